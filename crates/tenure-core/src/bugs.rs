@@ -82,12 +82,10 @@ pub enum Bug {
     PinIgnored,
     WeightIgnored,
     AuditForgotten,
-    AuditorsDisagree,
     BoardTrusted,
     OnePageListed,
     MissingIsDead,
     MissingForgotten,
-    NextInRingOnly,
     GcForgetsFloor,
     GcTrustsItsClock,
     GcDropsRiddenSession,
@@ -95,12 +93,23 @@ pub enum Bug {
     MissingNotMarked,
     MarkIsOneWitness,
     HostNotMarked,
-    UncoveredToldEachAudit,
     AwaitedForEver,
     RefusalIsMiss,
     RefusedLookRepeated,
     ForeignMarkBelieved,
     MarkWithoutWall,
+    StandsByForEver,
+    DeposedPlannerObeyed,
+    OverflowIsNothing,
+    MissedPlanIgnored,
+    ToldOnce,
+    ToldEachTime,
+    StateIgnored,
+    MarkedFirst,
+    LargePartCut,
+    PlannerUnwatched,
+    StandbyIdle,
+    OldPartStands,
     LateLapseUnheard,
     GrowthUnbounded,
     AttachedUnaudited,
@@ -224,12 +233,10 @@ impl Bug {
         Bug::PinIgnored,
         Bug::WeightIgnored,
         Bug::AuditForgotten,
-        Bug::AuditorsDisagree,
         Bug::BoardTrusted,
         Bug::OnePageListed,
         Bug::MissingIsDead,
         Bug::MissingForgotten,
-        Bug::NextInRingOnly,
         Bug::GcForgetsFloor,
         Bug::GcTrustsItsClock,
         Bug::GcDropsRiddenSession,
@@ -237,12 +244,23 @@ impl Bug {
         Bug::MissingNotMarked,
         Bug::MarkIsOneWitness,
         Bug::HostNotMarked,
-        Bug::UncoveredToldEachAudit,
         Bug::AwaitedForEver,
         Bug::RefusalIsMiss,
         Bug::RefusedLookRepeated,
         Bug::ForeignMarkBelieved,
         Bug::MarkWithoutWall,
+        Bug::StandsByForEver,
+        Bug::DeposedPlannerObeyed,
+        Bug::OverflowIsNothing,
+        Bug::MissedPlanIgnored,
+        Bug::ToldOnce,
+        Bug::ToldEachTime,
+        Bug::StateIgnored,
+        Bug::MarkedFirst,
+        Bug::LargePartCut,
+        Bug::PlannerUnwatched,
+        Bug::StandbyIdle,
+        Bug::OldPartStands,
         Bug::LateLapseUnheard,
         Bug::GrowthUnbounded,
         Bug::AttachedUnaudited,
@@ -310,18 +328,27 @@ impl Bug {
         Bug::PinIgnored,
         Bug::WeightIgnored,
         Bug::AuditForgotten,
-        Bug::AuditorsDisagree,
         Bug::BoardTrusted,
         Bug::OnePageListed,
         Bug::MissingIsDead,
         Bug::MissingForgotten,
-        Bug::NextInRingOnly,
+        Bug::StandsByForEver,
+        Bug::DeposedPlannerObeyed,
+        Bug::OverflowIsNothing,
+        Bug::MissedPlanIgnored,
+        Bug::ToldOnce,
+        Bug::ToldEachTime,
+        Bug::StateIgnored,
+        Bug::MarkedFirst,
+        Bug::LargePartCut,
+        Bug::PlannerUnwatched,
+        Bug::StandbyIdle,
+        Bug::OldPartStands,
         Bug::LateLapseUnheard,
         Bug::RetryForgotten,
         Bug::DeclineTellsAll,
         Bug::TransfereeUntold,
         Bug::ForeignTenureIgnored,
-        Bug::UncoveredToldEachAudit,
         Bug::AwaitedForEver,
         Bug::RefusalIsMiss,
     ];
@@ -407,7 +434,7 @@ impl Bug {
             }
             Bug::HandoverKeepsFence => "a unit is handed over under the fence that it has",
             Bug::DrainNotAwaited => "a unit is handed over without waiting for its body to end",
-            Bug::DeadNeighbourIgnored => "a worker sees that its neighbour is dead, and leaves it at that",
+            Bug::DeadNeighbourIgnored => "a worker sees that one it watches is dead, and leaves it at that",
             Bug::DeathNotTold => {
                 "the session of a dead worker is fenced, and the others are not told to look"
             }
@@ -418,14 +445,13 @@ impl Bug {
                 "nobody waits for units that another still has, nor looks whether they came"
             }
             Bug::DeletedTaken => "units that were finished or deleted are taken like others",
-            Bug::NeighbourSilenceForgotten => "each look at a neighbour starts counting its silence anew",
+            Bug::NeighbourSilenceForgotten => "each look at a session starts counting its silence anew",
             Bug::LeaverTakes => "a worker that leaves still plans with itself",
             Bug::RevisionOverwritten => {
                 "a checkpoint overwrites what outsiders changed about the unit meanwhile"
             }
             Bug::PinIgnored => "a plan leaves out of account to which worker a unit is pinned",
             Bug::WeightIgnored => "a plan by weight takes all units for equally heavy",
-            Bug::AuditorsDisagree => "workers take no notice of who audited last",
             Bug::AuditForgotten => "nobody lists anything unless the board has changed",
             Bug::BoardTrusted => "a board that can't be read is taken to be as it was",
             Bug::OnePageListed => "the first page of a listing is taken for all of it",
@@ -433,7 +459,6 @@ impl Bug {
             Bug::MissingForgotten => {
                 "what is attached to a session that is missing is left to the next audit"
             }
-            Bug::NextInRingOnly => "all whom a worker watches stand side by side",
             Bug::GcForgetsFloor => "gc removes a record whose fence the clocks have not reached yet",
             Bug::GcTrustsItsClock => "gc goes by its own clock alone, which may be ahead",
             Bug::GcDropsRiddenSession => "gc removes sessions that claims still name",
@@ -450,7 +475,6 @@ impl Bug {
             Bug::RefusalIsMiss => {
                 "a claim that the store refuses is taken for one that somebody else has won, and all is listed for it at once"
             }
-            Bug::UncoveredToldEachAudit => "all are told at each audit of a unit that can't be had",
             Bug::HostNotMarked => {
                 "who only tries where no ages are told leaves nothing for those who come later"
             }
@@ -466,6 +490,24 @@ impl Bug {
             }
             Bug::ForeignTenureIgnored => {
                 "a worker does not mind another tenure, or none, in its unit's record"
+            }
+            Bug::StandsByForEver => "nobody plans any more once the planner is dead",
+            Bug::DeposedPlannerObeyed => "a worker does what somebody has planned who does not plan any more",
+            Bug::OverflowIsNothing => {
+                "a plan that concerns more workers than the board can name is taken to concern none"
+            }
+            Bug::MissedPlanIgnored => {
+                "a worker that has not heard of one plan asks only whether the next one concerns it"
+            }
+            Bug::ToldOnce => "a worker is told of its part once, whatever comes of it",
+            Bug::ToldEachTime => "a worker is told its part at each plan as long as it is not done",
+            Bug::StateIgnored => "a worker does what its part says, whatever its units' records show by now",
+            Bug::MarkedFirst => "the board says that a plan was told before it is written",
+            Bug::LargePartCut => "of a part that is too large for a record only the beginning is told",
+            Bug::PlannerUnwatched => "nobody looks at the planner's session but those who stand by",
+            Bug::StandbyIdle => "those who stand by look at nobody but the planner",
+            Bug::OldPartStands => {
+                "a worker that who plans now has nothing for goes on with what an earlier planner has told it"
             }
             Bug::LateLapseUnheard => "a lapse of a unit that was just lost is never answered",
             Bug::GrowthUnbounded => "metadata that can't be written is renewed with all the same",

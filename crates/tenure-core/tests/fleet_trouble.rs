@@ -101,7 +101,8 @@ fn a_false_alarm_of_long_ago_delays_no_takeover() {
         harness.kill(2);
         let took = harness.run_until(TTL * 3, |harness| harness.idle() == 0);
         // All may look a third of a ttl after the alarm was raised anew, and then list.
-        assert!(took.is_some_and(|took| took <= TTL * 13 / 10), "{phase}: {took:?}");
+        let bound = TTL * 13 / 10 + Duration::from_millis(60);
+        assert!(took.is_some_and(|took| took <= bound), "{phase}: {took:?}");
     }
 }
 
@@ -233,7 +234,8 @@ fn s10_a_unit_that_another_tenure_holds_is_examined_by_id_and_fence() {
         harness.run(TTL);
         assert_eq!(harness.who_has("000001"), Some(owner), "nobody has looked");
         harness.tell();
-        harness.run(TTL);
+        // Whoever plans looks twice before it has somebody look into what he has.
+        harness.run(TTL * 3);
         let lost = harness.troubles.iter().filter(|told| told.contains("lost")).count();
         assert_eq!(lost, usize::from(is_lost), "{id:?} {higher}: {:?}", harness.troubles);
         assert_eq!(harness.idle(), 0, "somebody has it again");
@@ -242,7 +244,7 @@ fn s10_a_unit_that_another_tenure_holds_is_examined_by_id_and_fence() {
     let unit = harness.unit("000001");
     harness.delete(&unit);
     harness.tell();
-    harness.run(TTL);
+    harness.run(TTL * 3);
     assert!(harness.troubles.len() == 1 && harness.troubles[0].contains("Deleted"), "{:?}", harness.troubles);
 }
 

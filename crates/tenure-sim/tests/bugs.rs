@@ -34,11 +34,14 @@ const PEERS: &[(&str, Bug)] = &[
     ("fleet-a8m-one-page", Bug::OnePageListed),
 ];
 
-/// Where a bug is looked for. One that shows where the store refuses some units, or in one of hundreds of worlds of one kind, is looked for there
+/// Where a bug is looked for. One that shows where the store refuses some units, or where plans are told slowly, or in one of hundreds of worlds of one kind, is looked for there
 /// alone: few worlds of other kinds do.
 fn scenario_of(bug: Bug) -> Option<&'static str> {
     match bug {
-        Bug::RefusalIsMiss => Some("fleet-forbidden"),
+        Bug::RefusalIsMiss | Bug::AwaitedForEver => Some("fleet-forbidden"),
+        Bug::OverflowIsNothing => Some("fleet-names"),
+        Bug::MissedPlanIgnored => Some("fleet-rows"),
+        Bug::MarkedFirst | Bug::DeposedPlannerObeyed => Some("fleet-telling"),
         Bug::RunsUnheld => Some("ticks"),
         bug => Bug::OF_FLEETS.contains(&bug).then_some("fleet-all"),
     }

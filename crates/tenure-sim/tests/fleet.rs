@@ -43,6 +43,20 @@ const FOUND: &[(&str, u64, &str)] = &[
     ("fleet-slow-drain", 2, "L2: a worker whose session ended before it could say that it leaves never left"),
     ("fleet-hands", 30, "S1: an old tenure of a session ended a later one, whose record was missing too"),
     ("fleet-hands", 983, "C1: a closed unit behind a missing session had the board raised"),
+    (
+        "fleet-slow-drain",
+        181,
+        "C1: a planner that was deposed waited for ever for what it had planned for itself",
+    ),
+    ("fleet-weights", 90, "L2: the same"),
+    ("fleet-telling", 14, "L2: a part that another planner had overwritten was not told again"),
+    ("fleet-telling", 187, "L3: a planner passed on what the next owner had not been told to wait for"),
+    ("fleet-telling", 51, "C1: who had been told to take what is another's by now had all look again"),
+    (
+        "fleet-names",
+        126,
+        "L2: a part that a deposed planner had written long before was read again, and obeyed",
+    ),
     ("fleet-zones", 1670, "L3: workers that saw a plan half carried out gave the rest to others"),
 ];
 

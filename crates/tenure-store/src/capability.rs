@@ -55,8 +55,8 @@ impl Capabilities {
         }
     }
 
-    /// The least ttl of fleets whose looks at rest read two records here. With a shorter one, ages can't be told well enough
-    /// for a worker to rely on them, and its looks read nine.
+    /// The least ttl of fleets in which ages are told well enough for a new planner to know at once who was silent for how long. With a
+    /// shorter one, workers that die together with their planner and those who stand by it are noticed a ttl later.
     #[must_use]
     pub fn least_ttl_of_small_looks(&self) -> Option<Duration> {
         let tells_ages = self.expiry == Expiry::AttestedAge;

@@ -335,8 +335,8 @@ async fn c1_at_rest_a_worker_makes_one_write_and_one_read_in_each_interval() {
     tokio::time::sleep(INTERVAL * 30).await;
     let counts = a.store.take();
     assert!((29..=31).contains(&counts.writes) && (29..=31).contains(&counts.reads), "{counts:?}");
-    // And one audit of two pages at the most: in ten ttls one of all workers lists everything.
-    assert!(counts.lists <= 2 && counts.batches == 0, "{counts:?}");
+    // And one audit of three pages at the most: in ten ttls who plans lists everything.
+    assert!(counts.lists <= 3 && counts.batches == 0, "{counts:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -235,6 +235,6 @@ async fn a_worker_that_is_claiming_everything_stops_once_it_hears_of_others() {
     tokio::time::sleep(TTL / 10).await;
     crowd.join();
     crowd.even().await;
-    // By its next look it has claimed a few hundred more than are its own in the end; those it passes on.
-    assert!(crowd.writes() < UNITS as u64 * 5 / 4, "{} writes", crowd.writes());
+    // By its next plan it has claimed more than are its own in the end; those it passes on, by two writes each.
+    assert!(crowd.writes() < UNITS as u64 * 7 / 4, "{} writes", crowd.writes());
 }

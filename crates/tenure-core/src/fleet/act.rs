@@ -21,6 +21,7 @@ use crate::values::metadata::Metadata;
 use crate::values::record::{Attachment, Stored};
 use crate::values::time::{Now, Tick};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 type Target = Result<Key, Uncovered>;
 
@@ -32,7 +33,6 @@ impl Worker {
         units: BTreeMap<Key, Unit>,
         targets: BTreeMap<Key, Target>,
         mut summary: Summary,
-        (is_audit, is_turn): (bool, bool),
     ) {
         let awaited = std::mem::take(&mut self.awaited);
         let damaged = summary.damaged.iter().map(|(key, _)| key.clone()).collect();
@@ -52,40 +52,24 @@ impl Worker {
             Some(Owner::Worker(session)) => *session == me,
             found => found.is_some(),
         });
-        summary.outgoing =
-            self.own.values().filter(|own| own.stage == Stage::Held && own.goes.is_some()).count();
-        if summary.outgoing > 0 && self.drain_at.is_none() {
-            // So that nothing lies idle, those who are to have it get the time to make the same plan.
-            self.drain_at = Some(now.held.after(self.part(16)));
-        }
-        let (mut free, mut astray, mut missing) = (VecDeque::new(), BTreeMap::new(), 0);
+        summary.outgoing = self.drain_what_goes(now);
+        let (mut free, mut missing) = (VecDeque::new(), 0);
         for (key, unit) in units {
             let target = targets.get(&key).and_then(|target| target.as_ref().ok());
             let mine = target == Some(&self.me);
-            let shows = unit.shows();
             match unit.owner {
                 _ if self.own.contains_key(&key) => {}
                 Owner::Nobody(stored) | Owner::LongMissing(stored) if mine => {
                     free.push_back(Claim { key, seen: Some(stored), target: target.cloned() });
                 }
                 Owner::Missing(_) if mine => missing += 1,
-                // All who have seen that it is missing come back by themselves.
-                Owner::Missing(_) | Owner::LongMissing(_) if target.is_some() && is_turn => {
-                    astray.insert(key, shows);
-                }
-                Owner::Missing(_) | Owner::LongMissing(_) => {}
-                Owner::Nobody(_) if target.is_some() => drop(astray.insert(key, shows)),
-                Owner::Nobody(_) => {}
+                Owner::Missing(_) | Owner::LongMissing(_) | Owner::Nobody(_) => {}
                 // Passed on to us, or claimed and forgotten: to be had even if only to be passed on.
                 Owner::Worker(session) if session == self.me => {
                     free.push_back(Claim { key, seen: None, target: target.cloned() });
                 }
                 Owner::Worker(_) if self.has_bug(Bug::AwaitedForgotten) => {}
-                Owner::Worker(_) if mine => {
-                    self.awaited.insert(key.clone());
-                    astray.insert(key, shows);
-                }
-                Owner::Worker(session) if target != Some(&session) => drop(astray.insert(key, shows)),
+                Owner::Worker(_) if mine => drop(self.awaited.insert(key)),
                 Owner::Worker(_) | Owner::Outsider | Owner::Behind(_) => {}
             }
         }
@@ -96,14 +80,21 @@ impl Worker {
         self.tell(FleetNotice::Planned(Box::new(summary)));
         self.claims.plan(free);
         self.wake_claims(now);
-        let each_audit = !astray.is_empty() && self.has_bug(Bug::UncoveredToldEachAudit);
-        if is_audit && (self.doubts.are_news(astray) || each_audit) {
-            // Whoever was to tell the others has not.
-            self.want_bump(now.held.after(self.interval() / 2));
-        }
         if !self.awaited.is_empty() {
             self.look_now(now);
         }
+    }
+
+    /// How many units have to go, as soon as those who are to have them could hear of it, so that nothing lies idle.
+    pub(super) fn drain_what_goes(&mut self, now: Now) -> usize {
+        let goes = self.own.values().filter(|own| own.stage == Stage::Held && own.goes.is_some()).count();
+        if goes > 0 && self.drain_at.is_none() {
+            // Without a push the others hear of it only when they next look. All that a leaver has goes, so it is worth the wait.
+            let hear = self.leaving && !self.options.push;
+            let heard = if hear { self.heard_within() } else { Duration::ZERO };
+            self.drain_at = Some(now.held.after(heard + self.part(16)));
+        }
+        goes
     }
 
     /// Has each own unit looked at whose record does not show it: somebody has taken it behind the protocol's back, or it was
@@ -161,8 +152,14 @@ impl Worker {
         if !std::mem::replace(&mut self.drain_due, true) {
             self.look_now(now);
         }
+        // Whoever is to have what the planner passes on has been told to wait for it: nobody tells a worker of what it does not wait for.
+        if self.is_planner() && self.telling.is_under_way() && now.held < at.after(self.part(1)) {
+            return;
+        }
         // Where something changes all the time, it is enough that the plan was made since.
-        let is_newest = self.look.seen_from >= at && !self.is_behind() && self.listing.is_none();
+        let is_stale =
+            if self.is_planner() { self.is_behind() } else { self.has_news() || self.hearing.is_reading() };
+        let is_newest = self.look.seen_from >= at && !is_stale && self.listing.is_none();
         if !is_newest && self.planned_from < at {
             return;
         }
@@ -197,6 +194,7 @@ impl Worker {
             lease,
             stage: Stage::Acquiring,
             fence: Fence(0),
+            tenure: None,
             spec: UnitSpec::default(),
             asked: Asked::default(),
             transferee: Some(self.me.clone()),
@@ -239,8 +237,9 @@ impl Worker {
         let parsed = UnitSpec::parse(metadata);
         let Ok((spec, _)) = parsed else { return self.give_away(now, lease) };
         self.doubts.settle(&key);
+        let tenure = self.holder.tenure_of(lease).map(|(id, _)| id);
         let Some((_, own)) = self.own_of(lease) else { return };
-        own.fence = fence;
+        (own.fence, own.tenure) = (fence, tenure);
         own.spec = spec;
         own.stage = Stage::Held;
         let (given, by_letter, goes) = (own.given, own.letter, own.goes.is_some());
@@ -292,8 +291,8 @@ impl Worker {
 
     pub(super) fn lost(&mut self, now: Now, lease: LeaseId, loss: Loss) {
         let Some((key, own)) = self.own_of(lease) else { return };
-        let (told, held) = (own.told, matches!(own.stage, Stage::Held | Stage::Draining));
         let asker = own.asked.end;
+        let (told, held) = (own.told, asker.is_none() && matches!(own.stage, Stage::Held | Stage::Draining));
         self.forget(lease);
         match (told, held) {
             (true, true) => self.tell(FleetNotice::Lost(lease, loss)),
@@ -302,6 +301,8 @@ impl Worker {
         }
         self.given_again(now, key);
         self.want_bump(now.held);
+        // What was planned for this worker before may be so again.
+        self.list_again(now.held);
     }
 
     pub(super) fn released(&mut self, now: Now, lease: LeaseId, ours: bool) {
@@ -345,6 +346,10 @@ impl Worker {
 
     fn drain(&mut self, now: Now, lease: LeaseId, reason: Reason) {
         let until = now.held.after(self.options.drain);
+        if self.own_of(lease).is_some_and(|(_, own)| own.asked.end.is_some()) {
+            // What was done for it has ended.
+            return;
+        }
         if self.own_of(lease).is_some_and(|(_, own)| !own.told) {
             // It rests: nothing is done for it.
             return self.give_away(now, lease);
@@ -398,17 +403,18 @@ impl Worker {
         self.peers.get(session).filter(|peer| !peer.about.leaving).map(|peer| transferee_of(session, peer))
     }
 
+    /// Hands it to a worker that is on the roster, once that was listed.
     pub(super) fn hand_to(&mut self, now: Now, lease: LeaseId, request: RequestId, to: &HolderId) {
         let session = self.peers.iter().find(|(_, peer)| peer.holder == *to && !peer.about.leaving);
         let session = session.map(|(session, _)| session.clone());
-        match (self.ending(lease, request), session) {
+        match (self.own_of(lease), session) {
             (Some((_, own)), session @ Some(_)) => {
                 own.transferee = session;
                 own.chosen = true;
-                own.asked.end = Some(request);
                 self.give_away(now, lease);
             }
-            (Some(_), None) => {
+            (Some((_, own)), None) => {
+                own.asked.end = None;
                 let text = format!("there is no worker {to} in the fleet; see its roster");
                 self.tell(FleetNotice::Failed(lease, request, StoreError::invalid(text)));
             }
@@ -431,6 +437,7 @@ impl Worker {
     pub(super) fn forget(&mut self, lease: LeaseId) -> Option<Key> {
         self.claims.ended(lease);
         let key = self.units.remove(&lease)?;
+        self.choices.retain(|choice| choice.lease != lease);
         self.own.remove(&key);
         self.retries.forget(&key);
         Some(key)

@@ -67,9 +67,8 @@ pub(super) fn worker(others: usize) -> Worker {
             fence: Fence(7),
             ttl: ttl(),
             about,
-            attested: true,
+            has: None,
             planned: 0,
-            counted: 0,
             letters: true,
         };
         worker.peers.insert(session(n), peer);
@@ -84,6 +83,7 @@ pub(super) fn has(worker: &mut Worker, n: usize, stage: Stage, transferee: Optio
         lease,
         stage,
         fence: Fence(3),
+        tenure: Some(Nonce(1)),
         spec: UnitSpec::default(),
         asked: Asked::default(),
         transferee: transferee.map(session),
@@ -137,6 +137,33 @@ pub(super) fn session_record(n: usize, fence: u64, heartbeat: u128) -> Stored {
 pub(super) fn board(generation: u64, version: u128) -> Stored {
     let record = Record { fence: Fence(generation), ..vacant().record };
     Stored::new(record).versioned(Version(version))
+}
+
+/// The same, by this planner.
+pub(super) fn board_by(generation: u64, version: u128, planner: &Attachment) -> Stored {
+    let claim = super::board::claim(fleet().board().unwrap(), None, planner, Nonce(1), Wall(0)).unwrap();
+    let record = Record { fence: Fence(generation), ..claim.record };
+    Stored::new(record).versioned(Version(version))
+}
+
+/// What names the worker 0, whose session has the fence 5, as the planner.
+pub(super) fn myself() -> Attachment {
+    Attachment { session: session(0), fence: Fence(5) }
+}
+
+/// The worker 0 with so many others, for whom it plans, or the worker 1 does.
+pub(super) fn led(others: usize, plans: bool) -> Worker {
+    let mut worker = up();
+    worker.peers = self::worker(others).peers;
+    let other = Attachment { session: session(1), fence: Fence(7) };
+    worker.planner = Some(if plans { myself() } else { other });
+    worker.board = worker.planner.as_ref().map(|planner| board_by(7, 1, planner));
+    (worker.bump, worker.listing, worker.listed) = (super::raise::Bump::Idle, None, Some(Fence(7)));
+    worker.look.next = at(900).held;
+    worker.look.under_way = false;
+    worker.errands.clear();
+    asked(&mut worker);
+    worker
 }
 
 /// The worker 0, alone and with a session of the fence 5.

@@ -1,19 +1,40 @@
-//! The board: one small record that tells all workers of a fleet when to look into it again.
+//! The board: one small record that tells all workers of a fleet when to look into it again, who plans, and whom the last plan
+//! concerns.
 //!
-//! Its fence is the *generation*: it grows when a worker comes, goes or dies, and when units are added, changed or finished.
-//! Without a push from the store, a worker that suspects another of being dead sets the *alarm*, which keeps the generation but
-//! makes all look more often until it has been decided. And whoever has listed all though nothing had changed says so there.
+//! Its fence is the *generation*: it grows when a worker comes, goes or dies, and when units are added, changed or finished. The
+//! *planner* is the worker that lists all then, and plans; whoever sees that there is none, or that it is dead, writes itself there. Once
+//! it has told its plan to those whom it concerns, it *marks* the board with the plan's number and with their names. Without a push from the
+//! store, whoever suspects a worker of being dead sets the *alarm*, which makes all look more often until it has been decided.
 
 use crate::op::{Expect, Write};
 use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce};
-use crate::values::key::Key;
+use crate::values::key::{HolderId, Key};
 use crate::values::metadata::{Metadata, Value};
-use crate::values::record::{Record, Stored};
-use crate::values::time::Wall;
+use crate::values::record::{Attachment, Record, Stored};
+use crate::values::time::{Ttl, Wall};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 const ALARM: &str = "alarm";
-const AUDITOR: &str = "auditor";
+const PLANNER: &str = "planner";
+const PLAN: &str = "plan";
+const STANDBYS: &str = "standbys";
+/// With more than so many bytes of names, a plan concerns everybody as far as the board tells.
+const NAMES: usize = 512;
+
+/// What a board says of the last plan that was told.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Mark {
+    /// Which of its planner's plans it is.
+    pub(crate) number: u64,
+    /// Whom it concerns; none if those are too many.
+    pub(crate) told: Option<BTreeSet<HolderId>>,
+    /// How many live workers there are, and units with work to do.
+    pub(crate) counts: (u64, u64),
+    /// The shortest and the longest ttl among the workers.
+    pub(crate) ttls: (Ttl, Ttl),
+}
 
 /// The generation that a board shows.
 #[must_use]
@@ -21,7 +42,22 @@ pub fn generation(board: Option<&Stored>) -> Fence {
     board.map_or(Fence(0), |board| board.record.fence)
 }
 
-/// The write that raises the generation over the one that was seen.
+/// The session of the worker that plans, if the board names one.
+#[must_use]
+pub fn planner(board: &Record) -> Option<Attachment> {
+    let Some(Value::Map(named)) = board.metadata.get(PLANNER) else { return None };
+    let session = Key::new(named.get("session")?.as_text()?).ok()?;
+    let fence = Fence(u64::try_from(named.get("fence")?.as_i64()?).ok()?);
+    Some(Attachment { session, fence })
+}
+
+/// The workers that are to take the planner's place, if the board names any.
+#[must_use]
+pub fn standbys(board: &Record) -> BTreeSet<HolderId> {
+    board.metadata.get(STANDBYS).and_then(names).unwrap_or_default()
+}
+
+/// The write that raises the generation over the one that was seen. Who plans stays as it is.
 ///
 /// Whoever loses it twice in a row need not repeat it: between the two, somebody else has raised it.
 ///
@@ -29,33 +65,105 @@ pub fn generation(board: Option<&Stored>) -> Fence {
 /// `Foreign` when a hostile board leaves no higher generation.
 pub fn bump(board: Key, seen: Option<&Stored>, nonce: Nonce, wall: Wall) -> Result<Write, StoreError> {
     let fence = generation(seen).next(Fence::floor(wall))?;
-    Ok(write(board, seen, fence, nonce, wall, Metadata::new()))
+    let mut metadata = seen.map(|seen| seen.record.metadata.clone()).unwrap_or_default();
+    metadata.retain(|name, _| [PLANNER, PLAN, STANDBYS].contains(&name.as_str()));
+    Ok(write(board, seen, fence, nonce, wall, metadata))
+}
+
+/// The same, by a worker that plans from now on.
+///
+/// # Errors
+/// As those of [`bump`].
+pub(crate) fn claim(
+    board: Key,
+    seen: Option<&Stored>,
+    me: &Attachment,
+    nonce: Nonce,
+    wall: Wall,
+) -> Result<Write, StoreError> {
+    let mut write = bump(board, seen, nonce, wall)?;
+    let named = [("session", Value::from(me.session.as_str())), ("fence", number(me.fence.0))];
+    let named = named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    // Those who stood by the planner before know the others.
+    write.record.metadata.retain(|name, _| name == STANDBYS);
+    write.record.metadata.insert(PLANNER.to_owned(), Value::Map(named));
+    Ok(write)
 }
 
 /// The write that sets the alarm.
 pub(crate) fn alarm(board: Key, seen: &Stored, nonce: Nonce, wall: Wall) -> Write {
-    let alarm = Metadata::from([(ALARM.to_owned(), Value::Bool(true))]);
-    write(board, Some(seen), seen.record.fence, nonce, wall, alarm)
+    let mut metadata = seen.record.metadata.clone();
+    metadata.insert(ALARM.to_owned(), Value::Bool(true));
+    write(board, Some(seen), seen.record.fence, nonce, wall, metadata)
 }
 
-/// The write that says who has audited.
-pub(crate) fn mark(board: Key, seen: &Stored, auditor: &Key, nonce: Nonce, wall: Wall) -> Write {
-    let auditor = Metadata::from([(AUDITOR.to_owned(), Value::Text(auditor.as_str().to_owned()))]);
-    write(board, Some(seen), seen.record.fence, nonce, wall, auditor)
+/// The write that says which plan was told, and to whom, and who watches all others beside the planner, and is to take its place.
+pub(crate) fn mark(
+    board: Key,
+    seen: &Stored,
+    plan: &Mark,
+    standbys: &BTreeSet<HolderId>,
+    nonce: Nonce,
+    wall: Wall,
+) -> Write {
+    let mut metadata = seen.record.metadata.clone();
+    metadata.insert(PLAN.to_owned(), plan.compose());
+    metadata.insert(STANDBYS.to_owned(), list(standbys));
+    write(board, Some(seen), seen.record.fence, nonce, wall, metadata)
 }
 
-/// The session of the worker that has audited, if it did so after all else that the board shows.
-#[must_use]
-pub fn auditor(board: &Record) -> Option<Key> {
-    match board.metadata.get(AUDITOR) {
-        Some(Value::Text(session)) => Key::new(session.as_str()).ok(),
-        _ => None,
-    }
+/// The last plan that was told by who plans now.
+pub(crate) fn marked(board: &Record) -> Option<Mark> {
+    board.metadata.get(PLAN).and_then(Mark::parse)
 }
 
 /// Whether the alarm is set.
 pub(crate) fn is_alarmed(board: Option<&Stored>) -> bool {
     board.is_some_and(|board| board.record.metadata.get(ALARM) == Some(&Value::Bool(true)))
+}
+
+fn number(n: u64) -> Value {
+    Value::from(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+fn list(names: &BTreeSet<HolderId>) -> Value {
+    Value::List(names.iter().map(|who| Value::from(who.as_str())).collect())
+}
+
+fn names(list: &Value) -> Option<BTreeSet<HolderId>> {
+    let Value::List(names) = list else { return None };
+    names.iter().map(|name| HolderId::new(name.as_text()?).ok()).collect()
+}
+
+impl Mark {
+    fn compose(&self) -> Value {
+        let millis = |ttl: Ttl| number(ttl.millis());
+        let fields = [
+            ("number", number(self.number)),
+            ("workers", number(self.counts.0)),
+            ("units", number(self.counts.1)),
+            ("least", millis(self.ttls.0)),
+            ("most", millis(self.ttls.1)),
+        ];
+        let mut fields: Metadata = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let names = self
+            .told
+            .as_ref()
+            .filter(|told| told.iter().map(|who| who.as_str().len()).sum::<usize>() <= NAMES);
+        if let Some(names) = names {
+            fields.insert("told".to_owned(), list(names));
+        }
+        Value::Map(fields)
+    }
+
+    fn parse(value: &Value) -> Option<Mark> {
+        let Value::Map(fields) = value else { return None };
+        let number = |name: &str| fields.get(name)?.as_i64().and_then(|n| u64::try_from(n).ok());
+        let ttl = |name: &str| Ttl::new(Duration::from_millis(number(name)?)).ok();
+        let told = fields.get("told").and_then(names);
+        let (counts, ttls) = ((number("workers")?, number("units")?), (ttl("least")?, ttl("most")?));
+        Some(Mark { number: number("number")?, told, counts, ttls })
+    }
 }
 
 fn write(
@@ -72,8 +180,8 @@ fn write(
 
 #[cfg(test)]
 mod tests {
-    //! Plan: a generation ends the alarm and the mark; the alarm and the mark keep the generation, and each other out; what is
-    //! of another type is neither.
+    //! Plan: a generation ends the alarm, and keeps who plans and what was marked; who plans anew ends the mark; what was marked is
+    //! read as it was written, but for too many names; what is of another type is nothing.
     use super::*;
     use crate::values::fence::Version;
 
@@ -82,29 +190,49 @@ mod tests {
         Stored::new(write.record).versioned(version)
     }
 
+    fn plan(names: usize) -> Mark {
+        let names = (0..names).map(|n| HolderId::new(format!("w{n:06}")).unwrap());
+        let ttl = |secs| Ttl::new(Duration::from_secs(secs)).unwrap();
+        Mark { number: 3, told: Some(names.collect()), counts: (5, 7), ttls: (ttl(2), ttl(8)) }
+    }
+
     #[test]
-    fn a_board_shows_one_thing_at_a_time() {
-        let (key, worker) = (Key::new("board").unwrap(), Key::new("worker").unwrap());
-        let (nonce, wall) = (Nonce(1), Wall(0));
-        let shows = |board: &Stored| (is_alarmed(Some(board)), auditor(&board.record));
+    fn what_a_board_shows_and_until_when() {
+        let (key, nonce, wall) = (Key::new("board").unwrap(), Nonce(1), Wall(0));
+        let me = Attachment { session: Key::new("worker").unwrap(), fence: Fence(9) };
+        let shows = |board: &Stored| (is_alarmed(Some(board)), planner(&board.record), marked(&board.record));
         let first = bump(key.clone(), None, nonce, wall).unwrap();
         assert_eq!(first.expect, Expect::Absent);
         let first = stands(first);
-        assert_eq!(shows(&first), (false, None));
-        let alarmed = alarm(key.clone(), &first, nonce, wall);
-        assert_eq!(alarmed.expect, Expect::Unchanged(first.version));
-        let alarmed = stands(alarmed);
-        assert_eq!(shows(&alarmed), (true, None));
-        assert_eq!(generation(Some(&alarmed)), generation(Some(&first)));
-        let marked = stands(mark(key.clone(), &alarmed, &worker, nonce, wall));
-        assert_eq!(shows(&marked), (false, Some(worker)));
-        assert_eq!(generation(Some(&marked)), generation(Some(&first)));
-        let next = stands(bump(key, Some(&marked), nonce, wall).unwrap());
-        assert_eq!(shows(&next), (false, None));
+        assert_eq!(shows(&first), (false, None, None));
+        let led = stands(claim(key.clone(), Some(&first), &me, nonce, wall).unwrap());
+        assert_eq!(shows(&led), (false, Some(me.clone()), None));
         assert!(
-            generation(Some(&next)) > generation(Some(&first)) && generation(None) < generation(Some(&first))
+            generation(Some(&led)) > generation(Some(&first)) && generation(None) < generation(Some(&first))
         );
+        let by = BTreeSet::from([HolderId::new("s").unwrap()]);
+        let marked = mark(key.clone(), &led, &plan(2), &by, nonce, wall);
+        assert_eq!(marked.expect, Expect::Unchanged(led.version));
+        let marked = stands(marked);
+        assert_eq!(shows(&marked), (false, Some(me.clone()), Some(plan(2))));
+        assert_eq!((standbys(&led.record), standbys(&marked.record)), (BTreeSet::new(), by.clone()));
+        let alarmed = stands(alarm(key.clone(), &marked, nonce, wall));
+        assert_eq!(shows(&alarmed), (true, Some(me.clone()), Some(plan(2))));
+        assert_eq!(generation(Some(&alarmed)), generation(Some(&led)));
+        let next = stands(bump(key.clone(), Some(&alarmed), nonce, wall).unwrap());
+        assert_eq!(shows(&next), (false, Some(me.clone()), Some(plan(2))));
+        assert!(generation(Some(&next)) > generation(Some(&alarmed)));
+        let anew = stands(claim(key, Some(&next), &me, nonce, wall).unwrap());
+        assert_eq!((shows(&anew), standbys(&anew.record)), ((false, Some(me), None), by));
         assert!(!is_alarmed(None));
+    }
+
+    #[test]
+    fn more_names_than_fit_are_everybody() {
+        for (names, fits) in [(73, true), (74, false)] {
+            let read = Mark::parse(&plan(names).compose());
+            assert_eq!(read.map(|plan| plan.told.is_some()), Some(fits), "{names}");
+        }
     }
 
     #[test]
@@ -116,8 +244,9 @@ mod tests {
             tenure: None,
             metadata: Metadata::from([(name.to_owned(), value)]),
         };
-        for value in [Value::Bool(true), Value::Text(String::new())] {
-            assert_eq!(auditor(&record(AUDITOR, value)), None);
+        for value in [Value::Bool(true), Value::Text(String::new()), Value::Map(Metadata::new())] {
+            assert_eq!(planner(&record(PLANNER, value.clone())), None);
+            assert_eq!(marked(&record(PLAN, value)), None);
         }
         for value in [Value::Bool(false), Value::Text("true".to_owned())] {
             let board = Stored::new(record(ALARM, value)).versioned(Version(1));

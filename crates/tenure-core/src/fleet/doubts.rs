@@ -1,12 +1,11 @@
 //! What this worker leaves alone for a while: units that it could not get, and dead sessions that others are to end first.
 
-use super::ring::is_first;
 use super::worker::Worker;
 use crate::holder::command::LeaseId;
 use crate::values::key::Key;
 use crate::values::record::Stored;
 use crate::values::time::{Now, Tick};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// In how many spans, each twice as long as the one before, all are asked to look again after a unit that can't be had.
 const ROUNDS: u32 = 3;
@@ -30,8 +29,6 @@ pub(super) struct Doubts {
     owed: BTreeMap<Key, Tick>,
     /// Units whose records the store does not let this worker write, since when.
     refused: BTreeMap<Key, Tick>,
-    /// Units that this worker's audits have found where they are not planned: what their records showed, and in how many audits in a row.
-    astray: BTreeMap<Key, (u128, u32)>,
     /// Dead sessions that others are to end, as they were listed.
     dead: Vec<(Key, Stored)>,
     end_at: Tick,
@@ -58,22 +55,6 @@ impl Doubts {
         }
         self.owed.retain(|_, at| now.held < *at);
         due
-    }
-
-    /// Whether what an audit has found astray is worth telling all: what stays as it was though all were told can't be had, as a record
-    /// that the store refuses, so they are told ever more seldom.
-    pub(super) fn are_news(&mut self, astray: BTreeMap<Key, u128>) -> bool {
-        /// After so many audits they are told as often again.
-        const MOST: u32 = 32;
-        let known = std::mem::take(&mut self.astray);
-        let mut are_news = false;
-        for (unit, shows) in astray {
-            let before = known.get(&unit).filter(|(shown, _)| *shown == shows).map_or(0, |(_, count)| *count);
-            let count = before.saturating_add(1);
-            are_news |= count.is_power_of_two() || count.is_multiple_of(MOST);
-            self.astray.insert(unit, (shows, count));
-        }
-        are_news
     }
 
     /// It was got, or is nobody's concern any more.
@@ -139,19 +120,9 @@ impl Worker {
         self.list_again(now.held.after(gap));
     }
 
-    /// Ends the sessions of those who were listed as dead, if it is this worker's turn: whoever stands closest before them in
-    /// the ring is first, and whoever takes what they had, which would end them anyway, and tell nobody. The others do so
-    /// after a while, if nothing has come of it.
-    pub(super) fn bury(
-        &mut self,
-        now: Now,
-        dead: Vec<(Key, Stored)>,
-        live: &BTreeSet<Key>,
-        transferee_of: &BTreeSet<Key>,
-    ) {
-        let is_first = is_first(&self.me, live);
-        let is_mine = |(key, _): &(Key, Stored)| is_first(key) || transferee_of.contains(key);
-        let (mine, others) = dead.into_iter().partition::<Vec<_>, _>(is_mine);
+    /// Ends the sessions of those who were listed as dead, if this worker plans. Others do so after a while, if nothing has come of it.
+    pub(super) fn bury(&mut self, now: Now, dead: Vec<(Key, Stored)>, plans: bool) {
+        let (mine, others) = if plans { (dead, Vec::new()) } else { (Vec::new(), dead) };
         self.doubts.dead = others;
         self.doubts.end_at = now.held.after(self.interval() / 2);
         for (key, stored) in mine {
@@ -180,8 +151,7 @@ mod tests {
     //! the sessions of whom it stands before and of whom it inherits from at once, of others later, and each once.
     use super::*;
     use crate::fleet::alone::*;
-    use crate::fleet::look::Bump;
-    use crate::fleet::ring::in_ring;
+    use crate::fleet::raise::Bump;
     use crate::values::error::StoreError;
 
     /// Claims a unit that somebody else has. Whether it waits for that, when it lists again, and when all do.
@@ -292,42 +262,25 @@ mod tests {
     }
 
     #[test]
-    fn c1_what_stays_astray_is_told_ever_more_seldom() {
-        let mut doubts = Doubts::default();
-        let mut told = |shows: &[u128]| {
-            let astray = shows.iter().enumerate().map(|(n, shows)| (unit(n), *shows));
-            doubts.are_news(astray.collect())
-        };
-        let audits: Vec<usize> = (1..100).filter(|_| told(&[7])).collect();
-        assert_eq!(audits, [1, 2, 4, 8, 16, 32, 64, 96]);
-        assert!(told(&[8]), "another state of it");
-        assert!(told(&[8, 5]), "and another unit");
-        assert!(!told(&[]) && told(&[8]), "it was where it should be meanwhile");
-    }
-
-    #[test]
-    fn the_dead_are_ended_at_once_by_those_whose_turn_it_is_and_later_by_all() {
-        let keys: Vec<Key> = (0..12).map(session).collect();
-        let mut ring: Vec<Key> = in_ring(&keys).into_iter().cloned().collect();
-        let me = ring.iter().position(|key| *key == session(0)).unwrap();
-        ring.rotate_left(me);
+    fn the_dead_are_ended_at_once_by_whoever_plans_and_later_by_all() {
+        let dead = [session(1), session(2)];
+        let listed = || dead.clone().map(|key| (key, *vacant())).to_vec();
+        let ends = |worker: &Worker| dead.clone().map(|key| worker.is_fencing(&key));
         let mut worker = worker(0);
-        // The next one is this worker's to end; the two before it are others'.
-        let [mine, others, inherited] = [ring[1].clone(), ring[10].clone(), ring[11].clone()];
-        let dead = [&mine, &others, &inherited];
-        let live: BTreeSet<Key> = keys.iter().filter(|key| !dead.contains(key)).cloned().collect();
-        let listed = || dead.map(|key| (key.clone(), *vacant())).to_vec();
-        let ends = |worker: &Worker| dead.map(|key| worker.is_fencing(key));
         assert_eq!(worker.doubts.wake_at(), None);
         for _ in 0..2 {
-            worker.bury(at(50), listed(), &live, &BTreeSet::from([inherited.clone()]));
-            assert_eq!((ends(&worker), worker.errands.len()), ([true, false, true], 2));
+            worker.bury(at(50), listed(), false);
+            assert_eq!(ends(&worker), [false; 2]);
         }
         assert_eq!(worker.doubts.wake_at(), Some(at(58).held));
         worker.wake_doubts(at(57));
-        assert_eq!(ends(&worker), [true, false, true]);
+        assert_eq!(ends(&worker), [false; 2]);
         worker.wake_doubts(at(58));
-        assert_eq!((ends(&worker), worker.errands.len()), ([true; 3], 3));
-        assert_eq!(worker.doubts.wake_at(), None);
+        assert_eq!((ends(&worker), worker.doubts.wake_at()), ([true; 2], None));
+        let mut planner = super::super::alone::worker(0);
+        for _ in 0..2 {
+            planner.bury(at(50), listed(), true);
+            assert_eq!((ends(&planner), planner.errands.len()), ([true; 2], 2), "each once");
+        }
     }
 }

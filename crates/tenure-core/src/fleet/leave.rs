@@ -1,7 +1,7 @@
 //! The end of a worker that leaves in good order.
 
-use super::look::Bump;
 use super::own::{Own, Stage};
+use super::raise::Bump;
 use super::worker::Worker;
 use crate::holder::command::Command;
 use crate::values::time::{Now, Tick};
@@ -43,7 +43,7 @@ mod tests {
     //! without a session is gone at once, whatever it was about to claim; who leaves says so whatever else it offers; who
     //! stops claims nothing more.
     use crate::fleet::alone::*;
-    use crate::fleet::look::Bump;
+    use crate::fleet::raise::Bump;
     use crate::fleet::{About, FleetCommand, FleetNotice};
     use crate::op::{Event, Machine, Op, Request, Step};
     use crate::values::error::StoreError;

@@ -1,9 +1,12 @@
-//! The listing: all workers and all units, page by page, when the board shows a new generation, and once in a long while
-//! without that, for what was orphaned in some way that nobody told of.
+//! The listing: all workers and all units, page by page. The planner makes one when the board shows a new generation, and once in a long
+//! while without that, for what was orphaned in some way that nobody told of; others only where their parts of the plan can't be told, and
+//! then by each for itself. Of the workers alone it is made by whoever has to choose one of them.
 
 use super::about::About;
 use super::board;
+use super::digest::Digest;
 use super::names::FleetName;
+use super::part::Shows;
 use super::plan::{Balance, Load, Plan, Room, Uncovered, plan};
 use super::talk::{FleetNotice, Summary};
 use super::unit::{Status, UnitSpec};
@@ -26,12 +29,10 @@ pub(super) struct Peer {
     pub(super) fence: Fence,
     pub(super) ttl: Ttl,
     pub(super) about: About,
-    /// Whether its session's age and the wall clocks agreed when it was last seen.
-    pub(super) attested: bool,
+    /// What it had when it last renewed.
+    pub(super) has: Option<Digest>,
     /// How many units are planned for it.
     pub(super) planned: u64,
-    /// How many of these evenness counts.
-    pub(super) counted: u64,
     /// Whether it understands letters that pass a unit on.
     pub(super) letters: bool,
 }
@@ -43,16 +44,7 @@ pub(super) struct Unit {
     pub(super) owner: Owner,
     /// The id and the fence of its tenure; none if it has none.
     pub(super) held: Option<(Nonce, Fence)>,
-}
-
-impl Unit {
-    /// Names the write that nobody's record shows, or the tenure that it does.
-    pub(super) fn shows(&self) -> u128 {
-        match &self.owner {
-            Owner::Nobody(stored) | Owner::Missing(stored) | Owner::LongMissing(stored) => stored.version.0,
-            _ => self.held.map_or(0, |(id, _)| id.0),
-        }
-    }
+    pub(super) shows: Shows,
 }
 
 /// Who has a unit, by its record.
@@ -72,6 +64,25 @@ pub(super) enum Owner {
     Behind(Uncovered),
 }
 
+/// What a listing is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Purpose {
+    /// A plan for all.
+    Plan,
+    /// What this worker itself has to do.
+    Own,
+    /// Who there is.
+    Roster,
+}
+
+/// Which records a page is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Section {
+    Workers,
+    Parts,
+    Units,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Listing {
     /// Which it is: pages of an earlier one may still come.
@@ -80,13 +91,15 @@ pub(super) struct Listing {
     roster: String,
     generation: Fence,
     began: Tick,
-    /// Whether the workers are all known, and it is the units' turn.
-    at_units: bool,
+    purpose: Purpose,
+    section: Section,
     after: Option<Key>,
     /// When to ask for the next page; None while one is under way.
     ask_at: Option<Tick>,
-    peers: BTreeMap<Key, Peer>,
-    units: BTreeMap<Key, Unit>,
+    pub(super) peers: BTreeMap<Key, Peer>,
+    pub(super) units: BTreeMap<Key, Unit>,
+    /// The parts of the plan that were told before.
+    pub(super) parts: BTreeMap<Key, Stored>,
     damaged: Vec<(Key, StoreError)>,
     /// Sessions that can't be read, or are not workers'.
     odd: BTreeMap<Key, Uncovered>,
@@ -101,11 +114,18 @@ impl Worker {
         self.session_fence()?;
         match &self.listing {
             Some(listing) => listing.ask_at,
-            None if self.is_behind() || self.look.blind => Some(self.list_at.min(self.audit_at)),
             None => {
-                Some(self.doubts.list_at.map_or(self.audit_at, |at| self.audit_at.min(at.max(self.list_at))))
+                let is_planner = self.is_planner();
+                let soon = (self.is_unlisted() || self.wants_roster()).then_some(self.list_at);
+                let again = self.doubts.list_at.filter(|_| is_planner).map(|at| at.max(self.list_at));
+                soon.into_iter().chain(again).chain(is_planner.then_some(self.audit_at)).min()
             }
         }
+    }
+
+    /// Whether there is something that only a listing shows this worker.
+    fn is_unlisted(&self) -> bool {
+        self.look.blind || self.hearing.lists() || self.is_planner() && self.is_behind()
     }
 
     /// Whether the board shows another generation than that which was listed.
@@ -121,24 +141,33 @@ impl Worker {
             return;
         }
         if self.listing.is_none() {
-            let behind = self.is_behind() || self.look.blind;
-            let behind = behind || self.doubts.list_at.is_some_and(|at| now.held >= at);
-            let due = behind && now.held >= self.list_at || now.held >= self.audit_at;
-            if !due {
-                return;
+            let is_planner = self.is_planner();
+            let again = is_planner && self.doubts.list_at.is_some_and(|at| now.held >= at);
+            let is_audit = is_planner && now.held >= self.audit_at;
+            let is_whole = (self.is_unlisted() || again) && now.held >= self.list_at || is_audit;
+            let purpose = match () {
+                () if is_whole && is_planner => Purpose::Plan,
+                () if is_whole => Purpose::Own,
+                () if self.wants_roster() && now.held >= self.list_at => Purpose::Roster,
+                () => return,
+            };
+            if is_whole {
+                self.doubts.list_at = None;
+                self.hearing.begin_listing();
             }
-            self.doubts.list_at = None;
             self.lists += 1;
             self.listing = Some(Box::new(Listing {
                 number: self.lists,
                 roster: self.options.fleet.worker_prefix(),
                 generation: board::generation(self.board.as_ref()),
                 began: now.held,
-                at_units: false,
+                purpose,
+                section: Section::Workers,
                 after: None,
                 ask_at: Some(now.held),
                 peers: BTreeMap::new(),
                 units: BTreeMap::new(),
+                parts: BTreeMap::new(),
                 damaged: Vec::new(),
                 odd: BTreeMap::new(),
                 dead: Vec::new(),
@@ -151,7 +180,11 @@ impl Worker {
         }
         listing.ask_at = None;
         let fleet = &self.options.fleet;
-        let prefix = if listing.at_units { fleet.unit_prefix() } else { fleet.worker_prefix() };
+        let prefix = match listing.section {
+            Section::Workers => fleet.worker_prefix(),
+            Section::Parts => fleet.plan_prefix(),
+            Section::Units => fleet.unit_prefix(),
+        };
         let op = Op::List { prefix, after: listing.after.clone(), limit: self.options.page.max(1) };
         self.send(Errand::List(self.lists), op);
     }
@@ -163,13 +196,14 @@ impl Worker {
                 let is_last = page.len() < self.options.page.max(1) || self.has_bug(Bug::OnePageListed);
                 listing.after = page.last().map(|listed| listed.key.clone());
                 for Listed { key, stored } in page {
-                    match stored {
-                        Ok(stored) if listing.at_units => {
+                    match (listing.section, stored) {
+                        (Section::Units, Ok(stored)) => {
                             listing.add_unit(key, stored, self.holder.env.rules.bugs);
                         }
-                        Ok(stored) => self.add_peer(now, &mut listing, key, stored),
-                        Err(error) => {
-                            if !listing.at_units {
+                        (Section::Workers, Ok(stored)) => self.add_peer(now, &mut listing, key, stored),
+                        (Section::Parts, Ok(stored)) => drop(listing.parts.insert(key, stored)),
+                        (section, Err(error)) => {
+                            if section == Section::Workers {
                                 listing.odd.insert(key.clone(), Uncovered::Damaged);
                             }
                             listing.damaged.push((key, error));
@@ -177,12 +211,14 @@ impl Worker {
                     }
                 }
                 listing.ask_at = Some(now.held);
-                if is_last && listing.at_units {
-                    return self.listed_all(now, *listing);
-                }
                 if is_last {
-                    listing.at_units = true;
                     listing.after = None;
+                    listing.section = match (listing.section, listing.purpose) {
+                        (Section::Workers, Purpose::Roster) => return self.listed_roster(now, *listing),
+                        (Section::Workers, Purpose::Plan) => Section::Parts,
+                        (Section::Workers, Purpose::Own) | (Section::Parts, _) => Section::Units,
+                        (Section::Units, _) => return self.listed_all(now, *listing),
+                    };
                 }
             }
             Ok(_) => {}
@@ -215,10 +251,21 @@ impl Worker {
             return;
         };
         let (holder, fence, ttl) = (tenure.holder.clone(), stored.record.fence, tenure.ttl);
-        let attested = rules.first_sight && is_attested(now, &stored, ttl);
         let letters = About::hears_letters(&stored.record.metadata);
-        let peer = Peer { holder, fence, ttl, about, attested, planned: 0, counted: 0, letters };
-        listing.peers.insert(key, peer);
+        let has = Digest::parse(&stored.record.metadata);
+        let planned = has.map_or(0, |has| has.units);
+        listing.peers.insert(key, Peer { holder, fence, ttl, about, has, planned, letters });
+    }
+
+    fn listed_roster(&mut self, now: Now, mut listing: Listing) {
+        // Looks would not show them any more.
+        let dead = std::mem::take(&mut listing.dead);
+        self.bury(now, dead, self.is_standby());
+        let took = now.held.since(listing.began).saturating_mul(3).min(self.part(1));
+        self.list_at = now.held.after(took.max(self.part(32)));
+        self.roster_of = Some(listing.generation);
+        self.peers = listing.peers;
+        self.choose_from_roster(now);
     }
 
     /// A bug on purpose.
@@ -231,29 +278,31 @@ impl Worker {
 
     fn listed_all(&mut self, now: Now, mut listing: Listing) {
         let Some(fence) = self.session_fence() else { return };
-        // However much is to be listed: not all the time.
-        let took = now.held.since(listing.began).saturating_mul(3).min(self.part(1));
+        let is_audit = self.listed == Some(listing.generation);
+        let plans = listing.purpose == Purpose::Plan;
+        // However much is to be listed: not all the time. Only one plans, for whom all wait.
+        let share = if plans { 1 } else { 3 };
+        let took = now.held.since(listing.began).saturating_mul(share).min(self.part(1));
         let pause = if self.look.blind { self.interval() } else { took.max(self.part(32)) };
         self.list_at = now.held.after(pause);
-        let is_audit = self.listed == Some(listing.generation);
-        self.listed = Some(listing.generation);
+        if plans {
+            self.listed = Some(listing.generation);
+            self.audit_at = self.next_audit(now);
+        }
         self.planned_from = listing.began;
-        let was_turn = listing.began >= self.audit_at;
         let mut me = Peer {
             holder: self.holder.env.identity.holder.clone(),
             fence,
             ttl: self.ttl,
             about: self.options.about.clone(),
-            attested: true,
+            has: None,
             planned: 0,
-            counted: 0,
             letters: true,
         };
         if self.has_bug(Bug::LeaverTakes) {
             me.about.leaving = false;
         }
         listing.peers.insert(self.me.clone(), me);
-        let live: BTreeSet<Key> = listing.peers.keys().cloned().collect();
         let dead = std::mem::take(&mut listing.dead);
         if self.has_bug(Bug::PlansFromStaleRoster) {
             self.keep_stale_roster(&mut listing);
@@ -265,19 +314,18 @@ impl Worker {
             listing.units.values_mut().for_each(|unit| unit.spec.status = Status::Open);
         }
         let (plan, names, workers) = listing.plan(&self.options.fleet, self.holder.env.rules.bugs);
-        for (unit, owner) in names.iter().zip(&plan) {
-            let Ok(owner) = owner else { continue };
-            let fails = listing.units.get(unit).is_some_and(|unit| unit.spec.fails());
+        listing.peers.values_mut().for_each(|peer| peer.planned = 0);
+        for owner in plan.iter().filter_map(|owner| owner.as_ref().ok()) {
             if let Some(peer) = listing.peers.get_mut(&workers[*owner]) {
                 peer.planned += 1;
-                peer.counted += u64::from(!fails);
             }
         }
         let mut summary = Summary {
             generation: listing.generation,
+            planner: Some(self.me.clone()),
             workers: workers.len(),
             units: names.len(),
-            damaged: listing.damaged,
+            damaged: std::mem::take(&mut listing.damaged),
             ..Summary::default()
         };
         let targets: BTreeMap<Key, Result<Key, _>> = names
@@ -295,51 +343,56 @@ impl Worker {
             }))
             .collect();
         summary.planned = targets.values().filter(|target| target.as_ref() == Ok(&self.me)).count();
+        self.bury(now, dead, plans);
+        if plans {
+            self.tell_plan(now, &listing, &targets, is_audit, (summary.workers, summary.units));
+        }
         self.peers = listing.peers;
         self.peers.remove(&self.me);
-        // What one lists alone, as nobody has told of a change, puts off no turn: all others count theirs as before.
-        if was_turn || !is_audit {
-            self.audit_at = self.next_audit(now, was_turn.then_some(&self.me));
-        }
-        if was_turn && is_audit {
-            self.mark_audit(now);
-        }
-        let takes = |(key, unit): (&Key, &Unit)| match &unit.owner {
-            Owner::Nobody(stored) if targets.get(key) == Some(&Ok(self.me.clone())) => {
-                Some(stored.record.tenure.as_ref()?.attachment.as_ref()?.session.clone())
-            }
-            _ => None,
-        };
-        let transferee_of: BTreeSet<Key> = listing.units.iter().filter_map(takes).collect();
-        self.bury(now, dead, &live, &transferee_of);
-        self.follow_plan(now, listing.units, targets, summary, (is_audit, was_turn));
+        self.follow_plan(now, listing.units, targets, summary);
     }
 }
 
-/// Two witnesses agree while they are less than this part of a ttl apart: by as much later a death may be judged.
+/// An age that falls short of the truth by less than this part of a ttl is good enough: by as much later a death may be judged.
 const ATTESTED: u32 = 4;
 
-/// Whether the two witnesses agree about how old a session's record is. Some stores can't tell an age to the second: one that
-/// falls short is judged later by as much, but never too early.
-pub(super) fn is_attested(now: Now, stored: &Stored, ttl: Ttl) -> bool {
-    let by_wall = now.wall.since(stored.record.stamp);
-    stored.age().is_some_and(|age| age.abs_diff(by_wall) < ttl.part(ATTESTED))
-}
-
 /// The least ttl whose ages are always told well enough by a store whose ages fall short of the truth by less than
-/// `age_error`, where the wall clocks agree. A worker with a shorter ttl looks at eight others instead of one.
+/// `age_error`, where the wall clocks agree.
 #[must_use]
 pub fn least_ttl_attested(age_error: Duration) -> Duration {
     age_error * ATTESTED
 }
 
 impl Listing {
+    /// One of these workers, and no units.
+    #[cfg(test)]
+    pub(super) fn of_peers(peers: BTreeMap<Key, Peer>) -> Listing {
+        Listing {
+            number: 0,
+            roster: String::new(),
+            generation: Fence(0),
+            began: Tick(0),
+            purpose: Purpose::Plan,
+            section: Section::Units,
+            after: None,
+            ask_at: None,
+            peers,
+            units: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            damaged: Vec::new(),
+            odd: BTreeMap::new(),
+            dead: Vec::new(),
+            ended: BTreeSet::new(),
+        }
+    }
+
     fn add_unit(&mut self, key: Key, stored: Stored, bugs: Bugs) {
         let spec = match UnitSpec::parse(stored.record.metadata.clone()) {
             Ok((spec, _)) => spec,
             Err(error) => return self.damaged.push((key, error)),
         };
         let held = stored.record.tenure.as_ref().map(|tenure| (tenure.id, stored.record.fence));
+        let shows = Shows::of(&stored.record);
         let owner = match &stored.record.tenure {
             None => Owner::Nobody(Box::new(stored)),
             Some(tenure) => match &tenure.attachment {
@@ -359,7 +412,7 @@ impl Listing {
                 },
             },
         };
-        self.units.insert(key, Unit { spec, owner, held });
+        self.units.insert(key, Unit { spec, owner, held, shows });
     }
 
     /// What is attached to this worker's own session is its own.

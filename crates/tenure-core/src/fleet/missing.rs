@@ -87,6 +87,7 @@ mod tests {
     use super::*;
     use crate::fleet::UnitSpec;
     use crate::fleet::alone::*;
+    use crate::fleet::part::Shows;
     use crate::values::fence::Fence;
 
     fn attachment(n: usize) -> Attachment {
@@ -98,7 +99,8 @@ mod tests {
         let behind = |n: usize, status| {
             let spec = UnitSpec { status, ..UnitSpec::default() };
             let stored = record(Some(Some(attachment(n))), &spec);
-            Unit { spec, owner: Owner::Missing(Box::new(stored)), held: None }
+            let shows = Shows::of(&stored.record);
+            Unit { spec, owner: Owner::Missing(Box::new(stored)), held: None, shows }
         };
         let units = [behind(1, Status::Open), behind(1, Status::Open), behind(2, Status::Done)];
         (0..).map(unit).zip(units).collect()

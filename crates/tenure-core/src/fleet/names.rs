@@ -52,6 +52,20 @@ impl FleetName {
         format!("fleet/{}/worker/", self.0)
     }
 
+    /// What the keys of its workers' parts of the plan begin with.
+    #[must_use]
+    pub fn plan_prefix(&self) -> String {
+        format!("fleet/{}/plan/", self.0)
+    }
+
+    /// The key of a worker's part of the plan.
+    ///
+    /// # Errors
+    /// When the worker's id is too long for a key.
+    pub fn part(&self, holder: &HolderId) -> Result<Key, InvalidInput> {
+        Key::new(self.plan_prefix() + holder.as_str())
+    }
+
     /// The key of its board.
     ///
     /// # Errors
@@ -105,6 +119,8 @@ mod tests {
         let worker = fleet.worker(&HolderId::new("w").unwrap()).unwrap();
         assert_eq!(worker.as_str(), "fleet/f/worker/w");
         assert_eq!(worker.as_str().strip_prefix(&fleet.worker_prefix()), Some("w"));
+        let part = fleet.part(&HolderId::new("w").unwrap()).unwrap();
+        assert_eq!(part.as_str(), "fleet/f/plan/w");
         let unit = fleet.unit("a/b").unwrap();
         assert_eq!(unit.as_str(), "fleet/f/unit/a/b");
         assert_eq!(unit.as_str().strip_prefix(&fleet.unit_prefix()), Some("a/b"));

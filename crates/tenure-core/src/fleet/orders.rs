@@ -40,8 +40,8 @@ impl Worker {
             }
             FleetCommand::Drained(lease) => self.drained(now, lease),
             FleetCommand::Finish(lease, request, fields) => self.finish(now, lease, request, fields),
-            FleetCommand::Decline(lease, request) => self.decline(now, lease, request),
-            FleetCommand::HandTo(lease, request, holder) => self.hand_to(now, lease, request, &holder),
+            FleetCommand::Decline(lease, request) => self.choose(now, lease, request, None),
+            FleetCommand::HandTo(lease, request, holder) => self.choose(now, lease, request, Some(holder)),
             // It was lost before users could hear of that.
             FleetCommand::Lapse(lease)
                 if self.own_of(lease).is_none() && !self.has_bug(Bug::LateLapseUnheard) =>
@@ -86,7 +86,7 @@ impl Worker {
     }
 
     pub(super) fn announce(&mut self, now: Now) {
-        let about = self.options.about.compose(self.fields.clone());
+        let about = self.announced_record();
         self.order(now, Command::Announce(about));
         if self.session.is_none() {
             self.announced(now);

@@ -4,7 +4,7 @@ use super::asked::Asked;
 use super::talk::Reason;
 use super::unit::UnitSpec;
 use crate::holder::command::LeaseId;
-use crate::values::fence::Fence;
+use crate::values::fence::{Fence, Nonce};
 use crate::values::key::Key;
 use crate::values::time::Tick;
 
@@ -24,6 +24,8 @@ pub(super) struct Own {
     pub(super) lease: LeaseId,
     pub(super) stage: Stage,
     pub(super) fence: Fence,
+    /// Names the tenure that it is held by, once it is.
+    pub(super) tenure: Option<Nonce>,
     pub(super) spec: UnitSpec,
     /// The changes that are under way or wait for that, and who waits for its end.
     pub(super) asked: Asked,

@@ -1,4 +1,4 @@
-//! Which worker should own which unit: one pure function, the same answer everywhere, so no leader is needed.
+//! Which worker should own which unit: one pure function, with the same answer wherever it is asked.
 //!
 //! What a worker has it keeps, unless that is too much or not allowed; what nobody has goes to whoever has least; then
 //! units move from the fullest to the emptiest for as long as that evens them out. Where no single move helps, a chain of them

@@ -7,9 +7,8 @@
 
 use super::asked::Asked;
 use super::listing::Peer;
-use super::own::{Own, Stage};
-use super::plan::Balance;
-use super::talk::{FleetNotice, RequestId};
+use super::own::Stage;
+use super::talk::FleetNotice;
 use super::unit::{Retry, Status, UnitSpec};
 use super::worker::{Errand, Worker};
 use crate::bugs::Bug;
@@ -53,6 +52,11 @@ pub(super) struct Retries {
 }
 
 impl Retries {
+    /// Units that rest here.
+    pub(super) fn resting(&self) -> impl Iterator<Item = &Key> {
+        self.rests.keys()
+    }
+
     pub(super) fn forget(&mut self, unit: &Key) {
         self.passed.remove(unit);
         self.rests.remove(unit);
@@ -85,10 +89,9 @@ fn rest(failures: u32, workers: usize) -> Option<u32> {
 
 impl Worker {
     /// The unit's body has ended without success: another worker has a go, or this one does after a while.
-    pub(super) fn decline(&mut self, now: Now, lease: LeaseId, request: RequestId) {
+    pub(super) fn decline(&mut self, now: Now, lease: LeaseId) {
         let forgotten = self.ttl.duration() * FORGOTTEN;
-        let Some((key, own)) = self.ending(lease, request) else { return };
-        own.asked.end = Some(request);
+        let Some((key, own)) = self.own_of(lease) else { return };
         let spec = own.spec.clone();
         let before = spec.retry.filter(|_| spec.fails() && now.held.since(own.since) < forgotten);
         let failures = before.map_or(0, |retry| retry.failures).saturating_add(1);
@@ -105,7 +108,7 @@ impl Worker {
             own.spec.retry = Some(retry);
         }
         if before.is_none() {
-            self.list_if_uneven(now, 1);
+            self.tell_evenness(now);
         }
         if rests.is_some() {
             self.retries.notes.insert(key, (retry, false));
@@ -142,16 +145,10 @@ impl Worker {
         all.filter(|(_, peer)| fits(peer)).map(|(session, _)| session.clone()).collect()
     }
 
-    /// A unit that begins to fail is not counted any more, and one that does not fail any more is. If the others may be further apart
-    /// than that from this worker now, it lists all, alone: what has to move for that is told to those whom it concerns.
-    fn list_if_uneven(&mut self, now: Now, apart: u64) {
-        let counts = |own: &&Own| !own.spec.fails() && own.spec.status == Status::Open;
-        let mine = self.own.values().filter(counts).count() as u64;
-        let mut others = self.peers.values().filter(|peer| !peer.about.leaving);
-        let by_weight = self.options.about.balance == Balance::Weight;
-        if by_weight || others.any(|peer| peer.counted.abs_diff(mine) > apart) {
-            self.list_again(now.held.after(self.part(16)));
-        }
+    /// A unit that begins to fail is not counted any more, and one that does not fail any more is: so this worker may have more or fewer
+    /// than others now.
+    fn tell_evenness(&mut self, now: Now) {
+        self.want_bump(now.held.after(self.part(16)));
     }
 
     /// Writes that a unit rests; once a change of its fields that is under way has come to an end.
@@ -267,8 +264,7 @@ impl Worker {
         let retry = Retry { failures: 0, since: now.wall, rest: Duration::ZERO };
         own.spec.retry = Some(retry);
         self.order(now, Command::Note(lease, UnitSpec::retry_field(retry)));
-        // It was counted with another when the others were listed last.
-        self.list_if_uneven(now, 0);
+        self.tell_evenness(now);
     }
 
     /// A letter says that a unit was passed on to this worker.

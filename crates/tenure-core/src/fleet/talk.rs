@@ -126,6 +126,8 @@ impl fmt::Display for Reason {
 pub struct Summary {
     /// The board's fence when it was planned.
     pub generation: Fence,
+    /// The session of the worker that made it, if that is known.
+    pub planner: Option<Key>,
     /// Live workers, this one included.
     pub workers: usize,
     /// Units with work to do.

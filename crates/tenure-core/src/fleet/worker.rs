@@ -1,17 +1,23 @@
 //! One process in a fleet: what it holds, what it knows of the others, and what it does about it.
 //!
-//! The parts are in `look` (the board and the neighbours), `listing` (everything, when the board has changed) and `act` (what
-//! the plan means for the units that this worker has or should have).
+//! The parts are in `look` (the board and who plans), `listing` and `tell` (what a planner reads and writes when the board has changed),
+//! `hear` (what others learn of that) and `act` (what the plan means for the units that this worker has or should have).
 
 use super::about::About;
+use super::choice::Choice;
 use super::claims::Claims;
+use super::digest::Digest;
 use super::doubts::Doubts;
+use super::hear::Hearing;
+use super::lead::Lead;
 use super::listing::{Listing, Peer};
-use super::look::{Bump, Look};
+use super::look::Look;
 use super::own::{Own, Stage};
 use super::pace::Pace;
+use super::raise::Bump;
 use super::retry::Retries;
 use super::talk::{FleetCommand, FleetNotice, Options, Reason};
+use super::tell::Telling;
 use crate::bugs::Bug;
 use crate::holder::command::{Command, LeaseId};
 use crate::holder::notice::Notice;
@@ -19,7 +25,7 @@ use crate::holder::{Holder, Identity};
 use crate::op::{Event, Machine, Op, OpId, Request, Step, Write};
 use crate::rules::Rules;
 use crate::values::error::InvalidInput;
-use crate::values::fence::{Fence, Nonces};
+use crate::values::fence::{Fence, Nonce, Nonces};
 use crate::values::key::Key;
 use crate::values::metadata::Metadata;
 use crate::values::record::{Ask, Attachment, Stored};
@@ -40,8 +46,12 @@ pub(super) enum Errand {
     List(u64),
     Bump,
     Alarm,
-    /// Saying that this worker has audited.
+    /// Saying which plan was told.
     Mark(Box<Write>),
+    /// Telling another worker its part of the plan, by a write with this nonce.
+    Part(Key, Nonce),
+    /// Reading one's own part, or units that it names.
+    Hear,
     /// Raising the fence of a dead worker's session.
     Fence(Key),
     /// Whether a session is really missing that something is attached to, and that something's ttl.
@@ -80,8 +90,13 @@ pub struct Worker {
     pub(super) lists: u64,
     pub(super) list_at: Tick,
     pub(super) audit_at: Tick,
-    /// When the board was last seen to tell of an audit.
-    pub(super) marked: Tick,
+    /// Who plans, by the board.
+    pub(super) planner: Option<Attachment>,
+    pub(super) lead: Lead,
+    pub(super) telling: Telling,
+    pub(super) hearing: Hearing,
+    /// What the session's record says that this worker has.
+    carried: Digest,
     pub(super) peers: BTreeMap<Key, Peer>,
     pub(super) own: BTreeMap<Key, Own>,
     pub(super) units: BTreeMap<LeaseId, Key>,
@@ -91,6 +106,10 @@ pub struct Worker {
     /// Since when no other unit has come to be awaited.
     pub(super) awaited_from: Tick,
     pub(super) retries: Retries,
+    /// Units that are to go to others, who have to be listed first.
+    pub(super) choices: Vec<Choice>,
+    /// The generation for which the roster was listed by a worker that stands by.
+    pub(super) roster_of: Option<Fence>,
     /// Until when the session is believed in.
     pub(super) valid: Tick,
     pub(super) doubts: Doubts,
@@ -126,6 +145,8 @@ impl Machine for Worker {
                         Errand::Bump => self.bumped(now, result),
                         Errand::Alarm => self.alarmed(now, result),
                         Errand::Mark(write) => self.marked(now, *write, result),
+                        Errand::Part(key, nonce) => self.told_part(now, &key, nonce, result),
+                        Errand::Hear => self.heard(now, result),
                         Errand::Fence(key) => self.fenced(now, &key, result),
                         Errand::Missing(attachment, ttl) => self.asked_after(now, &attachment, ttl, result),
                         Errand::Letter(unit) => self.lettered(now, unit, result),
@@ -145,6 +166,7 @@ impl Machine for Worker {
         }
         self.follow_session(now);
         self.wake(now);
+        self.carry_digest();
         Step {
             requests: std::mem::take(&mut self.requests),
             notices: std::mem::take(&mut self.notices),
@@ -168,8 +190,9 @@ impl Worker {
         let me = options.fleet.worker(&identity.holder)?;
         let (fields, ttl) = (identity.about, identity.ttl);
         let nonces = Nonces::new(identity.instance ^ OUTSIDE_HOLDER);
-        let identity =
-            Identity { session: me.clone(), about: options.about.compose(fields.clone()), ..identity };
+        let mut about = options.about.compose(fields.clone());
+        Digest::default().compose(&mut about);
+        let identity = Identity { session: me.clone(), about, ..identity };
         Ok(Worker {
             // The fleet's own audit sees to that.
             holder: Holder::new(identity, Rules { audit: 0, ..rules }),
@@ -194,7 +217,11 @@ impl Worker {
             lists: 0,
             list_at: Tick(0),
             audit_at: Tick::NEVER,
-            marked: Tick(0),
+            planner: None,
+            lead: Lead::default(),
+            telling: Telling::default(),
+            hearing: Hearing::default(),
+            carried: Digest::default(),
             peers: BTreeMap::new(),
             own: BTreeMap::new(),
             units: BTreeMap::new(),
@@ -202,6 +229,8 @@ impl Worker {
             awaited: BTreeSet::new(),
             awaited_from: Tick(0),
             retries: Retries::default(),
+            choices: Vec::new(),
+            roster_of: None,
             valid: Tick(0),
             doubts: Doubts::default(),
             planned_from: Tick(0),
@@ -309,6 +338,30 @@ impl Worker {
         }
     }
 
+    /// Has the next renewal say what this worker has.
+    fn carry_digest(&mut self) {
+        let mut has = Digest::default();
+        for (unit, own) in &self.own {
+            if let (Stage::Held | Stage::Draining, Some(id)) = (own.stage, own.tenure) {
+                has.add(unit, (id, own.fence));
+            }
+        }
+        if has != self.carried && self.holder.carry(self.about_record(has)) {
+            self.carried = has;
+        }
+    }
+
+    /// What the session's record says.
+    pub(super) fn about_record(&self, has: Digest) -> Metadata {
+        let mut about = self.options.about.compose(self.fields.clone());
+        has.compose(&mut about);
+        about
+    }
+
+    pub(super) fn announced_record(&self) -> Metadata {
+        self.about_record(self.carried)
+    }
+
     /// A session that has begun, or ended, changes the roster.
     fn follow_session(&mut self, now: Now) {
         let session = self.holder.session_fence();
@@ -317,12 +370,14 @@ impl Worker {
         }
         self.session = session;
         if session.is_some() {
+            self.hearing.expect(now.held.after(self.part(1)));
             // The session before this one may have ended before it could say that this worker leaves; this one says so from
             // the beginning.
             self.announced(now);
         } else {
             self.awaited.clear();
             self.claims.plan(VecDeque::new());
+            self.telling.end();
             self.restart_at = now.held;
         }
     }
@@ -345,6 +400,7 @@ impl Worker {
         self.wake_look(now);
         self.wake_bump(now);
         self.wake_listing(now);
+        self.wake_hearing(now);
         self.wake_doubts(now);
         self.wake_retries(now);
         self.wake_leaving(now);
@@ -356,9 +412,10 @@ impl Worker {
             let parts = [self.look.wake_at(), self.bump.wake_at(), self.listing_wakes()];
             let [look, bump, listing] = parts;
             let doubts = self.doubts.wake_at().into_iter().chain(self.retries_wake(now)).min();
-            [restart, look, bump, listing, self.drains_at(), self.leaving_wakes(), doubts]
+            let hearing = self.hearing_wakes();
+            [restart, look, bump, listing, hearing, self.drains_at(), self.leaving_wakes(), doubts]
         } else {
-            [None; 7]
+            [None; 8]
         };
         own.into_iter().flatten().chain(self.holder_wakes).min()
     }

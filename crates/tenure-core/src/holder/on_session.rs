@@ -28,6 +28,11 @@ impl Holder {
         self.step_session(now, |session, ctx| session.announce(ctx, about));
     }
 
+    /// Has the session's next renewal say this about the process. False if it can't be said yet.
+    pub(crate) fn carry(&mut self, about: Metadata) -> bool {
+        self.session.carry(about)
+    }
+
     pub(crate) fn wake_session(&mut self, now: Now) {
         let was_down = self.session.is_down();
         self.step_session(now, Session::wake);

@@ -130,6 +130,22 @@ impl Session {
         self.write_about(ctx).into_iter().collect()
     }
 
+    /// What its record says about this process from its next renewal on; nobody waits for that. False if it can't be said yet, since
+    /// something else is being written.
+    pub(crate) fn carry(&mut self, about: Metadata) -> bool {
+        if self.announcing || self.former.is_some() {
+            return false;
+        }
+        match &mut self.state {
+            State::Up(renewal) if renewal.is_updating() => return false,
+            State::Up(renewal) => renewal.metadata = about.clone(),
+            State::Acquiring(_) => return false,
+            State::Down | State::Leaving(_) | State::Gone => {}
+        }
+        self.about = about;
+        true
+    }
+
     /// Its time has come. One that is down is begun by whoever wants it.
     pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_>) -> Vec<Outcome> {
         match std::mem::replace(&mut self.state, State::Down) {

@@ -1,8 +1,8 @@
-//! What somebody does to records by hand, and who stands where in the ring.
+//! What somebody does to records by hand, and who plans.
 
 use super::Harness;
 use tenure_core::Key;
-use tenure_core::fleet::{Worker, in_ring};
+use tenure_core::fleet::{Worker, planner, standbys};
 
 impl Harness {
     /// Somebody deletes a record.
@@ -16,10 +16,18 @@ impl Harness {
         std::mem::take(&mut self.posts).into_iter().map(|post| post.machine).collect()
     }
 
-    /// All workers in the order of the ring.
-    pub fn ring(&self) -> Vec<usize> {
-        let sessions: Vec<Key> = (0..self.posts.len()).map(|index| self.session(index)).collect();
-        let place = |key: &Key| sessions.iter().position(|session| session == key).unwrap();
-        in_ring(&sessions).into_iter().map(place).collect()
+    /// Whether one of those lives who stand by.
+    pub fn has_standby(&self) -> bool {
+        let standbys = standbys(&self.stored(&self.board()).unwrap().record);
+        let names =
+            |index: usize| standbys.iter().any(|who| self.session(index) == self.name.worker(who).unwrap());
+        (0..self.posts.len()).any(|index| self.posts[index].up && names(index))
+    }
+
+    /// Who plans.
+    pub fn planner(&self) -> usize {
+        let board = self.stored(&self.board()).unwrap();
+        let planner = planner(&board.record).unwrap();
+        (0..self.posts.len()).find(|index| self.session(*index) == planner.session).unwrap()
     }
 }

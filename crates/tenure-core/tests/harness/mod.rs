@@ -367,6 +367,13 @@ impl Harness {
     }
 
     fn on_notice(&mut self, index: usize, notice: FleetNotice) {
+        if let FleetNotice::Planned(summary) = notice {
+            // Only whoever plans knows what nobody can have.
+            if index == self.planner() {
+                self.last_plan = *summary;
+            }
+            return;
+        }
         let post = &mut self.posts[index];
         match notice {
             FleetNotice::Valid(until) => post.valid = until,
@@ -399,7 +406,7 @@ impl Harness {
             }
             FleetNotice::Failed(_, request, _) => self.answers.push((request.0, "failed")),
             FleetNotice::Trouble(error) => self.troubles.push(format!("{index}: {error}")),
-            FleetNotice::Planned(summary) => self.last_plan = *summary,
+            FleetNotice::Planned(_) => {}
             FleetNotice::Stopped => {
                 assert!(post.works.is_empty(), "{index} stopped with {:?}", post.works);
                 post.up = false;

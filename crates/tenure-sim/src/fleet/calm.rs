@@ -59,7 +59,8 @@ impl World {
 
     /// L2's bound: three intervals, and the drain.
     fn plan_bound(&self) -> True {
-        self.bound(1000) + self.per_mille(self.scenario.bodies.ends * 8) + self.per_mille(500)
+        let told = 2 * self.scenario.part_ms * MILLI;
+        self.bound(1000) + self.per_mille(self.scenario.bodies.ends * 8) + self.per_mille(500) + told
     }
 
     pub(super) fn disturb_by_plan(&mut self) {
@@ -72,6 +73,14 @@ impl World {
     pub(super) fn death_bound(&self, ttl: Ttl) -> True {
         let attested = self.spec.ages == Ages::Fine && self.scenario.wall_off_ms <= 100;
         self.bound_of(ttl, if attested || self.spec.push { 1150 } else { 1400 })
+    }
+
+    /// The same for several who die at once: together with the planner, where nothing tells how long they were silent before.
+    pub(super) fn deaths_bound(&self, ttl: Ttl) -> True {
+        let alone = self.death_bound(ttl);
+        let attested = self.spec.ages == Ages::Fine && self.scenario.wall_off_ms <= 100;
+        let foreseen = attested || self.planner().is_some() || self.has_standby();
+        if foreseen { alone } else { alone.max(self.bound_of(ttl, 2500)) }
     }
 
     /// Nobody works on `unit` any more; as a worker with this ttl has died, if one has: then it is by that ttl, whatever those of
@@ -141,6 +150,10 @@ impl World {
             Disturbance::Damage => self.damage_board(index),
             Disturbance::Row => self.lose_row(&up),
             Disturbance::Vanish => self.vanish(index),
+            Disturbance::Telling => {
+                self.scene.doom = super::telling::Doom::Next;
+                self.change_units();
+            }
             Disturbance::Permit => self.permit_units(),
         }
         if matches!(disturbance, Disturbance::Death | Disturbance::ZoneDeath | Disturbance::Row) {
@@ -149,8 +162,8 @@ impl World {
     }
 
     /// Somebody has died: that takes so long to settle.
-    fn deaths_settle(&mut self) {
-        let bound = self.bound(1400) + self.plan_bound();
+    pub(super) fn deaths_settle(&mut self) {
+        let bound = self.deaths_bound(self.ttl).max(self.bound(1400)) + self.plan_bound();
         self.scene.settled_by = self.scene.settled_by.max(self.t + bound);
     }
 

@@ -48,7 +48,8 @@ impl World {
         for index in indices {
             self.kill(*index);
         }
-        let (t, bound) = (self.t, self.death_bound(longest));
+        // Whoever plans next has not watched the others.
+        let (t, bound) = (self.t, self.deaths_bound(longest));
         let died = self.scene.units.values_mut().filter_map(|truth| truth.idle.as_mut());
         for idle in died.filter(|idle| idle.by_death && idle.since == t) {
             idle.bound = idle.bound.max(bound);

@@ -85,7 +85,9 @@ impl World {
         let Some(truth) = self.scene.units.get_mut(key) else { return };
         truth.status = spec.status;
         truth.needs_label = !spec.needs.is_empty();
-        truth.assigned = (fence, (usize::MAX, 0, LeaseId(0)));
+        if truth.assigned.0 != fence {
+            truth.assigned = (fence, (usize::MAX, 0, LeaseId(0)));
+        }
         truth.points.extend(fields.get(super::bodies::POINT).and_then(Value::as_i64));
         truth.idle = None;
         self.checks.tenures.put_back(key, fence);

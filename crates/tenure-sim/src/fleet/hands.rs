@@ -5,7 +5,7 @@ use super::calm::AUDITED;
 use super::{What, World};
 use crate::kernel::clock::MILLI;
 use crate::kernel::trace::Story;
-use tenure_core::fleet::in_ring;
+use tenure_core::fleet::{planner, standbys};
 use tenure_core::{HolderId, Key};
 
 impl World {
@@ -64,15 +64,42 @@ impl World {
         self.scene.settled_by = self.scene.settled_by.max(self.t + settled);
     }
 
-    /// Eight to twelve who stand side by side in the ring die at once.
+    /// The planner and up to eleven others die at once.
     pub(super) fn lose_row(&mut self, up: &[usize]) {
-        let sessions: Vec<Key> = up.iter().map(|index| self.nodes[*index].session.clone()).collect();
-        let place = |key: &Key| sessions.iter().position(|session| session == key);
-        let ring: Vec<usize> = in_ring(&sessions).into_iter().filter_map(place).map(|at| up[at]).collect();
-        let (first, dead) = (self.rng.index(ring.len()), self.rng.between(8, 12) as usize);
+        let planner = self.planner();
+        let mut others: Vec<usize> = up.iter().copied().filter(|index| Some(*index) != planner).collect();
+        let mut dead: Vec<usize> = planner.into_iter().collect();
         // No more than half of those who are there.
-        let row = (0..dead.min(ring.len() / 2)).map(|at| ring[(first + at) % ring.len()]);
-        self.kill_all(&row.collect::<Vec<_>>());
+        let many = (self.rng.between(8, 12) as usize).min(up.len() / 2);
+        while dead.len() < many && !others.is_empty() {
+            dead.push(others.swap_remove(self.rng.index(others.len())));
+        }
+        self.kill_all(&dead);
+    }
+
+    /// Whether one of those lives who stand by.
+    pub(super) fn has_standby(&self) -> bool {
+        let standbys = self.store.get(&self.scene.board).map(standbys).unwrap_or_default();
+        self.nodes.iter().any(|node| node.machine.is_some() && standbys.contains(&node.who))
+    }
+
+    /// Whether this worker watches all others: it plans or stands by.
+    pub(super) fn watches(&self, index: usize) -> bool {
+        let board = self.store.get(&self.scene.board);
+        let stands_by = board.is_some_and(|board| standbys(board).contains(&self.nodes[index].who));
+        stands_by || self.planner() == Some(index)
+    }
+
+    /// Who plans, if that one lives.
+    pub(super) fn planner(&self) -> Option<usize> {
+        let planner = planner(self.store.get(&self.scene.board)?)?;
+        let plans = |index: &usize| {
+            self.nodes[*index].machine.as_ref().is_some_and(|machine| {
+                self.nodes[*index].session == planner.session
+                    && machine.session_fence() == Some(planner.fence)
+            })
+        };
+        (0..self.nodes.len()).find(plans)
     }
 
     /// A worker dies, and somebody deletes its session.

@@ -30,7 +30,8 @@ impl World {
                     work.until = Some(until);
                 }
             }
-            FleetNotice::Planned(_) | FleetNotice::Trouble(_) | FleetNotice::Rests { .. } => {}
+            FleetNotice::Planned(summary) => self.obeys(index, summary.planner.as_ref()),
+            FleetNotice::Trouble(_) | FleetNotice::Rests { .. } => {}
         }
     }
 

@@ -12,6 +12,7 @@ mod node;
 mod outside;
 mod process;
 mod scenario;
+mod telling;
 mod world;
 
 use crate::invariants::Rule;
@@ -24,6 +25,7 @@ use node::{Call, Own};
 pub(crate) use scenario::ALL as SCENARIOS;
 use scenario::Scenario;
 use std::collections::BTreeMap;
+use telling::Doom;
 use tenure_core::fleet::{FleetName, FleetNotice, Worker};
 use tenure_core::op::{Answer, Op};
 use tenure_core::{Fence, Key, Now, StoreError, Tick, Ttl};
@@ -42,6 +44,10 @@ pub(crate) struct Fleet {
     pub(crate) next_point: i64,
     /// A claim of a process that is gone took effect late: for a ttl, it counts as a worker for whoever lists.
     pub(crate) haunted: bool,
+    /// The planner is to die when it tells its next plan.
+    pub(crate) doom: Doom,
+    /// Who planned once and does not by now, by their sessions, and since when.
+    pub(crate) deposed: BTreeMap<Key, True>,
     /// When somebody last began to list the units.
     pub(crate) listed: True,
     /// When the board was raised last.
@@ -52,8 +58,6 @@ pub(crate) struct Fleet {
     pub(crate) takeovers: Vec<u32>,
     /// Pages that were listed while all was settled, and for how long it was.
     pub(crate) settled_lists: u64,
-    /// Audits that were told of.
-    pub(crate) settled_marks: u64,
     /// How often the board was raised then, where there is a unit that nobody can write.
     pub(crate) settled_raises: u64,
     /// Requests that were refused then, and not for a moment, but for what those write who have the unit: as forbidden, and as the
@@ -70,6 +74,8 @@ pub(crate) enum Due {
         fence: u64,
         order: u64,
     },
+    /// This process of a worker dies.
+    Dies(u8, u32),
     /// A ttl after the holder of a unit under this fence was told to stop, by force.
     Seize(u32, u64),
     Churn,
@@ -122,12 +128,13 @@ impl Scene for Fleet {
             next_unit: 0,
             next_point: 0,
             haunted: false,
+            doom: Doom::None,
+            deposed: BTreeMap::new(),
             listed: 0,
             raised: 0,
             settled_by: True::MAX,
             takeovers: Vec::new(),
             settled_lists: 0,
-            settled_marks: 0,
             settled_raises: 0,
             settled_refusals: [0, 0],
             settled_time: 0,
@@ -252,6 +259,7 @@ impl Scene for Fleet {
                 world.check(Rule::P2, found);
             }
             Due::Seize(unit, fence) => world.vacate_by_force(unit as usize, Fence(fence)),
+            Due::Dies(index, life) => world.dies(usize::from(index), life),
             Due::Churn => world.churn(),
             Due::Disturbance => world.disturbance(),
             Due::Look => world.look(),

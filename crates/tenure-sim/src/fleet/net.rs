@@ -5,15 +5,19 @@ use crate::invariants::Rule;
 use crate::kernel::Envelope;
 use crate::kernel::clock::{MILLI, True};
 use crate::kernel::registers::Landed;
-use tenure_core::fleet::{UnitSpec, auditor};
+use tenure_core::fleet::UnitSpec;
 use tenure_core::op::{Answer, Op};
 use tenure_core::{ErrorKind, Key, Record, StoreError};
 
 impl World {
-    /// How much longer than others a page of a listing takes.
+    /// How much longer than others a request takes to arrive.
     pub(super) fn delay(&mut self, envelope: &Envelope) -> True {
-        match envelope.op {
+        match &envelope.op {
             Op::List { .. } => self.rng.below(self.scenario.list_ms * MILLI + 1),
+            Op::Write(write) if self.scenario.part_ms > 0 && self.scene.is_part(&write.key) => {
+                self.delay_part(envelope)
+            }
+            Op::Write(write) if write.key == self.scene.board => self.release_parts(envelope.node),
             _ => 0,
         }
     }
@@ -51,6 +55,9 @@ impl World {
         if node.life == envelope.life && self.scene.units.contains_key(key) && !keeps {
             node.own.unsaid = Some(key.clone());
         }
+        if *key == self.scene.board {
+            self.depose(before, after);
+        }
         if *key == self.scene.board && before.is_none_or(|before| before.fence < after.fence) {
             self.scene.raised = t;
             self.nodes.iter_mut().for_each(|node| node.own.unsaid = None);
@@ -85,11 +92,11 @@ impl World {
         match op {
             // That is counted where it is refused.
             Op::Read(key) if self.store.is_forbidden(key) => {}
+            Op::ReadMany(..) | Op::Read(_) if self.watches(index) => {
+                self.nodes[index].own.settled_watches += 1;
+            }
             Op::ReadMany(..) | Op::Read(_) => self.nodes[index].own.settled_reads += 1,
             Op::List { .. } => self.scene.settled_lists += 1,
-            Op::Write(write) if write.key == self.scene.board && auditor(&write.record).is_some() => {
-                self.scene.settled_marks += 1;
-            }
             Op::Write(write) if write.key == self.scene.board && self.has_sealed() => {
                 self.scene.settled_raises += 1;
             }

@@ -70,8 +70,10 @@ pub(crate) struct Lapse {
 pub(crate) struct Own {
     /// Of its session.
     pub(crate) ttl: Ttl,
-    /// Requests that were sent while all was settled.
+    /// Reads that were sent while all was settled.
     pub(crate) settled_reads: u64,
+    /// The same, while it planned or stood by.
+    pub(crate) settled_watches: u64,
     pub(crate) leaving: bool,
     /// It dies with its next renewal.
     pub(crate) doomed: bool,
@@ -98,6 +100,7 @@ impl Own {
         Own {
             ttl,
             settled_reads: 0,
+            settled_watches: 0,
             leaving: false,
             doomed: false,
             works: BTreeMap::new(),

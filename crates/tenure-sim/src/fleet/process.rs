@@ -26,7 +26,8 @@ impl World {
 
     /// A new holder id, a new instance.
     pub(super) fn new_process(&mut self, index: usize, life: u32, instance: u64) -> Option<Process<Fleet>> {
-        let (who, unset) = (HolderId::new(format!("w{index}.{life}")).ok()?, Key::new("unset").ok()?);
+        let name = format!("{:-<width$}", format!("w{index}.{life}"), width = self.scenario.names);
+        let (who, unset) = (HolderId::new(name).ok()?, Key::new("unset").ok()?);
         let session = self.scene.fleet.worker(&who).ok()?;
         let ttl = self.any_ttl();
         let identity =
@@ -48,9 +49,9 @@ impl World {
     /// The process is gone, and with it all that was done on it.
     pub(super) fn ended(&mut self, index: usize) {
         let own = &mut self.nodes[index].own;
-        let Own { ttl, settled_reads, leaving, doomed, .. } = *own;
-        let Own { works, .. } =
-            std::mem::replace(own, Own { settled_reads, leaving, doomed, ..Own::new(ttl) });
+        let Own { ttl, settled_reads, settled_watches, leaving, doomed, .. } = *own;
+        let lasts = Own { settled_reads, settled_watches, leaving, doomed, ..Own::new(ttl) };
+        let Own { works, .. } = std::mem::replace(own, lasts);
         for work in works.into_values() {
             if let Some(truth) = self.scene.units.get_mut(&work.unit) {
                 truth.tries.1 += 1;

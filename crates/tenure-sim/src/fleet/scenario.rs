@@ -44,6 +44,8 @@ pub(crate) enum Disturbance {
     Row,
     /// One dies, and somebody deletes its session.
     Vanish,
+    /// The planner dies while it tells the others; what it has sent reaches the store once the next planner has told its own plan.
+    Telling,
     /// Once in a long while: what the store refuses is permitted again, and nobody is told.
     Permit,
 }
@@ -56,10 +58,14 @@ pub(crate) struct Scenario {
     pub(crate) units: usize,
     /// How many of the first units fail whenever they are worked on.
     pub(crate) failing: usize,
+    /// How long the workers' names are made.
+    pub(crate) names: usize,
     /// How many records the store lists at a time.
     pub(crate) page: usize,
     /// How much longer than other calls a page takes, in milliseconds at the most.
     pub(crate) list_ms: u64,
+    /// How much longer than other calls it takes to write a worker's part of a plan, in milliseconds at the most.
+    pub(crate) part_ms: u64,
     /// The most units that a worker takes.
     pub(crate) room: u64,
     /// A fifth of the units need a label, which two thirds of the workers have.
@@ -125,8 +131,10 @@ const USUAL: Scenario = Scenario {
     nodes: 5,
     units: 12,
     failing: 0,
+    names: 0,
     page: 1000,
     list_ms: 0,
+    part_ms: 0,
     room: u64::MAX,
     labels: false,
     weighs: false,
@@ -447,6 +455,38 @@ pub(crate) const ALL: &[Scenario] = &[
         disturbances: &[Disturbance::Row, Disturbance::Death],
         chaos: 5,
         calm: 50,
+        rounds: 1,
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-names",
+        about: "so many workers with long names that the board can't name all whom a plan concerns",
+        nodes: 16,
+        units: 48,
+        names: 60,
+        rate: 20_000,
+        wall_off_ms: 20,
+        mail: false,
+        bodies: Bodies { finish: 0, pass: 0, ..BODIES },
+        faults: &[(Fault::Pause, 10.0), (Fault::Crash, 10.0), (Fault::Rate, 10.0)],
+        disturbances: &[Disturbance::ZoneDeath, Disturbance::Leave, Disturbance::Churn],
+        chaos: 5,
+        calm: 50,
+        rounds: 1,
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-telling",
+        about: "planners die while they tell their plans, which takes long, and what they have sent arrives after the next one's",
+        part_ms: 2000,
+        rate: 1000,
+        wall_off_ms: 20,
+        mail: false,
+        bodies: Bodies { finish: 0, pass: 0, ..BODIES },
+        faults: &[(Fault::Pause, 10.0), (Fault::Crash, 10.0), (Fault::Rate, 10.0)],
+        disturbances: &[Disturbance::Telling, Disturbance::Churn, Disturbance::Leave],
+        chaos: 5,
+        calm: 100,
         rounds: 1,
         ..USUAL
     },

@@ -38,6 +38,11 @@ pub(crate) struct Envelope {
 }
 
 impl Envelope {
+    /// The same, whose arrival is left to the scene: nobody waits for its answer any more.
+    pub(crate) fn late(&self) -> Envelope {
+        Envelope { gives_up: True::MAX, ..self.clone() }
+    }
+
     /// The one key that it is about, if it is about one.
     pub(crate) fn key(&self) -> Option<&Key> {
         key_of(&self.op)

@@ -2,8 +2,8 @@
 //!
 //! Anyone can create, list, change and delete units ([`Fleet`]). A process that joins becomes a [`Worker`] and is given its
 //! share: each unit is held by one worker at a time, until it is done or the worker lets go of it, leaves or dies; then another
-//! has it, with a higher fence. Which worker should have which unit is planned by a pure function that all compute alike, so
-//! there is no leader; whoever has what is planned for another ends what it does for it, and passes it on in one write.
+//! has it, with a higher fence. Which worker should have which unit is planned by one of them, whose place any other takes when it is
+//! gone, and each is told its part; whoever has what is planned for another ends what it does for it, and passes it on in one write.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,12 +26,12 @@
 //! # What it costs
 //! With nothing changing, a worker makes one renewal and one small read in each third of a ttl, however many units and workers
 //! there are; where ttls differ, it looks by the shortest of them, at the most eight times as often as by its own. That read is of
-//! two records, or of nine where the store can't tell ages within a quarter of the ttl
-//! ([`Capabilities::least_ttl_of_small_looks`](crate::Capabilities::least_ttl_of_small_looks): 12 s on DynamoDB). When a
-//! worker comes, goes or dies, or units are added or closed, all workers list the fleet once.
+//! two records. One worker, the planner, and two who stand by read all workers' sessions instead. When a worker comes, goes or dies, or
+//! units are added or closed, the planner lists the fleet, and tells those whom its plan concerns; nobody else lists or reads anything for
+//! that, but for those who stand by, who list the workers.
 //!
-//! A unit that fails ([`Verdict::Again`]) goes to the next worker, and nobody lists anything for it: that costs six requests, or one where
-//! it rests and is tried again in the same place, so three to four on average.
+//! A unit that fails ([`Verdict::Again`]) goes to the next worker: that costs six requests and a listing of the workers, or one where
+//! it rests and is tried again in the same place.
 //!
 //! # How fast it is
 //! What a dead worker had is held again 1.15 ttls after its last renewal on a store that tells records' ages or pushes

@@ -11,8 +11,8 @@ pub(super) fn check(can: &Capabilities, findings: &mut Findings) {
             // Where any ttl is long enough, there is nothing to choose.
             if let Some(least) = can.least_ttl_of_small_looks().filter(|least| *least > can.least_ttl) {
                 let text = format!(
-                    "a ttl of {} or more keeps looks small: with a shorter one a worker's look at rest may read nine records \
-                     instead of two, as ages fall short by up to {}",
+                    "a ttl of {} or more suits fleets: with a shorter one, workers that die together with their planner and those who \
+                     stand by it are noticed a ttl later, as ages fall short by up to {}",
                     brief(least),
                     brief(can.age_error)
                 );

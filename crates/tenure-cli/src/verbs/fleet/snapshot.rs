@@ -206,7 +206,7 @@ impl Snapshot {
         self.workers.get(at).filter(|worker| worker.session_fence == attachment.fence).map(|_| at)
     }
 
-    /// Plans as the workers do, which all make the same plan of the same records.
+    /// Plans as the planner does, by the same function of the same records.
     fn plan(&mut self) {
         for worker in &mut self.workers {
             worker.planned = 0;

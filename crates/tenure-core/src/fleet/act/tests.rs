@@ -2,19 +2,16 @@
 //! passes units to; what it makes of a unit that it has got, that is gone, or that somebody wants.
 use super::*;
 use crate::fleet::alone::*;
-use crate::fleet::look::Bump;
+use crate::fleet::part::Shows;
+use crate::fleet::raise::Bump;
 
 /// Follows a plan of units, with their owners and the workers that they are planned for.
-fn follow(
-    worker: &mut Worker,
-    secs: u64,
-    plan: Vec<(usize, Owner, Result<usize, Uncovered>)>,
-    audit: (bool, bool),
-) -> Summary {
+fn follow(worker: &mut Worker, secs: u64, plan: Vec<(usize, Owner, Result<usize, Uncovered>)>) -> Summary {
     let targets = plan.iter().map(|(n, _, target)| (unit(*n), target.map(session))).collect();
-    let unit = |(n, owner, _)| (unit(n), Unit { spec: UnitSpec::default(), owner, held: None });
+    let shows = Shows::of(&vacant().record);
+    let unit = |(n, owner, _)| (unit(n), Unit { spec: UnitSpec::default(), owner, held: None, shows });
     let units = plan.into_iter().map(unit).collect();
-    worker.follow_plan(at(secs), units, targets, Summary::default(), audit);
+    worker.follow_plan(at(secs), units, targets, Summary::default());
     let planned = |notice| match notice {
         FleetNotice::Planned(summary) => Some(*summary),
         _ => None,
@@ -39,36 +36,10 @@ fn a_plan_is_summed_up_by_what_comes_and_what_goes() {
         (7, Owner::Worker(session(1)), Ok(1)),
     ];
     plan.extend((8..11).map(|n| (n, Owner::Nobody(vacant()), Ok(0))));
-    let summary = follow(&mut worker, 100, plan, (false, false));
+    let summary = follow(&mut worker, 100, plan);
     assert_eq!((summary.incoming, summary.outgoing), (6, 1));
     assert_eq!(worker.awaited, BTreeSet::from([unit(5), unit(6)]));
     assert!((8..11).all(|n| worker.own.contains_key(&unit(n))), "it claims what is free");
-}
-
-#[test]
-fn whoever_audits_tells_the_others_of_what_they_should_have_done() {
-    let other = || Owner::Worker(session(2));
-    for (owner, target, audit, tells) in [
-        (other(), Ok(1), (true, true), true),
-        (other(), Ok(1), (false, true), false),
-        (other(), Ok(2), (true, true), false),
-        (other(), Ok(0), (true, false), true),
-        (other(), Ok(0), (false, false), false),
-        (Owner::Nobody(vacant()), Ok(1), (true, false), true),
-        (Owner::Nobody(vacant()), Err(Uncovered::NoRoom), (true, true), false),
-        (Owner::Missing(vacant()), Ok(1), (true, true), true),
-        (Owner::Missing(vacant()), Ok(1), (true, false), false),
-        (Owner::Missing(vacant()), Err(Uncovered::NoRoom), (true, true), false),
-        (Owner::Outsider, Ok(1), (true, true), false),
-    ] {
-        let mut worker = worker(2);
-        worker.look.next = at(900).held;
-        let says = format!("{owner:?} {target:?} {audit:?}");
-        follow(&mut worker, 100, vec![(0, owner, target)], audit);
-        assert_eq!(worker.bump, if tells { Bump::At(at(108).held) } else { Bump::Idle }, "{says}");
-        let looks = worker.look.next == at(100).held;
-        assert_eq!(looks, target == Ok(0), "it looks for what it waits for: {says}");
-    }
 }
 
 #[test]
@@ -85,7 +56,7 @@ fn only_what_is_planned_for_this_worker_is_in_doubt() {
             worker.doubts.wake_at()
         };
         assert_eq!(misses(&mut worker, 100), Some(at(132).held));
-        follow(&mut worker, 120, vec![(0, Owner::Outsider, target)], (false, false));
+        follow(&mut worker, 120, vec![(0, Owner::Outsider, target)]);
         assert_eq!(misses(&mut worker, 200), Some(at(200 + span).held), "{target:?}");
     }
 }
@@ -95,11 +66,11 @@ fn what_goes_is_drained_once_the_others_have_made_the_same_plan() {
     let mut worker = worker(1);
     has(&mut worker, 0, Stage::Held, Some(0));
     let plan = |target| vec![(0, Owner::Worker(session(0)), target)];
-    assert_eq!(follow(&mut worker, 100, plan(Ok(0)), (false, false)).outgoing, 0);
+    assert_eq!(follow(&mut worker, 100, plan(Ok(0))).outgoing, 0);
     assert_eq!(worker.drains_at(), None);
-    follow(&mut worker, 101, plan(Ok(1)), (false, false));
+    follow(&mut worker, 101, plan(Ok(1)));
     assert_eq!(worker.drains_at(), Some(at(104).held));
-    follow(&mut worker, 103, plan(Ok(1)), (false, false));
+    follow(&mut worker, 103, plan(Ok(1)));
     assert_eq!(worker.drains_at(), Some(at(104).held), "another plan puts nothing off");
 }
 
@@ -109,7 +80,7 @@ fn each_unit_that_goes_is_told_why() {
         let mut worker = worker(1);
         worker.leaving = leaving;
         has(&mut worker, 0, Stage::Held, Some(0));
-        follow(&mut worker, 100, vec![(0, Owner::Worker(session(0)), target)], (false, false));
+        follow(&mut worker, 100, vec![(0, Owner::Worker(session(0)), target)]);
         worker.own[&unit(0)].goes.clone()
     };
     assert_eq!(why(Ok(0), false), None);
@@ -131,10 +102,9 @@ fn a_drain_waits_for_the_newest_plan_or_for_one_that_was_made_since() {
         (99, 6, 100, true),
         (99, 6, 101, true),
     ] {
-        let mut worker = worker(1);
+        let mut worker = led(1, true);
         has(&mut worker, 0, Stage::Held, Some(1));
         has(&mut worker, 1, Stage::Held, Some(0));
-        worker.board = Some(board(7, 1));
         (worker.listed, worker.planned_from) = (Some(Fence(listed)), at(planned).held);
         (worker.look.seen_from, worker.look.next) = (at(seen).held, at(900).held);
         worker.drain_at = Some(at(100).held);
@@ -283,7 +253,8 @@ fn a_unit_is_handed_to_whom_a_user_names_if_that_one_stays() {
         let mut worker = worker(2);
         worker.peers.get_mut(&session(1)).unwrap().about.leaving = leaving;
         let lease = has(&mut worker, 0, Stage::Held, Some(0));
-        worker.hand_to(at(100), lease, RequestId(4), &holder(to));
+        worker.choose(at(100), lease, RequestId(4), Some(holder(to)));
+        worker.choose_from_roster(at(101));
         let told = told(&mut worker);
         let refused = |told: &FleetNotice| matches!(told, FleetNotice::Failed(_, RequestId(4), _));
         assert_eq!(!told.iter().any(refused), goes, "{to} {leaving}: {told:?}");
@@ -313,7 +284,7 @@ fn what_somebody_asked_for_goes_whatever_is_planned_meanwhile() {
         let own =
             |worker: &Worker| (worker.own[&unit(0)].transferee.clone(), worker.own[&unit(0)].goes.clone());
         assert_eq!(own(&worker), (None, Some(reason.clone())));
-        follow(&mut worker, 101, vec![(0, Owner::Worker(session(0)), Ok(0))], (false, false));
+        follow(&mut worker, 101, vec![(0, Owner::Worker(session(0)), Ok(0))]);
         assert_eq!(own(&worker), (None, Some(reason)), "the plan would have it stay");
         assert_eq!(worker.own[&unit(0)].stage, Stage::Draining);
     }

@@ -1,21 +1,13 @@
-//! Plan: when all is listed, page by page; what sessions and units count as; what is planned of that, pins included, and who ends
-//! a dead one's session; who says that it has audited. Two witnesses agree while they are less than a quarter of a ttl apart,
-//! whichever says more.
+//! Plan: when all is listed, page by page, and by whom; what sessions and units count as; what is planned of that, pins included.
 use super::*;
 use crate::fleet::alone::*;
-use crate::fleet::look::Bump;
-use crate::fleet::ring::in_ring;
-use crate::values::fence::Nonce;
+use crate::fleet::raise::Bump;
 use crate::values::metadata::Metadata;
 use crate::values::record::{Attachment, Record};
-use crate::values::time::Wall;
-use std::time::Duration;
 
 /// With a session, and at rest for long: it has listed what the board shows.
 fn rested() -> Worker {
-    let mut worker = up();
-    worker.board = Some(board(7, 1));
-    worker.listed = Some(Fence(7));
+    let mut worker = led(0, true);
     (worker.list_at, worker.audit_at) = (at(50).held, at(9000).held);
     (worker.bump, worker.listing, worker.doubts.list_at) = (Bump::Idle, None, None);
     worker.errands.clear();
@@ -32,6 +24,8 @@ fn lists(worker: &mut Worker, secs: u64, workers: &[(Key, Stored)], units: &[(Ke
     worker.doubts.list_at = Some(at(secs).held);
     worker.wake_listing(at(secs));
     worker.paged(at(secs), worker.lists, page(workers));
+    worker.wake_listing(at(secs));
+    worker.paged(at(secs), worker.lists, page(&[]));
     worker.wake_listing(at(secs));
     worker.paged(at(secs), worker.lists, page(units));
     let planned = |notice| match notice {
@@ -85,7 +79,7 @@ fn a_listing_goes_on_page_by_page_after_trouble_too_and_takes_no_others_pages() 
         };
         asked(worker).into_iter().filter_map(|asked| listing(asked.op)).collect::<Vec<_>>()
     };
-    let (workers, units) = (fleet().worker_prefix(), fleet().unit_prefix());
+    let (workers, parts, units) = (fleet().worker_prefix(), fleet().plan_prefix(), fleet().unit_prefix());
     worker.list_again(at(100).held);
     worker.wake_listing(at(100));
     assert_eq!(listings(&mut worker), [(workers.clone(), None)]);
@@ -101,6 +95,9 @@ fn a_listing_goes_on_page_by_page_after_trouble_too_and_takes_no_others_pages() 
     assert_eq!(listings(&mut worker), [(workers.clone(), Some(session(10)))]);
     worker.paged(at(106), worker.lists, page(&[]));
     worker.wake_listing(at(106));
+    assert_eq!(listings(&mut worker), [(parts, None)]);
+    worker.paged(at(106), worker.lists, page(&[]));
+    worker.wake_listing(at(106));
     assert_eq!(listings(&mut worker), [(units, None)]);
     let before = worker.lists;
     worker.paged(at(107), before, page(&[]));
@@ -114,18 +111,35 @@ fn a_listing_goes_on_page_by_page_after_trouble_too_and_takes_no_others_pages() 
 }
 
 #[test]
-fn l3_what_is_listed_alone_puts_off_no_audit() {
-    let audits_at = |secs, generation| {
-        let mut worker = rested();
-        worker.board = Some(board(generation, 1));
-        worker.list_at = at(0).held;
-        // Its session is to last.
-        worker.ttl = Ttl::new(Duration::from_secs(80_000)).unwrap();
-        lists(&mut worker, secs, &[], &[]);
-        worker.audit_at
+fn whoever_plans_audits_about_ten_ttls_after_it_has_listed_all() {
+    let mut worker = rested();
+    worker.list_at = at(0).held;
+    lists(&mut worker, 20, &[], &[]);
+    let (least, most) = (at(20 + 75 * 48 / 10).held, at(20 + 125 * 48 / 10).held);
+    assert!((least..=most).contains(&worker.audit_at), "{:?}", worker.audit_at);
+}
+
+#[test]
+fn others_list_only_what_they_can_not_be_told() {
+    let wakes = |change: &dyn Fn(&mut Worker)| {
+        let mut worker = led(1, false);
+        (worker.list_at, worker.audit_at) = (at(50).held, at(60).held);
+        worker.listed = Some(Fence(6));
+        change(&mut worker);
+        let wakes = worker.listing_wakes();
+        if let Some(wakes) = wakes {
+            worker.wake_listing(Now { held: wakes, ..at(0) });
+        }
+        (wakes.is_some(), worker.listing.map(|listing| listing.purpose))
     };
-    assert_eq!(audits_at(20, 7), at(9000).held);
-    assert!(audits_at(20, 8) < at(800).held, "all list that, and count from there");
+    assert_eq!(wakes(&|_| ()), (false, None));
+    assert_eq!(wakes(&|worker| worker.list_again(at(70).held)), (false, None));
+    assert_eq!(wakes(&|worker| worker.look.blind = true), (true, Some(Purpose::Own)));
+    let declines = |worker: &mut Worker| {
+        let lease = has(worker, 0, crate::fleet::own::Stage::Held, Some(0));
+        worker.choose(at(10), lease, crate::fleet::RequestId(1), None);
+    };
+    assert_eq!(wakes(&declines), (true, Some(Purpose::Roster)));
 }
 
 #[test]
@@ -215,83 +229,17 @@ fn a_plan_says_how_many_each_has_and_what_is_uncovered() {
 }
 
 #[test]
-fn ages_are_trusted_where_that_is_wanted_and_the_wall_clocks_agree() {
-    for (first_sight, age, attested) in [(true, 40, true), (false, 40, false), (true, 10, false)] {
-        let mut worker = rested();
-        worker.holder.env.rules.first_sight = first_sight;
-        // Its stamp is of 0 s.
-        let (key, stored) = lives(1, 1);
-        let stored = stored.aged(Some(Duration::from_secs(age)));
-        worker.list_at = at(0).held;
-        lists(&mut worker, 40, &[(key, stored)], &[]);
-        assert_eq!(worker.peers[&session(1)].attested, attested, "{first_sight} {age}");
-    }
-}
-
-#[test]
-fn whoever_takes_what_a_dead_one_had_ends_its_session_at_once() {
-    let mut ring: Vec<Key> = (0..10).map(session).collect();
-    ring = in_ring(&ring).into_iter().cloned().collect();
-    let me = ring.iter().position(|key| *key == session(0)).unwrap();
-    // Five stand between this worker and the dead one.
-    let gone = &ring[(me + 6) % 10];
-    let gone = (1..10).find(|n| session(*n) == *gone).unwrap();
-    for (pin, ends) in [(0, true), (if gone == 1 { 2 } else { 1 }, false)] {
-        let mut worker = rested();
-        let spec = UnitSpec { pin: Some(holder(pin)), ..UnitSpec::default() };
-        let units = [(unit(0), record(attachment(session(gone), 7), &spec))];
-        let workers =
-            |heartbeat| (1..10).map(|n| lives(n, if n == gone { 1 } else { heartbeat })).collect::<Vec<_>>();
-        lists(&mut worker, 100, &workers(1), &units);
-        assert!(!worker.is_fencing(&session(gone)));
-        let summary = lists(&mut worker, 150, &workers(2), &units);
-        assert_eq!((summary.workers, worker.is_fencing(&session(gone))), (9, ends), "{pin}");
-    }
-}
-
-#[test]
-fn whose_turn_it_was_says_that_it_has_audited() {
-    for (turn, behind, says) in
-        [(true, false, true), (true, true, false), (false, false, false), (false, true, false)]
-    {
-        let mut worker = rested();
-        worker.audit_at = at(if turn { 990 } else { 9000 }).held;
-        worker.listed = Some(Fence(if behind { 6 } else { 7 }));
-        lists(&mut worker, 1000, &[lives(1, 1)], &[]);
-        let marks = worker.errands.values().any(|errand| matches!(errand, Errand::Mark(_)));
-        assert_eq!(marks, says, "{turn} {behind}");
-        assert!(worker.audit_at > at(1000).held);
-    }
-}
-#[test]
-fn an_age_is_attested_if_the_wall_clocks_say_nearly_the_same() {
-    let ttl = Ttl::new(Duration::from_secs(10)).unwrap();
-    let now = Now { held: Tick(0), waited: Tick(0), wall: Wall(100_000) };
-    let record = |stamp| Record {
-        fence: Fence(1),
-        nonce: Nonce(1),
-        stamp: Wall(stamp),
-        tenure: None,
-        metadata: Metadata::new(),
-    };
-    let stored = |age| Stored::new(record(95_000)).aged(age);
-    for (millis, agree) in [(2_500, false), (2_501, true), (5_000, true), (7_499, true), (7_500, false)] {
-        let age = Some(Duration::from_millis(millis));
-        assert_eq!(is_attested(now, &stored(age), ttl), agree, "{millis}");
-    }
-    assert!(!is_attested(now, &stored(None), ttl));
-}
-
-#[test]
 fn what_changes_while_all_is_listed_is_listed_again() {
     let mut worker = rested();
     worker.list_again(at(100).held);
     worker.wake_listing(at(100));
     worker.paged(at(101), worker.lists, page(&[lives(1, 1)]));
     // Somebody joins behind what was listed already.
-    worker.saw_board(at(102), Some(board(8, 2)));
-    worker.wake_listing(at(103));
-    worker.paged(at(103), worker.lists, page(&[]));
+    worker.saw_board(at(102), Some(board_by(8, 2, &myself())));
+    for _ in 0..2 {
+        worker.wake_listing(at(103));
+        worker.paged(at(103), worker.lists, page(&[]));
+    }
     assert!(worker.listing.is_none() && worker.is_behind());
     assert_eq!(worker.planned_from, at(100).held, "what was planned is as old as that listing's beginning");
     let again = worker.listing_wakes().unwrap();
@@ -306,6 +254,8 @@ fn a_page_that_fails_is_asked_for_again_and_nothing_is_planned_without_it() {
     worker.list_again(at(100).held);
     worker.wake_listing(at(100));
     worker.paged(at(101), worker.lists, page(&[lives(1, 1)]));
+    worker.wake_listing(at(101));
+    worker.paged(at(101), worker.lists, page(&[]));
     worker.wake_listing(at(101));
     let full: Vec<_> = (0..10).map(|n| (unit(n), record(None, &UnitSpec::default()))).collect();
     worker.paged(at(102), worker.lists, page(&full));

@@ -1,12 +1,15 @@
-//! Plan: whom a look is at, and whether at the latest state; when the next one is; what is made of a board, of neighbours that
-//! renew, fall silent or go, and of units that are awaited; who raises the alarm, who ends a session, and how a board is raised.
+//! Plan: whom a look is at, and whether at the latest state; when the next one is; what is made of a board, of sessions that
+//! are renewed, fall silent or go, and of units that are awaited; who plans when nobody does; who raises the alarm, who ends a session, and how
+//! a board is raised.
 use super::*;
 use crate::fleet::UnitSpec;
-use crate::fleet::alone::*;
-use crate::fleet::ring::in_ring;
-use crate::op::Request;
+use crate::fleet::alone::{
+    asked, at, board_by, has, led, myself, record, session, session_record, told, unit, worker,
+};
+use crate::fleet::raise::Bump;
+use crate::op::{Expect, Outcome, Request};
 use crate::values::fence::{Nonce, Version};
-use crate::values::record::Attachment;
+use crate::values::record::{Attachment, Record};
 use std::collections::BTreeSet;
 
 /// This board with the alarm set.
@@ -15,13 +18,14 @@ fn alarm(seen: &Stored, version: u128) -> Stored {
     Stored::new(write.record).versioned(Version(version))
 }
 
-/// At rest: it has listed what the board shows.
+/// At rest: it plans, and has listed what the board shows.
 fn rested(others: usize) -> Worker {
-    let mut worker = worker(others);
-    worker.board = Some(board(7, 1));
-    worker.listed = Some(Fence(7));
-    worker.look.next = at(900).held;
-    worker
+    led(others, true)
+}
+
+/// A board as this worker, who plans, has left it.
+fn board(generation: u64, version: u128) -> Stored {
+    board_by(generation, version, &myself())
 }
 
 fn looks_at(worker: &mut Worker) -> (Vec<Key>, Freshness) {
@@ -55,7 +59,9 @@ fn a_look_is_at_the_latest_state_if_anything_may_be_news() {
         &|worker| {
             has(worker, 0, Stage::Draining, Some(1));
         },
-        &|worker| worker.keep_in_sight(session(1), at(200).held),
+        &|worker| {
+            worker.look.overdue.insert(session(1));
+        },
         &|worker| worker.drain_due = true,
         &|worker| worker.look.blind = true,
         &|worker| worker.listed = Some(Fence(6)),
@@ -63,24 +69,6 @@ fn a_look_is_at_the_latest_state_if_anything_may_be_news() {
     for (n, reason) in reasons.iter().enumerate() {
         assert_eq!(freshness(reason), Freshness::Latest, "{n}");
     }
-}
-
-#[test]
-fn a_look_is_at_those_whom_the_ring_gives_and_at_those_who_are_kept_in_sight() {
-    let mut worker = rested(12);
-    // Their ages are told: so one is watched.
-    let sessions: Vec<Key> = (0..=12).map(session).collect();
-    let ring: Vec<Key> = in_ring(&sessions).into_iter().cloned().collect();
-    let me = ring.iter().position(|key| *key == session(0)).unwrap();
-    let (next, far) = (ring[(me + 1) % 13].clone(), ring[(me + 5) % 13].clone());
-    for key in [&next, &far, &session(77)] {
-        worker.keep_in_sight(key.clone(), at(200).held);
-    }
-    let board = worker.board_key.clone();
-    assert_eq!(looks_at(&mut worker).0, [board, next, far], "and not at one who is no worker");
-    assert_eq!(worker.look.wake_at(), None, "one at a time");
-    worker.looked(at(101), Err(StoreError::unavailable("away")));
-    assert_eq!(worker.look.wake_at(), Some(at(104).held));
 }
 
 #[test]
@@ -114,15 +102,6 @@ fn a_look_comes_at_its_time_and_not_while_another_is_under_way() {
     assert_eq!(looks(&mut worker, 200), 0);
     worker.look.under_way = false;
     assert_eq!((looks(&mut worker, 115), looks(&mut worker, 116)), (0, 1));
-}
-
-#[test]
-fn so_many_are_kept_in_sight_and_no_more() {
-    let mut worker = rested(0);
-    for n in 0..40 {
-        worker.keep_in_sight(session(n), at(200).held);
-    }
-    assert_eq!(worker.look.in_sight.len(), 24);
 }
 
 #[test]
@@ -256,22 +235,21 @@ fn watches(worker: &mut Worker, looks: &[(u64, u128)]) {
     for (secs, heartbeat) in looks {
         worker.look.latest = true;
         let now = at(100 + secs);
-        worker.saw_neighbour(now, &session(1), Some(Ok(session_record(1, 7, *heartbeat))));
+        worker.saw_neighbour(now, &session(1), Fence(7), Some(Ok(session_record(1, 7, *heartbeat))));
     }
 }
 
 #[test]
-fn a_neighbour_that_is_overdue_is_kept_in_sight_and_the_others_are_alarmed() {
-    for (looks, in_sight) in [
-        (&[(0, 1), (20, 1)][..], None),
-        (&[(0, 1), (21, 1)], Some(148)),
-        (&[(0, 1), (21, 1), (40, 1)], Some(148)),
-        (&[(0, 1), (21, 1), (40, 2)], None),
+fn one_that_is_overdue_is_kept_in_sight_and_the_others_are_alarmed() {
+    for (looks, overdue) in [
+        (&[(0, 1), (20, 1)][..], false),
+        (&[(0, 1), (21, 1)], true),
+        (&[(0, 1), (21, 1), (40, 1)], true),
+        (&[(0, 1), (21, 1), (40, 2)], false),
     ] {
         let mut worker = rested(1);
         watches(&mut worker, looks);
-        let kept = worker.look.in_sight.get(&session(1)).copied();
-        assert_eq!(kept, in_sight.map(|secs| at(secs).held), "{looks:?}");
+        assert_eq!(worker.look.overdue.contains(&session(1)), overdue, "{looks:?}");
         let alarms = asked(&mut worker).iter().filter(|asked| matches!(asked.op, Op::Write(_))).count();
         assert_eq!(alarms, usize::from(looks.len() > 1 && looks[1].0 > 20), "once: {looks:?}");
     }
@@ -279,19 +257,9 @@ fn a_neighbour_that_is_overdue_is_kept_in_sight_and_the_others_are_alarmed() {
     let mut worker = rested(1);
     watches(&mut worker, &[(0, 1)]);
     worker.look.latest = false;
-    worker.saw_neighbour(at(130), &session(1), Some(Ok(session_record(1, 7, 1))));
-    assert_eq!((worker.look.next, worker.look.in_sight.len()), (at(130).held, 0));
+    worker.saw_neighbour(at(130), &session(1), Fence(7), Some(Ok(session_record(1, 7, 1))));
+    assert_eq!((worker.look.next, worker.look.overdue.len()), (at(130).held, 0));
     assert!(asked(&mut worker).is_empty());
-}
-
-#[test]
-fn whom_another_is_to_watch_is_kept_in_sight_until_it_lives_beyond_that() {
-    for (beyond, stays) in [(148, true), (147, false)] {
-        let mut worker = rested(1);
-        worker.keep_in_sight(session(1), at(beyond).held);
-        watches(&mut worker, &[(0, 1)]);
-        assert_eq!(worker.look.in_sight.contains_key(&session(1)), stays, "{beyond}");
-    }
 }
 
 #[test]
@@ -299,7 +267,7 @@ fn a_neighbour_that_was_silent_for_a_ttl_is_ended_once_and_all_are_told() {
     let mut worker = rested(1);
     watches(&mut worker, &[(0, 1)]);
     worker.look.latest = false;
-    worker.saw_neighbour(at(148), &session(1), Some(Ok(session_record(1, 7, 1))));
+    worker.saw_neighbour(at(148), &session(1), Fence(7), Some(Ok(session_record(1, 7, 1))));
     assert!(
         worker.peers.contains_key(&session(1)) && asked(&mut worker).is_empty(),
         "it may have renewed since"
@@ -340,23 +308,9 @@ fn a_neighbour_that_is_another_process_now_or_gone_has_left() {
         worker.peers.get_mut(&session(1)).unwrap().about.leaving = leaving;
         worker.look.latest = true;
         let says = format!("{found:?} {leaving}");
-        worker.saw_neighbour(at(100), &session(1), found);
+        worker.saw_neighbour(at(100), &session(1), Fence(7), found);
         assert_eq!(!worker.peers.contains_key(&session(1)), left, "{says}");
         assert_eq!(worker.bump != Bump::Idle, left && !leaving, "who leaves has told: {says}");
-    }
-}
-
-#[test]
-fn ages_are_trusted_where_that_is_wanted_and_the_wall_clocks_agree() {
-    for (first_sight, age, attested) in [(true, 100, true), (false, 100, false), (true, 10, false)] {
-        let mut worker = rested(1);
-        worker.holder.env.rules.first_sight = first_sight;
-        worker.peers.get_mut(&session(1)).unwrap().attested = !attested;
-        // Its stamp is of 0 s.
-        let stored = session_record(1, 7, 1).aged(Some(Duration::from_secs(age)));
-        worker.look.latest = false;
-        worker.saw_neighbour(at(100), &session(1), Some(Ok(stored)));
-        assert_eq!(worker.peers[&session(1)].attested, attested, "{first_sight} {age}");
     }
 }
 
@@ -459,4 +413,52 @@ fn a_raise_that_failed_is_made_again() {
         worker.bumped(at(101), Err(error));
         assert!(worker.bump.wake_at().is_some_and(|next| next > at(101).held && next <= at(104).held));
     }
+}
+
+#[test]
+fn whoever_plans_or_stands_by_looks_at_all_once_an_interval_and_others_at_the_planner() {
+    let keys = |worker: &mut Worker| looks_at(worker).0.split_off(1);
+    let mut planner = rested(3);
+    assert_eq!(keys(&mut planner), [session(1), session(2), session(3)]);
+    planner.look.under_way = false;
+    planner.look.overdue.insert(session(2));
+    assert_eq!(keys(&mut planner), [session(2)], "meanwhile at who is overdue");
+    let mut other = led(3, false);
+    assert_eq!(keys(&mut other), [session(1)]);
+    let mut standby = led(3, false);
+    let ttls = (standby.ttl, standby.ttl);
+    let standbys = BTreeSet::from([standby.holder.env.identity.holder.clone()]);
+    let mark = board::Mark { number: 1, told: None, counts: (4, 0), ttls };
+    let seen = standby.board.clone().unwrap();
+    let write = board::mark(standby.board_key.clone(), &seen, &mark, &standbys, Nonce(4), at(0).wall);
+    standby.board = Some(Stored::new(write.record).versioned(Version(4)));
+    assert_eq!(keys(&mut standby), [session(1), session(2), session(3)]);
+}
+
+#[test]
+fn whoever_sees_that_nobody_plans_does_so_itself() {
+    let other = |n| Attachment { session: session(n), fence: Fence(7) };
+    let stopped = || Stored { record: Record { tenure: None, ..board(7, 1).record }, ..board(7, 1) };
+    let mut worker = led(1, false);
+    worker.joined = true;
+    worker.look.latest = true;
+    worker.saw_neighbour(at(100), &session(1), Fence(7), Some(Ok(stopped())));
+    assert_eq!(worker.bump.wake_at(), Some(at(100).held));
+    worker.wake_bump(at(100));
+    let claim = asked(&mut worker).into_iter().find_map(|asked| match asked.op {
+        Op::Write(write) if write.key == worker.board_key => board::planner(&write.record),
+        _ => None,
+    });
+    assert_eq!(claim, Some(myself()));
+    // Somebody else was sooner.
+    let lost = Ok(Answer::Write(Outcome::Lost(Some(board_by(8, 2, &other(2))))));
+    worker.bumped(at(101), lost);
+    assert_eq!((worker.bump.clone(), worker.planner.clone()), (Bump::Idle, Some(other(2))));
+    // Who plans anew lives.
+    worker.saw_board(at(102), Some(board_by(9, 3, &other(1))));
+    assert_eq!(worker.bump, Bump::Idle);
+    // Whoever leaves plans only if nobody else does.
+    worker.leaving = true;
+    worker.saw_board(at(103), Some(super::super::alone::board(10, 4)));
+    assert_eq!(worker.bump.wake_at(), Some(at(111).held));
 }

@@ -4,7 +4,7 @@
 use super::*;
 use crate::fleet::About;
 use crate::fleet::alone::*;
-use crate::fleet::look::Bump;
+use crate::fleet::raise::Bump;
 use crate::values::key::HolderId;
 use crate::values::metadata::Metadata;
 use crate::values::time::Wall;
@@ -49,7 +49,7 @@ fn declined(failures: u32, letters: bool) -> (Worker, LeaseId) {
     let own = worker.own.get_mut(&unit(0)).unwrap();
     own.since = at(99).held;
     own.spec.retry = Some(Retry { failures, since: Wall(0), rest: Duration::ZERO });
-    worker.decline(at(100), lease, RequestId(1));
+    worker.decline(at(100), lease);
     (worker, lease)
 }
 

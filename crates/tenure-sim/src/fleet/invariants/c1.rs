@@ -22,23 +22,24 @@ pub(crate) fn little(
     let ttls = checks.settled_time / (ttl.millis() * MILLI);
     // Three looks a ttl by the fastest clock; each time that it settles may cost one more.
     let looks = ttls * 3 * (1_000_000 + rate) / 1_000_000 + ttls / 2 + 12;
-    // Each audit is told of, and then all look once more.
-    let looks = looks + ttls / 5 + 2;
     let looks = if twice { looks * 2 } else { looks };
-    if let Some(node) = nodes.iter().find(|node| node.own.settled_reads > looks) {
-        return Err(format!(
-            "{} read {} times in {ttls} ttls that were settled",
-            node.who, node.own.settled_reads
-        ));
+    for node in nodes {
+        let (reads, watches) = (node.own.settled_reads, node.own.settled_watches);
+        // Of the many whom a planner watches, and those who stand by, one or the other may look overdue by what is old; then it is looked
+        // again.
+        if reads > looks || watches > looks * 3 {
+            let who = &node.who;
+            let text = format!(
+                "{who} read {reads} times, and {watches} to watch all, in {ttls} ttls that were settled"
+            );
+            return Err(text);
+        }
     }
     // There is one audit in 7.5 ttls at the most by a fast clock.
     let pages = audit * (ttls / 5 + 2 + nodes.len() as u64);
     // All list when they are told of what the store refuses, and whoever is refused does so ever more seldom.
     let alone = if checks.settled_refusals == [0, 0] { 0 } else { ttls / 32 + 10 };
     let pages = pages + audit * nodes.len() as u64 * (checks.settled_raises + alone);
-    if checks.settled_marks > ttls / 5 + 2 + nodes.len() as u64 {
-        return Err(format!("{} audits were told of in {ttls} ttls that were settled", checks.settled_marks));
-    }
     if checks.settled_lists > pages {
         return Err(format!("{} pages were listed in {ttls} ttls that were settled", checks.settled_lists));
     }

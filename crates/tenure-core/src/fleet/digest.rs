@@ -1,0 +1,88 @@
+//! What a worker holds, in a few bytes: it stands in its session's record, which is renewed anyway, and the planner compares it with what
+//! units' records say. So whoever has what its unit's record does not show is found out, and nobody reads what all agree on.
+
+use crate::values::fence::{Fence, Nonce};
+use crate::values::key::Key;
+use crate::values::metadata::{Metadata, RESERVED, Value};
+
+const HAS: &str = "has";
+
+/// Units and the ids and fences of their tenures, in any order.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Digest {
+    pub(super) units: u64,
+    sum: u64,
+}
+
+impl Digest {
+    pub(super) fn add(&mut self, unit: &Key, (id, fence): (Nonce, Fence)) {
+        self.units += 1;
+        self.sum = self.sum.wrapping_add(mix(unit, id.0 ^ u128::from(fence.0).rotate_left(64)));
+    }
+
+    /// A number that tells it from others.
+    pub(super) fn token(self) -> u64 {
+        self.sum ^ self.units
+    }
+
+    /// Says so in a session's metadata.
+    pub(super) fn compose(self, metadata: &mut Metadata) {
+        if let Some(Value::Map(own)) = metadata.get_mut(RESERVED) {
+            own.insert(HAS.to_owned(), format!("{} {:016x}", self.units, self.sum).as_str().into());
+        }
+    }
+
+    /// What a session's metadata say.
+    pub(super) fn parse(metadata: &Metadata) -> Option<Digest> {
+        let Some(Value::Map(own)) = metadata.get(RESERVED) else { return None };
+        let (units, sum) = own.get(HAS)?.as_text()?.split_once(' ')?;
+        Some(Digest { units: units.parse().ok()?, sum: u64::from_str_radix(sum, 16).ok()? })
+    }
+}
+
+/// A number that spreads names evenly.
+pub(super) fn spread(key: &Key) -> u64 {
+    mix(key, 0)
+}
+
+/// FNV-1a (Fowler, Noll, Vo 1991) with a final mix.
+fn mix(key: &Key, seed: u128) -> u64 {
+    let bytes = key.as_str().bytes().chain(seed.to_be_bytes());
+    let hash = bytes
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: the order in which units are counted does not matter, their tenures do; what was written is read.
+    use super::*;
+    use crate::fleet::About;
+    use crate::fleet::alone::unit;
+
+    fn digest(units: &[(usize, u64)]) -> Digest {
+        let mut digest = Digest::default();
+        units.iter().for_each(|(n, fence)| digest.add(&unit(*n), (Nonce(1), Fence(*fence))));
+        digest
+    }
+
+    #[test]
+    fn a_digest_tells_tenures_apart_and_no_order() {
+        assert_eq!(digest(&[(1, 7), (2, 8)]), digest(&[(2, 8), (1, 7)]));
+        for other in [&[(1, 7), (2, 9)][..], &[(1, 8), (2, 7)], &[(1, 7)], &[(1, 7), (3, 8)], &[]] {
+            assert_ne!(digest(&[(1, 7), (2, 8)]), digest(other));
+        }
+        let mut other = digest(&[(1, 7)]);
+        other.add(&unit(2), (Nonce(2), Fence(8)));
+        assert_ne!(digest(&[(1, 7), (2, 8)]), other, "another tenure of the same fence");
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let mut metadata = About::default().compose(Metadata::new());
+        assert_eq!(Digest::parse(&metadata), None);
+        digest(&[(1, 7), (2, 8)]).compose(&mut metadata);
+        assert_eq!(Digest::parse(&metadata), Some(digest(&[(1, 7), (2, 8)])));
+        assert_eq!(About::parse(&metadata), Some(About::default()));
+    }
+}

@@ -1,0 +1,274 @@
+//! A worker's part of the plan: a record of its own, written by the planner, that says what it is to do with which units.
+//!
+//! Each task names the state of the unit's record that it was planned for. So whoever reads a part again, or late, does nothing twice, and
+//! the planner sees what is left to do of it.
+
+use super::plan::Uncovered;
+use super::unit::Status;
+use crate::values::fence::{Fence, Nonce};
+use crate::values::key::{HolderId, Key};
+use crate::values::metadata::{Metadata, Value};
+use crate::values::record::{Attachment, Record};
+use crate::values::time::Ttl;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// So many bytes of tasks and names fit into one record. A worker with a larger part lists everything itself.
+const MOST: usize = 3000;
+
+/// What a unit's record shows: the tenure that it has, or had last, or the write that vacated it; a part of that one's random number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Shows(u32);
+
+impl Shows {
+    pub(super) fn of(record: &Record) -> Shows {
+        Shows::of_tenure(record.tenure.as_ref().map_or(record.nonce, |tenure| tenure.id))
+    }
+
+    pub(super) fn of_tenure(id: Nonce) -> Shows {
+        // Each half of it alone may be the same for many: one names a process, and the other counts.
+        let halves = (id.0 >> 64) as u64 ^ (id.0 as u64).rotate_left(32);
+        Shows((halves.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32)
+    }
+}
+
+/// What a worker is to do with a unit.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Task {
+    /// Claim it: nobody has it who lives.
+    Take,
+    /// The same, once the session that it is attached to has been missing for a ttl.
+    TakeMissing,
+    /// Claim it once this worker, who lives, has given it up.
+    Await(HolderId),
+    /// Drain it, and pass it to this worker.
+    Pass(HolderId),
+    /// Drain it, and give it up: it is closed, or nobody can have it any more.
+    Close(Status),
+    Drop(Uncovered),
+}
+
+/// What one worker is to do.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Part {
+    /// Who has planned it.
+    pub(super) planner: Attachment,
+    /// For which session of the worker.
+    pub(super) to: Fence,
+    /// It is to list everything itself: why, in a number that tells two reasons apart.
+    pub(super) lists: Option<u64>,
+    pub(super) tasks: BTreeMap<String, (Shows, Task)>,
+    /// The sessions of those whom tasks name.
+    pub(super) peers: BTreeMap<HolderId, (Fence, Ttl)>,
+}
+
+impl Part {
+    pub(super) fn new(planner: Attachment, to: Fence) -> Part {
+        Part { planner, to, lists: None, tasks: BTreeMap::new(), peers: BTreeMap::new() }
+    }
+
+    /// Whether it asks for anything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.tasks.is_empty() && self.lists.is_none()
+    }
+
+    /// The same as will fit into a record.
+    pub(super) fn bounded(mut self, reason: u64, cuts: bool) -> Part {
+        let tasks = self
+            .tasks
+            .iter()
+            .map(|(unit, (_, task))| unit.len() + 24 + task.peer().map_or(0, |who| who.as_str().len()));
+        let peers = self.peers.keys().map(|who| who.as_str().len() + 40);
+        if cuts {
+            self.tasks = std::mem::take(&mut self.tasks).into_iter().take(2).collect();
+        } else if tasks.chain(peers).sum::<usize>() > MOST {
+            (self.tasks, self.peers, self.lists) = (BTreeMap::new(), BTreeMap::new(), Some(reason));
+        }
+        self
+    }
+
+    pub(super) fn compose(&self) -> Metadata {
+        let planner = [
+            ("session".to_owned(), Value::from(self.planner.session.as_str())),
+            ("fence".to_owned(), number(self.planner.fence.0)),
+        ];
+        let mut fields = Metadata::from([
+            ("planner".to_owned(), Value::Map(planner.into_iter().collect())),
+            ("to".to_owned(), number(self.to.0)),
+        ]);
+        if let Some(reason) = self.lists {
+            fields.insert("lists".to_owned(), format!("{reason:x}").as_str().into());
+        }
+        if !self.tasks.is_empty() {
+            let text = |(unit, (shows, task)): (&String, &(Shows, Task))| {
+                (unit.clone(), Value::from(format!("{:08x}{}", shows.0, task.compose()).as_str()))
+            };
+            fields.insert("tasks".to_owned(), Value::Map(self.tasks.iter().map(text).collect()));
+        }
+        if !self.peers.is_empty() {
+            let text = |(who, (fence, ttl)): (&HolderId, &(Fence, Ttl))| {
+                (who.as_str().to_owned(), Value::from(format!("{} {}", fence.0, ttl.millis()).as_str()))
+            };
+            fields.insert("peers".to_owned(), Value::Map(self.peers.iter().map(text).collect()));
+        }
+        fields
+    }
+
+    /// None where a record says nothing of the kind.
+    pub(super) fn parse(metadata: &Metadata) -> Option<Part> {
+        let Value::Map(planner) = metadata.get("planner")? else { return None };
+        let session = Key::new(planner.get("session")?.as_text()?).ok()?;
+        let fence = |value: &Value| value.as_i64().and_then(|fence| u64::try_from(fence).ok()).map(Fence);
+        let planner = Attachment { session, fence: fence(planner.get("fence")?)? };
+        let mut part = Part::new(planner, fence(metadata.get("to")?)?);
+        if let Some(reason) = metadata.get("lists") {
+            part.lists = Some(u64::from_str_radix(reason.as_text()?, 16).ok()?);
+        }
+        if let Some(tasks) = metadata.get("tasks") {
+            let Value::Map(tasks) = tasks else { return None };
+            for (unit, task) in tasks {
+                let (shows, task) = task.as_text()?.split_at_checked(8)?;
+                let shows = Shows(u32::from_str_radix(shows, 16).ok()?);
+                part.tasks.insert(unit.clone(), (shows, Task::parse(task)?));
+            }
+        }
+        if let Some(peers) = metadata.get("peers") {
+            let Value::Map(peers) = peers else { return None };
+            for (who, session) in peers {
+                let (fence, ttl) = session.as_text()?.split_once(' ')?;
+                let ttl = Ttl::new(Duration::from_millis(ttl.parse().ok()?)).ok()?;
+                part.peers.insert(HolderId::new(who).ok()?, (Fence(fence.parse().ok()?), ttl));
+            }
+        }
+        Some(part)
+    }
+}
+
+impl Task {
+    /// Whether its worker is to have the unit.
+    pub(super) fn takes(&self) -> bool {
+        matches!(self, Task::Take | Task::TakeMissing | Task::Await(_))
+    }
+
+    /// Who else it names.
+    pub(super) fn peer(&self) -> Option<&HolderId> {
+        match self {
+            Task::Await(who) | Task::Pass(who) => Some(who),
+            Task::Take | Task::TakeMissing | Task::Close(_) | Task::Drop(_) => None,
+        }
+    }
+
+    fn compose(&self) -> String {
+        match self {
+            Task::Take => "take".to_owned(),
+            Task::TakeMissing => "missing".to_owned(),
+            Task::Await(who) => format!("await {}", who.as_str()),
+            Task::Pass(who) => format!("pass {}", who.as_str()),
+            Task::Close(Status::Deleted) => "deleted".to_owned(),
+            Task::Close(_) => "done".to_owned(),
+            Task::Drop(why) => format!("drop {}", reason(*why)),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Task> {
+        let (verb, about) = text.split_once(' ').unwrap_or((text, ""));
+        Some(match verb {
+            "take" => Task::Take,
+            "missing" => Task::TakeMissing,
+            "await" => Task::Await(HolderId::new(about).ok()?),
+            "pass" => Task::Pass(HolderId::new(about).ok()?),
+            "deleted" => Task::Close(Status::Deleted),
+            "done" => Task::Close(Status::Done),
+            "drop" => {
+                let known = [
+                    Uncovered::NoWorker,
+                    Uncovered::NoLabels,
+                    Uncovered::NoRoom,
+                    Uncovered::Declined,
+                    Uncovered::Damaged,
+                    Uncovered::Foreign,
+                ];
+                Task::Drop(known.into_iter().find(|why| reason(*why) == about)?)
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn reason(why: Uncovered) -> &'static str {
+    match why {
+        Uncovered::NoWorker => "worker",
+        Uncovered::NoLabels => "labels",
+        Uncovered::NoRoom => "room",
+        Uncovered::Declined => "declined",
+        Uncovered::Damaged => "damaged",
+        Uncovered::Foreign => "foreign",
+    }
+}
+
+fn number(n: u64) -> Value {
+    Value::from(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: whatever a part says is read as it was written; what is no part is none; one that is too large says that all is to be listed.
+    use super::*;
+    use crate::fleet::alone::*;
+
+    fn part() -> Part {
+        Part::new(Attachment { session: session(1), fence: Fence(7) }, Fence(9))
+    }
+
+    #[test]
+    fn what_a_part_says_is_read_as_it_was_written() {
+        let all = [Uncovered::NoWorker, Uncovered::NoLabels, Uncovered::NoRoom];
+        let all = all.into_iter().chain([Uncovered::Declined, Uncovered::Damaged, Uncovered::Foreign]);
+        let tasks = [
+            Task::Take,
+            Task::TakeMissing,
+            Task::Await(HolderId::new("w 2").unwrap()),
+            Task::Pass(holder(3)),
+            Task::Close(Status::Done),
+            Task::Close(Status::Deleted),
+        ];
+        for (n, task) in (0..).zip(tasks.into_iter().chain(all.map(Task::Drop))) {
+            let tasks = BTreeMap::from([("a/b".to_owned(), (Shows(n), task))]);
+            let peers = BTreeMap::from([(HolderId::new("w 2").unwrap(), (Fence(5), ttl()))]);
+            let part = Part { tasks, peers, ..part() };
+            assert!(!part.is_empty());
+            assert_eq!(Part::parse(&part.compose()), Some(part));
+        }
+        let lists = Part { lists: Some(u64::MAX), ..part() };
+        assert_eq!(Part::parse(&lists.compose()), Some(lists));
+        assert!(part().is_empty());
+    }
+
+    #[test]
+    fn what_is_no_part_is_none() {
+        assert_eq!(Part::parse(&Metadata::new()), None);
+        for (name, value) in [
+            ("planner", Value::from("w1")),
+            ("to", Value::from("9")),
+            ("lists", Value::from("why")),
+            ("tasks", Value::from("take")),
+            ("tasks", Value::Map(Metadata::from([("u".to_owned(), Value::from("0000000"))]))),
+            ("tasks", Value::Map(Metadata::from([("u".to_owned(), Value::from("00000000fly"))]))),
+            ("peers", Value::Map(Metadata::from([("w".to_owned(), Value::from("5"))]))),
+        ] {
+            let mut fields = part().compose();
+            fields.insert(name.to_owned(), value);
+            assert_eq!(Part::parse(&fields), None, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_that_is_too_large_says_that_all_is_to_be_listed() {
+        let of = |units: usize| {
+            let tasks = (0..units).map(|n| (format!("unit {n:05}"), (Shows(1), Task::Take)));
+            Part { tasks: tasks.collect(), ..part() }.bounded(8, false)
+        };
+        assert_eq!((of(80).tasks.len(), of(80).lists), (80, None));
+        assert_eq!((of(90).tasks.len(), of(90).lists), (0, Some(8)));
+    }
+}
