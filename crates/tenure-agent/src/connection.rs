@@ -244,3 +244,55 @@ async fn attend<S: AsyncRead + AsyncWrite + Send + 'static>(
     // How a connection ends is its client's affair.
     let _ = connection.await;
 }
+
+#[cfg(test)]
+mod tests {
+    //! Plan: who sends no request, half of one, or takes nothing of what is sent to it, is cut off.
+    use super::*;
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+    use tokio::task::JoinHandle;
+
+    /// Far longer than anybody has patience here.
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// A connection that holds 1 KiB each way, to an agent that has little patience and much to say.
+    fn connection() -> (DuplexStream, JoinHandle<()>) {
+        let (client, server) = tokio::io::duplex(1024);
+        let router = Router::new().route("/", get(async || vec![b'x'; 1 << 20]));
+        let limits = Limits { patience: Duration::from_millis(50), ..Limits::default() };
+        let place = place(&Arc::new(Semaphore::new(1))).unwrap();
+        (client, tokio::spawn(attend(server, Arc::new(Peer::unknown()), router, limits, place)))
+    }
+
+    #[tokio::test]
+    async fn who_sends_no_request_or_half_of_one_is_cut_off() {
+        for half in ["", "GET / HT", "GET / HTTP/1.1\r\nhost: x\r\nname: "] {
+            let (mut client, attended) = connection();
+            client.write_all(half.as_bytes()).await.unwrap();
+            tokio::time::timeout(LONG, attended).await.unwrap().unwrap();
+            // What was said of it, if anything, and the end.
+            client.read_to_end(&mut Vec::new()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn who_takes_nothing_of_what_is_sent_to_it_is_cut_off() {
+        let (mut client, attended) = connection();
+        client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        // It waits, and reads nothing.
+        tokio::time::timeout(LONG, attended).await.unwrap().unwrap();
+        let mut said = Vec::new();
+        client.read_to_end(&mut said).await.unwrap();
+        assert!(said.starts_with(b"HTTP/1.1 200") && said.len() <= 1024, "{} bytes", said.len());
+    }
+
+    #[tokio::test]
+    async fn who_takes_what_is_sent_to_it_has_all_of_it() {
+        let (mut client, _attended) = connection();
+        client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+        let mut said = Vec::new();
+        tokio::time::timeout(LONG, client.read_to_end(&mut said)).await.unwrap().unwrap();
+        assert!(said.len() > 1 << 20, "{} bytes", said.len());
+    }
+}
