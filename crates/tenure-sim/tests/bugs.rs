@@ -43,6 +43,8 @@ fn scenario_of(bug: Bug) -> Option<&'static str> {
         Bug::MissedPlanIgnored => Some("fleet-rows"),
         Bug::MarkedFirst | Bug::DeposedPlannerObeyed => Some("fleet-telling"),
         Bug::RunsUnheld => Some("ticks"),
+        Bug::HintWhileLooking => Some("hands-many"),
+        Bug::StampNotCorrected => Some("cron-clocks"),
         bug => Bug::OF_FLEETS.contains(&bug).then_some("fleet-all"),
     }
 }
