@@ -34,14 +34,15 @@ const PEERS: &[(&str, Bug)] = &[
     ("fleet-a8m-one-page", Bug::OnePageListed),
 ];
 
-/// Where a bug is looked for. One that shows where the store refuses some units, or where plans are told slowly, or in one of hundreds of worlds of one kind, is looked for there
-/// alone: few worlds of other kinds do.
+/// Where a bug is looked for. Some show only where the store refuses units, or where plans are told slowly, or in one of hundreds of worlds of one kind. Those are
+/// looked for there alone.
 fn scenario_of(bug: Bug) -> Option<&'static str> {
     match bug {
         Bug::RefusalIsMiss | Bug::AwaitedForEver => Some("fleet-forbidden"),
         Bug::OverflowIsNothing => Some("fleet-names"),
         Bug::MissedPlanIgnored => Some("fleet-rows"),
         Bug::MarkedFirst | Bug::DeposedPlannerObeyed => Some("fleet-telling"),
+        Bug::OldPartStands | Bug::ToldOnce => Some("fleet-slow-drain"),
         Bug::RunsUnheld => Some("ticks"),
         Bug::HintWhileLooking => Some("hands-many"),
         Bug::StampNotCorrected => Some("cron-clocks"),
@@ -123,7 +124,7 @@ fn what_is_broken_is_shrunk_and_replayed_by_its_line_in_every_kind_of_world() {
         ("all", Bug::LostIsStillMine),
         ("sections-all", Bug::EntryBornAnew),
         ("semaphores-all", Bug::DeadTicketKept),
-        ("fleet-all", Bug::LeaverTakes),
+        ("fleet-all", Bug::TakeWithoutCondition),
     ] {
         let options = Options {
             scenario: Some(scenario.into()),
