@@ -102,8 +102,8 @@ impl Verb {
 /// (an estimate: it is prolonged while CMD runs). TableTheory's leases (dialect=tabletheory) have no fence, so there is no
 /// TENURE_FENCE then.
 ///
-/// The first INT, TERM or HUP stops CMD cleanly and then hands the lease back; a second one kills CMD at once
-/// and leaves the lease to expire. tenure then ends by that signal itself, as its caller expects. On a terminal Ctrl-C goes to
+/// The first INT, TERM or HUP stops CMD cleanly and then hands the lease back; a second one kills CMD at once,
+/// and the lease is given back when CMD is dead. tenure then ends by that signal itself, as its caller expects. On a terminal Ctrl-C goes to
 /// CMD alone; if CMD ends by it, so does tenure. Three within two seconds, which CMD does not heed, are as an INT to tenure.
 /// USR1, USR2, ALRM, QUIT and WINCH are passed on to CMD; while none runs they do nothing, but QUIT ends tenure.
 ///
@@ -199,7 +199,7 @@ pub(crate) struct Hooks {
 /// that starts it again. CMD finds TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE in its environment (see `run`).
 ///
 /// The first INT, TERM or HUP stops CMD cleanly and then makes room for another; a second one kills CMD at
-/// once and leaves the lease to expire.
+/// once, and the lease is given back when CMD is dead.
 #[derive(Debug, Parser)]
 pub(crate) struct Elect {
     /// What is led: 1 to 512 bytes of UTF-8
@@ -276,10 +276,11 @@ pub(crate) struct Range {
 ///
 /// CMD is run once for each unit, by whichever process of the job takes it. In CMD's arguments `{}` stands for the unit, {.} for the
 /// unit without its extension, {/} for its last part, and {//} for its directory. {/.} is its last part without extension. {#} is the
-/// number of its line or argument. {%} is the number of its slot, from 1 to how many run at a time (also TENURE_SLOT). If none of them is there, the unit is appended. A unit is done when CMD exits with 0, and a unit that is done is not run again,
+/// number of its line or argument. {%} is the number of its slot, from 1 to how many run at a time (also TENURE_SLOT). If none of
+/// them is there, the unit is appended. A unit is done when CMD exits with 0, and a unit that is done is not run again,
 /// also not by a later `work` of the same job, unless with --fresh. Any number of processes may share a job, and any may be
-/// killed at any time: its units are taken over once its ttl has passed. A process ends when every unit of the job is done
-/// or failed; it fails if units that it was given failed, or any while it worked on the job.
+/// killed at any time: its units are taken over once its commands are dead, or else once its ttl has passed. A process ends when
+/// every unit of the job is done or failed; it fails if units that it was given failed, or any while it worked on the job.
 ///
 /// Units are the UNIT arguments, the lines of FILE, or else of standard input; empty lines are skipped, and what is
 /// given twice is run once. A name is any bytes but NUL, up to 3072 of them; a line that is none is told, left out, and makes the status 1.
@@ -299,7 +300,7 @@ pub(crate) struct Range {
 /// back what it runs and ends by SIGPIPE, as other programs do. CMD's standard input is empty. CMD finds TENURE_UNIT, TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE in its environment (see `run`).
 ///
 /// The first INT, TERM or HUP stops the running commands and hands their units back, unharmed; a second one
-/// kills them at once and leaves their leases to expire.
+/// kills them at once, and their leases are given back when they are dead (with --forever, left to expire).
 ///
 /// With --forever, units are never done: they are the fleet NAME's, spread evenly over the processes that work on it, and CMD
 /// runs for each for as long as this process owns it. CMD is started again when it exits, after a pause. When another process

@@ -285,7 +285,7 @@ impl Scheduler {
     pub(crate) async fn leave(mut self, signals: &mut Signals, result: &Result<u8, Failure>) {
         self.progress.end();
         if self.slots.tasks() > 0 && result.is_err() {
-            // At once was asked for: the watchdog does the rest, and what is left in the store expires.
+            // At once was asked for: the watchdogs do the rest, and give back what is held.
             return;
         }
         if self.slots.tasks() == 0 && self.lapsing.is_empty() {
