@@ -1,7 +1,7 @@
 //! A thousand workers and a hundred thousand units, in simulated time, with the machines that run in production: what they
 //! ask of the store when nothing changes, and how much memory each worker takes.
 //!
-//! `cargo xtask bench fleet_scale`; some minutes, since each worker lists all units for itself, one after the other: all at
+//! `cargo xtask bench fleet_scale`; some minutes. Workers that list all units do so one after the other: all at
 //! once would need the memory of a thousand machines. `cargo bench -p tenure-bench --bench fleet_scale -- 100 10000` for one size.
 #![allow(missing_docs, reason = "a program")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench may fail")]

@@ -224,7 +224,7 @@ impl World {
                 truth.idle = Some(Idle { since: t, bound: bound.max(idle.bound), by_death: false });
             }
         }
-        // All list once the board is raised: whoever has what its unit's record does not show learns of that.
+        // The planner lists once the board is raised: whoever has what its unit's record does not show is told to list, too.
         if t > self.scene.raised.max(healed) + self.bound(1000) + self.plan_bound() && self.store.is_sound() {
             for node in self.nodes.iter().filter(|node| node.acts()) {
                 self.checks.check(

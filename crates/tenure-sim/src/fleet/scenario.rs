@@ -40,7 +40,7 @@ pub(crate) enum Disturbance {
     Hiccup,
     /// The board is damaged, and while it is, one dies or leaves.
     Damage,
-    /// Eight to twelve who stand side by side in the ring die at once.
+    /// The planner and up to eleven others die at once.
     Row,
     /// One dies, and somebody deletes its session.
     Vanish,

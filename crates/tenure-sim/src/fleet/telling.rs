@@ -1,5 +1,5 @@
-//! The planner's end in the midst of telling: it dies when it has sent what the others are to do, and that reaches the store when the next
-//! planner has told something else.
+//! The planner's end in the midst of telling. It dies when it has sent what the others are to do, and that reaches the store when the
+//! next planner has told something else.
 
 use super::{Due, Fleet, What, World};
 use crate::invariants::Rule;

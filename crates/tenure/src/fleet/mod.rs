@@ -2,8 +2,8 @@
 //!
 //! Anyone can create, list, change and delete units ([`Fleet`]). A process that joins becomes a [`Worker`] and is given its
 //! share: each unit is held by one worker at a time, until it is done or the worker lets go of it, leaves or dies; then another
-//! has it, with a higher fence. Which worker should have which unit is planned by one of them, whose place any other takes when it is
-//! gone, and each is told its part; whoever has what is planned for another ends what it does for it, and passes it on in one write.
+//! has it, with a higher fence. One worker, the planner, plans who should have which unit, and tells each its part. Any other takes its
+//! place when it is gone. Whoever has what is planned for another ends what it does for it, and passes it on in one write.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,9 +26,8 @@
 //! # What it costs
 //! With nothing changing, a worker makes one renewal and one small read in each third of a ttl, however many units and workers
 //! there are; where ttls differ, it looks by the shortest of them, at the most eight times as often as by its own. That read is of
-//! two records. One worker, the planner, and two who stand by read all workers' sessions instead. When a worker comes, goes or dies, or
-//! units are added or closed, the planner lists the fleet, and tells those whom its plan concerns; nobody else lists or reads anything for
-//! that, but for those who stand by, who list the workers.
+//! two records. The planner, and two who stand by, read all workers' sessions instead. When a worker comes, goes or dies, or units are
+//! added or closed, the planner lists the fleet, and tells those whom its plan concerns. Those who stand by list the workers then.
 //!
 //! A unit that fails ([`Verdict::Again`]) goes to the next worker: that costs six requests and a listing of the workers, or one where
 //! it rests and is tried again in the same place.

@@ -1,5 +1,5 @@
 //! S10 for fleets: what is done to a unit's record by hand reaches its worker. The record was deleted, or put back to an older
-//! state: once all list, a worker looks at those of its own units whose records show another tenure, or none, and loses them.
+//! state: once it is told to list, a worker looks at those of its own units whose records show another tenure, or none, and loses them.
 
 use crate::fleet::Node;
 use crate::fleet::world::Truth;
