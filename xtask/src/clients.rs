@@ -1,5 +1,5 @@
-//! Clients in other languages, against the agent that has been built with the tests: that for Python by its tests, the others by the pages that say how
-//! each is generated and what is added to it.
+//! Clients in other languages, against the agent that has been built with the tests. That for Python is run by its tests, the others
+//! by the pages that say how each is generated and what is added to it.
 
 use crate::services;
 use crate::step::Step;

@@ -1,4 +1,5 @@
-//! The dashboard: a page and its parts, which are in this program. All that it shows it asks of the agent's interface, with its reader's token.
+//! The dashboard: a page and its parts, which are in this program. All that it shows it asks of the agent's interface, with its
+//! reader's token.
 
 use axum::Router;
 use axum::http::header::{

@@ -22,7 +22,8 @@
 //! everything and change nothing. See [`Access`].
 //!
 //! # Dashboard
-//! `/dashboard` is a page of files that are in this program, for browsers at a loopback address. It asks for a token and shows what the interface tells.
+//! `/dashboard` is a page of files that are in this program, for browsers at a loopback address. It asks for a token and shows what the
+//! interface tells.
 //!
 //! # Metrics
 //! | name | kind | what |

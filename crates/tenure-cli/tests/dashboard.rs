@@ -1,8 +1,9 @@
 //! The agent's dashboard in a real browser. Pictures of it are kept in `target/dashboard`.
 //!
-//! Plan: what is shown is what `ls --json` says, of every kind of record; a key that is markup is text; nothing is shown without a token, and a token
-//! is nowhere but in its tab; changes are shown by themselves, the agent's own at once; an agent that is dead, or stands still, and a store that fails, are
-//! shown as such, and so is their return; 10,000 leases; the keyboard alone; a narrow window, light and dark.
+//! Plan: what is shown is what `ls --json` says, of every kind of record; a key that is markup is text; nothing is shown without a
+//! token, and a token is nowhere but in its tab; changes are shown by themselves, the agent's own at once; an agent that is dead, or
+//! stands still, and a store that fails, are shown as such, and so is their return; 10,000 leases; the keyboard alone; a narrow
+//! window, light and dark.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 #![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
 

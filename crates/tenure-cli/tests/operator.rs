@@ -1,7 +1,7 @@
 //! What an operator does by the agent's dashboard, in a real browser. Pictures of it are kept in `target/dashboard`.
 //!
-//! Plan: an action asks first, takes effect, is logged, needs the token for it, and touches no later tenure than the one that was shown; a fleet's map shows
-//! what `fleet units` says, and from it units are moved and workers drained.
+//! Plan: an action asks first, takes effect, is logged, needs the token for it, and touches no later tenure than the one that was
+//! shown; a fleet's map shows what `fleet units` says, and from it units are moved and workers drained.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;

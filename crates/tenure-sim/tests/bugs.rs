@@ -34,8 +34,8 @@ const PEERS: &[(&str, Bug)] = &[
     ("fleet-a8m-one-page", Bug::OnePageListed),
 ];
 
-/// Where a bug is looked for. Some show only where the store refuses units, or where plans are told slowly, or in one of hundreds of worlds of one kind. Those are
-/// looked for there alone.
+/// Where a bug is looked for. Some show only where the store refuses units, or where plans are told slowly, or in one of hundreds of
+/// worlds of one kind. Those are looked for there alone.
 fn scenario_of(bug: Bug) -> Option<&'static str> {
     match bug {
         Bug::RefusalIsMiss | Bug::AwaitedForEver => Some("fleet-forbidden"),

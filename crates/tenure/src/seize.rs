@@ -55,9 +55,9 @@ impl Leases {
         self.seize(key.as_ref(), true, |_, _| {}).await
     }
 
-    /// Gives back at once what a process held on `key` that is dead, with all that acted for it. Who else holds the key by now keeps
-    /// it, and [`LeaseError::NotHeld`] says so. On the key of that process's session
-    /// ([`Leases::session_key`]), it ends all that was attached to it.
+    /// Gives back at once what a dead process held on `key`. All that acted for that process has to be dead, too. Who else holds the key
+    /// by now keeps it, and [`LeaseError::NotHeld`] says so. On the key of that process's session ([`Leases::session_key`]), it ends all
+    /// that was attached to it.
     ///
     /// **Unsafe while that process lives**, as [`Leases::release_by_force_now`] is. `holder` must be a name that one process alone has
     /// ever had, as [`Leases::holder`] is unless it was chosen.

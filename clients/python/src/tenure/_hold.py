@@ -33,7 +33,10 @@ os.register_at_fork(after_in_child=_forked)
 
 
 class _Said:
-    """What a program says on standard error: the end of it. Somebody has to read it, or the program stands still once the pipe is full."""
+    """The end of what a program says on standard error.
+
+    Somebody has to read that, or the program stands still once the pipe is full.
+    """
 
     def __init__(self, stream: "IO[str]") -> None:
         self._lines: Deque[str] = collections.deque(maxlen=100)

@@ -13,7 +13,10 @@ from ._errors import HeldByAnother, LeaseLost, Refused, Unreachable
 
 
 def check_wait(wait: Optional[float]) -> None:
-    """Raises `ValueError` unless it is a time to wait. Some libraries mean "for ever" by -1, and a wait that is over at once would surprise their users."""
+    """Raises `ValueError` unless it is a time to wait.
+
+    Some libraries mean "for ever" by -1. A wait that is over at once would surprise their users.
+    """
     if wait is not None and not wait >= 0:
         raise ValueError(f"wait is {wait!r}; it must be seconds, 0 for one try, or None to wait for ever")
 

@@ -52,8 +52,8 @@ export class Details {
   #workers;
 
   /**
-   * `act(action, row, worker)` asks the agent, and tells what was begun; `may()` is whether the token allows that; `workers(row)` are those that a unit can
-   * go to.
+   * `act(action, row, worker)` asks the agent, and tells what was begun. `may()` is whether the token allows that. `workers(row)` are
+   * those that a unit can go to.
    */
   constructor(dialog, { act, may, workers }) {
     [this.#dialog, this.#may, this.#workers] = [dialog, may, workers];

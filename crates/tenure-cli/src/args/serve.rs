@@ -16,8 +16,8 @@ use std::time::Duration;
 /// client that asks with "on_exit": "release" has it given back as soon as its process ends.
 ///
 /// The Unix socket is open to this user alone. A TCP address must be of the loopback network, and asks for a token (Authorization: Bearer TOKEN):
-/// that of --token-file, or of TENURE_TOKEN in the environment, may do all; that of --read-token-file, or of TENURE_READ_TOKEN, may look. A browser shows
-/// the dashboard there, at /dashboard.
+/// that of --token-file, or of TENURE_TOKEN in the environment, may do all; that of --read-token-file, or of TENURE_READ_TOKEN, may look.
+/// A browser shows the dashboard there, at /dashboard.
 ///
 /// The first INT, TERM or HUP prolongs nothing any more, and ends the agent when all that it told is over, after a ttl at most. The second ends it at once, and
 /// its clients' leases are left to expire.

@@ -1,9 +1,9 @@
-//! Whether anything of what tenure has started may be alive after tenure's own death: only if surely nothing is, what tenure held is
+//! Whether anything of what tenure has started may be alive after tenure's own death. Only if surely nothing is, what tenure held is
 //! given back.
 //!
-//! What was registered, or carries the mark, or is below such a process, is known. What has cast off its mark and lost its parent was
-//! tenure's child, and passed to the system when tenure died. It stands on the list of its new parent's children behind the
-//! watchdogs, which passed there before it: whoever was on that list before tenure's death stands in front of them.
+//! What was registered, or carries the mark, or is below such a process, is known. A *runaway* has cast off its mark and lost its
+//! parent: it was tenure's child, and passed to the system when tenure died. It stands on the list of its new parent's children behind
+//! the watchdogs, which passed there before it. Whoever was on that list before tenure's death stands in front of them.
 
 use super::keyboard;
 use super::table::{self, Entry, Table};

@@ -20,7 +20,7 @@ const STOP: i32 = Signal::SIGTSTP as i32;
 static WATCHDOGS: Mutex<Weak<Watchdogs>> = Mutex::new(Weak::new());
 /// TSTP is heeded.
 static IS_LISTENING: AtomicBool = AtomicBool::new(false);
-/// All of us are stopping, or stand still, or are about to go on. Held by whoever signals the commands for that, and throughout the stop.
+/// All of us are stopping, or stand still, or are about to go on. Whoever signals the commands for that holds it, throughout the stop.
 static IS_SUSPENDED: Mutex<bool> = Mutex::new(false);
 /// A command goes on when it is known whether it has the terminal, and not before.
 static IS_FOR_TERMINAL: AtomicBool = AtomicBool::new(false);

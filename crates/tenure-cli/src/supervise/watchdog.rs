@@ -7,9 +7,9 @@
 //! does the same if the first is dead or stopped.
 //!
 //! Lines: `?` and `!` (a command is about to be started; it was, or was not), `+PGID` and `-PGID` (watch this group; it is
-//! gone), `=PID START` (this process has lost its parent, and is tenure's child now), `deadline NANOS` (of CLOCK_BOOTTIME), `first` and
-//! `after PID` (whose turn it is), `late` (it was started after commands were), `will JSON` (what to give back when tenure is dead
-//! and nothing of all that is alive), `bye`.
+//! gone), `=PID START` (this process has lost its parent, and is tenure's child now), `deadline NANOS` (of CLOCK_BOOTTIME),
+//! `first` and `after PID` (whose turn it is), `late` (this watchdog was started after commands were), `will JSON` (what to give
+//! back when tenure is dead and nothing of all that is alive), `bye`.
 //!
 //! What has left its group, and groups that were not registered yet when tenure was killed or stopped, are found by a mark in
 //! their environment, and by their descent.

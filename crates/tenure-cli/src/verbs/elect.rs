@@ -67,7 +67,7 @@ pub(crate) async fn elect(url: &Url, plan: config::Elect) -> Result<u8, Failure>
 }
 
 /// Term after term, until the command ends by itself or the user stops us. `elected` waits to be elected, through any trouble that
-/// may pass. What can't be killed may still act, so that nothing is started after it. `will`: what becomes of a term if this process is
+/// may pass. What can't be killed may still act, so nothing is started after it. `will`: what becomes of a term if this process is
 /// killed.
 async fn terms<T: Tenancy>(
     elected: impl AsyncFn() -> Result<T, Failure>,

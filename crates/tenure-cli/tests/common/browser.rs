@@ -1,5 +1,5 @@
-//! A real browser without a window: Chromium, told what to do by its DevTools protocol over a pipe. The protocol is JSON with a zero byte after each
-//! message, so that no library is needed for it.
+//! A real browser without a window: Chromium, told what to do by its DevTools protocol over a pipe. The protocol is JSON with a
+//! zero byte after each message, so no library is needed for it.
 
 use super::{LONG, Process};
 use base64::Engine as _;

@@ -130,8 +130,8 @@ impl Seizure {
         }
     }
 
-    /// Gives back what a process held on `key` that is known to be dead. At once, since nobody is left who could believe; a lease of
-    /// anybody else's is left as it is. `holder` must have been the name of that one process.
+    /// Gives back what a process that is known to be dead held on `key`. That is done at once, since nobody is left who could believe.
+    /// A lease of anybody else's is left as it is. `holder` must have been the name of that one process.
     #[must_use]
     pub fn of_dead(key: Key, holder: HolderId, rules: Rules, instance: u64) -> Seizure {
         Seizure { from: Some(holder), ..Seizure::new(key, true, rules, instance) }
