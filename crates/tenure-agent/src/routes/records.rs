@@ -14,6 +14,9 @@ use tenure::range::is_section;
 use tenure::{Ask, Fence, HolderId, Key, LeaseError, Occupant, Record, Store, Ttl};
 use utoipa::ToSchema;
 
+/// Where operators' requests are logged.
+const TARGET: &str = "tenure::agent::operator";
+
 /// Which tenure is meant.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -91,10 +94,10 @@ pub(crate) async fn release(
         let key = key.as_str();
         match leases.release_by_force(key, |_, _| {}).await {
             Ok(forced) => {
-                tracing::warn!(name: "agent.operator", target: "tenure::agent::operator", key, fence = forced.fence.0, vacated = forced.vacated, "released");
+                tracing::warn!(name: "agent.operator", target: TARGET, key, fence = forced.fence.0, vacated = forced.vacated, "released");
             }
             Err(error) => {
-                tracing::warn!(name: "agent.operator", target: "tenure::agent::operator", key, %error, "release failed");
+                tracing::warn!(name: "agent.operator", target: TARGET, key, %error, "release failed");
             }
         }
     });
@@ -211,5 +214,5 @@ impl From<LeaseError> for Problem {
 fn done(action: &'static str, key: &Key, fence: u64, holder: &str) {
     metrics::counter!("tenure_agent_operator_total", "action" => action).increment(1);
     let key = key.as_str();
-    tracing::warn!(name: "agent.operator", target: "tenure::agent::operator", action, key, fence, holder, "an operator's request");
+    tracing::warn!(name: "agent.operator", target: TARGET, action, key, fence, holder, "an operator's request");
 }
