@@ -44,6 +44,11 @@ fn fleets_units_and_workers_are_listed() {
     let [f, other] = &listing["fleets"].as_array().unwrap()[..] else { panic!("{listing}") };
     assert_eq!((&f["fleet"], &f["held"], &f["workers"]), (&"f".into(), &2.into(), &1.into()));
     assert_eq!((&other["units"], &other["uncovered"], &other["held"]), (&2.into(), &2.into(), &0.into()));
+    assert_eq!((&f["planner"], &other["planner"]), (&name.as_str().into(), &serde_json::Value::Null));
+    assert!(f["plan"].as_u64().is_some() && f["changed"].as_str().unwrap().ends_with('Z'), "{f}");
+    let ran = bench.run(&["fleet", "top", "f", "--once"]);
+    assert!(ran.out.contains(&format!("{name} plans, plan ")) && ran.out.contains("live, plans"), "{ran:?}");
+    assert_eq!(bench.workers()[0]["plans"], true);
     let ran = bench.run(&["fleet", "units", "other"]);
     for text in ["UNIT", "x     uncovered  -       (no worker)", "7", "gpu"] {
         assert!(ran.out.contains(text), "{text}: {ran:?}");
@@ -64,6 +69,7 @@ fn fleets_units_and_workers_are_listed() {
     assert!(ran.out.contains("(dead)") && ran.out.contains("(no worker)"), "{ran:?}");
     let ran = bench.run(&["fleet", "top", "f", "--once"]);
     assert!(ran.code == 0 && ran.out.contains("0 workers, 2 units") && ran.out.contains("silent"), "{ran:?}");
+    assert!(ran.out.contains("nobody plans"), "{ran:?}");
     refused(&bench, &["drain", "f", &name, "--yes"], 66, "is dead");
     refused(&bench, &["move", "f", "a", &name], 66, "is dead, and can't be given anything");
 }

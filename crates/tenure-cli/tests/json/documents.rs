@@ -495,6 +495,12 @@ pub struct Fleet {
     /// Units that were removed, whose records stay for their fences.
     pub removed: u64,
     pub damaged: u64,
+    /// The worker that plans; null if none does.
+    pub planner: Option<String>,
+    /// The number of the last plan that it told.
+    pub plan: Option<u64>,
+    /// When a plan was told, or something happened that wants one, whichever was last.
+    pub changed: Option<String>,
 }
 
 /// `fleet units`.
@@ -548,6 +554,8 @@ pub struct Worker {
     pub worker: String,
     /// live, leaving, silent and so on, as in the words without --json.
     pub state: String,
+    /// Whether it is the one that plans for all.
+    pub plans: bool,
     /// How many units it has.
     pub held: u64,
     /// How many it is to have.

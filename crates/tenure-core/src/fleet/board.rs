@@ -51,6 +51,12 @@ pub fn planner(board: &Record) -> Option<Attachment> {
     Some(Attachment { session, fence })
 }
 
+/// The number of the last plan that this planner told, if it told any.
+#[must_use]
+pub fn told_plan(board: &Record) -> Option<u64> {
+    marked(board).map(|mark| mark.number)
+}
+
 /// The workers that are to take the planner's place, if the board names any.
 #[must_use]
 pub fn standbys(board: &Record) -> BTreeSet<HolderId> {

@@ -40,7 +40,7 @@ mod unit;
 mod worker;
 
 pub use about::About;
-pub use board::{bump, generation, planner, standbys};
+pub use board::{bump, generation, planner, standbys, told_plan};
 pub use listing::least_ttl_attested;
 pub use names::FleetName;
 pub use plan::{Balance, Uncovered};

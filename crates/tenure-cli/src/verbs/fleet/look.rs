@@ -68,6 +68,9 @@ fn summary_json(fleet: &Snapshot) -> Json {
         "outside": fleet.count(Stage::Outside),
         "removed": fleet.removed,
         "damaged": fleet.damaged.len(),
+        "planner": fleet.planner().map(|planner| planner.holder.as_str()),
+        "plan": fleet.board.as_ref().and_then(|board| board.plan),
+        "changed": fleet.board.as_ref().map(|board| date(board.changed)),
     })
 }
 
@@ -137,7 +140,8 @@ pub(super) async fn workers(url: &Url, typed: &args::Workers) -> Result<u8, Fail
         let units = count(snapshot.units.len(), "unit");
         output::note(format!("fleet {} has no workers, and {units}", snapshot.name));
     } else {
-        let rows: Vec<Vec<String>> = snapshot.workers.iter().map(worker_row).collect();
+        let rows: Vec<Vec<String>> =
+            snapshot.workers.iter().map(|worker| worker_row(&snapshot, worker)).collect();
         output::print(&table(&WORKER_HEADING, &rows))?;
     }
     Ok(exit::OK)
@@ -146,7 +150,8 @@ pub(super) async fn workers(url: &Url, typed: &args::Workers) -> Result<u8, Fail
 pub(super) const WORKER_HEADING: [&str; 8] =
     ["WORKER", "STATE", "UNITS", "PLANNED", "MOST", "RENEWED", "TTL", "LABELS"];
 
-pub(super) fn worker_row(worker: &Worker) -> Vec<String> {
+pub(super) fn worker_row(snapshot: &Snapshot, worker: &Worker) -> Vec<String> {
+    let plans = snapshot.planner().is_some_and(|planner| planner.holder == worker.holder);
     let most = match (worker.about.units, worker.about.weight) {
         (u64::MAX, u64::MAX) => "-".to_owned(),
         (units, u64::MAX) => units.to_string(),
@@ -154,7 +159,7 @@ pub(super) fn worker_row(worker: &Worker) -> Vec<String> {
     };
     vec![
         worker.holder.to_string(),
-        worker.state().to_owned(),
+        if plans { format!("{}, plans", worker.state()) } else { worker.state().to_owned() },
         worker.held.to_string(),
         worker.planned.to_string(),
         most,

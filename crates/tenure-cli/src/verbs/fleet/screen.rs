@@ -2,7 +2,7 @@
 
 use super::look::{UNIT_HEADING, WORKER_HEADING, unit_row, worker_row};
 use super::snapshot::{Owner, Snapshot, Stage, Unit};
-use crate::text::{count, cut, date, escaped, layout};
+use crate::text::{brief, count, cut, date, escaped, layout};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
@@ -106,6 +106,17 @@ impl Screen {
         Line::from(parts.join(", ") + &seen)
     }
 
+    /// Who plans, and how old what it knows is.
+    fn planning(&self) -> Option<String> {
+        let board = self.snapshot.board.as_ref()?;
+        let planner = match self.snapshot.planner() {
+            Some(planner) => format!("{} plans", planner.holder),
+            None => "nobody plans".to_owned(),
+        };
+        let plan = board.plan.map_or_else(String::new, |plan| format!(", plan {plan} is told"));
+        Some(format!("{planner}{plan}, last change {} ago", brief(self.now.since(board.changed))))
+    }
+
     /// Those first that something is to happen to.
     fn units(&self) -> Vec<(Stage, &Unit)> {
         let mut units: Vec<(Stage, &Unit)> =
@@ -167,10 +178,15 @@ impl Widget for &Screen {
         self.counts().render(counts, buffer);
         if let Some(text) = &self.trouble {
             Line::from(escaped(text)).style(Color::Red).render(trouble, buffer);
+        } else if let Some(planning) = self.planning() {
+            Line::from(planning).render(trouble, buffer);
         }
         let style = |is_alive: bool| if is_alive { Style::new() } else { Color::Red.into() };
-        let workers =
-            self.snapshot.workers.iter().map(|worker| (style(worker.is_alive()), worker_row(worker)));
+        let workers = self
+            .snapshot
+            .workers
+            .iter()
+            .map(|worker| (style(worker.is_alive()), worker_row(&self.snapshot, worker)));
         Widget::render(table(WORKER_HEADING, workers.collect(), area.width), of_workers, buffer);
         let units = self.units().into_iter().skip(self.scroll).take(usize::from(of_units.height));
         let units = units.map(|(stage, unit)| (style_of(stage), unit_row(&self.snapshot, unit)));

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tenure::fleet::{About, Balance, FleetName, Status, Uncovered, UnitSpec};
 use tenure::{Attachment, Fence, HolderId, Key, Listed, Metadata, Stored, Wall};
 use tenure_core::fleet::plan::{Load, Room, plan};
+use tenure_core::fleet::{planner, told_plan};
 
 /// A fleet.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(crate) struct Snapshot {
     pub(crate) units: Vec<Unit>,
     /// By name; also those that died and still have units, or have not been noticed.
     pub(crate) workers: Vec<Worker>,
+    /// What the board says, if there is one.
+    pub(crate) board: Option<Board>,
     /// Units that were removed, whose records are still there.
     pub(crate) removed: usize,
     /// Records that can't be read, with the reason.
@@ -24,6 +27,17 @@ pub(crate) struct Snapshot {
     /// Those of them that are records, but none of a unit.
     pub(crate) unreadable: Vec<(Key, String)>,
     records: usize,
+}
+
+/// Who plans.
+#[derive(Debug)]
+pub(crate) struct Board {
+    /// The index of the planner; none if there is none, or it is dead.
+    pub(crate) planner: Option<usize>,
+    /// The number of the last plan that it told.
+    pub(crate) plan: Option<u64>,
+    /// When something changed that wants a plan, or the plan was told, whichever was last.
+    pub(crate) changed: Wall,
 }
 
 /// A unit.
@@ -133,11 +147,13 @@ impl Snapshot {
     pub(crate) fn of(name: FleetName, listing: Vec<Listed>, now: Wall) -> Snapshot {
         let records = listing.len();
         let (damaged, unreadable) = (Vec::new(), Vec::new());
+        let mut board = None;
         let (mut snapshot, mut units) = (
             Snapshot {
                 name,
                 units: Vec::new(),
                 workers: Vec::new(),
+                board: None,
                 removed: 0,
                 damaged,
                 unreadable,
@@ -155,12 +171,20 @@ impl Snapshot {
             };
             match part_of(&key).map(|(_, part)| part) {
                 Some(Part::Worker) => snapshot.workers.extend(Worker::of(key, &stored, now)),
+                Some(Part::Board) => board = Some(stored.record),
                 Some(Part::Unit(unit)) => units.push((unit.to_owned(), key.clone(), stored)),
                 _ => {}
             }
         }
         let sessions: BTreeMap<Key, usize> =
             snapshot.workers.iter().enumerate().map(|(at, worker)| (worker.session.clone(), at)).collect();
+        let is_alive = |at: &usize| snapshot.workers.get(*at).is_some_and(Worker::is_alive);
+        let live = |named| snapshot.worker_of(&sessions, &named).filter(is_alive);
+        snapshot.board = board.map(|board| Board {
+            planner: planner(&board).and_then(live),
+            plan: told_plan(&board),
+            changed: board.stamp,
+        });
         for (unit, key, stored) in units {
             snapshot.add_unit(&sessions, unit, key, stored);
         }
@@ -300,6 +324,11 @@ impl Snapshot {
         self.workers.iter().filter(|worker| worker.is_alive()).count()
     }
 
+    /// The worker that plans.
+    pub(crate) fn planner(&self) -> Option<&Worker> {
+        self.workers.get(self.board.as_ref()?.planner?)
+    }
+
     /// Who has a unit, by name.
     pub(crate) fn owner_of<'a>(&'a self, unit: &'a Unit) -> Option<&'a HolderId> {
         match &unit.owner {
@@ -348,6 +377,7 @@ impl Snapshot {
         json!({
             "worker": worker.holder.as_str(),
             "state": worker.state(),
+            "plans": self.planner().is_some_and(|planner| planner.holder == worker.holder),
             "held": worker.held,
             "planned": worker.planned,
             "renewed_ms_ago": millis(worker.age),
