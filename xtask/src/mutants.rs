@@ -24,7 +24,7 @@ const SLOW: &[&str] = &[
     "fleet::l2_a_worker_that_joins_gets_its_share_and_no_more_is_moved",
     "fleet::l3_what_dead_workers_had_is_held_again_in_time",
     "fleet::with_nothing_changing_nothing_moves_and_little_is_asked",
-    "fleet_dead::l1_a_third_to_a_half_of_the_fleet_that_dies_side_by_side_is_noticed_in_time",
+    "fleet_dead::l1_a_third_to_a_half_of_the_fleet_that_dies_at_once_is_noticed_in_time",
     "fleet_dead::l1_goes_by_the_ttl_of_the_one_that_dies",
     "fleet_dead::l3_more_units_than_fit_behind_one_missing_session_are_held_again_in_time",
     "fleet_dead::l3_those_who_were_there_share_what_is_behind_a_missing_session",

@@ -11,6 +11,7 @@ mod common;
 use common::{Bench, Process, children_of, is_alive, now_ms, toothless, wait_for, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::time::Duration;
 
 /// Longer than any of this takes: whatever is had before it was given back.
 const TTL: &str = "10m";
@@ -132,6 +133,27 @@ fn s6_a_runaway_that_nobody_was_told_of_keeps_the_lease_of_a_killed_tenure() {
     wait_until("the watchdogs to give it up", || watchdogs.iter().all(|watchdog| !is_alive(*watchdog)));
     assert!(is_alive(bare) && holder(&bench) == held);
     kill(Pid::from_raw(bare), Signal::SIGKILL).unwrap();
+}
+
+/// It starts another and ends, again and again, each a stranger to the one before: no look meets it twice.
+#[test]
+fn s6_a_runaway_that_is_never_the_same_process_keeps_the_lease_of_a_killed_tenure() {
+    let bench = Bench::new();
+    bench.write("flee", "echo >> ticks\nsleep 0.002\n[ -e enough ] || setsid sh ./flee &\n");
+    let script = "env -i PATH=$PATH setsid sh ./flee & exec sleep 600";
+    let killed = bench.start(&["run", "k", "--ttl", TTL, "--grace", "500ms", "--", "sh", "-c", script]);
+    let flees = || {
+        let before = bench.read("ticks").len();
+        std::thread::sleep(Duration::from_millis(200));
+        bench.read("ticks").len() > before
+    };
+    wait_until("it to flee", flees);
+    let (held, watchdogs) = (holder(&bench), watchdogs_of(&killed));
+    killed.signal(Signal::SIGKILL);
+    wait_until("the watchdogs to end", || watchdogs.iter().all(|watchdog| !is_alive(*watchdog)));
+    let is_kept = holder(&bench) == held;
+    assert!(is_kept || !flees());
+    bench.write("enough", "");
 }
 
 #[test]

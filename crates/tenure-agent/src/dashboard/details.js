@@ -71,7 +71,7 @@ export class Details {
     dialog.addEventListener("close", () => (this.#key = null));
   }
 
-  /** What is meant is what was shown when the question was asked: a later tenure is not touched. */
+  /** What is meant is what was shown when the question was asked: where another tenure has begun since, the agent refuses. */
   #asked(action, act) {
     const row = this.#row;
     this.#question.textContent = ACTIONS[action].asks(row);

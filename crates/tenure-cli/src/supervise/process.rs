@@ -36,9 +36,14 @@ pub(crate) fn kill(pid: i32, signal: Signal) {
     }
 }
 
+/// Whether nothing has this group. Members that are another user's may not be signalled, and are there.
+fn is_group_gone(group: i32) -> bool {
+    killpg(Pid::from_raw(group), None) == Err(Errno::ESRCH)
+}
+
 /// Whether anything runs in a group.
 pub(crate) fn is_group_alive(group: i32) -> bool {
-    if group <= 1 || killpg(Pid::from_raw(group), None).is_err() {
+    if group <= 1 || is_group_gone(group) {
         return false;
     }
     // Without a table that tells, the group must be taken for alive.
@@ -194,8 +199,7 @@ impl Running {
         const MOMENT: Duration = Duration::from_millis(25);
         let Subject { group, .. } = self.subject;
         // As long as the group has a member, its number can't be given to another.
-        let is_group_gone = killpg(Pid::from_raw(group), None).is_err();
-        if is_group_gone && self.watchdogs.has_adopted_nobody() {
+        if is_group_gone(group) && self.watchdogs.has_adopted_nobody() {
             return (Vec::new(), false);
         }
         let was_signalled = self.process_group.was_signalled.load(Ordering::SeqCst);

@@ -21,8 +21,9 @@ pub(super) struct Witness<'w> {
 }
 
 impl Witness<'_> {
-    /// Whether there may be a runaway that was started by `until`. Where the system does not tell, there may.
-    pub(super) fn may_be_one(&self, table: &Table, until: u64) -> bool {
+    /// Whether there may be a runaway. Where the system does not tell, there may. Whoever starts another and ends while one looks is one,
+    /// too: so is what is on the list and dead.
+    pub(super) fn may_be_one(&self, table: &Table) -> bool {
         // Where only one's own processes are shown, the first one is not among them.
         if !table.has(1) {
             return true;
@@ -37,12 +38,12 @@ impl Witness<'_> {
             _ => table.children(parent),
         };
         let is_runaway = |pid: &i32| {
-            let Some(entry) = Entry::of(*pid).filter(Entry::is_alive) else { return false };
+            let Some(entry) = Entry::of(*pid) else { return true };
             let is_helper = [watchdog::NAME, keyboard::NAME].contains(&entry.name.as_str());
             entry.parent == parent
-                && (self.since..=until).contains(&entry.start)
+                && entry.start >= self.since
                 && !is_helper
-                && place(*pid) == own_place
+                && (place(*pid) == own_place || !is_service(*pid))
                 && !is_anothers(*pid, self.mark)
         };
         behind.iter().any(is_runaway)
@@ -59,7 +60,17 @@ fn is_anothers(pid: i32, mark: &str) -> bool {
         && program(&pid.to_string()).is_some_and(|it| program("self") != Some(it))
 }
 
-/// The control groups of a process: what it starts is in the same.
+/// Whether the system has started it as a service, other than one that this is part of (systemd.exec(5)).
+fn is_service(pid: i32) -> bool {
+    const NAME: &[u8] = b"INVOCATION_ID=";
+    let invocation = |of: &str| {
+        let environment = std::fs::read(format!("/proc/{of}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).find_map(|one| one.strip_prefix(NAME).map(<[u8]>::to_vec))
+    };
+    invocation(&pid.to_string()).is_some_and(|it| Some(it) != invocation("self"))
+}
+
+/// The control groups of a process. What it starts is in the same, unless that changes it.
 fn place(pid: i32) -> Option<Vec<u8>> {
     std::fs::read(format!("/proc/{pid}/cgroup")).ok()
 }

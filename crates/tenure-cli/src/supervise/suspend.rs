@@ -35,7 +35,10 @@ pub(crate) fn between_transactions() {
     let listen = move || {
         let mut buffer = [0; 64];
         while woken.read(&mut buffer).is_ok_and(|read| read > 0) {
-            if !is_orphaned() {
+            if is_orphaned() {
+                // Nobody could continue us, so what was stopped with a view to that goes on.
+                go_on_if_suspended();
+            } else {
                 stop();
                 if !IS_FOR_TERMINAL.load(Ordering::SeqCst) {
                     go_on();
@@ -115,6 +118,13 @@ pub(super) fn go_on() {
     let mut is_suspended = lock();
     signal_commands(Signal::SIGCONT);
     *is_suspended = false;
+}
+
+/// The terminal has no borrower any more, who would have done that.
+pub(super) fn go_on_if_suspended() {
+    if *lock() {
+        go_on();
+    }
 }
 
 fn signal_commands(signal: Signal) {

@@ -123,6 +123,7 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         suspend::for_terminal(false);
+        suspend::go_on_if_suspended();
         self.take_back();
     }
 }

@@ -355,10 +355,9 @@ impl WatchdogProcess {
 
     /// Whether surely nothing is alive of all that was ever to be watched, nor of what has run away from that.
     fn is_over(&self) -> bool {
-        let until = table::ticks(boottime());
         let Some(table) = Table::read() else { return false };
         let witness = Witness { mark: &self.mark, since: self.since, is_early: !self.is_late };
-        !self.charges.is_alive() && !witness.may_be_one(&table, until)
+        !self.charges.is_alive() && !witness.may_be_one(&table)
     }
 
     /// What is in these groups or carries our mark, and all that it has started, from the table of processes. None if that is not

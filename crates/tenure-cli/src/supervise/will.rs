@@ -4,7 +4,7 @@
 //! A tenure that merely stands still is not dead. A record that is another's by now is left as it is, so both watchdogs may do it.
 
 use super::table::Entry;
-use crate::exit::Failure;
+use crate::exit::{Failure, UNAVAILABLE};
 use crate::stores::{Missing, Url};
 use serde_json::{Value, json};
 use std::fmt;
@@ -51,8 +51,8 @@ impl Will {
         let will = json!({
             "store": self.store, "directory": directory, "holder": self.holder.as_str(), "keys": self.keys, "pid": pid, "start": start,
         });
-        // More than a pipe surely takes at once.
-        Some(format!("will {will}\n")).filter(|line| line.len() < 32 << 10)
+        // A pipe takes as much as this at once, or not at all (PIPE_BUF).
+        Some(format!("will {will}\n")).filter(|line| line.len() <= 4096)
     }
 
     /// As it was told.
@@ -79,14 +79,20 @@ impl Will {
     /// Gives everything back, if the store lets it until `end`. Nothing is said: tenure is dead, and what is not given back expires.
     pub(super) fn execute(&self, end: Duration) {
         const AGAIN: Duration = Duration::from_millis(100);
+        const SELDOM: Duration = Duration::from_secs(5);
+        /// A store that is away for longer is not waited for.
+        const LONG: Duration = Duration::from_secs(60);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let (Ok(runtime), Ok(())) = (runtime, std::env::set_current_dir(&self.directory)) else { return };
         let all = async {
-            while self.give_back().await.is_err() {
-                tokio::time::sleep(AGAIN).await;
+            let mut pause = AGAIN;
+            // What else fails would fail again: a password, a file that is not there.
+            while self.give_back().await.is_err_and(|failure| failure.code == UNAVAILABLE) {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(SELDOM);
             }
         };
-        let left = end.saturating_sub(boottime());
+        let left = end.saturating_sub(boottime()).min(LONG);
         let _expires = runtime.block_on(async { tokio::time::timeout(left, all).await });
         runtime.shutdown_background();
     }
