@@ -5,9 +5,9 @@
 //! roster. The *board* is one small record whose fence grows whenever something about the fleet has changed that the
 //! others should look into: nobody lists anything before that.
 //!
-//! [`Worker`] is the machine of one process in a fleet. It has a [`crate::Holder`] in it, and adds a look at the board and at
-//! its neighbour in every third of a ttl, a listing when the board has changed, the [`plan`], and what follows from it for the
-//! units that this worker has or should have.
+//! [`Worker`] is the machine of one process in a fleet. It has a [`crate::Holder`] in it, and adds a look at the board in every third of a
+//! ttl. The one that plans lists everything when the board has changed, makes the [`plan`], and tells each worker its part. The others
+//! read that, and do what follows from it for the units that they have or should have.
 
 mod about;
 mod act;
