@@ -164,16 +164,30 @@ class Leases(WithAgent):
     def test_a_forked_child_holds_nothing_and_gives_nothing_back(self):
         client = self.client()
         lease = client.lease("k")
-        child = os.fork()
-        if child == 0:
-            fine = not lease.held and not lease.release()
-            with client.lease("child") as own:
-                fine = fine and own.held
-            os._exit(0 if fine else 1)
-        _, status = os.waitpid(child, 0)
-        self.assertEqual(status, 0)
+        self.assertEqual(self.in_a_child(lambda: not lease.held and not lease.release() and self.can_lease(client)), 0)
         self.assertTrue(lease.held)
         self.assertEqual(self.state("k"), "held")
+
+    def test_a_child_that_is_forked_while_the_client_is_busy_can_use_it(self):
+        client = self.client()
+        with client.lease("k"), client._lock:
+            self.assertEqual(self.in_a_child(lambda: self.can_lease(client)), 0)
+
+    def can_lease(self, client):
+        with client.lease("child") as own:
+            return own.held
+
+    def in_a_child(self, is_fine):
+        """Its exit status; a child that stands still is killed."""
+        child = os.fork()
+        if child == 0:
+            signal.alarm(int(LONG))
+            status = 1
+            try:
+                status = 0 if is_fine() else 1
+            finally:
+                os._exit(status)
+        return os.waitpid(child, 0)[1]
 
     def test_permits_leaders_and_the_longest_time(self):
         client = self.client()

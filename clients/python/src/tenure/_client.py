@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import weakref
 from typing import Any, Dict, Iterator, List, Mapping, Optional
 from urllib.parse import quote
 
@@ -19,6 +20,16 @@ _PATIENCE = 10.0
 _MOST_BEATS = 1000
 #: The longest that one request waits; longer waits are several.
 _LONGEST_WAIT = 60.0
+#: Those of this process.
+_clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for client in list(_clients):
+        client._begin()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 class Client:
@@ -36,13 +47,17 @@ class Client:
         self._address = address or default_address()
         self._token = token if token is not None else os.environ.get("TENURE_TOKEN")
         self._on_exit = on_exit
+        self._is_closed = False
+        self._begin()
+        # What is wrong with the address is told now.
+        self._wire(None)
+        _clients.add(self)
+
+    def _begin(self) -> None:
+        """Holds nothing. A forked child has none of its parent's leases, no thread that keeps them, and a lock that such a thread may hold for ever."""
         self._lock = threading.Condition()
         self._held: Dict[str, Lease] = {}
         self._keeper: Optional[threading.Thread] = None
-        self._is_closed = False
-        self._process = os.getpid()
-        # What is wrong with the address is told now.
-        self._wire(None)
 
     def lease(
         self,
@@ -156,9 +171,6 @@ class Client:
 
     def _keep(self, lease: Lease) -> None:
         with self._lock:
-            if self._process != os.getpid():
-                # A forked child has none of its parent's leases, and no thread that keeps them.
-                self._held, self._keeper, self._process = {}, None, os.getpid()
             self._held[lease.id] = lease
             if self._keeper is None or not self._keeper.is_alive():
                 self._keeper = threading.Thread(target=self._keep_all, name="tenure", daemon=True)
