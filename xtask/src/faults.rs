@@ -16,8 +16,8 @@ const LIMIT: Duration = Duration::from_secs(12 * 60 * 60);
 /// Builds it as the tests of the workspace do, so that nothing is built twice, and runs it.
 pub(crate) fn steps(options: &[String], servers: &Servers) -> Result<Vec<Step>, String> {
     let mut steps = services::fetch_for_faults();
-    // A test of the program's and one of the command line's: with them, both are built.
-    let tests = ["test", "--workspace", "--no-run", "--test", "said", "--test", "input"];
+    // The tests of the program and those of the command line: with them, both are built.
+    let tests = ["test", "--workspace", "--no-run", "--test", "said", "--test", "cli"];
     steps.push(with_all_stores("build", &tests, &packages()?));
     steps.push(run(options, servers)?.within(LIMIT));
     Ok(steps)
@@ -57,7 +57,7 @@ mod tests {
         let steps = steps(&["--store".to_owned(), "redis".to_owned()], &servers).unwrap();
         assert!(last(&steps).ends_with("tenure-faults --store redis"), "{}", last(&steps));
         let built = steps[steps.len() - 2].to_string();
-        assert!(built.contains("--no-run --test said --test input --features"), "{built}");
+        assert!(built.contains("--no-run --test said --test cli --features"), "{built}");
     }
 
     #[test]

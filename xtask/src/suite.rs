@@ -1,9 +1,13 @@
 //! The tests of the workspace: built by cargo, and run side by side as `cargo test` runs them one after another.
+//!
+//! The tests of a package are one program, because each program costs seconds to link and tens of megabytes. Its files are run side by side, as if each were a
+//! program.
 
 use crate::lanes::{Done, Job, Lanes, Place};
 use crate::step::{self, Step};
 use crate::workspace::{built, object, strings};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
@@ -45,7 +49,10 @@ const FIRST: [&str; 9] = [
     "tenure-dynamodb::conformance",
 ];
 
-/// A program of tests.
+/// The main file of a program that has the tests of many files.
+pub(crate) const MANY: &str = "tests/main.rs";
+
+/// A program of tests, or a file of its tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Program {
     /// Its package, and what of it: `tenure-cli::watchdog`.
@@ -53,6 +60,46 @@ struct Program {
     path: PathBuf,
     /// Its package's folder, in which it runs.
     folder: PathBuf,
+    /// Whether it has the tests of many files.
+    many: bool,
+    /// The names of the tests that are run, if not all are.
+    only: Vec<String>,
+}
+
+impl Program {
+    /// A program of many files as one for each of them. It is asked for what it has.
+    fn files(self) -> Result<Vec<Program>, String> {
+        if !self.many {
+            return Ok(vec![self]);
+        }
+        let error = |error: String| format!("{} --list: {error}", self.path.display());
+        let listed = Command::new(&self.path).args(["--list", "--format", "terse"]).output();
+        let listed = listed.map_err(|e| error(e.to_string()))?;
+        if !listed.status.success() {
+            return Err(error(listed.status.to_string()));
+        }
+        let files = by_file(&String::from_utf8_lossy(&listed.stdout));
+        if files.is_empty() {
+            return Err(error("it has no tests".into()));
+        }
+        let file = |(file, only)| Program {
+            name: format!("{}::{file}", self.name),
+            many: false,
+            only,
+            ..self.clone()
+        };
+        Ok(files.into_iter().map(file).collect())
+    }
+}
+
+/// The tests of a list by the first parts of their names, which are their files.
+fn by_file(listed: &str) -> BTreeMap<String, Vec<String>> {
+    let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for test in listed.lines().filter_map(|line| line.strip_suffix(": test")) {
+        let file = test.split_once("::").map_or(test, |(file, _)| file);
+        files.entry(file.to_owned()).or_default().push(test.to_owned());
+    }
+    files
 }
 
 /// What has been built for tests.
@@ -90,7 +137,9 @@ impl Suite {
             if let Some(example) = examples.iter().find(|example| !made.contains(example)) {
                 return Err(format!("cargo did not build the example {example}"));
             }
-            suite.programs.borrow_mut().extend(programs);
+            for program in programs {
+                suite.programs.borrow_mut().extend(program.files()?);
+            }
             Ok(())
         })
     }
@@ -194,13 +243,15 @@ fn artifact(line: &str) -> Option<Artifact> {
     // It ends in `/NAME#VERSION`, or in `#NAME@VERSION` where the folder has another name.
     let (place, rest) = text("package_id")?.rsplit_once('#')?;
     let package = rest.split_once('@').map_or_else(|| place.rsplit('/').next(), |(name, _)| Some(name))?;
+    let many = kind == "test" && target.get("src_path")?.get::<String>()?.ends_with(&format!("/{MANY}"));
     let name = match kind.as_str() {
-        "test" => format!("{package}::{name}"),
         "lib" => package.to_owned(),
+        _ if many => package.to_owned(),
+        "test" => format!("{package}::{name}"),
         kind => format!("{package}::{kind}/{name}"),
     };
     let folder = Path::new(text("manifest_path")?).parent()?.to_owned();
-    Some(Artifact::Program(Program { name, path: path.into(), folder }))
+    Some(Artifact::Program(Program { name, path: path.into(), folder, many, only: vec![] }))
 }
 
 /// Those that take long before the others.
@@ -213,6 +264,9 @@ fn in_order(mut programs: Vec<Program>) -> Vec<Program> {
 
 fn job(program: &Program, environment: &[(&'static str, String)], on: Cores) -> Job {
     let mut command = on.command(&program.path);
+    if !program.only.is_empty() {
+        command.arg("--exact").args(&program.only);
+    }
     step::forget_package(&mut command);
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
     command.envs(environment.iter().map(|(name, value)| (name, value)));
@@ -293,12 +347,13 @@ pub(crate) fn program(name: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: test programs and examples are found in what cargo tells; what takes long begins first, and what is sensitive is
+    //! Plan: test programs and examples are found in what cargo tells, and the files of one; what takes long begins first, and what is sensitive is
     //! alone; the environment; what passes, and what only seems to; the failed tests' names; the table; a build that fails or lacks an
     //! example.
     use super::*;
 
-    const TOLD: &str = r##"{"reason":"compiler-artifact","package_id":"path+file:///w/crates/tenure-cli#0.1.0","manifest_path":"/w/crates/tenure-cli/Cargo.toml","target":{"kind":["test"],"name":"run"},"profile":{"test":true},"executable":"/w/target/debug/deps/run-1"}
+    const TOLD: &str = r##"{"reason":"compiler-artifact","package_id":"path+file:///w/crates/tenure-cli#0.1.0","manifest_path":"/w/crates/tenure-cli/Cargo.toml","target":{"kind":["test"],"name":"run","src_path":"/w/crates/tenure-cli/tests/run.rs"},"profile":{"test":true},"executable":"/w/target/debug/deps/run-1"}
+{"reason":"compiler-artifact","package_id":"path+file:///w/crates/tenure-cli#0.1.0","manifest_path":"/w/crates/tenure-cli/Cargo.toml","target":{"kind":["test"],"name":"cli","src_path":"/w/crates/tenure-cli/tests/main.rs"},"profile":{"test":true},"executable":"/w/target/debug/deps/cli-1"}
 {"reason":"build-script-executed","package_id":"x"}
 {"reason":"compiler-artifact","package_id":"path+file:///w/peers/less#tenure-less@0.1.0","manifest_path":"/w/peers/less/Cargo.toml","target":{"kind":["lib"],"name":"tenure_less"},"profile":{"test":true},"executable":"/w/target/debug/deps/tenure_less-2"}
 {"reason":"compiler-artifact","package_id":"path+file:///w/crates/tenure-cli#0.1.0","manifest_path":"/w/crates/tenure-cli/Cargo.toml","target":{"kind":["bin"],"name":"tenure"},"profile":{"test":true},"executable":"/w/target/debug/deps/tenure-3"}
@@ -315,8 +370,10 @@ mod tests {
     #[test]
     fn programs_and_examples_are_found() {
         let (programs, examples) = artifacts(TOLD).unwrap();
-        let names: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
-        assert_eq!(names, ["tenure-cli::run", "tenure-less", "tenure-cli::bin/tenure"]);
+        let names: Vec<(&str, bool)> =
+            programs.iter().map(|program| (program.name.as_str(), program.many)).collect();
+        let all = [("tenure-cli::run", false), ("tenure-cli", true), ("tenure-less", false)];
+        assert_eq!(names, [&all[..], &[("tenure-cli::bin/tenure", false)]].concat());
         assert_eq!(programs[0].path, Path::new("/w/target/debug/deps/run-1"));
         assert_eq!(programs[0].folder, Path::new("/w/crates/tenure-cli"));
         assert_eq!(examples, ["sweep"]);
@@ -325,8 +382,44 @@ mod tests {
     }
 
     #[test]
+    fn the_tests_of_many_files_are_run_by_file() {
+        let files = by_file("run::a: test\nrun::b::c: test\nfleet_run::a: test\nx: benchmark\n\n3 tests\n");
+        let files: Vec<(&str, &[String])> =
+            files.iter().map(|(file, tests)| (file.as_str(), &tests[..])).collect();
+        assert_eq!(
+            files,
+            [
+                ("fleet_run", &["fleet_run::a".to_owned()][..]),
+                ("run", &["run::a".to_owned(), "run::b::c".to_owned()])
+            ]
+        );
+        // This very program has the tests of its files.
+        let name = "xtask".to_owned();
+        let this = Program {
+            name,
+            path: std::env::current_exe().unwrap(),
+            folder: "/f".into(),
+            many: true,
+            only: vec![],
+        };
+        let suite = this.files().unwrap().into_iter().find(|file| file.name == "xtask::suite").unwrap();
+        assert!(suite.only.iter().any(|test| test.ends_with("::the_tests_of_many_files_are_run_by_file")));
+        let command = job(&suite, &[], Cores::All).command;
+        assert_eq!(command.get_args().next(), Some("--exact".as_ref()));
+        assert_eq!(command.get_args().count(), suite.only.len() + 1);
+        let deaf = Program { path: "/bin/true".into(), many: true, ..suite.clone() };
+        assert!(deaf.files().unwrap_err().contains("no tests"));
+    }
+
+    #[test]
     fn what_takes_long_begins_first_and_what_is_sensitive_is_alone() {
-        let program = |name: &str| Program { name: name.into(), path: "/p".into(), folder: "/f".into() };
+        let program = |name: &str| Program {
+            name: name.into(),
+            path: "/p".into(),
+            folder: "/f".into(),
+            many: false,
+            only: vec![],
+        };
         let programs = in_order(["a", "tenure-cli::run", "tenure-sim::promises", "b"].map(program).into());
         let names: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
         assert_eq!(names, ["tenure-sim::promises", "a", "tenure-cli::run", "b"]);

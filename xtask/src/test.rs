@@ -108,7 +108,7 @@ fn examples(packages: &[Package]) -> impl Iterator<Item = &str> {
 pub(crate) fn quick() -> Result<Vec<Step>, String> {
     let packages = packages()?;
     let suite = Rc::new(Suite::default());
-    let which = ["test", "--workspace", "--test", "every", "--test", "determinism"];
+    let which = ["test", "--workspace", "--test", "core", "--test", "determinism"];
     // `cargo test --example` would make a test of it.
     let program = words(&packages, &["build", "--workspace", "--example", "sim"]);
     let mut simulator = Command::new(suite::example("sim"));
@@ -309,20 +309,57 @@ fn bugs_in(which: &[&str]) -> Result<Option<String>, String> {
     Ok(packages.find(|(_, features)| has_bugs(features)).map(|(package, _)| package.to_owned()))
 }
 
-/// A test behind `cfg(feature = …)` in a target that does not require the feature would never run, without a word.
+/// Two kinds of tests would never run, without a word: one behind a feature that the run does not switch on, and one in a file that no program has.
 fn no_hidden_tests() -> Result<(), String> {
     let packages = packages()?;
-    let tests = packages.iter().flat_map(|package| &package.targets).filter(|t| t.kind == Kind::Test);
-    for Target { package, name, needs, path, .. } in tests {
-        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        if let Some(feature) = conditions(&text).find(|feature| !needs.iter().any(|need| need == feature)) {
-            return Err(format!(
-                "{package}'s test target {name} has tests behind the feature `{feature}`, which nothing runs; \
-                 move them to a target with required-features = [\"{feature}\"]"
-            ));
+    for package in &packages {
+        for target in package.targets.iter().filter(|target| target.kind == Kind::Test) {
+            let is_on = |feature: &str| {
+                [&target.needs, &package.defaults, &package.stores]
+                    .iter()
+                    .any(|on| on.iter().any(|on| on == feature))
+            };
+            for file in files(package, target)? {
+                if let Some(feature) = conditions(&read(&file)?).find(|feature| !is_on(feature)) {
+                    return Err(format!(
+                        "{} has tests behind the feature `{feature}`, which nothing runs; \
+                         move them to a target with required-features = [\"{feature}\"]",
+                        file.display()
+                    ));
+                }
+            }
         }
     }
     Ok(())
+}
+
+/// The files of a program of tests. Each file beside a main file must be one of its modules, or another program.
+fn files(package: &Package, target: &Target) -> Result<Vec<PathBuf>, String> {
+    let mut files = vec![target.path.clone()];
+    if !target.path.ends_with(suite::MANY) {
+        return Ok(files);
+    }
+    let main = read(&target.path)?;
+    let folder = target.path.parent().unwrap_or(Path::new("."));
+    let error = |error| format!("{}: {error}", folder.display());
+    for entry in std::fs::read_dir(folder).map_err(error)? {
+        let path = entry.map_err(error)?.path();
+        let is_source = path.extension().is_some_and(|extension| extension == "rs");
+        if !is_source || package.targets.iter().any(|target| target.path == path) {
+            continue;
+        }
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        if !main.lines().any(|line| line == format!("mod {name};")) {
+            let (path, main) = (path.display(), target.path.display());
+            return Err(format!("nothing runs {path}: add `mod {name};` to {main}"));
+        }
+        files.push(path);
+    }
+    Ok(files)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// The features that are asked for by `cfg`s in a source text.
@@ -353,6 +390,7 @@ mod tests {
         let mut package = Package {
             name: "p".into(),
             features: vec![],
+            defaults: vec![],
             stores: vec![],
             is_published: true,
             targets: vec![],
@@ -370,7 +408,7 @@ mod tests {
 
     fn package(stores: &[&str], targets: Vec<Target>) -> Package {
         let stores = stores.iter().map(ToString::to_string).collect();
-        Package { name: "p".into(), features: vec![], stores, is_published: true, targets }
+        Package { name: "p".into(), features: vec![], defaults: vec![], stores, is_published: true, targets }
     }
 
     #[test]
@@ -432,7 +470,12 @@ mod tests {
     fn what_the_suite_names_is_there() {
         let packages = packages().unwrap();
         for (package, name) in suite::named() {
-            let is_it = |target: &Target| target.package == package && target.name == name;
+            let has_it = |target: &Target| {
+                target.name == name
+                    || target.path.ends_with(suite::MANY)
+                        && read(&target.path).unwrap().contains(&format!("\nmod {name};"))
+            };
+            let is_it = |target: &Target| target.package == package && has_it(target);
             assert!(targets(&packages, Kind::Test).any(is_it), "{package}::{name}");
         }
     }
@@ -442,6 +485,23 @@ mod tests {
         let text = "#![cfg(feature = \"w\")]\n#[cfg(feature = \"a\")]\n#[test]\nfn t() {}\n    #[cfg(all(test, feature = \"b\"))]\n// cfg(feature = \"c\")";
         assert_eq!(conditions(text).collect::<Vec<_>>(), ["w", "a", "b"]);
         assert_eq!(no_hidden_tests(), Ok(()));
+    }
+
+    #[test]
+    fn tests_in_a_file_that_nothing_runs_are_noticed() {
+        let folder = std::env::temp_dir().join(format!("tenure-xtask-{}", std::process::id())).join("tests");
+        std::fs::create_dir_all(&folder).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+        write("main.rs", "mod a;\n");
+        write("a.rs", "");
+        write("alone.rs", "");
+        let at = |name: &str| Target { path: folder.join(name), ..target(Kind::Test, &[]) };
+        let package = package(&[], vec![at("main.rs"), at("alone.rs")]);
+        let found = files(&package, &package.targets[0]).unwrap();
+        assert_eq!(found, [folder.join("main.rs"), folder.join("a.rs")]);
+        write("b.rs", "");
+        assert!(files(&package, &package.targets[0]).unwrap_err().contains("add `mod b;`"));
+        std::fs::remove_dir_all(folder.parent().unwrap()).unwrap();
     }
 
     #[test]

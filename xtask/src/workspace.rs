@@ -34,6 +34,8 @@ pub(crate) struct Package {
     pub(crate) name: String,
     /// Without `default`.
     pub(crate) features: Vec<String>,
+    /// What `default` switches on.
+    pub(crate) defaults: Vec<String>,
     /// What its feature `all-stores` switches on, and that feature itself; nothing where it has none.
     pub(crate) stores: Vec<String>,
     pub(crate) is_published: bool,
@@ -71,6 +73,7 @@ fn package(json: &JsonValue) -> Option<Package> {
     let name: &String = json.get("name")?.get()?;
     let all_features = object(json.get("features")?)?;
     let mut stores = all_features.get(ALL_STORES).map_or(Some(Vec::new()), strings)?;
+    let defaults = all_features.get("default").map_or(Some(Vec::new()), strings)?;
     let mut features: Vec<String> = all_features.keys().cloned().collect();
     stores.extend(features.iter().filter(|feature| *feature == ALL_STORES).cloned());
     features.retain(|feature| feature != "default");
@@ -86,7 +89,7 @@ fn package(json: &JsonValue) -> Option<Package> {
     targets.sort_by(|a, b| a.name.cmp(&b.name));
     // `publish = false` is told as an empty list of registries, and its absence as null.
     let is_published = json.get("publish").is_none_or(JsonValue::is_null);
-    Some(Package { name: name.clone(), features, stores, is_published, targets })
+    Some(Package { name: name.clone(), features, defaults, stores, is_published, targets })
 }
 
 fn target(package: &str, json: &JsonValue) -> Option<Option<Target>> {
@@ -141,6 +144,7 @@ mod tests {
         let a = Package {
             name: "a".into(),
             features: vec!["all-stores".into(), "bugs".into(), "x".into()],
+            defaults: vec![],
             stores: vec!["x".into(), "all-stores".into()],
             is_published: true,
             targets: vec![
@@ -152,6 +156,7 @@ mod tests {
         let b = Package {
             name: "b".into(),
             features: vec![],
+            defaults: vec![],
             stores: vec![],
             is_published: false,
             targets: vec![],

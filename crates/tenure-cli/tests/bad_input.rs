@@ -6,11 +6,9 @@
 //! host that swallows packets. Then: what `bench` and `doctor` are asked for.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::remote::told;
-use common::servers::{Swallower, etcd, etcdctl, free_port, redis, redis_cli, swallower};
-use common::{Bench, Ran, now_ms, service, takes_at_most};
+use crate::common::remote::told;
+use crate::common::servers::{Swallower, etcd, etcdctl, free_port, redis, redis_cli, swallower};
+use crate::common::{Bench, Ran, now_ms, service, takes_at_most};
 use serde_json::json;
 use std::process::Command;
 
@@ -216,14 +214,14 @@ fn of_etcd() {
         assert!(etcdctl(asks.port, &line.split(' ').collect::<Vec<_>>()).status.success(), "{line}");
     }
     let long = "x".repeat(60_000);
-    common::wait_until("it to be full", || !etcdctl(full.port, &["put", "x", &long]).status.success());
+    crate::common::wait_until("it to be full", || !etcdctl(full.port, &["put", "x", &long]).status.success());
     let certificate = told("TENURE_TEST_REDIS_CA");
     let secured = etcd(&[], Some((&certificate, &certificate.replace(".crt", ".key"))));
     let (id, swallows) = (std::process::id(), swallower());
     assert!(etcdctl(etcd_port(), &["put", &format!("bad-{id}:k"), "another program's"]).status.success());
     let to = |port: u16| format!("etcd://u:{SECRET}@127.0.0.1:{port}/p");
     let tls = |host: &str| format!("etcds://{host}:{}/p?ca={certificate}", secured.port);
-    common::wait_until("TLS", || Bench::new().run(&["ls", "-s", &tls("localhost")]).code == 0);
+    crate::common::wait_until("TLS", || Bench::new().run(&["ls", "-s", &tls("localhost")]).code == 0);
     refuse(&[
         case(
             "wrong password",

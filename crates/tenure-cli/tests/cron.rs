@@ -5,9 +5,7 @@
 //! refused with the remedy.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, is_alive, now_ms, wait_until};
+use crate::common::{Bench, is_alive, now_ms, wait_until};
 use nix::sys::signal::Signal;
 
 const EACH_SECOND: &str = "* * * * * *";

@@ -5,9 +5,7 @@
 //! back, also where the clock is behind the last one. That only what was seen is removed is a check of every store.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, wait_until};
+use crate::common::{Bench, wait_until};
 
 const YEAR: u64 = 365 * 86_400_000;
 

@@ -7,11 +7,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 #![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
 
-mod common;
-
-use common::browser::Browser;
-use common::dashboard::{Agent, FULL, LIVE, READ, ROWS, held, tab};
-use common::{Bench, takes_at_most, wait_until};
+use crate::common::browser::Browser;
+use crate::common::dashboard::{Agent, FULL, LIVE, READ, ROWS, held, tab};
+use crate::common::{Bench, takes_at_most, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::time::Instant;

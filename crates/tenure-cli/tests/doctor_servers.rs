@@ -5,11 +5,9 @@
 //! etcd that is full; PostgreSQL whose trigger is off; nothing is told where it can't be known.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::remote::{Remote, told};
-use common::servers::{etcd, etcdctl, redis, redis_cli};
-use common::wait_until;
+use crate::common::remote::{Remote, told};
+use crate::common::servers::{etcd, etcdctl, redis, redis_cli};
+use crate::common::wait_until;
 use std::process::Command;
 
 fn psql(sql: &str) {

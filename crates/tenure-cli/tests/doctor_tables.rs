@@ -5,9 +5,7 @@
 //! between that tells another time shows.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, Ran, service};
+use crate::common::{Bench, Ran, service};
 use serde_json::{Value, json};
 
 struct Table {

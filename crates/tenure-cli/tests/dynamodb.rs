@@ -1,13 +1,11 @@
 //! The command line on a store behind a service: DynamoDB Local, which `cargo xtask services up` starts.
 //!
-//! Plan: the table is made by doctor and by nothing else, and every check of `common::every_store` holds on it; what a role may not do is
+//! Plan: the table is made by doctor and by nothing else, and every check of `crate::common::every_store` holds on it; what a role may not do is
 //! told, and doctor goes on with what it may.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::remote::{Remote, told};
-use common::{Bench, service};
+use crate::common::remote::{Remote, told};
+use crate::common::{Bench, service};
 
 fn url(name: &str) -> String {
     let table = format!("cli-{name}-{}", std::process::id());

@@ -7,9 +7,7 @@
 //! `leader` says who leads, once and again and again; bad input.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, Process, Ran, is_alive, now_ms, takes_at_most, wait_for, wait_until};
+use crate::common::{Bench, Process, Ran, is_alive, now_ms, takes_at_most, wait_for, wait_until};
 use nix::sys::signal::Signal;
 use std::process::Stdio;
 

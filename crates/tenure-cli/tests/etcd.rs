@@ -1,13 +1,11 @@
 //! The command line on etcd, which `cargo xtask services up` starts.
 //!
-//! Plan: nothing has to be made before, and every check of `common::every_store` holds; doctor tells that ages aren't told, and what a
+//! Plan: nothing has to be made before, and every check of `crate::common::every_store` holds; doctor tells that ages aren't told, and what a
 //! single member is; a killed holder's key is taken also by those who only try.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::remote::{Remote, told, well};
-use common::wait_for;
+use crate::common::remote::{Remote, told, well};
+use crate::common::wait_for;
 
 /// A prefix below which nothing is yet.
 fn prefix(name: &str) -> Remote {

@@ -5,9 +5,7 @@
 //! installed, and man(1) has nothing to say against them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, Process, Ran, wait_until};
+use crate::common::{Bench, Process, Ran, wait_until};
 use nix::sys::signal::Signal;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Stdio};

@@ -7,9 +7,7 @@
 //! runs while an older one does: each writes its fence again and again, and these must never go down.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, OBEYS, Ran, TICKS, now_ms, takes_at_most, wait_until};
+use crate::common::{Bench, OBEYS, Ran, TICKS, now_ms, takes_at_most, wait_until};
 use nix::sys::signal::Signal;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;

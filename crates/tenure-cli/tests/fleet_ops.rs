@@ -5,9 +5,7 @@
 //! what is closed or dead; doctor; help, manual pages and completions.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, OBEYS, wait_until};
+use crate::common::{Bench, OBEYS, wait_until};
 use nix::sys::signal::Signal;
 
 #[track_caller]

@@ -4,9 +4,7 @@
 //! can't be asked are said once each; two TERMs at about the same time are one; a unit pinned to a worker that is full.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, OBEYS, Process, wait_until};
+use crate::common::{Bench, OBEYS, Process, wait_until};
 use nix::sys::signal::Signal;
 use std::fs::File;
 

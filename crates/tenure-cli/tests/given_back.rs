@@ -3,12 +3,10 @@
 //! Plan: the next one has the key long before the ttl is over, after `run`, `elect` and `work`; what has left its group, its
 //! environment and its parent is dead by then; whoever stands still keeps what it has; what can't be killed keeps it, too, and so does
 //! `--min`; a runaway that nobody was told of keeps it; a successor keeps its own. What holds on every store is in
-//! `common::every_store`.
+//! `crate::common::every_store`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, Process, children_of, is_alive, now_ms, toothless, wait_for, wait_until};
+use crate::common::{Bench, Process, children_of, is_alive, now_ms, toothless, wait_for, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::time::Duration;

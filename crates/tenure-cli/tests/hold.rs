@@ -5,9 +5,7 @@
 //! its longest time; the words without --json; the examples in Python and shell do what they say.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, now_ms, wait_until};
+use crate::common::{Bench, now_ms, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -50,7 +48,7 @@ impl Holder {
 
     fn end(mut self) -> i32 {
         drop(self.process.stdin.take());
-        common::shell_status(self.process.wait().unwrap())
+        crate::common::shell_status(self.process.wait().unwrap())
     }
 }
 
@@ -115,7 +113,7 @@ fn who_is_signalled_or_has_no_reader_any_more_gives_it_back() {
     holder.event("acquired");
     let Holder { mut process, output } = holder;
     drop(output);
-    assert_eq!(common::shell_status(process.wait().unwrap()), 0);
+    assert_eq!(crate::common::shell_status(process.wait().unwrap()), 0);
     assert_eq!(bench.state("k"), "vacant");
 }
 

@@ -4,9 +4,7 @@
 //! the hook at the beginning runs under the lease and can forbid the command; the one at a loss knows what was lost, and runs at no other end.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, wait_until};
+use crate::common::{Bench, wait_until};
 use nix::sys::signal::Signal;
 
 const STAYS: &str = "echo $$ > pid; exec sleep 600";

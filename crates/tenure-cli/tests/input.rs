@@ -3,9 +3,7 @@
 //! Plan: the command line as such; keys; ttls; stores by URL and by path; units; jobs.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::Bench;
+use crate::common::Bench;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -81,7 +79,9 @@ fn stores() {
         ran.err.contains("mongodb:") && ran.err.contains("sqlite:PATH") && !ran.err.contains("hunter2"),
         "{ran:?}"
     );
-    let ran = common::Ran::of(bench.tenure(&["--help"]).env("TENURE_STORE", "x://hunter2").output().unwrap());
+    let ran = crate::common::Ran::of(
+        bench.tenure(&["--help"]).env("TENURE_STORE", "x://hunter2").output().unwrap(),
+    );
     assert!(!ran.out.contains("hunter2"), "help does not tell what is in the environment");
 }
 

@@ -5,9 +5,7 @@
 //! reach the command. (Where nobody could continue the job, it is not stopped: `run.rs`.)
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, wait_until};
+use crate::common::{Bench, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{Read, Write};
@@ -212,7 +210,7 @@ fn s6_a_job_that_stands_still_for_longer_than_its_lease_is_ended() {
         let shell = Shell::start(of);
         shell.counts("2s");
         shell.presses("\x1a");
-        wait_until("the command to be ended", || !common::is_alive(shell.bench.await_number("pid")));
+        wait_until("the command to be ended", || !crate::common::is_alive(shell.bench.await_number("pid")));
         assert!(shell.is_stopped("tenure"), "by the watchdogs, as tenure stands still");
         shell.types("fg\n");
         shell.shows("the command was stopped");

@@ -4,9 +4,7 @@
 //! of them and some; a job that is removed is run again, and not while somebody works on it; a unit that is called as a verb.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, wait_until};
+use crate::common::{Bench, wait_until};
 
 /// A job of three units, of which those fail that are in the file `bad`.
 const NIGHT: [&str; 12] =

@@ -5,9 +5,7 @@
 //! beside others, and for a part of the units.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, Ran, wait_until};
+use crate::common::{Bench, Ran, wait_until};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -214,7 +212,7 @@ fn nothing_is_run_anew_beside_one_who_is_at_work_on_it() {
     let script = "echo {} >> $LOG; [ {} != slow ] || while [ ! -e go ]; do sleep 0.01; done";
     let base = ["--name", "j", "-p", "1", "done", "slow", "--", "sh", "-c", script];
     assert_eq!(here.run(&["--name", "j", "done", "--", "sh", "-c", script]).code, 0);
-    let mut first: common::Process = here.command(&base).spawn().unwrap().into();
+    let mut first: crate::common::Process = here.command(&base).spawn().unwrap().into();
     wait_until("the slow one to begin", || bench.read("log").ends_with("slow\n"));
     let refused = here.run(&[&["--fresh"], &base[..]].concat());
     assert_eq!(refused.code, 75, "{refused:?}");

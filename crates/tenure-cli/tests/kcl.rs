@@ -7,9 +7,7 @@
 //! it is killed half way.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, OBEYS, Process, Ran, TICKS, service, wait_for, wait_until};
+use crate::common::{Bench, OBEYS, Process, Ran, TICKS, service, wait_for, wait_until};
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 use std::process::Stdio;

@@ -11,9 +11,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 #![allow(clippy::disallowed_methods, reason = "real processes are killed at real times")]
 
-mod common;
-
-use common::{Bench, Process, Random};
+use crate::common::{Bench, Process, Random};
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -28,7 +26,7 @@ fn setting(name: &str) -> Option<u64> {
 #[test]
 fn killed_workers_lose_nothing_and_repeat_nothing_that_was_done() {
     let kills = setting("TENURE_KILLS").unwrap_or(20) as usize;
-    let seed = setting("TENURE_SEED").unwrap_or_else(|| common::now_ms() as u64);
+    let seed = setting("TENURE_SEED").unwrap_or_else(|| crate::common::now_ms() as u64);
     println!("TENURE_KILLS={kills} TENURE_SEED={seed}");
     let mut random = Random(seed);
     let mut made = 0;

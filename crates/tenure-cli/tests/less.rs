@@ -4,9 +4,7 @@
 //! respected; the way off the table, as its page says, never has two at work; what does not belong there is refused by name.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, Process, Ran, wait_for};
+use crate::common::{Bench, Process, Ran, wait_for};
 use nix::sys::signal::Signal;
 
 struct Place {

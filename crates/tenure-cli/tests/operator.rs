@@ -4,10 +4,8 @@
 //! shown; a fleet's map shows what `fleet units` says, and from it units are moved and workers drained.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::dashboard::{Agent, FULL, READ, ROWS, act, act_on, held, tab};
-use common::{Bench, wait_until};
+use crate::common::dashboard::{Agent, FULL, READ, ROWS, act, act_on, held, tab};
+use crate::common::{Bench, wait_until};
 use serde_json::{Value, json};
 
 #[test]

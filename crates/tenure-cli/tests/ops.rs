@@ -4,9 +4,7 @@
 //! they refuse; gc: what goes, what stays, what is only said; doctor; sim; completions and manual pages; output that nobody reads.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, wait_for, wait_until};
+use crate::common::{Bench, wait_for, wait_until};
 use nix::sys::signal::Signal;
 use std::process::Stdio;
 use tenure::sqlite::{SqliteConfig, SqliteStore};
@@ -325,7 +323,7 @@ fn output_that_nobody_reads_is_no_failure() {
         .spawn()
         .unwrap();
     drop(child.stdout.take());
-    let ran = common::Ran::of(child.wait_with_output().unwrap());
+    let ran = crate::common::Ran::of(child.wait_with_output().unwrap());
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
 }
 

@@ -4,9 +4,7 @@
 //! package that they are in, is a step of `cargo xtask test`.)
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, Process, wait_until};
+use crate::common::{Bench, Process, wait_until};
 use nix::sys::signal::Signal;
 use std::path::PathBuf;
 use std::process::Stdio;

@@ -4,9 +4,7 @@
 //! for ever run in the background; all others end with success, and what a page promises of them is there afterwards.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, Process, Ran, service, wait_until};
+use crate::common::{Bench, Process, Ran, service, wait_until};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Stdio};
 

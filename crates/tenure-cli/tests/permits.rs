@@ -5,9 +5,7 @@
 //! the same; `TENURE_PLACE` has it on another store.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, Process, is_alive, now_ms, wait_until};
+use crate::common::{Bench, Process, is_alive, now_ms, wait_until};
 use nix::sys::signal::Signal;
 use std::time::Duration;
 
@@ -55,7 +53,7 @@ fn start(bench: &Bench, kind: usize) -> Process {
 #[test]
 fn s8_no_more_run_than_there_are_permits_whoever_is_killed() {
     let kills = setting("TENURE_KILLS").unwrap_or(12);
-    let seed = setting("TENURE_SEED").unwrap_or_else(|| common::now_ms() as u64);
+    let seed = setting("TENURE_SEED").unwrap_or_else(|| crate::common::now_ms() as u64);
     println!("TENURE_KILLS={kills} TENURE_SEED={seed}");
     let (bench, mut random) = (Bench::new(), Random(seed));
     let kind = |random: &mut Random| random.below(CROWD.len() as u64) as usize;

@@ -1,12 +1,10 @@
 //! The command line on PostgreSQL, which `cargo xtask services up` starts.
 //!
-//! Plan: the schema is made by doctor and by nothing else, and every check of `common::every_store` holds on it; doctor tells what can
+//! Plan: the schema is made by doctor and by nothing else, and every check of `crate::common::every_store` holds on it; doctor tells what can
 //! lose commits, what a role lacks, and that a pooler stands between.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::remote::{Remote, told, well};
+use crate::common::remote::{Remote, told, well};
 
 fn url(server: &str, name: &str) -> String {
     let name: String = name.chars().take(20).collect();

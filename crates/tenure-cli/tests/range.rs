@@ -8,9 +8,7 @@
 //! a section in which something is held, and what sweeps have covered.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, Process, is_alive, now_ms, toothless, wait_until};
+use crate::common::{Bench, Process, is_alive, now_ms, toothless, wait_until};
 use nix::sys::signal::Signal;
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;

@@ -4,9 +4,7 @@
 //! a log that can't be read is told, and nothing is shown without it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::Bench;
+use crate::common::Bench;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,12 +1,10 @@
 //! The command line on Redis, which `cargo xtask services up` starts.
 //!
 //! Plan: a namespace begins with its first use, and one that was never used is not taken for an empty one; every check of
-//! `common::every_store` holds on it, and a job on a cluster; doctor tells what can lose leases.
+//! `crate::common::every_store` holds on it, and a job on a cluster; doctor tells what can lose leases.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::remote::{Remote, told, well};
+use crate::common::remote::{Remote, told, well};
 
 /// A namespace that was never used.
 fn namespace(name: &str) -> Remote {
@@ -52,7 +50,7 @@ fn doctor_tells_what_can_lose_leases() {
 #[test]
 fn a_job_is_shared_on_a_cluster_which_doctor_examines() {
     let clustered = at("TENURE_TEST_REDIS_CLUSTER", "cluster");
-    common::every_store::a_job_is_shared(&clustered);
+    crate::common::every_store::a_job_is_shared(&clustered);
     let ran = clustered.run(&["doctor"]);
     assert!(
         well(&ran) && ran.out.contains("a cluster's primary") && ran.out.contains("one winner each"),

@@ -7,9 +7,7 @@
 //! `watchdog.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, is_alive, now_ms, wait_for, wait_until};
+use crate::common::{Bench, is_alive, now_ms, wait_for, wait_until};
 use nix::sys::signal::Signal;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -364,7 +362,8 @@ fn a_store_that_goes_away_stops_the_command_before_the_deadline() {
     // Each tick of the command is written with its time; the last of them must lie before the end of the ttl.
     let script = "trap '' TERM; echo $$ > pid; while :; do date +%s%3N >> ticks; sleep 0.01; done";
     let mut command = bench.tenure(&["run", "k", "--ttl", "5s", "--", "sh", "-c", script]);
-    let mut run = common::Process::from(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let mut run =
+        crate::common::Process::from(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     bench.await_number("pid");
     let lost_at = now_ms();
     std::fs::rename(bench.store(), bench.path("elsewhere")).unwrap();
@@ -503,7 +502,7 @@ fn tenure_ends_by_the_signal_that_ended_it() {
 }
 
 /// Starts tenure with what it says in the file `notes`.
-fn noted(bench: &Bench, arguments: &[&str]) -> common::Process {
+fn noted(bench: &Bench, arguments: &[&str]) -> crate::common::Process {
     let notes = std::fs::File::create(bench.path("notes")).unwrap();
     bench.tenure(arguments).stdout(Stdio::null()).stderr(notes).spawn().unwrap().into()
 }

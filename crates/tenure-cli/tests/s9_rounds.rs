@@ -5,10 +5,8 @@
 //! moment: nobody may have believed since. TENURE_ROUNDS sets how many rounds there are (14 by default), and TENURE_SEED makes them again.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::agent::Agent;
-use common::{Bench, Process, Random, now_ms, wait_until};
+use crate::common::agent::Agent;
+use crate::common::{Bench, Process, Random, now_ms, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};

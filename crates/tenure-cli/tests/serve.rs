@@ -6,10 +6,8 @@
 //! the list. Tokens, sockets and options. docs/operate.md does what it says.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::agent::{Agent, Client, Told};
-use common::{Bench, Process, is_alive, takes_at_most, wait_for, wait_until};
+use crate::common::agent::{Agent, Client, Told};
+use crate::common::{Bench, Process, is_alive, takes_at_most, wait_for, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
@@ -524,7 +522,7 @@ fn the_page_on_operating_does_what_it_says() {
     let path = format!("{}:{}", bench.path("").display(), std::env::var("PATH").unwrap());
     let mut shell = Command::new("timeout");
     bench.settle(&mut shell).env("PATH", path).stdin(Stdio::null());
-    let ran = common::Ran::of(shell.args(["170", "sh", "-ec", &script]).output().unwrap());
+    let ran = crate::common::Ran::of(shell.args(["170", "sh", "-ec", &script]).output().unwrap());
     assert_eq!(ran.code, 0, "{ran:?}");
     for says in [
         "\"deadline_boottime_ms\":",

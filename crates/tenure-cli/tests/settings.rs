@@ -5,9 +5,7 @@
 //! are named; namespaces know nothing of each other; memory excludes nobody, and says so.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, Ran};
+use crate::common::{Bench, Ran};
 use std::process::Command;
 
 /// `tenure` without a store that is named.

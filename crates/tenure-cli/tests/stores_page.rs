@@ -1,7 +1,7 @@
 //! The table of capabilities in `docs/stores.md` is what the code says, of each store as it is opened by default.
 //!
 //! Plan: the table that is made of each store's `capabilities()`, without a server, is the one between the page's markers.
-//! `TENURE_UPDATE_DOCS=1 cargo test -p tenure-cli --features all-stores --test stores_page` writes it there.
+//! `TENURE_UPDATE_DOCS=1 cargo test -p tenure-cli --features all-stores --test cli stores_page::` writes it there.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use tenure::dynamodb::DynamoConfig;
@@ -62,6 +62,6 @@ fn the_table_of_capabilities_in_the_docs_is_what_the_code_says() {
     }
     assert_eq!(
         there, made,
-        "make it anew: TENURE_UPDATE_DOCS=1 cargo test -p tenure-cli --features all-stores --test stores_page"
+        "make it anew: TENURE_UPDATE_DOCS=1 cargo test -p tenure-cli --features all-stores --test cli stores_page::"
     );
 }

@@ -6,9 +6,7 @@
 //! leftovers can't be killed has not ended.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, is_alive, now_ms, toothless, wait_until};
+use crate::common::{Bench, is_alive, now_ms, toothless, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

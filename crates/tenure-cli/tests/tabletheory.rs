@@ -8,9 +8,7 @@
 //! refuse, and so does what can't work.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, Process, Ran, now_ms, service, wait_for, wait_until};
+use crate::common::{Bench, Process, Ran, now_ms, service, wait_for, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -264,7 +262,7 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, silent: &AtomicBool) {
             Ok(read) if read > 0 && !silent.load(Ordering::SeqCst) => {
                 let _gone = to.write_all(&part[..read]);
             }
-            Ok(read) if read > 0 => std::thread::sleep(common::LONG),
+            Ok(read) if read > 0 => std::thread::sleep(crate::common::LONG),
             _ => {
                 let _gone = to.shutdown(std::net::Shutdown::Write);
                 return;

@@ -4,10 +4,8 @@
 //! alone; bad input by name; the dashboard and the alarms in ops/ name metrics that are documented, with labels that are exported.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::agent::Agent;
-use common::{Bench, Process, wait_for};
+use crate::common::agent::Agent;
+use crate::common::{Bench, Process, wait_for};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -73,7 +71,7 @@ fn the_agent_tells_of_its_clients() {
     let mut client = agent.client();
     let told = client.acquire("k");
     let metrics =
-        |client: &mut common::agent::Client| client.get("/metrics").body.as_str().unwrap().to_owned();
+        |client: &mut crate::common::agent::Client| client.get("/metrics").body.as_str().unwrap().to_owned();
     let page = metrics(&mut client);
     for line in ["tenure_agent_leases 1", "tenure_agent_connections 1", "tenure_leases_acquired_total 1"] {
         assert!(page.contains(line), "{line}: {page}");

@@ -7,9 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 #![allow(clippy::disallowed_methods, reason = "a real process draws in real time")]
 
-mod common;
-
-use common::{Bench, LONG, OBEYS, wait_for, wait_until};
+use crate::common::{Bench, LONG, OBEYS, wait_for, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{Read, Write};
@@ -90,7 +88,7 @@ impl Top {
             let emulator = self.emulator.lock().unwrap();
             !emulator.screen().alternate_screen() && !emulator.screen().hide_cursor()
         });
-        common::shell_status(status)
+        crate::common::shell_status(status)
     }
 }
 

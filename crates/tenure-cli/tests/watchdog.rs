@@ -8,9 +8,7 @@
 //! the last time written must lie within the ttl.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, Random, is_alive, now_ms, wait_for, wait_until};
+use crate::common::{Bench, Random, is_alive, now_ms, wait_for, wait_until};
 use nix::sys::signal::Signal;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -227,7 +225,8 @@ fn what_has_left_its_group_dies_when_tenure_is_killed() {
     let script =
         "setsid sh -c \"$TICKS\" & setsid env -i sh -c 'echo $$ > bare; exec /bin/sleep 1000' & wait";
     let mut command = bench.tenure(&["run", "k", "--ttl", "3s", "--", "sh", "-c", script]);
-    let mut run: common::Process = command.env("TICKS", TICKS).stdout(Stdio::null()).spawn().unwrap().into();
+    let mut run: crate::common::Process =
+        command.env("TICKS", TICKS).stdout(Stdio::null()).spawn().unwrap().into();
     let (pid, child, bare) =
         (bench.await_number("pid"), bench.await_number("child"), bench.await_number("bare"));
     let killed_at = now_ms();

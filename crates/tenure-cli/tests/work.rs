@@ -7,9 +7,7 @@
 //! records; the summary. What happens when workers are killed is in `kill.rs` and `watchdog.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, Ran, is_alive, wait_until};
+use crate::common::{Bench, Ran, is_alive, wait_until};
 use nix::sys::signal::Signal;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -389,7 +387,7 @@ fn a_process_that_is_suspended_does_not_hold_up_others_on_the_file() {
     let mut command = bench.tenure(&["work", "--name", "j", "-p", "4", "--from", "list", "--", "true"]);
     // In a group of its own, as a shell does it: a group that nobody could continue is not stopped by TSTP.
     let work = command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn().unwrap();
-    let work = common::Process::from(work);
+    let work = crate::common::Process::from(work);
     wait_until("the first units to be registered", || {
         bench.store().exists() && bench.run(&["ls", "--all", "work/j/"]).out.lines().count() > 1
     });

@@ -6,9 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 #![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
 
-mod common;
-
-use common::{Bench, Ran, is_alive, wait_until};
+use crate::common::{Bench, Ran, is_alive, wait_until};
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
@@ -312,6 +310,6 @@ fn a_summary_that_can_not_be_written_is_a_failure() {
     let bench = Bench::new();
     let mut work = bench.tenure(&["work", "--name", "j", "--json", "a", "--", "true"]);
     work.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
-    let ran = common::Ran::of(work.output().unwrap());
+    let ran = crate::common::Ran::of(work.output().unwrap());
     assert!(ran.code == 70 && ran.err.contains("can't be written"), "{ran:?}");
 }

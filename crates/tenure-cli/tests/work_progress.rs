@@ -5,9 +5,7 @@
 //! `--progress never`. (Off a terminal: `src/work/job/progress.rs`.)
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Bench, wait_until};
+use crate::common::{Bench, wait_until};
 use std::io::Read;
 use std::num::NonZero;
 use std::process::ExitStatus;

@@ -1,9 +1,7 @@
 //! Getting a key. Plan: one write when nobody is in the way, also right after a release; held by another; waiting; a claim
 //! whose answer was lost; taking over from the silent, from processes that only try too; an answer that comes too late.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use tenure_core::op::{Event, Expect, Hint, Machine};
 use tenure_core::{Nonce, Notice, Occupant, StoreError, Tick, WaitPolicy};
 

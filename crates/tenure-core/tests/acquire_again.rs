@@ -4,9 +4,7 @@
 //! may have landed is nobody else's; who waits long behind a session asks it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::time::Duration;
 use tenure_core::op::{Answer, Event, Expect, Hint, Machine, Op, OpId, Outcome, Step};
 use tenure_core::{

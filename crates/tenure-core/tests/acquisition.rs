@@ -3,9 +3,7 @@
 //! nobody's, and nobody's are; one that only watches looks again soon once the key is free.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use tenure_core::op::{Event, Expect, Hint, Machine, Op};
 use tenure_core::{
     Command, KeepAlive, LeaseId, Metadata, MetadataPolicy, Nonce, Notice, Sighting, Version, WaitPolicy, Want,

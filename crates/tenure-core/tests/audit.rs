@@ -5,9 +5,7 @@
 //! be changed, by the time of the answer; a reading from before the last own write tells nothing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure_core::op::{Answer, Event, Expect, Freshness, Listed, Machine, Op, OpId, Outcome, Request};

@@ -4,9 +4,7 @@
 //! try at once, and a short wait goes on without a spin.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::time::Duration;
 use tenure_core::op::{Answer, Event, Hint, Machine, OpId, Outcome, Request, Step};
 use tenure_core::{Ask, Command, Holder, Letter, MAILBOX, Notice, Record, StoreError, WaitPolicy, Wall};

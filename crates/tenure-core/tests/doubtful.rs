@@ -4,9 +4,7 @@
 //! another tenure; a letter ends what it names, once.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use tenure_core::op::{Event, Machine, Op, Step, Write};
 use tenure_core::{
     Ask, Command, Fence, HolderId, KeepAlive, Letter, Loss, Metadata, Nonce, Notice, Now, Record, Tick,

@@ -2,9 +2,7 @@
 //! and that nothing is ever held twice or lies idle for long. (Faults are the simulator's.)
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
-mod harness;
-
-use harness::{Harness, Store, TTL};
+use crate::harness::{Harness, Store, TTL};
 use std::time::Duration;
 use tenure_core::HolderId;
 use tenure_core::fleet::{About, Balance, FleetCommand, RequestId, Status, Uncovered, UnitSpec, Worker};

@@ -2,9 +2,7 @@
 //! says is so; a request that is refused changes nothing; fields that outsiders write stay.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
-mod harness;
-
-use harness::{Harness, Store, TTL};
+use crate::harness::{Harness, Store, TTL};
 use std::time::Duration;
 use tenure_core::fleet::{About, FleetCommand, RequestId, Status, UnitSpec};
 use tenure_core::{HolderId, LeaseId, Metadata, RESERVED, Value};

@@ -3,9 +3,7 @@
 //! while it is being written is handed on all the same.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
-mod harness;
-
-use harness::{Harness, Store, TTL};
+use crate::harness::{Harness, Store, TTL};
 use std::time::Duration;
 use tenure_core::fleet::{About, FleetCommand, RequestId};
 use tenure_core::{HolderId, Metadata};

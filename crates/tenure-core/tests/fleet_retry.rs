@@ -3,9 +3,7 @@
 //! changes it; that a unit which is worked on for a while has not failed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
-mod harness;
-
-use harness::{Harness, Store, TTL};
+use crate::harness::{Harness, Store, TTL};
 use std::time::Duration;
 use tenure_core::fleet::{About, FleetCommand, RequestId, Retry, UnitSpec};
 

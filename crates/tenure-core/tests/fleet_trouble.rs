@@ -2,9 +2,7 @@
 //! false, whose hints name no key: what can go on does, what can't is named, and little is asked meanwhile.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
-mod harness;
-
-use harness::{Harness, Store, TTL};
+use crate::harness::{Harness, Store, TTL};
 use std::time::Duration;
 use tenure_core::fleet::{About, FleetCommand, RequestId, Uncovered, UnitSpec};
 use tenure_core::{HolderId, Metadata, Nonce, RESERVED, Value};

@@ -2,9 +2,7 @@
 //! when it was first seen free; everybody looks as often as asked, or at each quarter of the ttl; what is told is told once.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::time::Duration;
 use tenure_core::op::{Event, Expect, Hint, Machine};
 use tenure_core::{Metadata, Nonce, Notice, Record, Sighting, WaitPolicy};

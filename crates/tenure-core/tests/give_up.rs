@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::time::Duration;
 use tenure_core::op::{Event, Machine, Op, OpId};
 use tenure_core::{

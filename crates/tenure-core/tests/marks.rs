@@ -4,9 +4,7 @@
 //! missing, once for each host; a later process of that host takes what is silent by its own line and by the wall clocks.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::time::Duration;
 use tenure_core::op::{Answer, Event, Machine, Op, OpId, Outcome, Step};
 use tenure_core::{

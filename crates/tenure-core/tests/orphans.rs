@@ -3,9 +3,7 @@
 //! rare and end.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::time::Duration;
 use tenure_core::op::{Event, Machine, Op, OpId, Step};
 use tenure_core::{Ask, Command, Holder, Letter, Nonce, Notice, Record, StoreError};

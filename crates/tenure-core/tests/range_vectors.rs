@@ -2,8 +2,6 @@
 //! panics, here there is an error or nothing. The JSON form is in `range_json.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
 use serde_json::Value;
 use tenure_core::InvalidInput;
 use tenure_core::range::{KeyRange, Point, RangeSet};
@@ -60,7 +58,7 @@ fn ours(op: &str, input: &Value) -> Result<Value, InvalidInput> {
 #[test]
 fn every_vector_comes_out_the_same() {
     let mut seen = std::collections::BTreeMap::<String, u32>::new();
-    for line in common::vectors("luci_partition.jsonl") {
+    for line in crate::common::vectors("luci_partition.jsonl") {
         let (op, theirs) = (line["op"].as_str().unwrap(), &line["out"]);
         *seen.entry(op.to_owned()).or_default() += 1;
         if op == "from_json" {

@@ -5,11 +5,8 @@
 //! several wishes share a write; the cap; foreign records; a store that never answers; stopping.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-mod sections;
-
-use common::{TTL, WALL, now, tick};
-use sections::*;
+use crate::common::{TTL, WALL, now, tick};
+use crate::sections::*;
 use tenure_core::op::{Answer, Event, Machine, Outcome};
 use tenure_core::section::{FIELD, Section, SectionCommand, SectionNotice, Since, is_over, is_section};
 use tenure_core::{Fence, LeaseId, Metadata, Nonce, Record, StoreError, Value, Wall};
@@ -239,7 +236,7 @@ fn a_record_that_is_no_section_is_left_alone() {
     let vacant =
         |metadata| Record { fence: Fence(5), nonce: Nonce(9), stamp: Wall(1), tenure: None, metadata };
     let damaged: Metadata = [(FIELD.to_owned(), Value::Bytes(vec![1, 0xff]))].into();
-    let held = common::held("b", Nonce(1), Nonce(1), 7, 0, 0);
+    let held = crate::common::held("b", Nonce(1), Nonce(1), 7, 0, 0);
     for record in [vacant(Metadata::new()), vacant(damaged), held] {
         let mut table = Table { record: Some(record.clone()), ..Table::default() };
         let (notices, _) = run(&mut section("a", 1), &mut table, 0, acquire(ONE, "0_10"));

@@ -5,11 +5,8 @@
 //! who look are told in time; whoever stops takes nothing on; a section with nothing to do asks for nothing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-mod sections;
-
-use common::{BELIEF, TTL, now, tick};
-use sections::*;
+use crate::common::{BELIEF, TTL, now, tick};
+use crate::sections::*;
 use std::time::Duration;
 use tenure_core::op::{Answer, Event, Machine, Op, OpId, Outcome};
 use tenure_core::section::{Ledger, Portion, Section, SectionCommand, SectionNotice, SectionSetup};
@@ -160,7 +157,7 @@ fn s4_a_write_that_lands_just_before_the_next_is_found_in_the_refusal() {
     table.perform(at + 2, &first);
     let answer = table.perform(at + 3, &writes.requests[0].op);
     let (notices, ops) = run(&mut a, &mut table, at + 4, Event::Answer(writes.requests[0].id, Ok(answer)));
-    assert_eq!((notices, ops), (vec![obtained(ONE, "0_80 90_100", common::WALL + 11, 11)], 0));
+    assert_eq!((notices, ops), (vec![obtained(ONE, "0_80 90_100", crate::common::WALL + 11, 11)], 0));
 }
 
 #[test]

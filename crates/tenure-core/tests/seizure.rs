@@ -3,9 +3,7 @@
 //! whoever goes on after another has died half-way waits anew and writes no second letter; what changed meanwhile is looked at again.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use tenure_core::op::{Answer, Event, Machine, Op, OpId, Outcome, Step, Write};
 use tenure_core::{Ask, Fence, Letter, Record, Rules, Seized, Seizure, StoreError, Version};
 

@@ -3,10 +3,8 @@
 //! anything is asked, or by the record; what others do to the record behind the protocol's back is found.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod table;
-
+use crate::table::{KEY, Table, grants, queued, tenths};
 use std::time::Duration;
-use table::{KEY, Table, grants, queued, tenths};
 use tenure_core::op::{Answer, Op};
 use tenure_core::semaphore::{Ledger, Mode, Wish};
 use tenure_core::{Command, ErrorKind, Key, LeaseId, Loss, Metadata, Notice, StoreError, WaitPolicy};

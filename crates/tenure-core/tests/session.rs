@@ -2,9 +2,7 @@
 //! next tenure at once over the process's own old one, by the session's own attempt only; a dead session is fenced before its leases are taken; letters to a
 //! session; a question about a claim that nobody has; what is announced, whatever the session is doing.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use tenure_core::op::{Event, Expect, Machine, OpId};
 use tenure_core::{
     Ask, Command, Fence, KeepAlive, LeaseId, Letter, Loss, Metadata, MetadataPolicy, Nonce, Notice,

@@ -2,9 +2,7 @@
 //! who only tries, and who meets an error that can't pass, is told; patience ends on time; a session is begun once, and not
 //! by whoever stops; letters about the session itself; a lease on it that is withdrawn.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::time::Duration;
 use tenure_core::op::{Event, Expect, Machine, OpId};
 use tenure_core::{

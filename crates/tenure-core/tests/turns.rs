@@ -4,9 +4,7 @@
 //! Then races: a key that was given up is claimed without a look, and who loses watches the winner a little later.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use tenure_core::op::{Event, Expect, Hint, Machine, Request, Step};
 use tenure_core::{
     Ask, Command, Fence, Holder, HolderId, KeepAlive, LeaseId, Letter, Metadata, MetadataPolicy, Nonce,

@@ -3,9 +3,7 @@
 //! state; what was let go of is counted; what its session's loss does to each.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use tenure_core::op::{Event, Expect, Hint, Machine, Op, OpId, Step};
 use tenure_core::{
     Attachment, Command, Fence, Holder, HolderId, KeepAlive, LeaseId, Loss, Metadata, MetadataPolicy, Nonce,

@@ -3,9 +3,7 @@
 //! it is withdrawn, and other letters reach whoever takes it up.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use tenure_core::op::{Event, Machine, Op, OpId, Step};
 use tenure_core::{
     Ask, Command, Holder, KeepAlive, Letter, Loss, Nonce, Notice, Record, StoreError, WaitPolicy,

@@ -1,9 +1,7 @@
 //! Every history at small scope. Plan: in the world of `checker`, the states are counted; S1, S2, P2 and S5 hold in each. That the
 //! checker finds bugs is in `exhaustive_bugs.rs`.
 
-mod checker;
-
-use checker::{SCOPE, Scope};
+use crate::checker::{SCOPE, Scope};
 use stateright::{Checker, Model};
 use tenure_core::semaphore::Mode;
 

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-mod common;
-
-use common::{TTL, World};
+use crate::common::{TTL, World};
 use std::time::Duration;
 use tenure::{AcquireError, AnyStore, ErrorKind, Metadata, Value};
 

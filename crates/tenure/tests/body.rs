@@ -1,9 +1,7 @@
 //! S6: the body ends before the lease. Plan: normal end, loss, withdrawal, the caller going away, panics, bodies that don't
 //! listen and bodies that can't be ended; bodies that block a thread; a suspend; grace periods that no lease could give.
 
-mod common;
-
-use common::{TTL, World, settle, timed};
+use crate::common::{TTL, World, settle, timed};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;

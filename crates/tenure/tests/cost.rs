@@ -1,9 +1,7 @@
 //! C1: what leases cost, counted at the store. Plan: one round trip for an uncontended acquire, renewal and release, also
 //! right after another process's release; one renewal per third of a ttl for 10,000 leases; nothing at rest beyond that.
 
-mod common;
-
-use common::{TTL, World, settle};
+use crate::common::{TTL, World, settle};
 use std::time::Duration;
 use tenure::Metadata;
 

@@ -6,9 +6,7 @@
 //! dropped. Bodies are in `election_bodies.rs`, settings in `election_settings.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{TTL, TestStore, World, settle, timed};
+use crate::common::{TTL, TestStore, World, settle, timed};
 use std::time::Duration;
 use tenure::election::Standing;
 use tenure::{AnyStore, Ask, Candidate, CandidateBuilder, Fence, MemoryStore, Metadata, Store};

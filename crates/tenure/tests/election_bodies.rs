@@ -5,9 +5,7 @@
 //! one that panics is told; several run at a time.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{TTL, World, settle, timed};
+use crate::common::{TTL, World, settle, timed};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

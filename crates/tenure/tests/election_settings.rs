@@ -2,9 +2,7 @@
 //! `observe`, before any I/O; those at the limits are taken.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{World, settle};
+use crate::common::{World, settle};
 use std::time::Duration;
 use tenure::{AnyStore, Candidate, Metadata};
 

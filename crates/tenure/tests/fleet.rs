@@ -4,9 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-mod common;
-
-use common::{TTL, TestStore, World, settle, timed};
+use crate::common::{TTL, TestStore, World, settle, timed};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -6,9 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 #![allow(clippy::disallowed_methods, reason = "the paused runtime's clock is the simulated time")]
 
-mod common;
-
-use common::{TTL, World, timed};
+use crate::common::{TTL, World, timed};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

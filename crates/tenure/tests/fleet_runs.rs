@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
-mod common;
-
-use common::{TTL, World, settle};
+use crate::common::{TTL, World, settle};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

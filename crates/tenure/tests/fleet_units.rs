@@ -5,9 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
-mod common;
-
-use common::{TTL, World, settle};
+use crate::common::{TTL, World, settle};
 use std::time::Duration;
 use tenure::fleet::{Assignment, Event, Fleet, NewUnit, Status, Worker};
 use tenure::{AnyStore, Fence, HolderId, LeaseError, Loss, Metadata, Value};

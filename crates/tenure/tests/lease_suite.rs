@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking, also in what they share")]
 
-mod common;
-
-use common::{Process, TTL, World};
+use crate::common::{Process, TTL, World};
 use std::time::Duration;
 use tenure::{AcquireError, Clock, Fence, Key, LeaseError, LeaseToken, Tick};
 use tenure_core::{Drift, Ttl};
@@ -22,7 +20,7 @@ struct Lease {
 
 struct One {
     process: Process,
-    world: std::sync::Arc<common::PausedClock>,
+    world: std::sync::Arc<crate::common::PausedClock>,
 }
 
 impl LeaseSubject for Native {

@@ -2,9 +2,7 @@
 //! the loss of one is the loss of all; one longest and one least time; a body ends before any is given up.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{TTL, World, timed};
+use crate::common::{TTL, World, timed};
 use std::time::Duration;
 use tenure::{AcquireError, BodyError, Loss};
 

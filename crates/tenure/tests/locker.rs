@@ -4,9 +4,7 @@
 //! refused.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{TTL, World, settle, timed};
+use crate::common::{TTL, World, settle, timed};
 use std::time::Duration;
 use tenure::AcquireError;
 use tenure::election::Locker;

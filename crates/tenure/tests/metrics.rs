@@ -2,9 +2,7 @@
 //! description, and nothing else is; labels have few values.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod common;
-
-use common::{TTL, World};
+use crate::common::{TTL, World};
 use std::collections::BTreeSet;
 use tenure_store::Fault;
 

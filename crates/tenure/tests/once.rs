@@ -6,9 +6,7 @@
 //! that can't be written runs nothing; its records are none of others' locks.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod common;
-
-use common::{Process, TTL, World, settle};
+use crate::common::{Process, TTL, World, settle};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -169,7 +167,7 @@ async fn ticks_that_are_not_due_and_clocks_that_differ_are_told() {
     // Another host ran the tick of an hour from now.
     sleep(Duration::from_secs(3600)).await;
     assert_eq!(here(process.leases.once_per("job", Wall(now.0 + 3_600_000)).run(ok).await), Ok(7));
-    let behind = World { clock: common::PausedClock::start(), memory: world.memory.clone() }.process();
+    let behind = World { clock: crate::common::PausedClock::start(), memory: world.memory.clone() }.process();
     let error = behind.leases.once_per("job", now).run(ok).await.unwrap_err();
     assert!(matches!(&error, OnceError::Ahead(run) if run.tick.0 == now.0 + 3_600_000), "{error}");
 }

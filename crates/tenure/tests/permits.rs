@@ -4,9 +4,7 @@
 //! that are spread over records are as many as there are.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{Process, TTL, World, settle, timed};
+use crate::common::{Process, TTL, World, settle, timed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::permits::{Ledger, key};

@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-mod common;
-
-use common::{TTL, World, settle, timed};
+use crate::common::{TTL, World, settle, timed};
 use std::time::Duration;
 use tenure::{AcquireError, Ask, Expect, Key, LeaseError, Loss, Metadata, Store, Write};
 use tenure_store::Fault;

@@ -4,9 +4,7 @@
 //! at the end of a lease, and fences, guards without a body, and stopping are in `section_end.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{World, settle, timed};
+use crate::common::{World, settle, timed};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

@@ -3,9 +3,7 @@
 //! up, dropped, or left to expire (S6); a section that is stopped ends its bodies first, and gives back what nobody waits for.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{World, settle, timed};
+use crate::common::{World, settle, timed};
 use std::time::Duration;
 use tenure::range::{KeyRange, RangeLease, RangeSet, Section};
 use tenure::{AcquireError, AnyStore, BodyError, Loss};

@@ -3,9 +3,7 @@
 //! after the lease's end; sources that don't keep to the contract; names; bad settings; and that what is covered fits into a record.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::World;
+use crate::common::World;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -192,7 +190,7 @@ async fn a_source_that_finds_nothing_but_says_that_there_is_more_is_told_of() {
     let world = World::new();
     let source = Scans(|_| async { Ok(Page::new(vec![], false)) });
     let sweep = sweep(AnyStore::new(world.memory.clone()), &world);
-    let (result, took) = common::timed(sweep.run(Arc::new(source), |_, _| async { Ok(()) })).await;
+    let (result, took) = crate::common::timed(sweep.run(Arc::new(source), |_, _| async { Ok(()) })).await;
     let Err(SweepError::Fruitless(_)) = &result else { panic!("{result:?}") };
     assert!(took < Duration::from_secs(30), "{took:?}");
 }

@@ -1,9 +1,7 @@
 //! Leases as plain data, and what is left with their holders. Plan: to another process and back; refused elsewhere, after
 //! the end, and when tampered with; mail is shown at the next renewal, bounded, and harmless to the dead.
 
-mod common;
-
-use common::{TTL, World, settle, timed};
+use crate::common::{TTL, World, settle, timed};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::{AnyStore, Ask, LeaseError, LeaseToken, Leases, MemoryStore, Metadata};

@@ -5,9 +5,7 @@
 //! Events and the metric are in `trouble_told.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{TTL, World, timed};
+use crate::common::{TTL, World, timed};
 use std::time::Duration;
 use tenure::{AcquireError, AnyStore, Candidate, ErrorKind};
 use tenure_store::Fault;

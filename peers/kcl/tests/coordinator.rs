@@ -13,12 +13,10 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{item, lease_table, name_of, number, open, put, text};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{item, lease_table, name_of, number, open, put, text};
 use tenure_core::{Clock, Loss};
 use tenure_dynamodb::DynamoConfig;
 use tenure_dynamodb::aws_sdk_dynamodb::Client;

@@ -14,12 +14,10 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{lease_table, name_of};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{lease_table, name_of};
 use tenure_core::{Clock, Drift, Tick, Ttl};
 use tenure_dynamodb::DynamoConfig;
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
@@ -290,7 +288,7 @@ async fn rows_that_are_passed_over_are_counted_and_told_once() {
     let clock = Arc::new(ManualClock::new());
     let (there, table, _stub) = behind(0, clock, |_| Fate::Through).await;
     for n in 0..2 {
-        let fields = [("entityType".to_owned(), support::text("STREAM"))].into();
+        let fields = [("entityType".to_owned(), crate::support::text("STREAM"))].into();
         there.create(&format!("k{n}"), fields).await.unwrap();
     }
     let (worker, mut events) = Coordinator::start(&table, Options::new("me").failover(FAILOVER)).unwrap();

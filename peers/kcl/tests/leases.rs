@@ -9,12 +9,10 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{item, lease_table, name_of, number, put, text};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use support::{item, lease_table, name_of, number, put, text};
 use tenure_core::{Fence, StoreError};
 use tenure_dynamodb::DynamoConfig;
 use tenure_dynamodb::aws_sdk_dynamodb::Client;

@@ -10,12 +10,10 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{item, lease_table, name_of, number, open, put, text};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use support::{item, lease_table, name_of, number, open, put, text};
 use tenure_core::ErrorKind;
 use tenure_dynamodb::aws_sdk_dynamodb::primitives::Blob;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;

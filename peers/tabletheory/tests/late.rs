@@ -11,12 +11,10 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{TABLE, clock, item, keys, make_table, manager, plain, until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use support::{TABLE, clock, item, keys, make_table, manager, plain, until};
 use tenure_core::{Clock, ErrorKind, Wall};
 use tenure_dynamodb_testkit::stub::{Fate, Stub};
 use tenure_dynamodb_testkit::{client, endpoint};

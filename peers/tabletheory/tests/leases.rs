@@ -7,11 +7,9 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{TABLE, clock, item, make_table, manager, spoil};
 use std::sync::Arc;
 use std::time::Duration;
-use support::{TABLE, clock, item, make_table, manager, spoil};
 use tenure_core::Fence;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb_testkit::{Losing, client, endpoint};
@@ -140,7 +138,7 @@ async fn a_new_table_deletes_items_by_the_attribute_that_the_options_name() {
         (&off, Options::at(tenure_dynamodb_testkit::config(&off)).ttl(false), None),
     ] {
         assert!(Manager::create_table(&options).await.unwrap());
-        let service = support::plain();
+        let service = crate::support::plain();
         let asked = service.describe_time_to_live().table_name(table).send().await.unwrap();
         let rule = asked.time_to_live_description.unwrap();
         assert_eq!(rule.attribute_name(), attribute);

@@ -13,14 +13,12 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{START, TABLE, clock, item, make_table, manager, spoil, until};
 use serde_json::json;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{START, TABLE, clock, item, make_table, manager, spoil, until};
 use tenure_core::{Clock, ErrorKind, Wall};
 use tenure_dynamodb::aws_sdk_dynamodb::config::interceptors::AfterDeserializationInterceptorContextRef;
 use tenure_dynamodb::aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};

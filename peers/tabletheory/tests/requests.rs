@@ -13,13 +13,11 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{Bodies, START, TABLE, clock, item, keys, make_table, manager, plain, spoil, token};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use support::{Bodies, START, TABLE, clock, item, keys, make_table, manager, plain, spoil, token};
 use tenure_core::{Clock, ErrorKind};
 use tenure_dynamodb::aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
 use tenure_dynamodb_testkit::{NoOldItems, client, config, endpoint};
@@ -243,7 +241,7 @@ async fn a_mistake_is_told_before_anything_is_sent() {
     ] {
         assert!(matches!(error, LeaseError::Invalid(_)), "{error}");
     }
-    let client = support::plain();
+    let client = crate::support::plain();
     let hours = Duration::from_secs(7200);
     for bad in [Options::at(config(TABLE)), Options::new("ab"), Options::new(TABLE).skew_margin(hours)] {
         let refused = Manager::with_client(&client, bad, clock(), token).unwrap_err();

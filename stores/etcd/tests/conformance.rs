@@ -7,10 +7,8 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{by_hand, cluster_url, unique, url};
 use std::sync::Arc;
-use support::{by_hand, cluster_url, unique, url};
 use tenure_core::{Clock, Key};
 use tenure_etcd::{EtcdConfig, EtcdStore};
 use tenure_testkit::{Fixture, Live, Prefixed, conformance};

@@ -10,9 +10,7 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
-use support::cluster::{Cluster, LONG};
+use crate::support::cluster::{Cluster, LONG};
 use tenure_core::op::Hint;
 use tenure_core::{Key, Version};
 use tenure_etcd::{EtcdConfig, EtcdStore};

@@ -11,11 +11,9 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::cluster::{Cluster, LONG};
+use crate::support::relay::Relay;
 use std::time::Duration;
-use support::cluster::{Cluster, LONG};
-use support::relay::Relay;
 use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Fence, Key, Record, StoreError};
 use tenure_etcd::{EtcdConfig, EtcdStore};

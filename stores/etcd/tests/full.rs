@@ -11,12 +11,10 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::cluster::Cluster;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::cluster::Cluster;
 use tenure_core::{ErrorKind, Key, Record, StoreError, Value};
 use tenure_etcd::{EtcdConfig, EtcdStore};
 use tenure_store::{Freshness, Outcome, Store};

@@ -10,9 +10,7 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
-use support::{by_hand, config, unique, url};
+use crate::support::{by_hand, config, unique, url};
 use tenure_core::{Attachment, ErrorKind, Fence, Key, Record, Version};
 use tenure_etcd::EtcdStore;
 use tenure_store::{Outcome, Store, Write};

@@ -10,15 +10,13 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::cluster::{Cluster, LONG};
+use crate::support::{config, unique};
 use std::error::Error;
 use std::io::ErrorKind::ConnectionRefused;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
-use support::cluster::{Cluster, LONG};
-use support::{config, unique};
 use tenure_core::{ErrorKind, Key, StoreError};
 use tenure_etcd::{EtcdConfig, EtcdStore, Tls};
 use tenure_store::{Outcome, Store};
@@ -103,7 +101,7 @@ async fn a_certificate_is_verified_and_one_of_the_client_s_own_is_shown() {
     says(&none_shown, ErrorKind::Unavailable, &["does it speak what the URL says"]);
     let plain = refusal(at(&format!("etcd://u:hush@localhost:{}/t", cluster.port()))).await;
     says(&plain, ErrorKind::Unavailable, &["does it speak what the URL says"]);
-    let to_plain = refusal(at(&support::url().replace("etcd:", "etcds:"))).await;
+    let to_plain = refusal(at(&crate::support::url().replace("etcd:", "etcds:"))).await;
     says(&to_plain, ErrorKind::Unavailable, &["does it speak what the URL says"]);
     for (files, word) in
         [("&cert=/nowhere&key=/nowhere", "cert=/nowhere"), ("&ca=/nowhere/ca.pem", "ca=/nowhere/ca.pem")]

@@ -7,10 +7,8 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{admin, config, unique};
 use std::sync::Arc;
-use support::{admin, config, unique};
 use tenure_core::{Clock, Key};
 use tenure_postgres::{PostgresConfig, PostgresStore};
 use tenure_testkit::{Fixture, Live, Prefixed, conformance};

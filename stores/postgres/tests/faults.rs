@@ -12,11 +12,9 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{Locked, admin, config, held, named, unique};
 use std::sync::Arc;
 use std::time::Duration;
-use support::{Locked, admin, config, held, named, unique};
 use tenure_core::{ErrorKind, Key};
 use tenure_postgres::{PostgresConfig, PostgresStore};
 use tenure_store::{Outcome, Store};
@@ -144,7 +142,7 @@ async fn opened_with(name: &str, setting: &str) -> PostgresStore {
     PostgresStore::migrate(&config(name)).await.unwrap();
     let role = format!("CREATE ROLE {name} LOGIN SUPERUSER; ALTER ROLE {name} SET {setting}");
     admin().await.batch_execute(&role).await.unwrap();
-    let url = support::url().replace("postgres@", &format!("{name}@"));
+    let url = crate::support::url().replace("postgres@", &format!("{name}@"));
     PostgresStore::open(PostgresConfig::from_url(&url).unwrap().schema(name)).await.unwrap()
 }
 

@@ -11,9 +11,7 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
-use support::{admin, config, unique, url};
+use crate::support::{admin, config, unique, url};
 use tenure_core::{Attachment, ErrorKind, Fence, Key};
 use tenure_postgres::tokio_postgres::Client;
 use tenure_postgres::tokio_postgres::error::SqlState;
@@ -185,7 +183,7 @@ async fn tables_of_older_versions_are_refused_until_they_are_brought_up_to_date(
         }
         let damage = format!("UPDATE {name}.record SET record = substr(record, 2) WHERE key = 'damaged'");
         admin.batch_execute(&damage).await.unwrap();
-        support::to_version(version, &name).await;
+        crate::support::to_version(version, &name).await;
         let error = PostgresStore::open(config(&name)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
         let text = error.to_string();

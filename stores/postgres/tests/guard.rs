@@ -10,10 +10,8 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{admin, config, unique};
 use std::time::Duration;
-use support::{admin, config, unique};
 use tenure_core::{Attachment, Fence, Key, Record, Version};
 use tenure_postgres::tokio_postgres::Client;
 use tenure_postgres::{PostgresStore, SqlGuard};

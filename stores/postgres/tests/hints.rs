@@ -11,11 +11,9 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{Locked, admin, config, held, named, unique};
 use std::future::poll_fn;
 use std::time::Duration;
-use support::{Locked, admin, config, held, named, unique};
 use tenure_core::Key;
 use tenure_core::op::Hint;
 use tenure_postgres::tokio_postgres::{AsyncMessage, Client, Config, NoTls};
@@ -36,7 +34,7 @@ struct Raw {
 
 impl Raw {
     async fn of(schema: &str) -> Raw {
-        let server = support::url().parse::<Config>().unwrap();
+        let server = crate::support::url().parse::<Config>().unwrap();
         let (client, mut connection) = server.connect(NoTls).await.unwrap();
         let (sender, payloads) = unbounded_channel();
         tokio::spawn(async move {
@@ -75,7 +73,7 @@ async fn pair(store: &PostgresStore) {
 async fn nobody_is_notified_where_nobody_listens() {
     let pooler =
         std::env::var("TENURE_TEST_PGBOUNCER").expect("`cargo xtask services run` says where PgBouncer is");
-    for url in [support::url(), pooler] {
+    for url in [crate::support::url(), pooler] {
         let name = unique("quiet");
         PostgresStore::migrate(&config(&name)).await.unwrap();
         let writer = PostgresConfig::from_url(&url).unwrap().schema(&name);

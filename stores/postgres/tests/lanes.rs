@@ -11,10 +11,8 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{Locked, admin, config, held, named, unique};
 use std::time::Duration;
-use support::{Locked, admin, config, held, named, unique};
 use tenure_core::Key;
 use tenure_postgres::statements::{Call, Lines};
 use tenure_postgres::tokio_postgres::types::Type;

@@ -11,11 +11,9 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{admin, config, unique, url};
 use std::error::Error;
 use std::io::ErrorKind::ConnectionRefused;
-use support::{admin, config, unique, url};
 use tenure_core::{ErrorKind, Key, StoreError};
 use tenure_postgres::{PostgresConfig, PostgresStore, Tls};
 use tenure_store::{Outcome, Store};
@@ -165,7 +163,7 @@ async fn a_role_with_too_few_rights_is_told_which_it_needs() {
         PostgresStore::migrate(&config).await.unwrap_err()
     };
     says(&refused("other_place").await, ErrorKind::Invalid, &["permission denied", "CREATE on the database"]);
-    support::to_version(1, &name).await;
+    crate::support::to_version(1, &name).await;
     says(&refused(&name).await, ErrorKind::Invalid, &["by who made them"]);
 }
 

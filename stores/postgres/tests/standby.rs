@@ -13,11 +13,10 @@
 
 #[path = "support/standby.rs"]
 mod server;
-mod support;
 
+use crate::support::{admin, config, unique, url};
 use server::Standby;
 use std::time::Duration;
-use support::{admin, config, unique, url};
 use tenure_core::{Clock, ErrorKind, Fence, Key, Version};
 use tenure_postgres::{PostgresConfig, PostgresStore};
 use tenure_store::{Outcome, Store, Write};

@@ -11,10 +11,8 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{Server, at, at_last, cluster_url, unique, until};
 use std::time::Duration;
-use support::{Server, at, at_last, cluster_url, unique, until};
 use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Key};
 use tenure_redis::RedisStore;
@@ -115,12 +113,12 @@ async fn a_namespace_is_served_while_its_slot_moves() {
     let (scribe, namespace) = (Scribe::new(), unique("moving"));
     let store = RedisStore::open(at(&cluster_url(), &namespace)).await.unwrap();
     let mut changes = store.changed("").unwrap();
-    support::subscribed(&mut changes).await;
+    crate::support::subscribed(&mut changes).await;
     store.write(scribe.absent(&key("a"), scribe.held(5))).await.unwrap();
     let slot = Move::begin(&namespace);
     let written = store.write(scribe.if_vacant(&key("b"), scribe.vacant(5))).await.unwrap();
     let Outcome::Won { version, .. } = written else { panic!("{written:?}") };
-    assert_eq!(support::next(&mut changes).await, Hint::Written(key("b"), version));
+    assert_eq!(crate::support::next(&mut changes).await, Hint::Written(key("b"), version));
     // Half of it is on the way: nothing is read then, and nothing is taken to be absent.
     slot.send(&slot.names[..1]);
     let error = store.read(&key("b")).await.unwrap_err();
@@ -155,7 +153,7 @@ async fn a_new_namespace_waits_until_its_slot_has_moved() {
 /// Three primaries, which vote, and a replica of the first one, which has all slots but two.
 async fn with_a_replica() -> (Vec<Server>, Server) {
     let member = || {
-        let bus = support::free_port();
+        let bus = crate::support::free_port();
         Server::start(&format!("--cluster-enabled yes --cluster-port {bus} --cluster-node-timeout 1000"))
     };
     let (primaries, replica) = (vec![member(), member(), member()], member());

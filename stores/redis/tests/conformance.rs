@@ -7,10 +7,8 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{at, cli, cluster_url, unique, url, valkey_url};
 use std::sync::Arc;
-use support::{at, cli, cluster_url, unique, url, valkey_url};
 use tenure_core::{Clock, Key};
 use tenure_redis::{RedisConfig, RedisStore};
 use tenure_testkit::{Fixture, Live, Prefixed, conformance};

@@ -12,13 +12,9 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-#[path = "support/proxy.rs"]
-mod proxy;
-mod support;
-
-use proxy::Proxy;
+use crate::proxy::Proxy;
+use crate::support::{LONG, Server, at, at_last, next, subscribed, unique, until};
 use std::time::Duration;
-use support::{LONG, Server, at, at_last, next, subscribed, unique, until};
 use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Fence, Key, Version};
 use tenure_redis::RedisStore;
@@ -195,7 +191,7 @@ async fn connections_that_are_reset_are_made_again() {
 /// Lua's numbers hold 53 bits, and fences 63.
 #[tokio::test]
 async fn large_fences_count_on_and_are_part_of_the_version() {
-    let store = RedisStore::open(at(&support::url(), &unique("fences"))).await.unwrap();
+    let store = RedisStore::open(at(&crate::support::url(), &unique("fences"))).await.unwrap();
     let scribe = Scribe::new();
     let last = (1 << 63) - 1;
     for (n, before) in [0xffff_ffff, 0x1_ffff_ffff, 1 << 53, (1 << 62) + 7, last - 1].into_iter().enumerate()
@@ -269,8 +265,8 @@ async fn nobody_is_subscribed_while_nobody_listens() {
 #[tokio::test]
 async fn what_is_deleted_by_hand_is_gone_and_nothing_else() {
     let name = unique("deleted");
-    let store = RedisStore::open(at(&support::url(), &name)).await.unwrap();
-    let (scribe, cli) = (Scribe::new(), |words: &[&str]| support::cli(&support::url(), words));
+    let store = RedisStore::open(at(&crate::support::url(), &name)).await.unwrap();
+    let (scribe, cli) = (Scribe::new(), |words: &[&str]| crate::support::cli(&crate::support::url(), words));
     let (records, index) = (format!("tenure:{{{name}}}:records"), format!("tenure:{{{name}}}:index"));
     let names: Vec<Key> = (0..5).map(|n| key(&format!("k{n}"))).collect();
     for name in &names {

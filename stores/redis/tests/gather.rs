@@ -11,14 +11,10 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-#[path = "support/proxy.rs"]
-mod proxy;
-mod support;
-
+use crate::proxy::Proxy;
+use crate::support::{LONG, Server, at};
 use futures_util::future::join_all;
-use proxy::Proxy;
 use std::time::Duration;
-use support::{LONG, Server, at};
 use tenure_core::{ErrorKind, Key, StoreError};
 use tenure_redis::RedisStore;
 use tenure_store::{Outcome, Store};

@@ -11,11 +11,9 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{Server, at, authority, cli, cluster_url, tls_url, unique, url};
 use std::error::Error;
 use std::time::Duration;
-use support::{Server, at, authority, cli, cluster_url, tls_url, unique, url};
 use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Key, StoreError};
 use tenure_redis::{RedisConfig, RedisStore, acl};
@@ -161,7 +159,7 @@ async fn a_replica_is_refused_and_beside_its_primary_passed_over() {
     let (key, scribe) = (Key::new("a").unwrap(), Scribe::new());
     assert!(matches!(store.write(scribe.if_vacant(&key, scribe.held(5))).await, Ok(Outcome::Won { .. })));
     // They change places: the next call says so, and the one after it finds the new primary.
-    support::until("the replica has all", || {
+    crate::support::until("the replica has all", || {
         replica.cli(&["EXISTS", &format!("tenure:{{{name}}}:records")]) == "1"
     })
     .await;
@@ -245,13 +243,13 @@ async fn a_user_with_too_few_rights_is_told_where_they_are_written() {
     says(&refusal(login("app", "others")).await, ErrorKind::Invalid, &["tenure_redis::acl"]);
     let (store, scribe) = (RedisStore::open(login("app", "jobs")).await.unwrap(), Scribe::new());
     let mut changes = store.changed("").unwrap();
-    support::subscribed(&mut changes).await;
+    crate::support::subscribed(&mut changes).await;
     let key = Key::new("a").unwrap();
     let Outcome::Won { version, .. } = store.write(scribe.if_vacant(&key, scribe.vacant(5))).await.unwrap()
     else {
         panic!("nothing stood there")
     };
-    assert_eq!(support::next(&mut changes).await, Hint::Written(key.clone(), version));
+    assert_eq!(crate::support::next(&mut changes).await, Hint::Written(key.clone(), version));
     let Outcome::Won { version, .. } =
         store.write(scribe.unchanged(&key, version, scribe.held(6))).await.unwrap()
     else {

@@ -11,13 +11,9 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-#[path = "support/proxy.rs"]
-mod proxy;
-mod support;
-
-use proxy::Proxy;
+use crate::proxy::Proxy;
+use crate::support::{Server, at, at_last, until};
 use std::time::Duration;
-use support::{Server, at, at_last, until};
 use tenure_core::{ErrorKind, Fence, Key, Record};
 use tenure_redis::RedisStore;
 use tenure_store::{Outcome, Store};

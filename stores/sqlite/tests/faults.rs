@@ -10,11 +10,9 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{SmallDisk, key, open, wins};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{SmallDisk, key, open, wins};
 use tenure_core::op::Outcome;
 use tenure_core::{ErrorKind, Metadata, Record, Value};
 use tenure_sqlite::{BootClock, BootTime, SqliteConfig, SqliteStore};
@@ -23,7 +21,7 @@ use tenure_testkit::Scribe;
 
 #[tokio::test]
 async fn a_full_disk_loses_nothing_and_passes() {
-    if !support::may_mount("a_full_disk_loses_nothing_and_passes") {
+    if !crate::support::may_mount("faults::a_full_disk_loses_nothing_and_passes") {
         return;
     }
     let disk = SmallDisk::mount("size=1m");

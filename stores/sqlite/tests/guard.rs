@@ -9,11 +9,9 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{key, open, wins};
 use rusqlite::{Connection, params};
 use std::path::Path;
-use support::{key, open, wins};
 use tenure_core::{Attachment, Fence, Key, Record};
 use tenure_sqlite::{SqlGuard, SqliteStore};
 use tenure_store::PrefixedStore;

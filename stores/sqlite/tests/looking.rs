@@ -9,10 +9,8 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{Immutable, SmallDisk, key, open, wins};
 use std::path::Path;
-use support::{Immutable, SmallDisk, key, open, wins};
 use tenure_core::ErrorKind;
 use tenure_sqlite::{SqliteConfig, SqliteStore};
 use tenure_store::{Expect, Store, StoreExt, Write};
@@ -97,7 +95,7 @@ async fn a_log_that_can_t_be_read_is_told_and_never_left_out() {
 
 #[test]
 fn a_read_only_mount_is_looked_at() {
-    if !support::may_mount("a_read_only_mount_is_looked_at") {
+    if !crate::support::may_mount("looking::a_read_only_mount_is_looked_at") {
         return;
     }
     let disk = SmallDisk::mount("size=4m");

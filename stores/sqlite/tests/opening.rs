@@ -9,11 +9,9 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::{Immutable, SmallDisk, key, open, wins};
 use std::path::Path;
 use std::time::Duration;
-use support::{Immutable, SmallDisk, key, open, wins};
 use tenure_core::{ErrorKind, StoreError};
 use tenure_sqlite::{SqliteConfig, SqliteStore};
 use tenure_store::Store;
@@ -96,7 +94,7 @@ fn what_is_read_only_is_refused_by_path() {
 
 #[test]
 fn a_read_only_filesystem_is_refused_by_path() {
-    if !support::may_mount("a_read_only_filesystem_is_refused_by_path") {
+    if !crate::support::may_mount("opening::a_read_only_filesystem_is_refused_by_path") {
         return;
     }
     let disk = SmallDisk::mount("size=1m,ro");
@@ -108,7 +106,7 @@ fn a_read_only_filesystem_is_refused_by_path() {
 
 #[test]
 fn a_full_disk_is_named_when_opening() {
-    if !support::may_mount("a_full_disk_is_named_when_opening") {
+    if !crate::support::may_mount("opening::a_full_disk_is_named_when_opening") {
         return;
     }
     let disk = SmallDisk::mount("size=256k");

@@ -4,7 +4,7 @@
 //! instants. The other processes are this test program again, told by an environment variable what to do. Each says on its
 //! standard output what it was answered, one line each, and only afterwards.
 //!
-//! `TENURE_KILLS=200 cargo test -p tenure-sqlite --test processes` kills as often as that.
+//! `TENURE_KILLS=200 cargo test -p tenure-sqlite --test sqlite processes::` kills as often as that.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,14 +12,12 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::peer::{PATIENCE, Peer, role, say, sign};
+use crate::support::{key, open, wins};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
-use support::peer::{PATIENCE, Peer, role, say, sign};
-use support::{key, open, wins};
 use tenure_core::op::Outcome;
 use tenure_core::{Fence, Version};
 use tenure_sqlite::SqliteStore;
@@ -78,8 +76,9 @@ async fn four_processes_share_a_lock_and_a_count() {
     }
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("leases.db");
-    let peers: Vec<Peer> =
-        (0..4).map(|_| Peer::start("four_processes_share_a_lock_and_a_count", "share", &file)).collect();
+    let peers: Vec<Peer> = (0..4)
+        .map(|_| Peer::start("processes::four_processes_share_a_lock_and_a_count", "share", &file))
+        .collect();
     let mut fences = BTreeSet::new();
     for peer in peers {
         let heard: Vec<u64> = peer.hear_out().iter().map(|line| line.parse().unwrap()).collect();
@@ -106,7 +105,7 @@ async fn a_waiter_is_woken_by_another_process() {
     let file = directory.path().join("leases.db");
     let (store, scribe) = (open(&file), Scribe::new());
     let mut changes = store.changed("").unwrap();
-    let mut peer = Peer::start("a_waiter_is_woken_by_another_process", "vacate", &file);
+    let mut peer = Peer::start("processes::a_waiter_is_woken_by_another_process", "vacate", &file);
     for _ in 0..5 {
         let outcome = store.write(scribe.if_vacant(&key("a"), scribe.held(1))).await.unwrap();
         let Outcome::Won { version, .. } = outcome else { panic!("someone else holds it") };
@@ -150,7 +149,7 @@ async fn work_until_killed(name: &str, file: &Path) {
 
 #[tokio::test]
 async fn killed_processes_lose_nothing_and_hold_nobody_up() {
-    const TEST: &str = "killed_processes_lose_nothing_and_hold_nobody_up";
+    const TEST: &str = "processes::killed_processes_lose_nothing_and_hold_nobody_up";
     if let Some((name, file)) = role() {
         return work_until_killed(&name, &file).await;
     }

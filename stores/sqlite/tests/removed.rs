@@ -10,12 +10,10 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
+use crate::support::peer::{Peer, role, say, sign};
+use crate::support::{key, open, wins};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use support::peer::{Peer, role, say, sign};
-use support::{key, open, wins};
 use tenure_core::Fence;
 use tenure_core::op::Outcome;
 use tenure_sqlite::{SqliteConfig, SqliteStore};
@@ -95,7 +93,7 @@ async fn take(store: &SqliteStore, name: &str, fence: u64) -> bool {
 
 #[tokio::test]
 async fn s1_nothing_is_won_or_read_on_a_file_that_was_removed() {
-    const TEST: &str = "s1_nothing_is_won_or_read_on_a_file_that_was_removed";
+    const TEST: &str = "removed::s1_nothing_is_won_or_read_on_a_file_that_was_removed";
     if let Some((role, file)) = role() {
         return serve(&file, &role).await;
     }
@@ -127,7 +125,7 @@ async fn s1_nothing_is_won_or_read_on_a_file_that_was_removed() {
 
 #[tokio::test]
 async fn what_others_write_meanwhile_outlives_the_process_that_lost_its_log() {
-    const TEST: &str = "what_others_write_meanwhile_outlives_the_process_that_lost_its_log";
+    const TEST: &str = "removed::what_others_write_meanwhile_outlives_the_process_that_lost_its_log";
     if let Some((role, file)) = role() {
         return serve(&file, &role).await;
     }
@@ -154,7 +152,7 @@ async fn what_others_write_meanwhile_outlives_the_process_that_lost_its_log() {
 
 #[tokio::test]
 async fn s1_a_write_that_was_under_way_when_the_files_were_removed_is_not_won() {
-    const TEST: &str = "s1_a_write_that_was_under_way_when_the_files_were_removed_is_not_won";
+    const TEST: &str = "removed::s1_a_write_that_was_under_way_when_the_files_were_removed_is_not_won";
     if let Some((role, file)) = role() {
         return serve(&file, &role).await;
     }

@@ -5,10 +5,8 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
-mod support;
-
+use crate::support::{open, wins};
 use std::time::Duration;
-use support::{open, wins};
 use tenure_sqlite::SqliteStore;
 use tenure_store::Store;
 use tenure_testkit::Scribe;

@@ -1,6 +1,5 @@
 //! What the tests of the binary share: a directory with a store of its own, commands in it, and conditions to wait for.
 #![allow(clippy::unwrap_used, clippy::panic, unreachable_pub, reason = "a test that can't go on fails")]
-#![allow(dead_code, reason = "each test file uses a part of this")]
 #![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
 
 pub mod agent;

@@ -1,6 +1,7 @@
 //! A few workers on one store without faults: every call takes a millisecond each way, and what is done for a unit takes
 //! 20 ms to end.
-#![allow(unreachable_pub, dead_code, reason = "each test file uses its part")]
+#![allow(unreachable_pub, dead_code, reason = "a bench uses a part of it, too")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod hands;
 mod store;

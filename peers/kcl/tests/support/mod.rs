@@ -1,6 +1,6 @@
 //! Lease tables as the KCL and a8m have them, and rows in them as those programs write them.
 
-#![allow(dead_code, unused_imports, reason = "each test uses its part")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! Tables and managers of TableTheory's leases, and ways to spoil them.
-
-#![allow(dead_code, unused_imports, reason = "each test uses its part")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

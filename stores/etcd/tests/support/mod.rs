@@ -1,5 +1,4 @@
 //! What the tests of this store share: the server that `cargo xtask` has started, prefixes of their own in it, and a way around tenure.
-#![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,7 +11,6 @@ pub(crate) mod relay;
 
 use std::process::{Command, Stdio};
 use tenure_etcd::EtcdConfig;
-#[allow(unused_imports, reason = "each test file uses its own part")]
 pub(crate) use tenure_testkit::unique;
 
 /// Where the server is: the variable that `cargo xtask test` and `cargo xtask services run` set.

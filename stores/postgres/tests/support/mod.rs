@@ -1,5 +1,4 @@
 //! What the tests of this store share: the server that `cargo xtask` has started, and schemas of their own in it.
-#![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,7 +11,6 @@ use tenure_postgres::tokio_postgres::{Client, NoTls};
 use tenure_postgres::{PostgresConfig, PostgresStore};
 use tenure_store::{Outcome, Store};
 use tenure_testkit::Scribe;
-#[allow(unused_imports, reason = "each test file uses its own part")]
 pub(crate) use tenure_testkit::unique;
 
 /// Where the server is: the variable that `cargo xtask test` and `cargo xtask services run` set.

@@ -1,5 +1,4 @@
 //! What the tests of this store share: the servers that `cargo xtask` has started, and servers of their own, which they may break.
-#![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,7 +11,6 @@ use std::time::Duration;
 use tenure_core::op::Hint;
 use tenure_redis::RedisConfig;
 use tenure_store::Changes;
-#[allow(unused_imports, reason = "each test file uses its own part")]
 pub(crate) use tenure_testkit::unique;
 
 /// As long as a busy machine may take.

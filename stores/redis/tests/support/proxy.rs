@@ -1,5 +1,5 @@
 //! A connection that fails as networks do: it stalls, or is cut after a request has arrived and before its answer goes back.
-#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

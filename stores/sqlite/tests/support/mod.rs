@@ -1,5 +1,4 @@
 //! What the tests of this store share.
-#![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

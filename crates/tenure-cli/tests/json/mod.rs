@@ -1,16 +1,14 @@
 //! What `--json` prints is what docs/json.md and docs/json say it is.
 //!
 //! Plan: each verb's document is read strictly: no field that is not documented, none that is missing, all of the right kind; dates are RFC 3339. The
-//! page and the schemas are made of the same types, and are up to date: `TENURE_UPDATE_DOCS=1 cargo test -p tenure-cli --test json` makes them anew.
+//! page and the schemas are made of the same types, and are up to date: `TENURE_UPDATE_DOCS=1 cargo test -p tenure-cli --test cli json::` makes them anew.
 //! No verb with `--json` is forgotten.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 #![allow(dead_code, unreachable_pub, reason = "the documents' fields are read by their names")]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod documents;
 
-use common::{Bench, Ran, TICKS, wait_until};
+use crate::common::{Bench, Ran, TICKS, wait_until};
 use documents as is;
 use nix::sys::signal::Signal;
 use schemars::{JsonSchema, Schema, schema_for};

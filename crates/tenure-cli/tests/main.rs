@@ -1,0 +1,66 @@
+//! All tests of this package as one program, which is built and linked once. `cargo xtask test` runs each file of them by itself.
+
+mod common;
+
+#[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
+mod bad_input;
+mod cron;
+mod damaged;
+#[cfg(feature = "serve")]
+mod dashboard;
+#[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
+mod doctor_servers;
+#[cfg(feature = "dynamodb")]
+mod doctor_tables;
+#[cfg(feature = "dynamodb")]
+mod dynamodb;
+mod elect;
+#[cfg(feature = "etcd")]
+mod etcd;
+mod examples;
+mod fleet;
+mod fleet_ops;
+mod fleet_says;
+mod given_back;
+mod hold;
+mod holders;
+mod input;
+mod job_control;
+mod job_verbs;
+mod jobs;
+mod json;
+#[cfg(feature = "dynamodb")]
+mod kcl;
+mod kill;
+#[cfg(all(feature = "less", feature = "postgres"))]
+mod less;
+#[cfg(feature = "serve")]
+mod operator;
+mod ops;
+mod packaging;
+#[cfg(feature = "dynamodb")]
+mod pages;
+mod permits;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod range;
+mod read_only;
+#[cfg(feature = "redis")]
+mod redis;
+mod run;
+mod s9_rounds;
+#[cfg(feature = "serve")]
+mod serve;
+mod settings;
+#[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
+mod stores_page;
+mod stuck;
+#[cfg(feature = "dynamodb")]
+mod tabletheory;
+#[cfg(feature = "serve")]
+mod telemetry;
+mod top;
+mod watchdog;
+mod work;
+mod work_output;
+mod work_progress;

@@ -1,0 +1,39 @@
+//! All tests of this package as one program, which is built and linked once. `cargo xtask test` runs each file of them by itself.
+
+mod common;
+
+#[cfg(feature = "serde")]
+mod bad_input;
+mod body;
+mod cost;
+#[cfg(feature = "dynamodb")]
+mod dynamodb;
+mod election;
+mod election_bodies;
+mod election_settings;
+mod fleet;
+mod fleet_crowd;
+#[cfg(feature = "metrics")]
+mod fleet_runs;
+mod fleet_spans;
+mod fleet_units;
+mod lease_suite;
+mod lock_all;
+mod locker;
+#[cfg(feature = "metrics")]
+mod metrics;
+mod once;
+mod own_thread;
+#[cfg(all(feature = "postgres", feature = "redis"))]
+mod own_thread_servers;
+mod own_thread_told;
+mod permits;
+mod promises;
+mod section;
+mod section_end;
+mod sweep;
+#[cfg(feature = "serde")]
+mod token;
+mod trouble;
+#[cfg(feature = "metrics")]
+mod trouble_told;

@@ -1,0 +1,9 @@
+//! All tests of this package as one program, which is built and linked once. `cargo xtask test` runs each file of them by itself.
+
+mod support;
+
+mod adopt;
+mod coordinator;
+mod late;
+mod leases;
+mod rows;

@@ -1,0 +1,10 @@
+//! All tests of this package as one program, which is built and linked once. `cargo xtask test` runs each file of them by itself.
+
+mod support;
+
+mod conformance;
+mod cost;
+mod faults;
+mod full;
+mod guard;
+mod opening;

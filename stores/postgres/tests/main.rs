@@ -1,0 +1,12 @@
+//! All tests of this package as one program, which is built and linked once. `cargo xtask test` runs each file of them by itself.
+
+mod support;
+
+mod conformance;
+mod faults;
+mod fences;
+mod guard;
+mod hints;
+mod lanes;
+mod opening;
+mod standby;
