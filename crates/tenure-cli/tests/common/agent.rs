@@ -7,7 +7,6 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use tenure::clock::boottime;
 
 /// `tenure serve`, at a socket of its own.
 pub struct Agent {
@@ -157,11 +156,6 @@ impl Told {
     /// Until when its client believes, by CLOCK_BOOTTIME.
     pub fn deadline(&self) -> Duration {
         Duration::from_millis(self.number("deadline_boottime_ms"))
-    }
-
-    /// Waits until nobody believes in it any more.
-    pub fn outwait(&self) {
-        std::thread::sleep(self.deadline().saturating_sub(boottime()));
     }
 }
 

@@ -9,7 +9,8 @@ use tempfile::TempDir;
 /// A server on loopback, which is killed with this value.
 pub struct Server {
     pub port: u16,
-    pub folder: TempDir,
+    /// It is removed with this.
+    _folder: TempDir,
     child: Child,
 }
 
@@ -26,7 +27,7 @@ pub fn free_port() -> u16 {
 
 fn served(port: u16, folder: TempDir, command: &mut Command) -> Server {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let server = Server { port, folder, child: command.spawn().unwrap() };
+    let server = Server { port, _folder: folder, child: command.spawn().unwrap() };
     wait_until("the server to listen", || TcpStream::connect(("127.0.0.1", port)).is_ok());
     server
 }
