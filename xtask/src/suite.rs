@@ -4,15 +4,14 @@
 //! program.
 
 use crate::lanes::{Done, Job, Lanes, Place};
+use crate::program::{Program, artifacts};
 use crate::step::{self, Step};
-use crate::workspace::{built, object, strings};
+use crate::workspace::built;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
 use std::time::Duration;
-use tinyjson::JsonValue;
 
 /// Long enough for a clean build on a slow machine.
 const BUILD_LIMIT: Duration = Duration::from_secs(60 * 60);
@@ -48,59 +47,6 @@ const FIRST: [&str; 9] = [
     "tenure-kcl::interop",
     "tenure-dynamodb::conformance",
 ];
-
-/// The main file of a program that has the tests of many files.
-pub(crate) const MANY: &str = "tests/main.rs";
-
-/// A program of tests, or a file of its tests.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Program {
-    /// Its package, and what of it: `tenure-cli::watchdog`.
-    name: String,
-    path: PathBuf,
-    /// Its package's folder, in which it runs.
-    folder: PathBuf,
-    /// Whether it has the tests of many files.
-    many: bool,
-    /// The names of the tests that are run, if not all are.
-    only: Vec<String>,
-}
-
-impl Program {
-    /// A program of many files as one for each of them. It is asked for what it has.
-    fn files(self) -> Result<Vec<Program>, String> {
-        if !self.many {
-            return Ok(vec![self]);
-        }
-        let error = |error: String| format!("{} --list: {error}", self.path.display());
-        let listed = Command::new(&self.path).args(["--list", "--format", "terse"]).output();
-        let listed = listed.map_err(|e| error(e.to_string()))?;
-        if !listed.status.success() {
-            return Err(error(listed.status.to_string()));
-        }
-        let files = by_file(&String::from_utf8_lossy(&listed.stdout));
-        if files.is_empty() {
-            return Err(error("it has no tests".into()));
-        }
-        let file = |(file, only)| Program {
-            name: format!("{}::{file}", self.name),
-            many: false,
-            only,
-            ..self.clone()
-        };
-        Ok(files.into_iter().map(file).collect())
-    }
-}
-
-/// The tests of a list by the first parts of their names, which are their files.
-fn by_file(listed: &str) -> BTreeMap<String, Vec<String>> {
-    let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for test in listed.lines().filter_map(|line| line.strip_suffix(": test")) {
-        let file = test.split_once("::").map_or(test, |(file, _)| file);
-        files.entry(file.to_owned()).or_default().push(test.to_owned());
-    }
-    files
-}
 
 /// What has been built for tests.
 #[derive(Debug, Default)]
@@ -210,50 +156,6 @@ fn folder() -> PathBuf {
     built().join("tests")
 }
 
-/// The test programs that cargo tells of, and the names of the examples.
-fn artifacts(told: &str) -> Result<(Vec<Program>, Vec<String>), String> {
-    let (mut programs, mut examples) = (Vec::new(), Vec::new());
-    for line in told.lines().filter(|line| line.starts_with(r#"{"reason":"compiler-artifact""#)) {
-        match artifact(line).ok_or_else(|| format!("cargo's word can't be understood: {line}"))? {
-            Artifact::Program(program) => programs.push(program),
-            Artifact::Example(name) => examples.push(name),
-            Artifact::Other => {}
-        }
-    }
-    Ok((programs, examples))
-}
-
-enum Artifact {
-    Program(Program),
-    Example(String),
-    Other,
-}
-
-fn artifact(line: &str) -> Option<Artifact> {
-    let json: JsonValue = line.parse().ok()?;
-    let json = object(&json)?;
-    let text = |name: &str| json.get(name)?.get::<String>();
-    let Some(path) = text("executable") else { return Some(Artifact::Other) };
-    let target = object(json.get("target")?)?;
-    let name: &String = target.get("name")?.get()?;
-    let kind = strings(target.get("kind")?)?.into_iter().next()?;
-    if !*object(json.get("profile")?)?.get("test")?.get::<bool>()? {
-        return Some(if kind == "example" { Artifact::Example(name.clone()) } else { Artifact::Other });
-    }
-    // It ends in `/NAME#VERSION`, or in `#NAME@VERSION` where the folder has another name.
-    let (place, rest) = text("package_id")?.rsplit_once('#')?;
-    let package = rest.split_once('@').map_or_else(|| place.rsplit('/').next(), |(name, _)| Some(name))?;
-    let many = kind == "test" && target.get("src_path")?.get::<String>()?.ends_with(&format!("/{MANY}"));
-    let name = match kind.as_str() {
-        "lib" => package.to_owned(),
-        _ if many => package.to_owned(),
-        "test" => format!("{package}::{name}"),
-        kind => format!("{package}::{kind}/{name}"),
-    };
-    let folder = Path::new(text("manifest_path")?).parent()?.to_owned();
-    Some(Artifact::Program(Program { name, path: path.into(), folder, many, only: vec![] }))
-}
-
 /// Those that take long before the others.
 fn in_order(mut programs: Vec<Program>) -> Vec<Program> {
     let place =
@@ -347,68 +249,14 @@ pub(crate) fn program(name: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: test programs and examples are found in what cargo tells, and the files of one; what takes long begins first, and what is sensitive is
+    //! Plan: what takes long begins first, and what is sensitive is
     //! alone; the environment; what passes, and what only seems to; the failed tests' names; the table; a build that fails or lacks an
     //! example.
     use super::*;
 
-    const TOLD: &str = r##"{"reason":"compiler-artifact","package_id":"path+file:///w/crates/tenure-cli#0.1.0","manifest_path":"/w/crates/tenure-cli/Cargo.toml","target":{"kind":["test"],"name":"run","src_path":"/w/crates/tenure-cli/tests/run.rs"},"profile":{"test":true},"executable":"/w/target/debug/deps/run-1"}
-{"reason":"compiler-artifact","package_id":"path+file:///w/crates/tenure-cli#0.1.0","manifest_path":"/w/crates/tenure-cli/Cargo.toml","target":{"kind":["test"],"name":"cli","src_path":"/w/crates/tenure-cli/tests/main.rs"},"profile":{"test":true},"executable":"/w/target/debug/deps/cli-1"}
-{"reason":"build-script-executed","package_id":"x"}
-{"reason":"compiler-artifact","package_id":"path+file:///w/peers/less#tenure-less@0.1.0","manifest_path":"/w/peers/less/Cargo.toml","target":{"kind":["lib"],"name":"tenure_less"},"profile":{"test":true},"executable":"/w/target/debug/deps/tenure_less-2"}
-{"reason":"compiler-artifact","package_id":"path+file:///w/crates/tenure-cli#0.1.0","manifest_path":"/w/crates/tenure-cli/Cargo.toml","target":{"kind":["bin"],"name":"tenure"},"profile":{"test":true},"executable":"/w/target/debug/deps/tenure-3"}
-{"reason":"compiler-artifact","package_id":"path+file:///w/crates/tenure-cli#0.1.0","manifest_path":"/w/crates/tenure-cli/Cargo.toml","target":{"kind":["bin"],"name":"tenure"},"profile":{"test":false},"executable":"/w/target/debug/tenure"}
-{"reason":"compiler-artifact","package_id":"path+file:///w/crates/tenure#0.1.0","manifest_path":"/w/crates/tenure/Cargo.toml","target":{"kind":["example"],"name":"sweep"},"profile":{"test":false},"executable":"/w/target/debug/examples/sweep"}
-{"reason":"compiler-artifact","package_id":"registry+https://x#libc@0.2.1","manifest_path":"/l/Cargo.toml","target":{"kind":["lib"],"name":"libc"},"profile":{"test":false},"executable":null}
-"##;
-
     fn done(name: &str, seconds: u64, output: &str, result: Result<(), String>) -> Done {
         let (took, processor) = (Duration::from_secs(seconds), Some(Duration::from_millis(1500)));
         Done { name: name.into(), place: Place::Shared, took, processor, output: output.into(), result }
-    }
-
-    #[test]
-    fn programs_and_examples_are_found() {
-        let (programs, examples) = artifacts(TOLD).unwrap();
-        let names: Vec<(&str, bool)> =
-            programs.iter().map(|program| (program.name.as_str(), program.many)).collect();
-        let all = [("tenure-cli::run", false), ("tenure-cli", true), ("tenure-less", false)];
-        assert_eq!(names, [&all[..], &[("tenure-cli::bin/tenure", false)]].concat());
-        assert_eq!(programs[0].path, Path::new("/w/target/debug/deps/run-1"));
-        assert_eq!(programs[0].folder, Path::new("/w/crates/tenure-cli"));
-        assert_eq!(examples, ["sweep"]);
-        let damaged = TOLD.replace(r#""profile":{"test":true},"#, "");
-        assert!(artifacts(&damaged).unwrap_err().contains("can't be understood"));
-    }
-
-    #[test]
-    fn the_tests_of_many_files_are_run_by_file() {
-        let files = by_file("run::a: test\nrun::b::c: test\nfleet_run::a: test\nx: benchmark\n\n3 tests\n");
-        let files: Vec<(&str, &[String])> =
-            files.iter().map(|(file, tests)| (file.as_str(), &tests[..])).collect();
-        assert_eq!(
-            files,
-            [
-                ("fleet_run", &["fleet_run::a".to_owned()][..]),
-                ("run", &["run::a".to_owned(), "run::b::c".to_owned()])
-            ]
-        );
-        // This very program has the tests of its files.
-        let name = "xtask".to_owned();
-        let this = Program {
-            name,
-            path: std::env::current_exe().unwrap(),
-            folder: "/f".into(),
-            many: true,
-            only: vec![],
-        };
-        let suite = this.files().unwrap().into_iter().find(|file| file.name == "xtask::suite").unwrap();
-        assert!(suite.only.iter().any(|test| test.ends_with("::the_tests_of_many_files_are_run_by_file")));
-        let command = job(&suite, &[], Cores::All).command;
-        assert_eq!(command.get_args().next(), Some("--exact".as_ref()));
-        assert_eq!(command.get_args().count(), suite.only.len() + 1);
-        let deaf = Program { path: "/bin/true".into(), many: true, ..suite.clone() };
-        assert!(deaf.files().unwrap_err().contains("no tests"));
     }
 
     #[test]
@@ -433,6 +281,11 @@ mod tests {
             jobs[0].command.get_envs().any(|(n, v)| n == name && v.is_some_and(|v| v == value))
         };
         assert!(has("A", "b") && has("CARGO_MANIFEST_DIR", "/f"));
+        let of_a_file = Program { only: vec!["a::b".into()], ..programs[0].clone() };
+        assert_eq!(
+            step::shown(&job(&of_a_file, &[], Cores::All).command),
+            "CARGO_MANIFEST_DIR='/f' p --exact a::b"
+        );
         let on_one = job(&programs[0], &[], Cores::One).command;
         assert_eq!(step::shown(&on_one), "CARGO_MANIFEST_DIR='/f' taskset --cpu-list 0 /p");
     }

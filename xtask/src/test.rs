@@ -5,6 +5,7 @@ use crate::cited;
 use crate::clients;
 use crate::dist;
 use crate::faults;
+use crate::hidden;
 use crate::services::{self, Servers};
 use crate::step::{Step, cargo};
 use crate::suite::{self, Cores, Suite};
@@ -39,7 +40,7 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
     steps.extend([
         Step::cargo("format", &["fmt", "--all", "--check"]),
         Step::check("no bugs shipped", no_bugs_shipped),
-        Step::check("no hidden tests", no_hidden_tests),
+        Step::check("no hidden tests", hidden::check),
         Step::check("cited files", cited_files),
         Step::check("public items", public_items),
         lints(&packages),
@@ -115,7 +116,7 @@ pub(crate) fn quick() -> Result<Vec<Step>, String> {
     simulator.args(["--hours", QUICK_HOURS]);
     Ok(vec![
         Step::cargo("format", &["fmt", "--all", "--check"]),
-        Step::check("no hidden tests", no_hidden_tests),
+        Step::check("no hidden tests", hidden::check),
         Step::check("cited files", cited_files),
         Step::check("public items", public_items),
         // Only what has changed is linted again.
@@ -309,72 +310,12 @@ fn bugs_in(which: &[&str]) -> Result<Option<String>, String> {
     Ok(packages.find(|(_, features)| has_bugs(features)).map(|(package, _)| package.to_owned()))
 }
 
-/// Two kinds of tests would never run, without a word: one behind a feature that the run does not switch on, and one in a file that no program has.
-fn no_hidden_tests() -> Result<(), String> {
-    let packages = packages()?;
-    for package in &packages {
-        for target in package.targets.iter().filter(|target| target.kind == Kind::Test) {
-            let is_on = |feature: &str| {
-                [&target.needs, &package.defaults, &package.stores]
-                    .iter()
-                    .any(|on| on.iter().any(|on| on == feature))
-            };
-            for file in files(package, target)? {
-                if let Some(feature) = conditions(&read(&file)?).find(|feature| !is_on(feature)) {
-                    return Err(format!(
-                        "{} has tests behind the feature `{feature}`, which nothing runs; \
-                         move them to a target with required-features = [\"{feature}\"]",
-                        file.display()
-                    ));
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The files of a program of tests. Each file beside a main file must be one of its modules, or another program.
-fn files(package: &Package, target: &Target) -> Result<Vec<PathBuf>, String> {
-    let mut files = vec![target.path.clone()];
-    if !target.path.ends_with(suite::MANY) {
-        return Ok(files);
-    }
-    let main = read(&target.path)?;
-    let folder = target.path.parent().unwrap_or(Path::new("."));
-    let error = |error| format!("{}: {error}", folder.display());
-    for entry in std::fs::read_dir(folder).map_err(error)? {
-        let path = entry.map_err(error)?.path();
-        let is_source = path.extension().is_some_and(|extension| extension == "rs");
-        if !is_source || package.targets.iter().any(|target| target.path == path) {
-            continue;
-        }
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        if !main.lines().any(|line| line == format!("mod {name};")) {
-            let (path, main) = (path.display(), target.path.display());
-            return Err(format!("nothing runs {path}: add `mod {name};` to {main}"));
-        }
-        files.push(path);
-    }
-    Ok(files)
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// The features that are asked for by `cfg`s in a source text.
-fn conditions(text: &str) -> impl Iterator<Item = &str> {
-    let cfgs = text.lines().filter(|line| {
-        ["#[cfg", "#![cfg"].iter().any(|cfg| line.trim_start().starts_with(cfg)) || line.contains("cfg!(")
-    });
-    cfgs.flat_map(|line| line.split("feature = \"").skip(1).filter_map(|rest| rest.split('"').next()))
-}
-
 #[cfg(test)]
 mod tests {
     //! Plan: the commands for a crate by itself, for the whole workspace, and for tests with bugs; examples and
-    //! scripts; what the suite names is there; protocol bugs are noticed where they are, and only there; so are tests behind features.
+    //! scripts; what the suite names is there; protocol bugs are noticed where they are, and only there.
     use super::*;
+    use crate::program;
 
     fn target(kind: Kind, needs: &[&str]) -> Target {
         let needs = needs.iter().map(ToString::to_string).collect();
@@ -472,36 +413,12 @@ mod tests {
         for (package, name) in suite::named() {
             let has_it = |target: &Target| {
                 target.name == name
-                    || target.path.ends_with(suite::MANY)
-                        && read(&target.path).unwrap().contains(&format!("\nmod {name};"))
+                    || target.path.ends_with(program::MANY)
+                        && hidden::read(&target.path).unwrap().contains(&format!("\nmod {name};"))
             };
             let is_it = |target: &Target| target.package == package && has_it(target);
             assert!(targets(&packages, Kind::Test).any(is_it), "{package}::{name}");
         }
-    }
-
-    #[test]
-    fn tests_behind_features_are_noticed() {
-        let text = "#![cfg(feature = \"w\")]\n#[cfg(feature = \"a\")]\n#[test]\nfn t() {}\n    #[cfg(all(test, feature = \"b\"))]\n// cfg(feature = \"c\")";
-        assert_eq!(conditions(text).collect::<Vec<_>>(), ["w", "a", "b"]);
-        assert_eq!(no_hidden_tests(), Ok(()));
-    }
-
-    #[test]
-    fn tests_in_a_file_that_nothing_runs_are_noticed() {
-        let folder = std::env::temp_dir().join(format!("tenure-xtask-{}", std::process::id())).join("tests");
-        std::fs::create_dir_all(&folder).unwrap();
-        let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
-        write("main.rs", "mod a;\n");
-        write("a.rs", "");
-        write("alone.rs", "");
-        let at = |name: &str| Target { path: folder.join(name), ..target(Kind::Test, &[]) };
-        let package = package(&[], vec![at("main.rs"), at("alone.rs")]);
-        let found = files(&package, &package.targets[0]).unwrap();
-        assert_eq!(found, [folder.join("main.rs"), folder.join("a.rs")]);
-        write("b.rs", "");
-        assert!(files(&package, &package.targets[0]).unwrap_err().contains("add `mod b;`"));
-        std::fs::remove_dir_all(folder.parent().unwrap()).unwrap();
     }
 
     #[test]
