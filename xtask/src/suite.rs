@@ -22,8 +22,8 @@ const PROGRAM_LIMIT: Duration = Duration::from_secs(30 * 60);
 /// How many of the slowest are shown.
 const SLOWEST: usize = 15;
 
-/// What asserts how soon something happens, while nothing else runs.
-const ALONE: [&str; 8] = [
+/// What runs while nothing else does: it asserts how soon something happens, or asks cargo, which would wait for chores.
+const ALONE: [&str; 9] = [
     "tenure-cli::dashboard",
     "tenure-cli::kill",
     "tenure-cli::run",
@@ -32,6 +32,7 @@ const ALONE: [&str; 8] = [
     "tenure-cli::watchdog",
     "tenure::own_thread",
     "tenure::own_thread_servers",
+    "xtask::bin/xtask",
 ];
 
 /// What takes a minute or more begins first, so that nothing is left to run by itself at the end: what computes and what waits in
@@ -230,10 +231,14 @@ fn failed_tests(output: &str) -> impl Iterator<Item = &str> {
     list.lines().take_while(|line| line.starts_with("    ")).map(str::trim)
 }
 
-/// The programs that are named here, by their packages and names.
+/// The tests in folders `tests` that are named here, by their packages and names.
 #[cfg(test)]
 pub(crate) fn named() -> impl Iterator<Item = (&'static str, &'static str)> {
-    ALONE.iter().chain(&FIRST).filter_map(|name| name.split_once("::"))
+    ALONE
+        .iter()
+        .chain(&FIRST)
+        .filter_map(|name| name.split_once("::"))
+        .filter(|(_, name)| !name.starts_with("bin/"))
 }
 
 /// The path of an example that has been built with the tests.
