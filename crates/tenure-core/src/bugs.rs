@@ -115,6 +115,7 @@ pub enum Bug {
     AttachedUnaudited,
     AuditByName,
     WithdrawnClaimBelieved,
+    LetterForAny,
     WithdrawnUncapped,
     SameIdIsOurs,
     DenialIsFinal,
@@ -266,6 +267,7 @@ impl Bug {
         Bug::AttachedUnaudited,
         Bug::AuditByName,
         Bug::WithdrawnClaimBelieved,
+        Bug::LetterForAny,
         Bug::WithdrawnUncapped,
         Bug::SameIdIsOurs,
         Bug::DenialIsFinal,
@@ -516,6 +518,7 @@ impl Bug {
             Bug::WithdrawnClaimBelieved => {
                 "a claim that was unanswered when its key was withdrawn is believed once it is answered"
             }
+            Bug::LetterForAny => "a letter about one tenure is heard by a later one of the same process",
             Bug::WithdrawnUncapped => "users are not told that a withdrawn lease ends before its session",
             Bug::SameIdIsOurs => "a session under a process's own name counts as its own, whoever began it",
             Bug::DenialIsFinal => "a release that the store refuses once is never tried again",

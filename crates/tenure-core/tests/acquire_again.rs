@@ -278,7 +278,7 @@ fn questions(wait_policy: WaitPolicy, end_ms: u64, mail: &[Letter]) -> Vec<(u64,
 #[test]
 fn l1_who_waits_behind_a_live_session_asks_it_once_in_two_ttls_whether_it_knows_of_the_claim() {
     let asked = questions(WaitPolicy::Forever, 45_000, &[]);
-    let letter = Letter { key: key("k"), ask: Ask::Confirm };
+    let letter = Letter::new(key("k"), Ask::Confirm);
     assert_eq!(
         asked.iter().map(|(_, mail)| mail.clone()).collect::<Vec<_>>(),
         [[letter.clone()], [letter.clone()]]
@@ -286,7 +286,7 @@ fn l1_who_waits_behind_a_live_session_asks_it_once_in_two_ttls_whether_it_knows_
     let times: Vec<u64> = asked.iter().map(|(ms, _)| *ms).collect();
     assert!((20_000..=23_000).contains(&times[0]) && times[1] - times[0] >= 20_000, "{times:?}");
     // Beside letters about other keys; but not where there is no room, and not twice.
-    let other = Letter { key: key("x"), ask: Ask::Revoke };
+    let other = Letter::new(key("x"), Ask::Revoke);
     let asked = questions(WaitPolicy::Forever, 25_000, std::slice::from_ref(&other));
     assert_eq!(
         asked.iter().map(|(_, mail)| mail.clone()).collect::<Vec<_>>(),

@@ -122,7 +122,7 @@ fn s10_the_end_of_a_withdrawn_lease_is_told_as_its_session_goes_on() {
     let mut record = held("a", nonce(1), nonce(1), 3, 0, 0);
     record.nonce = Nonce(90);
     if let Some(tenure) = &mut record.tenure {
-        tenure.mail = vec![Letter { key: key("k1"), ask: Ask::Revoke }];
+        tenure.mail = vec![Letter::new(key("k1"), Ask::Revoke)];
     }
     let told = a.step(now(3_340), lost(4, Some(record))).notices;
     let until = until(0);

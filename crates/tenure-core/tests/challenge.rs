@@ -23,7 +23,7 @@ fn session() -> Record {
 }
 
 fn asking() -> Letter {
-    Letter { key: key("k"), ask: Ask::Confirm }
+    Letter::new(key("k"), Ask::Confirm)
 }
 
 /// A fresh process finds that claim there, written so long ago, and the session behind it.
@@ -85,7 +85,7 @@ fn c1_a_claim_is_asked_about_when_it_is_old_and_then_ever_more_seldom() {
         session.tenure.as_mut().unwrap().mail = mail;
         !finds_both(WaitPolicy::Try, claimed(0), Some(20_000), session).1.requests.is_empty()
     };
-    let other = |n| Letter { key: key(&format!("k{n}")), ask: Ask::Confirm };
+    let other = |n| Letter::new(key(&format!("k{n}")), Ask::Confirm);
     assert!(asked(vec![other(1)]));
     assert!(!asked(vec![asking()]), "somebody just did");
     assert!(!asked((0..MAILBOX).map(other).collect()), "there is no room");

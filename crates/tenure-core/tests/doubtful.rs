@@ -43,7 +43,7 @@ fn renewed(n: u128, ms: u64) -> Record {
 }
 
 fn letters(record: Record, version: u128, letters: &[(&str, Ask)]) -> Record {
-    let mail = letters.iter().map(|(name, ask)| Letter { key: key(name), ask: *ask }).collect();
+    let mail = letters.iter().map(|(name, ask)| Letter::new(key(name), *ask)).collect();
     let tenure = record.tenure.map(|tenure| tenure_core::Tenure { mail, ..tenure });
     Record { nonce: Nonce(version), tenure, ..record }
 }

@@ -159,7 +159,7 @@ fn of_all_copies_of_a_token_one_is_adopted_and_the_others_are_void() {
 #[test]
 fn mail_to_plain_data_waits_for_whoever_adopts_it() {
     let (a, token) = detached();
-    let letter = Letter { key: key("k"), ask: Ask::HandOver };
+    let letter = Letter::new(key("k"), Ask::HandOver);
     let mut record = held("a", nonce(1), nonce(2), 7, 0, 1_000);
     record.nonce = Nonce(60);
     if let Some(tenure) = &mut record.tenure {

@@ -76,7 +76,7 @@ fn l1_a_missing_session_is_marked_and_two_witnesses_tell_since_when() {
     let attached = || attached_to(held("b", nonce(90), nonce(90), 7, 0, 0), "session/b", 3);
     let mark = written(&misses(500_000, attached(), Some(500_000))).unwrap();
     let tenure = mark.tenure.clone().unwrap();
-    assert_eq!(tenure.mail, vec![Letter { key: key("k"), ask: Ask::Confirm }]);
+    assert_eq!(tenure.mail, vec![Letter::new(key("k"), Ask::Confirm)]);
     assert_eq!((tenure.id, tenure.heartbeat, mark.stamp), (nonce(90), nonce(90), now(500_000).wall));
     assert_eq!(written(&misses(500_000, attached(), None)), None, "without ages nobody could tell later");
     let later = |ms, age| {
@@ -96,7 +96,7 @@ fn l1_a_missing_session_is_marked_and_two_witnesses_tell_since_when() {
 #[test]
 fn a_mark_says_nothing_of_a_session_that_is_there() {
     let mut attached = attached_to(held("b", nonce(90), nonce(90), 7, 0, 0), "session/b", 3);
-    attached.tenure.as_mut().unwrap().mail = vec![Letter { key: key("k"), ask: Ask::Confirm }];
+    attached.tenure.as_mut().unwrap().mail = vec![Letter::new(key("k"), Ask::Confirm)];
     let (mut a, _) = finds(WaitPolicy::Try, 500_000, aged(attached, Some(19_000)));
     let session = held("b", nonce(91), nonce(92), 3, 0, 499_000);
     let told = a.step(now(500_000), seen(2, Some(session)));

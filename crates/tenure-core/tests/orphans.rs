@@ -14,7 +14,7 @@ fn asked_about(a: &mut Holder, ms: u64, op: u64, about: &str) -> Step<Notice> {
     let mut record = held("a", nonce(1), nonce(1), 3, 0, 0);
     record.nonce = Nonce(90 + u128::from(op));
     if let Some(tenure) = &mut record.tenure {
-        tenure.mail = vec![Letter { key: key(about), ask: Ask::Confirm }];
+        tenure.mail = vec![Letter::new(key(about), Ask::Confirm)];
     }
     a.step(now(ms + 6), lost(op, Some(record)))
 }

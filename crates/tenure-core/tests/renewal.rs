@@ -20,7 +20,7 @@ fn with_mail(record: tenure_core::Record, written: u128, asks: &[Ask]) -> tenure
     let mut record = record;
     record.nonce = Nonce(written);
     if let Some(tenure) = &mut record.tenure {
-        tenure.mail = asks.iter().map(|ask| Letter { key: key("k"), ask: *ask }).collect();
+        tenure.mail = asks.iter().map(|ask| Letter::new(key("k"), *ask)).collect();
     }
     record
 }

@@ -43,7 +43,7 @@ fn vacates(step: &Step<Seized>) -> bool {
 }
 
 fn letter() -> Vec<Letter> {
-    vec![Letter { key: key("k"), ask: Ask::Revoke }]
+    vec![Letter::new(key("k"), Ask::Revoke).of(Fence(7))]
 }
 
 fn attached() -> Record {
@@ -191,6 +191,34 @@ fn a_letter_whose_fate_is_unknown_is_looked_for_and_a_refusal_for_good_is_told()
     assert!(reads(&asks, "session/b"), "whether the letter is there");
     let denied = Event::Answer(OpId(asks.requests[0].id.0), Err(StoreError::unsupported("no access")));
     assert!(matches!(seizure.step(now(2_005), denied).notices[..], [Seized::Failed(_)]));
+}
+
+#[test]
+fn s10_the_tenure_that_is_meant_ends_and_no_other() {
+    let of = |fence: u64, record: Record| {
+        let mut seizure = seizure(false).of_tenure(Fence(fence));
+        let looks = seizure.step(now(0), Event::Wake);
+        let step = seizure.step(now(0), shows(&looks, Some(record)));
+        (seizure, step)
+    };
+    for fence in [6, 8] {
+        let (_, step) = of(fence, attached());
+        assert_eq!((step.notices, step.requests.len()), (vec![Seized::NotHeld], 0));
+    }
+    // Another has it by the time that the letter is there.
+    let (mut seizure, asks) = of(7, attached());
+    let tells = seizure.step(now(0), shows(&asks, Some(session(92))));
+    assert_eq!(write_of(&tells).record.tenure.clone().unwrap().mail, letter());
+    let looks = seizure.step(now(5), wins(&tells, 3));
+    let next = Record { fence: Fence(8), ..attached() };
+    let step = seizure.step(now(5), shows(&looks, Some(next)));
+    assert_eq!(step.notices, [Seized::Free { fence: Fence(7), vacated: false }]);
+    // A letter about an earlier tenure tells the holder of this one nothing.
+    let (mut seizure, asks) = of(7, attached());
+    let mut earlier = session(92);
+    earlier.tenure.as_mut().unwrap().mail = vec![Letter::new(key("k"), Ask::Revoke).of(Fence(6))];
+    let tells = seizure.step(now(0), shows(&asks, Some(earlier)));
+    assert_eq!(write_of(&tells).record.tenure.clone().unwrap().mail.last(), letter().last());
 }
 
 #[test]

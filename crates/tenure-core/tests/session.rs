@@ -143,7 +143,7 @@ fn a_letter_to_the_session_reaches_the_lease_that_it_is_about() {
     let mut record = session(1, 3, 0);
     record.nonce = Nonce(90);
     if let Some(tenure) = &mut record.tenure {
-        tenure.mail = vec![Letter { key: key("k"), ask: Ask::HandOver }];
+        tenure.mail = vec![Letter::new(key("k"), Ask::HandOver)];
     }
     let told = a.step(now(3_340), lost(3, Some(record)));
     let next = renew(4, "session/a", Nonce(90), session(4, 3, 3_340));
@@ -157,7 +157,7 @@ fn asked_about_a_claim_that_it_does_not_have_it_vacates_it() {
     let mut record = session(1, 3, 0);
     record.nonce = Nonce(90);
     if let Some(tenure) = &mut record.tenure {
-        tenure.mail = vec![Letter { key: key("orphan"), ask: Ask::Confirm }];
+        tenure.mail = vec![Letter::new(key("orphan"), Ask::Confirm)];
     }
     a.step(now(3_340), lost(3, Some(record)));
     let looks = a.step(now(3_341), Event::Wake);

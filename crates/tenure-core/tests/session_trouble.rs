@@ -100,7 +100,7 @@ fn reads(a: &mut Holder, about: &str, ask: Ask) -> tenure_core::op::Step<Notice>
     let mut record = held("a", nonce(1), nonce(1), 3, 0, 0);
     record.nonce = Nonce(90);
     if let Some(tenure) = &mut record.tenure {
-        tenure.mail = vec![Letter { key: key(about), ask }];
+        tenure.mail = vec![Letter::new(key(about), ask)];
     }
     a.step(now(3_340), lost(3, Some(record)))
 }
@@ -146,7 +146,7 @@ fn withdrawn_while_it_is_changed() -> Holder {
     let mut record = held("a", nonce(1), nonce(1), 3, 0, 0);
     record.nonce = Nonce(90);
     if let Some(tenure) = &mut record.tenure {
-        tenure.mail = vec![Letter { key: key("k"), ask: Ask::Revoke }];
+        tenure.mail = vec![Letter::new(key("k"), Ask::Revoke)];
     }
     let told = a.step(now(3_340), lost(4, Some(record)));
     assert_eq!(told.notices, vec![Notice::Valid(LEASE, until(0)), Notice::Asked(LEASE, Ask::Revoke)]);

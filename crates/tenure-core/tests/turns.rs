@@ -95,7 +95,7 @@ fn s4_a_handover_whose_answer_was_lost_is_resolved() {
     // Meanwhile somebody has left a letter in the record: that is no other tenure.
     let mut standing = mine(4, WALL + 20, 20);
     standing.nonce = Nonce(77);
-    standing.tenure.as_mut().unwrap().mail.push(Letter { key: key("k"), ask: Ask::Confirm });
+    standing.tenure.as_mut().unwrap().mail.push(Letter::new(key("k"), Ask::Confirm));
     let step = a.step(now(ms + 5), lost(id.0, Some(standing)));
     assert_eq!(step.notices, vec![Notice::Released(LEASE, true), told(2, WALL + 20)]);
 }
@@ -194,7 +194,7 @@ fn a_key_that_another_process_asks_for_goes_to_none_of_ours() {
     let op = renews.requests.iter().find(|request| request.urgent).unwrap().id.0;
     let mut session = held("a", nonce(1), nonce(1), 3, 0, 0);
     session.nonce = Nonce(60);
-    session.tenure.as_mut().unwrap().mail.push(Letter { key: key("k"), ask: Ask::HandOver });
+    session.tenure.as_mut().unwrap().mail.push(Letter::new(key("k"), Ask::HandOver));
     let asked = a.step(now(3_405), lost(op, Some(session)));
     assert!(asked.notices.contains(&Notice::Asked(LEASE, Ask::HandOver)), "{asked:?}");
     let step = a.step(now(3_410), release(1));

@@ -6,7 +6,7 @@
 use crate::common::*;
 use tenure_core::op::{Event, Machine, Op, OpId, Step};
 use tenure_core::{
-    Ask, Command, Holder, KeepAlive, Letter, Loss, Nonce, Notice, Record, StoreError, WaitPolicy,
+    Ask, Command, Fence, Holder, KeepAlive, Letter, Loss, Nonce, Notice, Record, StoreError, WaitPolicy,
 };
 
 fn command(command: Command) -> Event<Command> {
@@ -14,7 +14,7 @@ fn command(command: Command) -> Event<Command> {
 }
 
 fn letter(ask: Ask) -> Letter {
-    Letter { key: key("k"), ask }
+    Letter::new(key("k"), ask)
 }
 
 /// `record` after somebody has left that letter in it.
@@ -88,6 +88,37 @@ fn an_attached_lease_that_was_withdrawn_does_not_become_plain_data_and_is_given_
         reads(&denied) || reads(&looks) || denied.wake_at.unwrap() <= tick(3_356),
         "{denied:?} {looks:?}"
     );
+}
+
+#[test]
+fn s10_a_letter_about_another_tenure_is_not_heard() {
+    for (fence, is_heard) in [(6, false), (7, true), (8, false)] {
+        let mut a = holding_on_session();
+        a.step(now(3_334), Event::Wake);
+        let mut record = held("a", nonce(1), nonce(1), 3, 0, 0);
+        record.nonce = Nonce(60);
+        record.tenure.as_mut().unwrap().mail = vec![letter(Ask::Revoke).of(Fence(fence))];
+        let step = a.step(now(3_340), lost(3, Some(record)));
+        assert_eq!(step.notices.contains(&Notice::Asked(LEASE, Ask::Revoke)), is_heard, "{fence}: {step:?}");
+    }
+}
+
+/// A claim on the session whose answer is still to come is withdrawn by a letter about that fence.
+#[test]
+fn s10_a_claim_that_is_not_answered_yet_is_withdrawn_under_its_own_fence_alone() {
+    for (fence, is_had) in [(6, true), (7, false)] {
+        let mut a = holder();
+        a.step(now(0), acquire("k", KeepAlive::Session, WaitPolicy::Forever));
+        a.step(now(5), won(1, nonce(1), 3));
+        a.step(now(3_334), Event::Wake);
+        let mut record = held("a", nonce(1), nonce(1), 3, 0, 0);
+        record.nonce = Nonce(60);
+        record.tenure.as_mut().unwrap().mail = vec![letter(Ask::Revoke).of(Fence(fence))];
+        a.step(now(3_340), lost(3, Some(record)));
+        let step = a.step(now(3_345), won(2, nonce(2), 7));
+        let had = step.notices.iter().any(|notice| matches!(notice, Notice::Acquired { .. }));
+        assert_eq!(had, is_had, "{fence}: {step:?}");
+    }
 }
 
 fn op(step: &Step<Notice>) -> tenure_core::op::OpId {

@@ -56,6 +56,11 @@ fn check_bounds(record: &Record) -> Result<(), StoreError> {
             "{letters} letters are over the limit of {MAILBOX} for a record"
         )));
     }
+    let mut named = record.tenure.iter().flat_map(|tenure| &tenure.mail).filter_map(|letter| letter.fence);
+    if let Some(fence) = named.find(|fence| *fence > Fence::MAX) {
+        let most = Fence::MAX;
+        return Err(StoreError::invalid(format!("a letter's fence of {fence} is over the limit of {most}")));
+    }
     let marks = record.tenure.as_ref().map_or(0, |tenure| tenure.marks.len());
     if marks > MARKS {
         return Err(StoreError::invalid(format!("{marks} marks are over the limit of {MARKS} for a record")));
@@ -138,7 +143,8 @@ fn encode_tenure<W: CborWrite>(e: &mut Encoder<W>, tenure: &Tenure, nonce: Nonce
         + u64::from(tenure.heartbeat != nonce)
         + u64::from(tenure.attachment.is_some())
         + u64::from(!tenure.mail.is_empty())
-        + u64::from(!tenure.marks.is_empty());
+        + u64::from(!tenure.marks.is_empty())
+        + u64::from(names_fences(tenure));
     e.map(fields)?;
     e.u8(0)?.bytes(&tenure.id.0.to_be_bytes())?;
     if tenure.heartbeat != nonce {
@@ -168,7 +174,22 @@ fn encode_tenure<W: CborWrite>(e: &mut Encoder<W>, tenure: &Tenure, nonce: Nonce
             e.array(4)?.u64(mark.boot)?.u64(mark.held.0)?.u64(mark.waited.0)?.u64(mark.wall.0)?;
         }
     }
+    if names_fences(tenure) {
+        // Beside the letters, and not in them: a reader that doesn't know it skips it, and is asked whatever its fence is.
+        e.u8(8)?.array(tenure.mail.len() as u64)?;
+        for letter in &tenure.mail {
+            match letter.fence {
+                Some(fence) => e.u64(fence.0)?,
+                None => e.null()?,
+            };
+        }
+    }
     Ok(())
+}
+
+/// Whether any letter is about one tenure only.
+fn names_fences(tenure: &Tenure) -> bool {
+    tenure.mail.iter().any(|letter| letter.fence.is_some())
 }
 
 /// Bytes as a record.
@@ -239,6 +260,7 @@ fn decode_tenure(d: &mut Decoder<'_>) -> Result<(Tenure, Option<Nonce>), DecodeE
             }
             6 => mail = decode_mail(d)?,
             7 => marks = decode_marks(d)?,
+            8 => decode_fences(d, &mut mail)?,
             _ => d.skip()?,
         }
         Ok(())
@@ -271,9 +293,24 @@ fn decode_mail(d: &mut Decoder<'_>) -> Result<Vec<Letter>, DecodeError> {
             3 => Ask::Take,
             _ => Ask::Confirm,
         };
-        mail.push(Letter { key, ask });
+        mail.push(Letter::new(key, ask));
     }
     Ok(mail)
+}
+
+/// Which tenures the letters are about.
+fn decode_fences(d: &mut Decoder<'_>, mail: &mut [Letter]) -> Result<(), DecodeError> {
+    if d.array()? != Some(mail.len() as u64) {
+        return Err(DecodeError::message("fences of other letters"));
+    }
+    for letter in mail {
+        if d.datatype()? == Type::Null {
+            d.null()?;
+        } else {
+            letter.fence = Some(decode_fence(d)?);
+        }
+    }
+    Ok(())
 }
 
 fn decode_marks(d: &mut Decoder<'_>) -> Result<Vec<Mark>, DecodeError> {

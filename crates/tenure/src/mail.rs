@@ -2,7 +2,7 @@
 
 use crate::error::LeaseError;
 use crate::leases::Leases;
-use tenure_core::{Ask, Key, Letter, MAILBOX, Nonce, Record, StoreError, Stored};
+use tenure_core::{Ask, Fence, Key, Letter, MAILBOX, Nonce, Record, StoreError, Stored};
 use tenure_store::{AnyStore, Expect, Outcome, Store, Write};
 
 impl Leases {
@@ -20,26 +20,38 @@ impl Leases {
     /// When the future is dropped the request may be left or not. Leaving it twice does no harm.
     pub async fn request(&self, key: impl AsRef<str>, ask: Ask) -> Result<(), LeaseError> {
         let key = Key::new(key).map_err(StoreError::from)?;
-        leave(self.store(), || self.inner.nonce(), &key, ask).await
+        leave(self.store(), || self.inner.nonce(), &Letter::new(key, ask)).await
+    }
+
+    /// As [`Leases::request`], but of the tenure of `key` under this fence alone: whoever has the key under another one is asked nothing, also if that tenure
+    /// begins while the request is under way.
+    ///
+    /// # Errors
+    /// [`LeaseError::NotHeld`] when nobody holds the key under that fence; otherwise as [`Leases::request`].
+    ///
+    /// # Cancel safety
+    /// As [`Leases::request`].
+    pub async fn request_of(&self, key: impl AsRef<str>, fence: Fence, ask: Ask) -> Result<(), LeaseError> {
+        let key = Key::new(key).map_err(StoreError::from)?;
+        leave(self.store(), || self.inner.nonce(), &Letter::new(key, ask).of(fence)).await
     }
 }
 
-/// Leaves a letter for the holder of `key`, as [`Leases::request`] says.
+/// Leaves a letter for the holder of its key, as [`Leases::request`] and [`Leases::request_of`] say.
 pub(crate) async fn leave(
     store: &AnyStore,
     nonce: impl Fn() -> Nonce,
-    key: &Key,
-    ask: Ask,
+    letter: &Letter,
 ) -> Result<(), LeaseError> {
     /// A record that changes more often than this under our hands is not merely being renewed.
     const ATTEMPTS: usize = 8;
-    let letter = Letter { key: key.clone(), ask };
+    let key = &letter.key;
     for _ in 0..ATTEMPTS {
-        let (mailbox, stored) = mailbox(store, key).await?;
-        let Some(record) = with_letter(&stored, &letter, nonce())? else { return Ok(()) };
+        let (mailbox, stored) = mailbox(store, letter).await?;
+        let Some(record) = with_letter(&stored, letter, nonce())? else { return Ok(()) };
         let write = Write { key: mailbox.clone(), expect: Expect::Unchanged(stored.version), record };
         if let Outcome::Won { .. } = store.write(write).await?
-            && (mailbox == *key || is_attached_to(store, key, &mailbox).await?)
+            && (mailbox == *key || is_attached_to(store, letter, &mailbox).await?)
         {
             return Ok(());
         }
@@ -47,17 +59,19 @@ pub(crate) async fn leave(
     Err(StoreError::unavailable(format!("the record of {key} changes too fast; try again")).into())
 }
 
-/// Whether what holds `key` is still attached to this session, or nobody holds it. Once it has become plain data, nobody looks for its
+/// Whether what the letter is about is still attached to this session, or is not held any more. Once it has become plain data, nobody looks for its
 /// mail there.
-async fn is_attached_to(store: &AnyStore, key: &Key, session: &Key) -> Result<bool, LeaseError> {
-    let stored = store.read(key).await?;
+async fn is_attached_to(store: &AnyStore, letter: &Letter, session: &Key) -> Result<bool, LeaseError> {
+    let stored = store.read(&letter.key).await?.filter(|stored| letter.concerns(stored.record.fence));
     let tenure = stored.and_then(|stored| stored.record.tenure);
     Ok(tenure.is_none_or(|tenure| tenure.attachment.is_some_and(|attachment| attachment.session == *session)))
 }
 
-/// The record that the holder of `key` renews, and where it is.
-async fn mailbox(store: &AnyStore, key: &Key) -> Result<(Key, Stored), LeaseError> {
-    let stored = store.read(key).await?.ok_or(LeaseError::NotHeld)?;
+/// The record that whoever the letter is to renews, and where it is. If it is the key's own, the fence stays as it was seen here until somebody writes.
+async fn mailbox(store: &AnyStore, letter: &Letter) -> Result<(Key, Stored), LeaseError> {
+    let key = &letter.key;
+    let stored = store.read(key).await?.filter(|stored| letter.concerns(stored.record.fence));
+    let stored = stored.ok_or(LeaseError::NotHeld)?;
     let tenure = stored.record.tenure.as_ref().ok_or(LeaseError::NotHeld)?;
     let Some(attachment) = &tenure.attachment else { return Ok((key.clone(), stored)) };
     let session = store.read(&attachment.session).await?.ok_or(LeaseError::NotHeld)?;
@@ -71,7 +85,10 @@ async fn mailbox(store: &AnyStore, key: &Key) -> Result<(Key, Stored), LeaseErro
 fn with_letter(stored: &Stored, letter: &Letter, nonce: Nonce) -> Result<Option<Record>, LeaseError> {
     let mut record = stored.record.clone();
     let tenure = record.tenure.as_mut().ok_or(LeaseError::NotHeld)?;
-    if tenure.mail.contains(letter) {
+    let is_there = |old: &Letter| {
+        (&old.key, old.ask) == (&letter.key, letter.ask) && (old.fence.is_none() || old.fence == letter.fence)
+    };
+    if tenure.mail.iter().any(is_there) {
         return Ok(None);
     }
     if !tenure.post(letter.clone()) {

@@ -42,6 +42,24 @@ impl Leases {
         self.seize(key.as_ref(), false, told).await
     }
 
+    /// As [`Leases::release_by_force`], but of the tenure under this fence alone: whoever has the key under another one keeps it, also if that tenure
+    /// begins meanwhile.
+    ///
+    /// # Errors
+    /// [`LeaseError::NotHeld`] when nobody holds the key under that fence; otherwise as [`Leases::release_by_force`].
+    ///
+    /// # Cancel safety
+    /// As [`Leases::release_by_force`].
+    pub async fn release_tenure_by_force(
+        &self,
+        key: impl AsRef<str>,
+        fence: Fence,
+        told: impl FnMut(HolderId, Duration) + Send,
+    ) -> Result<Forced, LeaseError> {
+        let key = Key::new(key.as_ref()).map_err(StoreError::from)?;
+        self.take(Seizure::new(key, false, self.rules(), clock::instance()).of_tenure(fence), told).await
+    }
+
     /// Takes the lease on `key` from its holder at once. **Unsafe while that lives**: it is not told, and goes on until its next
     /// renewal. A lease that is attached to a session goes on until its holder next looks at this record: ⌈n / 8⌉ + 1 thirds of a ttl for
     /// n leases. Until then two may hold the key, and only fences tell them apart.

@@ -85,7 +85,7 @@ async fn s1_a_letter_dates_nothing_and_the_next_renewal_does() {
     assert!(wins(&writer, scribe.absent(&key("a"), record.clone())).await);
     assert!(age(&writer).await < Some(Duration::from_secs(100)) && age(&writer).await.is_some());
     let mut letter = Record { nonce: scribe.vacant(5).nonce, ..record.clone() };
-    let asks = Letter { key: key("a"), ask: Ask::Revoke };
+    let asks = Letter::new(key("a"), Ask::Revoke);
     assert!(letter.tenure.as_mut().is_some_and(|tenure| tenure.post(asks)));
     assert!(wins(&hidden, scribe.unchanged(&key("a"), record.version(), letter.clone())).await);
     let seen = writer.read(&key("a")).await.unwrap().unwrap();

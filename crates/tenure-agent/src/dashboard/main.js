@@ -49,7 +49,7 @@ const pending = new Set();
 const records = new Records(() => draw_soon());
 const details = new Details(at("details"), {
   act: async (action, row, worker) => {
-    const asked = action === "move" ? { worker: worker || null } : { fence: row.fence };
+    const asked = action === "move" ? { fence: row.fence, worker: worker || null } : { fence: row.fence };
     const begun = await agent.post(`/v1/records/${encodeURIComponent(row.key)}/${action}`, asked);
     records.note(row.key, `${action} by this page`, row);
     wake();

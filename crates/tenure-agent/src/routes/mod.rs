@@ -1,5 +1,7 @@
 //! What can be asked of an agent, path by path.
 
+#[cfg(test)]
+mod between;
 pub(crate) mod elections;
 pub(crate) mod health;
 pub(crate) mod leases;

@@ -21,7 +21,7 @@ const TARGET: &str = "tenure::agent::operator";
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Meant {
-    /// Its fence. If the record shows another by now, nothing is done.
+    /// Its fence. If the record shows another by now, or does by the time of the write, nothing is done: another tenure is never touched.
     pub(crate) fence: u64,
 }
 
@@ -92,7 +92,7 @@ pub(crate) async fn release(
     tokio::spawn(async move {
         let _until_the_end = place;
         let key = key.as_str();
-        match leases.release_by_force(key, |_, _| {}).await {
+        match leases.release_tenure_by_force(key, Fence(meant.fence), |_, _| {}).await {
             Ok(forced) => {
                 tracing::warn!(name: "agent.operator", target: TARGET, key, fence = forced.fence.0, vacated = forced.vacated, "released");
             }
@@ -108,6 +108,8 @@ pub(crate) async fn release(
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Move {
+    /// The unit's fence, as in the other actions: if another worker has it by now, it is not moved.
+    pub(crate) fence: u64,
     /// A worker of its fleet. None: wherever the plan has it.
     pub(crate) worker: Option<String>,
 }
@@ -124,6 +126,7 @@ pub(crate) struct Moved {
     post, path = "/v1/records/{key}/move", tag = "operator", operation_id = "move_unit", request_body = Move,
     params(("key" = String, Path, description = "That of the unit, fleet/FLEET/unit/UNIT. Percent-encoded, slashes too")),
     responses((status = 200, description = "It is pinned so", body = Moved), (status = 404, description = "There is no such unit or worker", body = Problem),
+        (status = 409, description = "Another tenure has begun", body = Problem),
         (status = 400, description = "It is no unit, or the worker can't have it", body = Problem))
 )]
 pub(crate) async fn move_unit(
@@ -139,6 +142,10 @@ pub(crate) async fn move_unit(
     let fleet = Fleet::new(shared.leases.store().clone(), name)?;
     let absent = || Problem::not_found("the fleet has no such unit");
     let view = fleet.get(unit).await?.ok_or_else(absent)?;
+    let meant = Fence(asked.fence);
+    if view.fence != meant {
+        return Err(Problem::held(view.holder));
+    }
     if let Some(worker) = &worker {
         let roster = fleet.roster().await?;
         let member = roster.into_iter().find(|member| member.holder == *worker);
@@ -149,11 +156,12 @@ pub(crate) async fn move_unit(
             ));
         }
     }
-    if !fleet.pin(unit, worker.as_ref()).await? {
-        return Err(absent());
+    if !fleet.pin_of(unit, meant, worker.as_ref()).await? {
+        let holder = fleet.get(unit).await?.ok_or_else(absent)?.holder;
+        return Err(Problem::held(holder));
     }
     let pinned_to = worker.map(|worker| worker.as_str().to_owned());
-    done("move", &Key::new(&key)?, view.fence.0, pinned_to.as_deref().unwrap_or("-"));
+    done("move", &Key::new(&key)?, meant.0, pinned_to.as_deref().unwrap_or("-"));
     Ok(Json(Moved { pinned_to }))
 }
 
@@ -166,7 +174,14 @@ async fn ask(
 ) -> Result<(StatusCode, Json<Begun>), Problem> {
     let key = Key::new(key)?;
     let (holder, ttl) = check(shared, &key, meant).await?;
-    shared.leases.request(&key, ask).await?;
+    match shared.leases.request_of(&key, Fence(meant.fence), ask).await {
+        // It ended just now, or another one has begun: that is told, and not touched.
+        Err(LeaseError::NotHeld) => {
+            check(shared, &key, meant).await?;
+            return Err(nobody());
+        }
+        other => other?,
+    }
     done(action, &key, meant.fence, &holder);
     Ok((StatusCode::ACCEPTED, Json(Begun { holder, within_ms: millis(ttl.part(3)) })))
 }

@@ -328,7 +328,7 @@ impl Worker {
 }
 
 fn with_letter(session: Key, mut stored: Stored, unit: &Key, nonce: Nonce) -> Option<Write> {
-    let letter = Letter { key: unit.clone(), ask: Ask::Take };
+    let letter = Letter::new(unit.clone(), Ask::Take);
     if !stored.record.tenure.as_mut()?.post(letter) {
         return None;
     }

@@ -162,8 +162,9 @@ pub(crate) struct Acquisition {
     awaits: bool,
     /// Others are to have the key until then.
     leaves_until: Tick,
-    /// The key was withdrawn from this process then: no claim that was sent before is believed in, should it turn out to have won.
-    withdrawn: Option<Tick>,
+    /// The key was withdrawn from this process then: no claim that was sent before is believed in, should it turn out to have won; if a fence
+    /// is named, under that one.
+    withdrawn: Option<(Tick, Option<Fence>)>,
     /// Until then, and beyond the user's patience, it is worth finding out what became of unresolved claims.
     resolve_by: Tick,
     /// Of an acquisition that follows.
@@ -248,9 +249,11 @@ impl Acquisition {
     }
 
     /// The key is withdrawn from this process, and so are claims of which it doesn't know yet whether they have won. Nobody believes
-    /// in those, so a new one may follow at once.
-    pub(crate) fn withdraw(&mut self, now: Tick) {
-        self.withdrawn = Some(now);
+    /// in those, so a new one may follow at once. With a fence, only the claim that has won under that one is meant.
+    pub(crate) fn withdraw(&mut self, now: Tick, fence: Option<Fence>) {
+        // Of several letters that name different ones, none is forgotten.
+        let fence = fence.filter(|fence| self.withdrawn.is_none_or(|(_, before)| before == Some(*fence)));
+        self.withdrawn = Some((now, fence));
     }
 
     /// Whether a claim was sent of which nothing is known: it may still land, long after this acquisition.

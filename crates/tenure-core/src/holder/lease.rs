@@ -14,7 +14,7 @@ use crate::holder::renewal::{Held, Loss, Renewal};
 use crate::holder::update::{Fields, Transferee, Update};
 use crate::op::{Answer, OpId};
 use crate::values::error::StoreError;
-use crate::values::fence::Nonce;
+use crate::values::fence::{Fence, Nonce};
 use crate::values::key::Key;
 use crate::values::metadata::Metadata;
 use crate::values::record::{Ask, Letter};
@@ -139,15 +139,23 @@ impl Lease {
         }
     }
 
+    /// What is held on the session, if anything is.
+    fn on_session(&self) -> Option<&AttachedLease> {
+        match self {
+            Lease::Attached(attached) | Lease::Lapsing(attached) => Some(attached),
+            Lease::Updating(updating) => updating.attached.as_ref(),
+            _ => None,
+        }
+    }
+
     /// Whether it is held for `key` on the session.
     pub(crate) fn is_attached_for(&self, key: &Key) -> bool {
-        match self {
-            Lease::Attached(attached) | Lease::Lapsing(attached) => attached.key == *key,
-            Lease::Updating(updating) => {
-                updating.attached.as_ref().is_some_and(|attached| attached.key == *key)
-            }
-            _ => false,
-        }
+        self.on_session().is_some_and(|attached| attached.key == *key)
+    }
+
+    /// Under which fence it is held on the session.
+    pub(crate) fn attached_fence(&self) -> Option<Fence> {
+        self.on_session().map(AttachedLease::fence)
     }
 }
 

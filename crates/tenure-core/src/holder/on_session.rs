@@ -11,7 +11,6 @@ use crate::holder::renewal::Loss;
 use crate::holder::session::{Outcome, Session};
 use crate::op::{Answer, OpId};
 use crate::values::error::StoreError;
-use crate::values::key::Key;
 use crate::values::metadata::Metadata;
 use crate::values::record::{Ask, Letter};
 use crate::values::time::{Now, Tick};
@@ -165,11 +164,15 @@ impl Holder {
             // One that was lost unawares, or is being given up, may still be there beside the one that the letter is about.
             let attached = self.leases.iter().filter(|(_, lease)| lease.is_attached_for(&letter.key));
             let attached: Vec<LeaseId> = attached.map(|(id, _)| id).collect();
+            let is_checked = !self.env.rules.bugs.has(Bug::LetterForAny);
             for id in &attached {
-                self.on_letter(*id, letter.ask);
+                let fence = self.leases.get(id).and_then(Lease::attached_fence);
+                if !is_checked || fence.is_some_and(|fence| letter.concerns(fence)) {
+                    self.on_letter(*id, letter.ask);
+                }
             }
             if letter.ask == Ask::Revoke {
-                self.withdraw_acquisitions(now, &letter.key);
+                self.withdraw_acquisitions(now, &letter);
             }
             if !attached.is_empty() {
                 continue;
@@ -197,14 +200,14 @@ impl Holder {
         }
     }
 
-    /// What was claimed for `key` and not answered yet may stand in the store already, and be what is withdrawn.
-    fn withdraw_acquisitions(&mut self, now: Now, key: &Key) {
+    /// What was claimed for its key and not answered yet may stand in the store already, and be what is withdrawn.
+    fn withdraw_acquisitions(&mut self, now: Now, letter: &Letter) {
         for id in self.acquiring.iter().copied().collect::<Vec<_>>() {
             if let Some(Lease::Acquiring(acquisition)) = self.leases.get_mut(&id)
-                && acquisition.key() == key
+                && *acquisition.key() == letter.key
                 && acquisition.goal().attachment.is_some()
             {
-                acquisition.withdraw(now.held);
+                acquisition.withdraw(now.held, letter.fence);
             }
         }
     }

@@ -35,7 +35,7 @@ pub enum Seized {
         /// It was vacated here; else its holder gave it up, or another holds it now.
         vacated: bool,
     },
-    /// Nobody held it.
+    /// Nobody held it; or not the one, or not under the fence, that was named.
     NotHeld,
     /// It can't be done.
     Failed(StoreError),
@@ -60,6 +60,8 @@ pub struct Seizure {
     at_once: bool,
     /// Only from this holder, if one is named.
     from: Option<HolderId>,
+    /// Only the tenure under this fence, if one is named.
+    only: Option<Fence>,
     rules: Rules,
     nonces: Nonces,
     detector: FailureDetector,
@@ -115,6 +117,7 @@ impl Seizure {
             key,
             at_once,
             from: None,
+            only: None,
             rules,
             nonces: Nonces::new(instance),
             detector: FailureDetector::default(),
@@ -135,6 +138,12 @@ impl Seizure {
     #[must_use]
     pub fn of_dead(key: Key, holder: HolderId, rules: Rules, instance: u64) -> Seizure {
         Seizure { from: Some(holder), ..Seizure::new(key, true, rules, instance) }
+    }
+
+    /// The same, but only of the tenure under this fence: if another stands there, or none, nothing is done.
+    #[must_use]
+    pub fn of_tenure(self, fence: Fence) -> Seizure {
+        Seizure { only: Some(fence), ..self }
     }
 
     fn send(&mut self, op: Op) -> OpId {
@@ -206,7 +215,11 @@ impl Seizure {
     fn assess(&mut self, now: Now, current: Option<Stored>) {
         self.failures = 0;
         let tenure = current.as_ref().and_then(|stored| stored.record.tenure.clone());
-        let is_meant = |tenure: &Tenure| self.from.as_ref().is_none_or(|from| *from == tenure.holder);
+        let shown = current.as_ref().map(|stored| stored.record.fence);
+        let is_meant = |tenure: &Tenure| {
+            self.from.as_ref().is_none_or(|from| *from == tenure.holder)
+                && (self.only.is_none() || self.only == shown)
+        };
         let (Some(seen), Some(tenure)) = (current, tenure.filter(is_meant)) else {
             return match self.meant {
                 Some((fence, _)) => self.end(Seized::Free { fence, vacated: false }),
@@ -244,12 +257,13 @@ impl Seizure {
         match self.detector.judge(now, &self.key, &seen, tenure, &self.rules) {
             Verdict::Suspected => self.vacate(now, seen),
             Verdict::Live { .. } if self.rules.bugs.has(Bug::SeizedEarly) => self.vacate(now, seen),
-            Verdict::Live { until } if has_letter(tenure, &self.key) => {
+            Verdict::Live { until } if self.has_letter(tenure, seen.record.fence) => {
                 self.wait(now, tenure, until.since(now.held));
             }
             Verdict::Live { until } => {
                 let (key, within) = (self.key.clone(), until.since(now.held));
-                self.tell(now, key, seen, None, within, tenure.holder.clone());
+                let letter = self.letter(seen.record.fence);
+                self.tell(now, key, seen, None, within, (tenure.holder.clone(), letter));
             }
         }
     }
@@ -273,14 +287,16 @@ impl Seizure {
         match self.detector.judge(now, &attachment.session, &session, &renewing, &self.rules) {
             Verdict::Suspected => self.vacate(now, seen),
             Verdict::Live { .. }
-                if has_letter(&renewing, &self.key) || self.rules.bugs.has(Bug::SeizedUntold) =>
+                if self.has_letter(&renewing, seen.record.fence)
+                    || self.rules.bugs.has(Bug::SeizedUntold) =>
             {
                 self.told = Some((Some(attachment), now.waited));
                 self.wait(now, &tenure, tenure.ttl.duration());
             }
             Verdict::Live { .. } => {
                 let within = tenure.ttl.duration();
-                self.tell(now, attachment.session.clone(), session, Some(attachment), within, tenure.holder);
+                let to = (tenure.holder, self.letter(seen.record.fence));
+                self.tell(now, attachment.session.clone(), session, Some(attachment), within, to);
             }
         }
     }
@@ -292,10 +308,10 @@ impl Seizure {
         mut stored: Stored,
         attachment: Option<Attachment>,
         within: Duration,
-        holder: HolderId,
+        (holder, letter): (HolderId, Letter),
     ) {
         let Some(tenure) = &mut stored.record.tenure else { return self.look_at(now.held) };
-        if !tenure.post(Letter { key: self.key.clone(), ask: Ask::Revoke }) {
+        if !tenure.post(letter) {
             let soon = now.held.after(tenure.ttl.part(16));
             return self.look_at(soon);
         }
@@ -304,6 +320,16 @@ impl Seizure {
         let op = self.send(Op::Write(Box::new(write)));
         self.state = State::Telling(op, attachment);
         self.announce(&holder, within);
+    }
+
+    /// What is written to the holder of the tenure under this fence.
+    fn letter(&self, fence: Fence) -> Letter {
+        Letter::new(self.key.clone(), Ask::Revoke).of(fence)
+    }
+
+    /// Whether that holder has been written to.
+    fn has_letter(&self, tenure: &Tenure, fence: Fence) -> bool {
+        tenure.mail.iter().any(|letter| letter.is(Ask::Revoke, &self.key) && letter.concerns(fence))
     }
 
     fn announce(&mut self, holder: &HolderId, within: Duration) {
@@ -329,8 +355,4 @@ impl Seizure {
     fn draw(&mut self) -> Nonce {
         self.nonces.draw()
     }
-}
-
-fn has_letter(tenure: &Tenure, key: &Key) -> bool {
-    tenure.mail.iter().any(|letter| letter.is(Ask::Revoke, key))
 }

@@ -144,7 +144,7 @@ pub(super) fn is_over(attachment: &Attachment, session: &Record) -> bool {
 fn letter(ctx: &mut Ctx<'_>, about: &crate::Key, attachment: &Attachment, session: &Stored) -> Option<Write> {
     let mut record = session.record.clone();
     let renewing = record.tenure.as_mut()?;
-    let letter = Letter { key: about.clone(), ask: Ask::Confirm };
+    let letter = Letter::new(about.clone(), Ask::Confirm);
     if renewing.mail.iter().any(|other| other.key == letter.key) || !renewing.post(letter) {
         return None;
     }

@@ -103,12 +103,32 @@ pub struct Letter {
     pub key: Key,
     /// What is asked.
     pub ask: Ask,
+    /// Which tenure of the key it is about, if only that one: whoever holds the key under another fence by then isn't asked.
+    pub fence: Option<Fence>,
 }
 
 impl Letter {
+    /// About whatever tenure of the key the reader has.
+    #[must_use]
+    pub fn new(key: Key, ask: Ask) -> Letter {
+        Letter { key, ask, fence: None }
+    }
+
+    /// About the tenure under this fence only.
+    #[must_use]
+    pub fn of(self, fence: Fence) -> Letter {
+        Letter { fence: Some(fence), ..self }
+    }
+
     /// Whether it asks this about that key.
     pub(crate) fn is(&self, ask: Ask, key: &Key) -> bool {
         self.ask == ask && self.key == *key
+    }
+
+    /// Whether it is about the tenure under this fence, if it is about that key's.
+    #[must_use]
+    pub fn concerns(&self, fence: Fence) -> bool {
+        self.fence.is_none_or(|named| named == fence)
     }
 }
 
@@ -290,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_request_takes_the_place_of_a_question_where_the_mailbox_is_full() {
-        let letter = |name: &str, ask| Letter { key: Key::new(name).unwrap(), ask };
+        let letter = |name: &str, ask| Letter::new(Key::new(name).unwrap(), ask);
         let mut tenure = Tenure::new(Nonce(1), HolderId::new("a").unwrap(), Ttl::MIN, Wall(0));
         for n in 0..MAILBOX {
             let ask = if n == 3 { Ask::Confirm } else { Ask::HandOver };

@@ -184,7 +184,7 @@ impl World {
         if tenure.mail.len() >= MAILBOX {
             return None;
         }
-        tenure.mail.push(Letter { key: if all { attachment.session.clone() } else { key.clone() }, ask });
+        tenure.mail.push(Letter::new(if all { attachment.session.clone() } else { key.clone() }, ask));
         stored.record.nonce = self.admin.draw();
         let expect = Expect::Unchanged(stored.version);
         self.write(Write { key: attachment.session, expect, record: stored.record }).then_some(fence)

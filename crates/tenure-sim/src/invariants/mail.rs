@@ -22,7 +22,8 @@ pub(crate) fn told(
             // The letter is for the tenure that this record keeps alive, not for one that its holder lost unawares.
             let of_it = |fence| if letter.key == *at { fence == before.fence } else { view.is_attached };
             view.key == key
-                && matches!(view.stage, Stage::Held(belief) if belief.since < written && of_it(belief.fence))
+                && matches!(view.stage, Stage::Held(belief)
+                    if belief.since < written && of_it(belief.fence) && letter.concerns(belief.fence))
         };
         if node.own.views.iter().any(|view| held_then(&view))
             && !node

@@ -7,15 +7,24 @@
 //! Source: the promise S5, and *Mail* in ARCHITECTURE.md. `L4` excuses what was withdrawn, and this says what may be.
 
 use crate::leases::node::{Node, Stage, View};
-use tenure_core::{Ask, Key, LeaseId, Letter, Loss, Record, Tick};
+use tenure_core::{Ask, Fence, Key, LeaseId, Letter, Loss, Record, Tick};
 
-/// A user is told of a letter about `key`. `letters`: those that were written, each with the record that it was written into.
-pub(crate) fn was_written(node: &Node, key: &Key, ask: Ask, letters: &[(Key, Letter)]) -> Result<(), String> {
+/// A user is told of a letter about `key`, which it holds under `fence`, if it knows. `letters`: those that were written, each with the record that it
+/// was written into.
+pub(crate) fn was_written(
+    node: &Node,
+    key: &Key,
+    fence: Option<Fence>,
+    ask: Ask,
+    letters: &[(Key, Letter)],
+) -> Result<(), String> {
     let reaches = |to: &Key| *to == node.session || to == key;
-    if letters.iter().any(|(to, letter)| letter.key == *key && letter.ask == ask && reaches(to)) {
+    let concerns = |letter: &Letter| fence.is_none_or(|fence| letter.concerns(fence));
+    let is_it = |letter: &Letter| letter.key == *key && letter.ask == ask && concerns(letter);
+    if letters.iter().any(|(to, letter)| is_it(letter) && reaches(to)) {
         return Ok(());
     }
-    Err(format!("{} is told of a letter that nobody wrote to it: {ask:?} {key}", node.who))
+    Err(format!("{} is told of a letter that nobody wrote to it: {ask:?} {key} of {fence:?}", node.who))
 }
 
 /// A user is told to believe until `until`.

@@ -29,6 +29,16 @@ pub(crate) struct View {
     pub(crate) withdrawn: Option<Tick>,
 }
 
+impl View {
+    /// Under which fence it is held, if its user knows.
+    pub(crate) fn fence(&self) -> Option<Fence> {
+        match self.stage {
+            Stage::Held(belief) | Stage::Ending(Some(belief)) => Some(belief.fence),
+            _ => None,
+        }
+    }
+}
+
 /// How far a lease is, as its user knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {

@@ -60,7 +60,7 @@ pub async fn mail_is_hinted_to_other_handles<S: Subject>(subject: &S) {
     let (version, _) = won(write(&one, scribe.absent(&key, record.clone())).await);
     let mut changes = one.changed("").unwrap();
     record.nonce = scribe.nonce();
-    let letter = Letter { key: key.clone(), ask: Ask::HandOver };
+    let letter = Letter::new(key.clone(), Ask::HandOver);
     record.tenure.as_mut().unwrap().mail.push(letter);
     let (mailed, _) = won(write(&other, scribe.unchanged(&key, version, record)).await);
     await_hint(&mut changes, &key, &[version, mailed]).await;

@@ -51,8 +51,7 @@ pub async fn every_part_of_a_tenure_comes_back_intact<S: Subject>(subject: &S) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let longest = |c: &str, bytes: usize| c.repeat(bytes / c.len());
     let asks = [Ask::HandOver, Ask::Revoke, Ask::Confirm, Ask::Take];
-    let mail =
-        (0..MAILBOX).map(|n| Letter { key: scribe.key(&format!("{n}\u{1b}")), ask: asks[n % asks.len()] });
+    let mail = (0..MAILBOX).map(|n| Letter::new(scribe.key(&format!("{n}\u{1b}")), asks[n % asks.len()]));
     let mark = Mark { boot: u64::MAX, held: Tick(u64::MAX), waited: Tick(u64::MAX), wall: Wall(u64::MAX) };
     let tenure = Tenure {
         id: scribe.nonce(),
@@ -198,7 +197,7 @@ pub async fn too_much_mail_is_refused_and_nothing_written<S: Subject>(subject: &
     let (store, scribe) = (subject.store().await, Scribe::new());
     let key = scribe.key("a");
     let mut record = scribe.held(5);
-    let letter = Letter { key: key.clone(), ask: Ask::HandOver };
+    let letter = Letter::new(key.clone(), Ask::HandOver);
     record.tenure.as_mut().unwrap().mail = vec![letter; MAILBOX + 1];
     let error = store.write(scribe.absent(&key, record)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");

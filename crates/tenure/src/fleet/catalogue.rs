@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tenure_core::fleet::{FleetName, Status, UnitSpec, bump, generation};
 use tenure_core::{
-    Ask, Clock, Fence, HolderId, InvalidInput, Key, Metadata, Nonce, Nonces, Record, StoreError, Stored,
+    Ask, Clock, Fence, HolderId, InvalidInput, Key, Letter, Metadata, Nonce, Nonces, Record, StoreError,
+    Stored,
 };
 use tenure_store::{AnyStore, Expect, Outcome, Store, StoreExt, Write};
 
@@ -242,7 +243,7 @@ impl Fleet {
         unit: &str,
         change: impl FnMut(&mut UnitSpec, &mut Metadata),
     ) -> Result<Option<UnitView>, StoreError> {
-        let changed = self.change(unit, change).await?;
+        let changed = self.change(unit, None, change).await?;
         if self.untold.load(Ordering::SeqCst) {
             self.tell().await?;
         }
@@ -252,13 +253,14 @@ impl Fleet {
     async fn change(
         &self,
         unit: &str,
+        only: Option<Fence>,
         mut change: impl FnMut(&mut UnitSpec, &mut Metadata),
     ) -> Result<Option<UnitView>, StoreError> {
         let key = self.name.unit(unit)?;
         for _ in 0..ATTEMPTS {
             let Some(stored) = self.store.read(&key).await? else { return Ok(None) };
             let (mut spec, mut fields) = UnitSpec::parse(stored.record.metadata.clone())?;
-            if spec.status == Status::Deleted {
+            if spec.status == Status::Deleted || only.is_some_and(|fence| fence != stored.record.fence) {
                 return Ok(None);
             }
             let before = (spec.clone(), fields.clone());
@@ -295,7 +297,7 @@ impl Fleet {
     /// # Cancel safety
     /// As [`Fleet::update`].
     pub async fn delete(&self, unit: &str) -> Result<bool, StoreError> {
-        let deleted = self.change(unit, |spec, _| spec.status = Status::Deleted).await?;
+        let deleted = self.change(unit, None, |spec, _| spec.status = Status::Deleted).await?;
         // Also if it is found deleted: whoever did that may not have been able to tell.
         self.tell().await?;
         Ok(deleted.is_some())
@@ -310,7 +312,32 @@ impl Fleet {
     /// # Cancel safety
     /// As [`Fleet::update`].
     pub async fn pin(&self, unit: &str, worker: Option<&HolderId>) -> Result<bool, StoreError> {
-        let pinned = self.change(unit, |spec, _| spec.pin = worker.cloned()).await?;
+        self.pin_if(unit, None, worker).await
+    }
+
+    /// As [`Fleet::pin`], but only while the unit's record shows this fence. False: there is no such unit, or it shows another by now.
+    ///
+    /// # Errors
+    /// As [`Fleet::update`].
+    ///
+    /// # Cancel safety
+    /// As [`Fleet::update`].
+    pub async fn pin_of(
+        &self,
+        unit: &str,
+        fence: Fence,
+        worker: Option<&HolderId>,
+    ) -> Result<bool, StoreError> {
+        self.pin_if(unit, Some(fence), worker).await
+    }
+
+    async fn pin_if(
+        &self,
+        unit: &str,
+        only: Option<Fence>,
+        worker: Option<&HolderId>,
+    ) -> Result<bool, StoreError> {
+        let pinned = self.change(unit, only, |spec, _| spec.pin = worker.cloned()).await?;
         if pinned.is_some() {
             // Also if it is found pinned, as with deletion.
             self.tell().await?;
@@ -328,7 +355,7 @@ impl Fleet {
     /// When the future is dropped it may be asked or not. Asking twice does no harm.
     pub async fn drain(&self, worker: &HolderId) -> Result<(), LeaseError> {
         let session = self.name.worker(worker).map_err(StoreError::from)?;
-        mail::leave(&self.store, || self.nonce(), &session, Ask::HandOver).await
+        mail::leave(&self.store, || self.nonce(), &Letter::new(session, Ask::HandOver)).await
     }
 
     /// Withdraws a unit from whoever holds it: it is told to end at once, and another can have it after one ttl at the latest.
@@ -340,7 +367,7 @@ impl Fleet {
     /// As [`Fleet::drain`].
     pub async fn revoke(&self, unit: &str) -> Result<(), LeaseError> {
         let key = self.name.unit(unit).map_err(StoreError::from)?;
-        mail::leave(&self.store, || self.nonce(), &key, Ask::Revoke).await
+        mail::leave(&self.store, || self.nonce(), &Letter::new(key, Ask::Revoke)).await
     }
 
     /// Tells all workers to look into the fleet again. What is changed through this interface is told by itself.

@@ -76,7 +76,7 @@ fn one_is_told_by_a_letter_and_who_hears_none_as_all_are() {
 fn a_letter_is_written_into_the_session_as_it_stands_or_all_are_told() {
     let session_of = |fence, mail| {
         let mut stored = session_record(1, fence, 1);
-        let letter = |n: usize| Letter { key: unit(100 + n), ask: Ask::HandOver };
+        let letter = |n: usize| Letter::new(unit(100 + n), Ask::HandOver);
         stored.record.tenure.as_mut().unwrap().mail = (0..mail).map(letter).collect();
         stored
     };
@@ -89,7 +89,7 @@ fn a_letter_is_written_into_the_session_as_it_stands_or_all_are_told() {
         let mut worker = worker(1);
         worker.write_letter(at(100), unit(0), session(1));
         worker.lettered(at(100), unit(0), Ok(Answer::Read(found.clone())));
-        let letter = Letter { key: unit(0), ask: Ask::Take };
+        let letter = Letter::new(unit(0), Ask::Take);
         let has_letter = |request: &crate::op::Request| match &request.op {
             Op::Write(write) => {
                 write.record.tenure.as_ref().is_some_and(|tenure| tenure.mail.contains(&letter))

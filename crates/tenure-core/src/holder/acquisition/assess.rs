@@ -18,7 +18,7 @@ impl Acquisition {
         if let Some(attempt) = self.unresolved.iter().find(|attempt| attempt.nonce == tenure.id).copied() {
             let is_misdated = attempt.is_misdated(ctx.now, &seen, ctx.rules);
             if tenure.mail.iter().any(|letter| letter.is(Ask::Revoke, &self.goal.key)) {
-                self.withdraw(ctx.now.held);
+                self.withdraw(ctx.now.held, Some(seen.record.fence));
             }
             let won = Won {
                 id: attempt.nonce,

@@ -79,7 +79,7 @@ impl Acquisition {
     fn letter(&self, ctx: &mut Ctx<'_>, attachment: &Attachment, session: &Stored) -> Option<Write> {
         let mut record = session.record.clone();
         let renewing = record.tenure.as_mut()?;
-        let letter = Letter { key: self.goal.key.clone(), ask: Ask::Confirm };
+        let letter = Letter::new(self.goal.key.clone(), Ask::Confirm);
         if renewing.mail.iter().any(|other| other.key == letter.key) || !renewing.post(letter) {
             return None;
         }

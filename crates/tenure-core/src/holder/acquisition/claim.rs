@@ -9,6 +9,7 @@ use crate::values::fence::{Fence, Version};
 use crate::values::key::Key;
 use crate::values::metadata::Metadata;
 use crate::values::record::{Record, Stored, Tenure};
+use crate::values::time::Tick;
 
 impl Acquisition {
     pub(super) fn claim_failed(
@@ -116,7 +117,10 @@ impl Acquisition {
         let valid_until = won.sent.after(ctx.rules.drift.belief(self.goal.ttl));
         // One that was sent before a time that was hidden is too late, too: others may have counted that.
         let is_old = ctx.now.held >= valid_until || ctx.has_gap(won.sent, won.wall);
-        let withdrawn = self.withdrawn.is_some_and(|at| won.sent <= at);
+        let is_meant = |(at, fence): (Tick, Option<Fence>)| {
+            won.sent <= at && fence.is_none_or(|fence| fence == won.fence)
+        };
+        let withdrawn = self.withdrawn.is_some_and(is_meant);
         let withdrawn = withdrawn && !ctx.rules.bugs.has(Bug::WithdrawnClaimBelieved);
         if withdrawn && !self.abandoned {
             self.unresolved.clear();

@@ -42,7 +42,7 @@ impl Acquisition {
             && !is_marked(tenure, &key)
         {
             // Nobody else writes to an attached lease there, so there is room.
-            tenure.post(Letter { key: key.clone(), ask: Ask::Confirm });
+            tenure.post(Letter::new(key.clone(), Ask::Confirm));
         }
         self.mark(ctx, key, seen, ctx.now.wall)
     }

@@ -83,7 +83,7 @@ impl Acquisition {
 
     /// Whether it may be given what was written for it at `sent`: it has not begun anything else, nor was the key withdrawn since.
     pub(crate) fn may_be_given(&self, sent: Tick) -> bool {
-        self.rests() && self.withdrawn.is_none_or(|at| at < sent)
+        self.rests() && self.withdrawn.is_none_or(|(at, _)| at < sent)
     }
 
     /// Whether nothing of its own is under way, or may have landed, that could get it the key.

@@ -14,6 +14,7 @@ impl World {
         let ask = if self.rng.chance(0.6) { Ask::HandOver } else { Ask::Revoke };
         let Some(stored) = self.store.stored_at(&key, self.t) else { return };
         let Some(tenure) = &stored.record.tenure else { return };
+        let fence = stored.record.fence;
         let to = match &tenure.attachment {
             None => key.clone(),
             Some(attachment) => {
@@ -30,7 +31,9 @@ impl World {
         if tenure.mail.len() >= MAILBOX {
             return;
         }
-        tenure.mail.push(Letter { key, ask });
+        let letter = Letter::new(key, ask);
+        // Half of all keys are asked for whoever has them by then.
+        tenure.mail.push(if index % 2 == 0 { letter.of(fence) } else { letter });
         stored.record.nonce = self.admin.draw();
         self.tell(|_| Story::Store(format!("someone writes {ask:?} about k{index} to {to}")));
         let write =

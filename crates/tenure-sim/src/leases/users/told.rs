@@ -268,7 +268,7 @@ impl World {
         let t = self.t;
         let node = &mut self.nodes[index];
         let Some(view) = node.own.views.iter().find(|view| view.id == lease) else { return };
-        let (key, task) = (view.key, view.task);
+        let (key, task, fence) = (view.key, view.task, view.fence());
         if node.own.asked.len() >= 32 {
             node.own.asked.remove(0);
         }
@@ -283,10 +283,8 @@ impl World {
             view.withdrawn = Some(view.withdrawn.map_or(end, |before| before.min(end)));
         }
         let node = &self.nodes[index];
-        self.check(
-            Rule::Withdrawn,
-            invariants::withdrawn::was_written(node, &self.scene.keys[key], ask, &self.scene.letters),
-        );
+        let (name, letters) = (&self.scene.keys[key], &self.scene.letters);
+        self.check(Rule::Withdrawn, invariants::withdrawn::was_written(node, name, fence, ask, letters));
         // Half of all users do what they are asked for.
         if self.rng.chance(0.5)
             && let Some(slot) = self.nodes[index].own.tasks.get_mut(task)
