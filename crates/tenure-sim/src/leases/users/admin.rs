@@ -33,7 +33,7 @@ impl World {
         }
         let letter = Letter::new(key, ask);
         // Half of all keys are asked for whoever has them by then.
-        tenure.mail.push(if index % 2 == 0 { letter.of(fence) } else { letter });
+        tenure.mail.push(if index.is_multiple_of(2) { letter.of(fence) } else { letter });
         stored.record.nonce = self.admin.draw();
         self.tell(|_| Story::Store(format!("someone writes {ask:?} about k{index} to {to}")));
         let write =
