@@ -284,12 +284,13 @@ pub(crate) struct Range {
 ///
 /// Units are the UNIT arguments, the lines of FILE, or else of standard input; empty lines are skipped, and what is
 /// given twice is run once. A name is any bytes but NUL, up to 3072 of them; a line that is none is told, left out, and makes the status 1.
-/// With --name, and without --fresh, units are run before the list on standard input has ended; otherwise it is read to its end first.
+/// Units are run before the list on standard input has ended. With --fresh, and from FILE, the list is read to its end first.
 ///
-/// Without --name, a job is CMD with its arguments, the working directory's path, and the units: FILE's path, or else the set
-/// of units itself. The same again joins the job, on whichever host; anything else is another job. Where the same path leads
-/// to different files on different hosts, give each host a --name of its own. To join from another directory, give the name
-/// that is printed, and --join.
+/// Without --name, a job is CMD with its arguments, the working directory's path, and where the units come from: FILE's path
+/// (also of `< FILE`), standard input, or else the set of UNIT arguments. The same again joins the job, on whichever host; anything
+/// else is another job. So a list that is piped in again is gone on with: what is done is not run again, what is new or was left is.
+/// A list that is to be run anew needs --fresh, or a --name of its own, as "$(date +%F)". Where the same path leads to different
+/// files on different hosts, give each host a --name, too. To join from another directory, give the name that is printed, and --join.
 ///
 /// If all units that are given were done before, nothing is run, and it is said when they were. Without --name the status is 73
 /// then, so that no nightly job skips its work unnoticed: give each night a --name of its own, or --fresh. With --name
@@ -334,7 +335,7 @@ pub(crate) struct Work {
     /// Read no units: work on those that are registered
     #[arg(long, conflicts_with = "units", requires = "name")]
     pub(crate) join: bool,
-    /// The job's name: processes with the same name share its units [default: from CMD, the working directory and the units]
+    /// The job's name: processes with the same name share its units [default: from CMD, the working directory, and where the units come from]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<OsString>,
     /// Units that never end: run CMD for each for as long as this process owns it

@@ -1,7 +1,7 @@
-//! The examples in the help of each verb and in the READMEs, run as they stand there; and the manual pages that have them.
+//! The examples in the help of each verb and in the READMEs and docs/parallel.md, run as they stand there; and the manual pages that have them.
 //!
 //! Plan: every example is run by sh in one directory, in their order, with scripts of the names that it uses; it ends with 0, or, if it works
-//! for ever, works until it is told to stop; of the READMEs', some may find that there is nothing to do. What needs something else is named here with the test that has it. The pages of all verbs are
+//! for ever, works until it is told to stop; of the pages', some may find that there is nothing to do. What needs something else is named here with the test that has it. The pages of all verbs are
 //! installed, and man(1) has nothing to say against them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -80,8 +80,12 @@ fn commands(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_commands_of_the_readmes_work_as_they_stand_there() {
-    for (page, most) in [(include_str!("../../../README.md"), 20), (include_str!("../README.md"), 10)] {
+fn the_commands_of_the_pages_work_as_they_stand_there() {
+    for (page, most) in [
+        (include_str!("../../../README.md"), 20),
+        (include_str!("../README.md"), 10),
+        (include_str!("../../../docs/parallel.md"), 1),
+    ] {
         let (bench, commands) = (desk(), commands(page));
         assert!(commands.len() > most, "{commands:?}");
         for command in commands {

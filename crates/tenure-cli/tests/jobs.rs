@@ -82,7 +82,10 @@ fn a_second_night_with_the_same_list_says_that_all_was_done_and_fails_unless_it_
     }
     assert_eq!(logged(&bench), ["a", "b"]);
     let another = here.run_with(&LOG, b"a\nb\nc\n");
-    assert_eq!((another.code, logged(&bench)), (0, vec!["a".into(), "b".into(), "c".into()]), "{another:?}");
+    assert_eq!((another.code, logged(&bench)), (0, vec!["c".to_owned()]), "it has grown: {another:?}");
+    assert!(another.err.contains("3 units (1 new, 2 settled already)"), "{another:?}");
+    let typed = here.run(&[&["a", "b"], &LOG[..]].concat());
+    assert_eq!((typed.code, logged(&bench).len()), (0, 2), "typed units are another job: {typed:?}");
 
     let named = [&["--name", "j", "a"], &LOG[..]].concat();
     assert_eq!((here.run(&named).code, logged(&bench).len()), (0, 1));
@@ -133,6 +136,97 @@ fn a_list_in_a_file_is_the_same_job_when_it_has_grown() {
         assert_eq!(ran.code, code, "{ran:?}");
     }
     assert_eq!(logged(&bench), ["p"]);
+}
+
+/// Gives units on standard input, each once the one before it is logged.
+fn run_slowly(here: &In<'_>, more: &[&str], units: &[&str]) -> Ran {
+    let mut child = here.command(&[more, &LOG[..]].concat()).stdin(Stdio::piped()).spawn().unwrap();
+    let mut list = child.stdin.take().unwrap();
+    for unit in units {
+        list.write_all(format!("{unit}\n").as_bytes()).unwrap();
+        let log = here.bench.path("log");
+        let is_logged =
+            || std::fs::read_to_string(&log).unwrap_or_default().lines().any(|line| line == *unit);
+        wait_until("the unit to run before the list is over", is_logged);
+    }
+    drop(list);
+    Ran::of(child.wait_with_output().unwrap())
+}
+
+#[test]
+fn a_list_on_standard_input_has_a_job_before_it_is_over_and_is_the_same_job_the_next_time() {
+    let bench = Bench::new();
+    let (here, other) = (within(&bench, "here"), within(&bench, "other"));
+    let first = run_slowly(&here, &[], &["a", "b", "c"]);
+    assert_eq!(first.code, 0, "{first:?}");
+    assert!(first.err.contains("the same command here, with units on standard input, joins it"), "{first:?}");
+    // As slow as the first one: what was logged before is there at once, so it is the pause that tells.
+    let again = slow(&here, &["a", "b", "c"]);
+    assert_eq!((again.code, logged(&bench).len()), (73, 3), "nothing was run: {again:?}");
+    assert!(again.err.contains("all 3 given units were done before, the last at 2"), "{again:?}");
+    let grown = slow(&here, &["a", "d"]);
+    assert_eq!((grown.code, logged(&bench)), (0, vec!["d".to_owned()]), "{grown:?}");
+    assert_eq!(name_of(&first), name_of(&grown));
+    let anew = here.run_with(&[&["--fresh"], &LOG[..]].concat(), b"a\nb\n");
+    assert_eq!((anew.code, logged(&bench)), (0, vec!["a".into(), "b".into()]), "{anew:?}");
+    let pairs = here.run_with(&[&["-n", "2"], &LOG[..]].concat(), b"a\nb\n");
+    assert_eq!((pairs.code, logged(&bench)), (0, vec!["a b".to_owned()]), "so many a command: {pairs:?}");
+    assert_eq!((other.run_with(&LOG, b"a\n").code, logged(&bench).len()), (0, 1), "another directory");
+}
+
+/// The same, in two parts that are far enough from each other for the list not to be waited for.
+fn slow(here: &In<'_>, units: &[&str]) -> Ran {
+    let mut child = here.command(&LOG).stdin(Stdio::piped()).spawn().unwrap();
+    let mut list = child.stdin.take().unwrap();
+    let (first, rest) = units.split_first().unwrap();
+    list.write_all(format!("{first}\n").as_bytes()).unwrap();
+    let mut told = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut err = String::new();
+    while !err.contains("joins it") {
+        assert!(std::io::BufRead::read_line(&mut told, &mut err).unwrap() > 0, "{err}");
+    }
+    list.write_all(rest.join("\n").as_bytes()).unwrap();
+    drop(list);
+    std::io::Read::read_to_string(&mut told, &mut err).unwrap();
+    Ran { err, ..Ran::of(child.wait_with_output().unwrap()) }
+}
+
+#[test]
+fn an_interrupted_list_on_standard_input_is_gone_on_with() {
+    let bench = Bench::new();
+    let here = within(&bench, "here");
+    let mut child = here.command(&[&["-p", "1"], &LOG[..]].concat()).stdin(Stdio::piped()).spawn().unwrap();
+    let mut list = child.stdin.take().unwrap();
+    list.write_all(b"a\n").unwrap();
+    let jobs = || bench.run(&["work", "ls", "--json"]);
+    wait_until("the first unit to be done", || bench.store().exists() && jobs().out.contains("\"done\": 1"));
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(child.id().cast_signed()),
+        nix::sys::signal::Signal::SIGINT,
+    )
+    .unwrap();
+    assert_eq!(Ran::of(child.wait_with_output().unwrap()).code, 130, "it does not wait for the list's end");
+    drop(list);
+    let ran = here.run_with(&LOG, b"a\nb\n");
+    assert_eq!((ran.code, logged(&bench)), (0, vec!["a".into(), "b".into()]), "{ran:?}");
+}
+
+#[test]
+fn a_file_as_standard_input_is_the_same_job_as_that_file() {
+    let bench = Bench::new();
+    let here = within(&bench, "here");
+    bench.write("here/list", "a\nb\n");
+    let redirected = |path: &str| {
+        let list = std::fs::File::open(bench.path(path)).unwrap();
+        Ran::of(here.command(&LOG).stdin(list).output().unwrap())
+    };
+    let first = redirected("here/list");
+    assert_eq!((first.code, logged(&bench).len()), (0, 2), "{first:?}");
+    assert!(first.err.contains("here, with units from the same file, joins it"), "{first:?}");
+    assert_eq!(here.run(&[&["--from", "list"], &LOG[..]].concat()).code, 73);
+    bench.write("here/list2", "a\n");
+    assert_eq!((redirected("here/list2").code, logged(&bench).len()), (0, 1), "another file");
+    assert_eq!((here.run_with(&LOG, b"a\n").code, logged(&bench).len()), (0, 1), "a pipe is no file");
 }
 
 #[test]
@@ -203,6 +297,20 @@ fn what_is_given_is_run_anew_when_that_is_asked_for() {
     );
     let unnamed = [&["--fresh", "x"], &LOG[..]].concat();
     assert_eq!((here.run(&unnamed).code, here.run(&unnamed).code, logged(&bench).len()), (0, 0, 2));
+}
+
+#[test]
+fn who_finds_nothing_to_run_is_not_taken_for_one_who_is_at_work() {
+    let bench = Bench::new();
+    let here = within(&bench, "here");
+    assert_eq!(here.run(&["a", "--", "true"]).code, 0);
+    // It is over before its session may be there: some of so many left it behind.
+    for _ in 0..12 {
+        assert_eq!(here.run(&["a", "--", "true"]).code, 73);
+        let sessions = bench.run(&["ls", "--all", "session/", "--json"]).json();
+        let held = sessions["leases"].as_array().unwrap().iter().filter(|lease| lease["state"] == "held");
+        assert_eq!(held.count(), 0, "{sessions}");
+    }
 }
 
 #[test]

@@ -36,16 +36,19 @@ impl Stream {
         Ok(Stream(stream))
     }
 
-    /// The list, if it is over soon; otherwise its beginning, and what is to come.
+    /// The list, if it is over soon; otherwise its beginning, with a unit at least, and what is to come.
     ///
     /// # Errors
     /// It can't be read.
     pub(crate) async fn begin(mut self) -> Result<(Given, Option<Stream>), Failure> {
         const SOON: Duration = Duration::from_millis(300);
-        let mut given = match self.next().await {
-            Some(part) => part?,
-            None => return Ok((Given::default(), None)),
-        };
+        let mut given = Given::default();
+        while given.is_empty() {
+            match self.next().await {
+                Some(part) => given.extend(part?),
+                None => return Ok((given, None)),
+            }
+        }
         let mut soon = std::pin::pin!(tokio::time::sleep(SOON));
         loop {
             tokio::select! {

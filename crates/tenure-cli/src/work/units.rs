@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tenure::Key;
 
 /// The units that were given, each once.
@@ -174,11 +174,19 @@ fn take(source: &Source, separator: u8) -> Result<Given, Failure> {
             let text = std::fs::read(path)
                 .map_err(|error| Failure::usage(format!("units can't be read from {shown}: {error}")))?;
             let given = collect(split(&text, separator), item(separator), &format!(" of {shown}"))?;
-            // What a pipe or a deleted file is called (`--from <(ls)`) names something else the next time.
-            let file = path.canonicalize().ok().filter(|path| path.is_file());
-            Ok(Given { file, ..given })
+            Ok(Given { file: lasting(path), ..given })
         }
     }
+}
+
+/// The file that standard input is, if its path leads to it again. Nothing tells where the system has no such table of files.
+pub(crate) fn input_file() -> Option<PathBuf> {
+    lasting(Path::new("/proc/self/fd/0"))
+}
+
+/// What a pipe or a deleted file is called (`--from <(ls)`) names something else the next time.
+fn lasting(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok().filter(|path| path.is_file())
 }
 
 pub(super) fn item(separator: u8) -> &'static str {

@@ -25,10 +25,12 @@ use crate::supervise::will::Will;
 use crate::text::{brief, count, date};
 use crate::work::stream::Stream;
 use crate::work::units;
+use naming::List;
 use pieces::joblog::Joblog;
 use pieces::printer::Form;
 use register::Registered;
 use scheduler::Scheduler;
+use std::time::Duration;
 use tenure::{Clock, Leases, Metadata, Value, Wall};
 
 pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failure> {
@@ -41,7 +43,8 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     plan.form.as_ref().map_or(Ok(()), Form::make_directory)?;
     let joblog = plan.joblog.as_deref().map(Joblog::open).transpose()?;
     let began = tenure::clock::system().now().wall;
-    let is_streamed = plan.name.is_some() && plan.source == Source::Input && !plan.fresh;
+    // To run anew what is given, all of it has to be known.
+    let is_streamed = plan.source == Source::Input && !plan.fresh;
     let (given, incoming) = if is_streamed {
         let (given, incoming) = Stream::start(plan.separator, plan.max_args)?.begin().await?;
         given.tell();
@@ -51,9 +54,12 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
         given.tell_left_out();
         (given, None)
     };
-    let name = match &plan.name {
-        Some(name) => name.clone(),
-        None => naming::name(&plan.command, &naming::directory()?, &given)?,
+    let (name, joining) = match &plan.name {
+        Some(name) => (name.clone(), None),
+        None => {
+            let list = List::of(&plan, &given)?;
+            (naming::name(&plan.command, &naming::directory()?, &list)?, Some(list.joining()))
+        }
     };
     let named = given.named(&name.prefix())?;
     let mut signals = Signals::listen()?;
@@ -70,19 +76,21 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     let leases = Leases::builder(store).clock(clock).session_ttl(plan.ttl).about(about).start()?;
     leases.begin_session();
     let registered = signals.unless(register::register(&leases, &plan, &name, &named)).await;
-    let registered = match registered.and_then(|registered| greet(&plan, &name, registered?)) {
+    let registered = match registered.and_then(|registered| greet(&name, joining, registered?)) {
         Ok(registered) => registered,
         Err(failure) => {
             // Whoever comes next must not take this process for one that is at work.
-            signals.wait(plan.ttl, leases.stop()).await;
+            signals.wait(plan.ttl, say_goodbye(&leases)).await;
             return Err(failure);
         }
     };
     // Whoever was started before the last unit was done has worked on the same job at the same time.
-    let done_before = registered.all_done.filter(|last| *last < began && incoming.is_none());
-    if let Some(last) = done_before {
+    let is_open = incoming.is_some();
+    let done_before = registered.done_before(is_open).filter(|last| *last < began);
+    if let Some(last) = done_before.filter(|_| !is_open) {
         output::note(was_done(&name, given.units().len(), last, began));
     }
+    let job = name.clone();
     let is_named = plan.name.is_some();
     let policy = Policy::for_many(leases.holder().as_str(), plan.ttl, plan.grace)?;
     policy.watchdogs.bequeath(Will::of(url, &leases, std::iter::empty()));
@@ -90,14 +98,34 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     scheduler.log_to(joblog);
     scheduler.take(incoming);
     let mut result = scheduler.work(&mut signals).await;
-    if done_before.is_some() && !is_named && scheduler.is_idle() && matches!(result, Ok(exit::OK)) {
-        result = Ok(exit::DONE_BEFORE);
+    if let Some(last) = done_before.filter(|_| scheduler.is_idle() && matches!(result, Ok(exit::OK))) {
+        let later = scheduler.given_later_and_done();
+        if let Some(later) = later.filter(|_| is_open) {
+            output::note(was_done(&job, given.units().len() + later, last, began));
+        }
+        if !is_named && (later.is_some() || !is_open) {
+            result = Ok(exit::DONE_BEFORE);
+        }
     }
     if given.left_out() + scheduler.left_out() > 0 && matches!(result, Ok(exit::OK | exit::DONE_BEFORE)) {
         result = Ok(exit::SOME_FAILED);
     }
     scheduler.leave(&mut signals, &result).await;
     result
+}
+
+/// Ends the session. One that is on its way yet would be left to expire, and be taken for a process that is at work until then: it is
+/// waited for if it comes soon.
+async fn say_goodbye(leases: &Leases) {
+    const SOON: Duration = Duration::from_millis(500);
+    const PAUSE: Duration = Duration::from_millis(1);
+    let has_come = async {
+        while leases.session_remaining().is_zero() {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    let _may_be_up = tokio::time::timeout(SOON, has_come).await;
+    leases.stop().await;
 }
 
 /// That there is nothing to run, and what to do if it should be run all the same.
@@ -115,9 +143,9 @@ fn was_done(name: &JobName, given: usize, last: Wall, now: Wall) -> String {
     )
 }
 
-fn greet(plan: &config::Work, name: &JobName, registered: Registered) -> Result<Registered, Failure> {
+/// Says what job it is. `joining`: what joins it without its name, if anything does.
+fn greet(name: &JobName, joining: Option<&str>, registered: Registered) -> Result<Registered, Failure> {
     let counts = registered.board.counts();
-    let is_named = plan.name.is_some();
     let name = name.as_str();
     if counts.total() == 0 {
         let text = format!(
@@ -134,9 +162,9 @@ fn greet(plan: &config::Work, name: &JobName, registered: Registered) -> Result<
         count(counts.total(), "unit"),
         registered.created
     ));
-    if !is_named {
+    if let Some(units) = joining {
         output::tell(format!(
-            "the same command here, with the same units, joins it; from elsewhere, add --join --name {name}"
+            "the same command here, with {units}, joins it; from elsewhere, add --join --name {name}"
         ));
     }
     Ok(registered)

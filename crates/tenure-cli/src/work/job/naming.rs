@@ -1,13 +1,14 @@
 //! The names of jobs to which none was given: two jobs have the same only if they are the same.
 //!
 //! A job is what is run, where, and for which units. Their order, and how often each is given, make no difference. A file
-//! is known by its path, so that a list that has grown goes on with the same job.
+//! is known by its path, and standard input as such, so that a list that has grown goes on with the same job, and a list
+//! that is not over yet has a job already.
 
-use crate::config::Template;
+use crate::config::{self, Source, Template};
 use crate::exit::Failure;
 use crate::keys::JobName;
 use crate::text::hex;
-use crate::work::units::Given;
+use crate::work::units::{Given, input_file};
 use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -25,13 +26,47 @@ pub(crate) fn directory() -> Result<PathBuf, Failure> {
     })
 }
 
-/// The same wherever the same command is given for the same units in the same directory.
-pub(crate) fn name(command: &Template, directory: &Path, given: &Given) -> Result<JobName, Failure> {
-    if given.is_empty() {
-        return Err(Failure::usage(
-            "no units are given: give some as arguments, on standard input or by --from FILE; or name the job to join by --name",
-        ));
+/// What the units of a job are known by.
+#[derive(Debug)]
+pub(crate) enum List<'a> {
+    /// Themselves.
+    Units(&'a Given),
+    /// The file that they are read from.
+    File(PathBuf),
+    /// That they come on standard input, so many for each command.
+    Input { max_args: usize },
+}
+
+impl List<'_> {
+    /// # Errors
+    /// There are none.
+    pub(crate) fn of<'a>(plan: &config::Work, given: &'a Given) -> Result<List<'a>, Failure> {
+        if given.is_empty() {
+            return Err(Failure::usage(
+                "no units are given: give some as arguments, on standard input or by --from FILE; or name the job to join by --name",
+            ));
+        }
+        let is_input = plan.source == Source::Input;
+        let file = if is_input { input_file() } else { given.file.clone() };
+        Ok(match file {
+            Some(path) => List::File(path),
+            None if is_input => List::Input { max_args: plan.max_args },
+            None => List::Units(given),
+        })
     }
+
+    /// What is given to join its job.
+    pub(crate) fn joining(&self) -> &'static str {
+        match self {
+            List::Units(_) => "the same units",
+            List::File(_) => "units from the same file",
+            List::Input { .. } => "units on standard input",
+        }
+    }
+}
+
+/// The same wherever the same command is given for the same list in the same directory.
+pub(crate) fn name(command: &Template, directory: &Path, list: &List<'_>) -> Result<JobName, Failure> {
     let mut digest = Sha256::new();
     let mut part = |bytes: &[u8]| {
         // With its length before it, no part can be taken for a piece of another.
@@ -45,16 +80,20 @@ pub(crate) fn name(command: &Template, directory: &Path, given: &Given) -> Resul
         part(word.as_bytes());
     }
     part(directory.as_os_str().as_bytes());
-    match &given.file {
-        Some(path) => {
+    match list {
+        List::File(path) => {
             part(b"file");
             part(path.as_os_str().as_bytes());
         }
-        None => {
+        List::Units(given) => {
             part(b"units");
             for unit in given.units() {
                 part(unit);
             }
+        }
+        List::Input { max_args } => {
+            part(b"standard input");
+            part(&(*max_args as u64).to_be_bytes());
         }
     }
     let digest = digest.finalize();
@@ -75,15 +114,13 @@ mod tests {
         units::read(&Source::Arguments(units.iter().map(Into::into).collect()), b'\n').unwrap()
     }
 
-    fn from_file(path: &str, units: &[&str]) -> Given {
-        let mut given = given(units);
-        given.file = Some(path.into());
-        given
+    fn named(words: &[&str], directory: &str, given: &Given) -> String {
+        named_by(words, directory, &List::Units(given))
     }
 
-    fn named(words: &[&str], directory: &str, given: &Given) -> String {
+    fn named_by(words: &[&str], directory: &str, list: &List<'_>) -> String {
         let command = Template::new(words.iter().map(Into::into).collect()).unwrap();
-        name(&command, Path::new(directory), given).unwrap().as_str().to_owned()
+        name(&command, Path::new(directory), list).unwrap().as_str().to_owned()
     }
 
     #[test]
@@ -98,7 +135,8 @@ mod tests {
 
     #[test]
     fn whatever_is_another_job_has_another_name() {
-        let file = |path: &str| from_file(path, &["a", "b"]);
+        let file = |path: &str| named_by(&["wc", "-w"], "/d", &List::File(path.into()));
+        let input = |directory, max_args| named_by(&["wc", "-w"], directory, &List::Input { max_args });
         let names = [
             named(&["wc", "-w"], "/d", &given(&["a", "b"])),
             named(&["wc", "-l"], "/d", &given(&["a", "b"])),
@@ -109,19 +147,17 @@ mod tests {
             named(&["wc", "-w"], "/d", &given(&["a", "c"])),
             named(&["wc", "-w"], "/d", &given(&["a"])),
             named(&["wc", "-w"], "/d", &given(&["ab"])),
-            named(&["wc", "-w"], "/d", &file("/d/list")),
-            named(&["wc", "-w"], "/d", &file("/d/list2")),
+            file("/d/list"),
+            file("/d/list2"),
+            input("/d", 1),
+            input("/e", 1),
+            // What is one unit to the one is several to the other.
+            input("/d", 2),
             named(&["a", "bc"], "/d", &given(&["x"])),
             named(&["a", "b", "c"], "/d", &given(&["x"])),
         ];
         let different: std::collections::BTreeSet<&String> = names.iter().collect();
         assert_eq!(different.len(), names.len(), "{names:?}");
         assert!(named(&["/"], "/d", &given(&["x"])).starts_with('-'));
-    }
-
-    #[test]
-    fn a_file_is_known_by_its_path_alone() {
-        let named = |units: &[&str]| named(&["wc"], "/d", &from_file("/d/list", units));
-        assert_eq!(named(&["a"]), named(&["a", "b"]));
     }
 }

@@ -19,7 +19,17 @@ pub(crate) struct Registered {
     pub(crate) board: Board,
     pub(crate) created: usize,
     /// When the last of the units that this process was given was done, if all of them were.
-    pub(crate) all_done: Option<Wall>,
+    all_done: Option<Wall>,
+    /// When the last of all units was done.
+    last_done: Option<Wall>,
+}
+
+impl Registered {
+    /// When the last of the given units was done, if all of them were, as far as they are known. Where more of them are to come
+    /// that may be any of the job.
+    pub(crate) fn done_before(&self, are_more_to_come: bool) -> Option<Wall> {
+        self.all_done.and(if are_more_to_come { self.last_done } else { self.all_done })
+    }
 }
 
 /// Makes the records that are missing. Without `keys`, all that are registered count as given.
@@ -77,7 +87,8 @@ pub(crate) async fn register(
     board.forgive(is_given);
     let all_done =
         missing.is_empty().then(|| last_done(listing.iter().filter(|listed| is_given(&listed.key))));
-    Ok(Registered { board, created: won(&outcomes), all_done: all_done.flatten() })
+    let last_done = listing.iter().filter_map(when_done).max();
+    Ok(Registered { board, created: won(&outcomes), all_done: all_done.flatten(), last_done })
 }
 
 /// The write that makes a unit's record, if there is none.
@@ -123,11 +134,13 @@ fn try_in_order(
 
 /// When the last of these was done, if all are.
 fn last_done<'a>(mut units: impl Iterator<Item = &'a Listed>) -> Option<Wall> {
-    units.try_fold(None, |last, listed| {
-        let metadata = &listed.stored.as_ref().ok()?.record.metadata;
-        let is_done = Unit::of(metadata)?.status == Status::Done;
-        is_done.then(|| last.max(Some(Wall(Unit::finished(metadata)))))
-    })?
+    units.try_fold(None, |last, listed| Some(last.max(Some(when_done(listed)?))))?
+}
+
+fn when_done(listed: &Listed) -> Option<Wall> {
+    let metadata = &listed.stored.as_ref().ok()?.record.metadata;
+    let is_done = Unit::of(metadata)?.status == Status::Done;
+    is_done.then(|| Wall(Unit::finished(metadata)))
 }
 
 fn won(outcomes: &[Outcome]) -> usize {

@@ -2,6 +2,7 @@
 
 use super::{Event, Scheduler};
 use crate::exit::Failure;
+use crate::work::job::board::Local;
 use crate::work::job::register::{made, registered};
 use crate::work::job::unit::digest;
 use crate::work::stream::Stream;
@@ -21,6 +22,11 @@ pub(super) struct Incoming {
     /// A part is being registered. The next one is not read before that is done.
     pub(super) is_registering: bool,
     left_out: usize,
+    /// How many have come, and whether one of them was to be run.
+    came: usize,
+    is_new: bool,
+    /// How many of the job were done when the first one came.
+    done: usize,
     nonces: Option<Nonces>,
 }
 
@@ -43,6 +49,13 @@ impl Scheduler {
     /// More units are to come from here.
     pub(crate) fn take(&mut self, stream: Option<Stream>) {
         self.incoming.stream = stream;
+        self.incoming.done = self.board.counts().done;
+    }
+
+    /// How many units have come since; none if one of them, or any other of the job, was not done by then.
+    pub(crate) fn given_later_and_done(&self) -> Option<usize> {
+        let is_as_before = !self.incoming.is_new && self.board.counts().done == self.incoming.done;
+        is_as_before.then_some(self.incoming.came)
     }
 
     /// How many lines were no units.
@@ -72,6 +85,8 @@ impl Scheduler {
             Err(failure) => return self.give_up(failure),
         };
         named.iter().for_each(|unit| self.board.is_given(&unit.key));
+        self.incoming.came += named.len();
+        self.incoming.is_new |= named.iter().any(|unit| self.board.local(&unit.key) != Some(Local::Done));
         let new: Vec<Named> =
             named.into_iter().filter(|unit| self.board.local(&unit.key).is_none()).collect();
         if new.is_empty() {
