@@ -68,6 +68,25 @@ fn outputs_are_saved_and_runs_are_logged() {
 }
 
 #[test]
+fn the_log_has_the_slot_and_the_number_that_each_command_was_given() {
+    let bench = Bench::new();
+    // Neither goes on before both have begun, so both slots are taken.
+    let script = "touch begun.{}; for n in a b; do while [ ! -e begun.$n ]; do sleep 0.01; done; done; echo $TENURE_SLOT {%} > out.{}";
+    let ran = bench.run(&work(&["-p", "2", "--joblog", "log", "a", "b"], &["sh", "-c", script, "{#}/{%}"]));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for (unit, number) in [("a", 1), ("b", 2)] {
+        let out = bench.read(&format!("out.{unit}"));
+        let (slot, same) = out.trim().split_once(' ').unwrap();
+        assert_eq!(slot, same);
+        let log = bench.read("log");
+        let line = log.lines().find(|line| line.contains(&format!("> out.{unit} "))).unwrap();
+        assert!(line.ends_with(&format!("echo $TENURE_SLOT {slot} > out.{unit} {number}/{slot}")), "{log}");
+    }
+    let slots: std::collections::BTreeSet<String> = ["out.a", "out.b"].map(|out| bench.read(out)).into();
+    assert_eq!(slots.len(), 2, "{slots:?}");
+}
+
+#[test]
 fn who_reads_no_more_ends_the_work_quietly() {
     for more in [["-p", "2"], ["-p", "1"]] {
         let bench = Bench::new();

@@ -69,8 +69,8 @@ impl Template {
     }
 
     /// The command for a unit, in one line.
-    pub(crate) fn shown(&self, unit: &[u8], number: usize) -> String {
-        let words = self.words(&Filling { unit, number: Some(number), slot: None });
+    pub(crate) fn shown(&self, filling: &Filling<'_>) -> String {
+        let words = self.words(filling);
         let words = std::iter::once(&self.program).chain(&words).map(|word| word.to_string_lossy());
         words.collect::<Vec<_>>().join(" ")
     }

@@ -296,7 +296,7 @@ impl Scheduler {
             for lapsing in self.lapsing {
                 let _let_go = lapsing.await;
             }
-            self.leases.stop().await;
+            super::say_goodbye(&self.leases).await;
         };
         signals.wait(self.plan.ttl, end).await;
     }
@@ -388,8 +388,8 @@ impl Scheduler {
                 self.on_claimed(key, from, trust, result);
             }
             Event::Ended { key, guard, ended, captured } => {
-                self.slots.free(&key);
-                self.on_over(key, guard, ended, captured);
+                let slot = self.slots.free(&key);
+                self.on_over(key, guard, slot, ended, captured);
             }
             Event::Registered { writes, result } => self.on_registered(&writes, result),
             Event::Unwritable(error) => self.on_unwritable(&error),

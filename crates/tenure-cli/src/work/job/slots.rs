@@ -133,9 +133,9 @@ impl Slots {
     }
 
     /// A task's slot is free: it has ended, or nobody waits for it any more. What follows from that may be that nothing more is begun, so
-    /// the next one is not begun here.
-    pub(crate) fn free(&mut self, key: &Key) {
-        self.running.remove(key);
+    /// the next one is not begun here. Its number is returned.
+    pub(crate) fn free(&mut self, key: &Key) -> Option<usize> {
+        self.running.remove(key).map(|running| running.slot)
     }
 
     /// Stops what runs.

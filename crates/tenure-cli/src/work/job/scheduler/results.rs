@@ -14,6 +14,7 @@ use crate::work::job::pieces::printer::Piece;
 use crate::work::job::slots::{Ended, Task};
 use crate::work::job::unit::{Ran, Status, Unit};
 use crate::work::pace::doubled;
+use crate::work::template::Filling;
 use crate::work::units::text_of;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -112,7 +113,14 @@ impl Scheduler {
     }
 
     /// A run is over: what it has written goes out, and what came of it is recorded.
-    pub(super) fn on_over(&mut self, key: Key, guard: Guard, ended: Ended, captured: Option<Captured>) {
+    pub(super) fn on_over(
+        &mut self,
+        key: Key,
+        guard: Guard,
+        slot: Option<usize>,
+        ended: Ended,
+        captured: Option<Captured>,
+    ) {
         let name = Unit::name(&key, guard.metadata()).unwrap_or_default();
         let unit = text_of(&name);
         let number = self.numbers.get(&key).copied();
@@ -129,7 +137,7 @@ impl Scheduler {
             let length = |captured: &Captured| captured.out.metadata().map_or(0, |file| file.len());
             let received = captured.as_ref().map_or(0, length);
             let number = number.map_or(self.runs, |number| number + 1);
-            let command = self.plan.command.shown(&name, number);
+            let command = self.plan.command.shown(&Filling { unit: &name, number: Some(number), slot });
             let exit = exit.unwrap_or_default();
             let run = Run { number, started, finished, exit, signal, received, command };
             if let Err(why) = joblog.add(&run) {
