@@ -35,13 +35,7 @@ fn main() -> ExitCode {
     let typed = match parsed() {
         Ok(typed) => typed,
         Err(error) => {
-            if error.use_stderr() && wants_json() {
-                output::fail(exit::USAGE, error.render().to_string().trim_end());
-            } else {
-                // It has nowhere else to go if this can't be written.
-                let _unread = error.print();
-            }
-            return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
+            return ExitCode::from(tell_of(&error));
         }
     };
     ExitCode::from(match perform(typed) {
@@ -58,6 +52,29 @@ fn main() -> ExitCode {
             failure.code
         }
     })
+}
+
+/// Prints what is wrong with what was typed, or the help or version that was asked for.
+fn tell_of(error: &clap::Error) -> u8 {
+    if error.use_stderr() {
+        if wants_json() {
+            output::fail(exit::USAGE, error.render().to_string().trim_end());
+        } else {
+            // It has nowhere else to go if this can't be written.
+            let _unread = error.print();
+        }
+        return exit::USAGE;
+    }
+    let printed = error.print().and_then(|()| std::io::Write::flush(&mut std::io::stdout()));
+    output::printed(printed).map_or_else(
+        |failure| {
+            if !failure.text.is_empty() {
+                output::note(&failure.text);
+            }
+            failure.code
+        },
+        |()| exit::OK,
+    )
 }
 
 /// Takes arguments, and does nothing if they are not those that it knows.

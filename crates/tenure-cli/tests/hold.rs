@@ -5,7 +5,7 @@
 //! its longest time; the words without --json; the examples in Python and shell do what they say.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::{Bench, now_ms, wait_until};
+use crate::common::{Bench, Process, Ran, full_pipe, now_ms, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -157,4 +157,27 @@ fn programs_in_python_and_shell_hold_a_lease() {
     let said = example(&bench, "python3", "hold.py");
     assert!(said.starts_with("working with fence 1") && said.contains("held: True"), "{said}");
     assert_eq!(bench.state("nightly"), "vacant");
+}
+
+#[test]
+fn who_is_not_read_holds_its_lease_no_longer_than_it_is_wanted() {
+    let bench = Bench::new();
+    let (_unread, full) = full_pipe();
+    let mut command = bench.tenure(&["hold", "k", "--json"]);
+    let mut holder: Process = command.stdin(Stdio::piped()).stdout(full).spawn().unwrap().into();
+    let is_held = || bench.store().exists() && bench.run(&["show", "k", "--json"]).out.contains("\"held\"");
+    wait_until("the lease", is_held);
+    holder.signal(Signal::SIGTERM);
+    assert_eq!(holder.wait(), 143);
+    assert_eq!(bench.show("k")["state"], "vacant");
+
+    let (_unread, full) = full_pipe();
+    let mut command = bench.tenure(&["hold", "k", "--json"]);
+    command.stdin(Stdio::piped()).stdout(full).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    wait_until("the lease", is_held);
+    drop(child.stdin.take());
+    let ran = Ran::of(child.wait_with_output().unwrap());
+    assert!(ran.code == 70 && ran.err.contains("standard output was not read"), "{ran:?}");
+    assert_eq!(bench.show("k")["state"], "vacant");
 }

@@ -3,9 +3,10 @@
 //! Plan: the command line as such; keys; ttls; stores by URL and by path; units; jobs.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::Bench;
+use crate::common::{Bench, Process, Ran, full_pipe, wait_until};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::process::Stdio;
 
 #[track_caller]
 fn refused(bench: &Bench, arguments: &[&str], code: i32, text: &str) {
@@ -175,4 +176,49 @@ fn jobs() {
     refused(&bench, &["work", "--name", "a/b", "u", "--", "true"], 64, "slash");
     refused(&bench, &["work", "--name", "", "u", "--", "true"], 64, "allowed are 1 to 128");
     refused(&bench, &["work", "--name", &"x".repeat(129), "u", "--", "true"], 64, "129 bytes");
+}
+
+#[test]
+fn help_that_can_t_be_written_is_a_failure_and_help_that_nobody_reads_is_none() {
+    let bench = Bench::new();
+    for arguments in [&["help"][..], &["--help"], &["help", "work"], &["--version"], &["run", "-h"], &["man"]]
+    {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let ran = Ran::of(bench.tenure(arguments).stdout(full).output().unwrap());
+        assert!(
+            ran.code == 70 && ran.err.contains("standard output can't be written"),
+            "{arguments:?}: {ran:?}"
+        );
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ran = Ran::of(bench.tenure(arguments).stdout(writer).output().unwrap());
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{arguments:?}");
+    }
+}
+
+#[test]
+fn no_verb_waits_for_ever_for_who_does_not_read_what_it_says() {
+    let bench = Bench::new();
+    let holding = bench.start(&["run", "k", "--", "sleep", "600"]);
+    wait_until("the lease", || {
+        bench.store().exists() && bench.run(&["show", "k", "--json"]).out.contains("\"held\"")
+    });
+    for (arguments, code) in [
+        (&["run", "k", "--wait", "100ms", "--", "true"][..], 75),
+        (&["work", "-v", "-p", "1", "a", "b", "--", "true"], 0),
+        (&["show", "nobody"], 66),
+    ] {
+        let (_unread, full) = full_pipe();
+        let mut verb: Process = bench
+            .tenure(arguments)
+            .stderr(full)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
+            .into();
+        wait_until("the verb to end", || !verb.is_running());
+        assert_eq!(verb.wait(), code, "{arguments:?}");
+    }
+    drop(holding);
 }

@@ -132,6 +132,16 @@ fn a_file_s_mistakes_are_named_before_anything_is_done() {
     assert!(!bench.path("ran").exists() && !bench.path("state").exists());
     let missing = ran(bench.tenure(&["ls"]).env("TENURE_CONFIG", "/nowhere.toml"));
     assert!(missing.code == 64 && missing.err.contains("TENURE_CONFIG: there is no file"), "{missing:?}");
+    // One that nobody writes to, and a device that never ends.
+    nix::unistd::mkfifo(&bench.path("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for path in [bench.path("pipe"), "/dev/zero".into()] {
+        let refused = ran(bench.tenure(&["ls"]).env("TENURE_CONFIG", &path));
+        let shown = path.to_str().unwrap();
+        assert!(
+            refused.code == 64 && refused.err.contains("is no regular file") && refused.err.contains(shown),
+            "{refused:?}"
+        );
+    }
     let empty = ran(bench.tenure(&["ls"]).env("TENURE_STORE", ""));
     assert!(empty.code == 64 && empty.err.contains("the variable TENURE_STORE is empty"), "{empty:?}");
 }

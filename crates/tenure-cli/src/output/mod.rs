@@ -1,11 +1,14 @@
 //! What is said to people: on standard error, one line at a time, with the program's name.
 
+pub(crate) mod lines;
+mod listener;
 pub(crate) mod permits;
 pub(crate) mod section;
 pub(crate) mod view;
 
 use crate::exit;
 use crate::exit::Failure;
+use crate::output::listener::Listener;
 use indicatif::ProgressBar;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{IsTerminal, Write};
@@ -16,6 +19,8 @@ use tenure::{LeaseError, Loss};
 
 /// The bar that is drawn on the terminal, if one is.
 static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
+/// Whoever reads standard error.
+static LISTENER: Mutex<Listener> = Mutex::new(Listener::new());
 /// Only what goes wrong is told.
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
@@ -40,15 +45,13 @@ pub(crate) fn be_quiet() {
 
 /// A line for the user. That nobody can read it is no reason to fail.
 pub(crate) fn note(text: impl AsRef<str>) {
-    // In one piece, as others may write to the same place.
-    let line = format!("tenure: {}\n", text.as_ref());
-    let _unread = undisturbed(|| std::io::stderr().lock().write_all(line.as_bytes()));
+    say(&format!("tenure: {}\n", text.as_ref()));
 }
 
 /// Why a verb failed, as one line of JSON: for the programs that want their results so, too.
 pub(crate) fn fail(code: u8, text: &str) {
     let document = serde_json::json!({"error": {"code": code, "message": text}});
-    let _unread = undisturbed(|| std::io::stderr().lock().write_all(format!("{document}\n").as_bytes()));
+    say(&format!("{document}\n"));
 }
 
 /// A line that says nothing that is wrong.
@@ -56,6 +59,13 @@ pub(crate) fn tell(text: impl AsRef<str>) {
     if !IS_QUIET.load(Ordering::Relaxed) {
         note(text);
     }
+}
+
+/// Writes to standard error, in one piece, as others may write to the same place.
+fn say(line: &str) {
+    undisturbed(|| {
+        LISTENER.lock().unwrap_or_else(PoisonError::into_inner).say(&mut std::io::stderr().lock(), line)
+    });
 }
 
 /// Whether nobody can read what is written to standard output any more.
@@ -69,7 +79,11 @@ pub(crate) fn is_unread() -> bool {
 /// Writes a result to standard output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// What follows from it for a verb that something was written to standard output, or was not.
+pub(crate) fn printed(written: std::io::Result<()>) -> Result<(), Failure> {
     match written {
         Ok(()) => Ok(()),
         // As in `tenure ls | head`.

@@ -28,6 +28,15 @@ pub(super) struct Store {
 impl File {
     /// None if there is none.
     pub(super) fn read(path: &Path) -> Result<Option<File>, Failure> {
+        // Asked for before it is opened: a pipe that nobody writes to would be waited for, and a device may be endless.
+        let kind = std::fs::metadata(path).map(|found| found.file_type());
+        let is_empty_device = || path.canonicalize().is_ok_and(|path| path == Path::new("/dev/null"));
+        if kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir()) && !is_empty_device() {
+            return Err(wrong(
+                path,
+                "is no regular file but a pipe, a socket or a device; write what it says to a file, and name that",
+            ));
+        }
         match std::fs::read_to_string(path) {
             Ok(text) => File::parse(&text, path).map(Some),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),

@@ -5,6 +5,7 @@
 
 use super::children::{Adopted, Children};
 use super::keyboard;
+use super::pipe::write_within;
 use super::process::signal_group;
 use super::suspend;
 use super::table::{self, Entry, Table};
@@ -51,6 +52,11 @@ struct State {
     overdue_at: Option<Duration>,
     is_dismissed: bool,
 }
+
+/// How many watchdogs there are.
+const TWO: usize = 2;
+/// How long a watchdog that has just been started may take to take in all that there is to watch: more, perhaps, than a pipe holds.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// When a watchdog is started: with us, or when commands may have been.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -321,12 +327,8 @@ impl Watchdogs {
 
     /// Replaces those of the watchdogs that are of no use any more.
     fn replace(&self, state: &mut State, useless: &[usize]) {
-        for n in useless.iter().rev() {
-            let mut watchdog = state.watchdogs.remove(*n);
-            let _reaped = watchdog.child.wait();
-            self.children.forget(watchdog.child.id().cast_signed());
-        }
-        if !useless.is_empty() && !state.is_dismissed {
+        self.remove(state, useless);
+        if state.watchdogs.len() < TWO && !state.is_dismissed {
             // If that can't be done now, it is tried again with the next news.
             let _incomplete = self.complete(state, When::Late);
         }
@@ -334,7 +336,6 @@ impl Watchdogs {
 
     /// Starts those of the watchdogs that are missing, and tells them all.
     fn complete(&self, state: &mut State, when: When) -> std::io::Result<()> {
-        const TWO: usize = 2;
         let is_news = state.watchdogs.len() < TWO;
         while state.watchdogs.len() < TWO {
             state.watchdogs.push(spawn(&self.children, &self.mark, self.lead)?);
@@ -354,15 +355,32 @@ impl Watchdogs {
                 all.push_str("late\n");
             }
             all.extend(state.will.as_ref().and_then(Will::line));
-            let mut first = None;
-            for watchdog in &mut state.watchdogs {
+            let (mut first, mut deaf) = (None, Vec::new());
+            for (n, watchdog) in state.watchdogs.iter_mut().enumerate() {
                 // The second waits for what the first does.
                 let role = first.map_or("first\n".to_owned(), |first| format!("after {first}\n"));
-                let _told_next_time = watchdog.pipe.write_all(format!("{role}{all}").as_bytes());
+                if write_within(&watchdog.pipe, format!("{role}{all}").as_bytes(), PATIENCE).is_err() {
+                    // It may know a half of it, and a half of a number at the end: it must not act by that.
+                    let _gone = watchdog.child.kill();
+                    deaf.push(n);
+                    continue;
+                }
                 first = first.or(Some(watchdog.child.id()));
+            }
+            if !deaf.is_empty() {
+                self.remove(state, &deaf);
+                return Err(std::io::Error::other("it does not take in what it is told"));
             }
         }
         Ok(())
+    }
+
+    fn remove(&self, state: &mut State, useless: &[usize]) {
+        for n in useless.iter().rev() {
+            let mut watchdog = state.watchdogs.remove(*n);
+            let _reaped = watchdog.child.wait();
+            self.children.forget(watchdog.child.id().cast_signed());
+        }
     }
 
     /// Something that we are the parent of has changed.

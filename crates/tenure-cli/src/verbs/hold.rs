@@ -3,6 +3,7 @@
 use crate::config::{self, WaitPolicy};
 use crate::exit::{self, Failure};
 use crate::output;
+use crate::output::lines::Lines;
 use crate::stores::{Missing, Url};
 use crate::supervise::outage::Outage;
 use crate::supervise::signals::Signals;
@@ -70,40 +71,52 @@ async fn held(
         AcquireError::Store(error) => about(&plan.key, error),
         error => error.into(),
     })?;
-    let teller = Teller { json: plan.json, holder: leases.holder().as_str().to_owned() };
+    let (lines, mut broken) = Lines::start()?;
+    let teller = Teller { json: plan.json, holder: leases.holder().as_str().to_owned(), lines };
     let ended = tokio::select! {
-        ended = tell_all(&teller, leases, &guard) => ended,
+        loss = tell_all(&teller, leases, &guard) => Ok(Some(loss)),
+        Ok(failure) = &mut broken => {
+            // Nobody is told any more, so nobody has the lease.
+            let _given_back = signals.unless(tokio::time::timeout(plan.ttl, guard.release())).await;
+            return Err(failure);
+        }
         _ = &mut input => Ok(None),
         signal = signals.next() => Err(Failure::by_signal(signal)),
     };
     if let Ok(Some(loss)) = ended {
-        teller.lost(&guard, &loss)?;
+        teller.lost(&guard, &loss);
         let text = format!("{}: {}", plan.key, output::loss(&loss));
+        // Why it ends is told by its status, too.
+        let _told = signals.unless(teller.lines.end(broken, LAST_WORDS)).await;
         return Err(Failure::new(exit::LOST, text));
     }
     let key = guard.key().clone();
     let is_ours = signals.unless(tokio::time::timeout(plan.ttl, guard.release())).await;
     if matches!(is_ours, Ok(Ok(true))) {
-        teller.tell(json!({ "event": "released", "key": key.as_str() }), || format!("released {key}"))?;
+        teller.tell(json!({ "event": "released", "key": key.as_str() }), || format!("released {key}"));
     }
-    ended.map(|_| exit::OK)
+    let told = signals.unless(teller.lines.end(broken, LAST_WORDS)).await;
+    ended.and(told.and_then(|told| told)).map(|()| exit::OK)
 }
 
-/// Tells what becomes of the lease, until it is lost.
-async fn tell_all(teller: &Teller, leases: &Leases, guard: &Guard) -> Result<Option<Loss>, Failure> {
+/// How long it is waited for that the last lines are read. Nobody may.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Tells what becomes of the lease, until it is lost. Who reads slowly is told the newest deadline, and not each.
+async fn tell_all(teller: &Teller, leases: &Leases, guard: &Guard) -> Loss {
     let now = || leases.clock().now().wall;
-    let mut told = teller.deadline("acquired", guard, now())?;
+    let mut told = teller.deadline("acquired", guard, now());
     // A renewal comes in each third of a ttl.
     let pause = Duration::from_millis(5).max(guard.remaining() / 20);
     loop {
         tokio::select! {
             biased;
-            loss = guard.lost() => return Ok(Some(loss)),
-            ask = guard.asked() => teller.asked(guard, ask)?,
+            loss = guard.lost() => return loss,
+            ask = guard.asked() => teller.asked(guard, ask),
             () = tokio::time::sleep(pause) => {
                 let until = boottime() + guard.remaining();
-                if until > told + pause {
-                    told = teller.deadline("extended", guard, now())?;
+                if until > told + pause && !teller.lines.is_behind() {
+                    told = teller.deadline("extended", guard, now());
                 }
             }
         }
@@ -114,16 +127,17 @@ async fn tell_all(teller: &Teller, leases: &Leases, guard: &Guard) -> Result<Opt
 struct Teller {
     json: bool,
     holder: String,
+    lines: Lines,
 }
 
 impl Teller {
-    fn tell(&self, object: Value, words: impl FnOnce() -> String) -> Result<(), Failure> {
+    fn tell(&self, object: Value, words: impl FnOnce() -> String) {
         let line = if self.json { object.to_string() } else { words() };
-        output::print(&format!("{line}\n"))
+        self.lines.tell(format!("{line}\n"));
     }
 
     /// The deadline that it tells, since boot.
-    fn deadline(&self, event: &str, guard: &Guard, now: Wall) -> Result<Duration, Failure> {
+    fn deadline(&self, event: &str, guard: &Guard, now: Wall) -> Duration {
         let (boot, left) = (boottime(), guard.remaining());
         let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         let until = Wall(now.0.saturating_add(millis(left)));
@@ -141,27 +155,27 @@ impl Teller {
         let (key, fence) = (guard.key(), guard.fence());
         self.tell(object, || {
             format!("{event} {key} with fence {fence} until {} ({})", date(until), brief(left))
-        })?;
-        Ok(boot + left)
+        });
+        boot + left
     }
 
-    fn asked(&self, guard: &Guard, ask: Ask) -> Result<(), Failure> {
+    fn asked(&self, guard: &Guard, ask: Ask) {
         let what = match ask {
             Ask::HandOver => "hand over",
             Ask::Revoke => "revoke",
             // The machine answers all others.
-            _ => return Ok(()),
+            _ => return,
         };
         let key = guard.key();
         self.tell(json!({ "event": "asked", "key": key.as_str(), "ask": what }), || {
             format!("asked of {key}: {what}")
-        })
+        });
     }
 
-    fn lost(&self, guard: &Guard, loss: &Loss) -> Result<(), Failure> {
+    fn lost(&self, guard: &Guard, loss: &Loss) {
         let (key, reason) = (guard.key(), loss.to_string());
         self.tell(json!({ "event": "lost", "key": key.as_str(), "reason": reason }), || {
             format!("lost {key}: {reason}")
-        })
+        });
     }
 }

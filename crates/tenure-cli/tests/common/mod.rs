@@ -417,6 +417,18 @@ impl Bench {
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
+/// A pipe that takes no more, for as long as its reader is kept and does not read.
+pub fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
+    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+    for size in [4096, 1] {
+        while std::io::Write::write(&mut writer, &vec![b'.'; size]).is_ok() {}
+    }
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::empty())).unwrap();
+    (reader, writer)
+}
+
 pub struct Random(pub u64);
 
 impl Random {

@@ -1,0 +1,79 @@
+//! Who reads what is told, or has stopped to: a pipe that nobody empties must hold up no verb.
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::io::Write;
+use std::os::fd::AsFd;
+
+/// How long, in milliseconds, one who has read until now is waited for.
+const PATIENCE_MS: u16 = 250;
+/// A pipe that takes anything takes this much at once (PIPE_BUF).
+const PIECE: usize = 4096;
+
+/// The reader at the other end. What it does not read in time is lost, and it is told so once it reads again.
+#[derive(Debug, Default)]
+pub(super) struct Listener {
+    /// Lines that were lost since it has read last.
+    lost: usize,
+}
+
+impl Listener {
+    pub(super) const fn new() -> Listener {
+        Listener { lost: 0 }
+    }
+
+    /// Writes a line, or loses it. That nobody can read it is no reason to fail.
+    pub(super) fn say(&mut self, out: &mut (impl Write + AsFd), line: &str) {
+        if self.lost > 0 && takes_more(out, PollTimeout::ZERO) {
+            let lost = crate::text::count(self.lost, "line");
+            self.lost = 0;
+            let _unread =
+                out.write_all(format!("tenure: {lost} before this went unread, and are lost\n").as_bytes());
+        }
+        // Who has not read once is not waited for again.
+        let patience = if self.lost == 0 { PollTimeout::from(PATIENCE_MS) } else { PollTimeout::ZERO };
+        for piece in line.as_bytes().chunks(PIECE) {
+            if !takes_more(out, patience) {
+                self.lost += 1;
+                return;
+            }
+            if out.write_all(piece).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Whether something can be written now, or within this time. An error is found by writing.
+fn takes_more(out: &impl AsFd, within: PollTimeout) -> bool {
+    let mut fds = [PollFd::new(out.as_fd(), PollFlags::POLLOUT)];
+    !matches!(poll(&mut fds, within), Ok(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn a_line_that_nobody_reads_is_lost_and_counted_and_nobody_waits_for_ever() {
+        let (mut reader, mut writer) = std::io::pipe().unwrap();
+        let mut listener = Listener::new();
+        // More than any pipe holds by default; the last line is longer than what it takes at once.
+        let line = format!("{}\n", "x".repeat(1023));
+        (0..1024).for_each(|_| listener.say(&mut writer, &line));
+        let lost = listener.lost;
+        assert!(lost > 0 && lost < 1024, "{lost}");
+        let mut read = vec![0; 1024 * (1024 - lost)];
+        reader.read_exact(&mut read).unwrap();
+        listener.say(&mut writer, "again\n");
+        drop(writer);
+        let mut rest = String::new();
+        reader.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, format!("tenure: {lost} lines before this went unread, and are lost\nagain\n"));
+        // Nobody is there at all.
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        drop(reader);
+        listener.say(&mut writer, "x\n");
+        assert_eq!(listener.lost, 0);
+    }
+}
