@@ -192,7 +192,7 @@ impl Leases {
     pub fn held(&self) -> Vec<(Key, Fence)> {
         let (inner, now) = (&self.inner, self.inner.clock.held());
         let users = inner.users();
-        let named = users.cells.values().filter_map(|cell| Some((cell, cell.name()?)));
+        let named = users.cells.iter().filter_map(|cell| Some((cell, cell.name()?)));
         let held = named.filter(|(cell, name)| now < inner.until(&cell.belief, name.is_attached));
         let mut held: Vec<_> = held.map(|(_, name)| (name.key.clone(), name.fence)).collect();
         held.sort_unstable();
@@ -244,7 +244,7 @@ impl Leases {
                 return;
             }
             users.stopped.push(sender);
-            for cell in users.cells.values() {
+            for cell in users.cells.iter() {
                 cell.lost(Loss::Released);
             }
         }
@@ -313,7 +313,8 @@ impl Inner {
         self.beside(async move {
             sleep_until(&*clock, Some(at)).await;
             let (Some(inner), Some(cell)) = (inner.upgrade(), cell.upgrade()) else { return };
-            if inner.users().cells.remove(&lease).is_some() {
+            let now = clock.held();
+            if inner.users().cells.end(lease, now).is_some() {
                 meters::lease_lost(&Loss::Overran);
                 cell.tell_overrun(most);
                 // First, or a guard that is dropped on the news, in another thread, would give the key up at once.
@@ -400,7 +401,8 @@ impl Inner {
     }
 
     pub(crate) fn forget(&self, id: LeaseId) {
-        self.users().cells.remove(&id);
+        let now = self.clock.held();
+        self.users().cells.end(id, now);
     }
 }
 

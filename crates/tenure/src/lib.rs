@@ -47,9 +47,14 @@
 //! | `tenure_leases_acquired_total` | counter | leases that were acquired, those of elections included |
 //! | `tenure_leases_released_total` | counter | leases that were given up while they were held |
 //! | `tenure_leases_lost_total` | counter | leases that were lost, by `reason`: `expired`, `unreachable`, `taken`, `deleted`, `revoked`, `released` by another or `overran` |
+//! | `tenure_leases_held` | gauge | leases that are held now, those of elections included |
+//! | `tenure_leases_waiting` | gauge | locks that somebody waits for now |
+//! | `tenure_lease_hold_seconds` | histogram | how long leases were held that have ended, however they did |
 //! | `tenure_lease_wait_seconds` | histogram | how long locks were waited for that were acquired |
 //! | `tenure_leaderships_begun_total` | counter | elections that were won |
 //! | `tenure_leaderships_ended_total` | counter | leaderships that are over, by `cause`: `resigned`, `stopping`, `asked`, `failing`, `stuck` or `lost` |
+//! | `tenure_range_leases_acquired_total` | counter | leases of parts of a range that were acquired |
+//! | `tenure_range_leases_ended_total` | counter | those that have ended, by `how`: `released`, or `expired` if their time was over before |
 //! | `tenure_session_remaining_seconds` | histogram | what was left of the session when it was renewed: alarm on what nears zero, leases are lost there |
 //! | `tenure_store_call_seconds` | histogram | how long calls took, by `operation` (`read`, `write` or `list`) and `outcome` (`answered`, or as `kind`) |
 //! | `tenure_store_failures_total` | counter | calls that failed, by `kind`: `unavailable`, `unknown`, `foreign`, `unsupported` or `invalid` |
@@ -64,6 +69,7 @@ mod belief;
 pub mod body;
 mod builder;
 mod cancelled;
+mod cells;
 pub mod clock;
 mod driver;
 pub mod election;

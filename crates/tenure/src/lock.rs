@@ -372,7 +372,9 @@ impl Lock {
         let id = inner.next_id();
         let asked_at = inner.clock.held();
         let pending = Pending { leases: &self.leases, id, done: false };
+        let waiting = meters::Waiting::begin();
         let reply = inner.ask(id, command(id)).await;
+        drop(waiting);
         pending.done();
         match reply {
             Ok(Reply::Acquired { fence, metadata, cell }) => {

@@ -7,12 +7,12 @@ use tenure_core::{ErrorKind, Loss, StoreError};
 #[cfg(feature = "metrics")]
 pub(crate) use on::{Counter, Gauge, counter, describe, gauge};
 #[cfg(feature = "metrics")]
-use on::{count, measure};
+use on::{change, count, measure};
 
 #[cfg(not(feature = "metrics"))]
 pub(crate) use off::{Counter, Gauge, counter, describe, gauge};
 #[cfg(not(feature = "metrics"))]
-use off::{count, measure};
+use off::{change, count, measure};
 
 /// A call to the store has come back.
 pub(crate) fn store_called(operation: &'static str, failed: Option<&StoreError>, took: Duration) {
@@ -26,6 +26,44 @@ pub(crate) fn store_called(operation: &'static str, failed: Option<&StoreError>,
 /// A lease was had.
 pub(crate) fn lease_acquired() {
     count("tenure_leases_acquired_total", &[]);
+}
+
+/// A lease is held from now on.
+pub(crate) fn lease_begun() {
+    change("tenure_leases_held", 1.0);
+}
+
+/// It is not held any more, and was for so long.
+pub(crate) fn lease_ended(span: Duration) {
+    change("tenure_leases_held", -1.0);
+    measure("tenure_lease_hold_seconds", &[], span);
+}
+
+/// One more waits for a lock, until this value is dropped.
+pub(crate) struct Waiting(());
+
+impl Waiting {
+    pub(crate) fn begin() -> Waiting {
+        change("tenure_leases_waiting", 1.0);
+        Waiting(())
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        change("tenure_leases_waiting", -1.0);
+    }
+}
+
+/// Parts of a range were obtained.
+pub(crate) fn range_acquired() {
+    count("tenure_range_leases_acquired_total", &[]);
+}
+
+/// A lease of parts of a range is over: given up in time, or else by itself before.
+pub(crate) fn range_ended(in_time: bool) {
+    let how = if in_time { "released" } else { "expired" };
+    count("tenure_range_leases_ended_total", &[("how", how)]);
 }
 
 /// It was asked for that long before.
@@ -118,6 +156,10 @@ mod on {
         metrics::counter!(name, fixed(of)).increment(1);
     }
 
+    pub(super) fn change(name: &'static str, by: f64) {
+        metrics::gauge!(name).increment(by);
+    }
+
     pub(super) fn measure(name: &'static str, of: &[(&'static str, &'static str)], span: Duration) {
         metrics::histogram!(name, fixed(of)).record(span.as_secs_f64());
     }
@@ -127,6 +169,18 @@ mod on {
         use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
         describe_histogram!("tenure_store_call_seconds", Unit::Seconds, "How long calls to the store take");
         describe_counter!("tenure_store_failures_total", "Calls to the store that failed");
+        describe_gauge!("tenure_leases_held", "Leases that are held now");
+        describe_gauge!("tenure_leases_waiting", "Locks that somebody waits for now");
+        describe_histogram!(
+            "tenure_lease_hold_seconds",
+            Unit::Seconds,
+            "How long leases were held that have ended"
+        );
+        describe_counter!(
+            "tenure_range_leases_acquired_total",
+            "Leases of parts of a range that were acquired"
+        );
+        describe_counter!("tenure_range_leases_ended_total", "Leases of parts of a range that have ended");
         describe_counter!("tenure_leases_acquired_total", "Leases that were acquired");
         describe_counter!("tenure_leases_released_total", "Leases that were given up while they were held");
         describe_counter!("tenure_leases_lost_total", "Leases that were lost");
@@ -179,6 +233,8 @@ mod off {
     }
 
     pub(super) fn count(_: &'static str, _: &[(&'static str, &'static str)]) {}
+
+    pub(super) fn change(_: &'static str, _: f64) {}
 
     pub(super) fn measure(_: &'static str, _: &[(&'static str, &'static str)], _: Duration) {}
 

@@ -1,6 +1,7 @@
 //! Who waits for what, and the sink of the machine's notices that tells them.
 
 use crate::belief::Cell;
+use crate::cells::Cells;
 use crate::driver::Sink;
 use crate::error::{AcquireError, LeaseError};
 use crate::leases::Inner;
@@ -8,14 +9,14 @@ use crate::meters;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
-use tenure_core::{Command, Fence, Holder, LeaseId, Loss, Metadata, Notice, StoreError, Table, Token};
+use tenure_core::{Command, Fence, Holder, LeaseId, Loss, Metadata, Notice, StoreError, Tick, Token};
 use tokio::sync::{mpsc, oneshot};
 use tracing::field::display;
 
 /// Who waits for what.
 #[derive(Default)]
 pub(crate) struct Users {
-    pub(crate) cells: Table<Arc<Cell>>,
+    pub(crate) cells: Cells,
     pub(crate) replies: BTreeMap<LeaseId, (Asked, oneshot::Sender<Reply>)>,
     pub(crate) stopped: Vec<oneshot::Sender<()>>,
     /// Those who hear all that is told of a lease, in place of a reply.
@@ -95,13 +96,14 @@ impl Sink<Holder> for Notices {
 impl Drop for Notices {
     fn drop(&mut self) {
         if let Some(inner) = self.inner.upgrade() {
-            inner.users().stop();
+            inner.users().stop(inner.clock.held());
         }
     }
 }
 
 impl Inner {
     fn take(&self, notice: Notice, commands: &mut Vec<Command>) -> ControlFlow<()> {
+        let now = self.clock.held();
         let mut users = self.users();
         if !matches!(notice, Notice::Acquired { .. }) {
             users.pass_on(&notice);
@@ -109,13 +111,11 @@ impl Inner {
         let (lease, reply) = match notice {
             Notice::Acquired { lease, fence, until, metadata } => {
                 meters::lease_acquired();
-                let cell = Arc::<Cell>::default();
-                cell.belief.set(until);
-                users.cells.insert(lease, Arc::clone(&cell));
+                let cell = users.cells.begin(lease, until, now);
                 if let Some(listener) = users.listeners.get(&lease) {
                     let notice = Notice::Acquired { lease, fence, until, metadata };
                     if listener.send(News { notice, cell: Some(cell) }).is_err() {
-                        users.cells.remove(&lease);
+                        users.cells.end(lease, now);
                         commands.push(Command::Release(lease, None));
                     }
                     return ControlFlow::Continue(());
@@ -126,13 +126,13 @@ impl Inner {
             Notice::Absent(lease) => (lease, Reply::Refused(AcquireError::Absent)),
             Notice::Failed(lease, error) => (lease, Reply::Refused(AcquireError::Store(error))),
             Notice::Valid(lease, until) => {
-                if let Some(cell) = users.cells.get(&lease) {
+                if let Some(cell) = users.cells.get(lease) {
                     cell.belief.set(until);
                 }
                 return ControlFlow::Continue(());
             }
             Notice::SessionValid(until) => {
-                let left = self.session.until().since(self.clock.held());
+                let left = self.session.until().since(now);
                 if until > self.session.deadline() && !left.is_zero() {
                     meters::session_renewed(left);
                 }
@@ -140,13 +140,13 @@ impl Inner {
                 return ControlFlow::Continue(());
             }
             Notice::Asked(lease, ask) => {
-                if let Some(cell) = users.cells.get(&lease) {
+                if let Some(cell) = users.cells.get(lease) {
                     cell.asked(ask);
                 }
                 return ControlFlow::Continue(());
             }
             Notice::Lost(lease, loss) => {
-                if let Some(cell) = users.cells.remove(&lease) {
+                if let Some(cell) = users.cells.end(lease, now) {
                     meters::lease_lost(&loss);
                     let (key, fence) =
                         cell.name().map(|name| (display(&name.key), display(name.fence))).unzip();
@@ -160,11 +160,11 @@ impl Inner {
                 if ours {
                     meters::lease_released();
                 }
-                users.cells.remove(&lease);
+                users.cells.end(lease, now);
                 (lease, Reply::Released(ours))
             }
             Notice::Detached(lease, token) => {
-                users.cells.remove(&lease);
+                users.cells.end(lease, now);
                 (lease, Reply::Token(token))
             }
             Notice::NotOurs(lease, by) => (lease, Reply::Gone(LeaseError::NotOurs(by))),
@@ -175,7 +175,7 @@ impl Inner {
             | Notice::Announced
             | Notice::NotAnnounced(_) => return ControlFlow::Continue(()),
             Notice::Stopped => {
-                users.stop();
+                users.stop(now);
                 return ControlFlow::Break(());
             }
         };
@@ -219,11 +219,11 @@ impl Users {
     }
 
     /// All hear that it is over.
-    fn stop(&mut self) {
+    fn stop(&mut self, now: Tick) {
         self.over = true;
         self.replies.clear();
         self.listeners.clear();
-        for cell in std::mem::take(&mut self.cells).values() {
+        for cell in self.cells.end_all(now) {
             cell.lost(Loss::Released);
         }
         for stopped in std::mem::take(&mut self.stopped) {

@@ -15,7 +15,6 @@ mod fleet;
 mod fleet_crowd;
 #[cfg(feature = "metrics")]
 mod fleet_runs;
-mod fleet_spans;
 mod fleet_units;
 mod lease_suite;
 mod lock_all;
@@ -26,7 +25,6 @@ mod once;
 mod own_thread;
 #[cfg(all(feature = "postgres", feature = "redis"))]
 mod own_thread_servers;
-mod own_thread_told;
 mod permits;
 mod promises;
 mod section;
@@ -35,5 +33,3 @@ mod sweep;
 #[cfg(feature = "serde")]
 mod token;
 mod trouble;
-#[cfg(feature = "metrics")]
-mod trouble_told;

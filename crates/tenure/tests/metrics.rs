@@ -2,14 +2,24 @@
 //! description, and nothing else is; labels have few values.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use crate::common::{TTL, World};
+use crate::common::{TTL, World, settle};
+use metrics_exporter_prometheus::PrometheusHandle;
 use std::collections::BTreeSet;
+use tenure::AnyStore;
+use tenure::range::{KeyRange, Section};
 use tenure_store::Fault;
 
 /// The names in the table of the crate's page.
 fn documented() -> BTreeSet<&'static str> {
     let page = include_str!("../src/lib.rs");
     page.lines().filter_map(|line| line.strip_prefix("//! | `tenure_")?.split('`').next()).collect()
+}
+
+/// What a metric without labels shows now.
+fn value(counts: &PrometheusHandle, name: &str) -> String {
+    let page = counts.render();
+    let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.unwrap_or_default().to_owned()
 }
 
 #[test]
@@ -24,11 +34,27 @@ fn what_is_documented_is_exported_with_a_description() {
             let process = world.process();
             let guard = process.leases.acquire("k").await.unwrap();
             tokio::time::sleep(TTL * 2).await;
+            let waits = tokio::spawn(process.leases.lock("k").acquire_within(TTL));
+            settle().await;
+            assert_eq!(value(&counts, "tenure_leases_waiting"), "1");
             assert!(guard.release().await);
+            drop(waits.await.unwrap().unwrap());
+            settle().await;
             let candidate = process.leases.candidate().key("e").start().unwrap();
             candidate.elected().await.unwrap();
             candidate.stop().await;
+            let ranges =
+                Section::builder(AnyStore::new(world.memory.clone()), "s").clock(world.clock.clone());
+            let section = ranges.start().unwrap();
+            let whole = || "0_10".parse::<KeyRange>().unwrap();
+            let parts = section.acquire(whole(), TTL).await.unwrap();
+            assert!(section.acquire(whole(), TTL).await.unwrap().parts().is_empty());
+            assert!(parts.release().await);
+            let expired = section.acquire(whole(), TTL).await.unwrap();
+            tokio::time::sleep(TTL * 2).await;
+            drop(expired);
             let lost = process.leases.acquire("lost").await.unwrap();
+            assert_eq!(value(&counts, "tenure_leases_held"), "1");
             process.faults.always(Fault::Refuse);
             lost.lost().await;
             tokio::time::sleep(TTL).await;
@@ -40,8 +66,14 @@ fn what_is_documented_is_exported_with_a_description() {
     assert_eq!(exported.collect::<BTreeSet<_>>(), documented(), "{page}");
     assert!(described.collect::<BTreeSet<_>>().is_superset(&documented()), "{page}");
     for line in [
-        "tenure_leases_acquired_total 3",
-        "tenure_leases_released_total 2",
+        "tenure_leases_acquired_total 4",
+        "tenure_leases_released_total 3",
+        "tenure_leases_held 0",
+        "tenure_leases_waiting 0",
+        "tenure_lease_hold_seconds_count 4",
+        "tenure_range_leases_acquired_total 2",
+        "tenure_range_leases_ended_total{how=\"released\"} 1",
+        "tenure_range_leases_ended_total{how=\"expired\"} 1",
         "tenure_leaderships_begun_total 1",
         "tenure_leaderships_ended_total{cause=\"stopping\"} 1",
         "tenure_leases_lost_total{reason=\"unreachable\"} 1",

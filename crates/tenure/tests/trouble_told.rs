@@ -3,7 +3,9 @@
 //! for a whole process, and threads without a subscriber don't want any.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::{TTL, World, settle};
+mod common;
+
+use common::{TTL, World, settle};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

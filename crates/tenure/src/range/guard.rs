@@ -4,6 +4,7 @@ use super::section::Section;
 use crate::belief::Belief;
 use crate::body::Holding;
 use crate::cancelled::Cancelled;
+use crate::meters;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -53,6 +54,9 @@ impl RangeGuard {
         self.spent = fence.is_none();
         (self.parts, self.fence) = (Arc::new(parts), fence);
         self.belief.set(until);
+        if !self.spent {
+            meters::range_acquired();
+        }
     }
 
     pub(super) fn refused(&mut self) {
@@ -148,6 +152,9 @@ impl RangeGuard {
 
     /// Before anybody else can have them.
     fn stop_believing(&self) {
+        if self.fence.is_some() && self.belief.deadline() != Tick(0) {
+            meters::range_ended(!self.left().is_zero());
+        }
         self.belief.end();
         self.stop.cancel();
     }
