@@ -6,6 +6,7 @@ use crate::connection::{self, Door, Served};
 use crate::lease_table::LeaseTable;
 use crate::problem::Problem;
 use crate::routes;
+use crate::workers::Workers;
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
@@ -28,6 +29,7 @@ pub struct Agent {
 pub(crate) struct Shared {
     pub(crate) leases: Leases,
     pub(crate) table: Arc<LeaseTable>,
+    pub(crate) workers: Arc<Workers>,
     pub(crate) limits: Limits,
     pub(crate) scrape: Option<Scrape>,
     /// Counts the forced releases that are under way: each has a clone.
@@ -55,7 +57,8 @@ impl Agent {
             let table = Arc::clone(&table);
             tokio::spawn(async move { table.sweep().await }).abort_handle()
         };
-        Agent { shared: Arc::new(Shared { leases, table, limits, scrape, seizures: Arc::new(()), sweeper }) }
+        let (workers, seizures) = (Arc::default(), Arc::new(()));
+        Agent { shared: Arc::new(Shared { leases, table, workers, limits, scrape, seizures, sweeper }) }
     }
 
     /// Answers those who come by `door`, for as long as it is polled. Several may be served at a time.
@@ -73,7 +76,7 @@ impl Agent {
     /// # Cancel safety
     /// Dropping the future does not undo it.
     pub async fn stop(&self) {
-        self.shared.table.stop().await;
+        tokio::join!(self.shared.table.stop(), self.shared.workers.stop());
     }
 
     /// How many leases clients have.

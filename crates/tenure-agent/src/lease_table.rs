@@ -1,6 +1,7 @@
 //! The leases that clients have, each until the last deadline that its client was told.
 
 use crate::events::{self, Event};
+use crate::holding::{End, Holding};
 use crate::peer::Peer;
 use crate::problem::Problem;
 use crate::wire::{OnExit, Told, millis};
@@ -8,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::{Ask, Drift, Guard, Loss};
+use tenure::fleet::Unit;
+use tenure::{Ask, Drift, Loss, StoreError};
 use tokio::sync::{Notify, broadcast};
 use tokio::task::JoinHandle;
 
@@ -48,7 +50,7 @@ struct State {
 }
 
 struct Entry {
-    guard: Arc<Guard>,
+    holding: Arc<Holding>,
     /// The latest deadline that was told, by CLOCK_BOOTTIME.
     told: Duration,
     longest: Duration,
@@ -118,7 +120,7 @@ impl LeaseTable {
     pub(crate) fn elections(&self) -> BTreeSet<String> {
         let state = self.state();
         let led = state.entries.values().filter(|entry| entry.is_election);
-        led.map(|entry| entry.guard.key().as_str().to_owned()).collect()
+        led.map(|entry| entry.holding.key().as_str().to_owned()).collect()
     }
 
     /// Room for one more lease, until it is dropped.
@@ -137,23 +139,23 @@ impl LeaseTable {
     /// Takes in a lease that was acquired for a client, and tells of it.
     pub(crate) fn enter(
         self: &Arc<Self>,
-        guard: Guard,
+        holding: Holding,
         terms: Terms,
         peer: &Arc<Peer>,
     ) -> Result<Told, Problem> {
-        let (id, guard) = (tenure::clock::uuid(), Arc::new(guard));
+        let (id, holding) = (tenure::clock::uuid(), Arc::new(holding));
         let mut state = self.state();
         if state.is_stopping {
             return Err(Problem::stopping());
         }
         let peer = if terms.on_exit == OnExit::Release { state.watched(peer) } else { None };
-        let watch = tokio::spawn(Arc::clone(self).watch(id.clone(), Arc::clone(&guard), peer.clone()));
+        let watch = tokio::spawn(Arc::clone(self).watch(id.clone(), Arc::clone(&holding), peer.clone()));
         let over_at = terms.at_most.map(|most| boottime().saturating_add(most));
         let Terms { longest, is_election, .. } = terms;
-        let mut entry = Entry { guard, told: Duration::ZERO, longest, over_at, is_election, peer, watch };
+        let mut entry = Entry { holding, told: Duration::ZERO, longest, over_at, is_election, peer, watch };
         let told = self.tell(&id, &mut entry);
         state.due.insert((entry.told, id.clone()));
-        self.say("acquired", &id, &entry.guard, None);
+        self.say("acquired", &id, &entry.holding, None);
         state.entries.insert(id, entry);
         drop(state);
         self.gauge();
@@ -164,20 +166,21 @@ impl LeaseTable {
     /// What a client is told now: it is held until then, whatever comes.
     fn tell(&self, id: &str, entry: &mut Entry) -> Told {
         let now = boottime();
-        let left = entry.guard.remaining().min(entry.longest);
+        let left = entry.holding.remaining().min(entry.longest);
         let left = entry.over_at.map_or(left, |at| left.min(at.saturating_sub(now)));
         // What was told is not taken back.
         entry.told = entry.told.max(now + left);
         Told {
             id: id.to_owned(),
-            key: entry.guard.key().as_str().to_owned(),
-            fence: entry.guard.fence().0,
+            key: entry.holding.key().as_str().to_owned(),
+            fence: entry.holding.fence().0,
             deadline_boottime_ms: millis(now + left),
             boot: self.boot.clone(),
             good_for_ms: millis(self.drift.least(left)),
             beat_in_ms: millis(self.drift.least(left) / 3),
-            is_revoked: entry.guard.is_revoked(),
+            is_revoked: entry.holding.is_revoked(),
             on_exit: if entry.peer.is_some() { OnExit::Release } else { OnExit::Lapse },
+            drain_in_ms: entry.holding.draining().map(millis),
         }
     }
 
@@ -202,18 +205,36 @@ impl LeaseTable {
 
     /// A client is done with its lease. False: it was lost before.
     pub(crate) async fn release(&self, id: &str) -> Result<bool, Problem> {
+        self.end(id, End::GivenBack).await
+    }
+
+    /// A client says how it ended. False: it was lost before.
+    pub(crate) async fn end(&self, id: &str, end: End) -> Result<bool, Problem> {
         let entry = {
             let mut state = self.state();
+            if state.entries.get(id).is_some_and(|entry| !entry.holding.takes(&end)) {
+                return Err(Problem::bad_request("what has this id is of another kind; see /openapi.json"));
+            }
             let Some(entry) = state.take(id, RELEASED) else { return Err(state.gone(id)) };
             entry
         };
-        self.left("released", id, &entry.guard, None);
-        Ok(entry.give_back().await)
+        self.left("released", id, &entry.holding, None);
+        Ok(entry.give_back(end).await?)
+    }
+
+    /// The unit that a client has.
+    pub(crate) fn unit(&self, id: &str) -> Result<Unit, Problem> {
+        let state = self.state();
+        let Some(entry) = state.entries.get(id) else { return Err(state.gone(id)) };
+        match &*entry.holding {
+            Holding::Unit(unit) => Ok(unit.unit().clone()),
+            _ => Err(Problem::bad_request("what has this id is no unit of a fleet; see /openapi.json")),
+        }
     }
 
     /// Looks after one lease until it is over.
-    async fn watch(self: Arc<Self>, id: String, guard: Arc<Guard>, peer: Option<Arc<Peer>>) {
-        let cancelled = guard.cancelled();
+    async fn watch(self: Arc<Self>, id: String, holding: Arc<Holding>, peer: Option<Arc<Peer>>) {
+        let cancelled = holding.cancelled();
         tokio::pin!(cancelled);
         let exited = async {
             match &peer {
@@ -227,30 +248,35 @@ impl LeaseTable {
                 biased;
                 () = &mut cancelled => break,
                 () = &mut exited => return self.exited(&id),
-                ask = guard.asked() => self.asked(&id, &guard, ask),
+                ask = holding.asked() => self.asked(&id, &holding, ask),
             }
         }
-        if guard.is_revoked() && guard.is_held() {
-            self.asked(&id, &guard, Ask::Revoke);
+        if holding.is_revoked() && holding.is_held() {
+            self.asked(&id, &holding, Ask::Revoke);
+        } else if holding.draining().is_some() {
+            self.asked(&id, &holding, Ask::HandOver);
         }
-        let loss = guard.lost().await;
-        self.lost(&id, &guard, &loss);
+        tokio::select! {
+            biased;
+            () = &mut exited => self.exited(&id),
+            loss = holding.lost() => self.lost(&id, &holding, &loss),
+        }
     }
 
-    fn asked(&self, id: &str, guard: &Guard, ask: Ask) {
+    fn asked(&self, id: &str, holding: &Holding, ask: Ask) {
         let what = match ask {
             Ask::HandOver => "hand over",
             Ask::Revoke => "revoke",
             // The machine answers all others.
             _ => return,
         };
-        self.say("asked", id, guard, Some(what.to_owned()));
+        self.say("asked", id, holding, Some(what.to_owned()));
     }
 
-    fn lost(&self, id: &str, guard: &Guard, loss: &Loss) {
+    fn lost(&self, id: &str, holding: &Holding, loss: &Loss) {
         let entry = self.state().take(id, &loss.to_string());
         if entry.is_some() {
-            self.left("lost", id, guard, Some(loss.to_string()));
+            self.left("lost", id, holding, Some(loss.to_string()));
         }
     }
 
@@ -262,8 +288,8 @@ impl LeaseTable {
             if is_its_own { state.take(id, EXITED) } else { None }
         };
         if let Some(entry) = entry {
-            self.left("exited", id, &entry.guard, None);
-            tokio::spawn(entry.give_back());
+            self.left("exited", id, &entry.holding, None);
+            tokio::spawn(entry.give_back(End::Gone(EXITED)));
         }
     }
 
@@ -277,8 +303,8 @@ impl LeaseTable {
             for (id, entry) in lapsed {
                 let loss = entry.loss();
                 let event = if loss.is_some() { "lost" } else { "lapsed" };
-                self.left(event, &id, &entry.guard, loss);
-                tokio::spawn(entry.give_back());
+                self.left(event, &id, &entry.holding, loss);
+                tokio::spawn(entry.give_back(End::Gone(LAPSED)));
             }
             let wait = next.map(|at| at.saturating_sub(boottime()).min(LONGEST));
             tokio::select! {
@@ -304,8 +330,8 @@ impl LeaseTable {
         }
     }
 
-    fn say(&self, event: &'static str, id: &str, guard: &Guard, reason: Option<String>) {
-        let (key, fence) = (guard.key().as_str(), guard.fence().0);
+    fn say(&self, event: &'static str, id: &str, holding: &Holding, reason: Option<String>) {
+        let (key, fence) = (holding.key().as_str(), holding.fence().0);
         tracing::debug!(name: "agent.lease", target: "tenure::agent", event, key, fence, reason, "client's lease");
         // Nobody may be listening.
         let _ = self.events.send(Event {
@@ -318,9 +344,9 @@ impl LeaseTable {
     }
 
     /// A lease has left the table.
-    fn left(&self, event: &'static str, id: &str, guard: &Guard, reason: Option<String>) {
+    fn left(&self, event: &'static str, id: &str, holding: &Holding, reason: Option<String>) {
         metrics::counter!("tenure_agent_leases_ended_total", "how" => event).increment(1);
-        self.say(event, id, guard, reason);
+        self.say(event, id, holding, reason);
         self.gauge();
         self.changed.notify_waiters();
     }
@@ -387,11 +413,11 @@ impl State {
 impl Entry {
     /// Why no beat could prolong it, if none could.
     fn loss(&self) -> Option<String> {
-        let loss = if self.guard.is_revoked() {
+        let loss = if self.holding.is_revoked() {
             Loss::Revoked
         } else if self.over_at.is_some_and(|at| at <= boottime()) {
             Loss::Overran
-        } else if self.guard.is_held() {
+        } else if self.holding.is_held() {
             return None;
         } else {
             Loss::Expired
@@ -400,13 +426,13 @@ impl Entry {
     }
 
     /// False: it was lost before.
-    async fn give_back(self) -> bool {
+    async fn give_back(self, end: End) -> Result<bool, StoreError> {
         self.watch.abort();
         // Until it has let go of the guard.
         let _ = self.watch.await;
-        match Arc::into_inner(self.guard) {
-            Some(guard) => guard.release().await,
-            None => false,
+        match Arc::into_inner(self.holding) {
+            Some(holding) => holding.give_back(end).await,
+            None => Ok(false),
         }
     }
 }

@@ -17,6 +17,11 @@
 //! - An agent that is told to stop prolongs nothing more, and ends when all that it told is over. One that is killed leaves its session to
 //!   expire, which is later than any deadline that it told.
 //!
+//! # Ticks and units
+//! A tick that runs once over all hosts (`/v1/once`) and a unit of a fleet are kept as leases are, by the same beats, and end by a word of what came of them.
+//! A client is a worker of a fleet for as long as it asks for units; each worker has a session of its own. A beat tells that a unit is to go to
+//! another worker. That one has it when the client has given it back, or the deadline that it was told last is over.
+//!
 //! # Who may do what
 //! Whoever can open the Unix socket may do all. A TCP address asks for a token, and one that is not loopback is refused. A read token may look at
 //! everything and change nothing. See [`Access`].
@@ -42,6 +47,7 @@ mod config;
 mod connection;
 mod dashboard;
 mod events;
+mod holding;
 mod lease_table;
 mod listing;
 mod metrics_server;
@@ -50,6 +56,7 @@ mod peer;
 mod problem;
 mod routes;
 mod wire;
+mod workers;
 
 pub use access::{Access, Secret};
 pub use agent::{Agent, Scrape};

@@ -21,6 +21,14 @@ use utoipa::OpenApi;
         routes::elections::leader,
         routes::elections::campaign,
         routes::elections::resign,
+        routes::once::begin,
+        routes::once::end,
+        routes::fleets::join,
+        routes::fleets::next,
+        routes::fleets::leave,
+        routes::fleets::done,
+        routes::fleets::failed,
+        routes::fleets::checkpoint,
         routes::listen,
         routes::health::alive,
         routes::health::ready,
@@ -44,7 +52,16 @@ use utoipa::OpenApi;
         listing::Page,
         listing::Row,
         routes::overview::Overview,
-        routes::elections::Resign
+        routes::elections::Resign,
+        routes::once::Tick,
+        routes::once::Ended,
+        routes::fleets::Join,
+        routes::fleets::Joined,
+        routes::fleets::Next,
+        routes::fleets::Given,
+        routes::fleets::Done,
+        routes::fleets::Failure,
+        routes::fleets::Checkpoint
     ))
 )]
 struct Document;

@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::http::header::WWW_AUTHENTICATE;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use tenure::once::Run;
 use tenure::{AcquireError, ErrorKind, InvalidInput, Occupant, StoreError};
 use utoipa::ToSchema;
 
@@ -13,12 +14,12 @@ use utoipa::ToSchema;
 pub(crate) struct Problem {
     #[serde(skip)]
     status: u16,
-    /// For programs: bad_request, no_token, wrong_token, only_read, wrong_site, not_found, held, over, too_large, too_slow, too_many, stopping, damaged or
+    /// For programs: bad_request, no_token, wrong_token, only_read, wrong_site, not_found, held, over, ran, ahead, too_large, too_slow, too_many, stopping, damaged or
     /// unavailable.
     code: &'static str,
     /// For people: what is wrong, and what to do about it.
     message: String,
-    /// Who holds it, of `held`.
+    /// Who holds it, of `held`; who ran it, of `ran`.
     #[serde(skip_serializing_if = "Option::is_none")]
     holder: Option<String>,
     /// That one's fence.
@@ -78,6 +79,19 @@ impl Problem {
         problem
     }
 
+    /// The tick has run, or may be running.
+    pub(crate) fn ran(run: &Run, message: String) -> Problem {
+        let mut problem = Problem::new(StatusCode::CONFLICT, "ran", message);
+        problem.holder = run.by.as_ref().map(|by| by.as_str().to_owned());
+        problem.fence = Some(run.fence.0).filter(|fence| *fence > 0);
+        problem
+    }
+
+    /// The record shows a tick that lies ahead.
+    pub(crate) fn ahead(message: String) -> Problem {
+        Problem::new(StatusCode::CONFLICT, "ahead", message)
+    }
+
     pub(crate) fn too_large(most: usize) -> Problem {
         Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -92,6 +106,13 @@ impl Problem {
 
     pub(crate) fn too_many(most: usize) -> Problem {
         let message = format!("this agent's clients have, or wait for, {most} leases, which is all it bears");
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message)
+    }
+
+    pub(crate) fn too_many_workers(most: usize) -> Problem {
+        let message = format!(
+            "this agent's clients have {most} workers in fleets, which is all it bears; run others beside another agent"
+        );
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message)
     }
 

@@ -116,6 +116,9 @@ pub(crate) struct Told {
     pub(crate) is_revoked: bool,
     /// What becomes of it when this client's process has ended.
     pub(crate) on_exit: OnExit,
+    /// It is a unit of a fleet that is to go to another worker: what is done for it is to end within this, and then it is to be given back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) drain_in_ms: Option<u64>,
 }
 
 /// What came of one of several beats.

@@ -1,6 +1,6 @@
 //! What a tenure that is killed held is given back as soon as nothing of its command is alive, and never before.
 //!
-//! Plan: the next one has the key long before the ttl is over, after `run`, `elect` and `work`; what has left its group, its
+//! Plan: the next one has the key long before the ttl is over, after `run`, `elect`, `work` and `work --forever`; what has left its group, its
 //! environment and its parent is dead by then; whoever stands still keeps what it has; what can't be killed keeps it, too, and so does
 //! `--min`; a runaway that nobody was told of keeps it; a successor keeps its own. What holds on every store is in
 //! `crate::common::every_store`.
@@ -63,6 +63,23 @@ fn another_takes_the_units_of_a_killed_work_over_long_before_their_ttl() {
     let ran = bench.run(&["work", "--name", "j", "--ttl", TTL, "--join", "--json", "--", "sh", "-c", script]);
     assert_eq!((ran.code, &ran.json()["here"]["taken_over"]), (0, &1.into()), "{ran:?}");
     assert!(now_ms() - killed_at < 60_000);
+}
+
+#[test]
+fn another_worker_has_the_units_of_a_killed_one_long_before_their_ttl() {
+    let bench = Bench::new();
+    let units = ["--units", "a", "b"];
+    let script = "echo $$ > pid.{}.$TENURE_FENCE; exec sleep 600";
+    let killed = bench.worker_with(TTL, &units, script);
+    bench.await_shares(&[(&killed, 2)]);
+    let fence = |name: &str| bench.unit(name)["fence"].as_u64().unwrap();
+    let first = ["a", "b"].map(|name| bench.await_number(&format!("pid.{name}.{}", fence(name))));
+    killed.signal(Signal::SIGKILL);
+    let killed_at = now_ms();
+    let other = bench.worker_with(TTL, &units, script);
+    bench.await_shares(&[(&other, 2)]);
+    assert!(now_ms() - killed_at < 60_000);
+    assert!(first.into_iter().all(|pid| !is_alive(pid)));
 }
 
 #[test]

@@ -2,6 +2,10 @@
 
 mod common;
 
+#[cfg(feature = "serve")]
+mod agent_fleet;
+#[cfg(feature = "serve")]
+mod agent_once;
 #[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
 mod bad_input;
 mod cron;

@@ -526,8 +526,9 @@ fn the_page_on_operating_does_what_it_says() {
     assert_eq!(ran.code, 0, "{ran:?}");
     for says in [
         "\"deadline_boottime_ms\":",
+        "\"code\":\"ran\"",
         "{\"released\":true}",
-        "tenure_agent_leases_ended_total{how=\"released\"} 1",
+        "tenure_agent_leases_ended_total{how=\"released\"} 3",
         "tenure_fleet_held{",
         "ended with 76",
     ] {

@@ -7,8 +7,10 @@ process's own clock, and `Lease.held` says so without I/O.
 from ._aio import AsyncClient
 from ._client import Client
 from ._errors import AgentError, HeldByAnother, LeaseLost, Refused, Unreachable
+from ._fleet import Unit, Worker
 from ._hold import hold
 from ._lease import Lease
+from ._once import OncePer, Tick
 
 __all__ = [
     "AgentError",
@@ -17,7 +19,11 @@ __all__ = [
     "HeldByAnother",
     "Lease",
     "LeaseLost",
+    "OncePer",
     "Refused",
+    "Tick",
+    "Unit",
     "Unreachable",
+    "Worker",
     "hold",
 ]

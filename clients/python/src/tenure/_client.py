@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import os
 import threading
+from datetime import datetime
 import weakref
-from typing import Any, Dict, Iterator, List, Mapping, Optional
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, TypeVar, Union
 from urllib.parse import quote
 
 from ._clock import boottime_ns
 from ._errors import AgentError, HeldByAnother, LeaseLost
+from ._fleet import Unit, Worker
 from ._lease import Lease
+from ._once import OncePer, Tick, wish
 from ._wire import Wire, check_wait, default_address
 
 #: For one answer that is not waited for.
@@ -30,6 +33,9 @@ def _forked() -> None:
 
 
 os.register_at_fork(after_in_child=_forked)
+
+
+_L = TypeVar("_L", bound=Lease)
 
 
 class Client:
@@ -111,6 +117,103 @@ class Client:
         except LeaseLost:
             return None
 
+    def once_per(
+        self,
+        key: str,
+        *,
+        every: Optional[float] = None,
+        tick: Union[datetime, float, None] = None,
+        at_least_once: bool = False,
+        wait: Optional[float] = 0.0,
+        ttl: Optional[float] = None,
+    ) -> OncePer:
+        """What runs for `key` once per tick, over all hosts: the last tick that is due of those that are `every` seconds apart (counted from 1970 in UTC), or the
+        one that is scheduled for `tick`. A tick runs once at the most; with `at_least_once` one whose end nobody told is run again, by whoever asks for it."""
+        check_wait(wait)
+        asked = wish(key, tick, every, at_least_once)
+        if ttl is not None:
+            asked["ttl_ms"] = int(ttl * 1000)
+
+        def begin(body: Dict[str, Any]) -> Tick:
+            tick = self._get("/v1/once", body, wait, made=Tick)
+            tick._say = self._end_tick
+            return tick
+
+        return OncePer(begin, asked)
+
+    def _end_tick(self, tick: Tick, path: str, body: Dict[str, Any]) -> bool:
+        if tick._is_over or os.getpid() != tick._process:
+            return False
+        # It is not held from here on, whatever becomes of the request.
+        tick._over("it has ended")
+        with self._lock:
+            self._held.pop(tick.id, None)
+        try:
+            return bool(self._ask("POST", path, body)["released"])
+        except (AgentError, OSError):
+            # It lapses at its deadline, and no end is told of it.
+            return False
+
+    def worker(
+        self,
+        fleet: str,
+        *,
+        units: Iterable[str] = (),
+        most_units: Optional[int] = None,
+        labels: Iterable[str] = (),
+        ttl: Optional[float] = None,
+        drain: Optional[float] = None,
+        about: Optional[Mapping[str, str]] = None,
+    ) -> Worker:
+        """Makes this process a worker of `fleet`, which is to have these `units`. `drain`: how many seconds the work on a unit may take to end when the unit
+        is to go to another worker. See `Worker.run`, or `Client.work` for all of it."""
+        body: Dict[str, Any] = _wish(ttl, None, units=list(units), labels=list(labels), about=dict(about or {}))
+        if most_units is not None:
+            body["most_units"] = most_units
+        if drain is not None:
+            body["drain_ms"] = int(drain * 1000)
+        body["on_exit"] = self._on_exit
+        joined = self._ask("POST", f"/v1/fleets/{quote(fleet, safe='')}/workers", body)
+        return Worker(joined, self._next_unit, self._leave_fleet)
+
+    def work(self, fleet: str, body: Callable[[Unit], Any], *, stop: Optional[threading.Event] = None, **options: Any) -> None:
+        """Runs `body` in a thread for each unit of `fleet` that this process is given, until `stop` is set, and leaves the fleet then. `options`: as of `worker`."""
+        with self.worker(fleet, **options) as worker:
+            if stop is not None:
+                threading.Thread(target=_leave_when, args=(stop, worker), name="tenure stop", daemon=True).start()
+            worker.run(body)
+
+    def _next_unit(self, worker: str, wait: float) -> Optional[Unit]:
+        check_wait(wait)
+        wire = self._wire(wait + _PATIENCE)
+        try:
+            sent_ns = boottime_ns()
+            told = wire.ask("POST", f"/v1/workers/{worker}/next", {"wait_ms": int(wait * 1000)})
+        finally:
+            wire.close()
+        if not told:
+            return None
+        unit = Unit(told, self._say_of_unit)
+        unit._told(told, sent_ns)
+        self._keep(unit)
+        return unit
+
+    def _say_of_unit(self, unit: Unit, method: str, path: str, body: Optional[Dict[str, Any]]) -> bool:
+        if unit._is_over:
+            with self._lock:
+                self._held.pop(unit.id, None)
+        return bool(self._ask(method, path, body).get("released"))
+
+    def _leave_fleet(self, worker: str) -> None:
+        # Units that nobody lets go of last until their deadlines.
+        wire = self._wire(None)
+        try:
+            wire.ask("DELETE", f"/v1/workers/{worker}")
+        except LeaseLost:
+            pass
+        finally:
+            wire.close()
+
     def list(self, prefix: str = "") -> Iterator[Dict[str, Any]]:
         """The store's records whose keys begin so, whoever holds them."""
         path = f"/v1/leases?limit=1000&prefix={quote(prefix, safe='')}"
@@ -147,7 +250,14 @@ class Client:
         finally:
             wire.close()
 
-    def _get(self, path: str, body: Dict[str, Any], wait: Optional[float], wire: Optional[Wire] = None) -> Lease:
+    def _get(
+        self,
+        path: str,
+        body: Dict[str, Any],
+        wait: Optional[float],
+        wire: Optional[Wire] = None,
+        made: Callable[[str, int, Callable[[Lease], bool]], _L] = Lease,  # type: ignore[assignment]
+    ) -> _L:
         check_wait(wait)
         end_ns = None if wait is None or wait == math.inf else boottime_ns() + int(wait * 1e9)
         wire = wire or self._wire(None)
@@ -162,7 +272,7 @@ class Client:
                     if end_ns is not None and boottime_ns() >= end_ns:
                         raise
                     continue
-                lease = Lease(told["key"], told["fence"], self._release)
+                lease = made(told["key"], told["fence"], self._release)
                 lease._told(told, sent_ns)
                 self._keep(lease)
                 return lease
@@ -246,3 +356,11 @@ def _wish(ttl: Optional[float], at_most: Optional[float], **fields: Any) -> Dict
     if at_most is not None:
         fields["at_most_ms"] = int(at_most * 1000)
     return fields
+
+
+def _leave_when(stop: threading.Event, worker: Worker) -> None:
+    # The worker may leave by itself before.
+    while not stop.wait(0.1):
+        if worker._has_left.is_set():
+            return
+    worker.leave()

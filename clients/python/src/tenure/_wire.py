@@ -105,6 +105,8 @@ class Wire:
             raise Unreachable(
                 f"no agent answers at {self._address} ({error}); `tenure serve` starts one, TENURE_AGENT names another"
             ) from error
+        if status == 204:
+            return {}
         try:
             told = json.loads(text)
         except ValueError:

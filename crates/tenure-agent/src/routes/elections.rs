@@ -2,6 +2,7 @@
 
 use super::Wish;
 use crate::agent::{Posted, Shared};
+use crate::holding::Holding;
 use crate::listing::{self, Row};
 use crate::peer::Peer;
 use crate::problem::Problem;
@@ -57,7 +58,7 @@ pub(crate) async fn campaign(
     let lock = shared.leases.lock(&key).metadata(metadata(asked.labels));
     let acquired =
         if wish.wait.is_zero() { lock.try_acquire().await } else { lock.acquire_within(wish.wait).await };
-    Ok((StatusCode::CREATED, Json(wish.enter(&shared, acquired, &peer)?)))
+    Ok((StatusCode::CREATED, Json(wish.enter(&shared, Holding::Lease(acquired?), &peer)?)))
 }
 
 /// Gives a leadership up.

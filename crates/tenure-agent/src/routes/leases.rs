@@ -2,6 +2,7 @@
 
 use super::Wish;
 use crate::agent::{Posted, Shared};
+use crate::holding::Holding;
 use crate::listing::{self, Page};
 use crate::peer::Peer;
 use crate::problem::Problem;
@@ -37,7 +38,7 @@ pub(crate) async fn acquire(
     }
     let acquired =
         if wish.wait.is_zero() { lock.try_acquire().await } else { lock.acquire_within(wish.wait).await };
-    Ok((StatusCode::CREATED, Json(wish.enter(&shared, acquired, &peer)?)))
+    Ok((StatusCode::CREATED, Json(wish.enter(&shared, Holding::Lease(acquired?), &peer)?)))
 }
 
 /// Says that its client wants the lease still, and is answered with a new deadline.

@@ -3,8 +3,10 @@
 #[cfg(test)]
 mod between;
 pub(crate) mod elections;
+pub(crate) mod fleets;
 pub(crate) mod health;
 pub(crate) mod leases;
+pub(crate) mod once;
 pub(crate) mod overview;
 pub(crate) mod records;
 pub(crate) mod semaphores;
@@ -14,6 +16,7 @@ mod tests;
 use crate::agent::Shared;
 use crate::dashboard;
 use crate::events;
+use crate::holding::Holding;
 use crate::lease_table::{Room, Terms};
 use crate::openapi;
 use crate::peer::Peer;
@@ -25,7 +28,6 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::{AcquireError, Guard};
 
 pub(crate) fn router(shared: &Arc<Shared>) -> Router {
     Router::new()
@@ -37,6 +39,14 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .route("/v1/elections/{key}/leader", get(elections::leader))
         .route("/v1/elections/{key}/campaign", post(elections::campaign))
         .route("/v1/elections/{key}/resign", post(elections::resign))
+        .route("/v1/once", post(once::begin))
+        .route("/v1/once/{id}/end", post(once::end))
+        .route("/v1/fleets/{fleet}/workers", post(fleets::join))
+        .route("/v1/workers/{id}", axum::routing::delete(fleets::leave))
+        .route("/v1/workers/{id}/next", post(fleets::next))
+        .route("/v1/units/{id}/done", post(fleets::done))
+        .route("/v1/units/{id}/failed", post(fleets::failed))
+        .route("/v1/units/{id}/checkpoint", post(fleets::checkpoint))
         .route("/v1/events", get(listen))
         .route("/v1/records/{key}/revoke", post(records::revoke))
         .route("/v1/records/{key}/drain", post(records::drain))
@@ -104,14 +114,9 @@ impl Wish {
         Ok(Wish { wait: Duration::from_millis(wait_ms), terms, room: shared.table.room()? })
     }
 
-    /// Takes in what came of it.
-    fn enter(
-        self,
-        shared: &Shared,
-        acquired: Result<Guard, AcquireError>,
-        peer: &Arc<Peer>,
-    ) -> Result<Told, Problem> {
-        let told = shared.table.enter(acquired?, self.terms, peer);
+    /// Takes in what came of it, and tells of it.
+    fn enter(self, shared: &Shared, holding: Holding, peer: &Arc<Peer>) -> Result<Told, Problem> {
+        let told = shared.table.enter(holding, self.terms, peer);
         drop(self.room);
         told
     }

@@ -219,6 +219,7 @@ impl From<LeaseError> for Problem {
     fn from(error: LeaseError) -> Problem {
         match error {
             LeaseError::NotHeld => nobody(),
+            LeaseError::Lost(loss) => Problem::over(&loss.to_string()),
             LeaseError::Store(error) => error.into(),
             error => Problem::unavailable(error.to_string()),
         }

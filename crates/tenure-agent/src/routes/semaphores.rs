@@ -2,6 +2,7 @@
 
 use super::Wish;
 use crate::agent::{Posted, Shared};
+use crate::holding::Holding;
 use crate::peer::Peer;
 use crate::problem::Problem;
 use crate::wire::{AcquirePermits, Mode, Told};
@@ -41,5 +42,5 @@ pub(crate) async fn acquire(
     } else {
         permits.acquire_within(wish.wait).await
     };
-    Ok((StatusCode::CREATED, Json(wish.enter(&shared, acquired, &peer)?)))
+    Ok((StatusCode::CREATED, Json(wish.enter(&shared, Holding::Lease(acquired?), &peer)?)))
 }

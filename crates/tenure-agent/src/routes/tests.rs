@@ -50,7 +50,7 @@ impl Served {
     }
 }
 
-const POSTS: [&str; 11] = [
+const POSTS: [&str; 17] = [
     "/v1/records/fleet%2Ff%2Funit%2Fu/move",
     "/v1/records/k/revoke",
     "/v1/records/k/drain",
@@ -62,6 +62,12 @@ const POSTS: [&str; 11] = [
     "/v1/elections/k/campaign",
     "/v1/elections/k/resign",
     "/v1/nothing",
+    "/v1/once",
+    "/v1/once/x/end",
+    "/v1/fleets/f/workers",
+    "/v1/workers/x/next",
+    "/v1/units/x/done",
+    "/v1/units/x/failed",
 ];
 
 /// Values of every kind, and the ones that programs trip over.
@@ -101,6 +107,11 @@ fn nearly() -> impl Strategy<Value = Value> {
         "labels",
         "fence",
         "worker",
+        "tick_ms",
+        "every_ms",
+        "units",
+        "most_units",
+        "says",
         "ids",
         "id",
         "other",
@@ -122,7 +133,7 @@ fn any_body_is_answered_and_what_is_wrong_takes_nothing() {
         prop_assume!(body["wait_ms"].as_u64().is_none_or(|wait| wait == 0 || wait > 86_400_000));
         let (status, answer) = served.ask("POST", path, body.to_string().into_bytes());
         prop_assert!(status < 500, "{} {} of {}", status, answer, body);
-        let has_name = body["key"].is_string() || body["name"].is_string() || path.contains("elections");
+        let has_name = body["key"].is_string() || body["name"].is_string() || path.contains("elections") || path.contains("fleets");
         prop_assert!(status != 201 || has_name, "{} of {}", answer, body);
     });
     let deep = format!("{}{}", "[".repeat(30_000), "]".repeat(30_000));
@@ -166,6 +177,15 @@ fn a_key_of_tenures_own_and_one_that_is_too_long_are_refused_by_name() {
         ("/v1/semaphores", json!({"name": "s", "permits": 1, "mode": "shared"}), "either"),
         ("/v1/semaphores", json!({"name": "s", "permits": 1, "take": 2}), "2"),
         ("/v1/elections/work%2Fx/campaign", json!({}), "work/"),
+        ("/v1/once", json!({"key": "k"}), "tick_ms"),
+        ("/v1/once", json!({"key": "k", "tick_ms": 1, "every_ms": 1}), "either"),
+        ("/v1/once", json!({"key": "k", "every_ms": 0}), "every_ms"),
+        ("/v1/once", json!({"key": "k", "tick_ms": u64::MAX}), "ahead"),
+        ("/v1/once", json!({"key": "", "every_ms": 1000}), "name"),
+        ("/v1/fleets/a%2Fb/workers", json!({}), "/"),
+        ("/v1/fleets/f/workers", json!({"ttl_ms": 1}), "ttl_ms"),
+        ("/v1/fleets/f/workers", json!({"units": [""]}), "name"),
+        ("/v1/fleets/f/workers", json!({"drain_ms": u64::MAX}), "drain_ms"),
     ] {
         let (status, answer) = post(path, body.clone());
         assert!(status == 400 && answer["message"].as_str().unwrap().contains(says), "{body}: {answer}");
@@ -230,7 +250,7 @@ fn what_is_described_is_there_and_the_copy_in_the_docs_is_the_same() {
         for (method, operation) in methods.as_object().unwrap() {
             // Generated clients name their functions so.
             assert!(ids.insert(operation["operationId"].to_string()), "{operation}");
-            let path = path.replace("{id}", "x").replace("{key}", "k");
+            let path = path.replace("{id}", "x").replace("{key}", "k").replace("{fleet}", "f");
             if path == "/v1/events" {
                 continue;
             }

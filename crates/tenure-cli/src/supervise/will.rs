@@ -11,6 +11,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use tenure::clock::boottime;
+use tenure::fleet::FleetName;
 use tenure::{HolderId, LeaseError, Leases};
 
 /// What is to be given back, and where.
@@ -37,11 +38,22 @@ impl Will {
     ///
     /// None where that can't be done: the store is this process's own or of another layout, or has a name that is no text.
     pub(crate) fn of<'k>(url: &Url, leases: &'k Leases, keys: impl Iterator<Item = &'k str>) -> Option<Will> {
+        let keys = keys.chain([leases.session_key().as_str()]).map(str::to_owned).collect();
+        Will::of_keys(url, leases.holder().clone(), keys)
+    }
+
+    /// That all units of this worker are given back: they are attached to its session.
+    pub(crate) fn of_worker(url: &Url, fleet: &FleetName, worker: &str) -> Option<Will> {
+        let holder = HolderId::new(worker).ok()?;
+        let session = fleet.worker(&holder).ok()?;
+        Will::of_keys(url, holder, vec![session.as_str().to_owned()])
+    }
+
+    fn of_keys(url: &Url, holder: HolderId, keys: Vec<String>) -> Option<Will> {
         let store = url.told().filter(|_| !url.has_dialect())?;
         let own = Entry::of(std::process::id().cast_signed())?;
-        let keys = keys.chain([leases.session_key().as_str()]).map(str::to_owned).collect();
         let directory = std::env::current_dir().ok()?;
-        Some(Will { store, directory, holder: leases.holder().clone(), keys, process: (own.pid, own.start) })
+        Some(Will { store, directory, holder, keys, process: (own.pid, own.start) })
     }
 
     /// In one line.

@@ -150,6 +150,21 @@ pub fn a_client_of_the_agent_has_a_lease(place: &Remote) {
     assert_eq!(client.get("/readyz").status, 200);
     assert_eq!(client.release(&told).body, serde_json::json!({"released": true}));
     assert_eq!(place.run(&["show", "k", "--json"]).json()["state"], "vacant");
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    let joined = client.post("/v1/fleets/f/workers", &json(r#"{"units": ["u"], "ttl_ms": 6000}"#)).body;
+    let path = format!("/v1/workers/{}/next", joined["id"].as_str().unwrap());
+    let unit = wait_for("a unit", || {
+        let given = client.post(&path, &json(r#"{"wait_ms": 500}"#));
+        (given.status == 200).then(|| given.body["id"].as_str().unwrap().to_owned())
+    });
+    assert_eq!(
+        client.post(&format!("/v1/units/{unit}/done"), &json("{}")).body,
+        json(r#"{"released": true}"#)
+    );
+    let hourly = json(r#"{"key": "hourly", "every_ms": 3600000}"#);
+    let tick = client.post("/v1/once", &hourly).body["id"].as_str().unwrap().to_owned();
+    client.post(&format!("/v1/once/{tick}/end"), &json(r#"{"is_well": true}"#));
+    assert_eq!(client.post("/v1/once", &hourly).body["code"], "ran");
 }
 
 pub fn who_waits_is_woken_and_succeeds_the_dead(place: &Remote) {

@@ -150,6 +150,15 @@ impl Unit {
         self.share.cell.loss()
     }
 
+    /// Waits until it is lost, and says why. One that was let go of is not lost.
+    ///
+    /// # Cancel safety
+    /// May be dropped and called again.
+    pub async fn lost(&self) -> Loss {
+        self.gone().cancelled().await;
+        self.why()
+    }
+
     /// Writes these fields in place of all others, on the condition that the unit is still this worker's. One that was deleted
     /// is not created again. Of several that are asked for at a time, the last one asked for stands in the end.
     ///

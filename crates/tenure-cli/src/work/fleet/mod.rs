@@ -17,6 +17,7 @@ use crate::stores::Url;
 use crate::supervise::process;
 use crate::supervise::run::{Outcome, Policy};
 use crate::supervise::signals::{self, Signals};
+use crate::supervise::will::Will;
 use crate::text::{brief, count, escaped};
 use crate::work::units;
 use member::{Assignment, Event, Member};
@@ -51,6 +52,7 @@ pub(crate) async fn forever(url: &Url, plan: Forever) -> Result<u8, Failure> {
         }
     }
     let policy = Policy::for_many(member.name(), plan.ttl, plan.grace)?;
+    policy.watchdogs.bequeath(Will::of_worker(url, &plan.name, member.name()));
     let (sender, over) = mpsc::unbounded_channel();
     let setup = Arc::new(Setup { plan, policy, ended: sender });
     let runners = Runners {

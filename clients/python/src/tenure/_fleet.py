@@ -1,0 +1,152 @@
+"""Units of a fleet: given to this process for a while, kept by beats as leases are."""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import TracebackType
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Type
+
+from ._errors import AgentError, LeaseLost
+from ._lease import Lease
+
+
+class Unit(Lease):
+    """A unit of a fleet that this worker has: a lease on it, and the duty to say what became of it.
+
+    As a context manager it is done when the block ends by itself, failed when an exception comes out, and given back when it was to go, or was lost.
+    """
+
+    def __init__(self, told: Dict[str, Any], end: Callable[[Unit, str, str, Optional[Dict[str, Any]]], bool]) -> None:
+        super().__init__(told["key"], told["fence"], lambda _: self._let_go("DELETE", f"/v1/leases/{self.id}", None))
+        self.name: str = told["unit"]
+        #: What it carries for its users, as it was when this worker was given it. `checkpoint` is what was written last by that.
+        self.fields: Dict[str, str] = told["fields"]
+        self._end = end
+        self._drain = threading.Event()
+
+    @property
+    def draining(self) -> bool:
+        """Whether it is to go to another worker: end what is done for it, and let go of it."""
+        return self._drain.is_set()
+
+    @property
+    def wanted(self) -> bool:
+        """Whether to go on with it: it is held, and not to go. No I/O."""
+        return self.held and not self.draining
+
+    def done(self, fields: Optional[Mapping[str, str]] = None) -> bool:
+        """Nobody is to have it again; with these fields in place of all others, if given. False: it was lost before."""
+        body = {} if fields is None else {"fields": dict(fields)}
+        return self._let_go("POST", f"/v1/units/{self.id}/done", body)
+
+    def failed(self, says: str = "") -> bool:
+        """Another worker has a go, and this one again after a while. False: it was lost before."""
+        return self._let_go("POST", f"/v1/units/{self.id}/failed", {"says": says})
+
+    def checkpoint(self, value: str) -> None:
+        """Writes how far the work has come, for whoever has the unit next. Raises `LeaseLost` if it is not this worker's any more."""
+        self._end(self, "POST", f"/v1/units/{self.id}/checkpoint", {"value": value})
+        self.fields["checkpoint"] = value
+
+    def _let_go(self, method: str, path: str, body: Optional[Dict[str, Any]]) -> bool:
+        if self._is_over or os.getpid() != self._process:
+            return False
+        # It is not held from here on, whatever becomes of the request.
+        self._over("it was let go of")
+        try:
+            return self._end(self, method, path, body)
+        except (AgentError, OSError):
+            # It lapses at its deadline.
+            return False
+
+    def _told(self, told: Dict[str, Any], sent_ns: int) -> None:
+        super()._told(told, sent_ns)
+        if told.get("drain_in_ms") is not None:
+            self._drain.set()
+
+    def __enter__(self) -> Unit:
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        if not self.wanted:
+            self.release()
+        elif error is None:
+            self.done()
+        elif isinstance(error, Exception):
+            self.failed(repr(error))
+        else:
+            # Ctrl-C says nothing about the unit.
+            self.release()
+
+
+class Worker:
+    """This process in a fleet, from `Client.worker`. It takes part for as long as it asks for units: the agent's `next` has to be asked in time."""
+
+    def __init__(self, joined: Dict[str, Any], next_unit: Callable[[str, float], Optional[Unit]], leave: Callable[[str], None]) -> None:
+        self.fleet: str = joined["fleet"]
+        #: Its name in the fleet.
+        self.holder: str = joined["holder"]
+        self._id: str = joined["id"]
+        #: How long one request for a unit waits.
+        self._pace = joined["ask_in_ms"] / 1000
+        self._next = next_unit
+        self._leave = leave
+        self._has_left = threading.Event()
+
+    def next(self, wait: float = 0.0) -> Optional[Unit]:
+        """The next unit that this worker is given, if there is one within so many seconds (a minute at the most). Raises `LeaseLost` when the worker has left."""
+        return self._next(self._id, wait)
+
+    def units(self) -> Iterator[Unit]:
+        """The units that this worker is given, for as long as it takes part. Who takes long for one lets others be asked for by another thread."""
+        while not self._has_left.is_set():
+            try:
+                unit = self.next(self._pace)
+            except LeaseLost:
+                return
+            if unit is None:
+                continue
+            if self._has_left.is_set():
+                unit.release()
+                return
+            yield unit
+
+    def run(self, body: Callable[[Unit], Any]) -> None:
+        """Runs `body` in a thread for each unit that this worker is given, until it has left. Returns when all have ended.
+
+        A body that returns has done its unit; one that raises has failed. One that ends after its unit was to go (`unit.wanted` is false) has it given back.
+        A worker that its agent knows no more, as that was started anew, has left. `Unreachable` says that no agent answers.
+        """
+        threads: List[threading.Thread] = []
+        for unit in self.units():
+            threads = [thread for thread in threads if thread.is_alive()]
+            threads.append(threading.Thread(target=_attend, args=(body, unit), name=f"tenure unit {unit.name}", daemon=True))
+            threads[-1].start()
+        for thread in threads:
+            thread.join()
+
+    def leave(self) -> None:
+        """Takes no more units, and waits until those that it has are let go of, or their deadlines are over. A body that watches `unit.wanted` ends."""
+        if not self._has_left.is_set():
+            self._has_left.set()
+            self._leave(self._id)
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.leave()
+
+
+def _attend(body: Callable[[Unit], Any], unit: Unit) -> None:
+    try:
+        with unit:
+            body(unit)
+    except Exception:
+        # The agent has been told, and logs it.
+        pass

@@ -1,0 +1,91 @@
+"""What runs once per tick over all hosts."""
+
+from __future__ import annotations
+
+import functools
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Callable, Dict, Optional, Type, TypeVar, Union
+
+from ._errors import HeldByAnother, Refused
+from ._lease import Lease
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class Tick(Lease):
+    """A tick that runs here: the lease that it runs under, and the duty to tell its end.
+
+    As a context manager it ends well, or not well when an exception comes out.
+    """
+
+    _say: Callable[[Tick, str, Dict[str, Any]], bool]
+
+    def end(self, is_well: bool = True, says: str = "") -> bool:
+        """It has ended, well or not, with this to be said of it, of which 200 bytes are kept. False: its lease was lost before."""
+        return self._say(self, f"/v1/once/{self.id}/end", {"is_well": is_well, "says": says})
+
+    def __enter__(self) -> Tick:
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        if error is None:
+            self.end()
+        elif isinstance(error, Exception):
+            self.end(False, repr(error))
+        else:
+            # Ctrl-C: what is to run at least once is run again.
+            self.release()
+
+
+class OncePer:
+    """A schedule of one key, from `Client.once_per`. As a decorator it makes a function run once per tick, over all hosts that call it."""
+
+    def __init__(self, begin: Callable[[Dict[str, Any]], Tick], wish: Dict[str, Any]) -> None:
+        self._begin = begin
+        self._wish = wish
+
+    def begin(self) -> Optional[Tick]:
+        """The tick that is due, if it is to run here; None if it has run, or runs, elsewhere."""
+        try:
+            return self._begin(self._wish)
+        except HeldByAnother:
+            return None
+        except Refused as error:
+            if error.code == "ran":
+                return None
+            raise
+
+    def __call__(self, function: _F) -> Callable[..., bool]:
+        """The function, which runs if the tick is to run here. It returns then whether it did. An exception that comes out of it is told as the tick's end."""
+
+        @functools.wraps(function)
+        def once(*arguments: Any, **named: Any) -> bool:
+            tick = self.begin()
+            if tick is None:
+                return False
+            with tick:
+                function(*arguments, **named)
+            return True
+
+        return once
+
+
+def wish(key: str, tick: Union[datetime, float, None], every: Optional[float], at_least_once: bool) -> Dict[str, Any]:
+    """What is asked of the agent."""
+    if (tick is None) == (every is None):
+        raise ValueError("say either `every`, how many seconds ticks are apart, or `tick`, when it is scheduled for")
+    asked: Dict[str, Any] = {"key": key, "at_least_once": at_least_once}
+    if every is not None:
+        if not every >= 0.001:
+            raise ValueError(f"every is {every!r}; it must be seconds, a thousandth at the least")
+        asked["every_ms"] = round(every * 1000)
+    else:
+        if isinstance(tick, datetime):
+            if tick.tzinfo is None:
+                raise ValueError("the tick names no time zone; add one, as datetime.timezone.utc, or hosts may mean different times")
+            tick = tick.timestamp()
+        asked["tick_ms"] = round(tick * 1000)  # type: ignore[operator]
+    return asked

@@ -1,0 +1,239 @@
+//! Workers of fleets, and the units that they are given.
+
+use super::Wish;
+use crate::agent::{Posted, Shared};
+use crate::holding::{End, Holding};
+use crate::peer::Peer;
+use crate::problem::Problem;
+use crate::wire::{OnExit, Released, Told, metadata, millis};
+use crate::workers::Member;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::Value;
+use tenure::fleet::{Fleet, NewUnit, Unit};
+use utoipa::ToSchema;
+
+/// A worker that is to be.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Join {
+    /// Units that the fleet is to have, if it has not: their names.
+    #[serde(default)]
+    pub(crate) units: Vec<String>,
+    /// The most units that this worker takes; any number if absent.
+    pub(crate) most_units: Option<u64>,
+    /// What it offers to units that need it.
+    #[serde(default)]
+    pub(crate) labels: Vec<String>,
+    /// How long it may be silent before others take its units, and the longest that a unit's deadline is ahead; 10 s if absent.
+    pub(crate) ttl_ms: Option<u64>,
+    /// How long the work on a unit may take to end when the unit is to go to another worker; 30 s if absent.
+    pub(crate) drain_ms: Option<u64>,
+    /// Who it is: shown to people with its record.
+    #[serde(default)]
+    pub(crate) about: BTreeMap<String, String>,
+    /// What becomes of the worker and its units when this client's process has ended.
+    #[serde(default)]
+    pub(crate) on_exit: OnExit,
+}
+
+/// A worker that takes part.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct Joined {
+    /// Names it in later requests.
+    pub(crate) id: String,
+    /// Its name in the fleet.
+    pub(crate) holder: String,
+    pub(crate) fleet: String,
+    /// How soon to ask for the next unit at the latest. Who does not ask for twice as long wants no more, and the worker leaves.
+    pub(crate) ask_in_ms: u64,
+}
+
+/// Registers this client as a worker of a fleet. It is given units by `next`, for as long as it asks for them.
+#[utoipa::path(
+    post, path = "/v1/fleets/{fleet}/workers", tag = "fleets", operation_id = "join_fleet", request_body = Join, params(("fleet" = String, Path)),
+    responses((status = 201, description = "It takes part", body = Joined), (status = 400, description = "The request is wrong", body = Problem),
+        (status = 429, description = "The agent has too many", body = Problem))
+)]
+pub(crate) async fn join(
+    State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Arc<Peer>>,
+    Path(name): Path<String>,
+    Posted(asked): Posted<Join>,
+) -> Result<(StatusCode, Json<Joined>), Problem> {
+    const USUAL: Duration = Duration::from_secs(10);
+    const LONGEST_DRAIN: u64 = 24 * 60 * 60 * 1000;
+    shared.workers.check_room()?;
+    let terms = Wish::checked(&shared, 0, asked.ttl_ms, None, asked.on_exit)?.terms;
+    let fleet = Fleet::new(shared.leases.store().clone(), name)?;
+    let ttl = asked.ttl_ms.map_or(USUAL, Duration::from_millis);
+    let mut builder = fleet.join().ttl(ttl).drift(shared.leases.drift()).about(metadata(asked.about));
+    for label in asked.labels {
+        builder = builder.label(label);
+    }
+    if let Some(most) = asked.most_units {
+        builder = builder.most_units(most);
+    }
+    if let Some(drain) = asked.drain_ms {
+        if drain > LONGEST_DRAIN {
+            return Err(Problem::bad_request(format!("drain_ms {drain} is over {LONGEST_DRAIN}, a day")));
+        }
+        builder = builder.drain(Duration::from_millis(drain));
+    }
+    fleet.create_all(asked.units.into_iter().map(NewUnit::named)).await?;
+    let worker = builder.start()?;
+    let holder = worker.holder().as_str().to_owned();
+    let id = shared.workers.enter(Member::new(worker, terms, ttl), &peer)?;
+    let joined = Joined { id, holder, fleet: fleet.name().to_string(), ask_in_ms: millis(ttl / 2) };
+    Ok((StatusCode::CREATED, Json(joined)))
+}
+
+/// How long to wait.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Next {
+    /// In milliseconds; a minute at the most.
+    #[serde(default)]
+    pub(crate) wait_ms: u64,
+}
+
+/// A unit that a worker was given. It is kept by beats, as leases are, until its client says what became of it.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct Given {
+    #[serde(flatten)]
+    pub(crate) told: Told,
+    /// Its name.
+    pub(crate) unit: String,
+    /// What it carries for its users: texts and numbers. `checkpoint` is what was written last by `checkpoint`.
+    pub(crate) fields: BTreeMap<String, String>,
+}
+
+/// The next unit that this worker is given, if there is one in time. That a unit is to go is told by its beats.
+#[utoipa::path(
+    post, path = "/v1/workers/{id}/next", tag = "fleets", operation_id = "next_unit", request_body = Next, params(("id" = String, Path)),
+    responses((status = 200, description = "It is held", body = Given), (status = 204, description = "There is none yet: ask again"),
+        (status = 404, description = "The agent knows nothing of this worker: it has left, or the agent was started anew", body = Problem),
+        (status = 410, description = "It has left", body = Problem))
+)]
+pub(crate) async fn next(
+    State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Arc<Peer>>,
+    Path(id): Path<String>,
+    Posted(asked): Posted<Next>,
+) -> Result<Response, Problem> {
+    const MOST: u64 = 60_000;
+    let member = shared.workers.find(&id)?;
+    if asked.wait_ms > MOST {
+        return Err(Problem::bad_request(format!(
+            "wait_ms {} is over {MOST}, a minute; ask again after that",
+            asked.wait_ms
+        )));
+    }
+    let room = shared.table.room()?;
+    let Some(assignment) = member.next(Duration::from_millis(asked.wait_ms)).await? else {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    };
+    let unit = assignment.unit().clone();
+    let told = shared.table.enter(Holding::Unit(assignment), member.terms, &peer)?;
+    drop(room);
+    Ok(Json(Given { told, unit: unit.name().to_owned(), fields: texts(&unit) }).into_response())
+}
+
+/// As clients in any language can take them.
+fn texts(unit: &Unit) -> BTreeMap<String, String> {
+    let text = |value: Value| match value {
+        Value::Text(text) => Some(text),
+        Value::Number(number) => Some(number.as_str().to_owned()),
+        _ => None,
+    };
+    unit.fields().into_iter().filter_map(|(name, value)| Some((name, text(value)?))).collect()
+}
+
+/// Has this worker leave its fleet. Its client has said before what became of each unit, or they last until the deadlines that were told.
+///
+/// The answer comes when they have gone to others.
+#[utoipa::path(
+    delete, path = "/v1/workers/{id}", tag = "fleets", operation_id = "leave_fleet", params(("id" = String, Path)),
+    responses((status = 200, description = "It has left", body = Released), (status = 404, description = "The agent knows nothing of it", body = Problem))
+)]
+pub(crate) async fn leave(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+) -> Result<Json<Released>, Problem> {
+    shared.workers.leave(&id).await?;
+    Ok(Json(Released { released: true }))
+}
+
+/// What is left in a unit's record.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Done {
+    /// In the place of all other fields, if given.
+    pub(crate) fields: Option<BTreeMap<String, String>>,
+}
+
+/// A unit is done: nobody is to have it again.
+#[utoipa::path(
+    post, path = "/v1/units/{id}/done", tag = "fleets", operation_id = "unit_done", request_body = Done, params(("id" = String, Path)),
+    responses((status = 200, description = "False: it was lost before", body = Released), (status = 410, description = "It is over", body = Problem),
+        (status = 404, description = "The agent knows nothing of it", body = Problem), (status = 400, description = "It is no unit", body = Problem))
+)]
+pub(crate) async fn done(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Posted(asked): Posted<Done>,
+) -> Result<Json<Released>, Problem> {
+    Ok(Json(Released { released: shared.table.end(&id, End::Done(asked.fields)).await? }))
+}
+
+/// Why something failed.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Failure {
+    /// For the agent's log.
+    #[serde(default)]
+    pub(crate) says: String,
+}
+
+/// What was done for a unit has failed: another worker has a go, and this one again after a while. `DELETE /v1/leases/ID` gives a unit back that was to go.
+#[utoipa::path(
+    post, path = "/v1/units/{id}/failed", tag = "fleets", operation_id = "unit_failed", request_body = Failure, params(("id" = String, Path)),
+    responses((status = 200, description = "False: it was lost before", body = Released), (status = 410, description = "It is over", body = Problem),
+        (status = 404, description = "The agent knows nothing of it", body = Problem), (status = 400, description = "It is no unit", body = Problem))
+)]
+pub(crate) async fn failed(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Posted(asked): Posted<Failure>,
+) -> Result<Json<Released>, Problem> {
+    Ok(Json(Released { released: shared.table.end(&id, End::Failed(asked.says)).await? }))
+}
+
+/// How far the work has come.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Checkpoint {
+    /// For whoever has the unit next.
+    pub(crate) value: String,
+}
+
+/// Writes how far the work on a unit has come, on the condition that it is still this worker's.
+#[utoipa::path(
+    post, path = "/v1/units/{id}/checkpoint", tag = "fleets", operation_id = "unit_checkpoint", request_body = Checkpoint, params(("id" = String, Path)),
+    responses((status = 204, description = "It is written"), (status = 410, description = "It is over", body = Problem),
+        (status = 404, description = "The agent knows nothing of it", body = Problem), (status = 400, description = "It is no unit, or too long", body = Problem))
+)]
+pub(crate) async fn checkpoint(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Posted(asked): Posted<Checkpoint>,
+) -> Result<StatusCode, Problem> {
+    shared.table.unit(&id)?.checkpoint(asked.value).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

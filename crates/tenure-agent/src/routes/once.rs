@@ -1,0 +1,120 @@
+//! Ticks that run once over all hosts.
+
+use super::Wish;
+use crate::agent::{Posted, Shared};
+use crate::holding::{Again, End, Holding};
+use crate::peer::Peer;
+use crate::problem::Problem;
+use crate::wire::{OnExit, Released, Told};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use serde::Deserialize;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::Wall;
+use tenure::once::{OnceError, Run, RunState, Ticked};
+use utoipa::ToSchema;
+
+/// A tick that is to run.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tick {
+    /// What runs: it has one schedule. Its record is once/KEY.
+    pub(crate) key: String,
+    /// The time that the tick is scheduled for, in milliseconds since 1970 in UTC; not ahead of this host's clock.
+    pub(crate) tick_ms: Option<u64>,
+    /// In the place of `tick_ms`: ticks are so far apart, counted from 1970 in UTC, and the last one that is due is meant.
+    pub(crate) every_ms: Option<u64>,
+    /// A tick whose end nobody told is run again, by whoever asks for it.
+    #[serde(default)]
+    pub(crate) at_least_once: bool,
+    /// How long to wait while somebody holds the key: an earlier tick that still runs.
+    #[serde(default)]
+    pub(crate) wait_ms: u64,
+    /// As of a lease.
+    pub(crate) ttl_ms: Option<u64>,
+    /// As of a lease.
+    pub(crate) at_most_ms: Option<u64>,
+    #[serde(default)]
+    pub(crate) on_exit: OnExit,
+}
+
+/// Begins a tick, unless it or a later one has run, on whichever host. It is kept by beats, as leases are, until its client tells its end.
+///
+/// That it begins is written before the answer. If no end is told, it has run, unless it is to run at least once.
+#[utoipa::path(
+    post, path = "/v1/once", tag = "once", operation_id = "begin_tick", request_body = Tick,
+    responses((status = 201, description = "It is to run here", body = Told),
+        (status = 409, description = "`ran`: it, or a later one, has run; `held`: one runs now; `ahead`: the record shows one that lies ahead of this host's clock", body = Problem),
+        (status = 400, description = "The request is wrong, or the tick is not due", body = Problem))
+)]
+pub(crate) async fn begin(
+    State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Arc<Peer>>,
+    Posted(asked): Posted<Tick>,
+) -> Result<(StatusCode, Json<Told>), Problem> {
+    let wish = Wish::checked(&shared, asked.wait_ms, asked.ttl_ms, asked.at_most_ms, asked.on_exit)?;
+    let mut once = match (asked.tick_ms, asked.every_ms) {
+        (Some(tick), None) => shared.leases.once_per(&asked.key, Wall(tick)),
+        (None, Some(every)) if every > 0 => {
+            shared.leases.once_every(&asked.key, Duration::from_millis(every))
+        }
+        _ => {
+            return Err(Problem::bad_request(
+                "say either `tick_ms`, when it is scheduled for, or `every_ms`, how far ticks are apart",
+            ));
+        }
+    };
+    let mut again = Again::No;
+    if asked.at_least_once {
+        (once, again) = (once.at_least_once(), Again::Yes);
+    }
+    match once.wait(wish.wait).begin().await {
+        Ok(Ticked::Here(tick)) => {
+            let told = wish.enter(&shared, Holding::Tick(tick, again), &peer)?;
+            Ok((StatusCode::CREATED, Json(told)))
+        }
+        Ok(Ticked::Elsewhere(run)) => Err(Problem::ran(&run, says(&run))),
+        Ok(Ticked::Busy(by)) => Err(Problem::held(by)),
+        Ok(_) => Err(Problem::held(None)),
+        Err(OnceError::Acquire(error)) => Err(error.into()),
+        Err(error @ OnceError::Ahead(_)) => Err(Problem::ahead(error.to_string())),
+        Err(error) => Err(Problem::unavailable(error.to_string())),
+    }
+}
+
+fn says(run: &Run) -> String {
+    let tick = run.tick;
+    match run.state {
+        RunState::Done => format!("the tick of {tick} has run"),
+        RunState::Failed => format!("the tick of {tick} has run, and failed: {}", run.says),
+        _ => format!("the tick of {tick} has begun, and may be running"),
+    }
+}
+
+/// How a tick ended.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Ended {
+    /// It went well.
+    pub(crate) is_well: bool,
+    /// What is to be said of it, of which 200 bytes are kept.
+    #[serde(default)]
+    pub(crate) says: String,
+}
+
+/// Tells how a tick ended, which is kept in its record.
+#[utoipa::path(
+    post, path = "/v1/once/{id}/end", tag = "once", operation_id = "end_tick", request_body = Ended, params(("id" = String, Path)),
+    responses((status = 200, description = "False: it was lost before", body = Released), (status = 410, description = "It is over", body = Problem),
+        (status = 404, description = "The agent knows nothing of it", body = Problem), (status = 400, description = "It is no tick", body = Problem))
+)]
+pub(crate) async fn end(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Posted(asked): Posted<Ended>,
+) -> Result<Json<Released>, Problem> {
+    let end = if asked.is_well { End::Ran(asked.says) } else { End::Failed(asked.says) };
+    Ok(Json(Released { released: shared.table.end(&id, end).await? }))
+}

@@ -1,0 +1,193 @@
+//! Workers of fleets that clients have here: each takes part for as long as its client asks for units.
+
+use crate::lease_table::Terms;
+use crate::peer::Peer;
+use crate::problem::Problem;
+use crate::wire::OnExit;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tenure::clock::boottime;
+use tenure::fleet::{Assignment, Event, Worker};
+use tokio::sync::Notify;
+
+/// The workers that clients have. Each has a session of its own, as it is by sessions that a fleet knows its workers.
+#[derive(Default)]
+pub(crate) struct Workers {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    members: BTreeMap<String, Arc<Member>>,
+    is_stopping: bool,
+}
+
+/// A worker, and what its client asked for.
+pub(crate) struct Member {
+    pub(crate) worker: Worker,
+    /// Of each unit.
+    pub(crate) terms: Terms,
+    /// It leaves when its client has not asked for a unit for so long.
+    patience: Duration,
+    /// By CLOCK_BOOTTIME.
+    wanted_until: Mutex<Duration>,
+    left: Notify,
+}
+
+impl Member {
+    pub(crate) fn new(worker: Worker, terms: Terms, patience: Duration) -> Member {
+        let wanted_until = Mutex::new(boottime().saturating_add(patience));
+        Member { worker, terms, patience, wanted_until, left: Notify::new() }
+    }
+
+    fn wanted_until(&self) -> MutexGuard<'_, Duration> {
+        // No code that can panic runs under the lock.
+        self.wanted_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next unit that it was given, if that is within this time.
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn next(&self, wait: Duration) -> Result<Option<Assignment>, Problem> {
+        let _asking = Asking::begin(self, wait);
+        let next = async {
+            loop {
+                match self.worker.next().await {
+                    Some(Event::Assigned(unit)) => return Some(unit),
+                    // The unit's own entry tells of it.
+                    Some(_) => {}
+                    None => return None,
+                }
+            }
+        };
+        match tokio::time::timeout(wait, next).await {
+            Ok(Some(unit)) => Ok(Some(unit)),
+            Ok(None) => Err(Problem::over(LEFT)),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Until nobody wants it any more.
+    async fn unwanted(&self) {
+        /// A clock that counts suspends runs ahead of the timer's.
+        const LONGEST: Duration = Duration::from_secs(1);
+        loop {
+            let left = self.wanted_until().saturating_sub(boottime());
+            if left.is_zero() {
+                return;
+            }
+            tokio::select! {
+                () = self.left.notified() => return,
+                () = tokio::time::sleep(left.min(LONGEST)) => {}
+            }
+        }
+    }
+}
+
+/// Its client waits for a unit, however long that takes, and wants the worker for a while after that.
+struct Asking<'a>(&'a Member);
+
+impl Asking<'_> {
+    fn begin(member: &Member, wait: Duration) -> Asking<'_> {
+        let mut until = member.wanted_until();
+        *until = (*until).max(boottime().saturating_add(wait).saturating_add(member.patience));
+        Asking(member)
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        *self.0.wanted_until() = boottime().saturating_add(self.0.patience);
+    }
+}
+
+const LEFT: &str = "the worker has left its fleet: its client did not ask for units any more, or said so";
+
+impl Workers {
+    /// More are refused.
+    pub(crate) const MOST: usize = 256;
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No code that can panic runs under the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is room for one more.
+    pub(crate) fn check_room(&self) -> Result<(), Problem> {
+        let state = self.state();
+        if state.is_stopping {
+            return Err(Problem::stopping());
+        }
+        if state.members.len() >= Self::MOST {
+            return Err(Problem::too_many_workers(Self::MOST));
+        }
+        Ok(())
+    }
+
+    /// Takes in a client's worker, and looks after it until it has left.
+    pub(crate) fn enter(self: &Arc<Self>, member: Member, peer: &Arc<Peer>) -> Result<String, Problem> {
+        let (id, member) = (tenure::clock::uuid(), Arc::new(member));
+        let peer = (member.terms.on_exit == OnExit::Release).then(|| Arc::clone(peer));
+        {
+            let mut state = self.state();
+            if state.is_stopping {
+                return Err(Problem::stopping());
+            }
+            state.members.insert(id.clone(), Arc::clone(&member));
+        }
+        let (workers, own) = (Arc::clone(self), id.clone());
+        tokio::spawn(async move {
+            let exited = async {
+                match &peer {
+                    Some(peer) => peer.ended().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = member.unwanted() => {}
+                () = exited => {}
+            }
+            // It takes no more units from here on. Those that it has are let go of one by one, each no sooner than its client is done with it or its
+            // deadline is over.
+            workers.state().members.remove(&own);
+            member.worker.leave().await;
+        });
+        Ok(id)
+    }
+
+    pub(crate) fn find(&self, id: &str) -> Result<Arc<Member>, Problem> {
+        let state = self.state();
+        if state.is_stopping {
+            return Err(Problem::stopping());
+        }
+        let member = state.members.get(id).cloned();
+        member.ok_or_else(|| {
+            Problem::not_found(
+                "this agent has no worker of that id; it has left its fleet, or the agent was started anew",
+            )
+        })
+    }
+
+    /// Its client wants it no more. Waits until its units have gone to others.
+    pub(crate) async fn leave(&self, id: &str) -> Result<(), Problem> {
+        let member = self.find(id)?;
+        self.state().members.remove(id);
+        member.left.notify_one();
+        member.worker.leave().await;
+        Ok(())
+    }
+
+    /// All leave, and no more come.
+    pub(crate) async fn stop(&self) {
+        let members = {
+            let mut state = self.state();
+            state.is_stopping = true;
+            std::mem::take(&mut state.members)
+        };
+        for member in members.values() {
+            member.left.notify_one();
+        }
+        futures_util::future::join_all(members.values().map(|member| member.worker.leave())).await;
+    }
+}
