@@ -301,7 +301,7 @@ pub(crate) struct Range {
 /// back what it runs and ends by SIGPIPE, as other programs do. CMD's standard input is empty. CMD finds TENURE_UNIT, TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE in its environment (see `run`).
 ///
 /// The first INT, TERM or HUP stops the running commands and hands their units back, unharmed; a second one
-/// kills them at once, and their leases are given back when they are dead (with --forever, left to expire).
+/// kills them at once, and their leases are given back when they are dead.
 ///
 /// With --forever, units are never done: they are the fleet NAME's, spread evenly over the processes that work on it, and CMD
 /// runs for each for as long as this process owns it. CMD is started again when it exits, after a pause. When another process

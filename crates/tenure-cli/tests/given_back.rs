@@ -1,6 +1,6 @@
 //! What a tenure that is killed held is given back as soon as nothing of its command is alive, and never before.
 //!
-//! Plan: the next one has the key long before the ttl is over, after `run`, `elect`, `work` and `work --forever`; what has left its group, its
+//! Plan: the next one has the key long before the ttl is over, after `run`, `elect`, `range`, `work` and `work --forever`; what has left its group, its
 //! environment and its parent is dead by then; whoever stands still keeps what it has; what can't be killed keeps it, too, and so does
 //! `--min`; a runaway that nobody was told of keeps it; a successor keeps its own. What holds on every store is in
 //! `crate::common::every_store`.
@@ -80,6 +80,29 @@ fn another_worker_has_the_units_of_a_killed_one_long_before_their_ttl() {
     bench.await_shares(&[(&other, 2)]);
     assert!(now_ms() - killed_at < 60_000);
     assert!(first.into_iter().all(|pid| !is_alive(pid)));
+}
+
+#[test]
+fn the_ranges_of_a_killed_process_are_free_long_before_their_time_is_over() {
+    let bench = Bench::new();
+    let start = |range: &str, name: &str| {
+        let script = format!("cat > ranges.{name}; echo $$ > pid.{name}; exec sleep 600");
+        bench.start(&["range", "mail", range, "--for", TTL, "--", "sh", "-c", &script])
+    };
+    let killed = start("0..80", "killed");
+    let _beside = start("80..c0", "beside");
+    let pid = bench.await_number("pid.killed");
+    bench.await_number("pid.beside");
+    killed.signal(Signal::SIGKILL);
+    let killed_at = now_ms();
+    // All of it at once, without what another has.
+    wait_until("the ranges to be free", || {
+        let run = ["range", "mail", "0..80", "--all", "--for", TTL, "--", "true"];
+        bench.run(&run).code == 0
+    });
+    assert!(now_ms() - killed_at < 60_000 && !is_alive(pid));
+    let over = bench.run(&["range", "mail", "80..c0", "--all", "--for", TTL, "--", "true"]);
+    assert_eq!(over.code, 75, "{over:?}");
 }
 
 #[test]

@@ -6,13 +6,15 @@
 use super::table::Entry;
 use crate::exit::{Failure, UNAVAILABLE};
 use crate::stores::{Missing, Url};
+use crate::verbs::take_out;
 use serde_json::{Value, json};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::fleet::FleetName;
-use tenure::{HolderId, LeaseError, Leases};
+use tenure::range::{self, Section};
+use tenure::{HolderId, Key, LeaseError, Leases, Store};
 
 /// What is to be given back, and where.
 pub(crate) struct Will {
@@ -47,6 +49,11 @@ impl Will {
         let holder = HolderId::new(worker).ok()?;
         let session = fleet.worker(&holder).ok()?;
         Will::of_keys(url, holder, vec![session.as_str().to_owned()])
+    }
+
+    /// That all ranges of this holder are given back.
+    pub(crate) fn of_section(url: &Url, section: &Section) -> Option<Will> {
+        Will::of_keys(url, section.holder().clone(), vec![section.key().as_str().to_owned()])
     }
 
     fn of_keys(url: &Url, holder: HolderId, keys: Vec<String>) -> Option<Will> {
@@ -114,6 +121,10 @@ impl Will {
         let store = Url::parse(&self.store)?.open(Missing::Refuse, clock.clone()).await?;
         let leases = Leases::builder(store).clock(clock).start()?;
         for key in &self.keys {
+            if key.starts_with(range::PREFIX) {
+                self.give_ranges_back(&leases, key).await?;
+                continue;
+            }
             match leases.release_of_dead(key, &self.holder).await {
                 Err(LeaseError::Store(error)) if error.is_passing() => return Err(error.into()),
                 // Given back, or another's, or not to be given back at all.
@@ -121,6 +132,12 @@ impl Will {
             }
         }
         Ok(())
+    }
+
+    async fn give_ranges_back(&self, leases: &Leases, section: &str) -> Result<(), Failure> {
+        let key = Key::new(section)?;
+        let Some(stored) = leases.store().read(&key).await? else { return Ok(()) };
+        take_out(leases, &key, stored, |entry| entry.holder == self.holder).await
     }
 }
 

@@ -10,6 +10,7 @@ use crate::supervise::process;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::supervise::watchdog::Lead;
+use crate::supervise::will::Will;
 use std::io::{PipeReader, Write};
 use std::process::Command;
 use std::time::Duration;
@@ -30,6 +31,8 @@ pub(crate) async fn range(url: &Url, plan: config::Range) -> Result<u8, Failure>
     let store = Outage::new(true).watch(store);
     let section = Section::builder(store, &plan.section).clock(clock).start()?;
     let policy = Policy::new(section.holder().as_str(), plan.duration, plan.grace)?;
+    // Before there is anything to give back: who is killed as it gets something leaves nothing.
+    policy.watchdogs.bequeath(Will::of_section(url, &section));
     let acquired = signals.unless(acquire(&section, &plan)).await;
     let result =
         match acquired.and_then(|acquired| leased(&section, acquired?, &plan, policy.watchdogs.lead())) {

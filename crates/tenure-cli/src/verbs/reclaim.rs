@@ -10,7 +10,7 @@ use crate::text::{brief, count};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tenure::range::{Ledger, PREFIX, Section};
+use tenure::range::{Entry, Ledger, PREFIX, Section};
 use tenure::{Expect, Key, Leases, Nonce, Outcome, Record, Store, Stored, Write};
 
 /// How often the section is looked at.
@@ -29,7 +29,8 @@ pub(crate) async fn reclaim(url: &Url, typed: &args::Reclaim) -> Result<u8, Fail
             count(stand, "lease")
         );
         output::confirm(typed.yes, &question)?;
-        empty(&leases, &key, stored, &ledger).await?;
+        let gone: BTreeSet<Nonce> = ledger.entries.iter().map(|entry| entry.id).collect();
+        take_out(&leases, &key, stored, |entry| gone.contains(&entry.id)).await?;
         stand
     } else {
         let section = Section::builder(leases.store().clone(), name).clock(leases.clock().clone()).start()?;
@@ -60,13 +61,21 @@ async fn wait(section: &Section, ledger: &Ledger) -> Result<usize, Failure> {
     }
 }
 
-/// Takes out what was seen, on condition that nothing else was written.
-async fn empty(leases: &Leases, key: &Key, seen: Stored, ledger: &Ledger) -> Result<(), Failure> {
-    let gone: BTreeSet<Nonce> = ledger.entries.iter().map(|entry| entry.id).collect();
+/// Takes the leases out that are to go, on condition that nothing else was written.
+pub(crate) async fn take_out(
+    leases: &Leases,
+    key: &Key,
+    seen: Stored,
+    is_to_go: impl Fn(&Entry) -> bool,
+) -> Result<(), Failure> {
     let (mut nonces, mut standing) = (nonces(leases), seen);
     loop {
         let mut left = Ledger::seen_in(&standing)?;
-        left.entries.retain(|entry| !gone.contains(&entry.id));
+        let before = left.entries.len();
+        left.entries.retain(|entry| !is_to_go(entry));
+        if left.entries.len() == before {
+            return Ok(());
+        }
         let stamp = leases.clock().now().wall;
         let record =
             Record { nonce: nonces.draw(), stamp, metadata: left.into_metadata(), ..standing.record };
