@@ -432,6 +432,23 @@ def wait_for_unit(worker):
     raise AssertionError("waited too long for a unit")
 
 
+class Sections(WithAgent):
+    def test_ranges_are_held_until_their_deadline_and_no_longer(self):
+        client = self.client()
+        with client.ranges("mail", "0_80", lasts=60) as mine:
+            self.assertEqual((mine.ranges, mine.held), (["0_80"], True))
+            with self.client().ranges("mail", "40_c0", lasts=60) as rest:
+                self.assertEqual(rest.ranges, ["80_c0"])
+            with self.assertRaises(tenure.HeldByAnother):
+                self.client().ranges("mail", "0_c0", lasts=60, all=True)
+        short = client.ranges("mail", "0_c0", lasts=2, all=True)
+        first = short._deadline_ns
+        later = self.client().ranges("mail", "0_80", lasts=60, wait=LONG)
+        self.assertGreaterEqual(boottime_ns(), first)
+        self.assertTrue(later.held and not short.held)
+        self.assertEqual(short._deadline_ns, first)
+
+
 class Once(WithAgent):
     def test_a_tick_runs_once_over_all_who_call_it(self):
         ran = []

@@ -11,8 +11,10 @@ use axum::body::to_bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
 use serde::de::DeserializeOwned;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use tenure::Leases;
+use tenure::range::Section;
 use tokio::task::AbortHandle;
 
 /// What the metrics are written by, in the text format of Prometheus.
@@ -30,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) leases: Leases,
     pub(crate) table: Arc<LeaseTable>,
     pub(crate) workers: Arc<Workers>,
+    /// By name.
+    pub(crate) sections: Mutex<BTreeMap<String, Section>>,
     pub(crate) limits: Limits,
     pub(crate) scrape: Option<Scrape>,
     /// Counts the forced releases that are under way: each has a clone.
@@ -57,8 +61,10 @@ impl Agent {
             let table = Arc::clone(&table);
             tokio::spawn(async move { table.sweep().await }).abort_handle()
         };
-        let (workers, seizures) = (Arc::default(), Arc::new(()));
-        Agent { shared: Arc::new(Shared { leases, table, workers, limits, scrape, seizures, sweeper }) }
+        let (workers, sections, seizures) = (Arc::default(), Mutex::default(), Arc::new(()));
+        Agent {
+            shared: Arc::new(Shared { leases, table, workers, sections, limits, scrape, seizures, sweeper }),
+        }
     }
 
     /// Answers those who come by `door`, for as long as it is polled. Several may be served at a time.

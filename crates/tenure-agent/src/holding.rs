@@ -1,9 +1,10 @@
-//! What a client can hold by the agent: a lease, a tick that runs once, or a unit of a fleet.
+//! What a client can hold by the agent: a lease, a tick that runs once, a unit of a fleet, or ranges.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure::fleet::Assignment;
 use tenure::once::TickGuard;
+use tenure::range::RangeGuard;
 use tenure::{Ask, Cancelled, Fence, Guard, Key, Loss, StoreError};
 
 use crate::wire::metadata;
@@ -16,6 +17,8 @@ pub(crate) enum Holding {
     Tick(TickGuard, Again),
     /// A unit that a worker of this agent's was given.
     Unit(Assignment),
+    /// Ranges of a section, for a time that nothing prolongs: the section's key, and their fence.
+    Ranges(RangeGuard, Key, Fence),
 }
 
 /// Whether a tick that nobody told the end of may run again.
@@ -41,24 +44,39 @@ pub(crate) enum End {
 }
 
 impl Holding {
-    fn guard(&self) -> Result<&Guard, &Assignment> {
+    fn guard(&self) -> Option<&Guard> {
         match self {
-            Holding::Lease(guard) => Ok(guard),
-            Holding::Tick(tick, _) => Ok(tick.lease()),
-            Holding::Unit(unit) => Err(unit),
+            Holding::Lease(guard) => Some(guard),
+            Holding::Tick(tick, _) => Some(tick.lease()),
+            Holding::Unit(_) | Holding::Ranges(..) => None,
         }
     }
 
     pub(crate) fn key(&self) -> &Key {
-        self.guard().map_or_else(|unit| unit.key(), Guard::key)
+        match self {
+            Holding::Lease(guard) => guard.key(),
+            Holding::Tick(tick, _) => tick.lease().key(),
+            Holding::Unit(unit) => unit.key(),
+            Holding::Ranges(_, key, _) => key,
+        }
     }
 
     pub(crate) fn fence(&self) -> Fence {
-        self.guard().map_or_else(|unit| unit.fence(), Guard::fence)
+        match self {
+            Holding::Lease(guard) => guard.fence(),
+            Holding::Tick(tick, _) => tick.lease().fence(),
+            Holding::Unit(unit) => unit.fence(),
+            Holding::Ranges(_, _, fence) => *fence,
+        }
     }
 
     pub(crate) fn remaining(&self) -> Duration {
-        self.guard().map_or_else(|unit| unit.remaining(), Guard::remaining)
+        match self {
+            Holding::Lease(guard) => guard.remaining(),
+            Holding::Tick(tick, _) => tick.lease().remaining(),
+            Holding::Unit(unit) => unit.remaining(),
+            Holding::Ranges(guard, ..) => guard.remaining(),
+        }
     }
 
     pub(crate) fn is_held(&self) -> bool {
@@ -67,12 +85,16 @@ impl Holding {
 
     /// It was withdrawn: no beat prolongs it.
     pub(crate) fn is_revoked(&self) -> bool {
-        self.guard().map_or_else(|unit| unit.loss() == Some(Loss::Revoked), Guard::is_revoked)
+        match self {
+            Holding::Unit(unit) => unit.loss() == Some(Loss::Revoked),
+            _ => self.guard().is_some_and(Guard::is_revoked),
+        }
     }
 
     /// It is a unit that is to go, and how long what is done for it may still take.
     pub(crate) fn draining(&self) -> Option<Duration> {
-        self.guard().err()?.draining().map(|(_, within)| within)
+        let Holding::Unit(unit) = self else { return None };
+        unit.draining().map(|(_, within)| within)
     }
 
     /// Whether its client may say this of its end.
@@ -81,27 +103,46 @@ impl Holding {
             End::GivenBack | End::Gone(_) => true,
             End::Ran(_) => matches!(self, Holding::Tick(..)),
             End::Done(_) => matches!(self, Holding::Unit(_)),
-            End::Failed(_) => !matches!(self, Holding::Lease(_)),
+            End::Failed(_) => matches!(self, Holding::Tick(..) | Holding::Unit(_)),
         }
     }
 
     /// Told when it is lost, or its client is to end what it does.
     pub(crate) fn cancelled(&self) -> Cancelled {
-        self.guard().map_or_else(|unit| unit.cancelled(), Guard::cancelled)
+        match self {
+            Holding::Lease(guard) => guard.cancelled(),
+            Holding::Tick(tick, _) => tick.lease().cancelled(),
+            Holding::Unit(unit) => unit.cancelled(),
+            Holding::Ranges(guard, ..) => guard.cancelled(),
+        }
     }
 
     pub(crate) async fn asked(&self) -> Ask {
         match self.guard() {
-            Ok(guard) => guard.asked().await,
-            // That a unit is to go is told by `cancelled`.
-            Err(_) => std::future::pending().await,
+            Some(guard) => guard.asked().await,
+            // That a unit is to go is told by `cancelled`, and nothing is asked of ranges.
+            None => std::future::pending().await,
         }
     }
 
     pub(crate) async fn lost(&self) -> Loss {
-        match self.guard() {
-            Ok(guard) => guard.lost().await,
-            Err(unit) => unit.lost().await,
+        match self {
+            Holding::Lease(guard) => guard.lost().await,
+            Holding::Tick(tick, _) => tick.lease().lost().await,
+            Holding::Unit(unit) => unit.lost().await,
+            Holding::Ranges(guard, ..) => guard.lost().await,
+        }
+    }
+
+    /// It outlasts this agent: ranges, which are held until their time is over whoever lives.
+    pub(crate) fn outlasts(&self) -> bool {
+        matches!(self, Holding::Ranges(..))
+    }
+
+    /// Left to itself, until its time is over.
+    pub(crate) async fn leave(self) {
+        if let Holding::Ranges(guard, ..) = self {
+            guard.lapse().await;
         }
     }
 
@@ -109,6 +150,7 @@ impl Holding {
     pub(crate) async fn give_back(self, end: End) -> Result<bool, StoreError> {
         match self {
             Holding::Lease(guard) => Ok(guard.release().await),
+            Holding::Ranges(guard, ..) => Ok(guard.release().await),
             Holding::Tick(tick, again) => {
                 let (is_well, says) = match end {
                     End::Ran(says) => (true, says),

@@ -1,18 +1,20 @@
 //! The leases that clients have, each until the last deadline that its client was told.
 
+mod state;
+
 use crate::events::{self, Event};
 use crate::holding::{End, Holding};
 use crate::peer::Peer;
 use crate::problem::Problem;
 use crate::wire::{OnExit, Told, millis};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use state::{EXITED, Entry, LAPSED, OUTLASTS, RELEASED, State};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::fleet::Unit;
-use tenure::{Ask, Drift, Loss, StoreError};
+use tenure::{Ask, Drift, Loss};
 use tokio::sync::{Notify, broadcast};
-use tokio::task::JoinHandle;
 
 /// What a client asks for with a lease, whatever kind it is.
 #[derive(Debug, Clone, Copy)]
@@ -35,57 +37,6 @@ pub(crate) struct LeaseTable {
     changed: Notify,
     events: broadcast::Sender<Event>,
 }
-
-#[derive(Default)]
-struct State {
-    entries: BTreeMap<String, Entry>,
-    /// One for each entry, no later than its deadline. A beat leaves it as it is.
-    due: BTreeSet<(Duration, String)>,
-    ended: Ended,
-    /// The clients' processes that are watched, by their numbers. However many connections one makes, its end is seen by one descriptor.
-    processes: BTreeMap<i32, Weak<Peer>>,
-    /// Requests that wait for a lease.
-    waiting: usize,
-    is_stopping: bool,
-}
-
-struct Entry {
-    holding: Arc<Holding>,
-    /// The latest deadline that was told, by CLOCK_BOOTTIME.
-    told: Duration,
-    longest: Duration,
-    /// No deadline is later.
-    over_at: Option<Duration>,
-    is_election: bool,
-    /// Who has it, as far as that decides anything.
-    peer: Option<Arc<Peer>>,
-    watch: JoinHandle<()>,
-}
-
-/// Why leases of late are over, for clients that ask after them.
-#[derive(Default)]
-struct Ended {
-    reasons: BTreeMap<String, String>,
-    order: VecDeque<String>,
-}
-
-impl Ended {
-    const MOST: usize = 10_000;
-
-    fn insert(&mut self, id: String, reason: String) {
-        self.reasons.insert(id.clone(), reason);
-        self.order.push_back(id);
-        if self.order.len() > Self::MOST
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.reasons.remove(&oldest);
-        }
-    }
-}
-
-const LAPSED: &str = "no beat came before its deadline";
-const EXITED: &str = "its client's process has ended";
-const RELEASED: &str = "it was released";
 
 impl LeaseTable {
     pub(crate) fn new(drift: Drift, most: usize) -> Arc<LeaseTable> {
@@ -188,7 +139,10 @@ impl LeaseTable {
     pub(crate) fn beat(&self, id: &str, peer: &Peer) -> Result<Told, Problem> {
         let mut state = self.state();
         let is_stopping = state.is_stopping;
-        let Some(entry) = state.entries.get_mut(id) else { return Err(state.gone(id)) };
+        let Some(entry) = state.entries.get_mut(id) else {
+            let outlasts = state.ended.reasons.get(id).is_some_and(|reason| reason == OUTLASTS);
+            return Err(if outlasts { Problem::stopping() } else { state.gone(id) });
+        };
         // Its client has counted it as lost since.
         if entry.told <= boottime() {
             return Err(Problem::over(&entry.loss().unwrap_or_else(|| LAPSED.to_owned())));
@@ -321,6 +275,11 @@ impl LeaseTable {
             Event { event: "stopping", id: String::new(), key: String::new(), fence: None, reason: None };
         // Nobody may be listening.
         let _ = self.events.send(event);
+        let outlasting = self.state().outlasting();
+        for entry in outlasting {
+            entry.leave().await;
+        }
+        self.changed.notify_waiters();
         loop {
             let changed = self.changed.notified();
             if self.count() == 0 {
@@ -354,86 +313,6 @@ impl LeaseTable {
     fn gauge(&self) {
         #[allow(clippy::cast_precision_loss, reason = "nobody has so many leases")]
         metrics::gauge!("tenure_agent_leases").set(self.count() as f64);
-    }
-}
-
-impl State {
-    fn take(&mut self, id: &str, why: &str) -> Option<Entry> {
-        let entry = self.entries.remove(id)?;
-        self.ended.insert(id.to_owned(), why.to_owned());
-        Some(entry)
-    }
-
-    /// The process of this peer, as it was first seen. None if its end can't be seen.
-    fn watched(&mut self, peer: &Arc<Peer>) -> Option<Arc<Peer>> {
-        let id = peer.process_id()?;
-        let first = self.processes.get(&id).and_then(Weak::upgrade);
-        if let Some(first) = first.filter(|first| first.is_same(peer)) {
-            return Some(first);
-        }
-        self.processes.retain(|_, known| known.strong_count() > 0);
-        self.processes.insert(id, Arc::downgrade(peer));
-        Some(Arc::clone(peer))
-    }
-
-    fn gone(&self, id: &str) -> Problem {
-        match self.ended.reasons.get(id) {
-            Some(reason) => Problem::over(reason),
-            None => {
-                Problem::not_found("this agent has no lease of that id; it may have been started anew since")
-            }
-        }
-    }
-
-    /// What is over by now, and when to look again.
-    fn lapsed(&mut self, now: Duration) -> (Vec<(String, Entry)>, Option<Duration>) {
-        let mut lapsed = Vec::new();
-        while let Some((at, _)) = self.due.first() {
-            if *at > now {
-                return (lapsed, Some(*at));
-            }
-            let Some((_, id)) = self.due.pop_first() else { break };
-            match self.entries.get(&id).map(|entry| entry.told) {
-                // It has left already.
-                None => {}
-                Some(told) if told > now => {
-                    self.due.insert((told, id));
-                }
-                Some(_) => {
-                    let loss = self.entries.get(&id).and_then(Entry::loss);
-                    let entry = self.take(&id, loss.as_deref().unwrap_or(LAPSED));
-                    lapsed.extend(entry.map(|entry| (id, entry)));
-                }
-            }
-        }
-        (lapsed, None)
-    }
-}
-
-impl Entry {
-    /// Why no beat could prolong it, if none could.
-    fn loss(&self) -> Option<String> {
-        let loss = if self.holding.is_revoked() {
-            Loss::Revoked
-        } else if self.over_at.is_some_and(|at| at <= boottime()) {
-            Loss::Overran
-        } else if self.holding.is_held() {
-            return None;
-        } else {
-            Loss::Expired
-        };
-        Some(loss.to_string())
-    }
-
-    /// False: it was lost before.
-    async fn give_back(self, end: End) -> Result<bool, StoreError> {
-        self.watch.abort();
-        // Until it has let go of the guard.
-        let _ = self.watch.await;
-        match Arc::into_inner(self.holding) {
-            Some(holding) => holding.give_back(end).await,
-            None => Ok(false),
-        }
     }
 }
 

@@ -22,6 +22,8 @@
 //! A client is a worker of a fleet for as long as it asks for units; each worker has a session of its own. A beat tells that a unit is to go to
 //! another worker. That one has it when the client has given it back, or the deadline that it was told last is over.
 //!
+//! Ranges of a section (`/v1/sections/SECTION/leases`) have a deadline that no beat puts off, and are held until then also where the agent ends.
+//!
 //! # Who may do what
 //! Whoever can open the Unix socket may do all. A TCP address asks for a token, and one that is not loopback is refused. A read token may look at
 //! everything and change nothing. See [`Access`].

@@ -6,6 +6,8 @@ mod common;
 mod agent_fleet;
 #[cfg(feature = "serve")]
 mod agent_once;
+#[cfg(feature = "serve")]
+mod agent_section;
 #[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
 mod bad_input;
 mod cron;

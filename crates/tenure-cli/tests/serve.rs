@@ -528,7 +528,7 @@ fn the_page_on_operating_does_what_it_says() {
         "\"deadline_boottime_ms\":",
         "\"code\":\"ran\"",
         "{\"released\":true}",
-        "tenure_agent_leases_ended_total{how=\"released\"} 3",
+        "tenure_agent_leases_ended_total{how=\"released\"} 4",
         "tenure_fleet_held{",
         "ended with 76",
     ] {

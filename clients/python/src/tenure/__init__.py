@@ -9,7 +9,7 @@ from ._client import Client
 from ._errors import AgentError, HeldByAnother, LeaseLost, Refused, Unreachable
 from ._fleet import Unit, Worker
 from ._hold import hold
-from ._lease import Lease
+from ._lease import Lease, Ranges
 from ._once import OncePer, Tick
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Lease",
     "LeaseLost",
     "OncePer",
+    "Ranges",
     "Refused",
     "Tick",
     "Unit",

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from ._clock import boottime_ns
 from ._errors import AgentError, HeldByAnother, LeaseLost
 from ._fleet import Unit, Worker
-from ._lease import Lease
+from ._lease import Lease, Ranges
 from ._once import OncePer, Tick, wish
 from ._wire import Wire, check_wait, default_address
 
@@ -91,6 +91,14 @@ class Client:
     def exclusive(self, name: str, *, wait: Optional[float] = 0.0, ttl: Optional[float] = None) -> Lease:
         """`name` beside nobody, in turn."""
         return self._get("/v1/semaphores", _wish(ttl, None, name=name, mode="exclusive"), wait)
+
+    def ranges(
+        self, section: str, wanted: str, *, lasts: float, all: bool = False, wait: Optional[float] = 0.0
+    ) -> Ranges:
+        """What nobody else has of the keys `wanted` (LOW_HIGH in hexadecimal digits, the high end excluded), for `lasts` seconds, which nothing prolongs; `all`: all
+        of it or nothing. Raises `HeldByAnother` if there is nothing to have."""
+        body = {"range": wanted, "for_ms": int(lasts * 1000), "all": all}
+        return self._get(f"/v1/sections/{quote(section, safe='')}/leases", body, wait, made=Ranges)
 
     def campaign(
         self,

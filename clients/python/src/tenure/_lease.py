@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from types import TracebackType
-from typing import Any, Callable, Dict, Optional, Type
+from typing import Any, Callable, Dict, List, Optional, Type
 
 from ._clock import boottime_ns, timeline
 from ._errors import LeaseLost
@@ -96,3 +96,16 @@ class Lease:
             self._reason = reason
             self._is_over = True
             self._ended.set()
+
+
+class Ranges(Lease):
+    """Keys of a section, for a time that nothing prolongs."""
+
+    #: Each LOW_HIGH in hexadecimal digits, the high end excluded: what was had of what was wanted.
+    ranges: List[str]
+
+    def _told(self, told: Dict[str, Any], sent_ns: int) -> None:
+        super()._told(told, sent_ns)
+        self.ranges = told["ranges"]
+        # No beat would put it off.
+        self._beat_at_ns = self._deadline_ns

@@ -9,6 +9,7 @@ pub(crate) mod leases;
 pub(crate) mod once;
 pub(crate) mod overview;
 pub(crate) mod records;
+pub(crate) mod sections;
 pub(crate) mod semaphores;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .route("/v1/elections/{key}/resign", post(elections::resign))
         .route("/v1/once", post(once::begin))
         .route("/v1/once/{id}/end", post(once::end))
+        .route("/v1/sections/{section}/leases", post(sections::acquire))
         .route("/v1/fleets/{fleet}/workers", post(fleets::join))
         .route("/v1/workers/{id}", axum::routing::delete(fleets::leave))
         .route("/v1/workers/{id}/next", post(fleets::next))

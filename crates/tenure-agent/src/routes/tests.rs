@@ -50,7 +50,7 @@ impl Served {
     }
 }
 
-const POSTS: [&str; 17] = [
+const POSTS: [&str; 18] = [
     "/v1/records/fleet%2Ff%2Funit%2Fu/move",
     "/v1/records/k/revoke",
     "/v1/records/k/drain",
@@ -66,6 +66,7 @@ const POSTS: [&str; 17] = [
     "/v1/once/x/end",
     "/v1/fleets/f/workers",
     "/v1/workers/x/next",
+    "/v1/sections/s/leases",
     "/v1/units/x/done",
     "/v1/units/x/failed",
 ];
@@ -112,6 +113,8 @@ fn nearly() -> impl Strategy<Value = Value> {
         "units",
         "most_units",
         "says",
+        "range",
+        "for_ms",
         "ids",
         "id",
         "other",
@@ -133,7 +136,7 @@ fn any_body_is_answered_and_what_is_wrong_takes_nothing() {
         prop_assume!(body["wait_ms"].as_u64().is_none_or(|wait| wait == 0 || wait > 86_400_000));
         let (status, answer) = served.ask("POST", path, body.to_string().into_bytes());
         prop_assert!(status < 500, "{} {} of {}", status, answer, body);
-        let has_name = body["key"].is_string() || body["name"].is_string() || path.contains("elections") || path.contains("fleets");
+        let has_name = body["key"].is_string() || body["name"].is_string() || path.contains("elections") || path.contains("fleets") || body["range"].is_string();
         prop_assert!(status != 201 || has_name, "{} of {}", answer, body);
     });
     let deep = format!("{}{}", "[".repeat(30_000), "]".repeat(30_000));
@@ -183,6 +186,8 @@ fn a_key_of_tenures_own_and_one_that_is_too_long_are_refused_by_name() {
         ("/v1/once", json!({"key": "k", "tick_ms": u64::MAX}), "ahead"),
         ("/v1/once", json!({"key": "", "every_ms": 1000}), "name"),
         ("/v1/fleets/a%2Fb/workers", json!({}), "/"),
+        ("/v1/sections/s/leases", json!({"range": "0..80", "for_ms": 10_000}), "low_high"),
+        ("/v1/sections/s/leases", json!({"range": "0_80", "for_ms": 0}), "0"),
         ("/v1/fleets/f/workers", json!({"ttl_ms": 1}), "ttl_ms"),
         ("/v1/fleets/f/workers", json!({"units": [""]}), "name"),
         ("/v1/fleets/f/workers", json!({"drain_ms": u64::MAX}), "drain_ms"),
@@ -250,7 +255,11 @@ fn what_is_described_is_there_and_the_copy_in_the_docs_is_the_same() {
         for (method, operation) in methods.as_object().unwrap() {
             // Generated clients name their functions so.
             assert!(ids.insert(operation["operationId"].to_string()), "{operation}");
-            let path = path.replace("{id}", "x").replace("{key}", "k").replace("{fleet}", "f");
+            let path = path
+                .replace("{id}", "x")
+                .replace("{key}", "k")
+                .replace("{fleet}", "f")
+                .replace("{section}", "s");
             if path == "/v1/events" {
                 continue;
             }

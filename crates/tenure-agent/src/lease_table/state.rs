@@ -1,0 +1,159 @@
+//! What a table of leases knows of each, and of those that are over.
+
+use crate::holding::{End, Holding};
+use crate::peer::Peer;
+use crate::problem::Problem;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tenure::clock::boottime;
+use tenure::{Loss, StoreError};
+use tokio::task::JoinHandle;
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) entries: BTreeMap<String, Entry>,
+    /// One for each entry, no later than its deadline. A beat leaves it as it is.
+    pub(super) due: BTreeSet<(Duration, String)>,
+    pub(super) ended: Ended,
+    /// The clients' processes that are watched, by their numbers. However many connections one makes, its end is seen by one descriptor.
+    pub(super) processes: BTreeMap<i32, Weak<Peer>>,
+    /// Requests that wait for a lease.
+    pub(super) waiting: usize,
+    pub(super) is_stopping: bool,
+}
+
+pub(super) struct Entry {
+    pub(super) holding: Arc<Holding>,
+    /// The latest deadline that was told, by CLOCK_BOOTTIME.
+    pub(super) told: Duration,
+    pub(super) longest: Duration,
+    /// No deadline is later.
+    pub(super) over_at: Option<Duration>,
+    pub(super) is_election: bool,
+    /// Who has it, as far as that decides anything.
+    pub(super) peer: Option<Arc<Peer>>,
+    pub(super) watch: JoinHandle<()>,
+}
+
+/// Why leases of late are over, for clients that ask after them.
+#[derive(Default)]
+pub(super) struct Ended {
+    pub(super) reasons: BTreeMap<String, String>,
+    order: VecDeque<String>,
+}
+
+impl Ended {
+    const MOST: usize = 10_000;
+
+    fn insert(&mut self, id: String, reason: String) {
+        self.reasons.insert(id.clone(), reason);
+        self.order.push_back(id);
+        if self.order.len() > Self::MOST
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.reasons.remove(&oldest);
+        }
+    }
+}
+
+pub(super) const LAPSED: &str = "no beat came before its deadline";
+pub(super) const EXITED: &str = "its client's process has ended";
+pub(super) const RELEASED: &str = "it was released";
+pub(super) const OUTLASTS: &str = "it is held until its time is over, as this agent is being stopped";
+
+impl State {
+    pub(super) fn take(&mut self, id: &str, why: &str) -> Option<Entry> {
+        let entry = self.entries.remove(id)?;
+        self.ended.insert(id.to_owned(), why.to_owned());
+        Some(entry)
+    }
+
+    /// The process of this peer, as it was first seen. None if its end can't be seen.
+    pub(super) fn watched(&mut self, peer: &Arc<Peer>) -> Option<Arc<Peer>> {
+        let id = peer.process_id()?;
+        let first = self.processes.get(&id).and_then(Weak::upgrade);
+        if let Some(first) = first.filter(|first| first.is_same(peer)) {
+            return Some(first);
+        }
+        self.processes.retain(|_, known| known.strong_count() > 0);
+        self.processes.insert(id, Arc::downgrade(peer));
+        Some(Arc::clone(peer))
+    }
+
+    /// Takes out what is held whether this agent lives or not.
+    pub(super) fn outlasting(&mut self) -> Vec<Entry> {
+        let outlasts = self.entries.iter().filter(|(_, entry)| entry.holding.outlasts());
+        let ids: Vec<String> = outlasts.map(|(id, _)| id.clone()).collect();
+        ids.iter().filter_map(|id| self.take(id, OUTLASTS)).collect()
+    }
+
+    pub(super) fn gone(&self, id: &str) -> Problem {
+        match self.ended.reasons.get(id) {
+            Some(reason) => Problem::over(reason),
+            None => {
+                Problem::not_found("this agent has no lease of that id; it may have been started anew since")
+            }
+        }
+    }
+
+    /// What is over by now, and when to look again.
+    pub(super) fn lapsed(&mut self, now: Duration) -> (Vec<(String, Entry)>, Option<Duration>) {
+        let mut lapsed = Vec::new();
+        while let Some((at, _)) = self.due.first() {
+            if *at > now {
+                return (lapsed, Some(*at));
+            }
+            let Some((_, id)) = self.due.pop_first() else { break };
+            match self.entries.get(&id).map(|entry| entry.told) {
+                // It has left already.
+                None => {}
+                Some(told) if told > now => {
+                    self.due.insert((told, id));
+                }
+                Some(_) => {
+                    let loss = self.entries.get(&id).and_then(Entry::loss);
+                    let entry = self.take(&id, loss.as_deref().unwrap_or(LAPSED));
+                    lapsed.extend(entry.map(|entry| (id, entry)));
+                }
+            }
+        }
+        (lapsed, None)
+    }
+}
+
+impl Entry {
+    /// Why no beat could prolong it, if none could.
+    pub(super) fn loss(&self) -> Option<String> {
+        let loss = if self.holding.is_revoked() {
+            Loss::Revoked
+        } else if self.over_at.is_some_and(|at| at <= boottime()) {
+            Loss::Overran
+        } else if self.holding.is_held() {
+            return None;
+        } else {
+            Loss::Expired
+        };
+        Some(loss.to_string())
+    }
+
+    pub(super) async fn leave(self) {
+        self.watch.abort();
+        // Until it has let go of what is held.
+        let _ = self.watch.await;
+        if let Some(holding) = Arc::into_inner(self.holding) {
+            holding.leave().await;
+        }
+    }
+
+    /// False: it was lost before.
+    pub(super) async fn give_back(self, end: End) -> Result<bool, StoreError> {
+        self.watch.abort();
+        // Until it has let go of the guard.
+        let _ = self.watch.await;
+        match Arc::into_inner(self.holding) {
+            Some(holding) => holding.give_back(end).await,
+            None => Ok(false),
+        }
+    }
+}

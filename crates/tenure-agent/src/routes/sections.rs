@@ -1,0 +1,86 @@
+//! Sections: keys of a range, leased for a time that nothing prolongs.
+
+use super::Wish;
+use crate::agent::{Posted, Shared};
+use crate::holding::Holding;
+use crate::peer::Peer;
+use crate::problem::Problem;
+use crate::wire::{OnExit, Told};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+use tenure::InvalidInput;
+use tenure::range::{KeyRange, Section};
+use utoipa::ToSchema;
+
+/// A wish for keys of a section.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AcquireRange {
+    /// LOW_HIGH in hexadecimal digits, the high end excluded.
+    pub(crate) range: String,
+    /// How long it is leased, which nothing prolongs.
+    pub(crate) for_ms: u64,
+    /// All of it or nothing; else what nobody else has of it.
+    #[serde(default)]
+    pub(crate) all: bool,
+    /// How long to wait while there is nothing to have.
+    #[serde(default)]
+    pub(crate) wait_ms: u64,
+    #[serde(default)]
+    pub(crate) on_exit: OnExit,
+}
+
+/// Ranges that are leased.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct LeasedRanges {
+    #[serde(flatten)]
+    pub(crate) told: Told,
+    /// Each LOW_HIGH in hexadecimal digits, the high end excluded: what was had of what was wanted.
+    pub(crate) ranges: Vec<String>,
+}
+
+/// Leases keys of a section until a deadline that no beat puts off. They are given back as leases are.
+#[utoipa::path(
+    post, path = "/v1/sections/{section}/leases", tag = "sections", operation_id = "acquire_ranges", request_body = AcquireRange, params(("section" = String, Path)),
+    responses((status = 201, description = "They are held", body = LeasedRanges), (status = 409, description = "Others hold them", body = Problem),
+        (status = 400, description = "The request is wrong", body = Problem))
+)]
+pub(crate) async fn acquire(
+    State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Arc<Peer>>,
+    Path(name): Path<String>,
+    Posted(asked): Posted<AcquireRange>,
+) -> Result<(StatusCode, Json<LeasedRanges>), Problem> {
+    let wish = Wish::checked(&shared, asked.wait_ms, None, None, asked.on_exit)?;
+    let range: KeyRange = asked.range.parse()?;
+    let section = section(&shared, &name)?;
+    let time = Duration::from_millis(asked.for_ms);
+    let guard = if asked.all {
+        section.acquire_all(range, time, wish.wait).await?
+    } else {
+        section.acquire_some(range, time, wish.wait).await?
+    };
+    let Some(fence) = guard.fence() else { return Err(Problem::held(None)) };
+    let ranges = guard.parts().iter().map(ToString::to_string).collect();
+    let told = wish.enter(&shared, Holding::Ranges(guard, section.key().clone(), fence), &peer)?;
+    Ok((StatusCode::CREATED, Json(LeasedRanges { told, ranges })))
+}
+
+/// The section of this name, which is kept: how long it has had a dead one's ranges in view tells when they are over.
+fn section(shared: &Shared, name: &str) -> Result<Section, InvalidInput> {
+    const MOST: usize = 256;
+    let mut known = shared.sections.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(section) = known.get(name) {
+        return Ok(section.clone());
+    }
+    let store = shared.leases.store().clone();
+    let section = Section::builder(store, name).drift(shared.leases.drift()).start()?;
+    if known.len() < MOST {
+        known.insert(name.to_owned(), section.clone());
+    }
+    Ok(section)
+}
