@@ -283,7 +283,7 @@ pub(crate) struct Range {
 /// every unit of the job is done or failed; it fails if units that it was given failed, or any while it worked on the job.
 ///
 /// Units are the UNIT arguments, the lines of FILE, or else of standard input; empty lines are skipped, and what is
-/// given twice is run once. A name is any bytes but NUL, up to 3072 of them; a line that is none is told, left out, and makes the status 1.
+/// given twice is run once. A name is any bytes but NUL, up to 4096 of them; a line that is none is told, left out, and makes the status 1.
 /// Units are run before the list on standard input has ended. With --fresh, and from FILE, the list is read to its end first.
 ///
 /// Without --name, a job is CMD with its arguments, the working directory's path, and where the units come from: FILE's path

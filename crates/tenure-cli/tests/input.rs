@@ -222,3 +222,14 @@ fn no_verb_waits_for_ever_for_who_does_not_read_what_it_says() {
     }
     drop(holding);
 }
+
+#[test]
+fn no_part_of_a_password_is_shown_where_it_has_signs_that_end_it() {
+    let bench = Bench::new();
+    for password in ["hun@ter2", "hun@hun@ter2", "hun@ter2:ter2", "1?ter2=x", "hun/ter2", "hun#ter2"] {
+        // Nobody listens there.
+        let url = format!("postgres://user:{password}@127.0.0.1:1/x");
+        let ran = bench.run(&["ls", "--store", &url]);
+        assert!([64, 69].contains(&ran.code) && !ran.err.contains("ter2"), "{url}: {ran:?}");
+    }
+}

@@ -30,7 +30,7 @@ fn a_job_is_listed_and_its_failed_units_are_told_with_their_exit_codes() {
     assert_eq!(failed["attempts"], 2);
     assert!(failed["host"].is_string() && failed["finished"].is_string(), "{status}");
     let ran = bench.run(&["work", "status", "night"]);
-    assert!(ran.code == 0 && ran.out.contains("units    3: 2 done, 1 failed"), "{ran:?}");
+    assert!(ran.code == 0 && ran.out.contains("units    3: 2 done (66%), 1 failed"), "{ran:?}");
     assert!(ran.out.contains("b: exit 7, on "), "{ran:?}");
     for listed in
         [vec!["work", "ls", "--store", "sqlite:leases.db"], vec!["work", "--store", "sqlite:leases.db", "ls"]]

@@ -46,6 +46,7 @@ mod ops;
 mod packaging;
 #[cfg(feature = "dynamodb")]
 mod pages;
+mod parallel_page;
 mod permits;
 #[cfg(feature = "postgres")]
 mod postgres;

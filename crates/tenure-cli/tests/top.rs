@@ -187,13 +187,13 @@ fn a_job_is_watched_as_it_goes_on() {
     let mut work = bench.start(&base);
     wait_until("the failure", || bench.run(&["work", "status", "j"]).out.contains("exit 3"));
     let mut top = Top::of(&bench, ["work", "top", "j"], 30, 80);
-    let shown = top.await_text("units    3: 0 done, 1 failed, 2 running");
+    let shown = top.await_text("units    3: 0 done (0%), 1 failed, 2 running");
     assert!(shown.contains("a: exit 3") && shown.contains("q quit"), "{shown}");
     bench.write("go.b", "");
-    top.await_text("units    3: 1 done, 1 failed, 1 running");
+    top.await_text("units    3: 1 done (33%), 1 failed, 1 running");
     bench.write("go.c", "");
     assert_eq!(work.wait(), 1);
-    top.await_text("units    3: 2 done, 1 failed");
+    top.await_text("units    3: 2 done (66%), 1 failed");
     top.press("q");
     assert!(top.child.wait().unwrap().success());
     let refused = bench.run(&["work", "top", "j"]);

@@ -6,7 +6,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 #![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
 
-use crate::common::{Bench, Ran, is_alive, wait_until};
+use crate::common::{Bench, Process, Ran, full_pipe, is_alive, wait_until};
+use nix::sys::signal::Signal;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
@@ -107,6 +108,24 @@ fn who_reads_no_more_ends_the_work_quietly() {
 }
 
 #[test]
+fn who_does_not_read_what_commands_write_holds_up_no_signal() {
+    for script in ["touch ran.{}; yes error | head -c 300000 >&2", "touch ran.{}; yes | head -c 300000"] {
+        let bench = Bench::new();
+        let ((_unread, err), (_unread_either, out)) = (full_pipe(), full_pipe());
+        let mut command = bench.tenure(&work(&["-p", "2", "--json", "a", "b"], &["sh", "-c", script]));
+        let mut child: Process = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn().unwrap().into();
+        let done = || bench.run(&["work", "ls", "--json"]).out.contains("\"done\": 2");
+        wait_until("both to run", || {
+            ["a", "b"].iter().all(|unit| bench.path(&format!("ran.{unit}")).exists())
+        });
+        wait_until("both results: they wait for no reader", done);
+        child.signal(Signal::SIGTERM);
+        wait_until("it to end", || !child.is_running());
+        assert_eq!(child.wait(), 143);
+    }
+}
+
+#[test]
 fn units_are_run_in_the_order_in_which_they_were_given() {
     let bench = Bench::new();
     let units: Vec<String> = (0..300).rev().map(|n| format!("u{n}")).collect();
@@ -173,12 +192,12 @@ fn as_much_is_told_as_is_asked_for() {
 #[test]
 fn a_name_may_be_any_bytes_and_a_line_that_is_none_is_left_out_and_counted() {
     let bench = Bench::new();
-    let long = "x".repeat(3072);
+    let long = "x".repeat(4096);
     bench.write("list", [b"a\xffb\n".as_slice(), long.as_bytes(), b"\nc\0d\nsha256-0\n"].concat());
-    let script = "printf '%s' \"$1\" | wc -c; yes error | head -c 2000 >&2; case $1 in x*) exit 1;; esac";
+    let script = "printf '%s' \"$1\" | wc -c; yes error | head -c 2000 | tr '\\n' ' ' >&2; case $1 in x*) exit 1;; esac";
     let more = ["-k", "-p", "2", "--from", "list"];
     let ran = bench.run(&work(&more, &["sh", "-c", script, "sh", "{}"]));
-    assert_eq!((ran.code, ran.out.as_str()), (1, "3\n3072\n8\n"), "{ran:?}");
+    assert_eq!((ran.code, ran.out.as_str()), (1, "3\n4096\n8\n"), "{ran:?}");
     assert!(
         ran.err.contains(
             "line 3 of list: the unit \"c\\u{0}d\" holds a NUL, which no argument can; it is left out"
@@ -186,6 +205,10 @@ fn a_name_may_be_any_bytes_and_a_line_that_is_none_is_left_out_and_counted() {
         "{ran:?}"
     );
     assert!(ran.err.contains(&format!("failed: {long}")), "{ran:?}");
+    let failed = &bench.run(&["work", "status", "j", "--json"]).json()["failed_units"][0];
+    assert_eq!(failed["unit"].as_str(), Some(long.as_str()));
+    // The longest name, and the most that is kept of an output, in one record.
+    assert!(failed["output"].as_str().is_some_and(|output| output.len() > 1000), "{failed}");
     let ran = bench.run(&work(&["--tag", "--from", "list", "--fresh"], &["sh", "-c", "echo ok # {/}"]));
     assert_eq!((ran.code, ran.out.lines().count()), (1, 3), "done, but for the line that is none: {ran:?}");
     assert!(ran.out.contains("a\\xffb\tok\n"), "{ran:?}");

@@ -22,7 +22,7 @@ pub const VERSION: u8 = 1;
 /// The most bytes that an encoded record may have.
 pub const MAX_BYTES: usize = 256 * 1024;
 /// The most bytes of encoded metadata that a record is written with, but for a section's and a semaphore's.
-pub const MAX_METADATA_BYTES: usize = 4096;
+pub const MAX_METADATA_BYTES: usize = 8192;
 /// The most bytes of encoded metadata that a section's or a semaphore's record is written with: all of its leases are in there. A store
 /// whose [`record_bytes`](crate::Capabilities::record_bytes) are fewer takes fewer.
 pub const MAX_SECTION_BYTES: usize = Ledger::MAX_BYTES + 64;
@@ -79,7 +79,7 @@ pub fn check_metadata(metadata: &Metadata) -> Result<(), StoreError> {
 /// A record as bytes.
 ///
 /// # Errors
-/// `Invalid` when its metadata is too large (over 4 KiB encoded; 192 KiB for a section's or a semaphore's) or too deep (over 16 levels), when it has more mail than
+/// `Invalid` when its metadata is too large (over 8 KiB encoded; 192 KiB for a section's or a semaphore's) or too deep (over 16 levels), when it has more mail than
 /// a record carries, or when its fence is beyond the highest.
 pub fn encode(record: &Record) -> Result<Vec<u8>, StoreError> {
     check_bounds(record)?;

@@ -91,6 +91,11 @@ impl PostgresConfig {
                 "the PostgreSQL store is named as postgres://USER@HOST/DATABASE; two slashes come first",
             ));
         }
+        if is_torn(place, query) {
+            return Err(bad(
+                "the user or the password has a sign that ends it (@, / or ?); write it percent-encoded, as %40 for @, or keep the password in password-file=FILE",
+            ));
+        }
         let mut own = Vec::new();
         let mut theirs = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -289,6 +294,14 @@ impl PostgresConfig {
     }
 }
 
+/// Whether what stands before the host ends somewhere else than it was meant to: a part of the password would be taken for a host or an
+/// option, and be shown as such.
+fn is_torn(place: &str, query: &str) -> bool {
+    let ends_early =
+        !place.contains('@') && place.trim_start_matches('/').contains(':') && query.contains('@');
+    place.matches('@').count() > 1 || ends_early
+}
+
 fn bad(why: &str) -> StoreError {
     StoreError::invalid(format!("{URL}: {why}"))
 }
@@ -344,6 +357,10 @@ mod tests {
             ("//u:secret@h/d?prepare=auto", "prepare is on or off"),
             ("//u:secret@h/d?sslmode=prefer", "disable or require"),
             ("//u:secret@h/d?password-file=/nowhere/pw", "/nowhere/pw"),
+            ("//u:pa@secret@h/d", "%40 for @"),
+            ("//u:pa@sec@secret@h/d?schema=x", "%40 for @"),
+            ("//u:12?secret=x@h/d", "%40 for @"),
+            ("//u:pa?secret@h/d", "%40 for @"),
         ] {
             let error = parsed(url).unwrap_err().to_string();
             assert!(error.contains(says) && !error.contains("secret"), "{url}: {error}");

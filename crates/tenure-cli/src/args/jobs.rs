@@ -36,7 +36,7 @@ pub(crate) struct How {
     #[arg(long, value_name = "FILE")]
     pub(crate) joblog: Option<PathBuf>,
     /// Give each command so many of the units that are given: N of them, in their order, are one unit, which is done, fails and is tried
-    /// again as one. `{}` by itself stands for N arguments, and in a word for all of them with blanks between. They have 3072
+    /// again as one. `{}` by itself stands for N arguments, and in a word for all of them with blanks between. They have 4096
     /// bytes together at most. Give the same N to all processes of a job
     #[arg(
         long,

@@ -1,11 +1,14 @@
 //! Who reads what is told, or has stopped to: a pipe that nobody empties must hold up no verb.
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::time::Duration;
+use tenure::clock::boottime;
 
-/// How long, in milliseconds, one who has read until now is waited for.
-const PATIENCE_MS: u16 = 250;
+/// How long one who has read until now is waited for.
+const PATIENCE: Duration = Duration::from_millis(250);
 /// A pipe that takes anything takes this much at once (PIPE_BUF).
 const PIECE: usize = 4096;
 
@@ -21,16 +24,25 @@ impl Listener {
         Listener { lost: 0 }
     }
 
+    /// It was not this line's turn for too long.
+    pub(super) fn lose(&mut self) {
+        self.lost += 1;
+    }
+
+    /// How long it is worth waiting for: who has not read once is not waited for again.
+    pub(super) fn patience(&self) -> Duration {
+        if self.lost == 0 { PATIENCE } else { Duration::ZERO }
+    }
+
     /// Writes a line, or loses it. That nobody can read it is no reason to fail.
     pub(super) fn say(&mut self, out: &mut (impl Write + AsFd), line: &str) {
-        if self.lost > 0 && takes_more(out, PollTimeout::ZERO) {
+        if self.lost > 0 && takes_more(out, Duration::ZERO) {
             let lost = crate::text::count(self.lost, "line");
             self.lost = 0;
             let _unread =
                 out.write_all(format!("tenure: {lost} before this went unread, and are lost\n").as_bytes());
         }
-        // Who has not read once is not waited for again.
-        let patience = if self.lost == 0 { PollTimeout::from(PATIENCE_MS) } else { PollTimeout::ZERO };
+        let patience = self.patience();
         for piece in line.as_bytes().chunks(PIECE) {
             if !takes_more(out, patience) {
                 self.lost += 1;
@@ -43,10 +55,18 @@ impl Listener {
     }
 }
 
-/// Whether something can be written now, or within this time. An error is found by writing.
-fn takes_more(out: &impl AsFd, within: PollTimeout) -> bool {
+/// Whether something can be written now, or within this time. What is wrong with it is found by writing.
+fn takes_more(out: &impl AsFd, within: Duration) -> bool {
+    let end = boottime() + within;
     let mut fds = [PollFd::new(out.as_fd(), PollFlags::POLLOUT)];
-    !matches!(poll(&mut fds, within), Ok(0))
+    loop {
+        let left = end.saturating_sub(boottime());
+        match poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO)) {
+            // A signal is no reason to write where nothing fits.
+            Err(Errno::EINTR) => {}
+            ready => return ready != Ok(0),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -11,14 +11,20 @@ use crate::exit::Failure;
 use crate::output::listener::Listener;
 use indicatif::ProgressBar;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::fstat;
+use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+use tenure::clock::boottime;
 use tenure::{LeaseError, Loss};
 
 /// The bar that is drawn on the terminal, if one is.
 static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
+/// Held by who writes a piece or a line, so that lines are not mixed. Where a pipe is full that may be for ever.
+static TURN: Mutex<()> = Mutex::new(());
 /// Whoever reads standard error.
 static LISTENER: Mutex<Listener> = Mutex::new(Listener::new());
 /// Only what goes wrong is told.
@@ -29,8 +35,33 @@ pub(crate) fn draw(bar: Option<ProgressBar>) {
     *BAR.lock().unwrap_or_else(PoisonError::into_inner) = bar;
 }
 
+/// Writes a piece of output in which nothing else stands.
+pub(crate) fn in_turn<T>(write: impl FnOnce() -> T) -> T {
+    let _ours = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    write()
+}
+
+/// Whether it is our turn within this time.
+fn turn(within: Duration) -> Option<MutexGuard<'static, ()>> {
+    const STEP: Duration = Duration::from_millis(1);
+    let end = boottime() + within;
+    loop {
+        match TURN.try_lock() {
+            Ok(ours) => return Some(ours),
+            Err(TryLockError::Poisoned(ours)) => return Some(ours.into_inner()),
+            Err(TryLockError::WouldBlock) if boottime() >= end => return None,
+            Err(TryLockError::WouldBlock) => std::thread::sleep(STEP),
+        }
+    }
+}
+
+/// Writes while no bar is on the screen, if it may be the same one: a bar must not wait for a pipe.
+pub(crate) fn undisturbed_on<O: IsTerminal, T>(out: &O, write: impl FnOnce() -> T) -> T {
+    if out.is_terminal() { undisturbed(write) } else { write() }
+}
+
 /// Writes while no bar is on the screen.
-pub(crate) fn undisturbed<T>(write: impl FnOnce() -> T) -> T {
+fn undisturbed<T>(write: impl FnOnce() -> T) -> T {
     let bar = BAR.lock().unwrap_or_else(PoisonError::into_inner);
     match &*bar {
         Some(bar) => bar.suspend(write),
@@ -63,9 +94,24 @@ pub(crate) fn tell(text: impl AsRef<str>) {
 
 /// Writes to standard error, in one piece, as others may write to the same place.
 fn say(line: &str) {
-    undisturbed(|| {
-        LISTENER.lock().unwrap_or_else(PoisonError::into_inner).say(&mut std::io::stderr().lock(), line)
-    });
+    let err = std::io::stderr();
+    // Not through its lock, which who writes a piece may hold for ever.
+    let Ok(mut own) = err.as_fd().try_clone_to_owned().map(File::from) else { return };
+    let mut listener = LISTENER.lock().unwrap_or_else(PoisonError::into_inner);
+    let ours = turn(listener.patience());
+    // Nothing is mixed by a line that goes elsewhere.
+    if ours.is_none() && is_one_place(&err, &std::io::stdout()) {
+        return listener.lose();
+    }
+    undisturbed_on(&err, || listener.say(&mut own, line));
+}
+
+/// Whether both lead to the same file, pipe or terminal, as far as can be told.
+fn is_one_place(one: &impl AsFd, other: &impl AsFd) -> bool {
+    match (fstat(one), fstat(other)) {
+        (Ok(one), Ok(other)) => (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino),
+        _ => true,
+    }
 }
 
 /// Whether nobody can read what is written to standard output any more.

@@ -214,7 +214,7 @@ fn large_metadata_is_the_callers_mistake() {
     let metadata = [("big".to_owned(), Value::Text("x".repeat(MAX_METADATA_BYTES)))].into();
     let error = encode(&Record { metadata, ..sample() }).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
-    assert!(error.to_string().contains("limit of 4096"), "{error}");
+    assert!(error.to_string().contains("limit of 8192"), "{error}");
 }
 
 #[test]

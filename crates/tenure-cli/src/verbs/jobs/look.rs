@@ -106,7 +106,9 @@ fn failed_json(failed: &Failed) -> serde_json::Value {
 
 pub(super) fn page(name: &JobName, job: &Survey, most: usize, now: Wall) -> String {
     let mut text = format!("job      {}\n", escaped(name.as_str()));
-    let mut parts = vec![format!("{} done", job.done)];
+    // Rounded down: all of it is done where it says so.
+    let percent = (job.done * 100).checked_div(job.units()).unwrap_or(0);
+    let mut parts = vec![format!("{} done ({percent}%)", job.done)];
     for (n, what) in [
         (job.failed.len(), "failed"),
         (job.running.len(), "running"),

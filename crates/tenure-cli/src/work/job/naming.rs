@@ -131,6 +131,9 @@ mod tests {
         assert_eq!(digest.len(), 32, "128 bits");
         // Of this and every later version: workers of two versions share a job, and a job outlives an upgrade.
         assert_eq!(digest, "ab358558a313de3a66f11ec6a9bb106d");
+        let known_by = |list: List<'_>| named_by(&["/usr/bin/wc", "-w"], "/d", &list);
+        assert_eq!(known_by(List::Input { max_args: 1 }), "wc-5dc40389d6a21c167e5682731bdbf1e2");
+        assert_eq!(known_by(List::File("/d/list".into())), "wc-ab4247250653498d1a2783c4fa1cd674");
     }
 
     #[test]

@@ -135,6 +135,8 @@ pub(crate) struct Scheduler {
 
 /// What ends who writes where nobody reads.
 const SIGPIPE: i32 = nix::sys::signal::Signal::SIGPIPE as i32;
+/// How long it is waited for that the last outputs are read where the user has asked to stop.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The shortest pause between two rounds.
 const SHORT: Duration = Duration::from_millis(10);
 /// How long the result of a short run waits for others.
@@ -264,16 +266,27 @@ impl Scheduler {
             }
             self.look_after();
         }
+        let mut is_read = true;
         if let Some(printer) = self.printer.take() {
+            // Whoever has asked us to stop does not wait for who does not read.
+            let patience = if self.is_asked() { LAST_WORDS } else { Duration::MAX };
             tokio::select! {
-                () = printer.end() => {}
-                signal = signals.next() => self.on_signal(signal)?,
+                ended = tokio::time::timeout(patience, printer.end()) => is_read = ended.is_ok(),
+                signal = signals.next() => {
+                    is_read = false;
+                    self.on_signal(signal)?;
+                }
             }
             while let Ok(event) = self.events.try_recv() {
                 self.on(event);
             }
         }
-        self.conclude()
+        self.conclude(is_read)
+    }
+
+    /// Whether the user has asked us to stop.
+    fn is_asked(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.by.is_some())
     }
 
     /// Whether this process had nothing to run.
@@ -306,7 +319,8 @@ impl Scheduler {
         !busy && (self.stop.is_some() || (self.is_settled && !self.incoming.is_open()))
     }
 
-    fn conclude(&mut self) -> Result<u8, Failure> {
+    /// `is_read`: whether standard output is not full for as long as nobody reads it.
+    fn conclude(&mut self, is_read: bool) -> Result<u8, Failure> {
         self.progress.end();
         self.tell_losses(true);
         let took = boottime().saturating_sub(self.began);
@@ -314,7 +328,8 @@ impl Scheduler {
         if is_unread {
             return Err(self.stop.take().unwrap_or_else(|| Failure::silent(exit::OK)));
         }
-        let written = summary::print(&self.name, &self.board, &self.names, &self.tally, took, self.plan.json);
+        let as_json = self.plan.json && is_read;
+        let written = summary::print(&self.name, &self.board, &self.names, &self.tally, took, as_json);
         match self.stop.take() {
             // Whoever stops us has to know that not all has stopped.
             Some(Failure { by: Some(_), .. }) if !self.lapsing.is_empty() => Err(Failure::silent(exit::LOST)),

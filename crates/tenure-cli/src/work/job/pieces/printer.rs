@@ -125,10 +125,12 @@ impl Writer {
             })?;
         }
         let tag = self.form.tag.then(|| format!("{}\t", escaped(&text_of(unit))));
-        output::undisturbed(|| {
-            copy(&captured.out, &mut io::stdout().lock(), tag.as_deref())?;
+        let (out, err) = (io::stdout(), io::stderr());
+        output::in_turn(|| {
+            output::undisturbed_on(&out, || copy(&captured.out, &mut out.lock(), tag.as_deref()))?;
             // That errors can't be told is no reason to stop.
-            let _unread = copy(&captured.err, &mut io::stderr().lock(), tag.as_deref());
+            let _unread =
+                output::undisturbed_on(&err, || copy(&captured.err, &mut err.lock(), tag.as_deref()));
             Ok(())
         })
     }

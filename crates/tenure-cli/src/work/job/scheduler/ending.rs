@@ -79,7 +79,7 @@ impl Scheduler {
 
     pub(super) fn on_signal(&mut self, signal: i32) -> Result<(), Failure> {
         let failure = Failure::by_signal(signal);
-        if self.stop.as_ref().is_some_and(|stop| stop.by.is_some()) {
+        if self.is_asked() {
             self.slots.kill();
             return Err(failure);
         }

@@ -149,10 +149,7 @@ impl Scheduler {
             let took = brief(Duration::from_millis(finished.saturating_sub(started)));
             output::note(format!("{}: exit {exit}, in {took}", escaped(&unit)));
         }
-        /// Beside a longer name there is no room in the record.
-        const LONG: usize = 1024;
-        let is_told = exit != Some(0) && name.len() <= LONG;
-        let tail = captured.as_ref().filter(|_| is_told).and_then(Captured::tail);
+        let tail = captured.as_ref().filter(|_| exit != Some(0)).and_then(Captured::tail);
         if let (Some(printer), Some(captured)) = (&mut self.printer, captured)
             && !matches!(ended, Ended::Stuck | Ended::TooLate | Ended::NotStarted(_))
         {
