@@ -110,6 +110,9 @@ pub enum Bug {
     PlannerUnwatched,
     StandbyIdle,
     OldPartStands,
+    UnfitPlans,
+    UnfitPlansAgain,
+    UnderWayForgotten,
     LateLapseUnheard,
     GrowthUnbounded,
     AttachedUnaudited,
@@ -262,6 +265,9 @@ impl Bug {
         Bug::PlannerUnwatched,
         Bug::StandbyIdle,
         Bug::OldPartStands,
+        Bug::UnfitPlans,
+        Bug::UnfitPlansAgain,
+        Bug::UnderWayForgotten,
         Bug::LateLapseUnheard,
         Bug::GrowthUnbounded,
         Bug::AttachedUnaudited,
@@ -346,6 +352,9 @@ impl Bug {
         Bug::PlannerUnwatched,
         Bug::StandbyIdle,
         Bug::OldPartStands,
+        Bug::UnfitPlans,
+        Bug::UnfitPlansAgain,
+        Bug::UnderWayForgotten,
         Bug::LateLapseUnheard,
         Bug::RetryForgotten,
         Bug::DeclineTellsAll,
@@ -510,6 +519,13 @@ impl Bug {
             Bug::StandbyIdle => "those who stand by look at nobody but the planner",
             Bug::OldPartStands => {
                 "a worker that who plans now has nothing for goes on with what an earlier planner has told it"
+            }
+            Bug::UnfitPlans => "a planner that the store does not let list or tell keeps its role for ever",
+            Bug::UnfitPlansAgain => {
+                "a planner that gave its role up since it could not plan takes it again at once"
+            }
+            Bug::UnderWayForgotten => {
+                "a planner that plans anew forgets what it has sent: a part that arrives late stands though nobody is to have it"
             }
             Bug::LateLapseUnheard => "a lapse of a unit that was just lost is never answered",
             Bug::GrowthUnbounded => "metadata that can't be written is renewed with all the same",

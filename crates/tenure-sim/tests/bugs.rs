@@ -41,7 +41,10 @@ fn scenario_of(bug: Bug) -> Option<&'static str> {
         Bug::RefusalIsMiss | Bug::AwaitedForEver => Some("fleet-forbidden"),
         Bug::OverflowIsNothing => Some("fleet-names"),
         Bug::MissedPlanIgnored => Some("fleet-rows"),
-        Bug::MarkedFirst | Bug::DeposedPlannerObeyed => Some("fleet-telling"),
+        Bug::UnfitPlans | Bug::UnfitPlansAgain => Some("fleet-unfit"),
+        Bug::MarkedFirst | Bug::DeposedPlannerObeyed | Bug::UnderWayForgotten | Bug::StateIgnored => {
+            Some("fleet-telling")
+        }
         Bug::OldPartStands | Bug::ToldOnce => Some("fleet-slow-drain"),
         Bug::RunsUnheld => Some("ticks"),
         Bug::HintWhileLooking => Some("hands-many"),

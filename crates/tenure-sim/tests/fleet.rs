@@ -51,6 +51,11 @@ const FOUND: &[(&str, u64, &str)] = &[
     ("fleet-weights", 90, "L2: the same"),
     ("fleet-telling", 14, "L2: a part that another planner had overwritten was not told again"),
     ("fleet-telling", 187, "L3: a planner passed on what the next owner had not been told to wait for"),
+    (
+        "fleet-telling",
+        172,
+        "C1: a part of an earlier plan that arrived late stood, though nobody was to have it",
+    ),
     ("fleet-telling", 51, "C1: who had been told to take what is another's by now had all look again"),
     (
         "fleet-names",

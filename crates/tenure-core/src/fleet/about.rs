@@ -92,6 +92,7 @@ impl About {
         if self.leaving {
             own.insert("leaving".into(), true.into());
         }
+        super::layout::compose(&mut own);
         fields.insert(RESERVED.to_owned(), Value::Map(own));
         fields
     }
@@ -157,7 +158,8 @@ mod tests {
             let written = about.compose(fields);
             let Some(Value::Map(own)) = written.get(RESERVED) else { panic!("{written:?}") };
             let own: BTreeSet<&str> = own.keys().map(String::as_str).collect();
-            assert_eq!(own, says.into_iter().chain(["letters"]).collect());
+            assert_eq!(own, says.into_iter().chain(["layout", "letters"]).collect());
+            assert!(super::super::is_of_this_layout(&written));
             assert!(About::hears_letters(&written) && !About::hears_letters(&Metadata::new()));
             assert_eq!(written.get("host"), Some(&Value::from("a")));
             assert_eq!(About::parse(&written), Some(about));

@@ -96,6 +96,13 @@ pub(crate) fn claim(
     Ok(write)
 }
 
+/// The write by which a worker plans no more, though it lives: whoever sees that takes its place.
+pub(crate) fn resign(board: Key, seen: &Stored, nonce: Nonce, wall: Wall) -> Write {
+    let mut metadata = seen.record.metadata.clone();
+    metadata.retain(|name, _| [STANDBYS, ALARM].contains(&name.as_str()));
+    write(board, Some(seen), seen.record.fence, nonce, wall, metadata)
+}
+
 /// The write that sets the alarm.
 pub(crate) fn alarm(board: Key, seen: &Stored, nonce: Nonce, wall: Wall) -> Write {
     let mut metadata = seen.record.metadata.clone();
@@ -186,7 +193,7 @@ fn write(
 
 #[cfg(test)]
 mod tests {
-    //! Plan: a generation ends the alarm, and keeps who plans and what was marked; who plans anew ends the mark; what was marked is
+    //! Plan: a generation ends the alarm, and keeps who plans and what was marked; who plans anew, or no more, ends the mark; what was marked is
     //! read as it was written, but for too many names; what is of another type is nothing.
     use super::*;
     use crate::values::fence::Version;
@@ -228,6 +235,9 @@ mod tests {
         let next = stands(bump(key.clone(), Some(&alarmed), nonce, wall).unwrap());
         assert_eq!(shows(&next), (false, Some(me.clone()), Some(plan(2))));
         assert!(generation(Some(&next)) > generation(Some(&alarmed)));
+        let left = stands(resign(key.clone(), &alarmed, nonce, wall));
+        assert_eq!((shows(&left), standbys(&left.record)), ((true, None, None), by.clone()));
+        assert_eq!(generation(Some(&left)), generation(Some(&alarmed)), "nothing has changed");
         let anew = stands(claim(key, Some(&next), &me, nonce, wall).unwrap());
         assert_eq!((shows(&anew), standbys(&anew.record)), ((false, Some(me), None), by));
         assert!(!is_alarmed(None));

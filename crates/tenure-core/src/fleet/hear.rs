@@ -61,6 +61,11 @@ impl Hearing {
         self.reading = None;
     }
 
+    /// The store does not let it: it goes by what it is told.
+    pub(super) fn give_up_listing(&mut self) {
+        self.lists = false;
+    }
+
     /// The worker has begun, and is to hear of a plan.
     pub(super) fn expect(&mut self, until: Tick) {
         self.expects_until = until;
@@ -175,7 +180,7 @@ impl Worker {
                     // Nobody can tell this worker anything: it sees for itself.
                     self.tell(FleetNotice::Trouble(error));
                     self.hearing.heard = Some(reading.plan);
-                    self.hearing.lists = true;
+                    self.hearing.lists = self.may_list(now);
                     return;
                 }
                 None => None,
@@ -186,7 +191,8 @@ impl Worker {
             }
             reading.is_news &= part.is_some();
             let part = part.unwrap_or_else(|| self.no_part(now, &reading.plan.0));
-            if part.lists.is_some() {
+            // Whom the store does not let list does what it is told besides.
+            if part.lists.is_some() && self.may_list(now) {
                 self.hearing.heard = Some(reading.plan);
                 self.hearing.lists = true;
                 return;

@@ -4,6 +4,7 @@
 use super::board;
 use super::raise::Bump;
 use super::talk::FleetNotice;
+use super::unfit::Unfit;
 use super::worker::{Errand, Worker};
 use crate::bugs::Bug;
 use crate::holder::failure_detector::Verdict;
@@ -25,6 +26,7 @@ pub(super) struct Lead {
     pub(super) gone: Option<Attachment>,
     /// The board is to be raised for no other reason than that nobody plans.
     pub(super) only_fills: bool,
+    pub(super) unfit: Unfit,
 }
 
 impl Worker {
@@ -52,6 +54,7 @@ impl Worker {
     /// If nobody plans, this worker does from now on, unless somebody else is sooner.
     pub(super) fn fill_vacancy(&mut self, now: Now) {
         let fills = self.is_vacant(self.planner.as_ref()) && self.session_fence().is_some() && self.joined;
+        let fills = fills && self.may_plan(now);
         if !fills || self.is_stopping() || self.bump != Bump::Idle || self.has_bug(Bug::StandsByForEver) {
             return;
         }
@@ -59,7 +62,7 @@ impl Worker {
         // Whoever stands by has watched the others. Whoever leaves plans only if nobody else does.
         let standbys = self.board.as_ref().map(|board| board::standbys(&board.record)).unwrap_or_default();
         let later = match () {
-            () if self.leaving || !self.is_early() => self.interval() / 2,
+            () if self.leaving || self.lead.unfit.is_known() || !self.is_early() => self.interval() / 2,
             () if standbys.is_empty() || self.is_standby() => Duration::ZERO,
             () => self.part(16),
         };

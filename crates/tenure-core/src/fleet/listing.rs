@@ -5,6 +5,7 @@
 use super::about::About;
 use super::board;
 use super::digest::Digest;
+use super::layout::{is_of_this_layout, other_layout};
 use super::names::FleetName;
 use super::part::Shows;
 use super::plan::{Balance, Load, Plan, Room, Uncovered, plan};
@@ -195,6 +196,7 @@ impl Worker {
             Ok(Answer::Listed(page)) => {
                 let is_last = page.len() < self.options.page.max(1) || self.has_bug(Bug::OnePageListed);
                 listing.after = page.last().map(|listed| listed.key.clone());
+                self.lead.unfit.listed();
                 for Listed { key, stored } in page {
                     match (listing.section, stored) {
                         (Section::Units, Ok(stored)) => {
@@ -223,8 +225,16 @@ impl Worker {
             }
             Ok(_) => {}
             Err(error) => {
-                listing.ask_at = Some(now.held.after(self.part(16)));
+                let (lasts, plans) = (!error.is_passing(), listing.purpose == Purpose::Plan);
+                let pause = if lasts { self.interval() } else { self.part(16) };
+                listing.ask_at = Some(now.held.after(pause));
                 self.tell(FleetNotice::Trouble(error));
+                if lasts && !plans {
+                    return self.refused_listing(now, listing.purpose == Purpose::Own);
+                }
+                if plans && self.cannot_list(now) {
+                    return;
+                }
             }
         }
         self.listing = Some(listing);
@@ -250,6 +260,12 @@ impl Worker {
             listing.odd.insert(key, Uncovered::Foreign);
             return;
         };
+        if !is_of_this_layout(&stored.record.metadata) {
+            // It goes by plans of its own. What it has stays there.
+            listing.odd.insert(key, Uncovered::Foreign);
+            let trouble = other_layout(&self.options.fleet, &tenure.holder);
+            return self.tell(FleetNotice::Trouble(trouble));
+        }
         let (holder, fence, ttl) = (tenure.holder.clone(), stored.record.fence, tenure.ttl);
         let letters = About::hears_letters(&stored.record.metadata);
         let has = Digest::parse(&stored.record.metadata);
@@ -263,6 +279,7 @@ impl Worker {
         self.bury(now, dead, self.is_standby());
         let took = now.held.since(listing.began).saturating_mul(3).min(self.part(1));
         self.list_at = now.held.after(took.max(self.part(32)));
+        self.lead.unfit.listed_all();
         self.roster_of = Some(listing.generation);
         self.peers = listing.peers;
         self.choose_from_roster(now);
@@ -278,6 +295,7 @@ impl Worker {
 
     fn listed_all(&mut self, now: Now, mut listing: Listing) {
         let Some(fence) = self.session_fence() else { return };
+        self.lead.unfit.listed_all();
         let is_audit = self.listed == Some(listing.generation);
         let plans = listing.purpose == Purpose::Plan;
         // However much is to be listed: not all the time. Only one plans, for whom all wait.

@@ -252,6 +252,9 @@ impl Worker {
         self.board = board;
         if was_planner != self.is_planner() {
             self.telling.end();
+            self.lead.unfit.begin();
+            // It was made for the other role, and may be one that the store refuses.
+            self.listing = None;
             self.listed = None;
             self.look.all_at = None;
             (self.list_at, self.audit_at) = (now.held, Tick::NEVER);

@@ -72,16 +72,32 @@ impl Part {
         self.tasks.is_empty() && self.lists.is_none()
     }
 
-    /// The same as will fit into a record.
-    pub(super) fn bounded(mut self, reason: u64, cuts: bool) -> Part {
+    /// Whether it fits into a record.
+    fn fits(&self) -> bool {
         let tasks = self
             .tasks
             .iter()
             .map(|(unit, (_, task))| unit.len() + 24 + task.peer().map_or(0, |who| who.as_str().len()));
         let peers = self.peers.keys().map(|who| who.as_str().len() + 40);
+        tasks.chain(peers).sum::<usize>() <= MOST
+    }
+
+    /// Names the units, too, that its worker has by their records, if all that fits.
+    pub(super) fn name_own(&mut self, units: Vec<(String, Shows)>) {
+        let mut named = self.clone();
+        for (unit, shows) in units {
+            named.tasks.entry(unit).or_insert((shows, Task::Take));
+        }
+        if named.fits() {
+            *self = named;
+        }
+    }
+
+    /// The same as will fit into a record.
+    pub(super) fn bounded(mut self, reason: u64, cuts: bool) -> Part {
         if cuts {
             self.tasks = std::mem::take(&mut self.tasks).into_iter().take(2).collect();
-        } else if tasks.chain(peers).sum::<usize>() > MOST {
+        } else if !self.fits() {
             (self.tasks, self.peers, self.lists) = (BTreeMap::new(), BTreeMap::new(), Some(reason));
         }
         self
@@ -270,5 +286,11 @@ mod tests {
         };
         assert_eq!((of(80).tasks.len(), of(80).lists), (80, None));
         assert_eq!((of(90).tasks.len(), of(90).lists), (0, Some(8)));
+        let own = |units: usize| (0..units).map(|n| (format!("unit {n:05}"), Shows(1))).collect();
+        for (units, named) in [(80, 80), (90, 1)] {
+            let mut part = of(1);
+            part.name_own(own(units));
+            assert_eq!(part.tasks.len(), named);
+        }
     }
 }

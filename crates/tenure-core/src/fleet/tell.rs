@@ -11,7 +11,7 @@ use super::unit::Status;
 use super::worker::{Errand, Worker};
 use crate::bugs::Bug;
 use crate::op::{Answer, Expect, Op, Outcome, Write};
-use crate::values::error::StoreError;
+use crate::values::error::{ErrorKind, StoreError};
 use crate::values::fence::{Fence, Nonce};
 use crate::values::key::{HolderId, Key};
 use crate::values::record::{Attachment, Record, Stored};
@@ -50,6 +50,8 @@ struct Round {
     standbys: BTreeSet<HolderId>,
     /// Parts that are being written, and how often that was tried.
     writes: BTreeMap<Key, (Write, u32)>,
+    /// The store did not take some of them.
+    refused: bool,
 }
 
 /// What the planner knows of what it has told.
@@ -86,12 +88,20 @@ impl Worker {
     ) {
         let Some(planner) = self.planner.clone().filter(|_| !self.look.blind) else { return };
         let number = self.telling.number + 1;
-        let unmarked = self.telling.round.take().and_then(|round| round.mark.told).unwrap_or_default();
+        let before = self.telling.round.take().map(|round| *round);
+        let (unmarked, mut under_way) =
+            before.map(|round| (round.mark.told, round.writes)).unwrap_or_default();
+        let unmarked = unmarked.unwrap_or_default();
+        if self.has_bug(Bug::UnderWayForgotten) {
+            under_way.clear();
+        }
         let mut parts = self.parts(&planner, listing, targets);
         let disputed = self.settle_disputes(now, listing);
         for (session, reason) in disputed {
             if let Some(part) = parts.get_mut(&session) {
                 part.lists = Some(reason);
+                // Whom the store does not let list goes by that.
+                part.name_own(self.listed_of(listing, &session));
             }
         }
         let mut round = Round {
@@ -104,6 +114,7 @@ impl Worker {
             },
             standbys: self.standbys(listing),
             writes: BTreeMap::new(),
+            refused: false,
         };
         self.telling.told.retain(|session, _| parts.contains_key(session));
         for (session, part) in parts {
@@ -111,13 +122,19 @@ impl Worker {
             let Some(peer) = listing.peers.get(&session) else { continue };
             let Ok(key) = self.options.fleet.part(&peer.holder) else { continue };
             let stands = listing.parts.get(&key);
-            if !self.is_news(&session, &part, stands, listing, is_audit) {
+            // What was sent for an earlier plan may stand there at any time, unless this one is written.
+            let contends = under_way.contains_key(&key);
+            if !self.is_news(&session, &part, stands, listing, is_audit) && !contends {
                 continue;
             }
             if let Some(told) = &mut round.mark.told {
                 told.insert(peer.holder.clone());
             }
-            if stands.is_none_or(|stands| Part::parse(&stands.record.metadata).as_ref() != Some(&part)) {
+            let stood = stands.and_then(|stands| Part::parse(&stands.record.metadata));
+            if contends || stood.as_ref() != Some(&part) {
+                if let Some(told) = self.telling.told.get_mut(&session) {
+                    told.wrote = Some(part.clone());
+                }
                 let write = self.part_write(now, key.clone(), stands, &part);
                 round.writes.insert(key, (write, 0));
             }
@@ -135,7 +152,7 @@ impl Worker {
         let is_told = round.mark.told.as_ref().is_some_and(BTreeSet::is_empty)
             && marked.is_some_and(|mark| is_same(&mark));
         if is_told {
-            return;
+            return self.lead.unfit.told();
         }
         self.telling.number = number;
         let writes: Vec<Write> = round.writes.values().map(|(write, _)| write.clone()).collect();
@@ -210,6 +227,14 @@ impl Worker {
         parts
     }
 
+    /// The units that a worker has by their records.
+    fn listed_of(&self, listing: &Listing, session: &Key) -> Vec<(String, Shows)> {
+        let is_own = |unit: &Unit| matches!(&unit.owner, Owner::Worker(owner) if owner == session);
+        let own = listing.units.iter().filter(|(_, unit)| is_own(unit));
+        own.filter_map(|(key, unit)| Some((self.options.fleet.unit_of(key)?.to_owned(), unit.shows)))
+            .collect()
+    }
+
     /// Whether a worker is to be told of its part: it is another one than it was told before, or nothing has come of it since. What stays
     /// undone though it was told can't be done, as where the store refuses a unit: so it is told ever more seldom.
     fn is_news(
@@ -225,14 +250,21 @@ impl Worker {
         let stands = stands.and_then(|stands| Part::parse(&stands.record.metadata));
         let told = self.telling.told.remove(session).filter(|told| told.part.to == part.to);
         // What does not stand there did not arrive, or somebody has written something else since: nobody goes by it.
-        let told = told.filter(|told| told.wrote.is_none() || told.wrote == stands);
+        let told = told.filter(|told| match &told.wrote {
+            Some(wrote) => Some(wrote) == stands.as_ref(),
+            // What was sent long ago may have arrived since.
+            None => !stands.as_ref().is_some_and(|stands| {
+                (&stands.planner, stands.to) == (&part.planner, part.to)
+                    && (stands.lists.is_some() || !self.left_of(session, stands, listing).is_empty())
+            }),
+        });
         let is_known = told.is_some();
         let (before, times, wrote) = match told {
             Some(told) => (Some(told.part), told.times, told.wrote),
             None => (stands, 0, None),
         };
         let left = before.as_ref().filter(|before| before.to == part.to);
-        let left = left.map(|before| self.left_of(before, listing)).unwrap_or_default();
+        let left = left.map(|before| self.left_of(session, before, listing)).unwrap_or_default();
         let is_same = is_known && before.is_some_and(|before| before == *part);
         let times = if is_same { times.saturating_add(1) } else { 1 };
         let bugs = self.holder.env.rules.bugs;
@@ -251,12 +283,15 @@ impl Worker {
     }
 
     /// The tasks of a part that are not done yet, as their units' records show.
-    fn left_of(&self, part: &Part, listing: &Listing) -> BTreeMap<String, (Shows, Task)> {
-        let is_left = |name: &String, shows: &Shows| {
+    fn left_of(&self, session: &Key, part: &Part, listing: &Listing) -> BTreeMap<String, (Shows, Task)> {
+        let is_left = |name: &String, shows: &Shows, task: &Task| {
             let unit = self.options.fleet.unit(name).ok();
-            unit.and_then(|unit| listing.units.get(&unit)).is_some_and(|unit| unit.shows == *shows)
+            unit.and_then(|unit| listing.units.get(&unit)).is_some_and(|unit| {
+                let has = task.takes() && matches!(&unit.owner, Owner::Worker(owner) if owner == session);
+                unit.shows == *shows && !has
+            })
         };
-        let tasks = part.tasks.iter().filter(|(name, (shows, _))| is_left(name, shows));
+        let tasks = part.tasks.iter().filter(|(name, (shows, task))| is_left(name, shows, task));
         tasks.map(|(name, task)| (name.clone(), task.clone())).collect()
     }
 
@@ -317,7 +352,7 @@ impl Worker {
         let sent = round.writes.get_mut(key).filter(|(write, _)| write.record.nonce == nonce);
         let Some((write, attempts)) = sent else { return };
         *attempts += 1;
-        let mut trouble = None;
+        let (mut trouble, mut refused) = (None, false);
         let again = match result {
             Ok(Answer::Write(Outcome::Lost(current)))
                 if current.as_ref().is_none_or(|current| current.record.nonce != write.record.nonce) =>
@@ -331,6 +366,8 @@ impl Worker {
             Ok(_) => false,
             Err(error) => {
                 let again = error.is_passing();
+                // A record that nobody can write is its worker's trouble.
+                refused = !matches!(error.kind(), ErrorKind::Foreign | ErrorKind::Invalid);
                 trouble = Some(error);
                 again
             }
@@ -338,6 +375,7 @@ impl Worker {
         let once_more = (again && *attempts < ATTEMPTS && is_planner).then(|| write.clone());
         if once_more.is_none() {
             round.writes.remove(key);
+            round.refused |= refused;
         }
         if let Some(error) = trouble {
             self.tell(FleetNotice::Trouble(error));
@@ -345,7 +383,10 @@ impl Worker {
         if let Some(write) = once_more {
             return self.send_part(write);
         }
-        if again {
+        if refused && self.cannot_tell(now) {
+            return;
+        }
+        if again || refused {
             self.telling.told.clear();
             self.list_again(now.held.after(self.interval()));
         }
@@ -371,8 +412,10 @@ impl Worker {
         match result {
             Ok(Answer::Write(Outcome::Won { version, .. })) => {
                 let marked = board::marked(&write.record).map(|mark| mark.number);
-                if self.telling.round.as_ref().map(|round| round.mark.number) == marked {
-                    self.telling.round = None;
+                if let Some(round) = self.telling.round.take_if(|round| Some(round.mark.number) == marked)
+                    && !round.refused
+                {
+                    self.lead.unfit.told();
                 }
                 self.saw_board(now, Some(Stored::new(write.record).versioned(version)));
             }

@@ -60,7 +60,8 @@ impl World {
     /// L2's bound: three intervals, and the drain.
     fn plan_bound(&self) -> True {
         let told = 2 * self.scenario.part_ms * MILLI;
-        self.bound(1000) + self.per_mille(self.scenario.bodies.ends * 8) + self.per_mille(500) + told
+        let drains = self.per_mille(self.scenario.bodies.ends * 8) + self.per_mille(500);
+        self.bound(1000) + drains + told + self.unfit_bound()
     }
 
     pub(super) fn disturb_by_plan(&mut self) {
@@ -72,7 +73,7 @@ impl World {
     /// L1's bound, for what a worker with this ttl had.
     pub(super) fn death_bound(&self, ttl: Ttl) -> True {
         let attested = self.spec.ages == Ages::Fine && self.scenario.wall_off_ms <= 100;
-        self.bound_of(ttl, if attested || self.spec.push { 1150 } else { 1400 })
+        self.bound_of(ttl, if attested || self.spec.push { 1150 } else { 1400 }) + self.unfit_bound()
     }
 
     /// The same for several who die at once: together with the planner, where nothing tells how long they were silent before.
@@ -155,6 +156,10 @@ impl World {
                 self.change_units();
             }
             Disturbance::Permit => self.permit_units(),
+            Disturbance::Unfit => {
+                self.make_unfit(index);
+                self.change_units();
+            }
         }
         if matches!(disturbance, Disturbance::Death | Disturbance::ZoneDeath | Disturbance::Row) {
             self.deaths_settle();
@@ -198,7 +203,10 @@ impl World {
         if !live.is_empty() {
             self.check(
                 Rule::L3,
-                l3::audited(t.saturating_sub(self.scene.listed.max(healed)), self.bound(AUDITED)),
+                l3::audited(
+                    t.saturating_sub(self.scene.listed.max(healed)),
+                    self.bound(AUDITED) + self.unfit_bound(),
+                ),
             );
         }
         let (due, is_fair) = l2::due(self, &live);

@@ -16,6 +16,7 @@ impl World {
             Fault::RecordRestored => self.restore_unit(),
             Fault::ForcedRelease => self.take_by_force(),
             Fault::Forbidden => self.forbid_unit(),
+            Fault::Unfit => self.make_unfit(index),
             Fault::SpuriousHint => {
                 let some = self.rng.index(self.scene.units.len());
                 let key = self.scene.units.keys().nth(some).cloned().filter(|_| self.rng.chance(0.7));

@@ -13,6 +13,7 @@ mod outside;
 mod process;
 mod scenario;
 mod telling;
+mod unfit;
 mod world;
 
 use crate::invariants::Rule;
@@ -29,6 +30,7 @@ use telling::Doom;
 use tenure_core::fleet::{FleetName, FleetNotice, Worker};
 use tenure_core::op::{Answer, Op};
 use tenure_core::{Fence, Key, Now, StoreError, Tick, Ttl};
+use unfit::Unfit;
 use world::Truth;
 
 pub(crate) type World = kernel::World<Fleet>;
@@ -46,6 +48,8 @@ pub(crate) struct Fleet {
     pub(crate) haunted: bool,
     /// The planner is to die when it tells its next plan.
     pub(crate) doom: Doom,
+    /// Which worker the store does not let plan.
+    pub(crate) unfit: Option<Unfit>,
     /// Who planned once and does not by now, by their sessions, and since when.
     pub(crate) deposed: BTreeMap<Key, True>,
     /// When somebody last began to list the units.
@@ -129,6 +133,7 @@ impl Scene for Fleet {
             next_point: 0,
             haunted: false,
             doom: Doom::None,
+            unfit: None,
             deposed: BTreeMap::new(),
             listed: 0,
             raised: 0,
@@ -199,6 +204,10 @@ impl Scene for Fleet {
 
     fn lag(world: &mut World, envelope: &Envelope) -> True {
         world.lag(envelope)
+    }
+
+    fn denies(world: &World, envelope: &Envelope) -> bool {
+        world.is_denied(envelope)
     }
 
     fn landed(world: &mut World, envelope: &Envelope, key: &Key, landed: &Landed, begins: bool) {

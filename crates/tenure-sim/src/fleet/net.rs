@@ -96,8 +96,12 @@ impl World {
                 self.nodes[index].own.settled_watches += 1;
             }
             Op::ReadMany(..) | Op::Read(_) => self.nodes[index].own.settled_reads += 1,
+            // So is that.
+            Op::List { .. } if self.is_unfit(index) => {}
             Op::List { .. } => self.scene.settled_lists += 1,
-            Op::Write(write) if write.key == self.scene.board && self.has_sealed() => {
+            Op::Write(write)
+                if write.key == self.scene.board && (self.has_sealed() || self.is_unfit(index)) =>
+            {
                 self.scene.settled_raises += 1;
             }
             Op::Write(write) if write.key == self.scene.board => {

@@ -48,6 +48,8 @@ pub(crate) enum Disturbance {
     Telling,
     /// Once in a long while: what the store refuses is permitted again, and nobody is told.
     Permit,
+    /// The store does not let the planner plan any more, and there is something to plan.
+    Unfit,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -486,6 +488,19 @@ pub(crate) const ALL: &[Scenario] = &[
         faults: &[(Fault::Pause, 10.0), (Fault::Crash, 10.0), (Fault::Rate, 10.0)],
         disturbances: &[Disturbance::Telling, Disturbance::Churn, Disturbance::Leave],
         chaos: 5,
+        calm: 100,
+        rounds: 1,
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-unfit",
+        about: "the store does not let one worker list, or tell others their parts; most often it is the planner",
+        wall_off_ms: 20,
+        mail: false,
+        bodies: Bodies { finish: 0, pass: 0, ..BODIES },
+        faults: &[(Fault::Unfit, 20.0), (Fault::Pause, 10.0), (Fault::Crash, 10.0), (Fault::Cut, 6.0)],
+        disturbances: &[Disturbance::Unfit, Disturbance::Churn, Disturbance::Leave, Disturbance::Death],
+        chaos: 10,
         calm: 100,
         rounds: 1,
         ..USUAL

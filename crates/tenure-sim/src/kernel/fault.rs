@@ -47,6 +47,7 @@ pub enum Fault {
     Forbidden,
     Reboot,
     Buried,
+    Unfit,
 }
 
 kinds! { Fault,
@@ -89,6 +90,7 @@ kinds! { Fault,
     Forbidden "forbidden": "the store refuses everything that is asked about the first key, for good; in fleets about some units, or all their writes",
     Reboot "reboot": "a machine restarts: another boot, with a time line of its own",
     Buried "buried": "a process dies, and whoever sees that gives back at once what it held",
+    Unfit "unfit": "the store refuses one worker of a fleet every listing, or to write others' parts of a plan",
 }
 
 /// How many kinds there are.

@@ -183,6 +183,9 @@ impl<S: Scene> World<S> {
             Err(self.errors.refused.clone())
         } else if matches!(envelope.op, Op::Write(_)) && self.befalls(Fault::Denied) {
             Err(self.errors.denied.clone())
+        } else if S::denies(self, &envelope) {
+            self.tell_end(&envelope, "is denied");
+            Err(self.errors.denied.clone())
         } else {
             let lag = S::lag(self, &envelope);
             let (result, landed) = self.store.perform(self.t, &envelope.op, envelope.dated, lag);

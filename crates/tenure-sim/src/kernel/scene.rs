@@ -127,6 +127,10 @@ pub(crate) trait Scene: Sized + 'static {
     fn lag(_world: &mut World<Self>, _envelope: &Envelope) -> True {
         0
     }
+    /// It reaches the store, which does not let this process do such things.
+    fn denies(_world: &World<Self>, _envelope: &Envelope) -> bool {
+        false
+    }
     /// A write took effect; `begins`: and began a tenure.
     fn landed(world: &mut World<Self>, envelope: &Envelope, key: &Key, landed: &Landed, begins: bool);
     /// The store has done or refused what was asked.

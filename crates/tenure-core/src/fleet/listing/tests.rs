@@ -1,8 +1,9 @@
-//! Plan: when all is listed, page by page, and by whom; what sessions and units count as; what is planned of that, pins included.
+//! Plan: when all is listed, page by page, and by whom; what sessions and units count as, those of another layout
+//! among them; what is planned of that, pins included.
 use super::*;
 use crate::fleet::alone::*;
 use crate::fleet::raise::Bump;
-use crate::values::metadata::Metadata;
+use crate::values::metadata::{Metadata, RESERVED, Value};
 use crate::values::record::{Attachment, Record};
 
 /// With a session, and at rest for long: it has listed what the board shows.
@@ -266,4 +267,32 @@ fn a_page_that_fails_is_asked_for_again_and_nothing_is_planned_without_it() {
     worker.wake_listing(at(106));
     let Op::List { after, .. } = asked(&mut worker).remove(0).op else { panic!("it lists") };
     assert_eq!(after, Some(unit(9)));
+}
+
+#[test]
+fn a_worker_of_an_older_layout_is_left_out_and_told_and_what_it_has_stays_there() {
+    let mut worker = rested();
+    let (older, mut stored) = lives(1, 1);
+    if let Some(Value::Map(own)) = stored.record.metadata.get_mut(RESERVED) {
+        own.remove("layout");
+    }
+    let units = [pinned(0, attachment(older.clone(), 7)), pinned(1, None)];
+    worker.doubts.list_at = Some(at(100).held);
+    worker.wake_listing(at(100));
+    worker.paged(at(100), worker.lists, page(&[(older.clone(), stored), lives(2, 2)]));
+    worker.wake_listing(at(100));
+    worker.paged(at(100), worker.lists, page(&[]));
+    worker.wake_listing(at(100));
+    worker.paged(at(100), worker.lists, page(&units));
+    let (mut troubles, mut uncovered) = (Vec::new(), Vec::new());
+    for notice in told(&mut worker) {
+        match notice {
+            FleetNotice::Trouble(error) => troubles.push(error),
+            FleetNotice::Planned(summary) => uncovered.extend(summary.uncovered),
+            _ => {}
+        }
+    }
+    assert_eq!(troubles, [other_layout(&fleet(), &holder(1))]);
+    assert_eq!(uncovered, [(unit(0), Uncovered::Foreign)]);
+    assert!(worker.peers.contains_key(&session(2)) && !worker.peers.contains_key(&older));
 }

@@ -1,5 +1,6 @@
 //! Plan: what each worker's part of a plan is; who is told, and who is not, since nothing or nothing new is left to do; what a planner does that
-//! has not told anything before; that the board is marked last, and again until it is; who is looked into.
+//! has not told anything before; that the board is marked last, and again until it is; what an earlier
+//! plan has sent is overwritten; what a planner does whom the store refuses parts; who is looked into.
 use super::*;
 use crate::fleet::UnitSpec;
 use crate::fleet::alone::*;
@@ -155,6 +156,61 @@ fn a_part_that_was_overwritten_is_told_again() {
     let former = Part::new(Attachment { session: session(2), fence: Fence(7) }, Fence(7));
     plan.0.parts.insert(fleet().part(&holder(1)).unwrap(), standing(&former));
     assert_eq!(tells(&mut worker, &plan, false), [holder(1)]);
+}
+
+#[test]
+fn what_was_sent_for_an_earlier_plan_does_not_come_to_stand_unheeded() {
+    let open = Status::Open;
+    let free = || Owner::Nobody(vacant());
+    // It is under way when the next plan is made.
+    let mut worker = led(2, true);
+    let one = planned(&worker, vec![(0, free(), open, Some(Ok(1)))]);
+    worker.tell_plan(at(100), &one.0, &one.1, false, (3, 1));
+    assert_eq!(writes(&mut worker).len(), 1);
+    let two = planned(&worker, vec![(0, free(), open, Some(Ok(2)))]);
+    worker.tell_plan(at(101), &two.0, &two.1, false, (3, 1));
+    let wrote = writes(&mut worker).into_iter().map(|write| (write.key, Part::parse(&write.record.metadata)));
+    let tasks = |(key, part): (Key, Option<Part>)| (key, part.unwrap().tasks.len());
+    let part = |n| fleet().part(&holder(n)).unwrap();
+    assert_eq!(wrote.map(tasks).collect::<Vec<_>>(), [(part(1), 0), (part(2), 1)]);
+    // It arrives when it was forgotten.
+    let mut worker = led(2, true);
+    let mut none = planned(&worker, vec![(0, free(), open, None)]);
+    assert_eq!(tells(&mut worker, &none, false), []);
+    let mut late = Part::new(myself(), Fence(7));
+    late.tasks.insert("u0".to_owned(), (Shows::of_tenure(Nonce(0)), Task::Take));
+    none.0.parts.insert(part(1), standing(&late));
+    assert_eq!(tells(&mut worker, &none, false), [holder(1)]);
+}
+
+#[test]
+fn a_plan_is_told_again_in_each_interval_while_the_store_refuses_parts_of_it_and_for_no_longer_than_a_ttl() {
+    let mut worker = led(2, true);
+    let plan = planned(&worker, vec![(0, Owner::Nobody(vacant()), Status::Open, Some(Ok(1)))]);
+    let denied = || Err(StoreError::unsupported("denied"));
+    for (secs, resigns) in [(100, false), (116, false), (147, false), (148, true)] {
+        (worker.doubts.list_at, worker.telling.round) = (None, None);
+        worker.tell_plan(at(secs), &plan.0, &plan.1, false, (3, 1));
+        let part = writes(&mut worker).remove(0);
+        worker.told_part(at(secs), &part.key, part.record.nonce, denied());
+        let board = writes(&mut worker).pop().unwrap();
+        assert_eq!(board.key, worker.board_key);
+        assert_eq!(board::planner(&board.record).is_none(), resigns, "{secs}");
+        if !resigns {
+            assert_eq!(worker.doubts.list_at, Some(at(secs + 16).held));
+        }
+        worker.errands.clear();
+    }
+    // One damaged record does not make its planner unfit.
+    let mut worker = led(2, true);
+    for secs in [100, 200] {
+        worker.telling = Telling::default();
+        worker.tell_plan(at(secs), &plan.0, &plan.1, false, (3, 1));
+        let part = writes(&mut worker).remove(0);
+        worker.told_part(at(secs), &part.key, part.record.nonce, Err(StoreError::foreign("damaged")));
+        assert!(board::planner(&writes(&mut worker).pop().unwrap().record).is_some());
+        worker.errands.clear();
+    }
 }
 
 fn writes(worker: &mut Worker) -> Vec<Write> {
