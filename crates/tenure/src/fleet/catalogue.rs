@@ -7,7 +7,10 @@ use crate::error::LeaseError;
 use crate::mail;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tenure_core::fleet::{FleetName, Status, UnitSpec, bump, generation};
+use tenure_core::fleet::{
+    About, FleetName, Status, UnitSpec, bump, generation, is_of_this_layout, other_layout, planner,
+};
+use tenure_core::gc::is_older;
 use tenure_core::{
     Ask, Clock, Fence, HolderId, InvalidInput, Key, Letter, Metadata, Nonce, Nonces, Record, StoreError,
     Stored,
@@ -222,6 +225,37 @@ impl Fleet {
         let listed = self.store.list_all(&self.name.worker_prefix()).await?;
         let sessions = listed.into_iter().filter_map(|listed| listed.stored.ok());
         Ok(sessions.filter_map(member).collect())
+    }
+
+    /// Whether this fleet's workers are of a version that divides units as this one does. Ask before a worker is started: a worker of
+    /// another version plans for itself, and is left out by those of this one.
+    ///
+    /// Costs one read where a worker of this version plans, and else a listing of the roster. Who has been silent for two ttls by the wall
+    /// clock and by the store's counts as dead.
+    ///
+    /// # Errors
+    /// `Foreign` when one of another version is at work: it names that worker and what to do. Else the store's.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub async fn check_layout(&self) -> Result<(), StoreError> {
+        let board = self.store.read(&self.name.board()?).await?;
+        if board.is_none_or(|board| planner(&board.record).is_some()) {
+            return Ok(());
+        }
+        let now = self.clock.now().wall;
+        for listed in self.store.list_all(&self.name.worker_prefix()).await? {
+            let Ok(stored) = listed.stored else { continue };
+            let Some(tenure) = &stored.record.tenure else { continue };
+            let is_worker = About::parse(&stored.record.metadata).is_some();
+            if is_worker
+                && !is_of_this_layout(&stored.record.metadata)
+                && !is_older(now, &stored, tenure.ttl.duration() * 2)
+            {
+                return Err(other_layout(&self.name, &tenure.holder));
+            }
+        }
+        Ok(())
     }
 
     /// Changes a unit, whoever holds it: its weight, its needs, its fields, or whether it is done. One that has failed, and is left

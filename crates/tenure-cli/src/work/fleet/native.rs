@@ -24,6 +24,7 @@ pub(super) struct Native {
 pub(super) async fn enlist(url: &Url, plan: &Forever, clock: Arc<dyn Clock>) -> Result<Native, Failure> {
     let store = url.open(Missing::Create, clock).await?;
     let fleet = Fleet::new(store, plan.name.as_str())?;
+    patiently(async || fleet.check_layout().await).await?;
     let about = Metadata::from([
         ("host".to_owned(), Value::from(tenure::clock::host_name())),
         ("pid".to_owned(), Value::from(i64::from(std::process::id()))),

@@ -1,0 +1,75 @@
+//! Workers of another layout of fleets, by the real binary on SQLite.
+//!
+//! Plan: whoever comes to a fleet of an older version is told who works there and what to do, and writes nothing; once that one is gone, or
+//! has been silent for long, it works.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+use crate::common::{Bench, wait_until};
+use std::time::Duration;
+use tenure::sqlite::{SqliteConfig, SqliteStore};
+use tenure::{
+    Clock, Expect, Fence, HolderId, Key, Metadata, Nonce, Outcome, Record, Store, Tenure, Ttl, Value, Write,
+};
+
+/// Writes a record as an older version left it.
+fn plant(bench: &Bench, key: &str, tenure: Option<Tenure>, metadata: Metadata) {
+    let store = SqliteStore::open(SqliteConfig::new(bench.store())).unwrap();
+    let stamp = tenure::clock::system().now().wall;
+    let record = Record { fence: Fence(stamp.0), nonce: Nonce(7), stamp, tenure, metadata };
+    let write = Write { key: Key::new(key).unwrap(), expect: Expect::Vacant, record };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    assert!(matches!(runtime.block_on(store.write(write)).unwrap(), Outcome::Won { .. }));
+}
+
+/// A worker of the version before, as it stood in the store, and the board that it had raised.
+fn older(bench: &Bench, ttl: Duration) {
+    let (holder, since) = (HolderId::new("old").unwrap(), tenure::clock::system().now().wall);
+    let tenure = Tenure::new(Nonce(7), holder, Ttl::new(ttl).unwrap(), since);
+    let said = Metadata::from([("letters".to_owned(), Value::Bool(true))]);
+    plant(
+        bench,
+        "fleet/f/worker/old",
+        Some(tenure),
+        Metadata::from([("tenure".to_owned(), Value::Map(said))]),
+    );
+    plant(bench, "fleet/f/board", None, Metadata::new());
+}
+
+#[test]
+fn a_fleet_whose_workers_are_of_an_older_version_is_refused() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["fleet", "add", "f", "u"]).code, 0);
+    older(&bench, Duration::from_secs(600));
+    let before = bench.run(&["ls", "--all", "--json"]).json()["leases"].clone();
+    let ran = bench.run(&["work", "--forever", "--name", "f", "--", "sleep", "60"]);
+    assert_eq!(ran.code, 65, "{ran:?}");
+    for told in [
+        "the worker old of the fleet f",
+        "another version",
+        "stop all workers",
+        "tenure release fleet/f/worker/old",
+    ] {
+        assert!(ran.err.contains(told), "{told}: {ran:?}");
+    }
+    let after = bench.run(&["ls", "--all", "--json"]).json()["leases"].clone();
+    assert_eq!(before.as_array().unwrap().len(), after.as_array().unwrap().len(), "nothing was written");
+    assert_eq!(bench.run(&["release", "--now", "--yes", "fleet/f/worker/old"]).code, 0);
+    let worker = bench.worker(&[], "exec sleep 60");
+    wait_until("it to have the unit", || bench.units().iter().any(|unit| unit["owner"].is_string()));
+    drop(worker);
+}
+
+#[test]
+fn one_that_has_been_silent_for_long_stops_nobody() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["fleet", "add", "f", "u"]).code, 0);
+    older(&bench, Duration::from_millis(300));
+    let mut worker = None;
+    wait_until("a worker to be let in", || {
+        let started = worker.get_or_insert_with(|| bench.worker(&[], "exec sleep 60"));
+        if !started.is_running() {
+            worker = None;
+        }
+        bench.units().iter().any(|unit| unit["owner"].is_string())
+    });
+}
