@@ -2,6 +2,7 @@
 
 #[cfg(feature = "less")]
 pub(crate) mod less;
+pub(crate) mod pages;
 
 use crate::exit::{Failure, UNAVAILABLE};
 use crate::text::escaped;
@@ -121,6 +122,11 @@ impl Url {
     #[cfg(feature = "less")]
     pub(crate) fn of_less(&self) -> Result<Option<less::Place>, Failure> {
         less::Place::of(&self.plain())
+    }
+
+    /// Whether it is a namespace of a DynamoDB table.
+    pub(crate) fn is_dynamodb(&self) -> bool {
+        matches!(self, Url::Service(url) if url.starts_with("dynamodb:"))
     }
 
     /// The same without push, where that can be why it can't be opened: a user of Redis may lack the right to subscribe.

@@ -38,8 +38,10 @@ mod json;
 #[cfg(feature = "dynamodb")]
 mod kcl;
 mod kill;
+mod large;
 #[cfg(all(feature = "less", feature = "postgres"))]
 mod less;
+mod older_workers;
 #[cfg(feature = "serve")]
 mod operator;
 mod ops;

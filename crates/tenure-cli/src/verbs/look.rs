@@ -1,6 +1,5 @@
 //! `ls` and `show`.
 
-use super::pages::Pages;
 use crate::args;
 use crate::config;
 use crate::exit::{self, Failure};
@@ -9,6 +8,7 @@ use crate::keys::{Part, part_of};
 use crate::output;
 use crate::output::view::{Sessions, State, View, fields};
 use crate::stores::Url;
+use crate::stores::pages::Pages;
 use crate::text::{Table, brief, count, date, escaped};
 use serde_json::json;
 use tenure::range::Ledger;

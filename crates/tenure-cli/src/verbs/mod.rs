@@ -12,7 +12,6 @@ mod jobs;
 mod leader;
 mod live;
 mod look;
-mod pages;
 mod range;
 mod reclaim;
 mod rm;

@@ -4,8 +4,8 @@
 use super::Collection;
 use crate::keys::JobName;
 use crate::output::view::is_session;
+use crate::stores::pages::{PAGE, Pages};
 use crate::verbs::fleet::upkeep::Upkeep;
-use crate::verbs::pages::{PAGE, Pages};
 use crate::work::job::unit::{Status, Unit};
 use std::collections::BTreeSet;
 use tenure::{Expect, Fence, Freshness, Key, Listed, Outcome, Store, StoreError, StoreExt, Stored, Write};

@@ -3,7 +3,7 @@
 //! for while two are in memory.
 use super::{Collection, Tally};
 use crate::exit::Failure;
-use crate::verbs::pages::PAGE;
+use crate::stores::pages::PAGE;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;

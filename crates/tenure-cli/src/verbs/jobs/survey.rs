@@ -3,7 +3,7 @@
 use crate::exit::Failure;
 use crate::keys::JobName;
 use crate::output::view::{Sessions, State, View};
-use crate::verbs::pages::Pages;
+use crate::stores::pages::Pages;
 use crate::work::job::unit::{Status, Unit};
 use crate::work::units::text_of;
 use std::collections::BTreeMap;

@@ -92,13 +92,9 @@ pub(crate) struct Terms<'a> {
 }
 
 impl Board {
-    /// The board of the units that a full listing shows, and of those `added` to them.
-    pub(crate) fn new(listing: &[Listed], added: &[Key]) -> Board {
-        let listed = listing.iter().map(|listed| (listed.key.clone(), local(&listed.stored)));
-        let added = added.iter().map(|key| (key.clone(), Local::Open));
-        let mut board = Board { news: listed.chain(added).collect(), ..Board::default() };
-        board.merge();
-        board
+    /// Notes a unit that was not known; it is there once that is merged.
+    pub(crate) fn note_new(&mut self, key: Key, local: Local) {
+        self.news.push((key, local));
     }
 
     /// What failed before is not held against this process, but for what it was given.
@@ -169,6 +165,7 @@ impl Board {
             return false;
         }
         self.units.append(&mut self.news);
+        self.news = Vec::new();
         self.units.sort_by(|a, b| a.0.cmp(&b.0));
         self.units.dedup_by(|a, b| a.0 == b.0);
         self.counts = Counts::default();
@@ -347,6 +344,15 @@ mod tests {
         candidates.into_iter().map(|candidate| candidate.key.as_str().trim_start_matches("work/j/")).collect()
     }
 
+    /// The board of the units that a full listing shows, and of those that are added to them.
+    fn board(listing: &[Listed], added: &[Key]) -> Board {
+        let mut board = Board::default();
+        board.refresh(listing);
+        added.iter().for_each(|key| board.note_new(key.clone(), Local::Open));
+        board.merge();
+        board
+    }
+
     #[test]
     fn free_units_are_candidates_and_each_session_gets_one_probe() {
         let page = || {
@@ -360,7 +366,7 @@ mod tests {
                 Listed { key: Key::new("work/j/g").unwrap(), stored: Err(StoreError::foreign("x")) },
             ]
         };
-        let mut board = Board::new(&page(), &[]);
+        let mut board = board(&page(), &[]);
         assert_eq!(board.counts(), Counts { open: 4, done: 1, damaged: 2, ..Counts::default() });
         board.begin_round(7);
         assert_eq!(board.next_page(), Some((None, 16)));
@@ -385,14 +391,14 @@ mod tests {
             ("other", 2999, false),
             ("other", 3000, true),
         ] {
-            let mut board = Board::new(&[listed("a", failed(worker), None)], &[]);
+            let mut board = board(&[listed("a", failed(worker), None)], &[]);
             board.take_in(vec![listed("a", failed(worker), None)], &terms(now), 0);
             assert_eq!(board.candidates.len(), usize::from(taken), "{worker} {now}");
             assert_eq!(board.next_due.is_some(), !taken);
         }
         // A clock that is a year off does not keep a unit for a year.
         let odd = with(Unit::fresh(), "not_before", 3000);
-        let mut board = Board::new(&[listed("a", odd.clone(), None)], &[]);
+        let mut board = board(&[listed("a", odd.clone(), None)], &[]);
         let mut page = vec![listed("a", odd, None)];
         if let Ok(stored) = &mut page[0].stored {
             stored.record.stamp = Wall(2000)
@@ -404,7 +410,7 @@ mod tests {
     #[test]
     fn what_is_ours_is_not_offered_again_and_news_wait_for_the_merge() {
         let b = Key::new("work/j/b").unwrap();
-        let mut board = Board::new(&[], std::slice::from_ref(&b));
+        let mut board = board(&[], std::slice::from_ref(&b));
         board.set(&b, Local::Ours);
         board.take_in(vec![listed("a", Unit::fresh(), None), listed("b", Unit::fresh(), None)], &terms(0), 0);
         assert!(board.candidates.is_empty());
@@ -416,7 +422,7 @@ mod tests {
     #[test]
     fn processes_go_through_the_pages_in_different_orders() {
         let all: Vec<Listed> = (0..2000).map(|n| listed(&format!("{n:04}"), Unit::fresh(), None)).collect();
-        let mut board = Board::new(&all, &[]);
+        let mut board = board(&all, &[]);
         let mut order = |seed| {
             board.begin_round(seed);
             std::iter::from_fn(|| board.next_page()).map(|(after, _)| after).collect::<Vec<_>>()

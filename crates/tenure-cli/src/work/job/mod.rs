@@ -62,6 +62,9 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
         }
     };
     let named = given.named(&name.prefix())?;
+    // A list may be so long that it should not be there twice.
+    let (units, left_out) = (given.units().len(), given.left_out());
+    drop(given);
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
     let store = url.open(Missing::Create, clock.clone()).await?;
@@ -88,7 +91,7 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     let is_open = incoming.is_some();
     let done_before = registered.done_before(is_open).filter(|last| *last < began);
     if let Some(last) = done_before.filter(|_| !is_open) {
-        output::note(was_done(&name, given.units().len(), last, began));
+        output::note(was_done(&name, units, last, began));
     }
     let job = name.clone();
     let is_named = plan.name.is_some();
@@ -101,13 +104,13 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     if let Some(last) = done_before.filter(|_| scheduler.is_idle() && matches!(result, Ok(exit::OK))) {
         let later = scheduler.given_later_and_done();
         if let Some(later) = later.filter(|_| is_open) {
-            output::note(was_done(&job, given.units().len() + later, last, began));
+            output::note(was_done(&job, units + later, last, began));
         }
         if !is_named && (later.is_some() || !is_open) {
             result = Ok(exit::DONE_BEFORE);
         }
     }
-    if given.left_out() + scheduler.left_out() > 0 && matches!(result, Ok(exit::OK | exit::DONE_BEFORE)) {
+    if left_out + scheduler.left_out() > 0 && matches!(result, Ok(exit::OK | exit::DONE_BEFORE)) {
         result = Ok(exit::SOME_FAILED);
     }
     scheduler.leave(&mut signals, &result).await;

@@ -7,10 +7,11 @@ use crate::config;
 use crate::exit::Failure;
 use crate::keys::JobName;
 use crate::output;
+use crate::stores::pages::Pages;
 use crate::stores::patiently;
 use crate::text::count;
 use crate::work::units::Named;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use tenure::{Expect, Fence, Key, Leases, Listed, Metadata, Outcome, Record, StoreExt, Stored, Wall, Write};
 use tenure_core::Nonces;
 
@@ -32,63 +33,169 @@ impl Registered {
     }
 }
 
-/// Makes the records that are missing. Without `keys`, all that are registered count as given.
+/// Makes the records that are missing. Without units, all that are registered count as given. What is kept in memory of a unit
+/// is its key, however many there are.
 pub(crate) async fn register(
     leases: &Leases,
     plan: &config::Work,
     name: &JobName,
     units: &[Named],
 ) -> Result<Registered, Failure> {
-    let store = leases.store();
-    let prefix = name.prefix();
-    let given: BTreeSet<Key> = units.iter().map(|unit| unit.key.clone()).collect();
-    let is_given = |key: &Key| given.is_empty() || given.contains(key);
-    if plan.fresh {
-        anew::check_alone(leases, name).await?;
-    }
-    let mut listing = patiently(async || store.list_all(&prefix).await).await?;
+    let (store, prefix, given) = (leases.store(), name.prefix(), Order::new(units));
     let mut nonces = Nonces::new(instance(leases));
     if plan.fresh {
-        let settled = listing.iter().filter(|listed| is_given(&listed.key));
-        let n = anew::reset(leases, &mut nonces, settled).await?;
+        anew::check_alone(leases, name).await?;
+        let (mut pages, mut n) = (Pages::default(), 0);
+        while let Some(page) = patiently(async || pages.next(store, &prefix).await).await? {
+            let settled = page.iter().filter(|listed| given.has(&listed.key));
+            n += anew::reset(leases, &mut nonces, settled).await?;
+        }
         output::tell(format!("{} to be run anew", count(n, "unit")));
-        listing = patiently(async || store.list_all(&prefix).await).await?;
     }
     if plan.retry_failed {
-        let resets: Vec<Write> =
-            listing.iter().filter_map(|listed| reset(leases, &mut nonces, listed)).collect();
-        if !resets.is_empty() {
-            let n = won(&patiently(async || store.write_all(resets.clone()).await).await?);
+        let (mut pages, mut n) = (Pages::default(), 0);
+        while let Some(page) = patiently(async || pages.next(store, &prefix).await).await? {
+            let resets = page.iter().filter_map(|listed| reset(leases, &mut nonces, listed));
+            let resets: Vec<Write> = resets.collect();
+            n += won(&patiently(async || store.write_all(resets.clone()).await).await?);
+        }
+        if n > 0 {
             output::tell(format!("{} to be tried again", count(n, "failed unit")));
-            listing = patiently(async || store.list_all(&prefix).await).await?;
         }
     }
-    let known: BTreeSet<&Key> = listing.iter().map(|listed| &listed.key).collect();
-    let missing: Vec<&Named> = units.iter().filter(|unit| !known.contains(&unit.key)).collect();
-    let writes: Vec<Write> = missing.iter().map(|unit| made(leases, &mut nonces, unit)).collect();
-    // Repeating a batch is harmless: what it has made already is not absent any more.
-    let outcomes = patiently(async || store.write_all(writes.clone()).await).await?;
-    let missing: Vec<Key> = missing.into_iter().map(|unit| unit.key.clone()).collect();
-    let mut board = Board::new(&listing, &missing);
-    for (key, outcome) in missing.iter().zip(&outcomes) {
-        if let Outcome::Lost(Some(stored)) = outcome
-            && Unit::of(&stored.record.metadata).is_none()
-        {
-            board.set(key, Local::Damaged);
+    let (mut board, mut found, mut pages) = (Board::default(), Found::default(), Pages::default());
+    while let Some(page) = patiently(async || pages.next(store, &prefix).await).await? {
+        board.refresh(&page);
+        page.into_iter().for_each(|listed| found.see(listed, &given));
+    }
+    board.merge();
+    let (mut created, mut is_complete) = (0, true);
+    for (batch, some) in units.chunks(BATCH).enumerate() {
+        let numbered = (batch * BATCH..).zip(some);
+        let missing: Vec<(usize, &Named)> =
+            numbered.filter(|(_, unit)| board.local(&unit.key).is_none()).collect();
+        if missing.is_empty() {
+            continue;
+        }
+        is_complete = false;
+        let writes: Vec<Write> = missing.iter().map(|(_, unit)| made(leases, &mut nonces, unit)).collect();
+        // Repeating a batch is harmless: what it has made already is not absent any more.
+        let outcomes = patiently(async || store.write_all(writes.clone()).await).await?;
+        created += won(&outcomes);
+        for ((number, unit), (write, outcome)) in missing.into_iter().zip(writes.iter().zip(&outcomes)) {
+            let is_odd =
+                matches!(outcome, Outcome::Lost(Some(stored)) if Unit::of(&stored.record.metadata).is_none());
+            board.note_new(unit.key.clone(), if is_odd { Local::Damaged } else { Local::Open });
+            if let Some((key, stored)) = registered(((&unit.key, write), outcome)) {
+                found.offer(number, key, stored);
+            }
         }
     }
-    for listed in listing.iter().filter(|listed| listed.stored.is_err()) {
-        if let Err(error) = &listed.stored {
-            output::note(format!("{}: {error}; it is left as it is, and not run", listed.key));
+    board.merge();
+    board.try_first(found.in_order());
+    board.forgive(|key| given.has(key));
+    let all_done = found.done.filter(|_| is_complete).flatten();
+    Ok(Registered { board, created, all_done, last_done: found.last_done })
+}
+
+/// So many records are made together.
+const BATCH: usize = 4096;
+
+/// The units that a process was given, by their keys.
+struct Order<'a> {
+    units: &'a [Named],
+    by_key: Vec<usize>,
+}
+
+impl Order<'_> {
+    fn new(units: &[Named]) -> Order<'_> {
+        let key = |at: &usize| units.get(*at).map(|unit| &unit.key);
+        let mut by_key: Vec<usize> = (0..units.len()).collect();
+        by_key.sort_unstable_by(|a, b| key(a).cmp(&key(b)));
+        Order { units, by_key }
+    }
+
+    /// Its place among those that were given.
+    fn number(&self, key: &Key) -> Option<usize> {
+        let unit = |at: &usize| self.units.get(*at).map(|unit| &unit.key);
+        let found = self.by_key.binary_search_by(|at| unit(at).cmp(&Some(key))).ok();
+        found.and_then(|found| self.by_key.get(found)).copied()
+    }
+
+    /// Whether it was given; where none was, all are.
+    fn has(&self, key: &Key) -> bool {
+        self.units.is_empty() || self.number(key).is_some()
+    }
+}
+
+/// What is to be known of all records of a job at its beginning.
+struct Found {
+    /// Somebody is at work on it.
+    is_worked_on: bool,
+    /// The first ones, by their places, that were given and nobody has tried.
+    first: BTreeMap<usize, (Key, Stored)>,
+    /// When the last of the given ones was done; none if one of them is not.
+    done: Option<Option<Wall>>,
+    /// When the last of all was done.
+    last_done: Option<Wall>,
+}
+
+impl Default for Found {
+    fn default() -> Found {
+        Found { is_worked_on: false, first: BTreeMap::new(), done: Some(None), last_done: None }
+    }
+}
+
+impl Found {
+    fn see(&mut self, Listed { key, stored }: Listed, given: &Order<'_>) {
+        let is_given = given.has(&key);
+        let done = stored.as_ref().ok().and_then(|stored| done_at(&stored.record.metadata));
+        self.last_done = self.last_done.max(done);
+        if is_given {
+            self.done = self.done.zip(done).map(|(last, done)| last.max(Some(done)));
+        }
+        match stored {
+            Ok(stored) => {
+                self.is_worked_on |= stored.record.tenure.is_some();
+                if let Some(number) = given.number(&key) {
+                    self.offer(number, key, stored);
+                }
+            }
+            Err(error) => output::note(format!("{key}: {error}; it is left as it is, and not run")),
         }
     }
-    let new = missing.iter().zip(&writes).zip(&outcomes).filter_map(registered);
-    try_in_order(&mut board, units, &listing, new);
-    board.forgive(is_given);
-    let all_done =
-        missing.is_empty().then(|| last_done(listing.iter().filter(|listed| is_given(&listed.key))));
-    let last_done = listing.iter().filter_map(when_done).max();
-    Ok(Registered { board, created: won(&outcomes), all_done: all_done.flatten(), last_done })
+
+    /// Takes it up if it is among the first ones that nobody has tried.
+    fn offer(&mut self, number: usize, key: Key, stored: Stored) {
+        /// Each takes up room until it is run.
+        const MOST: usize = 16_384;
+        let is_new = Unit::of(&stored.record.metadata)
+            .is_some_and(|unit| unit.status == Status::Pending && unit.attempts == 0);
+        let is_late =
+            self.first.len() >= MOST && self.first.last_key_value().is_some_and(|(last, _)| *last < number);
+        if !is_new || is_late {
+            return;
+        }
+        self.first.insert(number, (key, stored));
+        if self.first.len() > MOST {
+            self.first.pop_last();
+        }
+    }
+
+    /// Who comes to a job on which nobody is at work takes its units in the order in which they were given. Of several who do so, the
+    /// later ones go through pages instead, as soon as they meet.
+    fn in_order(&mut self) -> impl Iterator<Item = (Key, Stored)> + use<> {
+        if self.is_worked_on {
+            self.first.clear();
+        }
+        std::mem::take(&mut self.first).into_values()
+    }
+}
+
+/// When a unit was done, if it is.
+fn done_at(metadata: &Metadata) -> Option<Wall> {
+    let is_done = Unit::of(metadata)?.status == Status::Done;
+    is_done.then(|| Wall(Unit::finished(metadata)))
 }
 
 /// The write that makes a unit's record, if there is none.
@@ -103,44 +210,6 @@ pub(super) fn registered(((key, write), outcome): ((&Key, &Write), &Outcome)) ->
     let mut stored = Stored::new(Record { fence: *fence, ..write.record.clone() });
     stored.version = *version;
     Some((key.clone(), stored))
-}
-
-/// Who comes to a job on which nobody is at work takes its units in the order in which they were given. Of several who do so, the
-/// later ones go through pages instead, as soon as they meet.
-fn try_in_order(
-    board: &mut Board,
-    order: &[Named],
-    listing: &[Listed],
-    made: impl Iterator<Item = (Key, Stored)>,
-) {
-    /// Each takes up room until it is run.
-    const MOST: usize = 16_384;
-    let listed = || listing.iter().filter_map(|listed| Some((&listed.key, listed.stored.as_ref().ok()?)));
-    if listed().any(|(_, stored)| stored.record.tenure.is_some()) {
-        return;
-    }
-    let is_new = |stored: &Stored| {
-        Unit::of(&stored.record.metadata)
-            .is_some_and(|unit| unit.status == Status::Pending && unit.attempts == 0)
-    };
-    let mut made: BTreeMap<Key, Stored> = made.filter(|(_, stored)| is_new(stored)).collect();
-    let mut known: BTreeMap<&Key, &Stored> = listed().filter(|(_, stored)| is_new(stored)).collect();
-    let free = order.iter().filter_map(|unit| {
-        let known = || known.remove(&unit.key).map(|stored| (unit.key.clone(), stored.clone()));
-        made.remove_entry(&unit.key).or_else(known)
-    });
-    board.try_first(free.take(MOST));
-}
-
-/// When the last of these was done, if all are.
-fn last_done<'a>(mut units: impl Iterator<Item = &'a Listed>) -> Option<Wall> {
-    units.try_fold(None, |last, listed| Some(last.max(Some(when_done(listed)?))))?
-}
-
-fn when_done(listed: &Listed) -> Option<Wall> {
-    let metadata = &listed.stored.as_ref().ok()?.record.metadata;
-    let is_done = Unit::of(metadata)?.status == Status::Done;
-    is_done.then(|| Wall(Unit::finished(metadata)))
 }
 
 fn won(outcomes: &[Outcome]) -> usize {

@@ -65,7 +65,7 @@ enum Event {
         took: Duration,
     },
     Audit {
-        result: Result<Vec<Listed>, StoreError>,
+        page: Result<Vec<Listed>, StoreError>,
         took: Duration,
     },
 }
@@ -113,6 +113,8 @@ pub(crate) struct Scheduler {
     results_since: Duration,
     is_fetching: bool,
     is_auditing: bool,
+    /// What the pages of this listing have taken.
+    audit_took: Duration,
     /// Units may have been added: list them all.
     audit_due: bool,
     /// Nothing open is left, and a listing after that showed nothing new.
@@ -214,6 +216,7 @@ impl Scheduler {
             results_since: Duration::ZERO,
             is_fetching: false,
             is_auditing: false,
+            audit_took: Duration::ZERO,
             audit_due: false,
             is_settled: false,
             next_audit: now + Duration::from_secs(1),
@@ -425,7 +428,7 @@ impl Scheduler {
                     Err(error) => self.on_trouble(&error),
                 }
             }
-            Event::Audit { result, took } => self.on_audit(result, took),
+            Event::Audit { page, took } => self.on_audit(page, took),
         }
     }
 

@@ -1,9 +1,10 @@
 //! Looking at what there is to do: rounds through the open units, page by page, and listings of all of them.
 
 use super::{Event, SHORT, Scheduler};
+use crate::stores::pages::PAGE;
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::{Key, Listed, Store, StoreError, StoreExt};
+use tenure::{Key, Listed, Store, StoreError};
 
 impl Scheduler {
     /// The round is over, and there is room for more: begin another, list everything, or find that all is settled.
@@ -63,25 +64,37 @@ impl Scheduler {
         });
     }
 
+    /// Lists everything, page by page.
     pub(super) fn audit(&mut self) {
         self.is_auditing = true;
         self.audit_due = false;
+        self.audit_took = Duration::ZERO;
+        self.audit_page(None);
+    }
+
+    fn audit_page(&mut self, after: Option<Key>) {
         let (store, prefix, sender) = (self.leases.store().clone(), self.name.prefix(), self.sender.clone());
         tokio::spawn(async move {
             let began = boottime();
-            let result = store.list_all(&prefix).await;
-            let _over = sender.send(Event::Audit { result, took: boottime().saturating_sub(began) });
+            let page = store.list(&prefix, after.as_ref(), PAGE).await;
+            let _over = sender.send(Event::Audit { page, took: boottime().saturating_sub(began) });
         });
     }
 
-    pub(super) fn on_audit(&mut self, result: Result<Vec<Listed>, StoreError>, took: Duration) {
+    pub(super) fn on_audit(&mut self, page: Result<Vec<Listed>, StoreError>, took: Duration) {
+        self.audit_took += took;
+        if let Ok(page) = &page {
+            self.board.refresh(page);
+            if let (PAGE, Some(last)) = (page.len(), page.last()) {
+                return self.audit_page(Some(last.key.clone()));
+            }
+        }
         self.is_auditing = false;
         // Looking must not cost more than a twentieth of the time.
-        self.next_audit = boottime() + (took * 20).max(Duration::from_secs(2));
-        match result {
-            Ok(listing) => {
+        self.next_audit = boottime() + (self.audit_took * 20).max(Duration::from_secs(2));
+        match page {
+            Ok(_) => {
                 self.trouble = None;
-                self.board.refresh(&listing);
                 self.board.merge();
                 let counts = self.board.counts();
                 self.is_settled = counts.open + counts.ours == 0;

@@ -3,18 +3,18 @@
 use tenure::{AnyStore, Key, Listed, Store, StoreError};
 
 /// Records in a page, and keys in one read.
-pub(super) const PAGE: usize = 1000;
+pub(crate) const PAGE: usize = 1000;
 
 /// How far a listing is.
 #[derive(Default)]
-pub(super) struct Pages {
+pub(crate) struct Pages {
     after: Option<Key>,
     is_over: bool,
 }
 
 impl Pages {
     /// The next page of what begins so; none after the last one.
-    pub(super) async fn next(
+    pub(crate) async fn next(
         &mut self,
         store: &AnyStore,
         prefix: &str,
