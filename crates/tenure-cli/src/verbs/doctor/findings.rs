@@ -98,6 +98,12 @@ impl Findings {
         }
     }
 
+    /// All of it.
+    #[cfg(test)]
+    pub(super) fn told(&self) -> Vec<(Grade, String)> {
+        self.checks.iter().map(|check| (check.grade, check.detail.clone())).collect()
+    }
+
     /// Prints all of it, with what can't be promised, and says what to exit with.
     pub(super) fn report(&self, url: &Url, limits: &[&str], as_json: bool) -> Result<u8, Failure> {
         if as_json {

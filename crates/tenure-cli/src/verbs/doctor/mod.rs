@@ -5,6 +5,7 @@ mod file;
 mod findings;
 #[cfg(feature = "less")]
 mod less;
+mod partition;
 mod probe;
 mod races;
 mod records;
@@ -86,7 +87,7 @@ async fn examine(
     } else {
         probe::write(&url, &leases, findings).await;
     }
-    records::check(&leases, findings).await?;
+    records::check(&url, &leases, findings).await?;
     let of_files = url.path().map(|_| HELD_UP);
     Ok(LIMITS.into_iter().chain(of_files).collect())
 }

@@ -1,15 +1,17 @@
 //! The records in a store: how many of each kind, which of them are damaged, and whose clock is ahead.
 
 use super::findings::{Findings, Grade};
+use super::partition::Load;
 use crate::exit::Failure;
 use crate::output::view::{Sessions, State, View};
+use crate::stores::Url;
 use crate::text::{brief, count};
 use crate::verbs::fleet;
 use std::time::Duration;
 use tenure::{ErrorKind, Leases, Listed, StoreExt, Wall};
 
 /// Goes through all of them. A user who may not list them is told so.
-pub(super) async fn check(leases: &Leases, findings: &mut Findings) -> Result<(), Failure> {
+pub(super) async fn check(url: &Url, leases: &Leases, findings: &mut Findings) -> Result<(), Failure> {
     /// More than any clock that is kept by NTP is off.
     const AHEAD: Duration = Duration::from_secs(60);
     let store = leases.store();
@@ -38,10 +40,14 @@ pub(super) async fn check(leases: &Leases, findings: &mut Findings) -> Result<()
     check_fleets(&listing, now, findings);
     let mut sessions = Sessions::of(&listing, now);
     let (mut states, mut sections, mut ranges, mut damaged) = ([0; 4], 0, 0, Vec::new());
+    let mut load = url.is_dynamodb().then(Load::default);
     for listed in listing {
         let view = View::of(store, &mut sessions, listed, now).await;
         if let Some(n) = states.get_mut(view.state as usize) {
             *n += 1;
+        }
+        if let (Some(load), Ok(stored)) = (&mut load, &view.stored) {
+            load.see(&view.key, stored, view.state == State::Held);
         }
         if let Some(held) = view.ranges() {
             sections += 1;
@@ -60,6 +66,9 @@ pub(super) async fn check(leases: &Leases, findings: &mut Findings) -> Result<()
     if sections > 0 {
         let text = format!("{} held in {}", count(ranges, "range"), count(sections, "section"));
         findings.add(Grade::Ok, "ranges", text);
+    }
+    if let Some(load) = load {
+        load.tell(findings);
     }
     findings.damaged(&damaged);
     Ok(())
