@@ -78,7 +78,7 @@ pub(crate) fn lease_released() {
 
 /// A lease was lost.
 pub(crate) fn lease_lost(loss: &Loss) {
-    count("tenure_leases_lost_total", &[("reason", reason(loss))]);
+    count("tenure_leases_lost_total", &[("reason", loss.name())]);
 }
 
 /// The session was renewed when so much of its belief was left.
@@ -112,19 +112,6 @@ fn kind(error: &StoreError) -> &'static str {
         ErrorKind::Foreign => "foreign",
         ErrorKind::Unsupported => "unsupported",
         _ => "invalid",
-    }
-}
-
-fn reason(loss: &Loss) -> &'static str {
-    match loss {
-        Loss::Expired => "expired",
-        Loss::Unreachable(_) => "unreachable",
-        Loss::Taken(_) => "taken",
-        Loss::Deleted => "deleted",
-        Loss::Revoked => "revoked",
-        Loss::Released => "released",
-        Loss::Overran => "overran",
-        _ => "other",
     }
 }
 

@@ -5,8 +5,8 @@
 use crate::common::{TTL, World, settle};
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::collections::BTreeSet;
-use tenure::AnyStore;
 use tenure::range::{KeyRange, Section};
+use tenure::{AnyStore, Loss, StoreError};
 use tenure_store::Fault;
 
 /// The names in the table of the crate's page.
@@ -82,5 +82,23 @@ fn what_is_documented_is_exported_with_a_description() {
         "tenure_session_remaining_seconds_count",
     ] {
         assert!(page.contains(line), "{line}: {page}");
+    }
+}
+
+#[test]
+fn each_reason_of_a_loss_is_documented() {
+    let page = include_str!("../src/lib.rs");
+    let row = page.lines().find(|line| line.contains("`tenure_leases_lost_total`")).unwrap();
+    let unreachable = Loss::Unreachable(StoreError::unavailable("down"));
+    for loss in [
+        Loss::Expired,
+        unreachable,
+        Loss::Taken(None),
+        Loss::Deleted,
+        Loss::Revoked,
+        Loss::Released,
+        Loss::Overran,
+    ] {
+        assert!(row.contains(&format!("`{}`", loss.name())), "{loss:?}: {row}");
     }
 }

@@ -7,8 +7,8 @@ use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
 /// Columns of names: they are cut where there is no room.
-const NAMES: [&str; 11] =
-    ["KEY", "HOLDER", "UNIT", "WORKER", "GOES TO", "LABELS", "NEEDS", "JOB", "FLEET", "VALUE", "FROM"];
+const NAMES: &[&str] =
+    &["KEY", "HOLDER", "UNIT", "WORKER", "GOES TO", "LABELS", "NEEDS", "JOB", "FLEET", "VALUE", "FROM"];
 /// Columns that one can do without: they are left out, the last ones first, before names become too short. `show` and `--json` have them.
 const EXTRAS: [&str; 4] = ["ON SESSION", "WEIGHT", "MOST", "PLANNED"];
 /// Names are cut to no less than this, and to less than [`SHORT`] only when all extras are left out.

@@ -37,7 +37,7 @@ macro_rules! every_store {
 }
 
 /// The verbs that need a store, each with the check that runs it.
-const VERBS: [(&str, &str); 19] = [
+const VERBS: &[(&str, &str)] = &[
     ("run", "a_command_runs_under_a_lease"),
     ("elect", "one_leads_and_another_follows"),
     ("leader", "one_leads_and_another_follows"),

@@ -60,6 +60,20 @@ impl std::error::Error for Loss {
 }
 
 impl Loss {
+    /// A word for each, as in labels of metrics: one of `expired`, `unreachable`, `taken`, `deleted`, `revoked`, `released`, `overran`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Loss::Expired => "expired",
+            Loss::Unreachable(_) => "unreachable",
+            Loss::Taken(_) => "taken",
+            Loss::Deleted => "deleted",
+            Loss::Revoked => "revoked",
+            Loss::Released => "released",
+            Loss::Overran => "overran",
+        }
+    }
+
     /// What became of the tenure with this fence, by the record that stands in its place.
     pub(crate) fn shown_by(current: Option<&Record>, fence: Fence) -> Loss {
         match current {

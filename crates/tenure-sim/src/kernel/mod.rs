@@ -17,12 +17,18 @@
 //! | how many worlds run, on how many threads, and what is told of them | `run.rs`, `report.rs`, `trace.rs` |
 //! | how a history is made short | `shrink.rs` |
 //!
+//! Some words: a *frame* is what the kernel knows of a scenario. A fault *strikes* now and then, or *befalls* single calls, which then *stumble*. A request
+//! is a *stray* if nobody waits for its answer. A read or write is *dated* if it bears its service's wall clock.
+//!
 //! # To add a fault
 //!
-//! 1. `fault.rs`: its name, and in the table what happens. `is_of_node` says whether it befalls one node.
-//! 2. What it does: for any scene in `chaos.rs` (now and then) or `net.rs` (`befalls`, for single calls); for one scene in that scene's
-//!    `strike`.
-//! 3. A scenario that has it, in the scene's `scenario.rs`, with how often it comes. The usual ones, if their promises hold in it.
+//! 1. `fault.rs`: its name in the enum, and in the table (`kinds!`) what happens. `is_of_node` says whether it befalls one node.
+//! 2. What it does: for any scene in `chaos.rs` (now and then; the kernel tells the trace) or `net.rs` (`befalls`, for single calls; tell the trace
+//!    yourself); for one scene in that scene's `strike`.
+//! 3. A scenario that has it, in the scene's `scenario.rs`, with how often it comes. The usual ones, if their promises hold in it. The scenarios are played in
+//!    turn, so with one more each seed of all of them is another world: run the tests `promises` and `bugs`.
+//! 4. If it breaks a promise, the scenario names that in `excused`, and a unit test plays it with nothing excused, as in `sections/gc.rs`.
+//! 5. `cargo xtask api`.
 //!
 //! # To add a scene
 //!
