@@ -6,7 +6,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, OBEYS, wait_until};
-use nix::sys::signal::Signal;
 
 #[track_caller]
 fn refused(bench: &Bench, arguments: &[&str], code: i32, text: &str) {
@@ -61,7 +60,7 @@ fn fleets_units_and_workers_are_listed() {
     assert!(ran.out.contains(&name) && ran.out.contains("ssd") && ran.out.contains(" ago "), "{ran:?}");
     let ran = bench.run(&["fleet", "workers", "other"]);
     assert!(ran.code == 0 && ran.err.contains("no workers, and 2 units"), "{ran:?}");
-    worker.signal(Signal::SIGKILL);
+    worker.die_with_its_host();
     wait_until("it to be silent", || bench.workers()[0]["state"] == "silent");
     let ran = bench.run(&["fleet", "units", "f"]);
     assert!(ran.out.contains("(dead)") && ran.out.contains("(no worker)"), "{ran:?}");
@@ -170,7 +169,7 @@ fn gc_keeps_what_fleets_need_and_removes_the_rest() {
     assert_eq!(gc().json()["removable"], serde_json::json!(["fleet/empty/board"]));
     bench.await_shares(&[(&worker, 1)]);
     assert!(worker.is_running());
-    worker.signal(Signal::SIGKILL);
+    worker.die_with_its_host();
     worker.wait();
     wait_until("it to be dead for long", || gc().json()["sessions_ended"] == 1);
     gc();
@@ -185,7 +184,7 @@ fn a_removed_unit_whose_worker_died_with_it_is_collected_too() {
     let bench = Bench::new();
     let worker = bench.worker(&["u"], OBEYS);
     bench.await_shares(&[(&worker, 1)]);
-    worker.signal(Signal::SIGKILL);
+    worker.die_with_its_host();
     assert_eq!(bench.run(&["fleet", "rm", "f", "u", "--yes"]).code, 0);
     let gc = || bench.run(&["gc", "--older-than", "0s", "--yes", "--json"]).json();
     wait_until("the dead one to be buried", || gc()["sessions_ended"] == 1);

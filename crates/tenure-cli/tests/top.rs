@@ -135,7 +135,7 @@ fn it_shows_the_fleet_as_it_is_and_becomes() {
     top.await_text("1 uncovered");
     top.await_text("(no worker has its labels)");
 
-    first.signal(Signal::SIGKILL);
+    first.die_with_its_host();
     top.await_text("seen: 2 moves, 1 takeover");
     top.await_text("1 worker, 3 units, 2 held");
     assert!(top.screen().contains(&other));
