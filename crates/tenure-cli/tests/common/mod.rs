@@ -224,10 +224,16 @@ impl Process {
         self.signal(Signal::SIGSTOP);
         // It starts nothing any more.
         wait_until("it to stand still", || are_all_stopped(self.id()));
-        let mut todo = vec![self.id().cast_signed()];
+        let signal = |pid: i32, signal| nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal);
+        // None of them may see another one's death, and act on it.
+        let (mut todo, mut all) = (vec![self.id().cast_signed()], Vec::new());
         while let Some(pid) = todo.pop() {
+            let _gone = signal(pid, Signal::SIGSTOP);
             todo.extend(children_of(pid));
-            let _gone = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL);
+            all.push(pid);
+        }
+        for pid in all {
+            let _gone = signal(pid, Signal::SIGKILL);
         }
     }
 
