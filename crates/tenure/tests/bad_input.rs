@@ -24,8 +24,8 @@ async fn keys_ttls_and_metadata_are_checked_first() {
         refused(leases.lock("k").ttl(Duration::ZERO)).await.contains("below this store's minimum of 10ms")
     );
     assert!(refused(leases.lock("k").ttl(Duration::from_secs(86_401))).await.contains("10 ms to 1 day"));
-    let large = Metadata::from([("x".to_owned(), Value::Text("x".repeat(5000)))]);
-    assert!(refused(leases.lock("k").metadata(large.clone())).await.contains("limit of 4096"));
+    let large = Metadata::from([("x".to_owned(), Value::Text("x".repeat(9000)))]);
+    assert!(refused(leases.lock("k").metadata(large.clone())).await.contains("limit of 8192"));
     let mut guard = leases.try_acquire("k").await.unwrap();
     process.store.take();
     assert!(guard.update(large).await.is_err());

@@ -14,7 +14,7 @@ async fn settings_that_do_not_fit_are_refused_before_any_io() {
     let on_store = || Candidate::builder(AnyStore::new(line.clone())).clock(world.clock.clone());
     let process = world.process();
     let attached = || process.leases.candidate();
-    let large = Metadata::from([("x".to_owned(), tenure::Value::Text("x".repeat(5000)))]);
+    let large = Metadata::from([("x".to_owned(), tenure::Value::Text("x".repeat(9000)))]);
     let cases = [
         (on_store().key(""), "a key can't be empty"),
         (on_store().id("x".repeat(257)), "the limit is 256"),
@@ -25,7 +25,7 @@ async fn settings_that_do_not_fit_are_refused_before_any_io() {
         (on_store().hold_every(secs(3)).errors(3), "3 errors in a row, one every 3s, take 9s"),
         (on_store().errors(0), "choose 1 or more"),
         (on_store().preference(9), "beyond the last, 8"),
-        (on_store().labels(large), "limit of 4096"),
+        (on_store().labels(large), "limit of 8192"),
         (on_store().grace(secs(5)), "one failed renewal would end every body"),
         (attached().ttl(secs(5)), "LeasesBuilder::session_ttl"),
         (attached().hold_every(secs(1)), "LeasesBuilder::renew_every"),
