@@ -22,11 +22,13 @@ const PROGRAM_LIMIT: Duration = Duration::from_secs(30 * 60);
 /// How many of the slowest are shown.
 const SLOWEST: usize = 15;
 
-/// What runs while nothing else does: it asserts how soon something happens, or asks cargo, which would wait for chores.
-const ALONE: [&str; 9] = [
+/// What runs while nothing else does: it asserts how soon something happens, or leaves processes
+/// behind that others would find, or asks cargo, which would wait for chores.
+const ALONE: [&str; 10] = [
     "tenure-cli::dashboard",
     "tenure-cli::kill",
     "tenure-cli::run",
+    "tenure-cli::runaway",
     "tenure-cli::serve",
     "tenure-cli::stuck",
     "tenure-cli::watchdog",

@@ -57,6 +57,7 @@ mod read_only;
 #[cfg(feature = "redis")]
 mod redis;
 mod run;
+mod runaway;
 mod s9_rounds;
 #[cfg(feature = "serve")]
 mod serve;

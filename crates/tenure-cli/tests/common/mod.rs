@@ -11,6 +11,7 @@ pub mod remote;
 pub mod servers;
 #[cfg(feature = "dynamodb")]
 pub mod service;
+pub mod successor;
 pub mod toothless;
 
 use nix::sys::signal::Signal;
