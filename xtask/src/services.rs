@@ -109,10 +109,11 @@ pub(crate) fn fetch_for_faults() -> Vec<Step> {
     servers.into_iter().chain([tools]).collect()
 }
 
-/// Has the shells whose jobs the tests control.
-pub(crate) fn need_shells() -> Result<(), String> {
+/// Has the shells whose jobs the tests control, and the program whose options they compare with.
+pub(crate) fn need_tools() -> Result<(), String> {
     package::need("bash", "--version", "bash")?;
-    package::need("zsh", "--version", "zsh")
+    package::need("zsh", "--version", "zsh")?;
+    need_parallel()
 }
 
 /// Has what generators and programs in Java ask for.
@@ -139,7 +140,11 @@ pub(crate) fn is_root() -> bool {
 
 /// Fetches what only benches compare with that need no server.
 pub(crate) fn fetch_for_work() -> Step {
-    Step::check("GNU parallel is fetched", || package::need("parallel", "--version", "parallel"))
+    Step::check("GNU parallel is fetched", need_parallel)
+}
+
+fn need_parallel() -> Result<(), String> {
+    package::need("parallel", "--version", "parallel")
 }
 
 /// Fetches what only benches compare with.

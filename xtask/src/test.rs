@@ -274,7 +274,7 @@ fn have_tools() -> Result<(), String> {
             ));
         }
     }
-    services::need_shells()?;
+    services::need_tools()?;
     if succeeds("cc", &["--version"]) {
         Ok(())
     } else {

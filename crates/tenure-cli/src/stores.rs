@@ -13,6 +13,7 @@ use std::time::Duration;
 use tenure::dynamodb::Dialect;
 use tenure::registry::{Opening, Registry, feature_of};
 use tenure::{AnyStore, Clock, StoreError};
+use tenure_store::parts::check_login;
 
 /// What `--version` tells: the version, and the stores that this build can open.
 pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -240,10 +241,10 @@ fn make_directory_of(path: &Path) -> Result<(), Failure> {
 /// A URL without what may hold a secret: who calls, and all options.
 fn without_secrets(url: &str) -> String {
     let (plain, options) = url.split_at(url.find(['?', '#']).unwrap_or(url.len()));
-    let scheme = plain.split(':').next().unwrap_or_default();
+    let (scheme, place) = url.split_once(':').unwrap_or_default();
     match (plain.split_once("//"), plain.rsplit_once('@')) {
         // A password with such a sign in it, not percent-encoded, ends nobody knows where.
-        _ if options.contains('@') => format!("{scheme}:…"),
+        _ if options.contains('@') || check_login("", place).is_err() => format!("{scheme}:…"),
         (Some((scheme, _)), Some((_, place))) => format!("{scheme}//{place}"),
         (None, Some((_, place))) => format!("{scheme}:{place}"),
         _ => plain.to_owned(),
@@ -288,12 +289,22 @@ mod tests {
         for (url, shown) in [
             ("dynamodb://t?region=x&token=hidden", "dynamodb://t"),
             ("x://me:hidden@host:1/db?password=hidden", "x://host:1/db"),
-            ("x://me:hid@den@host#hidden", "x://host"),
+            ("x://me:hid@den@host#hidden", "x:…"),
+            ("x://me:hid/den@host", "x:…"),
             ("x://me:hidden#more@host/db", "x:…"),
             ("x://me@host?password=hid@den", "x:…"),
             ("x:me:hidden@host/db", "x:host/db"),
         ] {
             assert_eq!(Url::Service(url.into()).shown(), shown);
         }
+    }
+
+    #[test]
+    fn nothing_that_is_shown_is_a_piece_of_a_password() {
+        use proptest::prelude::*;
+        proptest!(|(user in "[QZ9@/?#:&=%,;\\[\\] .]{0,8}", password in "[QZ9@/?#:&=%,;\\[\\] .]{0,12}")| {
+            let shown = Url::Service(format!("redis://{user}:{password}@host:1/0?namespace=x")).shown();
+            prop_assert!(!shown.contains(['Q', 'Z', '9']), "{}", shown);
+        });
     }
 }

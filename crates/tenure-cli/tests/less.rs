@@ -1,10 +1,11 @@
 //! `tenure elect`, `leader` and `doctor` on less's table.
 //!
 //! Plan: the table is made by doctor and by nothing else; one of two leads, and the other follows when it ends or is killed; a peer's row is
-//! respected; the way off the table, as its page says, never has two at work; what does not belong there is refused by name.
+//! respected; the page's commands; the way off the table, as its page says, never has two at work; what does not belong there is refused by name.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, Process, Ran, wait_for};
+use crate::examples::{commands, desk, follow_on};
 use nix::sys::signal::Signal;
 
 struct Place {
@@ -123,6 +124,20 @@ fn what_does_not_belong_there_is_refused_by_name() {
     let ran = place.run(&["elect", "k", "--ttl", "150ms", "--", "true"]);
     assert!(ran.code == 64 && ran.err.contains("skew margin"), "{ran:?}");
     assert!(!place.bench.path("x.db").exists());
+}
+
+#[test]
+fn the_commands_of_the_page_work_as_they_stand_there() {
+    let commands = commands(include_str!("../../../peers/less/docs/less.md"));
+    assert!(commands.len() > 3, "{commands:?}");
+    let (bench, database) = (desk(), postgres().make());
+    let file = "sqlite:jobs.db?dialect=less";
+    let made = bench.run(&["doctor", "--create-table", "--store", file]);
+    assert_eq!(made.code, 0, "{made:?}");
+    for command in commands {
+        let here = command.replace("postgres://app@db.example/jobs?dialect=less", &database.url);
+        follow_on(&bench, file, &here);
+    }
 }
 
 /// The page's steps: beside each other, then one within the other, then natively. A lock directory shows overlaps.

@@ -23,6 +23,7 @@ mod dynamodb;
 mod elect;
 #[cfg(feature = "etcd")]
 mod etcd;
+mod every_page;
 mod examples;
 mod fleet;
 mod fleet_ops;

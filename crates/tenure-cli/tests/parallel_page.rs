@@ -1,7 +1,7 @@
 //! docs/parallel.md beside the programs that it speaks of.
 //!
-//! Plan: each option that flock(1) and xargs(1) tell of in their help has a place on the page; each of tenure's that the page names is
-//! one of the verb's.
+//! Plan: each option that GNU parallel tells shells of, that flock(1) and xargs(1) tell of in their help, and that consul's source has, has a
+//! place on the page; each of tenure's that the page names is one of the verb's.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::Bench;
@@ -9,6 +9,30 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 const PAGE: &str = include_str!("../../../docs/parallel.md");
+/// What every program has.
+const COMMON: [&str; 4] = ["--help", "--version", "-h", "-V"];
+/// Those of `consul lock`, from its source: the package `lock` at 26ea2a80, and `flags` at 1b3036ab. Debian has no package of it.
+const CONSUL: [&str; 19] = [
+    "-child-exit-code",
+    "-monitor-retry",
+    "-n",
+    "-name",
+    "-pass-stdin",
+    "-shell",
+    "-timeout",
+    "-try",
+    "-verbose",
+    "-http-addr",
+    "-token",
+    "-token-file",
+    "-ca-file",
+    "-ca-path",
+    "-client-cert",
+    "-client-key",
+    "-tls-server-name",
+    "-datacenter",
+    "-stale",
+];
 
 /// The cells of the table below a heading: of each row the options of theirs, and ours.
 fn rows(heading: &str) -> Vec<(BTreeSet<String>, BTreeSet<String>)> {
@@ -42,8 +66,6 @@ fn helped(program: &str, arguments: &[&str]) -> String {
 
 #[test]
 fn each_option_of_flock_and_xargs_has_a_row() {
-    // What every program has.
-    let common = ["--help", "--version", "-h", "-V"].map(str::to_owned);
     for program in ["flock", "xargs"] {
         let told: BTreeSet<String> = rows(program).into_iter().flat_map(|(theirs, _)| theirs).collect();
         let help = helped(program, &["--help"]);
@@ -51,9 +73,36 @@ fn each_option_of_flock_and_xargs_has_a_row() {
         // What follows two blanks says what it does.
         let known = known.flat_map(|line| options(line.trim_start().split("  ").next().unwrap()));
         let missing: Vec<String> =
-            known.filter(|option| !told.contains(option) && !common.contains(option)).collect();
+            known.filter(|option| !told.contains(option) && !COMMON.contains(&option.as_str())).collect();
         assert!(missing.is_empty(), "{program}: {missing:?}");
     }
+}
+
+/// The options that GNU parallel tells zsh of, each with all its names; those without a description are not for users.
+fn of_parallel() -> Vec<Vec<String>> {
+    let script = helped("parallel", &["--shell-completion", "zsh"]).replace(r#"'"'"'"#, "");
+    let pieces: Vec<&str> = script.split('\'').collect();
+    // By turns names, and in quotes what they are for.
+    let told = pieces.chunks_exact(2).filter(|piece| !piece[1].is_empty());
+    let names = told.filter_map(|piece| piece[0].split_whitespace().last());
+    let names = names.map(|names| names.trim_matches(['{', '}'])).filter(|names| names.starts_with('-'));
+    names.map(|names| names.split(',').map(str::to_owned).collect()).collect()
+}
+
+#[test]
+fn each_option_of_parallel_has_a_row() {
+    let known = of_parallel();
+    assert!(known.len() > 100, "{known:?}");
+    let told: BTreeSet<String> = rows("GNU parallel").into_iter().flat_map(|(theirs, _)| theirs).collect();
+    let is_told = |name: &String| told.contains(name) || COMMON.contains(&name.as_str());
+    let missing: Vec<_> = known.into_iter().filter(|names| !names.iter().any(is_told)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn each_option_of_consul_lock_has_a_row() {
+    let told: BTreeSet<String> = rows("consul lock").into_iter().flat_map(|(theirs, _)| theirs).collect();
+    assert_eq!(told, CONSUL.map(str::to_owned).into());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod call;
 mod columns;
+mod login;
 mod options;
 mod prefix;
 mod subscribers;
@@ -10,6 +11,7 @@ mod tls;
 
 pub use call::Call;
 pub use columns::{Columns, fence_column};
+pub use login::{check_login, check_nobody};
 pub use options::{UrlOption, check_span, is_loopback, password_in};
 pub use prefix::end_of_prefix;
 pub use subscribers::Subscribers;

@@ -25,6 +25,8 @@ mod once;
 mod own_thread;
 #[cfg(all(feature = "postgres", feature = "redis"))]
 mod own_thread_servers;
+#[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
+mod passwords;
 mod permits;
 mod promises;
 mod section;

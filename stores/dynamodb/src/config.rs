@@ -4,7 +4,7 @@ use crate::dialect::Dialect;
 use std::fmt;
 use std::time::Duration;
 use tenure_core::{Drift, StoreError};
-use tenure_store::parts::check_span;
+use tenure_store::parts::{check_nobody, check_span};
 use tenure_store::{Capabilities, Expiry};
 use url::{Host, Url};
 
@@ -22,6 +22,8 @@ pub struct DynamoConfig {
     pub(crate) plain_text: bool,
     pub(crate) one_region: Option<String>,
 }
+
+const HINT: &str = "write dynamodb://TABLE?region=REGION&namespace=NAME";
 
 impl DynamoConfig {
     /// The longest time that one request may take.
@@ -50,16 +52,10 @@ impl DynamoConfig {
     /// # Errors
     /// `Invalid`, naming the option and those that there are. A password is never repeated.
     pub fn from_url(rest: &str) -> Result<Self, StoreError> {
-        const HINT: &str = "write dynamodb://TABLE?region=REGION&namespace=NAME";
         let bad = |text: String| StoreError::invalid(text);
+        check_credentials(rest)?;
         let url = Url::parse(&format!("dynamodb:{rest}"))
             .map_err(|error| bad(format!("the URL of the DynamoDB store can't be read ({error}); {HINT}")))?;
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(bad(format!(
-                "credentials don't belong in the URL of a DynamoDB store, where `ps` shows them: set AWS_PROFILE, or \
-                 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; {HINT}"
-            )));
-        }
         let table = url.host_str().unwrap_or_default();
         if table.is_empty() || url.port().is_some() || !matches!(url.path(), "" | "/") {
             return Err(bad(format!("the URL of the DynamoDB store names no table; {HINT}")));
@@ -223,6 +219,15 @@ impl DynamoConfig {
     }
 }
 
+/// That what follows `dynamodb:` in a URL names nobody who calls, so that no part of a password is taken for something else, and shown.
+pub(crate) fn check_credentials(rest: &str) -> Result<(), StoreError> {
+    let belong = format!(
+        "credentials don't belong in the URL of a DynamoDB store, where `ps` shows them: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and \
+         AWS_SECRET_ACCESS_KEY; {HINT}; an @ in an option is written %40"
+    );
+    check_nobody(rest, &belong)
+}
+
 fn check_endpoint(endpoint: &str, plain_text: bool) -> Result<(), StoreError> {
     let bad = |text: &str| Err(StoreError::invalid(format!("the endpoint of the DynamoDB store {text}")));
     let Ok(url) = Url::parse(endpoint) else {
@@ -316,7 +321,10 @@ mod tests {
             ("//jobs?drift_per_mille=501", "over the limit of 500"),
             ("//jobs?endpoint=here", "not a URL"),
             ("//jobs?endpoint=ftp://h", "neither https nor http"),
-            ("//jobs?endpoint=https://u:hidden@h", "credentials come from"),
+            ("//jobs?endpoint=https://u:hidden@h", "AWS_PROFILE"),
+            ("//jobs?endpoint=https://u:hidden%40h", "credentials come from"),
+            ("//key:?hidden=x@jobs", "AWS_PROFILE"),
+            ("//key:#hidden@jobs", "AWS_PROFILE"),
             ("//jobs?endpoint=http://10.0.0.1:8000", "plain_text=yes"),
             ("//jobs?endpoint=http://localhost.example", "plain_text=yes"),
         ] {

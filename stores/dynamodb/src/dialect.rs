@@ -1,6 +1,6 @@
 //! The names of record layouts that other programs read and write too, in URLs. Each is spoken by a crate of its own.
 
-use crate::config::DynamoConfig;
+use crate::config::{DynamoConfig, check_credentials};
 use std::collections::BTreeMap;
 use tenure_core::StoreError;
 use url::Url;
@@ -43,7 +43,10 @@ impl Dialect {
     /// # Errors
     /// `Invalid` when there is no such dialect, naming those that there are.
     pub fn of_url(rest: &str) -> Result<Option<Dialect>, StoreError> {
-        // What can't be read as a URL is for whoever reads the rest of it to complain about.
+        // What can't be read as a URL is for whoever reads the rest of it to complain about; a password is no dialect.
+        if check_credentials(rest).is_err() {
+            return Ok(None);
+        }
         let Ok(url) = Url::parse(&format!("dynamodb:{rest}")) else { return Ok(None) };
         let named = url.query_pairs().find(|(name, _)| name == "dialect");
         named.map(|(_, name)| Dialect::named(&name)).transpose()
@@ -68,6 +71,7 @@ impl Dialect {
         own: &[&str],
     ) -> Result<(DynamoConfig, BTreeMap<String, String>), StoreError> {
         let bad = |text: String| StoreError::invalid(text);
+        check_credentials(rest)?;
         if Dialect::of_url(rest)? != Some(self) {
             let name = self.name();
             return Err(bad(format!("the URL names another layout; add dialect={name} to its options")));

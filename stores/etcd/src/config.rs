@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tenure_core::StoreError;
-use tenure_store::parts::{UrlOption, check_span, is_loopback, password_in};
+use tenure_store::parts::{UrlOption, check_login, check_span, is_loopback, password_in};
 use tenure_store::{Capabilities, Expiry};
 
 /// What errors call it.
@@ -85,6 +85,7 @@ impl EtcdConfig {
         let Some(place) = place.strip_prefix("//") else {
             return Err(bad("etcd is named as etcd://HOST,HOST,HOST/PREFIX; two slashes come first"));
         };
+        check_login(URL, rest)?;
         let (authority, prefix) = place.split_once('/').unwrap_or((place, ""));
         let (user, hosts) = match authority.rsplit_once('@') {
             Some((user, hosts)) => (Some(user), hosts),
@@ -307,6 +308,9 @@ mod tests {
             ("etcd://u:secret@localhost/p?password-file=/nowhere/pw", "/nowhere/pw"),
             ("etcd://u:secret@localhost/a:b", "without \":\""),
             ("etcd://u:secret@localhost/a%20b", "can't be tenure's prefix"),
+            ("etcd://u:1?secret=x@localhost/p", "%3F for ?"),
+            ("etcd://u:1/secret:@localhost/p", "%2F for /"),
+            ("etcd://u:sec@secret@localhost/p", "%40 for @"),
             ("etcds://u:secret@h/p?tls=off", "contradict"),
             ("etcds://u:secret@h/p?cert=/c", "belong together"),
             ("etcd://u:secret@localhost/p?cert=/c&key=/k", "write etcds:"),

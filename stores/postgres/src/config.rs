@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use tenure_core::StoreError;
-use tenure_store::parts::{UrlOption, check_span, is_loopback, password_in};
+use tenure_store::parts::{UrlOption, check_login, check_span, is_loopback, password_in};
 use tenure_store::{Capabilities, Expiry};
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
@@ -91,11 +91,7 @@ impl PostgresConfig {
                 "the PostgreSQL store is named as postgres://USER@HOST/DATABASE; two slashes come first",
             ));
         }
-        if is_torn(place, query) {
-            return Err(bad(
-                "the user or the password has a sign that ends it (@, / or ?); write it percent-encoded, as %40 for @, or keep the password in password-file=FILE",
-            ));
-        }
+        check_login(URL, rest)?;
         let mut own = Vec::new();
         let mut theirs = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -111,9 +107,12 @@ impl PostgresConfig {
         let plain = if theirs.is_empty() { String::new() } else { format!("?{}", theirs.join("&")) };
         let server =
             format!("postgres:{place}{plain}").parse::<tokio_postgres::Config>().map_err(|error| {
-                // Its source names the option that is wrong. The error itself never repeats the text.
-                let why = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-                bad(&format!("{error} ({why}); tenure's own options are {OPTIONS}"))
+                // Its source names the option that is wrong: behind password= that may be a part of one. The error itself never
+                // repeats the text.
+                let has_password = theirs.iter().any(|pair| pair.starts_with("password="));
+                let why = std::error::Error::source(&error).filter(|_| !has_password);
+                let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+                bad(&format!("{error}{why}; tenure's own options are {OPTIONS}"))
             })?;
         own.into_iter()
             .try_fold(PostgresConfig::new(server), |config, (name, value)| config.with(name, value))
@@ -294,14 +293,6 @@ impl PostgresConfig {
     }
 }
 
-/// Whether what stands before the host ends somewhere else than it was meant to: a part of the password would be taken for a host or an
-/// option, and be shown as such.
-fn is_torn(place: &str, query: &str) -> bool {
-    let ends_early =
-        !place.contains('@') && place.trim_start_matches('/').contains(':') && query.contains('@');
-    place.matches('@').count() > 1 || ends_early
-}
-
 fn bad(why: &str) -> StoreError {
     StoreError::invalid(format!("{URL}: {why}"))
 }
@@ -361,6 +352,7 @@ mod tests {
             ("//u:pa@sec@secret@h/d?schema=x", "%40 for @"),
             ("//u:12?secret=x@h/d", "%40 for @"),
             ("//u:pa?secret@h/d", "%40 for @"),
+            ("//u@h/d?password=x&secret=y", "own options are"),
         ] {
             let error = parsed(url).unwrap_err().to_string();
             assert!(error.contains(says) && !error.contains("secret"), "{url}: {error}");

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tenure_core::StoreError;
-use tenure_store::parts::{UrlOption, check_span, is_loopback, password_in};
+use tenure_store::parts::{UrlOption, check_login, check_span, is_loopback, password_in};
 use tenure_store::{Capabilities, Expiry};
 
 /// What errors call it.
@@ -96,6 +96,7 @@ impl RedisConfig {
             "rediss" => true,
             _ => return Err(bad("its scheme is redis, or rediss for TLS")),
         };
+        check_login(URL, rest)?;
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, db) = place.split_once('/').unwrap_or((place, ""));
         let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
@@ -337,6 +338,9 @@ mod tests {
             ("redis://u:secret@localhost/?ca=/ca.pem", "rediss://"),
             ("redis://u:%ff@localhost", "UTF-8"),
             ("redis://u@localhost", "password-file"),
+            ("redis://u:1?secret=x@localhost", "%3F for ?"),
+            ("redis://u:1/secret@localhost", "%2F for /"),
+            ("redis://u:sec@secret@localhost", "%40 for @"),
             ("redis://u:secret@localhost/?password-file=/nowhere/pw", "/nowhere/pw"),
         ] {
             let error = parsed(url).unwrap_err().to_string();

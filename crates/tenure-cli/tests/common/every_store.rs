@@ -2,9 +2,10 @@
 //!
 //! Plan: a lease and its fence; one that waits is woken, and takes over from the dead, also long before the ttl; an election; a job of two processes; a lease for
 //! a program, and ticks; ranges, also
-//! of the dead; a fleet, with all that is said to it; what operators do; doctor and bench; that no verb is forgotten.
+//! of the dead; a fleet, with all that is said to it; what operators do; doctor and bench; the README of the store; that no verb is forgotten.
 
 use super::agent::Agent;
+pub use super::readme::the_commands_of_its_readme_work;
 use super::remote::{Remote, well};
 use super::{Process, Ran, wait_for, wait_until};
 use nix::sys::signal::Signal;
@@ -19,7 +20,7 @@ macro_rules! every_store {
         $crate::every_store!($place;
             a_command_runs_under_a_lease, permits_are_shared_out, who_waits_is_woken_and_succeeds_the_dead, what_a_killed_process_held_is_given_back, one_leads_and_another_follows,
             a_job_is_shared, a_program_holds_a_lease_and_ticks_are_run, a_client_of_the_agent_has_a_lease, ranges_are_shared_out, a_fleet_is_run_and_changed, what_stands_is_looked_at_and_put_right,
-            doctor_examines_the_store, bench_measures_the_store);
+            the_commands_of_its_readme_work, doctor_examines_the_store, bench_measures_the_store);
     };
     ($place:path; $($check:ident),*) => {
         mod every_store {

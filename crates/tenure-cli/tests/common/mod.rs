@@ -6,6 +6,7 @@ pub mod agent;
 pub mod browser;
 pub mod dashboard;
 pub mod every_store;
+pub mod readme;
 pub mod remote;
 #[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
 pub mod servers;
