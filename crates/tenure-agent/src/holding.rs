@@ -1,13 +1,12 @@
 //! What a client can hold by the agent: a lease, a tick that runs once, a unit of a fleet, or ranges.
 
+use crate::wire::metadata;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure::fleet::Assignment;
 use tenure::once::TickGuard;
 use tenure::range::RangeGuard;
 use tenure::{Ask, Cancelled, Fence, Guard, Key, Loss, StoreError};
-
-use crate::wire::metadata;
 
 /// What a client has.
 pub(crate) enum Holding {

@@ -157,12 +157,7 @@ impl LeaseTable {
         Ok(self.tell(id, entry))
     }
 
-    /// A client is done with its lease. False: it was lost before.
-    pub(crate) async fn release(&self, id: &str) -> Result<bool, Problem> {
-        self.end(id, End::GivenBack).await
-    }
-
-    /// A client says how it ended. False: it was lost before.
+    /// A client is done with what it has, and says how that ended. False: it was lost before.
     pub(crate) async fn end(&self, id: &str, end: End) -> Result<bool, Problem> {
         let entry = {
             let mut state = self.state();
@@ -190,12 +185,7 @@ impl LeaseTable {
     async fn watch(self: Arc<Self>, id: String, holding: Arc<Holding>, peer: Option<Arc<Peer>>) {
         let cancelled = holding.cancelled();
         tokio::pin!(cancelled);
-        let exited = async {
-            match &peer {
-                Some(peer) => peer.ended().await,
-                None => std::future::pending().await,
-            }
-        };
+        let exited = Peer::any_ended(peer.as_deref());
         tokio::pin!(exited);
         loop {
             tokio::select! {

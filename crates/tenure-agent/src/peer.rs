@@ -55,8 +55,16 @@ impl Peer {
         }
     }
 
+    /// Waits until the process of whoever is to be watched has ended. For ever, where nobody is.
+    pub(crate) async fn any_ended(watched: Option<&Peer>) {
+        match watched {
+            Some(peer) => peer.ended().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Waits until the process has ended, all threads of it. For ever, where that can't be seen.
-    pub(crate) async fn ended(&self) {
+    async fn ended(&self) {
         let Some(process) = &self.process else { return std::future::pending().await };
         // A descriptor that can't be waited for says nothing of its process.
         if process.descriptor.readable().await.is_err() {

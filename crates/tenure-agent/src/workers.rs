@@ -23,6 +23,20 @@ struct State {
     is_stopping: bool,
 }
 
+impl State {
+    fn check_open(&self) -> Result<(), Problem> {
+        if self.is_stopping { Err(Problem::stopping()) } else { Ok(()) }
+    }
+
+    fn check_room(&self) -> Result<(), Problem> {
+        self.check_open()?;
+        if self.members.len() >= Workers::MOST {
+            return Err(Problem::too_many_workers(Workers::MOST));
+        }
+        Ok(())
+    }
+}
+
 /// A worker, and what its client asked for.
 pub(crate) struct Member {
     pub(crate) worker: Worker,
@@ -115,14 +129,7 @@ impl Workers {
 
     /// Whether there is room for one more.
     pub(crate) fn check_room(&self) -> Result<(), Problem> {
-        let state = self.state();
-        if state.is_stopping {
-            return Err(Problem::stopping());
-        }
-        if state.members.len() >= Self::MOST {
-            return Err(Problem::too_many_workers(Self::MOST));
-        }
-        Ok(())
+        self.state().check_room()
     }
 
     /// Takes in a client's worker, and looks after it until it has left.
@@ -131,22 +138,15 @@ impl Workers {
         let peer = (member.terms.on_exit == OnExit::Release).then(|| Arc::clone(peer));
         {
             let mut state = self.state();
-            if state.is_stopping {
-                return Err(Problem::stopping());
-            }
+            // Others may have joined since this one was let in.
+            state.check_room()?;
             state.members.insert(id.clone(), Arc::clone(&member));
         }
         let (workers, own) = (Arc::clone(self), id.clone());
         tokio::spawn(async move {
-            let exited = async {
-                match &peer {
-                    Some(peer) => peer.ended().await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 () = member.unwanted() => {}
-                () = exited => {}
+                () = Peer::any_ended(peer.as_deref()) => {}
             }
             // It takes no more units from here on. Those that it has are let go of one by one, each no sooner than its client is done with it or its
             // deadline is over.
@@ -158,9 +158,7 @@ impl Workers {
 
     pub(crate) fn find(&self, id: &str) -> Result<Arc<Member>, Problem> {
         let state = self.state();
-        if state.is_stopping {
-            return Err(Problem::stopping());
-        }
+        state.check_open()?;
         let member = state.members.get(id).cloned();
         member.ok_or_else(|| {
             Problem::not_found(

@@ -6,6 +6,7 @@ mod exit;
 mod keys;
 mod manual;
 mod output;
+mod pipe;
 mod settings;
 mod stores;
 mod supervise;

@@ -2,7 +2,7 @@
 
 use super::Wish;
 use crate::agent::{Posted, Shared};
-use crate::holding::Holding;
+use crate::holding::{End, Holding};
 use crate::listing::{self, Row};
 use crate::peer::Peer;
 use crate::problem::Problem;
@@ -73,5 +73,5 @@ pub(crate) async fn resign(
     Path(_key): Path<String>,
     Posted(asked): Posted<Resign>,
 ) -> Result<Json<Released>, Problem> {
-    Ok(Json(Released { released: shared.table.release(&asked.id).await? }))
+    super::ended(&shared, &asked.id, End::GivenBack).await
 }

@@ -189,7 +189,7 @@ pub(crate) async fn done(
     Path(id): Path<String>,
     Posted(asked): Posted<Done>,
 ) -> Result<Json<Released>, Problem> {
-    Ok(Json(Released { released: shared.table.end(&id, End::Done(asked.fields)).await? }))
+    super::ended(&shared, &id, End::Done(asked.fields)).await
 }
 
 /// Why something failed.
@@ -212,7 +212,7 @@ pub(crate) async fn failed(
     Path(id): Path<String>,
     Posted(asked): Posted<Failure>,
 ) -> Result<Json<Released>, Problem> {
-    Ok(Json(Released { released: shared.table.end(&id, End::Failed(asked.says)).await? }))
+    super::ended(&shared, &id, End::Failed(asked.says)).await
 }
 
 /// How far the work has come.

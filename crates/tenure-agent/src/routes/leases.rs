@@ -2,7 +2,7 @@
 
 use super::Wish;
 use crate::agent::{Posted, Shared};
-use crate::holding::Holding;
+use crate::holding::{End, Holding};
 use crate::listing::{self, Page};
 use crate::peer::Peer;
 use crate::problem::Problem;
@@ -89,7 +89,7 @@ pub(crate) async fn release(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
 ) -> Result<Json<Released>, Problem> {
-    Ok(Json(Released { released: shared.table.release(&id).await? }))
+    super::ended(&shared, &id, End::GivenBack).await
 }
 
 /// What the store has, whoever holds it: a page of records, in the order of their keys.

@@ -17,16 +17,16 @@ mod tests;
 use crate::agent::Shared;
 use crate::dashboard;
 use crate::events;
-use crate::holding::Holding;
+use crate::holding::{End, Holding};
 use crate::lease_table::{Room, Terms};
 use crate::openapi;
 use crate::peer::Peer;
 use crate::problem::Problem;
-use crate::wire::{OnExit, Told};
-use axum::Router;
+use crate::wire::{OnExit, Released, Told};
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
+use axum::{Json, Router};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,6 +77,11 @@ pub(crate) async fn listen(State(shared): State<Arc<Shared>>) -> Result<Response
     let most = shared.limits.connections.div_ceil(4);
     let events = shared.table.listen(most).ok_or_else(|| Problem::too_many_listen(most))?;
     Ok(events::stream_of(events))
+}
+
+/// A client says how what it holds has ended.
+async fn ended(shared: &Shared, id: &str, end: End) -> Result<Json<Released>, Problem> {
+    Ok(Json(Released { released: shared.table.end(id, end).await? }))
 }
 
 /// What a client says of a lease, checked.

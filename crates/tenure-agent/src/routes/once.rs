@@ -116,5 +116,5 @@ pub(crate) async fn end(
     Posted(asked): Posted<Ended>,
 ) -> Result<Json<Released>, Problem> {
     let end = if asked.is_well { End::Ran(asked.says) } else { End::Failed(asked.says) };
-    Ok(Json(Released { released: shared.table.end(&id, end).await? }))
+    super::ended(&shared, &id, end).await
 }

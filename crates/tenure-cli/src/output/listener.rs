@@ -1,11 +1,9 @@
 //! Who reads what is told, or has stopped to: a pipe that nobody empties must hold up no verb.
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use crate::pipe::takes_more;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::time::Duration;
-use tenure::clock::boottime;
 
 /// How long one who has read until now is waited for.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -51,20 +49,6 @@ impl Listener {
             if out.write_all(piece).is_err() {
                 return;
             }
-        }
-    }
-}
-
-/// Whether something can be written now, or within this time. What is wrong with it is found by writing.
-fn takes_more(out: &impl AsFd, within: Duration) -> bool {
-    let end = boottime() + within;
-    let mut fds = [PollFd::new(out.as_fd(), PollFlags::POLLOUT)];
-    loop {
-        let left = end.saturating_sub(boottime());
-        match poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO)) {
-            // A signal is no reason to write where nothing fits.
-            Err(Errno::EINTR) => {}
-            ready => return ready != Ok(0),
         }
     }
 }

@@ -5,13 +5,13 @@
 
 use super::children::{Adopted, Children};
 use super::keyboard;
-use super::pipe::write_within;
 use super::process::signal_group;
 use super::suspend;
 use super::table::{self, Entry, Table};
 use super::watchdog::{self, Lead, MARK};
 use super::will::Will;
 use crate::exit::{Failure, INTERNAL};
+use crate::pipe::write_within;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::Signal;
 use std::collections::BTreeSet;

@@ -8,7 +8,6 @@ pub(crate) mod hooks;
 pub(crate) mod keyboard;
 pub(crate) mod lease;
 pub(crate) mod outage;
-mod pipe;
 pub(crate) mod process;
 pub(crate) mod run;
 pub(crate) mod signals;

@@ -151,7 +151,7 @@ pub(super) const WORKER_HEADING: [&str; 8] =
     ["WORKER", "STATE", "UNITS", "PLANNED", "MOST", "RENEWED", "TTL", "LABELS"];
 
 pub(super) fn worker_row(snapshot: &Snapshot, worker: &Worker) -> Vec<String> {
-    let plans = snapshot.planner().is_some_and(|planner| planner.holder == worker.holder);
+    let plans = snapshot.is_planner(worker);
     let most = match (worker.about.units, worker.about.weight) {
         (u64::MAX, u64::MAX) => "-".to_owned(),
         (units, u64::MAX) => units.to_string(),

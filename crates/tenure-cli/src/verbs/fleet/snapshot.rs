@@ -329,6 +329,10 @@ impl Snapshot {
         self.workers.get(self.board.as_ref()?.planner?)
     }
 
+    pub(crate) fn is_planner(&self, worker: &Worker) -> bool {
+        self.planner().is_some_and(|planner| planner.holder == worker.holder)
+    }
+
     /// Who has a unit, by name.
     pub(crate) fn owner_of<'a>(&'a self, unit: &'a Unit) -> Option<&'a HolderId> {
         match &unit.owner {
@@ -377,7 +381,7 @@ impl Snapshot {
         json!({
             "worker": worker.holder.as_str(),
             "state": worker.state(),
-            "plans": self.planner().is_some_and(|planner| planner.holder == worker.holder),
+            "plans": self.is_planner(worker),
             "held": worker.held,
             "planned": worker.planned,
             "renewed_ms_ago": millis(worker.age),

@@ -1,8 +1,8 @@
 //! The names of jobs to which none was given: two jobs have the same only if they are the same.
 //!
 //! A job is what is run, where, and for which units. Their order, and how often each is given, make no difference. A file
-//! is known by its path, and standard input as such, so that a list that has grown goes on with the same job, and a list
-//! that is not over yet has a job already.
+//! is known by its path, and standard input as such. So a list that has grown goes on with the same job, and a list that is
+//! not over yet has a job already.
 
 use crate::config::{self, Source, Template};
 use crate::exit::Failure;

@@ -94,7 +94,7 @@ pub(crate) async fn register(
     board.merge();
     board.try_first(found.in_order());
     board.forgive(|key| given.has(key));
-    let all_done = found.done.filter(|_| is_complete).flatten();
+    let all_done = found.given_done.filter(|_| is_complete && !found.is_one_open);
     Ok(Registered { board, created, all_done, last_done: found.last_done })
 }
 
@@ -129,21 +129,18 @@ impl Order<'_> {
 }
 
 /// What is to be known of all records of a job at its beginning.
+#[derive(Default)]
 struct Found {
     /// Somebody is at work on it.
     is_worked_on: bool,
     /// The first ones, by their places, that were given and nobody has tried.
     first: BTreeMap<usize, (Key, Stored)>,
-    /// When the last of the given ones was done; none if one of them is not.
-    done: Option<Option<Wall>>,
+    /// One of the given ones is not done.
+    is_one_open: bool,
+    /// When the last of the given ones was done.
+    given_done: Option<Wall>,
     /// When the last of all was done.
     last_done: Option<Wall>,
-}
-
-impl Default for Found {
-    fn default() -> Found {
-        Found { is_worked_on: false, first: BTreeMap::new(), done: Some(None), last_done: None }
-    }
 }
 
 impl Found {
@@ -152,7 +149,8 @@ impl Found {
         let done = stored.as_ref().ok().and_then(|stored| done_at(&stored.record.metadata));
         self.last_done = self.last_done.max(done);
         if is_given {
-            self.done = self.done.zip(done).map(|(last, done)| last.max(Some(done)));
+            self.is_one_open |= done.is_none();
+            self.given_done = self.given_done.max(done);
         }
         match stored {
             Ok(stored) => {

@@ -1,5 +1,6 @@
-//! Pipes that do not block who writes to them.
+//! Writing to pipes whose readers may have stopped to read.
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -8,17 +9,14 @@ use std::time::Duration;
 use tenure::clock::boottime;
 
 /// Writes all of it to a pipe that does not block, while its reader takes it in.
-pub(super) fn write_within(mut pipe: &File, mut text: &[u8], within: Duration) -> std::io::Result<()> {
+pub(crate) fn write_within(mut pipe: &File, mut text: &[u8], within: Duration) -> std::io::Result<()> {
     let end = boottime() + within;
     while !text.is_empty() {
         match pipe.write(text) {
             Ok(written) => text = text.get(written..).unwrap_or_default(),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let left = end.saturating_sub(boottime());
-                let left = PollTimeout::try_from(left.as_millis()).unwrap_or(PollTimeout::MAX);
-                let mut fds = [PollFd::new(pipe.as_fd(), PollFlags::POLLOUT)];
-                if left == PollTimeout::ZERO || poll(&mut fds, left) == Ok(0) {
+                if !takes_more(&pipe, end.saturating_sub(boottime())) {
                     return Err(error);
                 }
             }
@@ -26,6 +24,20 @@ pub(super) fn write_within(mut pipe: &File, mut text: &[u8], within: Duration) -
         }
     }
     Ok(())
+}
+
+/// Whether something can be written now, or within this time. What is wrong with it is found by writing.
+pub(crate) fn takes_more(out: &impl AsFd, within: Duration) -> bool {
+    let end = boottime() + within;
+    let mut fds = [PollFd::new(out.as_fd(), PollFlags::POLLOUT)];
+    loop {
+        let left = end.saturating_sub(boottime());
+        match poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO)) {
+            // A signal is no reason to write where nothing fits.
+            Err(Errno::EINTR) => {}
+            ready => return ready != Ok(0),
+        }
+    }
 }
 
 #[cfg(test)]
