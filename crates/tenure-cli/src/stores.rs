@@ -125,9 +125,15 @@ impl Url {
         less::Place::of(&self.plain())
     }
 
-    /// Whether it is a namespace of a DynamoDB table.
-    pub(crate) fn is_dynamodb(&self) -> bool {
-        matches!(self, Url::Service(url) if url.starts_with("dynamodb:"))
+    /// Over how many partition keys its records are spread, if it is a namespace of a DynamoDB table.
+    pub(crate) fn shards(&self) -> Option<u16> {
+        #[cfg(feature = "dynamodb")]
+        if let Url::Service(url) = self
+            && let Some(rest) = url.strip_prefix("dynamodb:")
+        {
+            return tenure::dynamodb::DynamoConfig::from_url(rest).ok().map(|config| config.shard_count());
+        }
+        None
     }
 
     /// The same without push, where that can be why it can't be opened: a user of Redis may lack the right to subscribe.

@@ -11,6 +11,9 @@ use tenure_store::{Inspection, ServerClock};
 /// One `DescribeTable`, whose answer is dated.
 pub(crate) async fn inspect(inner: &Inner) -> Inspection {
     let mut found = Inspection::default();
+    if inner.shards.count() > 1 {
+        found.fine("shards", format!("the namespace is spread over {}", inner.shards.count()));
+    }
     let place = &inner.place;
     let answer = inner.client.describe_table().table_name(&place.table).send().await;
     match answer {

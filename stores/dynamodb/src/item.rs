@@ -2,7 +2,7 @@
 //!
 //! | attribute | type | what it is |
 //! |---|---|---|
-//! | `namespace`, `key` | S | the table's HASH and RANGE keys |
+//! | `namespace`, `key` | S | the table's HASH and RANGE keys: the namespace, or one of its shards, and the record's key |
 //! | `encoded` | B | the record, in tenure's own layout |
 //! | `terms` | L | what conditions go by, in the order below |
 //! | `seal` | L | `terms` once more, so that a condition notices that one of the two was changed by hand |
@@ -58,6 +58,11 @@ pub(crate) const UNCHANGED: &str = "terms[1] = :version AND size(encoded) = term
 pub(crate) const HELD_SO: &str = "terms[0] = :held AND terms[4] = :attachment";
 /// That there is the tenure `:held`, of [`held`].
 pub(crate) const HELD: &str = "terms[0] = :held";
+
+/// What names an item of the table.
+pub(crate) fn keys(partition: &str, key: &str) -> Item {
+    [(NAMESPACE, partition), (KEY, key)].map(|(name, value)| (name.to_owned(), text(value))).into()
+}
 
 /// A text.
 #[must_use]

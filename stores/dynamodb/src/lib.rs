@@ -28,7 +28,16 @@
 //!   --key-schema AttributeName=namespace,KeyType=HASH AttributeName=key,KeyType=RANGE
 //! ```
 //!
-//! The service lets about 1,000 writes and 3,000 reads a second go to one namespace, before it splits it between partitions.
+//! # Shards
+//!
+//! The service lets about 1,000 writes and 3,000 reads a second go to one partition key. A namespace is one, unless it is spread over more:
+//! [`DynamoConfig::shards`], or `&shards=16` in a URL. So take it for a fleet of thousands of workers.
+//!
+//! - Every process says the same number. The first write to a namespace fixes it for good, in an item of its own; whoever says another
+//!   number is refused when it opens the store, or before its first write. To change it, take another namespace.
+//! - A namespace that has records in one shard is not spread any more.
+//! - Each page of a listing asks all shards, and reads about a quarter more than it tells.
+//! - Nothing else costs more: a record is in one shard, and what reads or writes it asks that one.
 //!
 //! # What it can do
 //!
@@ -47,7 +56,7 @@
 //! the key held: the refusal brings the holder's record along. A record of up to 1 KB is one write unit; so is a refusal. A
 //! contender needs a second request when its wall clock is behind that of the last holder by more than the key was vacant
 //! for. Reads are strongly consistent, one read unit for each 4 KB, but for the looks of a fleet that expects no news: half a unit.
-//! Opening is one `DescribeTable`.
+//! Opening is one `DescribeTable` and one `GetItem`, and the first write to a namespace is two.
 //!
 //! A look of a fleet's worker at rest reads two records where ages are told to a quarter of its ttl, and nine where they are not. The
 //! service's dates have whole seconds. So that is nine with a ttl under 8 s, and two from 12 s on. Between these it is nine now and
@@ -80,7 +89,7 @@
 //!
 //! # Least privilege
 //!
-//! A program with leases needs this much, and can be kept to its namespaces:
+//! A program with leases needs this much, and can be kept to its namespaces and their shards:
 //!
 //! ```json
 #![doc = include_str!("../docs/iam-policy.json")]
@@ -131,10 +140,12 @@ mod guard;
 mod inspect;
 mod item;
 mod layout;
+mod list;
 mod mend;
 mod read;
 mod released;
 pub mod service;
+mod shards;
 mod store;
 mod table;
 mod write;

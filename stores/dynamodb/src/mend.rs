@@ -11,7 +11,7 @@ use tenure_core::{Key, Record, StoreError};
 use tenure_store::{Image, codec};
 
 pub(crate) async fn image(inner: &Inner, key: &Key) -> Result<Option<Image>, StoreError> {
-    Ok(read::item(inner, key).await?.map(|item| image_of(inner, key, &item)))
+    Ok(read::item(inner, inner.keys(key)).await?.map(|item| image_of(inner, key, &item)))
 }
 
 fn image_of(inner: &Inner, key: &Key, item: &Item) -> Image {
@@ -28,7 +28,7 @@ pub(crate) async fn mend(
     instead: Option<&Record>,
 ) -> Result<bool, StoreError> {
     let encoded = instead.map(codec::encode).transpose()?;
-    let Some(now) = read::item(inner, key).await?.filter(|item| copy(item) == seen.copy) else {
+    let Some(now) = read::item(inner, inner.keys(key)).await?.filter(|item| copy(item) == seen.copy) else {
         return Ok(false);
     };
     let mut condition = Condition::default();

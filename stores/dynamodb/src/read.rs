@@ -1,10 +1,11 @@
-//! Reads: of one record, of several, of a listing. All of them strongly consistent, as a stale one would be a wasted attempt;
+//! Reads: of one record, of several. All of them strongly consistent, as a stale one would be a wasted attempt;
 //! but for those that ask for nothing else than a recent state, which cost half.
 
 use crate::error::{Call, failed};
-use crate::item::{self, Item, KEY, NAMESPACE};
+use crate::item::{self, Item};
+use crate::list::query;
 use crate::store::Inner;
-use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
+use aws_sdk_dynamodb::types::KeysAndAttributes;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tenure_core::{Key, StoreError, Stored};
@@ -16,14 +17,14 @@ const BATCH: usize = 100;
 const ROUNDS: u32 = 6;
 
 pub(crate) async fn one(inner: &Inner, key: &Key) -> Result<Option<Stored>, StoreError> {
-    match item(inner, key).await? {
+    match item(inner, inner.keys(key)).await? {
         Some(item) => inner.stored(key, &item).map(Some),
         None => Ok(None),
     }
 }
 
-pub(crate) async fn item(inner: &Inner, key: &Key) -> Result<Option<Item>, StoreError> {
-    let request = inner.client.get_item().table_name(&inner.place.table).set_key(Some(inner.keys(key)));
+pub(crate) async fn item(inner: &Inner, keys: Item) -> Result<Option<Item>, StoreError> {
+    let request = inner.client.get_item().table_name(&inner.place.table).set_key(Some(keys));
     let answer = request.consistent_read(true).send().await;
     Ok(answer.map_err(|error| failed(&inner.place, Call::Read, error))?.item)
 }
@@ -76,58 +77,14 @@ async fn batch_get(
     )))
 }
 
-fn listed(inner: &Inner, item: &Item) -> Result<Listed, StoreError> {
+pub(crate) fn listed(inner: &Inner, item: &Item) -> Result<Listed, StoreError> {
     let key = item::key(item)?;
     let stored = inner.stored(&key, item);
     Ok(Listed { key, stored })
 }
 
-pub(crate) async fn list(
-    inner: &Inner,
-    prefix: &str,
-    after: Option<&Key>,
-    limit: usize,
-) -> Result<Vec<Listed>, StoreError> {
-    let mut found = Vec::new();
-    // No key is that long, and DynamoDB would refuse the question.
-    if prefix.len() > Key::MAX_BYTES {
-        return Ok(found);
-    }
-    let mut start = match after {
-        Some(after) if after.as_str().starts_with(prefix) => Some(inner.keys(after)),
-        // Beyond the last key with that prefix.
-        Some(after) if after.as_str() > prefix => return Ok(found),
-        _ => None,
-    };
-    while found.len() < limit {
-        let most = i32::try_from(limit - found.len()).unwrap_or(i32::MAX);
-        let answer = query(inner, prefix).set_exclusive_start_key(start).limit(most).send().await;
-        let answer = answer.map_err(|error| failed(&inner.place, Call::Read, error))?;
-        for item in answer.items() {
-            found.push(listed(inner, item)?);
-        }
-        // A page may be short, or empty, without being the last.
-        start = answer.last_evaluated_key;
-        if start.is_none() {
-            break;
-        }
-    }
-    Ok(found)
-}
-
-fn query(inner: &Inner, prefix: &str) -> aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder {
-    let query = inner
-        .client
-        .query()
-        .table_name(&inner.place.table)
-        .consistent_read(true)
-        .expression_attribute_names("#n", NAMESPACE)
-        .expression_attribute_values(":n", AttributeValue::S(inner.namespace.clone()));
-    if prefix.is_empty() {
-        return query.key_condition_expression("#n = :n");
-    }
-    query
-        .key_condition_expression("#n = :n AND begins_with(#k, :k)")
-        .expression_attribute_names("#k", KEY)
-        .expression_attribute_values(":k", item::text(prefix))
+/// Whether there is any item of this partition key.
+pub(crate) async fn has_any(inner: &Inner, partition: &str) -> Result<bool, StoreError> {
+    let answer = query(inner, partition, "").limit(1).send().await;
+    Ok(!answer.map_err(|error| failed(&inner.place, Call::Read, error))?.items().is_empty())
 }

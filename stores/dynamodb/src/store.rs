@@ -7,8 +7,9 @@ use crate::item::{self, Item};
 use crate::layout::Layout;
 use crate::released::Released;
 use crate::service::Service;
+use crate::shards::{self, Shards};
 use crate::table::{self, Place};
-use crate::{guard, inspect, mend, read, write};
+use crate::{guard, inspect, list, mend, read, write};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use std::fmt;
@@ -26,7 +27,7 @@ pub struct DynamoStore {
 pub(crate) struct Inner {
     pub(crate) client: Client,
     pub(crate) place: Place,
-    pub(crate) namespace: String,
+    pub(crate) shards: Shards,
     pub(crate) dates: Option<Dates>,
     pub(crate) released: Released,
     id: String,
@@ -35,13 +36,13 @@ pub(crate) struct Inner {
 
 impl DynamoStore {
     /// Opens the store, with region and credentials as every AWS program finds them unless the configuration names them. It
-    /// looks at the table once (`DescribeTable`), and never makes it.
+    /// looks at the table (`DescribeTable`), which it never makes, and at the number of the namespace's shards (`GetItem`).
     ///
     /// `clock` bridges the time between the service's own dates: `tenure::clock::system()`.
     ///
     /// # Errors
     /// Each names the table and the remedy. `Invalid`: the configuration, or a table that is not fit for leases, or a role that
-    /// may not use it. `Unavailable`: no such table, or the service can't be reached, or there are no credentials.
+    /// may not use it, or a namespace of another number of shards. `Unavailable`: no such table, or the service can't be reached, or there are no credentials.
     ///
     /// # Cancel safety
     /// Nothing is changed, so nothing is left behind.
@@ -93,8 +94,8 @@ impl DynamoStore {
             capabilities = capabilities.expiring(Expiry::ObservedSilence);
         }
         let id = format!("dynamodb:{table}/{}", config.namespace);
-        let (namespace, released) = (config.namespace, Released::default());
-        let inner = Inner { client, place, namespace, dates, released, id, capabilities };
+        let shards = Shards::open(&client, &place, config.namespace, config.shards).await?;
+        let inner = Inner { client, place, shards, dates, released: Released::default(), id, capabilities };
         Ok(DynamoStore { inner: Arc::new(inner) })
     }
 
@@ -143,9 +144,7 @@ impl Inner {
     }
 
     pub(crate) fn keys(&self, key: &Key) -> Item {
-        [(item::NAMESPACE, &*self.namespace), (item::KEY, key.as_str())]
-            .map(|(name, value)| (name.to_owned(), item::text(value)))
-            .into()
+        item::keys(&self.shards.partition(key), key.as_str())
     }
 }
 
@@ -153,7 +152,7 @@ impl fmt::Debug for DynamoStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DynamoStore")
             .field("table", &self.inner.place.table)
-            .field("namespace", &self.inner.namespace)
+            .field("namespace", &self.inner.shards.namespace())
             .field("id", &self.inner.id)
             .finish_non_exhaustive()
     }
@@ -177,16 +176,18 @@ impl Store for DynamoStore {
     }
 
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+        shards::fix(&self.inner).await?;
         write::one(&self.inner, &write).await
     }
 
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
         self.inner.capabilities.check_batch(writes.len())?;
+        shards::fix(&self.inner).await?;
         write::many(&self.inner, writes).await
     }
 
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
-        read::list(&self.inner, prefix, after, limit).await
+        list::list(&self.inner, prefix, after, limit).await
     }
 
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {

@@ -10,6 +10,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::panic,
     reason = "tests fail by panicking, also in what they share"
 )]
 
@@ -24,20 +25,27 @@ use tenure_dynamodb::aws_sdk_dynamodb::primitives::Blob;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb::{DynamoConfig, DynamoStore};
 use tenure_dynamodb_testkit::stub::{Fate, Stub};
-use tenure_dynamodb_testkit::{client, endpoint, key, make, store_by, wins};
+use tenure_dynamodb_testkit::{client, endpoint, key, make, store, store_by, wins};
 use tenure_store::{Freshness, Store, StoreExt};
 use tenure_testkit::{RealClock, Scribe, unique};
 
 const TABLE: &str = "tenure-faults";
 
-/// A store on the real table through a stub that decides about all but the opening.
+/// A store on the real table through a stub that decides about all but the opening. The number of shards is fixed already.
 async fn through(decide: impl Fn(&str, &str) -> Fate + Send + Sync + 'static) -> (DynamoStore, Stub) {
-    let stub = Stub::start(move |action, body| match action {
-        "DescribeTable" => Fate::Through,
+    let stub = Stub::start(move |action, body| match (action, body.contains("#shards")) {
+        ("DescribeTable", _) | (_, true) => Fate::Through,
         _ => decide(action, body),
     })
     .await;
-    let store = store_by(client(&stub.endpoint), TABLE, &unique("faults")).await;
+    let namespace = unique("faults");
+    let (first, scribe, name) = (store(TABLE, &namespace).await, Scribe::new(), key("first"));
+    let Outcome::Won { version, .. } = first.write(scribe.absent(&name, scribe.vacant(1))).await.unwrap()
+    else {
+        panic!("nobody else knows the namespace")
+    };
+    assert!(first.remove(&name, version).await.unwrap());
+    let store = store_by(client(&stub.endpoint), TABLE, &namespace).await;
     stub.take();
     (store, stub)
 }
@@ -180,8 +188,10 @@ async fn a_request_that_the_network_repeats_has_no_effect() {
 #[tokio::test]
 async fn a_silent_service_is_given_up_in_time() {
     make(TABLE).await;
+    let is_opening = |action: &str, body: &str| action == "DescribeTable" || body.contains("#shards");
     let stub =
-        Stub::start(|action, _| if action == "DescribeTable" { Fate::Through } else { Fate::Silence }).await;
+        Stub::start(move |action, body| if is_opening(action, body) { Fate::Through } else { Fate::Silence })
+            .await;
     // Long enough for the opening on a busy machine, which has to come through.
     let config = DynamoConfig::new(TABLE).timeout(Duration::from_secs(4));
     let client = Client::from_conf(client(&stub.endpoint).build());

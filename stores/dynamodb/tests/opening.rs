@@ -1,7 +1,7 @@
 //! Opening a store, and making its table.
 //!
 //! Plan: a missing table, one of another region, one with other keys; a table is made once, on demand, and only when asked for;
-//! its replacement of the same name is another store; namespaces are apart; a promise about the region is kept; a client's
+//! its replacement of the same name is another store; namespaces are apart, and each has one number of shards; a promise about the region is kept; a client's
 //! own settings are not contradicted; nothing that is shown holds a secret.
 
 #![allow(
@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use tenure_core::{ErrorKind, StoreError};
 use tenure_dynamodb::aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 use tenure_dynamodb::{DynamoConfig, DynamoStore};
 use tenure_dynamodb_testkit::{REGION, config, key, make, plain, store, wins};
@@ -100,6 +100,102 @@ async fn namespaces_are_apart() {
         assert_eq!((all.len(), all[0].stored.as_ref().unwrap().record.fence.0), (1, fence));
     }
     assert_ne!(one.id(), other.id());
+}
+
+/// What a namespace that two would spread differently would do: each would find every key free.
+#[tokio::test]
+async fn a_namespace_has_one_number_of_shards_for_good() {
+    let table = unique("shards");
+    make(&table).await;
+    let (spread, flat) =
+        (|name: &str| config(&table).namespace(name).shards(16), |name: &str| config(&table).namespace(name));
+    let scribe = Scribe::new();
+    let held = || scribe.absent(&key("a"), scribe.held(5));
+    // Both are open before either has written: the second is refused, whichever that is, and writes nothing.
+    for (name, first, second, says) in [
+        ("one", spread("one"), flat("one"), "begun with shards=16, and this says shards=1; say shards=16"),
+        (
+            "other",
+            flat("other"),
+            spread("other"),
+            "begun with shards=1, and this says shards=16; say shards=1,",
+        ),
+    ] {
+        let (winner, loser) = (open(first).await.unwrap(), open(second.clone()).await.unwrap());
+        assert!(wins(&winner, held()).await);
+        for _ in 0..2 {
+            let error = loser.write(held()).await.unwrap_err();
+            assert!(
+                error.kind() == ErrorKind::Invalid && error.to_string().contains(says),
+                "{name}: {error}"
+            );
+            assert!(loser.write_many(vec![held()]).await.is_err(), "{name}");
+        }
+        assert_eq!(loser.list_all("").await.unwrap(), [], "{name}");
+        let (kind, text) = refusal(second).await;
+        assert!(kind == ErrorKind::Invalid && text.contains(says), "{name}: {text}");
+    }
+    assert!(open(spread("one").shards(8)).await.is_err());
+    let again = open(spread("one")).await.unwrap();
+    assert!(again.read(&key("a")).await.unwrap().is_some());
+    assert!(!wins(&again, held()).await);
+}
+
+#[tokio::test]
+async fn a_namespace_with_records_of_an_earlier_version_is_not_spread() {
+    let table = unique("earlier");
+    let store = store(&table, "n").await;
+    let scribe = Scribe::new();
+    assert!(wins(&store, scribe.absent(&key("a"), scribe.held(5))).await);
+    // An earlier version fixed no number.
+    let own = [("namespace", "n#shards"), ("key", "shards")]
+        .map(|(name, text)| (name.to_owned(), AttributeValue::S(text.to_owned())));
+    let deleted = plain().delete_item().table_name(&table).set_key(Some(own.clone().into()));
+    deleted.send().await.unwrap();
+    let spread = open(config(&table).namespace("n").shards(4)).await.unwrap();
+    let error = spread.write(scribe.absent(&key("a"), scribe.held(6))).await.unwrap_err();
+    assert!(
+        error.kind() == ErrorKind::Invalid && error.to_string().contains("has records in one shard"),
+        "{error}"
+    );
+    // As before, and fixed by its next write.
+    let flat = open(config(&table).namespace("n")).await.unwrap();
+    assert!(wins(&flat, scribe.absent(&key("b"), scribe.held(5))).await);
+    assert!(open(config(&table).namespace("n").shards(4)).await.is_err());
+    // Something else wrote it.
+    let update = plain().update_item().table_name(&table).set_key(Some(own.into()));
+    let update = update.update_expression("SET shards = :s");
+    update.expression_attribute_values(":s", AttributeValue::S("four".into())).send().await.unwrap();
+    let (kind, text) = refusal(config(&table).namespace("n")).await;
+    assert!(kind == ErrorKind::Foreign && text.contains("no number of shards"), "{text}");
+}
+
+#[tokio::test]
+async fn listings_over_shards_are_whole_and_in_order() {
+    let table = unique("listed");
+    make(&table).await;
+    let store = open(config(&table).namespace("n").shards(7)).await.unwrap();
+    let scribe = Scribe::new();
+    let mut keys: Vec<_> = (0..120).map(|n| key(&format!("{}/{n:03}", ["a", "b"][n % 2]))).collect();
+    store.write_all(keys.iter().map(|key| scribe.absent(key, scribe.vacant(5))).collect()).await.unwrap();
+    keys.sort();
+    for limit in [1, 2, 7, 50, 60, 1000] {
+        for prefix in ["", "a", "b/", "b/1", "c"] {
+            let (mut found, mut after) = (Vec::new(), None);
+            loop {
+                let page = store.list(prefix, after.as_ref(), limit).await.unwrap();
+                let is_last = page.len() < limit;
+                found.extend(page.into_iter().map(|listed| listed.key));
+                after = found.last().cloned();
+                if is_last {
+                    break;
+                }
+            }
+            let meant: Vec<_> = keys.iter().filter(|key| key.as_str().starts_with(prefix)).cloned().collect();
+            assert_eq!(found, meant, "{prefix:?} by {limit}");
+        }
+    }
+    assert_eq!(store.list("", None, 0).await.unwrap(), []);
 }
 
 #[tokio::test]

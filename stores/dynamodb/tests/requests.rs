@@ -23,7 +23,11 @@ const TABLE: &str = "tenure-requests";
 async fn watched(namespace: &str) -> (DynamoStore, Actions) {
     let actions = Actions::default();
     let store = store_by(client(&endpoint()).interceptor(actions.clone()), TABLE, namespace).await;
-    assert_eq!(actions.take(), ["DescribeTable"], "opening looks at the table, and no more");
+    assert_eq!(
+        actions.take(),
+        ["DescribeTable", "GetItem"],
+        "opening looks at the table, and at the number of shards"
+    );
     (store, actions)
 }
 
@@ -33,6 +37,12 @@ async fn each_step_of_a_lease_is_one_request() {
     let (store, actions) = watched(&namespace).await;
     let (scribe, name) = (Scribe::new(), key("a"));
     let update = ["UpdateItem"];
+    assert!(wins(&store, scribe.absent(&key("first"), scribe.held(1))).await);
+    assert_eq!(
+        actions.take(),
+        ["UpdateItem", "UpdateItem"],
+        "the first write of all fixes the number of shards"
+    );
     for fence in [100, 200] {
         let held = scribe.held(fence);
         assert!(wins(&store, scribe.if_vacant(&name, held.clone())).await);
@@ -81,7 +91,7 @@ async fn answers_of_any_size_are_complete() {
     let keys: Vec<_> = (0..COUNT).map(|n| section::key(&format!("{n:03}")).unwrap()).collect();
     let writes = keys.iter().map(|key| scribe.absent(key, large(&scribe))).collect();
     store.write_all(writes).await.unwrap();
-    assert_eq!(actions.take().len(), COUNT);
+    assert_eq!(actions.take().len(), COUNT + 1);
     let listed = store.list_all("").await.unwrap();
     assert_eq!(listed.iter().map(|listed| &listed.key).collect::<Vec<_>>(), keys.iter().collect::<Vec<_>>());
     let pages = actions.take();

@@ -141,7 +141,7 @@ pub fn a_program_holds_a_lease_and_ticks_are_run(place: &Remote) {
 pub fn a_client_of_the_agent_has_a_lease(place: &Remote) {
     let socket = place.bench.path("agent.sock");
     let listen = format!("unix:{}", socket.display());
-    let agent = Agent::of(place.command(&["serve", "--listen", &listen, "--ttl", "6s"]), socket);
+    let agent = Agent::of(place.command(&["serve", "--listen", &listen, "--ttl", "30s"]), socket);
     let mut client = agent.client();
     let told = client.acquire("k");
     let shown = place.run(&["show", "k", "--json"]).json();
@@ -163,7 +163,9 @@ pub fn a_client_of_the_agent_has_a_lease(place: &Remote) {
         json(r#"{"released": true}"#)
     );
     let hourly = json(r#"{"key": "hourly", "every_ms": 3600000}"#);
-    let tick = client.post("/v1/once", &hourly).body["id"].as_str().unwrap().to_owned();
+    let tick = client.post("/v1/once", &hourly);
+    assert_eq!(tick.status, 201, "{tick:?}");
+    let tick = tick.body["id"].as_str().unwrap().to_owned();
     client.post(&format!("/v1/once/{tick}/end"), &json(r#"{"is_well": true}"#));
     assert_eq!(client.post("/v1/once", &hourly).body["code"], "ran");
 }

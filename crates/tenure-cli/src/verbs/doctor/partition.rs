@@ -1,5 +1,5 @@
-//! How near a namespace of a DynamoDB table is to what one partition can do, by what its records tell: all of a namespace has one partition
-//! key. `docs/design/dynamodb.md` has the formula.
+//! How near a namespace of a DynamoDB table is to what its shards can do, by what its records tell: each shard is one partition key, and keys
+//! are spread evenly over them. `docs/design/dynamodb.md` has the formula.
 
 use super::findings::{Findings, Grade};
 use crate::keys::{Part, part_of};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure::{Key, Stored};
 
-/// What one partition does in a second, in the service's units.
+/// What one partition key does in a second, in the service's units.
 const READS: f64 = 3000.0;
 const WRITES: f64 = 1000.0;
 /// What a unit is good for, in bytes.
@@ -21,9 +21,10 @@ const NEAR: f64 = 0.5;
 /// What an item has besides its key and its record: the names of its attributes, and numbers.
 const BESIDE: u64 = 100;
 
-/// What a namespace asks of its partition.
-#[derive(Debug, Default)]
+/// What a namespace asks of its shards.
+#[derive(Debug)]
 pub(super) struct Load {
+    shards: u16,
     /// Units a second, of all that renews itself.
     writes: f64,
     renewed: usize,
@@ -40,6 +41,10 @@ struct Fleet {
 }
 
 impl Load {
+    pub(super) fn new(shards: u16) -> Load {
+        Load { shards, writes: 0.0, renewed: 0, fleets: BTreeMap::new() }
+    }
+
     /// Takes a record in; `is_held`: its holder lives.
     pub(super) fn see(&mut self, key: &Key, stored: &Stored, is_held: bool) {
         let record = tenure_store::codec::encode(&stored.record).map_or(WRITE, |record| record.len() as u64);
@@ -67,15 +72,17 @@ impl Load {
     pub(super) fn tell(&self, findings: &mut Findings) {
         let reads: f64 = self.fleets.values().map(Fleet::reads).sum();
         let (writes, reads) = (self.writes.round(), reads.round());
-        let share = (writes / WRITES).max(reads / READS);
+        let shards = f64::from(self.shards);
+        let (most_writes, most_reads) = (WRITES * shards, READS * shards);
+        let share = (writes / most_writes).max(reads / most_reads);
         let at_rest = format!(
-            "about {writes} of {WRITES} write units and {reads} of {READS} read units a second at rest, for {} that renew themselves",
+            "about {writes} of {most_writes} write units and {reads} of {most_reads} read units a second at rest, for {} that renew themselves",
             count(self.renewed, "record")
         );
         let (grade, remedy) = if share >= NEAR {
             (
                 Grade::Warn,
-                ": near the limit, beyond which calls are refused and leases lost; take longer ttls, or another &namespace= for a part of it",
+                ": near the limit, beyond which calls are refused and leases lost; take longer ttls, or a new &namespace= with more &shards=",
             )
         } else {
             (Grade::Ok, "")
@@ -83,15 +90,15 @@ impl Load {
         findings.add(grade, "partition", format!("{at_rest}{remedy}"));
         for (name, fleet) in &self.fleets {
             let Some(ttl) = fleet.ttl else { continue };
-            let listing = fleet.listing();
+            let listing = fleet.listing() / shards;
             if listing <= interval(ttl) {
                 continue;
             }
             let took = brief(Duration::from_secs_f64(listing));
             let (workers, units) = (count(fleet.workers, "worker"), count(fleet.units, "unit"));
             let text = format!(
-                "fleet {}: to list its {workers} and {units} takes {took} of all that the partition can read, and a third of its ttl has {}: \
-                 each change takes so long to be planned; take a longer ttl, or several fleets, each in a &namespace= of its own",
+                "fleet {}: to list its {workers} and {units} takes {took} of all that can be read, and a third of its ttl has {}: \
+                 each change takes so long to be planned; take a longer ttl, or a new &namespace= with more &shards=",
                 escaped(name),
                 brief(ttl / 3)
             );
@@ -135,7 +142,11 @@ mod tests {
 
     /// Told of a fleet of so many workers with this ttl, and so many units.
     fn told(workers: usize, ttl: u64, units: usize) -> Vec<(Grade, String)> {
-        let (mut load, mut findings) = (Load::default(), Findings::default());
+        told_of(1, workers, ttl, units)
+    }
+
+    fn told_of(shards: u16, workers: usize, ttl: u64, units: usize) -> Vec<(Grade, String)> {
+        let (mut load, mut findings) = (Load::new(shards), Findings::default());
         let key = |part: &str, n: usize| Key::new(format!("fleet/f/{part}/{n:06}")).unwrap();
         let (worker, unit) = (stored(Some(ttl), 100), stored(None, 100));
         (0..workers).for_each(|n| load.see(&key("worker", n), &worker, true));
@@ -154,8 +165,10 @@ mod tests {
         assert_eq!(calm[0], (Grade::Ok, text.to_owned()));
         let busy = told(2000, 10, 0);
         assert!(busy[0].0 == Grade::Warn && busy[0].1.starts_with("about 600 of 1000 write"), "{busy:?}");
-        assert!(busy[0].1.contains("longer ttls") && busy[0].1.contains("&namespace="), "{busy:?}");
+        assert!(busy[0].1.contains("longer ttls") && busy[0].1.contains("&shards="), "{busy:?}");
         assert_eq!(told(2000, 60, 0)[0].0, Grade::Ok, "with a longer ttl");
+        let spread = &told_of(16, 2000, 10, 0)[0];
+        assert!(spread.0 == Grade::Ok && spread.1.starts_with("about 600 of 16000 write"), "{spread:?}");
     }
 
     #[test]
@@ -168,12 +181,13 @@ mod tests {
             "{many:?}"
         );
         assert_eq!(told(10, 30, 50_000).len(), 1, "with a longer ttl");
+        assert_eq!(told_of(16, 10, 2, 50_000).len(), 1, "with more shards");
         assert_eq!(told(0, 2, 50_000).len(), 1, "nobody works there");
     }
 
     #[test]
     fn large_records_cost_more_and_what_is_attached_or_dead_costs_nothing() {
-        let mut load = Load::default();
+        let mut load = Load::new(1);
         let key = Key::new("k").unwrap();
         load.see(&key, &stored(Some(3), 1000), true);
         assert!((load.writes - 2.0).abs() < 1e-9, "{}", load.writes);

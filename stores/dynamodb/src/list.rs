@@ -1,0 +1,126 @@
+//! Listings: in byte order of keys, over all pages of the service and over all shards of the namespace.
+//!
+//! Each shard is read a page at a time, as much as its share of what is asked for and a little more, and the lowest of all heads is the next.
+
+use crate::error::{Call, failed};
+use crate::item::{self, Item, KEY, NAMESPACE};
+use crate::read::listed;
+use crate::store::Inner;
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
+use aws_sdk_dynamodb::types::AttributeValue;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tenure_core::{Key, StoreError};
+use tenure_store::Listed;
+use tokio::task::JoinSet;
+
+pub(crate) async fn list(
+    inner: &Arc<Inner>,
+    prefix: &str,
+    after: Option<&Key>,
+    limit: usize,
+) -> Result<Vec<Listed>, StoreError> {
+    // No key is that long, and DynamoDB would refuse the question.
+    if limit == 0 || prefix.len() > Key::MAX_BYTES {
+        return Ok(Vec::new());
+    }
+    let after = match after {
+        Some(after) if after.as_str().starts_with(prefix) => Some(after),
+        // Beyond the last key with that prefix.
+        Some(after) if after.as_str() > prefix => return Ok(Vec::new()),
+        _ => None,
+    };
+    let share = share(limit, usize::from(inner.shards.count()));
+    let mut reading = JoinSet::new();
+    for partition in inner.shards.partitions() {
+        let start = after.map(|after| item::keys(&partition, after.as_str()));
+        let mut shard = Shard { partition, found: VecDeque::new(), start, is_over: false };
+        let (inner, prefix) = (Arc::clone(inner), prefix.to_owned());
+        reading.spawn(async move { shard.fill(&inner, &prefix, share).await.map(|()| shard) });
+    }
+    let mut shards = Vec::new();
+    while let Some(read) = reading.join_next().await {
+        shards.push(
+            read.map_err(|error| StoreError::unavailable(format!("the store's code failed: {error}")))??,
+        );
+    }
+    let mut found = Vec::new();
+    while found.len() < limit {
+        for shard in &mut shards {
+            shard.fill(inner, prefix, share.min(limit - found.len())).await?;
+        }
+        let head = |shard: &&mut Shard| shard.found.front().map(|listed| listed.key.clone());
+        let lowest = shards.iter_mut().filter(|shard| !shard.found.is_empty()).min_by_key(head);
+        let Some(next) = lowest.and_then(|shard| shard.found.pop_front()) else { break };
+        found.push(next);
+    }
+    Ok(found)
+}
+
+/// How much of a listing is asked of one shard at a time: its mean share, and two standard deviations, so that most need not be asked twice.
+fn share(limit: usize, shards: usize) -> usize {
+    if shards == 1 {
+        return limit;
+    }
+    let mean = limit.div_ceil(shards);
+    limit.min(mean + 2 * mean.isqrt() + 1)
+}
+
+/// How far one shard has been read.
+struct Shard {
+    partition: String,
+    /// What was read and is not told yet.
+    found: VecDeque<Listed>,
+    /// Where its next page begins.
+    start: Option<Item>,
+    is_over: bool,
+}
+
+impl Shard {
+    /// Reads on if nothing is left to tell. A page may be empty without being the last.
+    async fn fill(&mut self, inner: &Inner, prefix: &str, most: usize) -> Result<(), StoreError> {
+        while self.found.is_empty() && !self.is_over {
+            let limit = i32::try_from(most).unwrap_or(i32::MAX);
+            let query = query(inner, &self.partition, prefix).set_exclusive_start_key(self.start.take());
+            let answer = query.limit(limit).send().await;
+            let answer = answer.map_err(|error| failed(&inner.place, Call::Read, error))?;
+            for item in answer.items() {
+                self.found.push_back(listed(inner, item)?);
+            }
+            self.start = answer.last_evaluated_key;
+            self.is_over = self.start.is_none();
+        }
+        Ok(())
+    }
+}
+
+/// Asks for the items of one partition key.
+pub(crate) fn query(inner: &Inner, partition: &str, prefix: &str) -> QueryFluentBuilder {
+    let query = inner
+        .client
+        .query()
+        .table_name(&inner.place.table)
+        .consistent_read(true)
+        .expression_attribute_names("#n", NAMESPACE)
+        .expression_attribute_values(":n", AttributeValue::S(partition.to_owned()));
+    if prefix.is_empty() {
+        return query.key_condition_expression("#n = :n");
+    }
+    query
+        .key_condition_expression("#n = :n AND begins_with(#k, :k)")
+        .expression_attribute_names("#k", KEY)
+        .expression_attribute_values(":k", item::text(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share;
+
+    #[test]
+    fn one_shard_is_asked_for_all_and_many_for_a_little_more_than_their_share() {
+        assert_eq!((share(1000, 1), share(usize::MAX, 1)), (1000, usize::MAX));
+        assert_eq!(share(1000, 16), 63 + 14 + 1);
+        assert_eq!((share(1, 16), share(2, 128)), (1, 2));
+        assert!(share(usize::MAX, 128) < usize::MAX / 64);
+    }
+}
