@@ -1,7 +1,7 @@
 //! The command line on a store behind a service: DynamoDB Local, which `cargo xtask services up` starts.
 //!
 //! Plan: the table is made by doctor and by nothing else, and every check of `crate::common::every_store` holds on it; what a role may not do is
-//! told, and doctor goes on with what it may.
+//! told, and doctor goes on with what it may; a fleet runs in shards.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::remote::{Remote, told};
@@ -76,4 +76,19 @@ fn what_a_role_may_not_do_is_told_and_the_rest_is_done() {
         ran.code == 2 && ran.out.contains("may not list") && ran.out.contains("one winner each"),
         "{ran:?}"
     );
+}
+
+#[test]
+fn a_fleet_runs_in_a_namespace_of_shards_and_whoever_says_another_number_is_refused() {
+    let flat = namespace("spread");
+    let spread = Remote::at(format!("{}&shards=4", flat.url));
+    crate::common::every_store::a_fleet_is_run_and_changed(&spread);
+    let ran = spread.run(&["doctor"]);
+    for told in ["the namespace is spread over 4", "of 4000 write units", "of 12000 read units"] {
+        assert!(ran.out.contains(told), "{told}: {ran:?}");
+    }
+    for verb in [&["ls"][..], &["run", "k", "--", "true"]] {
+        let ran = flat.run(verb);
+        assert!(ran.code == 64 && ran.err.contains("say shards=4"), "{ran:?}");
+    }
 }
