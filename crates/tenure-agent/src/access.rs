@@ -2,13 +2,15 @@
 
 use crate::dashboard;
 use crate::problem::Problem;
+use crate::strangers::Stranger;
 use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use axum::http::header::{AUTHORIZATION, CONNECTION, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use std::fmt;
+use std::sync::Arc;
 use subtle::ConstantTimeEq;
 use tenure::InvalidInput;
 use utoipa::ToSchema;
@@ -54,7 +56,7 @@ pub struct Access {
     pub full: Option<Secret>,
     /// May look.
     pub read: Option<Secret>,
-    /// What the agent is called by its clients, for the check of the header `Host`. Where it is empty, nothing is checked.
+    /// What the agent is called by its clients, for the check of the header `Host`; `*.` stands for any first label. Where it is empty, nothing is checked.
     pub hosts: Vec<String>,
 }
 
@@ -93,7 +95,7 @@ impl Access {
         if !self.hosts.is_empty() {
             let host = host.ok_or_else(|| Problem::wrong_site("there is no Host header"))?;
             let name = without_port(host);
-            if !self.hosts.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            if !self.hosts.iter().any(|known| is_named(known, name)) {
                 return Err(Problem::wrong_site("the Host header names another host than this agent's"));
             }
         }
@@ -131,6 +133,14 @@ fn bearer(header: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
+/// As certificates have it: `*.a.example` is `b.a.example`, and neither `a.example` nor `c.b.a.example`.
+fn is_named(known: &str, name: &str) -> bool {
+    match known.strip_prefix("*.") {
+        Some(known) => name.split_once('.').is_some_and(|(_, rest)| rest.eq_ignore_ascii_case(known)),
+        None => known.eq_ignore_ascii_case(name),
+    }
+}
+
 /// `[::1]:80` is `[::1]`, and `localhost:80` is `localhost`.
 fn without_port(host: &str) -> &str {
     let end = match host.rfind(']') {
@@ -155,10 +165,16 @@ pub(crate) async fn guard(State(access): State<Access>, mut request: Request, ne
     };
     match checked {
         Ok(role) => {
+            if let Some(stranger) = request.extensions().get::<Arc<Stranger>>()
+                && request.headers().contains_key(AUTHORIZATION)
+            {
+                stranger.is_known();
+            }
             request.extensions_mut().insert(role);
             next.run(request).await
         }
-        Err(problem) => problem.into_response(),
+        // What it sends besides is not read.
+        Err(problem) => ([(CONNECTION, "close")], problem).into_response(),
     }
 }
 
@@ -250,6 +266,13 @@ mod tests {
             ["http://localhost:9090", "http://evil.example", "null", "", "http://localhost:8080.evil.example"]
         {
             assert_eq!(from(origin), 403, "{origin}");
+        }
+        let wild = Access { hosts: vec!["*.a.example".to_owned()], ..tcp() };
+        for (host, is) in
+            [("b.A.example:1", 200), ("a.example", 403), ("c.b.a.example", 403), ("b.xa.example", 403)]
+        {
+            let of = [("host", host), ("authorization", token.as_str())];
+            assert_eq!(status(&wild, &Method::GET, &of), is, "{host}");
         }
         // No browser speaks to a Unix socket by itself.
         let unix = Access { is_open: true, ..Access::default() };

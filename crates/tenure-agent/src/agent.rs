@@ -2,10 +2,12 @@
 
 use crate::access::{Access, guard};
 use crate::config::Limits;
-use crate::connection::{self, Door, Served};
+use crate::connection::{self, Served};
+use crate::door::Door;
 use crate::lease_table::LeaseTable;
 use crate::problem::Problem;
 use crate::routes;
+use crate::strangers::Strangers;
 use crate::workers::Workers;
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, Request};
@@ -72,8 +74,11 @@ impl Agent {
     /// # Cancel safety
     /// When the future is dropped nobody is let in any more, and all who were are cut off. Their leases stay until the deadlines that they were told.
     pub async fn serve(&self, door: &Door, access: Access) {
+        let limits = self.shared.limits;
+        let strangers = (!access.is_open).then(|| Strangers::new(limits.strangers));
         let router = routes::router(&self.shared).layer(axum::middleware::from_fn_with_state(access, guard));
-        connection::serve(door, &Served { router, limits: self.shared.limits }).await;
+        let served = Served { router, limits, strangers };
+        tokio::join!(connection::serve(door, &served), door.follow_certificate());
     }
 
     /// Prolongs nothing and takes nothing any more, and waits until all deadlines that clients were told are over, or they gave their leases back. The
@@ -120,6 +125,14 @@ fn describe() {
     describe_counter!(
         "tenure_agent_leases_ended_total",
         "Clients' leases that are over: released, lapsed, exited or lost"
+    );
+    describe_counter!(
+        "tenure_agent_strangers_closed_total",
+        "Connections that had shown no token for longest, and made room for others"
+    );
+    describe_gauge!(
+        "tenure_agent_certificate_expires_seconds",
+        "When the certificate that the agent shows ends, since 1970"
     );
     describe_counter!("tenure_agent_operator_total", "Requests of operators: revoke, drain, release or move");
     describe_counter!(

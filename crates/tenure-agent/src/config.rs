@@ -15,9 +15,22 @@ pub enum Address {
     Unix(PathBuf),
     /// A loopback address, in plain text and with tokens only.
     Loopback(SocketAddr),
+    /// Any address, with TLS and tokens only.
+    Tls(SocketAddr),
 }
 
-/// `unix:PATH`, or `IP:PORT` of the loopback network.
+impl Address {
+    /// The same, with TLS if it is no Unix socket.
+    #[must_use]
+    pub fn with_tls(self) -> Address {
+        match self {
+            Address::Loopback(at) => Address::Tls(at),
+            other => other,
+        }
+    }
+}
+
+/// `unix:PATH`, or `IP:PORT`: in plain text on the loopback network, and with TLS anywhere else.
 impl FromStr for Address {
     type Err = InvalidInput;
 
@@ -33,14 +46,11 @@ impl FromStr for Address {
         let number = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
         let address: SocketAddr = number.as_deref().unwrap_or(text).parse().map_err(|_| {
             InvalidInput::new(format!(
-                "{text:?} is no address to listen at; write unix:PATH, or 127.0.0.1:PORT"
+                "{text:?} is no address to listen at; write unix:PATH, 127.0.0.1:PORT, or IP:PORT with TLS"
             ))
         })?;
         if !address.ip().is_loopback() {
-            return Err(InvalidInput::new(format!(
-                "{text} can be reached from other hosts, and this agent has no TLS to protect tokens there; listen at \
-                 unix:PATH or 127.0.0.1:PORT, and put a proxy with TLS in front"
-            )));
+            return Ok(Address::Tls(address));
         }
         Ok(Address::Loopback(address))
     }
@@ -51,6 +61,7 @@ impl fmt::Display for Address {
         match self {
             Address::Unix(path) => write!(f, "unix:{}", path.display()),
             Address::Loopback(address) => write!(f, "http://{address}"),
+            Address::Tls(address) => write!(f, "https://{address}"),
         }
     }
 }
@@ -70,6 +81,8 @@ pub fn default_socket(runtime_dir: Option<PathBuf>, user: u32) -> PathBuf {
 pub struct Limits {
     /// Connections at a time. Further ones are closed at once.
     pub connections: usize,
+    /// Connections at a time that have shown no token where one is asked for. For a further one, that which has waited for longest is closed.
+    pub strangers: usize,
     /// Leases that clients have at a time, and requests that wait for one.
     pub leases: usize,
     /// Bytes of a request's body.
@@ -79,9 +92,15 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 1,024 connections, 100,000 leases, 64 KiB, 30 s.
+    /// 1,024 connections, 64 of strangers, 100,000 leases, 64 KiB, 30 s.
     fn default() -> Limits {
-        Limits { connections: 1024, leases: 100_000, body: 64 * 1024, patience: Duration::from_secs(30) }
+        Limits {
+            connections: 1024,
+            strangers: 64,
+            leases: 100_000,
+            body: 64 * 1024,
+            patience: Duration::from_secs(30),
+        }
     }
 }
 
@@ -98,15 +117,19 @@ mod tests {
             ("127.9.9.9:1", "http://127.9.9.9:1"),
             ("[::1]:8080", "http://[::1]:8080"),
             ("localhost:7", "http://127.0.0.1:7"),
+            ("0.0.0.0:80", "https://0.0.0.0:80"),
+            ("[::]:80", "https://[::]:80"),
+            ("10.0.0.1:80", "https://10.0.0.1:80"),
+            ("[::ffff:127.0.0.1]:80", "https://[::ffff:127.0.0.1]:80"),
         ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), shown);
         }
+        let local = "127.0.0.1:7".parse::<Address>().unwrap().with_tls();
+        assert_eq!(local.to_string(), "https://127.0.0.1:7");
+        let socket = "unix:/run/t.sock".parse::<Address>().unwrap();
+        assert_eq!(socket.clone().with_tls(), socket);
         for (text, remedy) in [
             ("unix:", "write unix:/run"),
-            ("0.0.0.0:80", "no TLS"),
-            ("[::]:80", "no TLS"),
-            ("10.0.0.1:80", "no TLS"),
-            ("[::ffff:127.0.0.1]:80", "no TLS"),
             ("/run/t.sock", "write unix:PATH"),
             ("example.org:80", "write unix:PATH"),
             ("127.0.0.1", "write unix:PATH"),

@@ -1,170 +1,31 @@
-//! Doors and connections: who is let in, and how long anybody may take.
+//! Connections: how long anybody may take, and how many there are.
 
-use crate::config::{Address, Limits};
+use crate::certificate::Certificate;
+use crate::config::Limits;
+use crate::door::{Door, Listener};
 use crate::peer::Peer;
+use crate::strangers::{Stranger, Strangers};
 use axum::Router;
 use axum::body::Body;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::fs::File;
-use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_io_timeout::TimeoutStream;
 use tower_service::Service;
 
-/// Why an address can't be listened at.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServeError {
-    /// Another agent has the socket.
-    #[error("another agent listens at {0}; stop it, or name another socket")]
-    Taken(String),
-    /// Others could put a socket of theirs in its place.
-    #[error(
-        "{0}: a directory of this user's own is needed, that nobody else can write to; name a socket in another one"
-    )]
-    Unsafe(String),
-    /// There is something that is no socket.
-    #[error("{0} is there already and is no socket; name another path")]
-    NoSocket(String),
-    /// The system says no.
-    #[error("{0}: {1}")]
-    Io(String, #[source] std::io::Error),
-}
-
-/// An address that is listened at.
-#[derive(Debug)]
-pub struct Door {
-    listener: Listener,
-    address: Address,
-}
-
-#[derive(Debug)]
-enum Listener {
-    Unix {
-        listener: UnixListener,
-        path: PathBuf,
-        /// Nobody else removes the socket while this is locked.
-        _lock: File,
-    },
-    Tcp(TcpListener),
-}
-
-impl Drop for Door {
-    fn drop(&mut self) {
-        if let Listener::Unix { path, .. } = &self.listener {
-            // Whoever comes next removes it otherwise.
-            let _ = std::fs::remove_file(path);
-        }
-    }
-}
-
-impl Door {
-    /// Listens there. A Unix socket's directory is made if it is missing, and a socket that nobody listens at any more is removed.
-    ///
-    /// # Errors
-    /// When another agent listens there, the directory is not safe, or the system says no.
-    pub async fn open(address: Address) -> Result<Door, ServeError> {
-        let named = |error| ServeError::Io(address.to_string(), error);
-        let listener = match &address {
-            Address::Unix(path) => unix(path)?,
-            Address::Loopback(at) => Listener::Tcp(TcpListener::bind(at).await.map_err(named)?),
-        };
-        let address = match &listener {
-            // The port that was given for port 0.
-            Listener::Tcp(tcp) => Address::Loopback(tcp.local_addr().map_err(named)?),
-            Listener::Unix { .. } => address,
-        };
-        Ok(Door { listener, address })
-    }
-
-    /// Listens there, whoever can reach it.
-    pub(crate) async fn open_to_all(address: SocketAddr) -> Result<Door, ServeError> {
-        let named = |error| ServeError::Io(format!("http://{address}"), error);
-        let tcp = TcpListener::bind(address).await.map_err(named)?;
-        let address = Address::Loopback(tcp.local_addr().map_err(named)?);
-        Ok(Door { listener: Listener::Tcp(tcp), address })
-    }
-
-    /// Where that is.
-    #[must_use]
-    pub fn address(&self) -> &Address {
-        &self.address
-    }
-}
-
-fn unix(path: &Path) -> Result<Listener, ServeError> {
-    let named = |error| ServeError::Io(path.display().to_string(), error);
-    // Before anything is made; the system's own words name no remedy.
-    std::os::unix::net::SocketAddr::from_pathname(path).map_err(|error| {
-        named(std::io::Error::new(
-            error.kind(),
-            "no socket may have such a path; name one of 100 bytes at most",
-        ))
-    })?;
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    if !directory.exists() {
-        std::fs::DirBuilder::new().mode(0o700).create(directory).map_err(named)?;
-    }
-    if !is_safe(directory).map_err(named)? {
-        return Err(ServeError::Unsafe(directory.display().to_string()));
-    }
-    let mut side = path.as_os_str().to_owned();
-    side.push(".lock");
-    let lock = File::options().create(true).append(true).open(&side).map_err(named)?;
-    lock.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(named)?;
-    if lock.try_lock().is_err() {
-        return Err(ServeError::Taken(path.display().to_string()));
-    }
-    match path.symlink_metadata() {
-        Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path).map_err(named)?,
-        Ok(_) => return Err(ServeError::NoSocket(path.display().to_string())),
-        Err(_) => {}
-    }
-    // From its first moment on nobody else can connect.
-    let former = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-    let listener = UnixListener::bind(path);
-    rustix::process::umask(former);
-    Ok(Listener::Unix { listener: listener.map_err(named)?, path: path.to_owned(), _lock: lock })
-}
-
-/// Whether nobody else can put something in the place of what is in there, or of the directory itself.
-fn is_safe(directory: &Path) -> std::io::Result<bool> {
-    const OTHERS_WRITE: u32 = 0o002;
-    const STICKY: u32 = 0o1000;
-    let is_ours = |owner: u32| owner == rustix::process::geteuid().as_raw() || owner == 0;
-    // Whoever owns a link can make it lead elsewhere.
-    let (link, found) = (directory.symlink_metadata()?, directory.metadata()?);
-    if !is_ours(link.uid()) || !is_ours(found.uid()) || found.mode() & 0o022 != 0 {
-        return Ok(false);
-    }
-    // Both where it is named and where it leads to.
-    let (named, real) = (std::path::absolute(directory)?, directory.canonicalize()?);
-    for above in named.ancestors().chain(real.ancestors()).skip(1) {
-        let mode = above.metadata()?.mode();
-        if mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
 /// What is served, and how patiently.
 pub(crate) struct Served {
     pub(crate) router: Router,
     pub(crate) limits: Limits,
+    /// Where tokens are asked for.
+    pub(crate) strangers: Option<Arc<Strangers>>,
 }
 
 /// Lets clients in, for ever.
@@ -176,27 +37,56 @@ pub(crate) async fn serve(door: &Door, served: &Served) {
     let mut inside = JoinSet::new();
     loop {
         while inside.try_join_next().is_some() {}
-        match &door.listener {
-            Listener::Unix { listener, .. } => match listener.accept().await {
-                Ok((stream, _)) => {
-                    let Some(place) = place(&room) else { continue };
-                    let peer = Arc::new(Peer::of(&stream));
-                    inside.spawn(attend(stream, peer, served.router.clone(), served.limits, place));
-                }
-                Err(_) => tokio::time::sleep(PAUSE).await,
-            },
-            Listener::Tcp(listener) => match listener.accept().await {
-                Ok((stream, _)) => {
-                    let Some(place) = place(&room) else { continue };
-                    // Small answers are not held back. Where that can't be had, they are slower.
-                    let _ = stream.set_nodelay(true);
-                    let peer = Arc::new(Peer::unknown());
-                    inside.spawn(attend(stream, peer, served.router.clone(), served.limits, place));
-                }
-                Err(_) => tokio::time::sleep(PAUSE).await,
-            },
-        }
+        let accepted = match &door.listener {
+            Listener::Unix { listener, .. } => {
+                listener.accept().await.map(|(stream, _)| (Arc::new(Peer::of(&stream)), Stream::Unix(stream)))
+            }
+            Listener::Tcp(listener) | Listener::Tls(listener, _) => {
+                listener.accept().await.map(|(stream, _)| (Arc::new(Peer::unknown()), Stream::Tcp(stream)))
+            }
+        };
+        let Ok((peer, stream)) = accepted else {
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        let Some(place) = place(&room) else { continue };
+        let certificate = match &door.listener {
+            Listener::Tls(_, certificate) => Some(certificate.clone()),
+            _ => None,
+        };
+        let guest = Guest {
+            peer,
+            stranger: served.strangers.as_ref().map(|all| Arc::new(all.enter())),
+            router: served.router.clone(),
+            limits: served.limits,
+            _place: place,
+        };
+        inside.spawn(async move {
+            let stranger = guest.stranger.clone();
+            tokio::select! {
+                () = guest.greet(stream, certificate) => {}
+                () = makes_room(stranger) => {}
+            }
+        });
     }
+}
+
+async fn makes_room(stranger: Option<Arc<Stranger>>) {
+    match stranger {
+        Some(stranger) => stranger.makes_room().await,
+        None => std::future::pending().await,
+    }
+}
+
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// Small answers are not held back. Where that can't be had, they are slower.
+fn at_once(stream: TcpStream) -> TcpStream {
+    let _ = stream.set_nodelay(true);
+    stream
 }
 
 /// A place for one connection. Without one, the connection is closed as it is dropped.
@@ -217,38 +107,63 @@ impl Drop for Place {
     }
 }
 
-/// One connection, until its client leaves or takes too long.
-async fn attend<S: AsyncRead + AsyncWrite + Send + 'static>(
-    stream: S,
+/// Whoever has made a connection, until it leaves or takes too long.
+struct Guest {
     peer: Arc<Peer>,
+    /// Where tokens are asked for.
+    stranger: Option<Arc<Stranger>>,
     router: Router,
     limits: Limits,
     _place: Place,
-) {
-    const HEADERS: usize = 64;
-    const HEAD_BYTES: usize = 16 * 1024;
-    let mut stream = TimeoutStream::new(stream);
-    stream.set_write_timeout(Some(limits.patience));
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let mut request = request.map(Body::new);
-        request.extensions_mut().insert(Arc::clone(&peer));
-        // A router is always ready.
-        router.clone().call(request)
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.patience)
-        .max_headers(HEADERS)
-        .max_buf_size(HEAD_BYTES)
-        .serve_connection(TokioIo::new(Box::pin(stream)), service);
-    // How a connection ends is its client's affair.
-    let _ = connection.await;
+}
+
+impl Guest {
+    async fn greet(self, stream: Stream, certificate: Option<Certificate>) {
+        match (stream, certificate) {
+            (Stream::Unix(stream), _) => self.attend(stream).await,
+            (Stream::Tcp(stream), None) => self.attend(at_once(stream)).await,
+            (Stream::Tcp(stream), Some(certificate)) => {
+                let shaken = certificate.shake_hands(at_once(stream));
+                // Whoever takes too long, or speaks no TLS, is cut off.
+                if let Ok(Ok(stream)) = tokio::time::timeout(self.limits.patience, shaken).await {
+                    self.attend(stream).await;
+                }
+            }
+        }
+    }
+
+    async fn attend<S: AsyncRead + AsyncWrite + Send + 'static>(self, stream: S) {
+        const HEADERS: usize = 64;
+        const HEAD_BYTES: usize = 16 * 1024;
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(self.limits.patience));
+        let service = service_fn(move |request: hyper::Request<Incoming>| {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(Arc::clone(&self.peer));
+            if let Some(stranger) = &self.stranger {
+                request.extensions_mut().insert(Arc::clone(stranger));
+            }
+            // A router is always ready.
+            self.router.clone().call(request)
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.patience)
+            .max_headers(HEADERS)
+            .max_buf_size(HEAD_BYTES)
+            .serve_connection(TokioIo::new(Box::pin(stream)), service);
+        // How a connection ends is its client's affair.
+        let _ = connection.await;
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    //! Plan: who sends no request, half of one, or takes nothing of what is sent to it, is cut off.
+    //! Plan: who sends no request, half of one, or takes nothing of what is sent to it, is cut off. Who shows no token makes room for others; who has shown one
+    //! never does, and is not kept out. A token is asked for before a body is read.
     use super::*;
+    use crate::access::{Access, Secret, guard};
+    use crate::config::Address;
     use axum::routing::get;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
     use tokio::task::JoinHandle;
@@ -262,7 +177,8 @@ mod tests {
         let router = Router::new().route("/", get(async || vec![b'x'; 1 << 20]));
         let limits = Limits { patience: Duration::from_millis(50), ..Limits::default() };
         let place = place(&Arc::new(Semaphore::new(1))).unwrap();
-        (client, tokio::spawn(attend(server, Arc::new(Peer::unknown()), router, limits, place)))
+        let guest = Guest { peer: Arc::new(Peer::unknown()), stranger: None, router, limits, _place: place };
+        (client, tokio::spawn(guest.attend(server)))
     }
 
     #[tokio::test]
@@ -288,11 +204,92 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_begins_no_tls_or_half_of_it_is_cut_off() {
+        let folder = tempfile::tempdir().unwrap();
+        let (certificate, key) = (folder.path().join("cert"), folder.path().join("key"));
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        std::fs::write(&certificate, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        let certificate = Certificate::read(certificate, key, tenure::clock::system()).unwrap();
+        let address = Address::Tls(([127, 0, 0, 1], 0).into());
+        let door = Door::open(address, Some(&certificate)).await.unwrap();
+        let Address::Tls(at) = *door.address() else { panic!("{door:?}") };
+        let limits = Limits { patience: Duration::from_millis(50), ..Limits::default() };
+        let served = Served { router: Router::new(), limits, strangers: None };
+        let clients = async {
+            // The first bytes of a greeting that would be longer.
+            for half in [&b""[..], &[22, 3, 1, 2, 0, 1, 0]] {
+                let mut client = TcpStream::connect(at).await.unwrap();
+                client.write_all(half).await.unwrap();
+                client.read_to_end(&mut Vec::new()).await.unwrap();
+            }
+        };
+        tokio::select! {
+            () = serve(&door, &served) => unreachable!("it serves for ever"),
+            done = tokio::time::timeout(LONG, clients) => done.unwrap(),
+        }
+    }
+
+    #[tokio::test]
     async fn who_takes_what_is_sent_to_it_has_all_of_it() {
         let (mut client, _attended) = connection();
         client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
         let mut said = Vec::new();
         tokio::time::timeout(LONG, client.read_to_end(&mut said)).await.unwrap().unwrap();
         assert!(said.len() > 1 << 20, "{} bytes", said.len());
+    }
+
+    /// What is answered to a request with this token and a body of so many bytes, before that has come.
+    async fn asked(client: &mut TcpStream, token: &str, length: usize) -> String {
+        let request = format!(
+            "POST / HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n\r\n"
+        );
+        client.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            answer.push(client.read_u8().await.unwrap());
+        }
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    #[tokio::test]
+    async fn who_shows_no_token_makes_room_for_others_and_who_has_shown_one_never_does() {
+        const TOKEN: &str = "full-token-0123456789";
+        let access = Access { full: Some(Secret::new(TOKEN).unwrap()), ..Access::default() };
+        // It reads no body.
+        let router = Router::new().route("/", axum::routing::post(async || ()));
+        let router = router.layer(axum::middleware::from_fn_with_state(access, guard));
+        let door = Door::open(Address::Loopback(([127, 0, 0, 1], 0).into()), None).await.unwrap();
+        let Address::Loopback(at) = *door.address() else { panic!("{door:?}") };
+        // Nobody is cut off for being slow.
+        let limits = Limits { patience: 10 * LONG, ..Limits::default() };
+        let served = Served { router, limits, strangers: Some(Strangers::new(2)) };
+        let clients = async {
+            let mut known = TcpStream::connect(at).await.unwrap();
+            assert!(asked(&mut known, TOKEN, 0).await.starts_with("HTTP/1.1 200"));
+            let mut wrong = TcpStream::connect(at).await.unwrap();
+            let refused = asked(&mut wrong, "other-token-0123456789", 9).await;
+            assert!(
+                refused.starts_with("HTTP/1.1 401") && refused.contains("connection: close"),
+                "{refused}"
+            );
+            wrong.read_to_end(&mut Vec::new()).await.unwrap();
+            let mut silent = Vec::new();
+            for _ in 0..5 {
+                silent.push(TcpStream::connect(at).await.unwrap());
+            }
+            // Those that came first are gone.
+            for client in silent.iter_mut().take(3) {
+                client.read_to_end(&mut Vec::new()).await.unwrap();
+            }
+            let mut newcomer = TcpStream::connect(at).await.unwrap();
+            for client in [&mut newcomer, &mut known] {
+                assert!(asked(client, TOKEN, 0).await.starts_with("HTTP/1.1 200"));
+            }
+        };
+        tokio::select! {
+            () = serve(&door, &served) => unreachable!("it serves for ever"),
+            done = tokio::time::timeout(LONG, clients) => done.unwrap(),
+        }
     }
 }

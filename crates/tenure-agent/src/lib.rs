@@ -25,8 +25,8 @@
 //! Ranges of a section (`/v1/sections/SECTION/leases`) have a deadline that no beat puts off, and are held until then also where the agent ends.
 //!
 //! # Who may do what
-//! Whoever can open the Unix socket may do all. A TCP address asks for a token, and one that is not loopback is refused. A read token may look at
-//! everything and change nothing. See [`Access`].
+//! Whoever can open the Unix socket may do all. A TCP address asks for a token, and one that is not loopback speaks TLS alone. A read token may look at
+//! everything and change nothing. See [`Access`] and [`Certificate`].
 //!
 //! # Dashboard
 //! `/dashboard` is a page of files that are in this program, for browsers at a loopback address. It asks for a token and shows what the
@@ -40,14 +40,18 @@
 //! | `tenure_agent_operator_total` | counter | requests of operators, by `action`: `revoke`, `drain`, `release`, `move`; each is logged to the target `tenure::agent::operator`, too |
 //! | `tenure_agent_connections` | gauge | connections of clients |
 //! | `tenure_agent_refused_total` | counter | connections that were closed at once, as there were too many |
+//! | `tenure_agent_strangers_closed_total` | counter | connections that had shown no token for longest, and made room for others |
+//! | `tenure_agent_certificate_expires_seconds` | gauge | when the certificate that the agent shows ends, in seconds since 1970 |
 //!
 //! Besides, there are those of [`tenure`].
 
 mod access;
 mod agent;
+mod certificate;
 mod config;
 mod connection;
 mod dashboard;
+mod door;
 mod events;
 mod holding;
 mod lease_table;
@@ -57,13 +61,15 @@ mod openapi;
 mod peer;
 mod problem;
 mod routes;
+mod strangers;
 mod wire;
 mod workers;
 
 pub use access::{Access, Secret};
 pub use agent::{Agent, Scrape};
+pub use certificate::Certificate;
 pub use config::{Address, Limits, default_socket};
-pub use connection::{Door, ServeError};
+pub use door::{Door, ServeError};
 pub use events::Event;
 pub use metrics_server::MetricsServer;
 pub use openapi::document;

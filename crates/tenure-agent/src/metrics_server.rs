@@ -2,7 +2,8 @@
 
 use crate::agent::Scrape;
 use crate::config::Limits;
-use crate::connection::{self, Door, ServeError, Served};
+use crate::connection::{self, Served};
+use crate::door::{Door, ServeError};
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
@@ -36,7 +37,7 @@ impl MetricsServer {
         };
         let router = Router::new().route("/metrics", get(metrics)).route("/healthz", get(async || "ok\n"));
         let limits = Limits { connections: CONNECTIONS, ..Limits::default() };
-        connection::serve(&self.door, &Served { router, limits }).await;
+        connection::serve(&self.door, &Served { router, limits, strangers: None }).await;
     }
 }
 

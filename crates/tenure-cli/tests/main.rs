@@ -7,7 +7,11 @@ mod agent_fleet;
 #[cfg(feature = "serve")]
 mod agent_once;
 #[cfg(feature = "serve")]
+mod agent_restart;
+#[cfg(feature = "serve")]
 mod agent_section;
+#[cfg(feature = "serve")]
+mod agent_tls;
 #[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
 mod bad_input;
 mod cron;

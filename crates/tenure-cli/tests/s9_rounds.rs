@@ -1,27 +1,42 @@
-//! S9 again and again: no client of the agent believes in a lease that another has, whoever is stopped, delayed or killed.
+//! S9 again and again: no client of the agent believes in what another has, whoever is stopped, delayed or killed.
 //!
-//! Plan: each round has an agent, a client in Python that notes when it last believed, and a rival that waits for its key on the store.
-//! One of the faults strikes at a random moment of the client's beats. When the rival has the key, all that stood still goes on for a
-//! moment: nobody may have believed since. TENURE_ROUNDS sets how many rounds there are (14 by default), and TENURE_SEED makes them again.
+//! Plan: each round has an agent, a client in Python that notes when it last believed in its lease, its unit of a fleet or its range, and a rival that waits for
+//! the same. One of the faults strikes at a random moment of the client's beats. When the rival has it, all that stood still goes on for a
+//! moment: nobody may have believed since. TENURE_ROUNDS sets how many rounds there are (21 by default), and TENURE_SEED makes them again.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::agent::Agent;
+use crate::common::agent::{Agent, Client};
 use crate::common::{Bench, Process, Random, now_ms, wait_until};
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{ChildStdout, Stdio};
 use std::sync::Mutex;
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tenure::clock::boottime;
 
 /// The clock is read first: who is stopped between that and the look at the lease notes an earlier time.
 const CLIENT: &str = r#"
-import sys, time
+import sys, threading, time
 sys.path.insert(0, sys.argv[1])
 import tenure
 client = tenure.Client("unix:" + sys.argv[2], on_exit=sys.argv[3])
-lease = client.lease("k", ttl=1.5)
+def ask():
+    try:
+        for further in worker.units():
+            pass
+    except tenure.AgentError:
+        pass
+if sys.argv[4] == "unit":
+    worker = client.worker("f", units=["u"], ttl=1.5)
+    lease = next(worker.units())
+    # For as long as it asks it takes part.
+    threading.Thread(target=ask, daemon=True).start()
+elif sys.argv[4] == "range":
+    lease = client.ranges("mail", "0_80", lasts=3)
+else:
+    lease = client.lease("k", ttl=1.5)
 with open("believed", "a", buffering=1) as log:
     while True:
         now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
@@ -36,6 +51,91 @@ time.sleep(600)
 /// The write that wins may have been on its way when the key became free.
 const ON_ITS_WAY: Duration = Duration::from_millis(60);
 const RIVALS_TTL: Duration = Duration::from_secs(4);
+
+/// What a client has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Lease,
+    Unit,
+    Range,
+}
+
+const ALL: [What; 3] = [What::Lease, What::Unit, What::Range];
+
+impl What {
+    fn name(self) -> &'static str {
+        match self {
+            What::Lease => "lease",
+            What::Unit => "unit",
+            What::Range => "range",
+        }
+    }
+}
+
+/// Who waits for the same.
+enum Rival {
+    /// On the store.
+    Holds { process: Process, said: BufReader<ChildStdout> },
+    /// By an agent of its own. It counts on nothing before it is answered, and tells when that was.
+    Asks { agent: Agent, answered: JoinHandle<Duration> },
+}
+
+impl Rival {
+    fn of(bench: &Bench, what: What) -> Rival {
+        if what == What::Lease {
+            let mut hold = bench.tenure(&["hold", "k", "--json", "--ttl", "4s"]);
+            let mut hold = hold.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            let said = BufReader::new(hold.stdout.take().unwrap());
+            let process = Process::from(hold);
+            process.await_signals();
+            return Rival::Holds { process, said };
+        }
+        let socket = bench.path("rival.sock");
+        let agent =
+            bench.tenure(&["serve", "--ttl", "2s", "--listen", &format!("unix:{}", socket.display())]);
+        let agent = Agent::of(agent, socket);
+        let mut client = agent.client();
+        let (path, wish) = if what == What::Unit {
+            let joined = client.post("/v1/fleets/f/workers", &json!({"ttl_ms": 1500}));
+            (format!("/v1/workers/{}/next", joined.body["id"].as_str().unwrap()), json!({"wait_ms": 500}))
+        } else {
+            let wish = json!({"range": "0_80", "for_ms": 60_000, "all": true, "wait_ms": 500});
+            ("/v1/sections/mail/leases".to_owned(), wish)
+        };
+        Rival::Asks { agent, answered: std::thread::spawn(move || answered(&mut client, &path, &wish)) }
+    }
+
+    /// The process that has what was waited for, and since when somebody counts on that.
+    fn began(self) -> (Process, Duration) {
+        let (process, mut said) = match self {
+            Rival::Holds { process, said } => (process, said),
+            Rival::Asks { agent, answered } => return (agent.process, answered.join().unwrap()),
+        };
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        let known = boottime();
+        let acquired: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(acquired["event"], "acquired", "{line}");
+        let deadline = Duration::from_millis(acquired["deadline_boottime_ms"].as_u64().unwrap());
+        // What it believes is counted from before it sent the write that won.
+        let began = deadline.saturating_sub(RIVALS_TTL.mul_f64(900.0 / 1100.0)) + ON_ITS_WAY;
+        // What goes on only now must not believe for a moment.
+        (process, began.min(known))
+    }
+}
+
+/// When it had what it asks for again and again.
+fn answered(client: &mut Client, path: &str, wish: &Value) -> Duration {
+    loop {
+        let answer = client.post(path, wish);
+        match answer.status {
+            200 | 201 => return boottime(),
+            // Nothing yet; held by another.
+            204 | 409 => {}
+            _ => panic!("{answer:?}"),
+        }
+    }
+}
 
 /// What strikes a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,43 +163,44 @@ const FAULTS: [Fault; 7] = [
 fn s9_no_client_believes_too_long_whoever_is_stopped_delayed_or_killed() {
     const AT_ONCE: usize = 10;
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
-    let rounds = number("TENURE_ROUNDS").unwrap_or(14);
+    let rounds = number("TENURE_ROUNDS").unwrap_or(21);
     let seed = number("TENURE_SEED").unwrap_or_else(|| now_ms().cast_unsigned());
     println!("TENURE_ROUNDS={rounds} TENURE_SEED={seed}");
-    let (next, least) = (Mutex::new(0..rounds), Mutex::new(None::<(i128, Fault)>));
+    let (next, least) = (Mutex::new(0..rounds), Mutex::new(None::<(i128, What, Fault)>));
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 loop {
                     let Some(round) = next.lock().unwrap().next() else { return };
                     let fault = FAULTS[(round % FAULTS.len() as u64) as usize];
-                    let between = one(fault, &mut Random(seed.wrapping_add(round)));
+                    // Each with each.
+                    let what = ALL[(round / FAULTS.len() as u64 % ALL.len() as u64) as usize];
+                    let between = one(what, fault, &mut Random(seed.wrapping_add(round)));
                     let mut least = least.lock().unwrap();
-                    *least = Some(least.map_or((between, fault), |least| least.min((between, fault))));
+                    let this = (between, what, fault);
+                    *least = Some(least.map_or(this, |least| least.min(this)));
                 }
             });
         }
     });
-    let (between, fault) = least.into_inner().unwrap().unwrap();
-    println!("{rounds} rounds; the shortest time between two who believed was {between} ms ({fault:?})");
+    let (between, what, fault) = least.into_inner().unwrap().unwrap();
+    println!(
+        "{rounds} rounds; the shortest time between two who believed was {between} ms ({what:?}, {fault:?})"
+    );
 }
 
 /// How many milliseconds lay between the last belief of the client and the first of its rival.
-fn one(fault: Fault, random: &mut Random) -> i128 {
+fn one(what: What, fault: Fault, random: &mut Random) -> i128 {
     let bench = Bench::new();
     let agent = Agent::start(&bench, &["--ttl", "2s"]);
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/python/src");
     let on_exit = if random.below(2) == 0 { "release" } else { "lapse" };
     let mut command = std::process::Command::new("python3");
-    command.args(["-c", CLIENT, source]).arg(&agent.socket).arg(on_exit);
+    command.args(["-c", CLIENT, source]).arg(&agent.socket).args([on_exit, what.name()]);
     command.env("PYTHONDONTWRITEBYTECODE", "1").stdout(Stdio::null());
     let client: Process = bench.settle(&mut command).spawn().unwrap().into();
     wait_until("the client to believe", || bench.read("believed").lines().count() > 1);
-    let mut rival = bench.tenure(&["hold", "k", "--json", "--ttl", "4s"]);
-    let mut rival = rival.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut said = BufReader::new(rival.stdout.take().unwrap());
-    let mut rival = Process::from(rival);
-    rival.await_signals();
+    let rival = Rival::of(&bench, what);
     let pause = |random: &mut Random, most| std::thread::sleep(Duration::from_millis(random.below(most)));
     pause(random, 1500);
     match fault {
@@ -123,11 +224,7 @@ fn one(fault: Fault, random: &mut Random) -> i128 {
             client.signal(Signal::SIGSTOP);
         }
     }
-    let mut line = String::new();
-    said.read_line(&mut line).unwrap();
-    let known = boottime();
-    let acquired: Value = serde_json::from_str(&line).unwrap();
-    assert_eq!(acquired["event"], "acquired", "{line}");
+    let (rival, began) = rival.began();
     if fault != Fault::ClientKilled {
         // In either order: the client alone, and with an agent that may answer what it had begun.
         client.signal(Signal::SIGCONT);
@@ -137,11 +234,6 @@ fn one(fault: Fault, random: &mut Random) -> i128 {
         }
         wait_until("the client to know", || bench.path("over").exists());
     }
-    let deadline = Duration::from_millis(acquired["deadline_boottime_ms"].as_u64().unwrap());
-    // What the rival believes is counted from before it sent the write that won.
-    let began = deadline.saturating_sub(RIVALS_TTL.mul_f64(900.0 / 1100.0)) + ON_ITS_WAY;
-    // What goes on only now must not believe for a moment.
-    let began = began.min(known);
     let believed = bench.read("believed");
     let last: u64 = believed
         .split_inclusive('\n')
@@ -151,10 +243,9 @@ fn one(fault: Fault, random: &mut Random) -> i128 {
     let between = began.as_nanos() as i128 - i128::from(last);
     assert!(
         between > 0,
-        "{fault:?}, {on_exit}: the client believed {} µs into its rival's lease",
+        "{what:?}, {fault:?}, {on_exit}: the client believed {} µs into its rival's time",
         -between / 1000
     );
-    rival.signal(Signal::SIGTERM);
-    rival.wait();
+    drop(rival);
     between / 1_000_000
 }

@@ -403,10 +403,10 @@ fn a_socket_is_this_users_alone_and_has_one_agent() {
 }
 
 #[test]
-fn an_address_that_others_reach_is_refused_without_a_token_or_at_all() {
+fn an_address_that_others_reach_is_refused_without_a_token_or_a_certificate() {
     let bench = Bench::new();
     for (arguments, remedy) in [
-        (&["--listen", "0.0.0.0:0"] as &[&str], "no TLS"),
+        (&["--listen", "0.0.0.0:0"] as &[&str], "--tls-cert"),
         (&["--listen", "127.0.0.1:0"], "--token-file"),
         (&["--listen", "tcp"], "unix:PATH"),
         (&["--token-file", "none"], "none: "),

@@ -15,16 +15,17 @@ use std::time::Duration;
 /// it sent the request. A client stops acting by its deadline, whatever becomes of the agent. No beat before it gives the lease back then. A
 /// client that asks with "on_exit": "release" has it given back as soon as its process ends.
 ///
-/// The Unix socket is open to this user alone. A TCP address must be of the loopback network, and asks for a token (Authorization: Bearer TOKEN):
+/// The Unix socket is open to this user alone. A TCP address asks for a token (Authorization: Bearer TOKEN):
 /// that of --token-file, or of TENURE_TOKEN in the environment, may do all; that of --read-token-file, or of TENURE_READ_TOKEN, may look.
-/// A browser shows the dashboard there, at /dashboard.
+/// A browser shows the dashboard there, at /dashboard. An address that is not of the loopback network speaks TLS alone: it needs --tls-cert and --tls-key,
+/// with which all TCP addresses do. New files in their place are shown to clients from a minute later on.
 ///
 /// The first INT, TERM or HUP prolongs nothing any more, and ends the agent when all that it told is over, after a ttl at most. The second ends it at once, and
 /// its clients' leases are left to expire.
 #[derive(Debug, Parser)]
 pub(crate) struct Serve {
-    /// Where to listen: unix:PATH, or IP:PORT of the loopback network. May be given several times [default: unix:$XDG_RUNTIME_DIR/tenure/agent.sock, or
-    /// unix:/tmp/tenure-UID/agent.sock]
+    /// Where to listen: unix:PATH, IP:PORT of the loopback network, or any IP:PORT with TLS. May be given several times [default:
+    /// unix:$XDG_RUNTIME_DIR/tenure/agent.sock, or unix:/tmp/tenure-UID/agent.sock]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Vec<String>,
     /// A file with the token that may do all
@@ -33,6 +34,12 @@ pub(crate) struct Serve {
     /// A file with the token that may look
     #[arg(long, value_name = "FILE")]
     pub(crate) read_token_file: Option<PathBuf>,
+    /// A PEM file of the certificate for TLS, with those of the authorities between it and its root behind it
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// A PEM file of the certificate's private key
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// How long clients' leases outlive the agent if it dies
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
     pub(crate) ttl: Duration,

@@ -3,21 +3,23 @@
 use super::ttl;
 use crate::args;
 use crate::exit::{self, Failure};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tenure_agent::{Access, Address, Limits, Secret, default_socket};
+use tenure_agent::{Access, Address, Certificate, Limits, Secret, default_socket};
 
 /// `serve`.
 #[derive(Debug)]
 pub(crate) struct Serving {
     /// Where to listen, and who may do what there.
     pub(crate) places: Vec<(Address, Access)>,
+    /// For those with TLS.
+    pub(crate) certificate: Option<Certificate>,
     pub(crate) ttl: Duration,
     pub(crate) limits: Limits,
 }
 
 impl args::serve::Serve {
-    /// Reads the tokens; nothing else.
+    /// Reads the tokens, and the certificate with its key; nothing else.
     pub(crate) fn validated(self) -> Result<Serving, Failure> {
         let ttl = ttl(self.ttl)?;
         if self.max_leases == 0 || self.max_connections == 0 {
@@ -35,34 +37,68 @@ impl args::serve::Serve {
         if full.is_some() && full == read {
             return Err(Failure::usage("the token that may look is the one that may do all; choose another"));
         }
-        let is_tcp = |address: &&Address| matches!(address, Address::Loopback(_));
-        if let Some(address) = addresses.iter().find(is_tcp)
-            && full.is_none()
-            && read.is_none()
-        {
-            return Err(Failure::usage(format!(
-                "every user of this host can reach {address}, so a token is needed: name its file with --token-file, or set TENURE_TOKEN"
-            )));
+        let certificate = certificate(self.tls_cert.zip(self.tls_key))?;
+        if certificate.is_some() {
+            addresses = addresses.into_iter().map(Address::with_tls).collect();
+        }
+        for address in &addresses {
+            check(address, certificate.is_some(), full.is_some() || read.is_some())?;
+        }
+        if certificate.is_some() && !addresses.iter().any(|address| matches!(address, Address::Tls(_))) {
+            return Err(Failure::usage(
+                "no Unix socket speaks TLS; add --listen IP:PORT, or leave out --tls-cert and --tls-key",
+            ));
         }
         let places = addresses.into_iter().map(|address| {
             let is_open = matches!(address, Address::Unix(_));
-            let hosts = if is_open { Vec::new() } else { hosts(&address) };
+            let hosts = hosts(&address, certificate.as_ref());
             (address, Access { is_open, full: full.clone(), read: read.clone(), hosts })
         });
+        let places = places.collect();
         let mut limits = Limits::default();
         (limits.leases, limits.connections) = (self.max_leases, self.max_connections);
-        Ok(Serving { places: places.collect(), ttl, limits })
+        Ok(Serving { places, certificate, ttl, limits })
     }
 }
 
-/// What browsers and programs call it.
-fn hosts(address: &Address) -> Vec<String> {
-    let mut hosts = vec!["localhost".to_owned()];
-    if let Address::Loopback(address) = address {
-        let ip = address.ip();
-        hosts.push(if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() });
+/// Whoever can reach it must be told apart, and may hear nothing of what others send.
+fn check(address: &Address, has_certificate: bool, has_token: bool) -> Result<(), Failure> {
+    let is_local = match address {
+        Address::Unix(_) => return Ok(()),
+        Address::Tls(at) => at.ip().is_loopback(),
+        _ => true,
+    };
+    if !is_local && !has_certificate {
+        return Err(Failure::usage(format!(
+            "{address} can be reached from other hosts: name a certificate with --tls-cert, its key with --tls-key, and a token's file with \
+             --token-file; or listen at unix:PATH or 127.0.0.1:PORT"
+        )));
     }
-    hosts
+    if !has_token {
+        let who = if is_local { "every user of this host" } else { "whoever is on its network" };
+        return Err(Failure::usage(format!(
+            "{who} can reach {address}, so a token is needed: name its file with --token-file, or set TENURE_TOKEN"
+        )));
+    }
+    Ok(())
+}
+
+fn certificate(files: Option<(PathBuf, PathBuf)>) -> Result<Option<Certificate>, Failure> {
+    let Some((certificate, key)) = files else { return Ok(None) };
+    let read = Certificate::read(certificate, key, tenure::clock::system());
+    read.map(Some).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// What browsers and programs call it.
+fn hosts(address: &Address, certificate: Option<&Certificate>) -> Vec<String> {
+    match address {
+        Address::Loopback(address) => {
+            let ip = address.ip();
+            vec!["localhost".to_owned(), if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() }]
+        }
+        Address::Tls(_) => certificate.map(|certificate| certificate.names().to_vec()).unwrap_or_default(),
+        _ => Vec::new(),
+    }
 }
 
 /// From the file if one is named, else from the environment. Neither it nor anything of it is in an error.

@@ -17,7 +17,8 @@ pub(crate) async fn serve(url: &Url, plan: Serving) -> Result<u8, Failure> {
     allow_files();
     let mut doors = Vec::new();
     for (address, access) in plan.places {
-        let door = Door::open(address).await.map_err(|error| Failure::usage(error.to_string()))?;
+        let door = Door::open(address, plan.certificate.as_ref()).await;
+        let door = door.map_err(|error| Failure::usage(error.to_string()))?;
         doors.push((door, access));
     }
     // Before the first lease: what was measured before is gone.

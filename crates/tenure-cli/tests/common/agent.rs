@@ -163,6 +163,13 @@ impl Told {
 pub struct Events(Client);
 
 impl Events {
+    /// Waits until there are no more of them.
+    pub fn end(mut self) {
+        let mut line = String::new();
+        // A connection that is reset has ended, too.
+        while self.0.stream.read_line(&mut line).is_ok_and(|read| read > 0) {}
+    }
+
     /// The next of this kind.
     #[track_caller]
     pub fn next(&mut self, kind: &str) -> Value {

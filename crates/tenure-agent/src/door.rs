@@ -1,0 +1,167 @@
+//! Where an agent listens.
+
+use crate::certificate::Certificate;
+use crate::config::Address;
+use std::fs::File;
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use tokio::net::{TcpListener, UnixListener};
+
+/// Why an address can't be listened at.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// Another agent has the socket.
+    #[error("another agent listens at {0}; stop it, or name another socket")]
+    Taken(String),
+    /// Others could put a socket of theirs in its place.
+    #[error(
+        "{0}: a directory of this user's own is needed, that nobody else can write to; name a socket in another one"
+    )]
+    Unsafe(String),
+    /// There is something that is no socket.
+    #[error("{0} is there already and is no socket; name another path")]
+    NoSocket(String),
+    /// Other hosts reach it, and there is no certificate.
+    #[error("{0} can be reached from other hosts, so a certificate and its key are needed")]
+    NoCertificate(String),
+    /// The system says no.
+    #[error("{0}: {1}")]
+    Io(String, #[source] std::io::Error),
+}
+
+/// An address that is listened at.
+#[derive(Debug)]
+pub struct Door {
+    pub(crate) listener: Listener,
+    address: Address,
+}
+
+#[derive(Debug)]
+pub(crate) enum Listener {
+    Unix {
+        listener: UnixListener,
+        path: PathBuf,
+        /// Nobody else removes the socket while this is locked.
+        _lock: File,
+    },
+    Tcp(TcpListener),
+    Tls(TcpListener, Certificate),
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        if let Listener::Unix { path, .. } = &self.listener {
+            // Whoever comes next removes it otherwise.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Door {
+    /// Listens there. A Unix socket's directory is made if it is missing, and a socket that nobody listens at any more is removed. The certificate is
+    /// for addresses with TLS alone.
+    ///
+    /// # Errors
+    /// When another agent listens there, the directory is not safe, a certificate is missing, or the system says no.
+    pub async fn open(address: Address, certificate: Option<&Certificate>) -> Result<Door, ServeError> {
+        let named = |error| ServeError::Io(address.to_string(), error);
+        let listener = match &address {
+            Address::Unix(path) => unix(path)?,
+            Address::Loopback(at) => Listener::Tcp(TcpListener::bind(at).await.map_err(named)?),
+            Address::Tls(at) => {
+                let certificate =
+                    certificate.ok_or_else(|| ServeError::NoCertificate(address.to_string()))?;
+                Listener::Tls(TcpListener::bind(at).await.map_err(named)?, certificate.clone())
+            }
+        };
+        let address = match &listener {
+            // The port that was given for port 0.
+            Listener::Tcp(tcp) => Address::Loopback(tcp.local_addr().map_err(named)?),
+            Listener::Tls(tcp, _) => Address::Tls(tcp.local_addr().map_err(named)?),
+            Listener::Unix { .. } => address,
+        };
+        Ok(Door { listener, address })
+    }
+
+    /// Listens there, whoever can reach it.
+    pub(crate) async fn open_to_all(address: SocketAddr) -> Result<Door, ServeError> {
+        let named = |error| ServeError::Io(format!("http://{address}"), error);
+        let tcp = TcpListener::bind(address).await.map_err(named)?;
+        let address = Address::Loopback(tcp.local_addr().map_err(named)?);
+        Ok(Door { listener: Listener::Tcp(tcp), address })
+    }
+
+    /// Shows a new certificate once there is one, for as long as it is polled.
+    pub(crate) async fn follow_certificate(&self) {
+        if let Listener::Tls(_, certificate) = &self.listener {
+            certificate.follow().await;
+        }
+    }
+
+    /// Where that is.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+}
+
+fn unix(path: &Path) -> Result<Listener, ServeError> {
+    let named = |error| ServeError::Io(path.display().to_string(), error);
+    // Before anything is made; the system's own words name no remedy.
+    std::os::unix::net::SocketAddr::from_pathname(path).map_err(|error| {
+        named(std::io::Error::new(
+            error.kind(),
+            "no socket may have such a path; name one of 100 bytes at most",
+        ))
+    })?;
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    if !directory.exists() {
+        std::fs::DirBuilder::new().mode(0o700).create(directory).map_err(named)?;
+    }
+    if !is_safe(directory).map_err(named)? {
+        return Err(ServeError::Unsafe(directory.display().to_string()));
+    }
+    let mut side = path.as_os_str().to_owned();
+    side.push(".lock");
+    let lock = File::options().create(true).append(true).open(&side).map_err(named)?;
+    lock.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(named)?;
+    if lock.try_lock().is_err() {
+        return Err(ServeError::Taken(path.display().to_string()));
+    }
+    match path.symlink_metadata() {
+        Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path).map_err(named)?,
+        Ok(_) => return Err(ServeError::NoSocket(path.display().to_string())),
+        Err(_) => {}
+    }
+    // From its first moment on nobody else can connect.
+    let former = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+    let listener = UnixListener::bind(path);
+    rustix::process::umask(former);
+    Ok(Listener::Unix { listener: listener.map_err(named)?, path: path.to_owned(), _lock: lock })
+}
+
+/// Whether nobody else can put something in the place of what is in there, or of the directory itself.
+fn is_safe(directory: &Path) -> std::io::Result<bool> {
+    const OTHERS_WRITE: u32 = 0o002;
+    const STICKY: u32 = 0o1000;
+    let is_ours = |owner: u32| owner == rustix::process::geteuid().as_raw() || owner == 0;
+    // Whoever owns a link can make it lead elsewhere.
+    let (link, found) = (directory.symlink_metadata()?, directory.metadata()?);
+    if !is_ours(link.uid()) || !is_ours(found.uid()) || found.mode() & 0o022 != 0 {
+        return Ok(false);
+    }
+    // Both where it is named and where it leads to.
+    let (named, real) = (std::path::absolute(directory)?, directory.canonicalize()?);
+    for above in named.ancestors().chain(real.ancestors()).skip(1) {
+        let mode = above.metadata()?.mode();
+        if mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
