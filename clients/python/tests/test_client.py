@@ -1,11 +1,10 @@
-"""The client against the real agent, which TENURE_PROGRAM names.
+"""Leases by the client, from the real agent.
 
 Plan: what is held, told and given back; beats, many leases, loss by revocation, by the agent's death and by its stop; forks; permits, leaders, the list; asyncio
-with cancellation and many waits; units of fleets and ticks, also of those who are killed; `hold`; a client that dies; where agents are looked for; the README's code; `pip install`.
+with cancellation and many waits; `hold`; a client that dies; TLS; where agents are looked for; the README's code; `pip install`.
 """
 
 import asyncio
-import json
 import os
 import re
 import signal
@@ -16,73 +15,12 @@ import threading
 import time
 import unittest
 import unittest.mock
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(HERE / "src"))
-
-import tenure  # noqa: E402
-from tenure import _client  # noqa: E402
-from tenure._clock import boottime_ns  # noqa: E402
-from tenure._wire import Wire, default_address  # noqa: E402
-
-PROGRAM = os.environ["TENURE_PROGRAM"]
-LONG = 120.0
-
-
-def wait_until(what, condition):
-    end = time.monotonic() + LONG
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(f"waited too long for {what}")
-        time.sleep(0.005)
-
-
-class WithAgent(unittest.TestCase):
-    ttl = "3s"
-
-    def setUp(self):
-        self.directory = tempfile.TemporaryDirectory()
-        self.addCleanup(self.directory.cleanup)
-        self.path = Path(self.directory.name)
-        self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("TENURE_")},
-            "TENURE_STORE": f"sqlite:{self.path}/leases.db",
-            "TENURE_CONFIG": "/dev/null",
-            "XDG_STATE_HOME": str(self.path),
-        }
-        self.socket = self.path / "agent.sock"
-        self.address = f"unix:{self.socket}"
-        self.start()
-
-    def start(self):
-        command = [PROGRAM, "serve", "--listen", self.address, "--ttl", self.ttl]
-        self.agent = subprocess.Popen(command, env=self.environment, stderr=subprocess.DEVNULL)
-        self.addCleanup(self.agent.wait)
-        self.addCleanup(self.agent.kill)
-        wait_until("the agent", self.listens)
-
-    def listens(self):
-        try:
-            list(tenure.Client(self.address).list())
-            return True
-        except tenure.Unreachable:
-            return False
-
-    def client(self, **options):
-        client = tenure.Client(self.address, **options)
-        self.addCleanup(client.close)
-        return client
-
-    def tenure(self, *arguments):
-        return subprocess.run([PROGRAM, *arguments], env=self.environment, capture_output=True, text=True)
-
-    def state(self, key):
-        for row in self.client().list(key):
-            if row["key"] == key:
-                return row["state"]
-        return None
+from harness import HERE, LONG, PROGRAM, WithAgent, tenure, wait_until
+from tenure import _client
+from tenure._clock import boottime_ns
+from tenure._wire import Wire, default_address
 
 
 class Leases(WithAgent):
@@ -215,7 +153,14 @@ class Leases(WithAgent):
         with self.assertRaises(ValueError):
             tenure.Client(self.address, on_exit="never")
         with self.assertRaises(ValueError):
-            tenure.Client("https://example.org")
+            tenure.Client("ftp://example.org")
+        with self.assertRaises(ValueError) as plain:
+            tenure.Client("http://example.org:7070", token="0123456789abcdef")
+        self.assertIn("plain text", str(plain.exception))
+        for address, ca_file in ((self.address, "x"), ("https://localhost:1", str(self.path / "none"))):
+            with self.assertRaises(ValueError) as refused:
+                tenure.Client(address, ca_file=ca_file)
+            self.assertIn("ca_file", str(refused.exception))
         wishes = [
             lambda wait: self.client().lease("k", wait=wait),
             lambda wait: self.client().semaphore("k", 2, wait=wait),
@@ -333,178 +278,6 @@ async def _had(wanted):
     return await wanted
 
 
-class Fleets(WithAgent):
-    def units(self, fleet="f"):
-        ran = self.tenure("fleet", "units", fleet, "--json")
-        return {unit["unit"]: unit for unit in json.loads(ran.stdout)["units"]} if ran.returncode == 0 else {}
-
-    def test_units_are_done_or_fail_and_each_is_one_workers_at_a_time(self):
-        stop, lock, at_work, told = threading.Event(), threading.Lock(), set(), []
-
-        def body(unit):
-            with lock:
-                self.assertNotIn(unit.name, at_work)
-                at_work.add(unit.name)
-                told.append((unit.name, unit.fields.get("checkpoint")))
-                is_first = [name for name, _ in told].count(unit.name) == 1
-            try:
-                unit.check()
-                if is_first and unit.name == "u3":
-                    unit.checkpoint("half")
-                    raise RuntimeError("not today")
-            finally:
-                with lock:
-                    at_work.remove(unit.name)
-
-        names = [f"u{n}" for n in range(4)]
-        workers = [
-            threading.Thread(target=self.client().work, args=("f", body), kwargs={"units": names, "ttl": 2, "stop": stop})
-            for _ in range(2)
-        ]
-        for worker in workers:
-            worker.start()
-        wait_until("all to be done", lambda: [unit["stage"] for unit in self.units().values()] == ["done"] * 4)
-        stop.set()
-        for worker in workers:
-            worker.join()
-        self.assertEqual(len(told), 5, told)
-        self.assertIn(("u3", "half"), told)
-
-    def test_a_unit_that_is_to_go_is_told_so_and_goes_when_its_work_has_ended(self):
-        first, second = self.client(), self.client()
-        one = first.worker("f", units=["a", "b"], ttl=2, drain=LONG)
-        units = [wait_for_unit(one), wait_for_unit(one)]
-        self.assertEqual({unit.name for unit in units}, {"a", "b"})
-        asks = threading.Thread(target=lambda: [None for _ in one.units()], daemon=True)
-        asks.start()
-        two = second.worker("f", ttl=2)
-        wait_until("one to be asked for", lambda: any(unit.draining for unit in units))
-        going = next(unit for unit in units if unit.draining)
-        self.assertTrue(going.held and not going.wanted)
-        with self.assertRaises(tenure.LeaseLost), going:
-            raise tenure.LeaseLost("whatever comes out of it")
-        moved = wait_for_unit(two)
-        self.assertEqual(moved.name, going.name)
-        self.assertGreater(moved.fence, going.fence)
-        moved.done({"said": "well"})
-        wait_until("it to be done", lambda: self.units()[moved.name]["stage"] == "done")
-        next(unit for unit in units if unit is not going).done()
-        two.leave()
-        one.leave()
-        asks.join()
-
-    def test_a_unit_is_not_held_past_its_deadline_when_the_agent_is_killed_and_another_has_it_after_that(self):
-        unit = wait_for_unit(self.client().worker("f", units=["u"], ttl=2))
-        self.assertTrue(unit.held)
-        self.agent.kill()
-        self.agent.wait()
-        self.start()
-        later = wait_for_unit(self.client().worker("f", ttl=2))
-        self.assertGreaterEqual(boottime_ns(), unit._deadline_ns)
-        self.assertGreater(later.fence, unit.fence)
-        self.assertTrue(unit.wait_lost(LONG))
-        self.assertFalse(unit.done())
-
-    def test_a_killed_worker_that_works_alone_has_its_units_taken_on(self):
-        program = (
-            "import tenure, time\n"
-            f"client = tenure.Client({self.address!r}, on_exit='release')\n"
-            "def body(unit):\n    print(unit.fence, flush=True)\n    time.sleep(600)\n"
-            "client.work('f', body, units=['u'], ttl=60)\n"
-        )
-        environment = {**os.environ, "PYTHONPATH": str(HERE / "src")}
-        with subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE) as process:
-            fence = int(process.stdout.readline())
-            other = self.client().worker("f", ttl=60)
-            process.kill()
-        began = time.monotonic()
-        self.assertGreater(wait_for_unit(other).fence, fence)
-        # Far sooner than its deadline.
-        self.assertLess(time.monotonic() - began, 40)
-
-
-def wait_for_unit(worker):
-    end = time.monotonic() + LONG
-    while time.monotonic() < end:
-        unit = worker.next(0.5)
-        if unit is not None:
-            return unit
-    raise AssertionError("waited too long for a unit")
-
-
-class Sections(WithAgent):
-    def test_ranges_are_held_until_their_deadline_and_no_longer(self):
-        client = self.client()
-        with client.ranges("mail", "0_80", lasts=60) as mine:
-            self.assertEqual((mine.ranges, mine.held), (["0_80"], True))
-            with self.client().ranges("mail", "40_c0", lasts=60) as rest:
-                self.assertEqual(rest.ranges, ["80_c0"])
-            with self.assertRaises(tenure.HeldByAnother):
-                self.client().ranges("mail", "0_c0", lasts=60, all=True)
-        short = client.ranges("mail", "0_c0", lasts=2, all=True)
-        first = short._deadline_ns
-        later = self.client().ranges("mail", "0_80", lasts=60, wait=LONG)
-        self.assertGreaterEqual(boottime_ns(), first)
-        self.assertTrue(later.held and not short.held)
-        self.assertEqual(short._deadline_ns, first)
-
-
-class Once(WithAgent):
-    def test_a_tick_runs_once_over_all_who_call_it(self):
-        ran = []
-
-        def jobs():
-            for client in (self.client(), self.client()):
-                yield client.once_per("report", tick=1_000 * (time.time() // 1_000))(lambda what: ran.append(what))
-
-        self.assertEqual([job("this") for job in jobs()], [True, False])
-        self.assertEqual(ran, ["this"])
-        hourly = self.client().once_per("hourly", every=3_600)
-        with hourly.begin() as tick:
-            self.assertTrue(tick.held and tick.fence > 0)
-            self.assertIsNone(hourly.begin())
-        self.assertFalse(tick.held or tick.end())
-
-    def test_one_that_fails_has_run_and_its_end_is_told(self):
-        due = datetime.now(timezone.utc) - timedelta(minutes=5)
-
-        @self.client().once_per("fails", tick=due)
-        def fails():
-            raise RuntimeError("oh no")
-
-        with self.assertRaises(RuntimeError):
-            fails()
-        self.assertFalse(fails())
-        self.assertIn("oh no", self.tenure("show", "once/fails").stdout)
-
-    def test_one_whose_process_is_killed_is_run_again_where_it_is_to_run_at_least_once(self):
-        program = (
-            "import tenure, time\n"
-            f"client = tenure.Client({self.address!r}, on_exit='release')\n"
-            "for name, again in (('most', False), ('least', True)):\n"
-            "    client.once_per(name, tick=60, at_least_once=again).begin()\n"
-            "print('begun', flush=True)\ntime.sleep(600)\n"
-        ).replace("tick=60", f"tick={time.time() // 60 * 60}")
-        environment = {**os.environ, "PYTHONPATH": str(HERE / "src")}
-        tick = float(program.split("tick=")[1].split(",")[0])
-        with subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE) as process:
-            self.assertEqual(process.stdout.readline(), b"begun\n")
-            process.kill()
-        client = self.client()
-        with client.once_per("least", tick=tick, at_least_once=True, wait=LONG).begin() as again:
-            self.assertTrue(again.held)
-        wait_until("the other to be over", lambda: self.state("once/most") == "vacant")
-        self.assertIsNone(client.once_per("most", tick=tick).begin())
-
-    def test_bad_input_is_refused_with_what_to_do(self):
-        for wrong in ({}, {"every": 1, "tick": 1}, {"every": 0}, {"every": float("nan")}, {"tick": datetime.now()}):
-            with self.assertRaises(ValueError):
-                self.client().once_per("k", **wrong)
-        with self.assertRaises(tenure.Refused) as refused:
-            self.client().once_per("k", tick=time.time() + 3_600).begin()
-        self.assertIn("ahead", str(refused.exception))
-
-
 class WithoutAgent(WithAgent):
     def hold(self, key, **options):
         return tenure.hold(key, program=[PROGRAM], store=self.environment["TENURE_STORE"], **options)
@@ -558,6 +331,47 @@ sys.stdin.read()
         threading.Thread(target=lambda: released.append(lease.release()), daemon=True).start()
         wait_until("the release", lambda: released)
         self.assertEqual((released, self.state("k")), ([True], "vacant"))
+
+
+class Tls(WithAgent):
+    def start(self):
+        certificate = self.path / "cert.pem"
+        made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+        made += ["-subj", "/CN=test", "-addext", "subjectAltName=DNS:localhost", "-keyout", str(self.path / "key.pem"), "-out", str(certificate)]
+        subprocess.run(made, check=True, capture_output=True)
+        (self.path / "token").write_text("full-token-0123456789")
+        command = [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--token-file", str(self.path / "token"), "--ttl", self.ttl]
+        command += ["--tls-cert", str(certificate), "--tls-key", str(self.path / "key.pem")]
+        self.agent = subprocess.Popen(command, env=self.environment, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.agent.stderr.close)
+        self.addCleanup(self.agent.wait)
+        self.addCleanup(self.agent.kill)
+        self.port = self.agent.stderr.readline().strip().rpartition(":")[2]
+        self.address = f"https://localhost:{self.port}"
+        self.known = {"token": "full-token-0123456789", "ca_file": str(certificate)}
+
+    def test_an_agent_with_tls_is_believed_by_its_certificate_alone(self):
+        with self.client(**self.known) as client, client.lease("k") as lease:
+            first = lease._deadline_ns
+            wait_until("a later deadline", lambda: lease._deadline_ns > first)
+            self.assertTrue(lease.held)
+
+        async def main():
+            async with tenure.AsyncClient(self.address, **self.known) as client:
+                async with client.lease("k") as lease:
+                    self.assertTrue(lease.held)
+
+        asyncio.run(main())
+        # Another authority, and another name than those in the certificate.
+        strangers = [tenure.Client(self.address, token=self.known["token"])]
+        strangers.append(tenure.Client(f"https://127.0.0.1:{self.port}", **self.known))
+        for stranger in strangers:
+            with self.assertRaises(tenure.Unreachable) as refused:
+                stranger.lease("k")
+            self.assertIn("is not believed", str(refused.exception))
+        with self.assertRaises(tenure.Refused) as refused:
+            tenure.Client(self.address, token="another-token-0123", ca_file=self.known["ca_file"]).lease("k")
+        self.assertEqual(refused.exception.code, "wrong_token")
 
 
 class Address(unittest.TestCase):

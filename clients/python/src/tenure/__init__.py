@@ -5,6 +5,7 @@ process's own clock, and `Lease.held` says so without I/O.
 """
 
 from ._aio import AsyncClient
+from ._aio_work import AsyncOncePer, AsyncTick, AsyncUnit, AsyncWorker
 from ._client import Client
 from ._errors import AgentError, HeldByAnother, LeaseLost, Refused, Unreachable
 from ._fleet import Unit, Worker
@@ -15,6 +16,10 @@ from ._once import OncePer, Tick
 __all__ = [
     "AgentError",
     "AsyncClient",
+    "AsyncOncePer",
+    "AsyncTick",
+    "AsyncUnit",
+    "AsyncWorker",
     "Client",
     "HeldByAnother",
     "Lease",

@@ -3,88 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
-import threading
-from types import TracebackType
-from typing import Any, AsyncIterator, Callable, Dict, Generator, List, Mapping, Optional, Type, TypeVar
+from datetime import datetime
+from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Mapping, Optional, TypeVar, Union
 from urllib.parse import quote
 
-from ._client import Client, _wish
-from ._lease import Lease
-from ._wire import Wire, check_wait
+from ._aio_work import AsyncOncePer, AsyncWorker, Body, work
+from ._client import _PATIENCE, Client, _wish
+from ._fleet import Unit, Worker
+from ._lease import Lease, Ranges
+from ._once import wish
+from ._wanted import Wanted, had, in_thread
+from ._wire import check_wait
 
-_T = TypeVar("_T")
-
-
-def _in_thread(work: Callable[[], _T]) -> "asyncio.Future[_T]":
-    """In a thread of its own. The loop's pool has few, and if all of them waited for a lease, nobody could give it back."""
-    done: "concurrent.futures.Future[_T]" = concurrent.futures.Future()
-    done.set_running_or_notify_cancel()
-
-    def do() -> None:
-        try:
-            done.set_result(work())
-        except BaseException as error:
-            done.set_exception(error)
-
-    threading.Thread(target=do, name="tenure asyncio", daemon=True).start()
-    return asyncio.wrap_future(done)
-
-
-class _Wanted:
-    """A lease to be had: `await` gets it, `async with` gets it and gives it back."""
-
-    def __init__(self, get: Callable[[Wire], Lease], wire: Wire) -> None:
-        self._get = get
-        self._wire = wire
-        self._lease: Optional[Lease] = None
-
-    async def _had(self) -> Lease:
-        future = _in_thread(self._get_now)
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            # The agent hears that nobody waits; what was had all the same is given back.
-            self._wire.abort()
-            future.add_done_callback(_give_back)
-            raise
-
-    def _get_now(self) -> Lease:
-        lease = self._get(self._wire)
-        if self._wire.is_aborted:
-            # There may be no loop any more that would do it.
-            lease.release()
-        return lease
-
-    def __await__(self) -> Generator[Any, None, Lease]:
-        return self._had().__await__()
-
-    async def __aenter__(self) -> Lease:
-        self._lease = await self._had()
-        return self._lease
-
-    async def __aexit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
-        if self._lease is not None:
-            await _in_thread(self._lease.release)
-
-
-def _give_back(future: "asyncio.Future[Lease]") -> None:
-    if not future.cancelled() and future.exception() is None:
-        _in_thread(future.result().release)
+_L = TypeVar("_L", bound=Lease)
 
 
 class AsyncClient:
     """As `Client`, for asyncio. `async with client.lease("k") as lease`, or `lease = await client.lease("k")`."""
 
-    def __init__(self, address: Optional[str] = None, *, token: Optional[str] = None, on_exit: str = "lapse") -> None:
-        self._client = Client(address, token=token, on_exit=on_exit)
+    def __init__(
+        self,
+        address: Optional[str] = None,
+        *,
+        token: Optional[str] = None,
+        ca_file: Optional[str] = None,
+        on_exit: str = "lapse",
+    ) -> None:
+        self._client = Client(address, token=token, ca_file=ca_file, on_exit=on_exit)
 
-    def _wanted(self, path: str, body: Dict[str, Any], wait: Optional[float]) -> _Wanted:
+    def _wanted(
+        self,
+        path: str,
+        body: Dict[str, Any],
+        wait: Optional[float],
+        made: Callable[[str, int, Callable[[Lease], bool]], _L] = Lease,  # type: ignore[assignment]
+    ) -> Wanted[_L]:
         check_wait(wait)
         client = self._client
-        return _Wanted(lambda wire: client._get(path, body, wait, wire), client._wire(None))
+        return Wanted(lambda wire: client._get(path, body, wait, wire, made), client._wire(None))
 
     def lease(
         self,
@@ -94,18 +50,42 @@ class AsyncClient:
         ttl: Optional[float] = None,
         at_most: Optional[float] = None,
         about: Optional[Mapping[str, str]] = None,
-    ) -> _Wanted:
+    ) -> Wanted[Lease]:
         """As `Client.lease`."""
         return self._wanted("/v1/leases", _wish(ttl, at_most, key=key, about=dict(about or {})), wait)
 
-    def semaphore(self, name: str, permits: int, *, take: int = 1, wait: Optional[float] = 0.0) -> _Wanted:
+    def semaphore(
+        self, name: str, permits: int, *, take: int = 1, wait: Optional[float] = 0.0, ttl: Optional[float] = None
+    ) -> Wanted[Lease]:
         """As `Client.semaphore`."""
-        return self._wanted("/v1/semaphores", _wish(None, None, name=name, permits=permits, take=take), wait)
+        return self._wanted("/v1/semaphores", _wish(ttl, None, name=name, permits=permits, take=take), wait)
 
-    def campaign(self, key: str, *, wait: Optional[float] = None, labels: Optional[Mapping[str, str]] = None) -> _Wanted:
+    def shared(self, name: str, *, wait: Optional[float] = 0.0, ttl: Optional[float] = None) -> Wanted[Lease]:
+        """As `Client.shared`."""
+        return self._wanted("/v1/semaphores", _wish(ttl, None, name=name, mode="shared"), wait)
+
+    def exclusive(self, name: str, *, wait: Optional[float] = 0.0, ttl: Optional[float] = None) -> Wanted[Lease]:
+        """As `Client.exclusive`."""
+        return self._wanted("/v1/semaphores", _wish(ttl, None, name=name, mode="exclusive"), wait)
+
+    def ranges(
+        self, section: str, wanted: str, *, lasts: float, all: bool = False, wait: Optional[float] = 0.0
+    ) -> Wanted[Ranges]:
+        """As `Client.ranges`."""
+        body = {"range": wanted, "for_ms": int(lasts * 1000), "all": all}
+        return self._wanted(f"/v1/sections/{quote(section, safe='')}/leases", body, wait, Ranges)
+
+    def campaign(
+        self,
+        key: str,
+        *,
+        wait: Optional[float] = None,
+        ttl: Optional[float] = None,
+        labels: Optional[Mapping[str, str]] = None,
+    ) -> Wanted[Lease]:
         """As `Client.campaign`."""
         path = f"/v1/elections/{quote(key, safe='')}/campaign"
-        return self._wanted(path, _wish(None, None, labels=dict(labels or {})), wait)
+        return self._wanted(path, _wish(ttl, None, labels=dict(labels or {})), wait)
 
     async def leaderships(self, key: str, **options: Any) -> AsyncIterator[Lease]:
         """As `Client.leaderships`."""
@@ -113,17 +93,54 @@ class AsyncClient:
             async with self.campaign(key, **options) as term:
                 yield term
 
+    def once_per(
+        self,
+        key: str,
+        *,
+        every: Optional[float] = None,
+        tick: Union[datetime, float, None] = None,
+        at_least_once: bool = False,
+        wait: Optional[float] = 0.0,
+        ttl: Optional[float] = None,
+    ) -> AsyncOncePer:
+        """As `Client.once_per`, for coroutine functions."""
+        check_wait(wait)
+        client, asked = self._client, wish(key, tick, every, at_least_once, ttl)
+        return AsyncOncePer(
+            lambda: had(lambda wire: client._begin_tick(asked, wait, wire), client._wire(None), lambda tick: tick.release())
+        )
+
+    async def worker(self, fleet: str, **options: Any) -> AsyncWorker:
+        """As `Client.worker`, with its options."""
+        client = self._client
+        joined = await had(lambda _: client.worker(fleet, **options), client._wire(None), Worker.leave)
+        return AsyncWorker(joined, self._next_unit)
+
+    async def _next_unit(self, worker: str, wait: float) -> Optional[Unit]:
+        check_wait(wait)
+        client = self._client
+        return await had(
+            lambda wire: client._next_unit(worker, wait, wire),
+            client._wire(wait + _PATIENCE),
+            lambda unit: unit is not None and unit.release(),
+        )
+
+    async def work(self, fleet: str, body: Body, *, stop: Optional[asyncio.Event] = None, units: Iterable[str] = (), **options: Any) -> None:
+        """As `Client.work`: awaits `body` in a task for each unit that this process is given. Who is cancelled cancels them, and leaves the fleet."""
+        names = list(units)
+        await work(lambda: self.worker(fleet, units=names, **options), body, stop or asyncio.Event())
+
     async def leader(self, key: str) -> Optional[Dict[str, Any]]:
         """As `Client.leader`."""
-        return await _in_thread(lambda: self._client.leader(key))
+        return await in_thread(lambda: self._client.leader(key))
 
     async def list(self, prefix: str = "") -> List[Dict[str, Any]]:
         """As `Client.list`, all at once."""
-        return await _in_thread(lambda: list(self._client.list(prefix)))
+        return await in_thread(lambda: list(self._client.list(prefix)))
 
     async def close(self) -> None:
         """Gives all back."""
-        await _in_thread(self._client.close)
+        await in_thread(self._client.close)
 
     async def __aenter__(self) -> AsyncClient:
         return self

@@ -11,11 +11,11 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 from urllib.parse import quote
 
 from ._clock import boottime_ns
-from ._errors import AgentError, HeldByAnother, LeaseLost
-from ._fleet import Unit, Worker
+from ._errors import AgentError, HeldByAnother, LeaseLost, may_pass
+from ._fleet import Pauses, Unit, Worker
 from ._lease import Lease, Ranges
 from ._once import OncePer, Tick, wish
-from ._wire import Wire, check_wait, default_address
+from ._wire import Wire, check_wait, default_address, trust
 
 #: For one answer that is not waited for.
 _PATIENCE = 10.0
@@ -39,19 +39,29 @@ _L = TypeVar("_L", bound=Lease)
 
 
 class Client:
-    """Takes leases from the agent at `address`: `unix:PATH` or `http://127.0.0.1:PORT`, by default that of `TENURE_AGENT`, or of `tenure serve` without
-    options. May be used by any number of threads.
+    """Takes leases from the agent at `address`: `unix:PATH`, `http://127.0.0.1:PORT` or `https://HOST:PORT`, by default that of `TENURE_AGENT`, or of
+    `tenure serve` without options. May be used by any number of threads.
+
+    `token`: by default that of `TENURE_TOKEN`. `ca_file`: the authority that an agent with TLS is believed by, as a PEM file; by default the system's.
 
     `on_exit`: "lapse" (the default) or "release", which gives leases back as soon as this process ends, however it does. That is for a process that does
     all of its work itself, and reaches the agent without a relay: what it has started would otherwise be at work beside the next holder, and a relay's end
     counts as its own.
     """
 
-    def __init__(self, address: Optional[str] = None, *, token: Optional[str] = None, on_exit: str = "lapse") -> None:
+    def __init__(
+        self,
+        address: Optional[str] = None,
+        *,
+        token: Optional[str] = None,
+        ca_file: Optional[str] = None,
+        on_exit: str = "lapse",
+    ) -> None:
         if on_exit not in ("lapse", "release"):
             raise ValueError(f"on_exit is {on_exit!r}; it must be 'lapse' or 'release'")
         self._address = address or default_address()
         self._token = token if token is not None else os.environ.get("TENURE_TOKEN")
+        self._tls = trust(self._address, ca_file)
         self._on_exit = on_exit
         self._is_closed = False
         self._begin()
@@ -138,16 +148,12 @@ class Client:
         """What runs for `key` once per tick, over all hosts: the last tick that is due of those that are `every` seconds apart (counted from 1970 in UTC), or the
         one that is scheduled for `tick`. A tick runs once at the most; with `at_least_once` one whose end nobody told is run again, by whoever asks for it."""
         check_wait(wait)
-        asked = wish(key, tick, every, at_least_once)
-        if ttl is not None:
-            asked["ttl_ms"] = int(ttl * 1000)
+        return OncePer(lambda asked: self._begin_tick(asked, wait), wish(key, tick, every, at_least_once, ttl))
 
-        def begin(body: Dict[str, Any]) -> Tick:
-            tick = self._get("/v1/once", body, wait, made=Tick)
-            tick._say = self._end_tick
-            return tick
-
-        return OncePer(begin, asked)
+    def _begin_tick(self, asked: Dict[str, Any], wait: Optional[float], wire: Optional[Wire] = None) -> Tick:
+        tick = self._get("/v1/once", asked, wait, wire, made=Tick)
+        tick._say = self._end_tick
+        return tick
 
     def _end_tick(self, tick: Tick, path: str, body: Dict[str, Any]) -> bool:
         if tick._is_over or os.getpid() != tick._process:
@@ -185,15 +191,33 @@ class Client:
         return Worker(joined, self._next_unit, self._leave_fleet)
 
     def work(self, fleet: str, body: Callable[[Unit], Any], *, stop: Optional[threading.Event] = None, **options: Any) -> None:
-        """Runs `body` in a thread for each unit of `fleet` that this process is given, until `stop` is set, and leaves the fleet then. `options`: as of `worker`."""
-        with self.worker(fleet, **options) as worker:
-            if stop is not None:
-                threading.Thread(target=_leave_when, args=(stop, worker), name="tenure stop", daemon=True).start()
-            worker.run(body)
+        """Runs `body` in a thread for each unit of `fleet` that this process is given, until `stop` is set, and leaves the fleet then. `options`: as of `worker`.
 
-    def _next_unit(self, worker: str, wait: float) -> Optional[Unit]:
+        An agent that is away is waited for, once this process has joined. One that was started anew knows nothing of its worker: it joins again when all
+        bodies have ended, whose units are lost by then (`unit.wanted` is false)."""
+        options["units"] = list(options.get("units", ()))
+        stop = stop or threading.Event()
+        worker: Optional[Worker] = self.worker(fleet, **options)
+        while worker is not None:
+            with worker:
+                threading.Thread(target=_leave_when, args=(stop, worker), name="tenure stop", daemon=True).start()
+                worker._run(body, is_patient=True)
+            worker = self._join_again(fleet, options, stop)
+
+    def _join_again(self, fleet: str, options: Dict[str, Any], stop: threading.Event) -> Optional[Worker]:
+        pauses = Pauses()
+        while not stop.is_set():
+            try:
+                return self.worker(fleet, **options)
+            except AgentError as error:
+                if not may_pass(error):
+                    raise
+            stop.wait(pauses.next())
+        return None
+
+    def _next_unit(self, worker: str, wait: float, wire: Optional[Wire] = None) -> Optional[Unit]:
         check_wait(wait)
-        wire = self._wire(wait + _PATIENCE)
+        wire = wire or self._wire(wait + _PATIENCE)
         try:
             sent_ns = boottime_ns()
             told = wire.ask("POST", f"/v1/workers/{worker}/next", {"wait_ms": int(wait * 1000)})
@@ -249,7 +273,7 @@ class Client:
         self.close()
 
     def _wire(self, timeout: Optional[float]) -> Wire:
-        return Wire(self._address, self._token, timeout)
+        return Wire(self._address, self._token, timeout, self._tls)
 
     def _ask(self, method: str, path: str, body: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
         wire = self._wire(_PATIENCE)
@@ -371,4 +395,8 @@ def _leave_when(stop: threading.Event, worker: Worker) -> None:
     while not stop.wait(0.1):
         if worker._has_left.is_set():
             return
-    worker.leave()
+    try:
+        worker.leave()
+    except AgentError:
+        # No agent is there to be told: its units last until their deadlines.
+        pass

@@ -31,5 +31,10 @@ class HeldByAnother(Refused):
         self.fence = fence
 
 
+def may_pass(error: AgentError) -> bool:
+    """Whether the agent may answer otherwise soon: it is away or being stopped, its store is, or it has too many."""
+    return isinstance(error, Unreachable) or (isinstance(error, Refused) and error.status in (429, 503))
+
+
 class LeaseLost(AgentError):
     """The lease is not held any more."""

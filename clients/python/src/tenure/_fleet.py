@@ -7,8 +7,19 @@ import threading
 from types import TracebackType
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Type
 
-from ._errors import AgentError, LeaseLost
+from ._errors import AgentError, LeaseLost, may_pass
 from ._lease import Lease
+
+
+class Pauses:
+    """How long to wait before an agent that gave no answer is asked again: ever longer, and 2 s at the most."""
+
+    def __init__(self) -> None:
+        self._next = 0.05
+
+    def next(self) -> float:
+        self._next = min(2 * self._next, 2.0)
+        return self._next
 
 
 class Unit(Lease):
@@ -102,11 +113,23 @@ class Worker:
 
     def units(self) -> Iterator[Unit]:
         """The units that this worker is given, for as long as it takes part. Who takes long for one lets others be asked for by another thread."""
+        return self._given(False)
+
+    def _given(self, is_patient: bool) -> Iterator[Unit]:
+        """Who is patient goes on asking while no agent answers: the worker may be there still."""
+        pauses = Pauses()
         while not self._has_left.is_set():
             try:
                 unit = self.next(self._pace)
             except LeaseLost:
+                self._has_left.set()
                 return
+            except AgentError as error:
+                if not (is_patient and may_pass(error)):
+                    raise
+                self._has_left.wait(pauses.next())
+                continue
+            pauses = Pauses()
             if unit is None:
                 continue
             if self._has_left.is_set():
@@ -120,8 +143,11 @@ class Worker:
         A body that returns has done its unit; one that raises has failed. One that ends after its unit was to go (`unit.wanted` is false) has it given back.
         A worker that its agent knows no more, as that was started anew, has left. `Unreachable` says that no agent answers.
         """
+        self._run(body, False)
+
+    def _run(self, body: Callable[[Unit], Any], is_patient: bool) -> None:
         threads: List[threading.Thread] = []
-        for unit in self.units():
+        for unit in self._given(is_patient):
             threads = [thread for thread in threads if thread.is_alive()]
             threads.append(threading.Thread(target=_attend, args=(body, unit), name=f"tenure unit {unit.name}", daemon=True))
             threads[-1].start()

@@ -7,7 +7,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Callable, Dict, Optional, Type, TypeVar, Union
 
-from ._errors import HeldByAnother, Refused
+from ._errors import Refused
 from ._lease import Lease
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -51,10 +51,8 @@ class OncePer:
         """The tick that is due, if it is to run here; None if it has run, or runs, elsewhere."""
         try:
             return self._begin(self._wish)
-        except HeldByAnother:
-            return None
         except Refused as error:
-            if error.code == "ran":
+            if runs_elsewhere(error):
                 return None
             raise
 
@@ -73,7 +71,12 @@ class OncePer:
         return once
 
 
-def wish(key: str, tick: Union[datetime, float, None], every: Optional[float], at_least_once: bool) -> Dict[str, Any]:
+def runs_elsewhere(error: Refused) -> bool:
+    """Whether it says that the tick has run, or runs, and so need not here."""
+    return error.code in ("held", "ran")
+
+
+def wish(key: str, tick: Union[datetime, float, None], every: Optional[float], at_least_once: bool, ttl: Optional[float]) -> Dict[str, Any]:
     """What is asked of the agent."""
     if (tick is None) == (every is None):
         raise ValueError("say either `every`, how many seconds ticks are apart, or `tick`, when it is scheduled for")
@@ -88,4 +91,6 @@ def wish(key: str, tick: Union[datetime, float, None], every: Optional[float], a
                 raise ValueError("the tick names no time zone; add one, as datetime.timezone.utc, or hosts may mean different times")
             tick = tick.timestamp()
         asked["tick_ms"] = round(tick * 1000)  # type: ignore[operator]
+    if ttl is not None:
+        asked["ttl_ms"] = int(ttl * 1000)
     return asked

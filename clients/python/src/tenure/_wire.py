@@ -1,13 +1,16 @@
-"""HTTP to the agent, over a Unix socket or to loopback."""
+"""HTTP to the agent, over a Unix socket, to loopback, or with TLS."""
 
 from __future__ import annotations
 
+import functools
 import http.client
 import json
 import os
 import socket
+import ssl
+from ipaddress import ip_address
 from typing import Any, Dict, Optional
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from ._errors import HeldByAnother, LeaseLost, Refused, Unreachable
 
@@ -41,6 +44,34 @@ def _is_of_another(directory: str) -> bool:
         return False
 
 
+def trust(address: str, ca_file: Optional[str]) -> Optional[ssl.SSLContext]:
+    """Whom an agent with TLS is believed by: the authorities in the file, or those of the system. None without TLS."""
+    if not address.startswith("https:"):
+        if ca_file is not None:
+            raise ValueError(f"{address!r} is no address with TLS, which ca_file is for: write https://HOST:PORT")
+        return None
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        raise ValueError(f"{ca_file}: {error}; ca_file is to be a PEM file of certificates") from error
+
+
+def _parted(address: str) -> SplitResult:
+    parts = urlsplit(address if "://" in address else f"http://{address}")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{address!r} is no agent's address: write unix:PATH, http://127.0.0.1:PORT or https://HOST:PORT")
+    if parts.scheme == "http" and not _is_loopback(parts.hostname):
+        raise ValueError(f"{address!r} is plain text over a network, where others read the token: write https://HOST:PORT")
+    return parts
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 class _UnixConnection(http.client.HTTPConnection):
     def __init__(self, path: str, timeout: Optional[float]) -> None:
         super().__init__("localhost", timeout=timeout)  # type: ignore[arg-type]
@@ -55,17 +86,18 @@ class _UnixConnection(http.client.HTTPConnection):
 class Wire:
     """One connection, made when it is needed. For one thread at a time."""
 
-    def __init__(self, address: str, token: Optional[str], timeout: Optional[float]) -> None:
+    def __init__(
+        self, address: str, token: Optional[str], timeout: Optional[float], tls: Optional[ssl.SSLContext] = None
+    ) -> None:
         self._headers = {"Content-Type": "application/json"}
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
         if address.startswith("unix:"):
             self._connection: http.client.HTTPConnection = _UnixConnection(address[len("unix:") :], timeout)
         else:
-            parts = urlsplit(address if "://" in address else f"http://{address}")
-            if parts.scheme != "http" or not parts.hostname:
-                raise ValueError(f"{address!r} is no agent's address: write unix:PATH or http://127.0.0.1:PORT")
-            self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout)  # type: ignore[arg-type]
+            parts = _parted(address)
+            made = http.client.HTTPConnection if tls is None else functools.partial(http.client.HTTPSConnection, context=tls)
+            self._connection = made(parts.hostname, parts.port, timeout=timeout)  # type: ignore[arg-type]
         self._address = address
         self.is_aborted = False
 
@@ -100,6 +132,11 @@ class Wire:
             if is_new:
                 raise Unreachable(f"the agent at {self._address} has closed the connection: {error}") from error
             return self.ask(method, path, body)
+        except ssl.SSLCertVerificationError as error:
+            self.close()
+            raise Unreachable(
+                f"the agent at {self._address} is not believed ({error.verify_message}); name its authority by ca_file, or by SSL_CERT_FILE"
+            ) from error
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise Unreachable(
