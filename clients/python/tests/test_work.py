@@ -109,6 +109,24 @@ class Fleets(WithAgent):
         self.assertLess(time.monotonic() - began, 40)
 
 
+    def test_weights_are_evened_out_and_a_unit_goes_to_a_worker_that_has_what_it_needs(self):
+        wishes = {"units": ["heavy", "a", "b", "gpu"], "weights": {"heavy": 2}, "needs": {"gpu": ["gpu"]}, "balance": "weight"}
+        with self.client().worker("f", ttl=60, **wishes) as plain:
+            units = {unit.name: unit for unit in (wait_for_unit(plain) for _ in range(3))}
+            self.assertEqual(sorted(units), ["a", "b", "heavy"])
+            self.assertEqual(self.units()["heavy"]["weight"], 2)
+            with self.client().worker("f", ttl=60, labels=["gpu"], most_weight=1, balance="weight") as able:
+                with wait_for_unit(able) as unit:
+                    self.assertEqual(unit.name, "gpu")
+            for unit in units.values():
+                unit.release()
+        with self.assertRaises(tenure.Refused) as refused:
+            self.client().worker("f", units=["u"], weights={"v": 2})
+        self.assertIn('"v" is not among them', str(refused.exception))
+        with self.assertRaises(tenure.Refused) as refused:
+            self.client().worker("f", units=["u"], weights={"u": 0})
+        self.assertIn("weigh 0", str(refused.exception))
+
     def test_a_worker_whose_agent_is_away_or_was_started_anew_goes_on_by_itself(self):
         stop, lock, had = threading.Event(), threading.Lock(), []
 

@@ -173,17 +173,26 @@ class Client:
         fleet: str,
         *,
         units: Iterable[str] = (),
+        weights: Optional[Mapping[str, int]] = None,
+        needs: Optional[Mapping[str, Iterable[str]]] = None,
         most_units: Optional[int] = None,
+        most_weight: Optional[int] = None,
+        balance: str = "count",
         labels: Iterable[str] = (),
         ttl: Optional[float] = None,
         drain: Optional[float] = None,
         about: Optional[Mapping[str, str]] = None,
     ) -> Worker:
-        """Makes this process a worker of `fleet`, which is to have these `units`. `drain`: how many seconds the work on a unit may take to end when the unit
+        """Makes this process a worker of `fleet`, which is to have these `units`. `weights`: what those weigh that do not weigh 1. `needs`: labels that a unit's
+        worker must have. `balance`: whether the "count" of units or their "weight" is evened out; all workers of a fleet say the same. `drain`: how many seconds the work on a unit may take to end when the unit
         is to go to another worker. See `Worker.run`, or `Client.work` for all of it."""
-        body: Dict[str, Any] = _wish(ttl, None, units=list(units), labels=list(labels), about=dict(about or {}))
+        body: Dict[str, Any] = _wish(ttl, None, units=list(units), labels=list(labels), about=dict(about or {}), balance=balance)
+        body["weights"] = dict(weights or {})
+        body["needs"] = {unit: list(labels) for unit, labels in (needs or {}).items()}
         if most_units is not None:
             body["most_units"] = most_units
+        if most_weight is not None:
+            body["most_weight"] = most_weight
         if drain is not None:
             body["drain_ms"] = int(drain * 1000)
         body["on_exit"] = self._on_exit

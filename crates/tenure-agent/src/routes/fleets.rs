@@ -26,8 +26,19 @@ pub(crate) struct Join {
     /// Units that the fleet is to have, if it has not: their names.
     #[serde(default)]
     pub(crate) units: Vec<String>,
+    /// What those of them weigh that do not weigh 1, by name.
+    #[serde(default)]
+    pub(crate) weights: BTreeMap<String, u64>,
+    /// Labels that the worker of a unit must have, by the unit's name.
+    #[serde(default)]
+    pub(crate) needs: BTreeMap<String, Vec<String>>,
     /// The most units that this worker takes; any number if absent.
     pub(crate) most_units: Option<u64>,
+    /// The most weight that it takes; any if absent.
+    pub(crate) most_weight: Option<u64>,
+    /// What is evened out between workers. All workers of a fleet say the same.
+    #[serde(default)]
+    pub(crate) balance: Balance,
     /// What it offers to units that need it.
     #[serde(default)]
     pub(crate) labels: Vec<String>,
@@ -41,6 +52,35 @@ pub(crate) struct Join {
     /// What becomes of the worker and its units when this client's process has ended.
     #[serde(default)]
     pub(crate) on_exit: OnExit,
+}
+
+/// What is evened out between workers.
+#[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Balance {
+    /// How many units each has.
+    #[default]
+    Count,
+    /// How much they weigh together.
+    Weight,
+}
+
+impl Join {
+    /// The units, with what the plan is to know of them.
+    fn new_units(&self) -> Result<Vec<NewUnit>, Problem> {
+        let mut described = self.weights.keys().chain(self.needs.keys());
+        if let Some(name) = described.find(|name| !self.units.contains(name)) {
+            return Err(Problem::bad_request(format!(
+                "weights and needs are of units, and {name:?} is not among them; name it there, too"
+            )));
+        }
+        let unit = |name: &String| {
+            let weight = self.weights.get(name).copied().unwrap_or(1);
+            let needs = self.needs.get(name).into_iter().flatten();
+            needs.fold(NewUnit::named(name).weight(weight), NewUnit::needs)
+        };
+        Ok(self.units.iter().map(unit).collect())
+    }
 }
 
 /// A worker that takes part.
@@ -71,6 +111,7 @@ pub(crate) async fn join(
     const LONGEST_DRAIN: u64 = 24 * 60 * 60 * 1000;
     shared.workers.check_room()?;
     let terms = Wish::checked(&shared, 0, asked.ttl_ms, None, asked.on_exit)?.terms;
+    let units = asked.new_units()?;
     let fleet = Fleet::new(shared.leases.store().clone(), name)?;
     let ttl = asked.ttl_ms.map_or(USUAL, Duration::from_millis);
     let mut builder = fleet.join().ttl(ttl).drift(shared.leases.drift()).about(metadata(asked.about));
@@ -80,13 +121,19 @@ pub(crate) async fn join(
     if let Some(most) = asked.most_units {
         builder = builder.most_units(most);
     }
+    if let Some(most) = asked.most_weight {
+        builder = builder.most_weight(most);
+    }
+    if let Balance::Weight = asked.balance {
+        builder = builder.balance(tenure::fleet::Balance::Weight);
+    }
     if let Some(drain) = asked.drain_ms {
         if drain > LONGEST_DRAIN {
             return Err(Problem::bad_request(format!("drain_ms {drain} is over {LONGEST_DRAIN}, a day")));
         }
         builder = builder.drain(Duration::from_millis(drain));
     }
-    fleet.create_all(asked.units.into_iter().map(NewUnit::named)).await?;
+    fleet.create_all(units).await?;
     let worker = builder.start()?;
     let holder = worker.holder().as_str().to_owned();
     let id = shared.workers.enter(Member::new(worker, terms, ttl), &peer)?;
