@@ -1,5 +1,7 @@
 //! `cargo xtask dist`: what users install. A Debian package and an archive of the same files: the program, its manual pages, completions, and
-//! examples for systemd and Kubernetes. `test` makes them of the program that it has built anyway, installs the package, and runs from it.
+//! examples for systemd and Kubernetes; of a static program the files of a container image, too. `test` makes them of the program that it has built anyway, installs the package, and runs from it.
+
+mod image;
 
 use crate::services;
 use crate::step::{Step, cargo};
@@ -59,13 +61,22 @@ fn release(target: Option<String>) -> Result<Vec<Step>, String> {
     let build = Step::cargo("build for a release", &build);
     let target = target.map_or_else(host, Ok)?;
     let program = program.join("release/tenure");
-    let package = Package { program, place: target_directory().join("dist"), target };
+    let package = Package { program: program.clone(), place: target_directory().join("dist"), target };
+    let (place, is_static) = (package.place.clone(), package.is_static());
     let packages = Step::check("packages", move || {
         let (deb, archive) = (package.debian()?, package.archive()?);
         println!("{}\n{}", deb.display(), archive.display());
         Ok(())
     });
-    Ok(vec![build, packages])
+    let mut steps = vec![build, packages];
+    if is_static {
+        steps.push(Step::check("image, and its program with nothing around it", move || {
+            let files = image::stage(&program, &place)?;
+            println!("{}", files.display());
+            image::check(&files, &place)
+        }));
+    }
+    Ok(steps)
 }
 
 /// Packages `program`, installs the package in a root of its own, and runs `example` from there.
@@ -98,6 +109,10 @@ fn host() -> Result<String, String> {
 }
 
 impl Package {
+    fn is_static(&self) -> bool {
+        self.target.ends_with("musl")
+    }
+
     /// All files, where they are to be installed below a new directory.
     fn stage(&self) -> Result<PathBuf, String> {
         let root = self.place.join("files");
@@ -142,7 +157,7 @@ impl Package {
             _ => return Err(format!("Debian's name for {} is not known here", self.target)),
         };
         // What is static needs nothing.
-        let depends = if self.target.ends_with("musl") { "" } else { "Depends: libc6, libgcc-s1\n" };
+        let depends = if self.is_static() { "" } else { "Depends: libc6, libgcc-s1\n" };
         let size = output(Command::new("du").arg("-sk").arg(&root))?;
         let size = size.split_whitespace().next().unwrap_or("0").to_owned();
         let control = format!(

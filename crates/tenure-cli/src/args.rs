@@ -3,6 +3,7 @@
 pub(crate) mod cron;
 mod examples;
 pub(crate) mod fleet;
+pub(crate) mod habits;
 pub(crate) mod hold;
 pub(crate) mod jobs;
 mod records;

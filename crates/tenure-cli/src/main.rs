@@ -145,14 +145,10 @@ fn matched(mut command: clap::Command) -> Result<ArgMatches, clap::Error> {
             renamed.fold(work, |work, (verb, hidden)| work.mut_subcommand(verb, |it| it.name(hidden)))
         });
     }
-    command.try_get_matches().map_err(|mut error| {
-        use clap::error::{ContextKind, ContextValue, ErrorKind};
-        let missing = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
-        if error.kind() == ErrorKind::MissingRequiredArgument && missing.contains("CMD") {
-            let tip = "the command and its arguments stand after --, as in: -- ./backup.sh".into();
-            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
-        }
-        error
+    command.try_get_matches().map_err(|error| {
+        let words: Vec<String> =
+            std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+        args::habits::told(error, &words)
     })
 }
 

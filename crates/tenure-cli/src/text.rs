@@ -7,6 +7,7 @@ pub(crate) use table::{Table, cut, layout, table};
 use std::fmt::Write as _;
 use std::time::Duration;
 use tenure::Wall;
+use tenure_core::steers_terminals;
 
 /// A span of time as typed: `500ms`, `30s`, `5m`, `1h30m`, `1d`, or a bare number of seconds.
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
@@ -88,9 +89,7 @@ pub(crate) fn date(wall: Wall) -> String {
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        let steers = c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
-        if steers {
+        if steers_terminals(c) {
             let _infallible = write!(out, "{}", c.escape_default());
         } else {
             out.push(c);

@@ -22,6 +22,19 @@ fn the_command_line_itself() {
     refused(&bench, &["fly"], 64, "unrecognized subcommand");
     refused(&bench, &["run", "k"], 64, "CMD");
     refused(&bench, &["run", "k", "true"], 64, "stand after --, as in: -- ./backup.sh");
+    // As people type it who come from elsewhere.
+    for (words, tip) in [
+        (&["flock", "/tmp/lock", "true"][..], "tip: a command runs under a lease by: tenure run KEY -- CMD"),
+        (&["run", "-n", "k", "--", "true"], "tip: --try does not wait"),
+        (&["run", "k", "-w", "5", "--", "true"], "tip: --wait TIME"),
+        (&["run", "k", "-c", "true; true"], "tip: for a shell's line"),
+        (&["work", "-j4", "--", "true"], "tip: -p N"),
+        (&["work", "-I", "%", "--", "echo", "%"], "tip: {} stands for"),
+    ] {
+        refused(&bench, words, 64, tip);
+    }
+    refused(&bench, &["run", "k", "--", "true; true"], 127, "not given to a shell, write: -- sh -c");
+    refused(&bench, &["run", "k", "--", "none/of"], 127, "none/of: command not found\n");
     refused(&bench, &["run", "k", "--", ""], 64, "name of the command is empty");
     refused(&bench, &["run", "k", "--ttl", "soon", "--", "true"], 64, "span of time");
     refused(&bench, &["run", "k", "--ttl", "5x", "--", "true"], 64, "no unit of time");

@@ -106,10 +106,13 @@ fn names_cannot_steer_the_terminal() {
     for arguments in [["ls", "--all"].as_slice(), &["show", key], &["ls", "--all", "--json"]] {
         let ran = bench.run(arguments);
         assert_eq!(ran.code, 0);
-        let is_clean = ran.out.chars().all(|c| c == '\n' || !c.is_control());
-        assert!(is_clean && ran.out.contains("evil"), "{ran:?}");
+        let is_json = arguments.contains(&"--json");
+        let is_clean = |c: char| c == '\n' || !c.is_control() && (is_json || c != '\u{202e}');
+        assert!(ran.out.chars().all(is_clean) && ran.out.contains("evil"), "{ran:?}");
     }
     assert_eq!(bench.run(&["ls", "--all"]).out.lines().count(), 2, "one line for one record");
+    let nobody = bench.run(&["revoke", key, "--yes"]);
+    assert!(nobody.err.contains("\\u{202e}") && !nobody.err.contains('\u{202e}'), "{nobody:?}");
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub use rules::Rules;
 pub use values::error::{ErrorKind, InvalidInput, StoreError};
 pub use values::fence::{Fence, Nonce, Nonces, Version};
 pub use values::host::{Host, MARKS, Mark};
-pub use values::key::{HolderId, Key};
+pub use values::key::{HolderId, Key, steers_terminals};
 pub use values::metadata::{Metadata, Number, RESERVED, Value};
 pub use values::record::{
     Ask, Attachment, Letter, MAILBOX, Occupant, Record, Sighting, Stored, Tenure, Times,

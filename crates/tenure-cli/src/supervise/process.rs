@@ -270,11 +270,15 @@ pub(crate) fn find(program: &OsStr) -> Result<PathBuf, Failure> {
 
 /// A command that could not be started, in the shell's terms.
 pub(crate) fn not_started(program: &OsStr, error: &std::io::Error) -> Failure {
-    let program = escaped(&program.to_string_lossy());
+    let shown = escaped(&program.to_string_lossy());
     match error.kind() {
         std::io::ErrorKind::NotFound => {
-            Failure::new(exit::NOT_FOUND, format!("{program}: command not found"))
+            // As flock -c, xargs -I and GNU parallel have it.
+            let is_line = program.as_bytes().iter().any(|byte| b" \t;|&<>".contains(byte));
+            let hint =
+                if is_line { "; commands are not given to a shell, write: -- sh -c 'LINE'" } else { "" };
+            Failure::new(exit::NOT_FOUND, format!("{shown}: command not found{hint}"))
         }
-        _ => Failure::new(exit::CANNOT_EXECUTE, format!("{program}: can't be executed: {error}")),
+        _ => Failure::new(exit::CANNOT_EXECUTE, format!("{shown}: can't be executed: {error}")),
     }
 }

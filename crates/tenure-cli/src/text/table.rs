@@ -1,5 +1,5 @@
 //! Rows in columns, also of characters that are two columns wide. On a terminal a row is one line: names that are too long are cut in the
-//! middle, where they differ least. Elsewhere nothing is cut, as programs may read it.
+//! middle, where they differ least. Elsewhere nothing is cut, as programs may read it; what is very long stands out of its column.
 
 use ratatui::crossterm::terminal;
 use std::io::IsTerminal;
@@ -15,6 +15,8 @@ const EXTRAS: [&str; 4] = ["ON SESSION", "WEIGHT", "MOST", "PLANNED"];
 const LEAST: usize = 8;
 const SHORT: usize = 14;
 const GAP: usize = 2;
+/// Off a terminal, no column of names is wider than this because of a few.
+const MOST: usize = 64;
 
 /// Rows under a heading, in columns; the last column is not padded.
 pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
@@ -55,7 +57,7 @@ impl Table {
             for ((cell, width), _) in
                 row.iter().zip(&widths).zip(&self.hidden).filter(|(_, hidden)| !**hidden)
             {
-                let cell = cut(cell, *width);
+                let cell = if self.room.is_some() { cut(cell, *width) } else { cell.clone() };
                 line.push_str(&cell);
                 line.extend(std::iter::repeat_n(' ', width.saturating_sub(cell.width()) + GAP));
             }
@@ -99,8 +101,11 @@ fn hide(heading: &[&str], widths: &[usize], hidden: &mut [bool], room: usize) {
 /// Widths that fit, if names can be cut as much as that.
 fn fitted(heading: &[&str], widths: &[usize], hidden: &[bool], room: Option<usize>) -> Vec<usize> {
     let mut widths = widths.to_vec();
-    let Some(room) = room else { return widths };
     let is_name = |n: usize| !hidden[n] && NAMES.contains(&heading[n]);
+    let Some(room) = room else {
+        let most = |(n, width)| if is_name(n) { MOST.min(width) } else { width };
+        return widths.into_iter().enumerate().map(most).collect();
+    };
     while total(&widths, hidden) > room {
         let names = (0..widths.len()).filter(|n| is_name(*n) && widths[*n] > LEAST);
         let Some(widest) = names.max_by_key(|n| widths[*n]) else { break };
@@ -150,6 +155,14 @@ mod tests {
     fn a_table_is_aligned_and_not_padded_at_the_end() {
         let rows = rows(&[&["é", "x"], &["long", ""], &["日本", "y"]]);
         assert_eq!(Table::within(&["A", "B"], None).part(&rows), "A     B\né     x\nlong\n日本  y\n");
+    }
+
+    #[test]
+    fn off_a_terminal_a_long_name_does_not_widen_all_lines() {
+        let rows = rows(&[&[&"k".repeat(200), "held"], &["short", "held"]]);
+        let shown = Table::within(&["KEY", "STATE"], None).part(&rows);
+        let widths: Vec<usize> = shown.lines().map(str::len).collect();
+        assert_eq!(widths, [MOST + GAP + 5, 200 + GAP + 4, MOST + GAP + 4], "{shown}");
     }
 
     #[test]

@@ -109,11 +109,11 @@ macro_rules! name {
             }
         }
 
-        /// Control characters are escaped, so that a name can't steer a terminal.
+        /// Escaped as by [`steers_terminals`], so that a name can't steer a terminal.
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 for c in self.0.chars() {
-                    if c.is_control() { write!(f, "{}", c.escape_default())? } else { fmt::Write::write_char(f, c)? }
+                    if steers_terminals(c) { write!(f, "{}", c.escape_default())? } else { fmt::Write::write_char(f, c)? }
                 }
                 Ok(())
             }
@@ -129,6 +129,14 @@ name! {
 name! {
     /// One process instance: unique for each start, never a host name alone; 1 to 256 bytes.
     HolderId, "holder id", 256
+}
+
+/// Whether a character does something to a terminal or to the text around it: a control character, or an invisible one that reorders, breaks or
+/// hides text. In what people are shown it is escaped.
+#[must_use]
+pub fn steers_terminals(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]
@@ -149,5 +157,6 @@ mod tests {
     #[test]
     fn control_characters_are_escaped_for_people() {
         assert_eq!(Key::new("a\u{1b}[31m\n").unwrap().to_string(), "a\\u{1b}[31m\\n");
+        assert_eq!(Key::new("é\u{202e}b\u{2028}").unwrap().to_string(), "é\\u{202e}b\\u{2028}");
     }
 }

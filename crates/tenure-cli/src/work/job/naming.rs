@@ -43,7 +43,7 @@ impl List<'_> {
     pub(crate) fn of<'a>(plan: &config::Work, given: &'a Given) -> Result<List<'a>, Failure> {
         if given.is_empty() {
             return Err(Failure::usage(
-                "no units are given: give some as arguments, on standard input or by --from FILE; or name the job to join by --name",
+                "no units are given: give some as arguments before --, on standard input or by --from FILE; or name the job to join by --name",
             ));
         }
         let is_input = plan.source == Source::Input;

@@ -1,0 +1,126 @@
+//! What people type who come from flock, xargs, GNU parallel and consul: told in our words where it is not known here.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+const BEHIND: &str = "the command and its arguments stand after --, as in: -- ./backup.sh";
+
+/// What is wanted by this verb.
+fn of_verb(verb: &str) -> Option<&'static str> {
+    Some(match verb {
+        "flock" | "lock" | "sem" | "setlock" | "semaphore" => {
+            "a command runs under a lease by: tenure run KEY -- CMD"
+        }
+        "xargs" | "parallel" => "a command runs for each of many units by: tenure work -- CMD {}",
+        "status" => "tenure ls tells what is held, tenure work status JOB how a job is",
+        "unlock" => "a lease is given back when its command ends; tenure release KEY takes it by force",
+        "jobs" => "tenure work ls lists jobs",
+        "version" => "tenure --version",
+        _ => return None,
+    })
+}
+
+/// What is wanted by this option, typed after `verb`.
+fn of_option(verb: &str, option: &str) -> Option<&'static str> {
+    let name = option.split('=').next().unwrap_or_default();
+    Some(match (verb, name) {
+        ("run" | "elect" | "range", "-c" | "--command" | "--shell") => {
+            "for a shell's line, write: -- sh -c 'LINE'"
+        }
+        ("run" | "range", "-n" | "--nonblock" | "--nb") => "--try does not wait",
+        ("run" | "range", "-w" | "--timeout") => {
+            "--wait TIME is how long to wait, --max TIME how long to run"
+        }
+        ("run", "-x") => "a lease is one holder's, unless --shared or --permits N",
+        ("run", "-u" | "--unlock") => "a lease is given back when its command ends",
+        ("run", "-o" | "--close" | "-F" | "--no-fork") => {
+            "tenure stays while the command runs, to stop it in time; leave this out"
+        }
+        ("run", "--verbose" | "-v") => "who waits is told by whom it is held, always; leave this out",
+        ("work", "-j" | "--jobs" | "-P" | "--max-procs") => "-p N, --parallel N is how many run at a time",
+        ("work", "-I" | "-i" | "--replace") => "{} stands for the unit, and nothing else does",
+        ("work", "-a" | "--arg-file") => "--from FILE is the list",
+        ("work", "-d" | "--delimiter") => "a unit is a line, or with -0 ends with a NUL",
+        ("work", "-r" | "--no-run-if-empty") => "nothing is run where there is no unit; leave this out",
+        ("work", "-t" | "--verbose") => "-v tells when each begins and ends",
+        ("work", "-S" | "--sshlogin" | "--slf") => {
+            "start the same command on each host, on one store that they share"
+        }
+        ("work", "--dry-run") => "-- echo CMD shows what would be run",
+        ("work", "--bar" | "--eta") => {
+            "progress is shown on a terminal; see --progress, and tenure work top JOB"
+        }
+        ("work", "--resume" | "--resume-failed") => {
+            "what is done is not run again; tenure work retry JOB tries what has failed"
+        }
+        ("work", "--pipe" | "--block") => "units are names, not data",
+        _ => return None,
+    })
+}
+
+/// The error with what is to be typed instead, for what `words` say besides.
+pub(crate) fn told(mut error: clap::Error, words: &[String]) -> clap::Error {
+    let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+    let tip = match error.kind() {
+        ErrorKind::MissingRequiredArgument if context(ContextKind::InvalidArg).contains("CMD") => {
+            Some(BEHIND)
+        }
+        ErrorKind::InvalidSubcommand => of_verb(&context(ContextKind::InvalidSubcommand)),
+        ErrorKind::UnknownArgument => {
+            let option = context(ContextKind::InvalidArg);
+            words.iter().take_while(|word| *word != "--").find_map(|verb| of_option(verb, &option))
+        }
+        _ => None,
+    };
+    if let Some(tip) = tip {
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.remove(ContextKind::SuggestedArg);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: no tip is of what is known here; what a tip names is known.
+    use super::*;
+
+    #[test]
+    fn tips_are_of_what_is_not_known_here() {
+        let command = crate::args::command();
+        for verb in ["flock", "lock", "sem", "xargs", "parallel", "status", "unlock", "jobs", "version"] {
+            let tip = of_verb(verb).unwrap();
+            assert!(command.find_subcommand(verb).is_none() && tip.contains("tenure "), "{verb}");
+        }
+        for (verb, options) in [
+            ("run", &["-c", "-n", "--nonblock", "-w", "--timeout", "-x", "-u", "-o", "-F", "--verbose"][..]),
+            (
+                "work",
+                &[
+                    "-j",
+                    "--jobs",
+                    "-P",
+                    "-I",
+                    "-a",
+                    "-d",
+                    "-r",
+                    "-t",
+                    "-S",
+                    "--dry-run",
+                    "--bar",
+                    "--eta",
+                    "--resume",
+                ],
+            ),
+        ] {
+            let known = command.find_subcommand(verb).unwrap();
+            for option in options {
+                let name = option.trim_start_matches('-');
+                let is_known = known.get_arguments().any(|argument| {
+                    argument.get_long() == Some(name)
+                        || argument.get_short().map(String::from).as_deref() == Some(name)
+                });
+                assert!(!is_known && of_option(verb, option).is_some(), "{verb} {option}");
+            }
+        }
+    }
+}

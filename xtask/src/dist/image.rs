@@ -1,0 +1,72 @@
+//! The files of a container image that has nothing but the static program, and what it needs to speak TLS and to write its default store.
+
+use super::{clear, output, run, write};
+use crate::services;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Authorities that servers' certificates are verified by.
+const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
+/// As in the images of others that have no shell, so that volumes can be shared with them.
+const USER: u32 = 65_532;
+
+/// The directory that `packaging/Containerfile` makes an image of.
+pub(super) fn stage(program: &Path, place: &Path) -> Result<PathBuf, String> {
+    let root = place.join("image");
+    clear(&root)?;
+    let install = |words: &[&str], from: &Path, to: &str| {
+        run(Command::new("install").args(words).arg(from).arg(root.join(to)))
+    };
+    install(&["-D", "-m", "755", "--strip"], program, "usr/bin/tenure")?;
+    let authorities = Path::new("/").join(AUTHORITIES);
+    if !authorities.exists() {
+        return Err(format!("{} is missing: apt-get install ca-certificates", authorities.display()));
+    }
+    install(&["-D", "-m", "644"], &authorities, AUTHORITIES)?;
+    write(
+        &root.join("etc/passwd"),
+        &format!("nonroot:x:{USER}:{USER}:nonroot:/var/lib/tenure:/sbin/nologin\n"),
+    )?;
+    write(&root.join("etc/group"), &format!("nonroot:x:{USER}:\n"))?;
+    // Whoever the image is run as.
+    for directory in ["tmp", "var/lib/tenure"] {
+        run(Command::new("install").args(["-d", "-m", "1777"]).arg(root.join(directory)))?;
+    }
+    Ok(root)
+}
+
+/// Runs the program as the image's user, with nothing in sight but the image's files.
+pub(super) fn check(image: &Path, place: &Path) -> Result<(), String> {
+    let root = place.join("image-test");
+    clear(&root)?;
+    run(Command::new("cp").arg("--archive").arg(image.join(".")).arg(&root))?;
+    let ask = |words: &[&str]| {
+        let mut command = match services::is_root() {
+            true => Command::new("chroot"),
+            false => Command::new("unshare"),
+        };
+        if services::is_root() {
+            command.arg(format!("--userspec={USER}:{USER}"));
+        } else {
+            command.args(["--user", "--map-root-user", "chroot"]);
+        }
+        output(
+            command
+                .arg(&root)
+                .arg("/usr/bin/tenure")
+                .args(words)
+                .env_clear()
+                .env("XDG_STATE_HOME", "/var/lib"),
+        )
+    };
+    // The command under the lease is the only program that there is.
+    let ran = ask(&["run", "--try", "first", "--", "/usr/bin/tenure", "--version"])?;
+    if !ran.starts_with(concat!("tenure ", env!("CARGO_PKG_VERSION"))) {
+        return Err(format!("the command under the lease wrote {ran:?}"));
+    }
+    let worked = ask(&["work", "--units", "a", "b", "--", "/usr/bin/tenure", "show", "first"])?;
+    if worked.matches("fence").count() < 2 || !root.join("var/lib/tenure/leases.db").exists() {
+        return Err(format!("two units showed {worked:?}"));
+    }
+    Ok(())
+}
