@@ -35,38 +35,35 @@ pub(super) fn stage(program: &Path, place: &Path) -> Result<PathBuf, String> {
     Ok(root)
 }
 
-/// Runs the program as the image's user, with nothing in sight but the image's files.
+/// Runs the program in the image's files and what every container has besides, as somebody whom the image does not know: clusters choose users.
 pub(super) fn check(image: &Path, place: &Path) -> Result<(), String> {
+    // The mounts are those of a namespace that ends with it.
+    const ENTER: &str = r#"mount --rbind /dev "$0/dev"; mount -t proc proc "$0/proc"; enter=$1; shift; exec $enter "$0" "$@""#;
     let root = place.join("image-test");
     clear(&root)?;
     run(Command::new("cp").arg("--archive").arg(image.join(".")).arg(&root))?;
+    run(Command::new("mkdir").args(["dev", "proc"].map(|mount| root.join(mount))))?;
     let ask = |words: &[&str]| {
-        let mut command = match services::is_root() {
-            true => Command::new("chroot"),
-            false => Command::new("unshare"),
-        };
-        if services::is_root() {
-            command.arg(format!("--userspec={USER}:{USER}"));
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--pid", "--fork", "--kill-child"]);
+        let enter = if services::is_root() {
+            "chroot --userspec=1000:1000"
         } else {
-            command.args(["--user", "--map-root-user", "chroot"]);
-        }
-        output(
-            command
-                .arg(&root)
-                .arg("/usr/bin/tenure")
-                .args(words)
-                .env_clear()
-                .env("XDG_STATE_HOME", "/var/lib"),
-        )
+            command.args(["--user", "--map-root-user"]);
+            "chroot"
+        };
+        command.args(["sh", "-ec", ENTER]).arg(&root).args([enter, "/usr/bin/tenure"]).args(words);
+        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("XDG_STATE_HOME", "/var/lib");
+        output(&mut command)
     };
     // The command under the lease is the only program that there is.
     let ran = ask(&["run", "--try", "first", "--", "/usr/bin/tenure", "--version"])?;
     if !ran.starts_with(concat!("tenure ", env!("CARGO_PKG_VERSION"))) {
         return Err(format!("the command under the lease wrote {ran:?}"));
     }
-    let worked = ask(&["work", "--units", "a", "b", "--", "/usr/bin/tenure", "show", "first"])?;
-    if worked.matches("fence").count() < 2 || !root.join("var/lib/tenure/leases.db").exists() {
-        return Err(format!("two units showed {worked:?}"));
+    let shown = ask(&["work", "--units", "first", "--", "/usr/bin/tenure", "show", "{}"])?;
+    if !shown.contains("fence") || !root.join("var/lib/tenure/leases.db").exists() {
+        return Err(format!("the unit's command wrote {shown:?}"));
     }
     Ok(())
 }

@@ -24,9 +24,10 @@ fn xdg() -> Result<Xdg, Failure> {
 /// The store that is used if none is named, and why it is that one.
 pub(super) fn default_store() -> Result<(PathBuf, String), Failure> {
     let user = rustix::process::geteuid().as_raw();
-    let is_absolute = |path: std::ffi::OsString| PathBuf::from(path).is_absolute();
-    let (directory, why) = if std::env::var_os(STATE_VARIABLE).is_some_and(is_absolute) {
-        (xdg()?.state_dir().map(|state| state.join("tenure")), format!("below {STATE_VARIABLE}"))
+    // In a container there may be no home, nor a user of that number.
+    let named = std::env::var_os(STATE_VARIABLE).map(PathBuf::from).filter(|path| path.is_absolute());
+    let (directory, why) = if let Some(state) = named {
+        (Some(state.join("tenure")), format!("below {STATE_VARIABLE}"))
     } else if (FIRST_USER..NOBODY).contains(&user) {
         (xdg()?.state_dir().map(|state| state.join("tenure")), "this user's".to_owned())
     } else {
