@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, dead_code, reason = "a bench uses a part of it, too")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod bill;
 mod hands;
 mod store;
 mod turns;
@@ -18,6 +19,7 @@ use tenure_core::{
     Fence, HolderId, Identity, Key, LeaseId, Metadata, Nonce, Now, Record, Rules, StoreError, Tick, Ttl, Wall,
 };
 
+pub use bill::Bill;
 pub use turns::Turns;
 
 pub const TTL: Duration = Duration::from_secs(10);
@@ -97,6 +99,7 @@ pub struct Harness {
     /// How often a unit's record was left to nobody.
     pub vacated: usize,
     pub turns: Option<Turns>,
+    pub bill: Option<Bill>,
     name: FleetName,
     t: Tick,
     records: BTreeMap<Key, (Record, Tick)>,
@@ -126,6 +129,7 @@ impl Harness {
             told_fields: Metadata::new(),
             vacated: 0,
             turns: None,
+            bill: None,
             name: FleetName::new("test").unwrap(),
             t: Tick(1_000_000_000),
             records: BTreeMap::new(),
