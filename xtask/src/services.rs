@@ -16,6 +16,7 @@ use server::{Kind, Ports, Server};
 use std::path::PathBuf;
 use std::process::Command;
 use std::rc::Rc;
+use tenure_ports::unused_port;
 
 /// All kinds, in the order in which they are started: each after those that it needs.
 const KINDS: [Kind; 13] = [
@@ -167,7 +168,7 @@ impl Servers {
     /// None of them runs yet, but it is known where they will listen.
     pub(crate) fn new() -> Result<Rc<Servers>, String> {
         let ports =
-            KINDS.iter().map(|kind| Ok((kind.file, free_port()?))).collect::<Result<Ports, String>>()?;
+            KINDS.iter().map(|kind| Ok((kind.file, unused_port()?))).collect::<Result<Ports, String>>()?;
         Ok(Rc::new(Servers { ports, running: Default::default() }))
     }
 
@@ -219,12 +220,6 @@ fn environment(ports: &Ports) -> Result<Vec<(&'static str, String)>, String> {
     all.extend(etcd::environment(ports));
     all.extend(redis::environment(ports));
     Ok(all)
-}
-
-fn free_port() -> Result<u16, String> {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0));
-    let address = listener.and_then(|listener| listener.local_addr());
-    address.map(|address| address.port()).map_err(|error| format!("no port is free on loopback: {error}"))
 }
 
 /// Where downloads, logs and the ids of running servers are.

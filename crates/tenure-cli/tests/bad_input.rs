@@ -7,10 +7,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::remote::told;
-use crate::common::servers::{Swallower, etcd, etcdctl, free_port, redis, redis_cli, swallower};
+use crate::common::servers::{Swallower, etcd, etcdctl, redis, redis_cli, swallower};
 use crate::common::{Bench, Ran, now_ms, service, takes_at_most};
 use serde_json::json;
 use std::process::Command;
+use tenure_ports::unused_port;
 
 /// What is in no message. Every URL here has it for a password, if it has one.
 const SECRET: &str = "hush";
@@ -134,7 +135,7 @@ fn of_postgres() {
         ),
         case("etcd", to(etcd_port()), 69, &["is a PostgreSQL server listening there"]),
         case("Redis", to(redis_port()), 69, &["is a PostgreSQL server listening there"]),
-        case("nobody answers", to(free_port()), 69, &["is a PostgreSQL server listening there"]),
+        case("nobody answers", to(unused_port().unwrap()), 69, &["is a PostgreSQL server listening there"]),
         case("swallows packets", to(*swallows), 69, &["is a PostgreSQL server listening there"]),
     ]);
 }
@@ -196,7 +197,7 @@ fn of_redis() {
         ),
         case("PostgreSQL", to(postgres_port()), 69, &["is a Redis server listening there"]),
         case("etcd", to(etcd_port()), 69, &["is a Redis server listening there"]),
-        case("nobody answers", to(free_port()), 69, &["is a Redis server listening there"]),
+        case("nobody answers", to(unused_port().unwrap()), 69, &["is a Redis server listening there"]),
         case("swallows packets", to(swallows.port), 69, &["is a Redis server listening there"]),
     ]);
 }
@@ -246,7 +247,7 @@ fn of_etcd() {
         writing("another program's keys", format!("etcd://127.0.0.1:{}/bad-{id}", etcd_port()), 65, &["k: "]),
         case("PostgreSQL", to(postgres_port()), 69, &["does it speak what the URL says"]),
         case("Redis", to(redis_port()), 69, &["does it speak what the URL says"]),
-        case("nobody answers", to(free_port()), 69, &["is etcd listening"]),
+        case("nobody answers", to(unused_port().unwrap()), 69, &["is etcd listening"]),
         case("swallows packets", to(swallows.port), 69, &["is etcd listening"]),
     ]);
 }
@@ -284,7 +285,7 @@ fn of_dynamodb() {
         case("no permission", at("jobs", &poor), 64, &["access denied", "the role needs"]),
         case("PostgreSQL", at("jobs", &port(postgres_port())), 69, &["127.0.0.1"]),
         case("etcd", at("jobs", &port(etcd_port())), 69, &["the service"]),
-        case("nobody answers", at("jobs", &port(free_port())), 69, &["can't be reached"]),
+        case("nobody answers", at("jobs", &port(unused_port().unwrap())), 69, &["can't be reached"]),
         case("swallows packets", at("jobs", &port(swallows.port)), 69, &["can't be reached"]),
     ]);
 }

@@ -41,7 +41,7 @@ fn at(url: &str) -> EtcdConfig {
 
 #[tokio::test]
 async fn a_port_where_nobody_answers_or_nobody_speaks_etcd_is_told_of() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = tenure_ports::unused_port().unwrap();
     let nobody = refusal(at(&format!("etcd://u:hush@127.0.0.1:{port}/p"))).await;
     says(&nobody, ErrorKind::Unavailable, &["is etcd listening", "refused", &port.to_string()]);
     let mut causes = std::iter::successors(nobody.source(), |cause| (*cause).source());

@@ -92,7 +92,7 @@ async fn what_is_wrong_with_the_url_is_said() {
     assert!(causes(&error).any(refused), "{error:?}");
     let database = at(|url| format!("{}/no_such_database", url.rsplit_once('/').unwrap().0));
     says(&refusal(database).await, ErrorKind::Invalid, &["no_such_database", "exists"]);
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = tenure_ports::unused_port().unwrap();
     let nobody = PostgresConfig::from_url(&format!("//u:hush@127.0.0.1:{port}/d")).unwrap();
     let error = refusal(nobody).await;
     says(&error, ErrorKind::Unavailable, &["is a PostgreSQL server listening there"]);

@@ -153,7 +153,7 @@ async fn a_new_namespace_waits_until_its_slot_has_moved() {
 /// Three primaries, which vote, and a replica of the first one, which has all slots but two.
 async fn with_a_replica() -> (Vec<Server>, Server) {
     let member = || {
-        let bus = crate::support::free_port();
+        let bus = tenure_ports::unused_port().unwrap();
         Server::start(&format!("--cluster-enabled yes --cluster-port {bus} --cluster-node-timeout 1000"))
     };
     let (primaries, replica) = (vec![member(), member(), member()], member());

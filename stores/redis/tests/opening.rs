@@ -87,7 +87,7 @@ async fn what_is_wrong_with_the_url_is_said() {
     std::fs::write(file.path(), "right\nmore\n").unwrap();
     let by_file = to("default@", &format!("?password-file={}", file.path().display()));
     assert!(RedisStore::open(by_file).await.is_ok());
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = tenure_ports::unused_port().unwrap();
     let nobody = RedisConfig::from_url(&format!("redis://u:hush@127.0.0.1:{port}")).unwrap();
     let error = refusal(nobody).await;
     says(&error, ErrorKind::Unavailable, &["is a Redis server listening there"]);

@@ -72,7 +72,7 @@ fn start(kind: &Kind, port: u16, settings: &[&str]) -> Result<Child, String> {
 /// The first member begins alone, and each other one is announced to it before it starts.
 fn spawn_member(member: usize, port: u16, others: &Ports) -> Result<Child, String> {
     let kind = &CLUSTER[member];
-    let peer = format!("http://127.0.0.1:{}", super::free_port()?);
+    let peer = format!("http://127.0.0.1:{}", tenure_ports::unused_port()?);
     let (members, state) = match member {
         0 => (format!("{}={peer}", kind.file), "new"),
         _ => (announce(kind.file, &peer, others)?, "existing"),

@@ -141,7 +141,7 @@ fn spawn_tls(port: u16, _others: &Ports) -> Result<Child, String> {
 }
 
 fn spawn_member(member: usize, port: u16) -> Result<Child, String> {
-    let bus = super::free_port()?;
+    let bus = tenure_ports::unused_port()?;
     let settings = format!("port {port}\ncluster-enabled yes\ncluster-port {bus}\ncluster-node-timeout 5000");
     spawn(&CLUSTER[member], port, &settings)
 }

@@ -1,9 +1,10 @@
 //! One server on loopback: how a kind of it is started, and how one that runs is stopped.
 
-use super::{free_port, workshop};
+use super::workshop;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use tenure_ports::unused_port;
 
 /// A kind of server, by what differs between them.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +82,7 @@ impl Kind {
         if let Some((_, port)) = self.noted()?.filter(|(pid, _)| self.is_ours(*pid)) {
             return Ok(port);
         }
-        let port = free_port()?;
+        let port = unused_port()?;
         let server = Server::start(*self, port, others)?;
         let pid = server.child.id();
         std::mem::forget(server);
@@ -199,7 +200,7 @@ mod tests {
     fn a_server_that_ends_is_an_error() {
         let child = Command::new("false").stdin(Stdio::null()).spawn().unwrap();
         let mut server = Server { kind: dynamodb::KIND, port: 0, child };
-        let error = server.await_answer(free_port().unwrap()).unwrap_err();
+        let error = server.await_answer(unused_port().unwrap()).unwrap_err();
         assert!(error.contains("has ended") && error.contains("dynamodb.log"), "{error}");
     }
 }

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
+use tenure_ports::unused_port;
 
 /// A server on loopback, which is killed with this value.
 pub struct Server {
@@ -21,10 +22,6 @@ impl Drop for Server {
     }
 }
 
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 fn served(port: u16, folder: TempDir, command: &mut Command) -> Server {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let server = Server { port, _folder: folder, child: command.spawn().unwrap() };
@@ -34,7 +31,7 @@ fn served(port: u16, folder: TempDir, command: &mut Command) -> Server {
 
 /// Redis with these settings.
 pub fn redis(settings: &str) -> Server {
-    let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
+    let (port, folder) = (unused_port().unwrap(), tempfile::tempdir().unwrap());
     let mut command = Command::new("redis-server");
     command
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
@@ -55,7 +52,7 @@ pub fn redis_cli(port: u16, words: &[&str]) -> Output {
 
 /// etcd with these settings, and with TLS where there are a certificate and its key.
 pub fn etcd(settings: &[&str], tls: Option<(&str, &str)>) -> Server {
-    let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
+    let (port, folder) = (unused_port().unwrap(), tempfile::tempdir().unwrap());
     let clients = format!("{}://127.0.0.1:{port}", if tls.is_some() { "https" } else { "http" });
     let mut command = Command::new("etcd");
     command.arg("--data-dir").arg(folder.path().join("data"));

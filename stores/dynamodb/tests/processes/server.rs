@@ -1,7 +1,7 @@
 //! A DynamoDB Local of a test's own, which keeps its tables on disk and can be killed.
 
 use rustix::process::{Pid, Signal, kill_process};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start(disk: &Path) -> Server {
-        let free = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+        let free = tenure_ports::unused_port().unwrap();
         let server = Server { port: free, disk: disk.to_owned(), process: spawn(free, disk) };
         server.answers().await;
         server

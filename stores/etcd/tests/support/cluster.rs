@@ -1,10 +1,10 @@
 //! Clusters of a test's own: their members are started, killed, stopped for a while, and started again.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tenure_etcd::{EtcdConfig, EtcdStore};
+use tenure_ports::unused_port;
 
 /// As long as a busy machine may take.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -22,10 +22,6 @@ struct Member {
     client: u16,
     peer: u16,
     process: Option<Child>,
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 impl Cluster {
@@ -61,8 +57,9 @@ impl Cluster {
     fn prepared(count: usize, tls: bool, options: &[&str]) -> Cluster {
         let folder = std::env::temp_dir().join(format!("tenure-{}", super::unique("etcd-cluster")));
         std::fs::create_dir_all(&folder).unwrap();
-        let members =
-            (0..count).map(|_| Member { client: free_port(), peer: free_port(), process: None }).collect();
+        let members = (0..count)
+            .map(|_| Member { client: unused_port().unwrap(), peer: unused_port().unwrap(), process: None })
+            .collect();
         let more = options.iter().map(|&option| option.to_owned()).collect();
         Cluster { folder, members, more, tls }
     }

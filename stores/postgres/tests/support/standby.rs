@@ -29,7 +29,7 @@ impl Standby {
         if is_root() {
             assert!(Command::new("chown").arg("postgres").arg(&folder).status().unwrap().success());
         }
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = tenure_ports::unused_port().unwrap();
         let primary: Config = url().parse().unwrap();
         let [Host::Tcp(host)] = primary.get_hosts() else { panic!("the tests' server is on loopback") };
         let data = folder.join("data");

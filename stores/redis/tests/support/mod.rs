@@ -9,6 +9,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tenure_core::op::Hint;
+use tenure_ports::unused_port;
 use tenure_redis::RedisConfig;
 use tenure_store::Changes;
 pub(crate) use tenure_testkit::unique;
@@ -58,10 +59,6 @@ pub(crate) fn cli(url: &str, words: &[&str]) -> String {
     out.trim_end().to_owned()
 }
 
-pub(crate) fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// A server of a test's own, which is killed with this value.
 pub(crate) struct Server {
     pub(crate) port: u16,
@@ -73,7 +70,7 @@ pub(crate) struct Server {
 impl Server {
     /// One with these further options, such as `--appendonly yes`.
     pub(crate) fn start(settings: &str) -> Server {
-        let port = free_port();
+        let port = unused_port().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let settings: Vec<String> = settings.split_whitespace().map(str::to_owned).collect();
         let child = spawn(port, &folder, &settings);
@@ -84,7 +81,7 @@ impl Server {
 
     /// A sentinel that watches a server and its replicas, and decides alone.
     pub(crate) fn sentinel(primary: u16) -> Server {
-        let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
+        let (port, folder) = (unused_port().unwrap(), tempfile::tempdir().unwrap());
         let file = folder.path().join("sentinel.conf");
         let lines = [
             format!("port {port}\nbind 127.0.0.1\ndir {}", folder.path().display()),
