@@ -8,6 +8,7 @@ mod maven;
 mod package;
 mod peers;
 mod postgres;
+mod promtool;
 mod redis;
 mod server;
 
@@ -94,6 +95,7 @@ pub(crate) fn fetch() -> Vec<Step> {
     let servers = KINDS.map(|kind| Step::check(format!("{} is fetched", kind.name), kind.fetch));
     let others = [
         Step::check("the KCL is fetched", || peers::KCL.fetch()),
+        Step::check("promtool is fetched", promtool::fetch),
         Step::check("Chromium is fetched", || package::need("chromium", "--version", "chromium")),
     ];
     servers.into_iter().chain(others).collect()
@@ -216,6 +218,7 @@ fn environment(ports: &Ports) -> Result<Vec<(&'static str, String)>, String> {
         all.push((peer.variable, peer.class_path()?));
     }
     all.push((go::VARIABLE, go::program()?.display().to_string()));
+    all.push((promtool::VARIABLE, promtool::program()?.display().to_string()));
     all.extend(postgres::environment(ports));
     all.extend(etcd::environment(ports));
     all.extend(redis::environment(ports));
@@ -274,6 +277,7 @@ mod tests {
         assert!(step.contains("TENURE_TEST_REDIS='redis://127.0.0.1:"), "{step}");
         assert!(step.contains("TENURE_TEST_VALKEY='redis://127.0.0.1:"), "{step}");
         assert!(step.contains("TENURE_TEST_REDIS_CLUSTER='redis://127.0.0.1:"), "{step}");
+        assert!(step.contains("TENURE_TEST_PROMTOOL='"), "{step}");
         assert!(step.contains("AWS_EC2_METADATA_DISABLED='true'"), "{step}");
         assert!(step.contains("services/kcl-3.5.1-program:/"), "a program before its library: {step}");
         assert!(step.contains("services/lock-client-1.4.0/*'"), "{step}");

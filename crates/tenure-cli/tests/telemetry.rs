@@ -1,7 +1,7 @@
 //! What the command line tells of itself, and what ops/ makes of it.
 //!
 //! Plan: each verb that holds something serves its metrics; the agent at its socket, too; logs as text and as JSON, with their filter, on standard error
-//! alone; bad input by name; the dashboard and the alarms in ops/ name metrics that are documented, with labels that are exported.
+//! alone; bad input by name; the dashboard and the alarms in ops/ name metrics that are documented; each alarm is set off by its trouble, as Prometheus reads it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::agent::Agent;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// Starts it with metrics at a port of its own.
 fn with_metrics(bench: &Bench, arguments: &[&str]) -> (Process, String) {
@@ -73,7 +73,15 @@ fn the_agent_tells_of_its_clients() {
     let metrics =
         |client: &mut crate::common::agent::Client| client.get("/metrics").body.as_str().unwrap().to_owned();
     let page = metrics(&mut client);
-    for line in ["tenure_agent_leases 1", "tenure_agent_connections 1", "tenure_leases_acquired_total 1"] {
+    for line in [
+        "tenure_agent_leases 1",
+        "tenure_agent_connections 1",
+        "tenure_leases_acquired_total 1",
+        // An alarm that looks for what rises would not see these begin.
+        "tenure_agent_leases_ended_total{how=\"lapsed\"} 0",
+        "tenure_agent_refused_total 0",
+        "tenure_leases_lost_total{reason=\"unreachable\"} 0",
+    ] {
         assert!(page.contains(line), "{line}: {page}");
     }
     client.release(&told);
@@ -145,6 +153,27 @@ fn documented() -> BTreeSet<String> {
     names.collect()
 }
 
+/// The alarms, as Prometheus itself reads them.
+#[test]
+fn each_trouble_sets_its_alarm_off_and_nothing_else_does() {
+    let promtool = std::env::var_os("TENURE_TEST_PROMTOOL").unwrap_or_else(|| "promtool".into());
+    let ops = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ops");
+    let run = |words: &[&str]| {
+        let mut command = Command::new(&promtool);
+        let output = command.args(words).current_dir(&ops).output();
+        let output =
+            output.expect("`cargo xtask services run` has promtool; else: apt-get install prometheus");
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let rules = root("ops/prometheus-alerts.yml").matches("- alert:").count();
+    let checked = run(&["check", "rules", "prometheus-alerts.yml"]);
+    assert!(checked.contains(&format!("{rules} rules found")), "{checked}");
+    run(&["test", "rules", "prometheus-alerts.test.yml"]);
+    let tested = root("ops/prometheus-alerts.test.yml");
+    assert_eq!(tested.matches("labels: '{alertname=").count(), rules, "each alarm is set off");
+}
+
 #[test]
 fn the_dashboard_and_the_alarms_name_what_is_exported() {
     let dashboard: Value = serde_json::from_str(&root("ops/grafana.json")).unwrap();
@@ -166,5 +195,4 @@ fn the_dashboard_and_the_alarms_name_what_is_exported() {
     for part in ["expr:", "for:", "severity:", "summary:", "description:"] {
         assert_eq!(count(part), rules, "each alarm has one {part}");
     }
-    assert!(!alarms.contains('\t'), "YAML has no tabs");
 }

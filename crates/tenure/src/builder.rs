@@ -167,7 +167,7 @@ impl LeasesBuilder {
     /// When a setting is out of range for this store, or the thread can't be started; with a clock of one's own, outside a tokio runtime. There
     /// is no I/O.
     pub fn start(self) -> Result<Leases, InvalidInput> {
-        meters::describe();
+        meters::begin();
         let session_ttl = checked_ttl(&self.store, self.session_ttl)?;
         if self.rules.poll < Duration::from_millis(1) {
             return Err(InvalidInput::new(

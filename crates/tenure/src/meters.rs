@@ -5,14 +5,14 @@ use tenure_core::election::Cause;
 use tenure_core::{ErrorKind, Loss, StoreError};
 
 #[cfg(feature = "metrics")]
-pub(crate) use on::{Counter, Gauge, counter, describe, gauge};
+pub(crate) use on::{Counter, Gauge, counter, gauge};
 #[cfg(feature = "metrics")]
-use on::{change, count, measure};
+use on::{change, count, describe, measure, zero};
 
 #[cfg(not(feature = "metrics"))]
-pub(crate) use off::{Counter, Gauge, counter, describe, gauge};
+pub(crate) use off::{Counter, Gauge, counter, gauge};
 #[cfg(not(feature = "metrics"))]
-use off::{change, count, measure};
+use off::{change, count, describe, measure, zero};
 
 /// A call to the store has come back.
 pub(crate) fn store_called(operation: &'static str, failed: Option<&StoreError>, took: Duration) {
@@ -74,6 +74,16 @@ pub(crate) fn lease_waited(span: Duration) {
 /// A lease was given up, and was held until then.
 pub(crate) fn lease_released() {
     count("tenure_leases_released_total", &[]);
+}
+
+/// Counters that alarms look at exist from the start, as nobody sees one rise that begins with its first event.
+pub(crate) fn begin() {
+    const LOSSES: [&str; 7] =
+        ["expired", "unreachable", "taken", "deleted", "revoked", "released", "overran"];
+    const FAILURES: [&str; 5] = ["unavailable", "unknown", "foreign", "unsupported", "invalid"];
+    describe();
+    LOSSES.iter().for_each(|reason| zero("tenure_leases_lost_total", &[("reason", reason)]));
+    FAILURES.iter().for_each(|kind| zero("tenure_store_failures_total", &[("kind", kind)]));
 }
 
 /// A lease was lost.
@@ -143,6 +153,10 @@ mod on {
         metrics::counter!(name, fixed(of)).increment(1);
     }
 
+    pub(super) fn zero(name: &'static str, of: &[(&'static str, &'static str)]) {
+        metrics::counter!(name, fixed(of)).increment(0);
+    }
+
     pub(super) fn change(name: &'static str, by: f64) {
         metrics::gauge!(name).increment(by);
     }
@@ -152,7 +166,7 @@ mod on {
     }
 
     /// Says what each is, to the recorder that there is now.
-    pub(crate) fn describe() {
+    pub(super) fn describe() {
         use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
         describe_histogram!("tenure_store_call_seconds", Unit::Seconds, "How long calls to the store take");
         describe_counter!("tenure_store_failures_total", "Calls to the store that failed");
@@ -221,9 +235,11 @@ mod off {
 
     pub(super) fn count(_: &'static str, _: &[(&'static str, &'static str)]) {}
 
+    pub(super) fn zero(_: &'static str, _: &[(&'static str, &'static str)]) {}
+
     pub(super) fn change(_: &'static str, _: f64) {}
 
     pub(super) fn measure(_: &'static str, _: &[(&'static str, &'static str)], _: Duration) {}
 
-    pub(crate) fn describe() {}
+    pub(super) fn describe() {}
 }

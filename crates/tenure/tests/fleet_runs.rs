@@ -133,7 +133,7 @@ async fn metrics_have_the_documented_names_and_tell_two_workers_of_one_process_a
     settle().await;
     let page = recorder.handle().render();
     let mut names = BTreeSet::new();
-    for line in page.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+    for line in page.lines().filter(|line| line.starts_with("tenure_fleet_")) {
         let (name, labels) = line.split_once('{').unwrap();
         names.insert(name);
         let right = ["w1", "w2"].map(|worker| format!("fleet=\"test\",worker=\"{worker}\"}}"));

@@ -1,5 +1,5 @@
 //! The names of metrics, which people's dashboards and alarms depend on, in simulated time. Plan: what is documented is exported, with a
-//! description, and nothing else is; labels have few values.
+//! description, and nothing else is; labels have few values; what alarms look at is there before anything has happened.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use crate::common::{TTL, World, settle};
@@ -86,10 +86,21 @@ fn what_is_documented_is_exported_with_a_description() {
 }
 
 #[test]
-fn each_reason_of_a_loss_is_documented() {
+fn each_reason_of_a_loss_is_documented_and_there_from_the_start() {
     let page = include_str!("../src/lib.rs");
     let row = page.lines().find(|line| line.contains("`tenure_leases_lost_total`")).unwrap();
+    let metrics = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    metrics::with_local_recorder(&metrics, || runtime.block_on(async { drop(World::new().process()) }));
+    let shown = metrics.handle().render();
     let unreachable = Loss::Unreachable(StoreError::unavailable("down"));
+    let failures = page.lines().find(|line| line.contains("`tenure_store_failures_total`")).unwrap();
+    let kinds: Vec<&str> = failures.split("`kind`: ").nth(1).unwrap().split('`').skip(1).step_by(2).collect();
+    assert_eq!(kinds.len(), 5, "{failures}");
+    for kind in kinds {
+        let line = format!("tenure_store_failures_total{{kind=\"{kind}\"}} 0\n");
+        assert!(shown.contains(&line), "{line}: {shown}");
+    }
     for loss in [
         Loss::Expired,
         unreachable,
@@ -99,6 +110,8 @@ fn each_reason_of_a_loss_is_documented() {
         Loss::Released,
         Loss::Overran,
     ] {
-        assert!(row.contains(&format!("`{}`", loss.name())), "{loss:?}: {row}");
+        let name = loss.name();
+        assert!(row.contains(&format!("`{name}`")), "{loss:?}: {row}");
+        assert!(shown.contains(&format!("tenure_leases_lost_total{{reason=\"{name}\"}} 0\n")), "{shown}");
     }
 }

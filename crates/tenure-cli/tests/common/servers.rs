@@ -1,7 +1,7 @@
 //! Servers of a test's own, to be full, to ask who calls, to be a replica; and an address that swallows what is sent to it.
 
 use super::wait_until;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;

@@ -177,7 +177,7 @@ impl WorkerBuilder {
         let (listen, listening) = watch::channel(false);
         let home = Home::of(self.runtime, self.fleet.has_own_clock());
         let clock = Arc::clone(self.fleet.clock());
-        crate::meters::describe();
+        crate::meters::begin();
         let meters = Meters::new(&name, &holder);
         let span = tracing::info_span!(target: "tenure::fleet", "worker", fleet = %name, worker = %holder);
         let inner = Arc::new(Inner::new(self.fleet, ttl, holder, commands));
