@@ -9,11 +9,10 @@
 #[path = "../../crates/tenure-core/tests/harness/mod.rs"]
 mod harness;
 
-use harness::{Harness, Store, TTL, Turns};
+use harness::{Harness, Store, TTL};
 use peak_alloc::PeakAlloc;
 use std::time::Duration;
 use tenure_bench::{cpu_time, stopwatch};
-use tenure_core::fleet::About;
 
 const INTERVAL: Duration = TTL.checked_div(3).unwrap();
 const INTERVALS: u32 = 20;
@@ -40,18 +39,7 @@ fn main() {
 fn scale(workers: usize, units: usize) {
     let (real, cpu) = (stopwatch(), cpu_time());
     MEMORY.reset_peak_usage();
-    let mut harness = Harness::new(Store { age: true, push: false });
-    harness.turns = Some(Turns::default());
-    // All come within one interval, spread over it.
-    for _ in 0..workers {
-        harness.add(About::default(), TTL);
-        harness.run(INTERVAL / workers as u32);
-    }
-    harness.run(INTERVAL * 6);
-    harness.create(units);
-    harness.run_until(TTL * 100, |harness| harness.idle() == 0).expect("all units are held");
-    // Whoever has to list a last time does.
-    harness.run(INTERVAL * 6);
+    let mut harness = Harness::large(Store { age: true, push: false }, workers, units);
     let peak = MEMORY.peak_usage();
     let counts = harness.counts();
     let share = units / workers;

@@ -43,7 +43,8 @@ fn main() {
         "| what | over after | moves | pages listed | read units | write units | the most of a shard in 1 s: reads, writes | real, CPU |"
     );
     println!("|---|---|---|---|---|---|---|---|");
-    let mut fleet = start(workers, units);
+    let store = Store { age: true, push: false };
+    let mut fleet = Harness::large(store, workers, units);
     at_rest(&mut fleet);
     let mut here = workers;
     let mut changed = |what: &str, more: isize, change: fn(&mut Harness)| {
@@ -60,7 +61,8 @@ fn main() {
     });
     restarts(&mut fleet, here);
     drop(fleet);
-    let mut fleet = harness();
+    let mut fleet = Harness::new(store);
+    fleet.turns = Some(Turns::default());
     fleet.create(units);
     measure("all start at once", &mut fleet, workers, |fleet| join(fleet, workers));
     drop(fleet);
@@ -71,26 +73,6 @@ fn join(fleet: &mut Harness, workers: usize) {
     (0..workers).for_each(|_| {
         fleet.add(About::default(), TTL);
     });
-}
-
-fn harness() -> Harness {
-    let mut harness = Harness::new(Store { age: true, push: false });
-    harness.turns = Some(Turns::default());
-    harness
-}
-
-/// All come within one interval, spread over it.
-fn start(workers: usize, units: usize) -> Harness {
-    let mut harness = harness();
-    for _ in 0..workers {
-        harness.add(About::default(), TTL);
-        harness.run(INTERVAL / workers as u32);
-    }
-    harness.run(INTERVAL * 6);
-    harness.create(units);
-    harness.run_until(TTL * 100, |fleet| is_over(fleet, workers)).expect("all units are held");
-    harness.run(TTL * 2);
-    harness
 }
 
 /// All units are held, and evenly, by so many workers.

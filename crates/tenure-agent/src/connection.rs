@@ -41,19 +41,19 @@ pub(crate) async fn serve(door: &Door, served: &Served) {
             Listener::Unix { listener, .. } => {
                 listener.accept().await.map(|(stream, _)| (Arc::new(Peer::of(&stream)), Stream::Unix(stream)))
             }
-            Listener::Tcp(listener) | Listener::Tls(listener, _) => {
+            Listener::Tcp(listener) => {
                 listener.accept().await.map(|(stream, _)| (Arc::new(Peer::unknown()), Stream::Tcp(stream)))
             }
+            Listener::Tls(listener, certificate) => listener
+                .accept()
+                .await
+                .map(|(stream, _)| (Arc::new(Peer::unknown()), Stream::Tls(stream, certificate.clone()))),
         };
         let Ok((peer, stream)) = accepted else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
         let Some(place) = place(&room) else { continue };
-        let certificate = match &door.listener {
-            Listener::Tls(_, certificate) => Some(certificate.clone()),
-            _ => None,
-        };
         let guest = Guest {
             peer,
             stranger: served.strangers.as_ref().map(|all| Arc::new(all.enter())),
@@ -64,7 +64,7 @@ pub(crate) async fn serve(door: &Door, served: &Served) {
         inside.spawn(async move {
             let stranger = guest.stranger.clone();
             tokio::select! {
-                () = guest.greet(stream, certificate) => {}
+                () = guest.greet(stream) => {}
                 () = makes_room(stranger) => {}
             }
         });
@@ -81,6 +81,7 @@ async fn makes_room(stranger: Option<Arc<Stranger>>) {
 enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
+    Tls(TcpStream, Certificate),
 }
 
 /// Small answers are not held back. Where that can't be had, they are slower.
@@ -118,11 +119,11 @@ struct Guest {
 }
 
 impl Guest {
-    async fn greet(self, stream: Stream, certificate: Option<Certificate>) {
-        match (stream, certificate) {
-            (Stream::Unix(stream), _) => self.attend(stream).await,
-            (Stream::Tcp(stream), None) => self.attend(at_once(stream)).await,
-            (Stream::Tcp(stream), Some(certificate)) => {
+    async fn greet(self, stream: Stream) {
+        match stream {
+            Stream::Unix(stream) => self.attend(stream).await,
+            Stream::Tcp(stream) => self.attend(at_once(stream)).await,
+            Stream::Tls(stream, certificate) => {
                 let shaken = certificate.shake_hands(at_once(stream));
                 // Whoever takes too long, or speaks no TLS, is cut off.
                 if let Ok(Ok(stream)) = tokio::time::timeout(self.limits.patience, shaken).await {

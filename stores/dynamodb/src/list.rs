@@ -8,14 +8,13 @@ use crate::read::listed;
 use crate::store::Inner;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
+use futures_util::future::try_join_all;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use tenure_core::{Key, StoreError};
 use tenure_store::Listed;
-use tokio::task::JoinSet;
 
 pub(crate) async fn list(
-    inner: &Arc<Inner>,
+    inner: &Inner,
     prefix: &str,
     after: Option<&Key>,
     limit: usize,
@@ -31,26 +30,21 @@ pub(crate) async fn list(
         _ => None,
     };
     let share = share(limit, usize::from(inner.shards.count()));
-    let mut reading = JoinSet::new();
-    for partition in inner.shards.partitions() {
+    let shards = inner.shards.partitions().map(|partition| {
         let start = after.map(|after| item::keys(&partition, after.as_str()));
-        let mut shard = Shard { partition, found: VecDeque::new(), start, is_over: false };
-        let (inner, prefix) = (Arc::clone(inner), prefix.to_owned());
-        reading.spawn(async move { shard.fill(&inner, &prefix, share).await.map(|()| shard) });
-    }
-    let mut shards = Vec::new();
-    while let Some(read) = reading.join_next().await {
-        shards.push(
-            read.map_err(|error| StoreError::unavailable(format!("the store's code failed: {error}")))??,
-        );
-    }
+        Shard { partition, found: VecDeque::new(), start, is_over: false }
+    });
+    let mut shards: Vec<Shard> = shards.collect();
+    try_join_all(shards.iter_mut().map(|shard| shard.fill(inner, prefix, share))).await?;
     let mut found = Vec::new();
     while found.len() < limit {
         for shard in &mut shards {
             shard.fill(inner, prefix, share.min(limit - found.len())).await?;
         }
-        let head = |shard: &&mut Shard| shard.found.front().map(|listed| listed.key.clone());
-        let lowest = shards.iter_mut().filter(|shard| !shard.found.is_empty()).min_by_key(head);
+        let lowest = shards
+            .iter_mut()
+            .filter(|shard| !shard.found.is_empty())
+            .min_by(|one, other| one.head().cmp(&other.head()));
         let Some(next) = lowest.and_then(|shard| shard.found.pop_front()) else { break };
         found.push(next);
     }
@@ -77,6 +71,10 @@ struct Shard {
 }
 
 impl Shard {
+    fn head(&self) -> Option<&Key> {
+        self.found.front().map(|listed| &listed.key)
+    }
+
     /// Reads on if nothing is left to tell. A page may be empty without being the last.
     async fn fill(&mut self, inner: &Inner, prefix: &str, most: usize) -> Result<(), StoreError> {
         while self.found.is_empty() && !self.is_over {
@@ -94,8 +92,14 @@ impl Shard {
     }
 }
 
+/// Whether there is any item of this partition key.
+pub(crate) async fn has_any(inner: &Inner, partition: &str) -> Result<bool, StoreError> {
+    let answer = query(inner, partition, "").limit(1).send().await;
+    Ok(!answer.map_err(|error| failed(&inner.place, Call::Read, error))?.items().is_empty())
+}
+
 /// Asks for the items of one partition key.
-pub(crate) fn query(inner: &Inner, partition: &str, prefix: &str) -> QueryFluentBuilder {
+fn query(inner: &Inner, partition: &str, prefix: &str) -> QueryFluentBuilder {
     let query = inner
         .client
         .query()

@@ -3,7 +3,6 @@
 
 use crate::error::{Call, failed};
 use crate::item::{self, Item};
-use crate::list::query;
 use crate::store::Inner;
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 use std::collections::BTreeSet;
@@ -81,10 +80,4 @@ pub(crate) fn listed(inner: &Inner, item: &Item) -> Result<Listed, StoreError> {
     let key = item::key(item)?;
     let stored = inner.stored(&key, item);
     Ok(Listed { key, stored })
-}
-
-/// Whether there is any item of this partition key.
-pub(crate) async fn has_any(inner: &Inner, partition: &str) -> Result<bool, StoreError> {
-    let answer = query(inner, partition, "").limit(1).send().await;
-    Ok(!answer.map_err(|error| failed(&inner.place, Call::Read, error))?.items().is_empty())
 }

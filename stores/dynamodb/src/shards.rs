@@ -13,9 +13,9 @@
 use crate::conditional::{Ended, ended};
 use crate::error::{Call, failed};
 use crate::item::{self, Item};
-use crate::read;
 use crate::store::Inner;
 use crate::table::Place;
+use crate::{list, read};
 use aws_sdk_dynamodb::Client;
 use fnv::FnvHasher;
 use std::hash::Hasher as _;
@@ -126,7 +126,7 @@ pub(crate) async fn fix(inner: &Inner) -> Result<(), StoreError> {
 
 async fn claim(inner: &Inner) -> Result<(), StoreError> {
     let Inner { shards, place, client, .. } = inner;
-    if shards.count > 1 && read::has_any(inner, &shards.namespace).await? {
+    if shards.count > 1 && list::has_any(inner, &shards.namespace).await? {
         find(inner).await?;
         return Err(StoreError::invalid(format!(
             "{place}: the namespace {:?} has records in one shard already; leave shards={} out, or take another namespace",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime
 from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Mapping, Optional, TypeVar, Union
-from urllib.parse import quote
 
+from . import _asks
 from ._aio_work import AsyncOncePer, AsyncWorker, Body, work
-from ._client import _PATIENCE, Client, _wish
+from ._client import _PATIENCE, Client
 from ._fleet import Unit, Worker
 from ._lease import Lease, Ranges
 from ._once import wish
@@ -33,14 +33,13 @@ class AsyncClient:
 
     def _wanted(
         self,
-        path: str,
-        body: Dict[str, Any],
+        asked: _asks.Asked,
         wait: Optional[float],
         made: Callable[[str, int, Callable[[Lease], bool]], _L] = Lease,  # type: ignore[assignment]
     ) -> Wanted[_L]:
         check_wait(wait)
         client = self._client
-        return Wanted(lambda wire: client._get(path, body, wait, wire, made), client._wire(None))
+        return Wanted(lambda wire: client._get(asked, wait, wire, made), client._wire(None))
 
     def lease(
         self,
@@ -52,28 +51,27 @@ class AsyncClient:
         about: Optional[Mapping[str, str]] = None,
     ) -> Wanted[Lease]:
         """As `Client.lease`."""
-        return self._wanted("/v1/leases", _wish(ttl, at_most, key=key, about=dict(about or {})), wait)
+        return self._wanted(_asks.lease(key, ttl, at_most, about), wait)
 
     def semaphore(
         self, name: str, permits: int, *, take: int = 1, wait: Optional[float] = 0.0, ttl: Optional[float] = None
     ) -> Wanted[Lease]:
         """As `Client.semaphore`."""
-        return self._wanted("/v1/semaphores", _wish(ttl, None, name=name, permits=permits, take=take), wait)
+        return self._wanted(_asks.permits(name, permits, take, ttl), wait)
 
     def shared(self, name: str, *, wait: Optional[float] = 0.0, ttl: Optional[float] = None) -> Wanted[Lease]:
         """As `Client.shared`."""
-        return self._wanted("/v1/semaphores", _wish(ttl, None, name=name, mode="shared"), wait)
+        return self._wanted(_asks.mode(name, "shared", ttl), wait)
 
     def exclusive(self, name: str, *, wait: Optional[float] = 0.0, ttl: Optional[float] = None) -> Wanted[Lease]:
         """As `Client.exclusive`."""
-        return self._wanted("/v1/semaphores", _wish(ttl, None, name=name, mode="exclusive"), wait)
+        return self._wanted(_asks.mode(name, "exclusive", ttl), wait)
 
     def ranges(
         self, section: str, wanted: str, *, lasts: float, all: bool = False, wait: Optional[float] = 0.0
     ) -> Wanted[Ranges]:
         """As `Client.ranges`."""
-        body = {"range": wanted, "for_ms": int(lasts * 1000), "all": all}
-        return self._wanted(f"/v1/sections/{quote(section, safe='')}/leases", body, wait, Ranges)
+        return self._wanted(_asks.ranges(section, wanted, lasts, all), wait, Ranges)
 
     def campaign(
         self,
@@ -84,8 +82,7 @@ class AsyncClient:
         labels: Optional[Mapping[str, str]] = None,
     ) -> Wanted[Lease]:
         """As `Client.campaign`."""
-        path = f"/v1/elections/{quote(key, safe='')}/campaign"
-        return self._wanted(path, _wish(ttl, None, labels=dict(labels or {})), wait)
+        return self._wanted(_asks.leadership(key, ttl, labels), wait)
 
     async def leaderships(self, key: str, **options: Any) -> AsyncIterator[Lease]:
         """As `Client.leaderships`."""

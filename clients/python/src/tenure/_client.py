@@ -10,6 +10,7 @@ import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, TypeVar, Union
 from urllib.parse import quote
 
+from . import _asks
 from ._clock import boottime_ns
 from ._errors import AgentError, HeldByAnother, LeaseLost, may_pass
 from ._fleet import Pauses, Unit, Worker
@@ -85,30 +86,28 @@ class Client:
         about: Optional[Mapping[str, str]] = None,
     ) -> Lease:
         """The lease on `key`. Waits for it for `wait` seconds (None: for ever), and raises `HeldByAnother` if another has it then."""
-        body = _wish(ttl, at_most, key=key, about=dict(about or {}))
-        return self._get("/v1/leases", body, wait)
+        return self._get(_asks.lease(key, ttl, at_most, about), wait)
 
     def semaphore(
         self, name: str, permits: int, *, take: int = 1, wait: Optional[float] = 0.0, ttl: Optional[float] = None
     ) -> Lease:
         """So many of the permits of `name`, of which there are `permits`."""
-        return self._get("/v1/semaphores", _wish(ttl, None, name=name, permits=permits, take=take), wait)
+        return self._get(_asks.permits(name, permits, take, ttl), wait)
 
     def shared(self, name: str, *, wait: Optional[float] = 0.0, ttl: Optional[float] = None) -> Lease:
         """`name` beside other readers."""
-        return self._get("/v1/semaphores", _wish(ttl, None, name=name, mode="shared"), wait)
+        return self._get(_asks.mode(name, "shared", ttl), wait)
 
     def exclusive(self, name: str, *, wait: Optional[float] = 0.0, ttl: Optional[float] = None) -> Lease:
         """`name` beside nobody, in turn."""
-        return self._get("/v1/semaphores", _wish(ttl, None, name=name, mode="exclusive"), wait)
+        return self._get(_asks.mode(name, "exclusive", ttl), wait)
 
     def ranges(
         self, section: str, wanted: str, *, lasts: float, all: bool = False, wait: Optional[float] = 0.0
     ) -> Ranges:
         """What nobody else has of the keys `wanted` (LOW_HIGH in hexadecimal digits, the high end excluded), for `lasts` seconds, which nothing prolongs; `all`: all
         of it or nothing. Raises `HeldByAnother` if there is nothing to have."""
-        body = {"range": wanted, "for_ms": int(lasts * 1000), "all": all}
-        return self._get(f"/v1/sections/{quote(section, safe='')}/leases", body, wait, made=Ranges)
+        return self._get(_asks.ranges(section, wanted, lasts, all), wait, made=Ranges)
 
     def campaign(
         self,
@@ -119,8 +118,7 @@ class Client:
         labels: Optional[Mapping[str, str]] = None,
     ) -> Lease:
         """Waits until this client leads `key`. `labels` is what others see of the leader."""
-        path = f"/v1/elections/{quote(key, safe='')}/campaign"
-        return self._get(path, _wish(ttl, None, labels=dict(labels or {})), wait)
+        return self._get(_asks.leadership(key, ttl, labels), wait)
 
     def leaderships(self, key: str, **options: Any) -> Iterator[Lease]:
         """For ever: each time that this client is elected. The leadership is given up when the loop's body ends."""
@@ -151,22 +149,9 @@ class Client:
         return OncePer(lambda asked: self._begin_tick(asked, wait), wish(key, tick, every, at_least_once, ttl))
 
     def _begin_tick(self, asked: Dict[str, Any], wait: Optional[float], wire: Optional[Wire] = None) -> Tick:
-        tick = self._get("/v1/once", asked, wait, wire, made=Tick)
-        tick._say = self._end_tick
+        tick = self._get(("/v1/once", asked), wait, wire, made=Tick)
+        tick._say = self._end
         return tick
-
-    def _end_tick(self, tick: Tick, path: str, body: Dict[str, Any]) -> bool:
-        if tick._is_over or os.getpid() != tick._process:
-            return False
-        # It is not held from here on, whatever becomes of the request.
-        tick._over("it has ended")
-        with self._lock:
-            self._held.pop(tick.id, None)
-        try:
-            return bool(self._ask("POST", path, body)["released"])
-        except (AgentError, OSError):
-            # It lapses at its deadline, and no end is told of it.
-            return False
 
     def worker(
         self,
@@ -186,7 +171,7 @@ class Client:
         """Makes this process a worker of `fleet`, which is to have these `units`. `weights`: what those weigh that do not weigh 1. `needs`: labels that a unit's
         worker must have. `balance`: whether the "count" of units or their "weight" is evened out; all workers of a fleet say the same. `drain`: how many seconds the work on a unit may take to end when the unit
         is to go to another worker. See `Worker.run`, or `Client.work` for all of it."""
-        body: Dict[str, Any] = _wish(ttl, None, units=list(units), labels=list(labels), about=dict(about or {}), balance=balance)
+        body = _asks.timed(ttl, None, units=list(units), labels=list(labels), about=dict(about or {}), balance=balance)
         body["weights"] = dict(weights or {})
         body["needs"] = {unit: list(labels) for unit, labels in (needs or {}).items()}
         if most_units is not None:
@@ -234,16 +219,10 @@ class Client:
             wire.close()
         if not told:
             return None
-        unit = Unit(told, self._say_of_unit)
+        unit = Unit(told, self._end, self._ask)
         unit._told(told, sent_ns)
         self._keep(unit)
         return unit
-
-    def _say_of_unit(self, unit: Unit, method: str, path: str, body: Optional[Dict[str, Any]]) -> bool:
-        if unit._is_over:
-            with self._lock:
-                self._held.pop(unit.id, None)
-        return bool(self._ask(method, path, body).get("released"))
 
     def _leave_fleet(self, worker: str) -> None:
         # Units that nobody lets go of last until their deadlines.
@@ -293,13 +272,13 @@ class Client:
 
     def _get(
         self,
-        path: str,
-        body: Dict[str, Any],
+        asked: _asks.Asked,
         wait: Optional[float],
         wire: Optional[Wire] = None,
         made: Callable[[str, int, Callable[[Lease], bool]], _L] = Lease,  # type: ignore[assignment]
     ) -> _L:
         check_wait(wait)
+        path, body = asked
         end_ns = None if wait is None or wait == math.inf else boottime_ns() + int(wait * 1e9)
         wire = wire or self._wire(None)
         try:
@@ -329,14 +308,15 @@ class Client:
             self._lock.notify_all()
 
     def _release(self, lease: Lease) -> bool:
-        # It is not held from here on, whatever becomes of the request.
-        lease._over("it was released")
-        with self._lock:
-            self._held.pop(lease.id, None)
+        return self._end(lease, "it was released", "DELETE", f"/v1/leases/{lease.id}")
+
+    def _end(self, lease: Lease, why: str, method: str, path: str, body: Optional[Dict[str, Any]] = None) -> bool:
+        """Tells the agent that this process is done with it, and how. It is not held from here on, whatever becomes of the request."""
+        self._drop(lease, why)
         try:
-            return bool(self._ask("DELETE", f"/v1/leases/{lease.id}")["released"])
+            return bool(self._ask(method, path, body)["released"])
         except (AgentError, OSError):
-            # It lapses at its deadline.
+            # It lapses at its deadline, and no end is told of it.
             return False
 
     def _keep_all(self) -> None:
@@ -389,14 +369,6 @@ class Client:
         with self._lock:
             self._held.pop(lease.id, None)
         lease._over(why)
-
-
-def _wish(ttl: Optional[float], at_most: Optional[float], **fields: Any) -> Dict[str, Any]:
-    if ttl is not None:
-        fields["ttl_ms"] = int(ttl * 1000)
-    if at_most is not None:
-        fields["at_most_ms"] = int(at_most * 1000)
-    return fields
 
 
 def _leave_when(stop: threading.Event, worker: Worker) -> None:

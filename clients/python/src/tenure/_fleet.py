@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from types import TracebackType
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Type
@@ -28,12 +27,18 @@ class Unit(Lease):
     As a context manager it is done when the block ends by itself, failed when an exception comes out, and given back when it was to go, or was lost.
     """
 
-    def __init__(self, told: Dict[str, Any], end: Callable[[Unit, str, str, Optional[Dict[str, Any]]], bool]) -> None:
+    def __init__(
+        self,
+        told: Dict[str, Any],
+        end: Callable[[Unit, str, str, str, Optional[Dict[str, Any]]], bool],
+        ask: Callable[[str, str, Dict[str, Any]], Any],
+    ) -> None:
         super().__init__(told["key"], told["fence"], lambda _: self._let_go("DELETE", f"/v1/leases/{self.id}", None))
         self.name: str = told["unit"]
         #: What it carries for its users, as it was when this worker was given it. `checkpoint` is what was written last by that.
         self.fields: Dict[str, str] = told["fields"]
         self._end = end
+        self._ask = ask
         self._drain = threading.Event()
 
     @property
@@ -57,19 +62,11 @@ class Unit(Lease):
 
     def checkpoint(self, value: str) -> None:
         """Writes how far the work has come, for whoever has the unit next. Raises `LeaseLost` if it is not this worker's any more."""
-        self._end(self, "POST", f"/v1/units/{self.id}/checkpoint", {"value": value})
+        self._ask("POST", f"/v1/units/{self.id}/checkpoint", {"value": value})
         self.fields["checkpoint"] = value
 
     def _let_go(self, method: str, path: str, body: Optional[Dict[str, Any]]) -> bool:
-        if self._is_over or os.getpid() != self._process:
-            return False
-        # It is not held from here on, whatever becomes of the request.
-        self._over("it was let go of")
-        try:
-            return self._end(self, method, path, body)
-        except (AgentError, OSError):
-            # It lapses at its deadline.
-            return False
+        return self._is_ours and self._end(self, "it was let go of", method, path, body)
 
     def _told(self, told: Dict[str, Any], sent_ns: int) -> None:
         super()._told(told, sent_ns)

@@ -35,7 +35,12 @@ class Lease:
     @property
     def held(self) -> bool:
         """Whether it is held at this instant. No I/O. It may end right after: what must not happen twice belongs behind a check of the fence."""
-        return not self._is_over and boottime_ns() < self._deadline_ns and os.getpid() == self._process
+        return self._is_ours and boottime_ns() < self._deadline_ns
+
+    @property
+    def _is_ours(self) -> bool:
+        """Whether this process has not let go of it, nor been told that it is over."""
+        return not self._is_over and os.getpid() == self._process
 
     @property
     def remaining(self) -> float:
@@ -67,9 +72,7 @@ class Lease:
 
     def release(self) -> bool:
         """Gives it back; false if it was lost before. Whatever was done under it must have ended."""
-        if self._is_over or os.getpid() != self._process:
-            return False
-        return self._release(self)
+        return self._is_ours and self._release(self)
 
     def __enter__(self) -> Lease:
         return self

@@ -7,6 +7,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Callable, Dict, Optional, Type, TypeVar, Union
 
+from ._asks import timed
 from ._errors import Refused
 from ._lease import Lease
 
@@ -19,11 +20,12 @@ class Tick(Lease):
     As a context manager it ends well, or not well when an exception comes out.
     """
 
-    _say: Callable[[Tick, str, Dict[str, Any]], bool]
+    _say: Callable[[Tick, str, str, str, Dict[str, Any]], bool]
 
     def end(self, is_well: bool = True, says: str = "") -> bool:
         """It has ended, well or not, with this to be said of it, of which 200 bytes are kept. False: its lease was lost before."""
-        return self._say(self, f"/v1/once/{self.id}/end", {"is_well": is_well, "says": says})
+        body = {"is_well": is_well, "says": says}
+        return self._is_ours and self._say(self, "it has ended", "POST", f"/v1/once/{self.id}/end", body)
 
     def __enter__(self) -> Tick:
         return self
@@ -80,7 +82,7 @@ def wish(key: str, tick: Union[datetime, float, None], every: Optional[float], a
     """What is asked of the agent."""
     if (tick is None) == (every is None):
         raise ValueError("say either `every`, how many seconds ticks are apart, or `tick`, when it is scheduled for")
-    asked: Dict[str, Any] = {"key": key, "at_least_once": at_least_once}
+    asked = timed(ttl, None, key=key, at_least_once=at_least_once)
     if every is not None:
         if not every >= 0.001:
             raise ValueError(f"every is {every!r}; it must be seconds, a thousandth at the least")
@@ -91,6 +93,4 @@ def wish(key: str, tick: Union[datetime, float, None], every: Optional[float], a
                 raise ValueError("the tick names no time zone; add one, as datetime.timezone.utc, or hosts may mean different times")
             tick = tick.timestamp()
         asked["tick_ms"] = round(tick * 1000)  # type: ignore[operator]
-    if ttl is not None:
-        asked["ttl_ms"] = int(ttl * 1000)
     return asked

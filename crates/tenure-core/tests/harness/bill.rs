@@ -1,7 +1,9 @@
 //! What a service like DynamoDB charges for each request, and how much of what one of its partition keys can do is asked for in a second.
 
 use super::Harness;
+use fnv::FnvHasher;
 use std::collections::BTreeMap;
+use std::hash::Hasher as _;
 use tenure_core::op::{Freshness, Listed, Op};
 use tenure_core::{Key, Record};
 
@@ -59,12 +61,11 @@ impl Bill {
         self.seconds.entry((second, shard)).or_default().add(units);
     }
 
-    /// Any that spreads keys evenly (FNV-1a).
+    /// As the store has it.
     fn shard(&self, key: &Key) -> u64 {
-        let hash = key.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-        });
-        hash % self.shards
+        let mut hasher = FnvHasher::default();
+        hasher.write(key.as_str().as_bytes());
+        hasher.finish() % self.shards
     }
 }
 

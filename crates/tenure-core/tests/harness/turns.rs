@@ -1,8 +1,10 @@
 //! Lists in turn. What a thousand workers know of a hundred thousand units while they list them at once is no more than one
 //! process can hold.
 
-use super::{Happens, Harness, WAY};
+use super::{Happens, Harness, Store, TTL, WAY};
 use std::collections::VecDeque;
+use std::time::Duration;
+use tenure_core::fleet::About;
 use tenure_core::op::{Op, OpId};
 
 /// Whose listing is served, page by page, until it asks for no more; and who waits for that. Nothing else waits.
@@ -13,6 +15,24 @@ pub struct Turns {
 }
 
 impl Harness {
+    /// A fleet of many workers at rest, which list in turn. All have come within one third of a ttl, spread over it, and then the units.
+    pub fn large(store: Store, workers: usize, units: usize) -> Harness {
+        const INTERVAL: Duration = TTL.checked_div(3).unwrap();
+        let mut harness = Harness::new(store);
+        harness.turns = Some(Turns::default());
+        for _ in 0..workers {
+            harness.add(About::default(), TTL);
+            harness.run(INTERVAL / workers as u32);
+        }
+        harness.run(INTERVAL * 6);
+        harness.create(units);
+        let took = harness.run_until(TTL * 100, |harness| harness.idle() == 0);
+        assert!(took.is_some(), "all units are held");
+        // Whoever has to list a last time does.
+        harness.run(INTERVAL * 6);
+        harness
+    }
+
     /// A worker's request sets out for the store.
     pub(super) fn ask(&mut self, index: usize, id: OpId, op: Op) {
         if let (Op::List { .. }, Some(turns)) = (&op, &mut self.turns) {

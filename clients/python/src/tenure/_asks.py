@@ -1,0 +1,38 @@
+"""What the agent is asked for, as path and body: for clients of both kinds."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, Optional, Tuple
+from urllib.parse import quote
+
+Asked = Tuple[str, Dict[str, Any]]
+
+
+def timed(ttl: Optional[float], at_most: Optional[float], **fields: Any) -> Dict[str, Any]:
+    """These fields, and the times that are given, in seconds."""
+    if ttl is not None:
+        fields["ttl_ms"] = int(ttl * 1000)
+    if at_most is not None:
+        fields["at_most_ms"] = int(at_most * 1000)
+    return fields
+
+
+def lease(key: str, ttl: Optional[float], at_most: Optional[float], about: Optional[Mapping[str, str]]) -> Asked:
+    return "/v1/leases", timed(ttl, at_most, key=key, about=dict(about or {}))
+
+
+def permits(name: str, permits: int, take: int, ttl: Optional[float]) -> Asked:
+    return "/v1/semaphores", timed(ttl, None, name=name, permits=permits, take=take)
+
+
+def mode(name: str, mode: str, ttl: Optional[float]) -> Asked:
+    return "/v1/semaphores", timed(ttl, None, name=name, mode=mode)
+
+
+def ranges(section: str, wanted: str, lasts: float, all: bool) -> Asked:
+    body = {"range": wanted, "for_ms": int(lasts * 1000), "all": all}
+    return f"/v1/sections/{quote(section, safe='')}/leases", body
+
+
+def leadership(key: str, ttl: Optional[float], labels: Optional[Mapping[str, str]]) -> Asked:
+    return f"/v1/elections/{quote(key, safe='')}/campaign", timed(ttl, None, labels=dict(labels or {}))
