@@ -78,6 +78,16 @@ impl Url {
                         "the store sqlite: names no file; write sqlite:leases.db, for example",
                     ));
                 }
+                // A shell makes a directory of it at the beginning of a word only.
+                if let Some(rest) = path.strip_prefix("~/")
+                    && !std::path::Path::new("~").is_dir()
+                {
+                    return Err(Failure::usage(format!(
+                        "the store sqlite:{}: ~ stands for nothing there; write the whole path, in a shell sqlite:$HOME/{}",
+                        escaped(path),
+                        escaped(rest)
+                    )));
+                }
                 // In a table of less's there is one; in a file of tenure's there is none.
                 if let Some((plain, options)) = path.split_once('?')
                     && options.contains('=')

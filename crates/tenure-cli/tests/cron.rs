@@ -150,6 +150,7 @@ fn what_can_not_be_is_refused_with_the_remedy() {
     for (arguments, says) in [
         (["cron", "every day", "k", "--", "true"].as_slice(), "can't be understood"),
         (&["cron", "*/5 * * *", "k", "--", "true"], "fields; write '*/5 * * * *'"),
+        (&["cron", "0 25 * * *", "k", "--", "true"], "its hour is \"25\"; write a number from 0 to 23"),
         (&["cron", "0 0 30 2 *", "k", "--", "true"], "no tick at all"),
         (&["cron", "* * * * *", "k", "--max", "0s", "--", "true"], "no time at all"),
         (&["cron", "* * * * *", &"k".repeat(510), "--", "true"], "bytes"),

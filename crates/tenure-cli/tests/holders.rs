@@ -1,11 +1,13 @@
 //! Who holds a lease and why, what is run beside the command, and waiting for others.
 //!
-//! Plan: `show` tells user, host, process, program and note; `wait` ends when nobody holds the key, when its time is over, or when somebody does;
+//! Plan: `show` tells user, host, process, program and note, and who waits is told the same; `wait` ends when nobody holds the key, when its time is over, or when somebody does;
 //! the hook at the beginning runs under the lease and can forbid the command; the one at a loss knows what was lost, and runs at no other end.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, wait_until};
 use nix::sys::signal::Signal;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 
 const STAYS: &str = "echo $$ > pid; exec sleep 600";
 
@@ -26,6 +28,34 @@ fn who_holds_a_lease_where_and_why_is_told() {
     }
     let long = bench.run(&["run", "k", "--note", &"x".repeat(1001), "--", "true"]);
     assert!(long.code == 64 && long.err.contains("1001 bytes; the limit is 1000"), "{long:?}");
+}
+
+#[test]
+fn who_waits_is_told_by_whom_it_is_held() {
+    let bench = Bench::new();
+    let _one = bench.start(&["run", "k", "--note", "new \u{1b} disks", "--", "sh", "-c", STAYS]);
+    bench.await_number("pid");
+    let _permits = bench.start(&["run", "p", "--permits", "2", "--take", "2", "--", "sleep", "600"]);
+    wait_until("the permits", || bench.run(&["show", "semaphore/p"]).out.contains("fence "));
+    let (lease, permits) = ("waiting for k, held by ", "waiting for semaphore/p, held by ");
+    for (words, begins, says) in [
+        (&["run", "k", "--", "true"][..], lease, ", for sh: new \\u{1b} disks) since 20"),
+        (&["run", "free", "k", "--wait", "1h", "--", "true"], lease, ", for sh: new"),
+        (&["elect", "k", "--", "true"], lease, ", for sh: new"),
+        (&["hold", "k"], lease, ", for sh: new"),
+        (&["run", "p", "--permits", "2", "--", "true"], permits, " (2 of 2; 1 waiting)"),
+    ] {
+        let mut command = bench.tenure(words);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(line.starts_with(&format!("tenure: {begins}")) && line.contains(says), "{words:?}: {line:?}");
+    }
+    let tried = bench.run(&["run", "k", "--try", "--", "true"]);
+    assert!(tried.code == 75 && !tried.err.contains("waiting"), "{tried:?}");
 }
 
 #[test]

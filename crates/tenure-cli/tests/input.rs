@@ -30,10 +30,18 @@ fn the_command_line_itself() {
         (&["run", "k", "-c", "true; true"], "tip: for a shell's line"),
         (&["work", "-j4", "--", "true"], "tip: -p N"),
         (&["work", "-I", "%", "--", "echo", "%"], "tip: {} stands for"),
+        (&["work", "echo", "{}", ":::", "a", "b"], "tip: units stand before --"),
+        (&["work", "--", "echo", "{}", ":::", "a", "b"], "::: is a word of CMD here: units stand before --"),
+        (&["run", "k", "-t", "5", "--", "true"], "tip: --wait TIME"),
+        (&["wait", "k", "1"], "tip: --timeout TIME"),
+        (&["stop", "k"], "tip: tenure revoke KEY"),
+        (&["cron", "*/5", "*", "*", "*", "*", "k", "--", "true"], "tip: the schedule is one word, in quotes"),
     ] {
         refused(&bench, words, 64, tip);
     }
     refused(&bench, &["run", "k", "--", "true; true"], 127, "not given to a shell, write: -- sh -c");
+    refused(&bench, &["run", "k", "--", "cd", "/tmp"], 127, "a word of the shell's, write: -- sh -c");
+    refused(&bench, &["run", "k", "--", "A=1", "env"], 127, "is set by: -- env NAME=VALUE CMD");
     refused(&bench, &["run", "k", "--", "none/of"], 127, "none/of: command not found\n");
     refused(&bench, &["run", "k", "--", ""], 64, "name of the command is empty");
     refused(&bench, &["run", "k", "--ttl", "soon", "--", "true"], 64, "span of time");
@@ -84,6 +92,12 @@ fn stores() {
     let bench = Bench::new();
     refused(&bench, &["ls", "--store", "leases.db"], 64, "sqlite:leases.db");
     refused(&bench, &["ls", "--store", "sqlite:"], 64, "names no file");
+    refused(
+        &bench,
+        &["ls", "--store", "sqlite:~/x.db"],
+        64,
+        "write the whole path, in a shell sqlite:$HOME/x.db",
+    );
     refused(&bench, &["ls", "--store", "memory:x"], 64, "nothing after the colon");
     refused(&bench, &["ls", "--store", ""], 64, "--store is empty");
     refused(&bench, &["ls", "--store", "sqlite:x.db?mode=ro"], 64, "write sqlite:x.db");

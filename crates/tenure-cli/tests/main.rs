@@ -74,6 +74,7 @@ mod stuck;
 mod tabletheory;
 #[cfg(feature = "serve")]
 mod telemetry;
+mod times;
 mod top;
 mod watchdog;
 mod work;

@@ -1,36 +1,191 @@
 //! The examples for systemd and Kubernetes: what they have tenure do, it does.
 //!
-//! Plan: every command line of a unit or a manifest is run as it stands there, but for the user's program. (systemd's own look at the units, and the
-//! package that they are in, is a step of `cargo xtask test`.)
+//! Plan: every command line of a unit or a manifest is run as it stands there, but for the user's program. Manifests and the workflow of releases are
+//! read as YAML, and what in them belongs together is alike. (systemd's own look at the units, and the package that they are in, is a step of
+//! `cargo xtask test`.)
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, Process, wait_until};
 use nix::sys::signal::Signal;
-use std::path::PathBuf;
-use std::process::Stdio;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use yaml_rust2::{Yaml, YamlLoader};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn files(directory: &str) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(root().join(directory)).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+/// The one document of a file. Keys that are there twice are refused by who reads it.
+fn document(path: &Path) -> Yaml {
+    let mut documents = YamlLoader::load_from_str(&std::fs::read_to_string(path).unwrap())
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert_eq!(documents.len(), 1, "{}", path.display());
+    documents.remove(0)
+}
+
+#[track_caller]
+fn text(node: &Yaml) -> &str {
+    node.as_str().unwrap_or_else(|| panic!("{node:?} is no text"))
+}
+
+/// None where there is no such list.
+fn list(node: &Yaml) -> &[Yaml] {
+    node.as_vec().map_or(&[], Vec::as_slice)
+}
+
+fn words(node: &Yaml) -> Vec<String> {
+    list(node).iter().map(|word| text(word).to_owned()).collect()
+}
+
+/// Of a workload the part that describes its pods.
+fn pod(manifest: &Yaml) -> &Yaml {
+    let spec = &manifest["spec"];
+    let template = if text(&manifest["kind"]) == "CronJob" { &spec["jobTemplate"]["spec"] } else { spec };
+    &template["template"]
+}
+
+fn containers(pod: &Yaml) -> impl Iterator<Item = &Yaml> {
+    list(&pod["spec"]["initContainers"]).iter().chain(list(&pod["spec"]["containers"]))
+}
 
 /// What tenure is called with, and in which file.
 fn commands() -> Vec<(PathBuf, Vec<String>)> {
-    let packaging = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
     let mut commands = Vec::new();
-    for kind in ["systemd", "kubernetes"] {
-        for file in std::fs::read_dir(packaging.join(kind)).unwrap() {
-            let path = file.unwrap().path();
-            let text = std::fs::read_to_string(&path).unwrap();
-            for line in text.lines().map(str::trim) {
-                let words: Vec<String> = if let Some(words) = line.strip_prefix("ExecStart=/usr/bin/tenure ")
-                {
-                    words.split(' ').map(str::to_owned).collect()
-                } else if let Some(words) = line.strip_prefix("args: ") {
-                    serde_json::from_str(words).unwrap()
-                } else {
-                    continue;
-                };
-                commands.push((path.clone(), words));
-            }
+    for path in files("packaging/systemd") {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines = text.lines().filter_map(|line| line.strip_prefix("ExecStart=/usr/bin/tenure "));
+        commands.extend(lines.map(|line| (path.clone(), line.split(' ').map(str::to_owned).collect())));
+    }
+    for path in files("packaging/kubernetes") {
+        let manifest = document(&path);
+        for container in containers(pod(&manifest)).filter(|container| !container["command"].is_badvalue()) {
+            assert_eq!(words(&container["command"]), ["/usr/bin/tenure"], "{}", path.display());
+            commands.push((path.clone(), words(&container["args"])));
         }
     }
     commands
+}
+
+#[test]
+fn what_belongs_together_in_a_manifest_is_alike() {
+    /// `--grace` where nothing else is said.
+    const GRACE: i64 = 10;
+    let (mut images, mut secrets) = (BTreeSet::new(), BTreeSet::new());
+    for path in files("packaging/kubernetes") {
+        let (name, manifest) = (path.display(), document(&path));
+        let kind = text(&manifest["kind"]);
+        let version =
+            [("CronJob", "batch/v1"), ("Deployment", "apps/v1")].into_iter().find(|it| it.0 == kind);
+        assert_eq!(Some(text(&manifest["apiVersion"])), version.map(|it| it.1), "{name}");
+        assert!(!text(&manifest["metadata"]["name"]).is_empty(), "{name}");
+        let pod = pod(&manifest);
+        if kind == "Deployment" {
+            let labels = &manifest["spec"]["selector"]["matchLabels"];
+            assert!(labels.as_hash().is_some_and(|labels| !labels.is_empty()), "{name}");
+            assert_eq!(labels, &pod["metadata"]["labels"], "{name}: it selects its own pods");
+            assert!(manifest["spec"]["replicas"].as_i64() > Some(1), "{name}: somebody stands by");
+        } else {
+            assert_eq!(text(&pod["spec"]["restartPolicy"]), "Never", "{name}: a Job refuses Always");
+            assert_eq!(text(&manifest["spec"]["schedule"]).split(' ').count(), 5, "{name}");
+        }
+        assert!(pod["spec"]["terminationGracePeriodSeconds"].as_i64() > Some(2 * GRACE), "{name}");
+        let volumes: BTreeSet<&str> =
+            list(&pod["spec"]["volumes"]).iter().map(|volume| text(&volume["name"])).collect();
+        let mut has_tenure = false;
+        for container in containers(pod) {
+            has_tenure |= !container["command"].is_badvalue();
+            images.insert(text(&container["image"]).to_owned());
+            for source in list(&container["envFrom"]) {
+                secrets.insert(text(&source["secretRef"]["name"]).to_owned());
+            }
+            for mount in list(&container["volumeMounts"]) {
+                assert!(volumes.contains(text(&mount["name"])), "{name}: {mount:?}");
+            }
+        }
+        assert!(has_tenure, "{name}");
+        // An agent beside a program: it begins before it and ends after it.
+        for beside in list(&pod["spec"]["initContainers"]) {
+            assert_eq!(text(&beside["restartPolicy"]), "Always", "{name}");
+        }
+    }
+    assert_eq!(secrets, BTreeSet::from(["tenure".to_owned()]));
+    // Ours has one name, in all that tells it, and this version.
+    let version = env!("CARGO_PKG_VERSION").rsplit_once('.').unwrap().0;
+    let ours = format!("ghcr.io/tenure-rs/tenure:{version}");
+    assert!(images.contains(&ours), "{images:?}");
+    assert!(images.iter().all(|image| *image == ours || image.starts_with("example.com/")), "{images:?}");
+    let mut pages = files("packaging/kubernetes");
+    pages.push(root().join("docs/install.md"));
+    for page in pages {
+        let told = std::fs::read_to_string(&page).unwrap();
+        for rest in told.split("ghcr.io/").skip(1) {
+            assert!(format!("ghcr.io/{rest}").starts_with(&ours), "{}", page.display());
+        }
+    }
+}
+
+#[test]
+fn the_workflow_of_releases_builds_what_there_is() {
+    let workflow = document(&root().join(".github/workflows/release.yml"));
+    assert_eq!(words(&workflow["on"]["push"]["tags"]), ["v*"]);
+    assert_eq!(text(&workflow["permissions"]["contents"]), "write", "a release is made");
+    let jobs = workflow["jobs"].as_hash().unwrap();
+    let (mut scripts, mut built) = (Vec::new(), BTreeSet::new());
+    for (name, job) in jobs {
+        let name = text(name);
+        assert!(!text(&job["runs-on"]).is_empty(), "{name}");
+        assert!(
+            job["needs"].is_badvalue() || jobs.contains_key(&job["needs"]),
+            "{name} needs a job that is there"
+        );
+        let matrix = list(&job["strategy"]["matrix"]["include"]);
+        for step in list(&job["steps"]) {
+            match (step["uses"].as_str(), step["run"].as_str()) {
+                (Some(action), None) => {
+                    assert!(action.starts_with("actions/") && action.contains("@v"), "{action}")
+                }
+                (None, Some(run)) => {
+                    let mut runs = vec![run.to_owned()];
+                    if run.contains("${{ matrix.") {
+                        let filled = |row: &Yaml| run.replace("${{ matrix.target }}", text(&row["target"]));
+                        runs = matrix.iter().map(filled).collect();
+                    }
+                    built.extend(
+                        runs.iter()
+                            .filter_map(|run| run.strip_prefix("cargo xtask dist --target "))
+                            .map(str::to_owned),
+                    );
+                    scripts.extend(runs);
+                }
+                _ => panic!("{name}: {step:?} neither uses nor runs anything, or both"),
+            }
+        }
+        // Each of them on a machine of its own kind.
+        for row in matrix {
+            assert_eq!(text(&row["target"]).starts_with("aarch64"), text(&row["runner"]).ends_with("-arm"));
+        }
+    }
+    assert_eq!(
+        built.into_iter().collect::<Vec<_>>(),
+        ["aarch64-unknown-linux-musl", "x86_64-unknown-linux-musl"]
+    );
+    for script in &scripts {
+        assert!(!script.contains("${{"), "{script}: an expression is passed by the environment, not pasted");
+        let said = Command::new("bash").args(["-n", "-c", script]).output().unwrap();
+        assert!(said.status.success() && said.stderr.is_empty(), "{script}: {said:?}");
+        for file in script.split(' ').filter(|word| word.starts_with("packaging/") || word.ends_with(".md")) {
+            assert!(root().join(file).exists(), "{script}: {file}");
+        }
+    }
+    assert!(scripts.iter().any(|script| script.contains(" -f packaging/Containerfile ")), "{scripts:?}");
 }
 
 #[test]
@@ -65,4 +220,30 @@ fn units_and_manifests_have_tenure_do_what_it_can() {
             assert!(ran.code == 0 && bench.path("ran").exists(), "{}: {ran:?}", path.display());
         }
     }
+}
+
+#[test]
+fn the_default_build_is_the_one_that_the_pages_tell_of() {
+    let manifest: toml::Table = toml::from_str(include_str!("../Cargo.toml")).unwrap();
+    let features = manifest["features"].as_table().unwrap();
+    // The stores of one host, and the agent.
+    assert_eq!(features["default"].as_array().unwrap(), &["serve".into()]);
+    for (page, told) in [
+        ("README.md", include_str!("../../../README.md")),
+        ("tenure-cli/README.md", include_str!("../README.md")),
+        ("docs/install.md", include_str!("../../../docs/install.md")),
+    ] {
+        let rest = told.split("--features ").skip(1);
+        let named: BTreeSet<&str> = rest
+            .map(|rest| rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next().unwrap())
+            .collect();
+        assert!(named.contains("all-stores"), "{page}");
+        assert!(named.iter().all(|name| features.contains_key(*name)), "{page}: {named:?}");
+    }
+    let servers = ["dynamodb", "etcd", "less", "postgres", "redis"];
+    let all = features["all-stores"].as_array().unwrap();
+    assert!(
+        servers.iter().all(|name| all.contains(&(*name).into())) && all.len() == servers.len(),
+        "{all:?}"
+    );
 }

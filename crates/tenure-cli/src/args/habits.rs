@@ -2,6 +2,10 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+/// What GNU parallel has between a command and its arguments, or the files of these.
+const SEPARATORS: [&str; 4] = [":::", "::::", ":::+", "::::+"];
+const BEFORE: &str = "units stand before --, and the command after it, as in: tenure work a b -- CMD {}; a list of them in a file is --from FILE";
+const QUOTES: &str = "the schedule is one word, in quotes: tenure cron '*/5 * * * *' KEY -- CMD";
 const BEHIND: &str = "the command and its arguments stand after --, as in: -- ./backup.sh";
 
 /// What is wanted by this verb.
@@ -11,6 +15,8 @@ fn of_verb(verb: &str) -> Option<&'static str> {
             "a command runs under a lease by: tenure run KEY -- CMD"
         }
         "xargs" | "parallel" => "a command runs for each of many units by: tenure work -- CMD {}",
+        "locks" | "who" | "ps" => "tenure ls tells what is held and by whom",
+        "stop" | "kill" | "cancel" => "tenure revoke KEY has its holder stop and give it up",
         "status" => "tenure ls tells what is held, tenure work status JOB how a job is",
         "unlock" => "a lease is given back when its command ends; tenure release KEY takes it by force",
         "jobs" => "tenure work ls lists jobs",
@@ -27,7 +33,7 @@ fn of_option(verb: &str, option: &str) -> Option<&'static str> {
             "for a shell's line, write: -- sh -c 'LINE'"
         }
         ("run" | "range", "-n" | "--nonblock" | "--nb") => "--try does not wait",
-        ("run" | "range", "-w" | "--timeout") => {
+        ("run" | "range", "-w" | "-t" | "--timeout") => {
             "--wait TIME is how long to wait, --max TIME how long to run"
         }
         ("run", "-x") => "a lease is one holder's, unless --shared or --permits N",
@@ -58,25 +64,56 @@ fn of_option(verb: &str, option: &str) -> Option<&'static str> {
 }
 
 /// The error with what is to be typed instead, for what `words` say besides.
-pub(crate) fn told(mut error: clap::Error, words: &[String]) -> clap::Error {
+pub(crate) fn told(error: clap::Error, words: &[String]) -> clap::Error {
     let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let tip = match error.kind() {
+        ErrorKind::MissingRequiredArgument | ErrorKind::UnknownArgument
+            if words.iter().any(|word| word == "work") && has_separator(words) =>
+        {
+            Some(BEFORE)
+        }
         ErrorKind::MissingRequiredArgument if context(ContextKind::InvalidArg).contains("CMD") => {
             Some(BEHIND)
         }
         ErrorKind::InvalidSubcommand => of_verb(&context(ContextKind::InvalidSubcommand)),
         ErrorKind::UnknownArgument => {
             let option = context(ContextKind::InvalidArg);
+            // A shell has made file names of its stars, or has taken it apart.
+            if !option.starts_with('-') {
+                let verb = words.iter().map(String::as_str).find(|word| ["cron", "wait"].contains(word));
+                return match verb {
+                    Some("cron") => with(error, QUOTES),
+                    Some(_) => with(error, "--timeout TIME is how long to wait"),
+                    None => error,
+                };
+            }
             words.iter().take_while(|word| *word != "--").find_map(|verb| of_option(verb, &option))
         }
         _ => None,
     };
-    if let Some(tip) = tip {
-        error.remove(ContextKind::SuggestedSubcommand);
-        error.remove(ContextKind::SuggestedArg);
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    match tip {
+        Some(tip) => with(error, tip),
+        None => error,
     }
+}
+
+fn with(mut error: clap::Error, tip: &'static str) -> clap::Error {
+    error.remove(ContextKind::SuggestedSubcommand);
+    error.remove(ContextKind::SuggestedArg);
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     error
+}
+
+fn has_separator(words: &[String]) -> bool {
+    words.iter().any(|word| SEPARATORS.contains(&word.as_str()))
+}
+
+/// What is wrong with a command of `work` that has its units behind it, as GNU parallel has them.
+pub(crate) fn units_behind(command: &[std::ffi::OsString]) -> Option<String> {
+    let separator = command.iter().filter_map(|word| word.to_str()).find(|word| SEPARATORS.contains(word))?;
+    Some(format!(
+        "{separator} is a word of CMD here: {BEFORE}; and --from - has CMD as it stands, for units on standard input"
+    ))
 }
 
 #[cfg(test)]
@@ -87,12 +124,18 @@ mod tests {
     #[test]
     fn tips_are_of_what_is_not_known_here() {
         let command = crate::args::command();
-        for verb in ["flock", "lock", "sem", "xargs", "parallel", "status", "unlock", "jobs", "version"] {
+        for verb in [
+            "flock", "lock", "sem", "xargs", "parallel", "status", "unlock", "jobs", "version", "locks",
+            "who", "ps", "stop", "kill", "cancel",
+        ] {
             let tip = of_verb(verb).unwrap();
             assert!(command.find_subcommand(verb).is_none() && tip.contains("tenure "), "{verb}");
         }
         for (verb, options) in [
-            ("run", &["-c", "-n", "--nonblock", "-w", "--timeout", "-x", "-u", "-o", "-F", "--verbose"][..]),
+            (
+                "run",
+                &["-c", "-n", "--nonblock", "-w", "-t", "--timeout", "-x", "-u", "-o", "-F", "--verbose"][..],
+            ),
             (
                 "work",
                 &[

@@ -53,10 +53,11 @@ impl Schedule {
     pub(crate) fn parse(text: &str) -> Result<Schedule, Failure> {
         let parser = CronParser::builder().seconds(Seconds::Optional).build();
         let schedule = parser.parse(text).map(Schedule).map_err(|error| {
-            Failure::usage(format!(
-                "the schedule {text:?} can't be understood: {}; write '*/5 * * * *', for example",
-                error.to_string().trim_end_matches('.')
-            ))
+            let mistake = misfit(&parser, text).unwrap_or_else(|| {
+                let reason = error.to_string();
+                format!("{}; write '*/5 * * * *', for example", reason.trim_end_matches('.'))
+            });
+            Failure::usage(format!("the schedule {text:?} can't be understood: {mistake}"))
         })?;
         if schedule.after(Wall(0)).is_none() {
             return Err(Failure::usage(format!("the schedule {text:?} has no tick at all")));
@@ -75,6 +76,34 @@ impl Schedule {
         let second = Wall(wall.0 - wall.0 % 1000);
         found(self.0.find_previous_occurrence(&time(second)?, true).ok()?)
     }
+}
+
+/// The fields of a schedule and what they may be. The first and the last may be missing.
+const FIELDS: [(&str, &str); 7] = [
+    ("second", "0 to 59"),
+    ("minute", "0 to 59"),
+    ("hour", "0 to 23"),
+    ("day of the month", "1 to 31, or L for the last"),
+    ("month", "1 to 12, or JAN to DEC"),
+    ("day of the week", "0 to 7, where both are Sunday, or SUN to SAT"),
+    ("year", "1 to 9999"),
+];
+
+/// The first field that is wrong by itself, and what it may be. None where it is not a field that is wrong.
+fn misfit(parser: &CronParser, text: &str) -> Option<String> {
+    let fields: Vec<&str> = text.split_whitespace().collect();
+    let skipped = match fields.len() {
+        5 => 1,
+        6 | 7 => 0,
+        _ => return None,
+    };
+    let is_wrong = |n: usize, field: &str| {
+        let alone: Vec<&str> = (0..fields.len()).map(|place| if place == n { field } else { "*" }).collect();
+        parser.parse(&alone.join(" ")).is_err()
+    };
+    let wrong = fields.iter().enumerate().find(|(n, field)| is_wrong(*n, field))?;
+    let (name, range) = FIELDS.get(wrong.0 + skipped)?;
+    Some(format!("its {name} is {:?}; write a number from {range}, or *, */5, 1-3 or 1,3", wrong.1))
 }
 
 fn time(wall: Wall) -> Option<DateTime<Utc>> {
@@ -119,9 +148,23 @@ mod tests {
 
     #[test]
     fn what_is_no_schedule_is_refused_by_name() {
-        for bad in ["", "* * *", "61 * * * *", "nightly"] {
+        for bad in ["", "* * *", "nightly", "* * * * * * * *", "@nightly"] {
             let text = Schedule::parse(bad).unwrap_err().text;
-            assert!(text.contains(&format!("{bad:?}")) && text.contains("*/5"), "{text}");
+            assert!(text.contains(&format!("{bad:?}")) && text.contains("; write '*/5 * * * *'"), "{text}");
+        }
+        for (bad, field) in [
+            ("61 * * * *", "its minute is \"61\"; write a number from 0 to 59"),
+            ("60 * * * * *", "its second is \"60\""),
+            ("* 24 * * *", "its hour is \"24\"; write a number from 0 to 23"),
+            ("0 0 32 * *", "its day of the month is \"32\""),
+            ("0 0 * 13 *", "its month is \"13\""),
+            ("0 0 1 Janury *", "its month is \"Janury\""),
+            ("0 0 * * 8", "its day of the week is \"8\""),
+            ("0 0 0 * * * later", "its year is \"later\""),
+            ("*/0 0 * * *", "its minute is \"*/0\""),
+        ] {
+            let text = Schedule::parse(bad).unwrap_err().text;
+            assert!(text.contains(&format!("{bad:?}")) && text.contains(field), "{bad}: {text}");
         }
         assert!(Schedule::parse("0 0 30 2 *").unwrap_err().text.contains("no tick at all"));
     }

@@ -156,6 +156,12 @@ impl args::Work {
             return Err(Failure::usage(format!("--parallel {slots} is outside 1 to {MOST_SLOTS}")));
         }
         let source = self.source(if self.join { Source::Join } else { Source::Input })?;
+        if source == Source::Input
+            && self.from.is_none()
+            && let Some(mistake) = args::habits::units_behind(&self.command)
+        {
+            return Err(Failure::usage(mistake));
+        }
         let how = &self.how;
         if how.load.is_some_and(|load| !load.is_finite() || load <= 0.0) {
             return Err(Failure::usage("--load must be a number above 0, as in 3.5"));

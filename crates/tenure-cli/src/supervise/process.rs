@@ -268,15 +268,42 @@ pub(crate) fn find(program: &OsStr) -> Result<PathBuf, Failure> {
     places.iter().find(is_program).or(places.first()).cloned().ok_or_else(missing)
 }
 
+/// What only a shell takes for a command.
+#[derive(Debug, PartialEq, Eq)]
+enum Habit {
+    /// As flock -c, xargs -I and GNU parallel have it.
+    Line,
+    Builtin,
+    Assignment,
+}
+
+fn habit(program: &OsStr) -> Option<Habit> {
+    const BUILTINS: [&str; 12] =
+        [".", "alias", "cd", "eval", "exec", "exit", "export", "set", "source", "trap", "ulimit", "umask"];
+    let is_line = program.as_bytes().iter().any(|byte| b" \t;|&<>".contains(byte));
+    let name = program.to_str()?;
+    let is_assignment = name.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    });
+    match (is_line, is_assignment) {
+        _ if BUILTINS.contains(&name) => Some(Habit::Builtin),
+        (_, true) => Some(Habit::Assignment),
+        (true, _) => Some(Habit::Line),
+        _ => None,
+    }
+}
+
 /// A command that could not be started, in the shell's terms.
 pub(crate) fn not_started(program: &OsStr, error: &std::io::Error) -> Failure {
     let shown = escaped(&program.to_string_lossy());
     match error.kind() {
         std::io::ErrorKind::NotFound => {
-            // As flock -c, xargs -I and GNU parallel have it.
-            let is_line = program.as_bytes().iter().any(|byte| b" \t;|&<>".contains(byte));
-            let hint =
-                if is_line { "; commands are not given to a shell, write: -- sh -c 'LINE'" } else { "" };
+            let hint = match habit(program) {
+                Some(Habit::Line) => "; commands are not given to a shell, write: -- sh -c 'LINE'",
+                Some(Habit::Builtin) => "; it is a word of the shell's, write: -- sh -c 'LINE'",
+                Some(Habit::Assignment) => "; a variable is set by: -- env NAME=VALUE CMD",
+                None => "",
+            };
             Failure::new(exit::NOT_FOUND, format!("{shown}: command not found{hint}"))
         }
         _ => Failure::new(exit::CANNOT_EXECUTE, format!("{shown}: can't be executed: {error}")),

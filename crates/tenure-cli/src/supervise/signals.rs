@@ -37,9 +37,11 @@ impl Signals {
             SignalKind::window_change(),
             SignalKind::alarm(),
         ];
-        let others = listen_to(&others)?;
+        let ignored = Ignored::read();
+        let others = listen_to(&others, &ignored)?;
         // The last: whoever sees that these are heeded may send any.
-        let streams = listen_to(&[SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()])?;
+        let ours = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let streams = listen_to(&ours, &ignored)?;
         Ok(Signals { streams, others, addressee: None, last: Last::default(), put_back: None })
     }
 
@@ -133,19 +135,30 @@ fn pass_on(addressee: Option<&ProcessGroup>, number: i32) {
 }
 
 /// Those of them that were not ignored when we were started.
-fn listen_to(kinds: &[SignalKind]) -> Result<Vec<(i32, Signal)>, Failure> {
-    let heeded = kinds.iter().filter(|kind| !is_ignored(kind.as_raw_value()));
+fn listen_to(kinds: &[SignalKind], ignored: &Ignored) -> Result<Vec<(i32, Signal)>, Failure> {
+    let heeded = kinds.iter().filter(|kind| !ignored.has(kind.as_raw_value()));
     let listened = heeded.map(|kind| Ok((kind.as_raw_value(), signal(*kind)?)));
     listened.collect::<std::io::Result<_>>().map_err(|error| Failure::new(INTERNAL, error.to_string()))
 }
 
 /// Whether a signal is ignored, as it was when we were started; false where the system doesn't tell.
 pub(super) fn is_ignored(number: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    // One bit each.
-    let ignored = line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    ignored & (1 << (number - 1)) != 0
+    Ignored::read().has(number)
+}
+
+/// The signals that are ignored, one bit each. Read once: for the system it is the most costly of files.
+struct Ignored(u64);
+
+impl Ignored {
+    fn read() -> Ignored {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        Ignored(line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0))
+    }
+
+    fn has(&self, number: i32) -> bool {
+        self.0 & (1 << (number - 1)) != 0
+    }
 }
 
 /// What a signal is called.

@@ -16,6 +16,7 @@ use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::supervise::will::Will;
 use crate::verbs::run::about;
+use crate::verbs::waiting::told;
 use hook::{Hook, Leader};
 use std::time::Duration;
 use tenure::{AcquireError, Leases};
@@ -50,7 +51,7 @@ pub(crate) async fn elect(url: &Url, plan: config::Elect) -> Result<u8, Failure>
     };
     let elected = async || {
         let lock = leases.lock(term.key.as_str()).ttl(term.ttl).metadata(term.about.metadata());
-        let guard = lock.acquire().await.map_err(|error| match error {
+        let guard = told(&leases, &[&term.key], lock.acquire()).await.map_err(|error| match error {
             AcquireError::Store(error) => about(&term.key, error),
             error => error.into(),
         })?;

@@ -9,6 +9,7 @@ use crate::supervise::outage::Outage;
 use crate::supervise::signals::Signals;
 use crate::text::{brief, date};
 use crate::verbs::run::{about, holder};
+use crate::verbs::waiting::told;
 use serde_json::{Value, json};
 use std::io::Read;
 use std::time::Duration;
@@ -54,8 +55,8 @@ async fn held(
     let acquired = async {
         match plan.patience {
             WaitPolicy::Try => lock.try_acquire().await,
-            WaitPolicy::Within(wait) => lock.acquire_within(wait).await,
-            WaitPolicy::Forever => lock.acquire().await,
+            WaitPolicy::Within(wait) => told(leases, &[&plan.key], lock.acquire_within(wait)).await,
+            WaitPolicy::Forever => told(leases, &[&plan.key], lock.acquire()).await,
         }
     };
     let acquired = tokio::select! {

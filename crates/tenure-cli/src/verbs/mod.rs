@@ -24,6 +24,7 @@ mod spans;
 #[cfg(feature = "dynamodb")]
 mod tabletheory;
 mod wait;
+mod waiting;
 
 pub(crate) use bench::bench;
 pub(crate) use config::config;

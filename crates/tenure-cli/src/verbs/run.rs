@@ -11,6 +11,7 @@ use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::supervise::will::Will;
 use crate::text::date;
+use crate::verbs::waiting::told;
 use std::time::Duration;
 use tenure::{AcquireError, ErrorKind, Guard, Leases, Occupant, StoreError, reserved};
 
@@ -52,13 +53,14 @@ async fn under_lease(
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
     if !plan.more.is_empty() {
-        let keys = [&plan.key].into_iter().chain(&plan.more).map(tenure::Key::as_str);
-        let all = leases.lock_all(keys).ttl(plan.ttl).at_least_for(plan.at_least);
+        let keys: Vec<&tenure::Key> = [&plan.key].into_iter().chain(&plan.more).collect();
+        let all =
+            leases.lock_all(keys.iter().map(|key| key.as_str())).ttl(plan.ttl).at_least_for(plan.at_least);
         let acquired = async {
             match plan.patience {
                 WaitPolicy::Try => all.try_acquire().await,
-                WaitPolicy::Within(wait) => all.acquire_within(wait).await,
-                WaitPolicy::Forever => all.acquire().await,
+                WaitPolicy::Within(wait) => told(leases, &keys, all.acquire_within(wait)).await,
+                WaitPolicy::Forever => told(leases, &keys, all.acquire()).await,
             }
         };
         let guards = had(plan, policy, signals.unless(acquired).await)?;
@@ -70,8 +72,8 @@ async fn under_lease(
         let lock = lock.metadata(plan.about.metadata());
         match plan.patience {
             WaitPolicy::Try => lock.try_acquire().await,
-            WaitPolicy::Within(wait) => lock.acquire_within(wait).await,
-            WaitPolicy::Forever => lock.acquire().await,
+            WaitPolicy::Within(wait) => told(leases, &[&plan.key], lock.acquire_within(wait)).await,
+            WaitPolicy::Forever => told(leases, &[&plan.key], lock.acquire()).await,
         }
     };
     let guard = had(plan, policy, signals.unless(acquired).await)?;
@@ -109,10 +111,11 @@ async fn acquire_permits(leases: &Leases, plan: &config::Run) -> Result<Guard, A
         Hold::Exclusive | Hold::Lease => leases.exclusive(name),
     };
     let permits = permits.at_least_for(plan.at_least);
+    let record = tenure::permits::key(name).map_err(|error| AcquireError::Store(error.into()))?;
     match plan.patience {
         WaitPolicy::Try => permits.try_acquire().await,
-        WaitPolicy::Within(wait) => permits.acquire_within(wait).await,
-        WaitPolicy::Forever => permits.acquire().await,
+        WaitPolicy::Within(wait) => told(leases, &[&record], permits.acquire_within(wait)).await,
+        WaitPolicy::Forever => told(leases, &[&record], permits.acquire()).await,
     }
 }
 

@@ -42,6 +42,8 @@ impl Stream {
     /// It can't be read.
     pub(crate) async fn begin(mut self) -> Result<(Given, Option<Stream>), Failure> {
         const SOON: Duration = Duration::from_millis(300);
+        /// Whoever writes nothing for so long has more to do than to write: the first units are begun meanwhile.
+        const SILENT: Duration = Duration::from_millis(30);
         let mut given = Given::default();
         while given.is_empty() {
             match self.next().await {
@@ -58,6 +60,7 @@ impl Stream {
                     None => return Ok((given, None)),
                 },
                 () = &mut soon => return Ok((given, Some(self))),
+                () = tokio::time::sleep(SILENT) => return Ok((given, Some(self))),
             }
         }
     }
@@ -144,6 +147,37 @@ mod tests {
                 named.into_iter().map(|unit| unit.key.as_str().to_owned()).collect()
             })
             .collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[allow(clippy::disallowed_methods, reason = "time of the test runtime")]
+    async fn the_first_units_do_not_wait_for_who_is_silent_nor_for_a_list_without_end() {
+        const PAUSE: Duration = Duration::from_millis(20);
+        let part = |name: &str| Ok(collect([(1, name.as_bytes())].into_iter(), "line", "").unwrap());
+        let (parts, stream) = mpsc::channel(4);
+        parts.send(part("a")).await.unwrap();
+        let began = tokio::time::Instant::now();
+        let (given, rest) = Stream(stream).begin().await.unwrap();
+        assert_eq!((given.units().len(), rest.is_some()), (1, true));
+        assert!(began.elapsed() < 3 * PAUSE, "{:?}", began.elapsed());
+        let (parts, stream) = mpsc::channel(4);
+        tokio::spawn(async move {
+            for n in 0.. {
+                tokio::time::sleep(PAUSE).await;
+                if parts.send(part(&n.to_string())).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let began = tokio::time::Instant::now();
+        let (given, rest) = Stream(stream).begin().await.unwrap();
+        assert!(given.units().len() > 5 && rest.is_some() && began.elapsed() < 20 * PAUSE);
+        let (parts, stream) = mpsc::channel(4);
+        parts.send(part("a")).await.unwrap();
+        parts.send(part("b")).await.unwrap();
+        drop(parts);
+        let (given, rest) = Stream(stream).begin().await.unwrap();
+        assert_eq!((given.units().len(), rest.is_some()), (2, false), "a list that is over is all of it");
     }
 
     #[test]
