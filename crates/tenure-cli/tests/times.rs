@@ -19,7 +19,7 @@ fn times_are_told_in_one_form() {
         (&["work", "status", "j"], true),
         (&["work", "ls"], true),
         (&["work", "--name", "j", "u", "--", "false"], false),
-        (&["leader", "k"], true),
+        (&["leader", "k"], false),
         (&["doctor"], true),
         (&["ls", "--all"], false),
         (&["gc", "--dry-run"], false),
