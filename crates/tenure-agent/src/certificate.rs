@@ -216,7 +216,8 @@ fn host(name: GeneralName) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: what can't be shown is refused by name, with what to do; a new certificate is shown once it is in the files, and a bad one never is.
+    //! Plan: what can't be shown is refused by name, with what to do; a new certificate is shown once it is in the files, and a bad one never is; they are looked
+    //! at once in a minute, of simulated time.
     use super::*;
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
     use tempfile::TempDir;
@@ -313,5 +314,28 @@ mod tests {
         folder.write(&["a.example"], 2031);
         certificate.look_again().unwrap();
         assert_ne!(shown(&certificate), first);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_files_are_looked_at_once_in_a_minute() {
+        let folder = Folder::new();
+        let shown = |certificate: &Certificate| certificate.shown.0.read().unwrap().cert.clone();
+        folder.write(&["a.example"], 2030);
+        let certificate = folder.read_at(NOON).unwrap();
+        let followed = certificate.clone();
+        let follows = tokio::spawn(async move { followed.follow().await });
+        let mut before = shown(&certificate);
+        // One is made anew again and again, and what is wrong for a while does not end it.
+        for until in [2031, 2032] {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            std::fs::write(folder.file("key"), "").unwrap();
+            tokio::time::sleep(Duration::from_secs(120)).await;
+            folder.write(&["a.example"], until);
+            assert_eq!(shown(&certificate), before);
+            tokio::time::sleep(Duration::from_secs(61)).await;
+            assert_ne!(shown(&certificate), before, "a minute later");
+            before = shown(&certificate);
+        }
+        follows.abort();
     }
 }

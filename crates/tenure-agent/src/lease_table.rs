@@ -7,7 +7,7 @@ use crate::holding::{End, Holding};
 use crate::peer::Peer;
 use crate::problem::Problem;
 use crate::wire::{OnExit, Told, millis};
-use state::{EXITED, Entry, LAPSED, OUTLASTS, RELEASED, State};
+use state::{EXITED, Entry, LAPSED, OUTLASTS, RELEASED, State, id_of};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,6 +15,7 @@ use tenure::clock::boottime;
 use tenure::fleet::Unit;
 use tenure::{Ask, Drift, Loss};
 use tokio::sync::{Notify, broadcast};
+use uuid::Uuid;
 
 /// What a client asks for with a lease, whatever kind it is.
 #[derive(Debug, Clone, Copy)]
@@ -94,19 +95,19 @@ impl LeaseTable {
         terms: Terms,
         peer: &Arc<Peer>,
     ) -> Result<Told, Problem> {
-        let (id, holding) = (tenure::clock::uuid(), Arc::new(holding));
+        let (id, holding) = (id_of(&tenure::clock::uuid())?, Arc::new(holding));
         let mut state = self.state();
         if state.is_stopping {
             return Err(Problem::stopping());
         }
         let peer = if terms.on_exit == OnExit::Release { state.watched(peer) } else { None };
-        let watch = tokio::spawn(Arc::clone(self).watch(id.clone(), Arc::clone(&holding), peer.clone()));
+        let watch = tokio::spawn(Arc::clone(self).watch(id, Arc::clone(&holding), peer.clone()));
         let over_at = terms.at_most.map(|most| boottime().saturating_add(most));
         let Terms { longest, is_election, .. } = terms;
         let mut entry = Entry { holding, told: Duration::ZERO, longest, over_at, is_election, peer, watch };
-        let told = self.tell(&id, &mut entry);
-        state.due.insert((entry.told, id.clone()));
-        self.say("acquired", &id, &entry.holding, None);
+        let told = self.tell(id, &mut entry);
+        state.due.insert((entry.told, id));
+        self.say("acquired", id, &entry.holding, None);
         state.entries.insert(id, entry);
         drop(state);
         self.gauge();
@@ -115,14 +116,14 @@ impl LeaseTable {
     }
 
     /// What a client is told now: it is held until then, whatever comes.
-    fn tell(&self, id: &str, entry: &mut Entry) -> Told {
+    fn tell(&self, id: Uuid, entry: &mut Entry) -> Told {
         let now = boottime();
         let left = entry.holding.remaining().min(entry.longest);
         let left = entry.over_at.map_or(left, |at| left.min(at.saturating_sub(now)));
         // What was told is not taken back.
         entry.told = entry.told.max(now + left);
         Told {
-            id: id.to_owned(),
+            id: id.to_string(),
             key: entry.holding.key().as_str().to_owned(),
             fence: entry.holding.fence().0,
             deadline_boottime_ms: millis(now + left),
@@ -137,10 +138,11 @@ impl LeaseTable {
 
     /// A client wants its lease still: it is told of a later deadline, if there is one.
     pub(crate) fn beat(&self, id: &str, peer: &Peer) -> Result<Told, Problem> {
+        let id = id_of(id)?;
         let mut state = self.state();
         let is_stopping = state.is_stopping;
-        let Some(entry) = state.entries.get_mut(id) else {
-            let outlasts = state.ended.reasons.get(id).is_some_and(|reason| reason == OUTLASTS);
+        let Some(entry) = state.entries.get_mut(&id) else {
+            let outlasts = state.ended.reasons.get(&id).is_some_and(|reason| reason == OUTLASTS);
             return Err(if outlasts { Problem::stopping() } else { state.gone(id) });
         };
         // Its client has counted it as lost since.
@@ -159,9 +161,10 @@ impl LeaseTable {
 
     /// A client is done with what it has, and says how that ended. False: it was lost before.
     pub(crate) async fn end(&self, id: &str, end: End) -> Result<bool, Problem> {
+        let id = id_of(id)?;
         let entry = {
             let mut state = self.state();
-            if state.entries.get(id).is_some_and(|entry| !entry.holding.takes(&end)) {
+            if state.entries.get(&id).is_some_and(|entry| !entry.holding.takes(&end)) {
                 return Err(Problem::bad_request("what has this id is of another kind; see /openapi.json"));
             }
             let Some(entry) = state.take(id, RELEASED) else { return Err(state.gone(id)) };
@@ -173,8 +176,9 @@ impl LeaseTable {
 
     /// The unit that a client has.
     pub(crate) fn unit(&self, id: &str) -> Result<Unit, Problem> {
+        let id = id_of(id)?;
         let state = self.state();
-        let Some(entry) = state.entries.get(id) else { return Err(state.gone(id)) };
+        let Some(entry) = state.entries.get(&id) else { return Err(state.gone(id)) };
         match &*entry.holding {
             Holding::Unit(unit) => Ok(unit.unit().clone()),
             _ => Err(Problem::bad_request("what has this id is no unit of a fleet; see /openapi.json")),
@@ -182,7 +186,7 @@ impl LeaseTable {
     }
 
     /// Looks after one lease until it is over.
-    async fn watch(self: Arc<Self>, id: String, holding: Arc<Holding>, peer: Option<Arc<Peer>>) {
+    async fn watch(self: Arc<Self>, id: Uuid, holding: Arc<Holding>, peer: Option<Arc<Peer>>) {
         let cancelled = holding.cancelled();
         tokio::pin!(cancelled);
         let exited = Peer::any_ended(peer.as_deref());
@@ -191,23 +195,23 @@ impl LeaseTable {
             tokio::select! {
                 biased;
                 () = &mut cancelled => break,
-                () = &mut exited => return self.exited(&id),
-                ask = holding.asked() => self.asked(&id, &holding, ask),
+                () = &mut exited => return self.exited(id),
+                ask = holding.asked() => self.asked(id, &holding, ask),
             }
         }
         if holding.is_revoked() && holding.is_held() {
-            self.asked(&id, &holding, Ask::Revoke);
+            self.asked(id, &holding, Ask::Revoke);
         } else if holding.draining().is_some() {
-            self.asked(&id, &holding, Ask::HandOver);
+            self.asked(id, &holding, Ask::HandOver);
         }
         tokio::select! {
             biased;
-            () = &mut exited => self.exited(&id),
-            loss = holding.lost() => self.lost(&id, &holding, &loss),
+            () = &mut exited => self.exited(id),
+            loss = holding.lost() => self.lost(id, &holding, &loss),
         }
     }
 
-    fn asked(&self, id: &str, holding: &Holding, ask: Ask) {
+    fn asked(&self, id: Uuid, holding: &Holding, ask: Ask) {
         let what = match ask {
             Ask::HandOver => "hand over",
             Ask::Revoke => "revoke",
@@ -217,7 +221,7 @@ impl LeaseTable {
         self.say("asked", id, holding, Some(what.to_owned()));
     }
 
-    fn lost(&self, id: &str, holding: &Holding, loss: &Loss) {
+    fn lost(&self, id: Uuid, holding: &Holding, loss: &Loss) {
         let entry = self.state().take(id, &loss.to_string());
         if entry.is_some() {
             self.left("lost", id, holding, Some(loss.to_string()));
@@ -225,10 +229,10 @@ impl LeaseTable {
     }
 
     /// The process of its client has ended, and nobody else has it.
-    fn exited(&self, id: &str) {
+    fn exited(&self, id: Uuid) {
         let entry = {
             let mut state = self.state();
-            let is_its_own = state.entries.get(id).is_some_and(|entry| entry.peer.is_some());
+            let is_its_own = state.entries.get(&id).is_some_and(|entry| entry.peer.is_some());
             if is_its_own { state.take(id, EXITED) } else { None }
         };
         if let Some(entry) = entry {
@@ -247,7 +251,7 @@ impl LeaseTable {
             for (id, entry) in lapsed {
                 let loss = entry.loss();
                 let event = if loss.is_some() { "lost" } else { "lapsed" };
-                self.left(event, &id, &entry.holding, loss);
+                self.left(event, id, &entry.holding, loss);
                 tokio::spawn(entry.give_back(End::Gone(LAPSED)));
             }
             let wait = next.map(|at| at.saturating_sub(boottime()).min(LONGEST));
@@ -279,13 +283,13 @@ impl LeaseTable {
         }
     }
 
-    fn say(&self, event: &'static str, id: &str, holding: &Holding, reason: Option<String>) {
+    fn say(&self, event: &'static str, id: Uuid, holding: &Holding, reason: Option<String>) {
         let (key, fence) = (holding.key().as_str(), holding.fence().0);
         tracing::debug!(name: "agent.lease", target: "tenure::agent", event, key, fence, reason, "client's lease");
         // Nobody may be listening.
         let _ = self.events.send(Event {
             event,
-            id: id.to_owned(),
+            id: id.to_string(),
             key: key.to_owned(),
             fence: Some(fence),
             reason,
@@ -293,7 +297,7 @@ impl LeaseTable {
     }
 
     /// A lease has left the table.
-    fn left(&self, event: &'static str, id: &str, holding: &Holding, reason: Option<String>) {
+    fn left(&self, event: &'static str, id: Uuid, holding: &Holding, reason: Option<String>) {
         metrics::counter!("tenure_agent_leases_ended_total", "how" => event).increment(1);
         self.say(event, id, holding, reason);
         self.gauge();

@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::successor::{TICKS, TTL, await_next, holder, next, watchdogs_of};
-use crate::common::{Bench, is_alive, now_ms, toothless, wait_until};
+use crate::common::{Bench, Process, is_alive, now_ms, toothless, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -25,6 +25,35 @@ fn the_next_one_has_a_killed_holders_key_long_before_its_ttl() {
         assert!(began - killed_at < 60_000, "{verb}: {} ms", began - killed_at);
         assert!(!is_alive(pid), "{verb}");
     }
+}
+
+/// As in a container whose program is the first process.
+#[test]
+fn the_next_one_has_a_killed_holders_key_also_where_nobody_takes_the_dead_off() {
+    const ADOPTS: &str = r#"
+import ctypes, os, sys, time
+assert ctypes.CDLL(None).prctl(36, 1) == 0  # PR_SET_CHILD_SUBREAPER
+killed = os.fork()
+if killed == 0:
+    os.execvp(sys.argv[1], sys.argv[1:])
+print(killed, file=open("killed", "w"))
+time.sleep(600)
+"#;
+    let bench = Bench::new();
+    let script = ["run", "k", "--ttl", TTL, "--", "sh", "-c", "sleep 600 & echo $$ > pid; exec sleep 600"];
+    let tenure = bench.tenure(&script);
+    let mut command = std::process::Command::new("python3");
+    command.args(["-c", ADOPTS]).arg(tenure.get_program()).args(tenure.get_args());
+    let _adopts: Process =
+        bench.settle(&mut command).env("TENURE_STORE", "sqlite:leases.db").spawn().unwrap().into();
+    let (killed, pid) = (bench.await_number("killed"), bench.await_number("pid"));
+    let _next = next(&bench);
+    kill(Pid::from_raw(killed), Signal::SIGKILL).unwrap();
+    await_next(&bench);
+    assert!(!is_alive(pid));
+    // It has seen them all die, and they are there still.
+    let dead = |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") Z ");
+    assert!(dead(killed) && dead(pid));
 }
 
 #[test]

@@ -9,12 +9,14 @@ use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::{Loss, StoreError};
 use tokio::task::JoinHandle;
+use uuid::Uuid;
 
 #[derive(Default)]
 pub(super) struct State {
-    pub(super) entries: BTreeMap<String, Entry>,
+    /// By their ids, which are numbers and not texts: each beat looks for one.
+    pub(super) entries: BTreeMap<Uuid, Entry>,
     /// One for each entry, no later than its deadline. A beat leaves it as it is.
-    pub(super) due: BTreeSet<(Duration, String)>,
+    pub(super) due: BTreeSet<(Duration, Uuid)>,
     pub(super) ended: Ended,
     /// The clients' processes that are watched, by their numbers. However many connections one makes, its end is seen by one descriptor.
     pub(super) processes: BTreeMap<i32, Weak<Peer>>,
@@ -39,15 +41,15 @@ pub(super) struct Entry {
 /// Why leases of late are over, for clients that ask after them.
 #[derive(Default)]
 pub(super) struct Ended {
-    pub(super) reasons: BTreeMap<String, String>,
-    order: VecDeque<String>,
+    pub(super) reasons: BTreeMap<Uuid, String>,
+    order: VecDeque<Uuid>,
 }
 
 impl Ended {
     const MOST: usize = 10_000;
 
-    fn insert(&mut self, id: String, reason: String) {
-        self.reasons.insert(id.clone(), reason);
+    fn insert(&mut self, id: Uuid, reason: String) {
+        self.reasons.insert(id, reason);
         self.order.push_back(id);
         if self.order.len() > Self::MOST
             && let Some(oldest) = self.order.pop_front()
@@ -63,9 +65,9 @@ pub(super) const RELEASED: &str = "it was released";
 pub(super) const OUTLASTS: &str = "it is held until its time is over, as this agent is being stopped";
 
 impl State {
-    pub(super) fn take(&mut self, id: &str, why: &str) -> Option<Entry> {
-        let entry = self.entries.remove(id)?;
-        self.ended.insert(id.to_owned(), why.to_owned());
+    pub(super) fn take(&mut self, id: Uuid, why: &str) -> Option<Entry> {
+        let entry = self.entries.remove(&id)?;
+        self.ended.insert(id, why.to_owned());
         Some(entry)
     }
 
@@ -84,21 +86,16 @@ impl State {
     /// Takes out what is held whether this agent lives or not.
     pub(super) fn outlasting(&mut self) -> Vec<Entry> {
         let outlasts = self.entries.iter().filter(|(_, entry)| entry.holding.outlasts());
-        let ids: Vec<String> = outlasts.map(|(id, _)| id.clone()).collect();
-        ids.iter().filter_map(|id| self.take(id, OUTLASTS)).collect()
+        let ids: Vec<Uuid> = outlasts.map(|(id, _)| *id).collect();
+        ids.into_iter().filter_map(|id| self.take(id, OUTLASTS)).collect()
     }
 
-    pub(super) fn gone(&self, id: &str) -> Problem {
-        match self.ended.reasons.get(id) {
-            Some(reason) => Problem::over(reason),
-            None => {
-                Problem::not_found("this agent has no lease of that id; it may have been started anew since")
-            }
-        }
+    pub(super) fn gone(&self, id: Uuid) -> Problem {
+        self.ended.reasons.get(&id).map_or_else(unknown, |reason| Problem::over(reason))
     }
 
     /// What is over by now, and when to look again.
-    pub(super) fn lapsed(&mut self, now: Duration) -> (Vec<(String, Entry)>, Option<Duration>) {
+    pub(super) fn lapsed(&mut self, now: Duration) -> (Vec<(Uuid, Entry)>, Option<Duration>) {
         let mut lapsed = Vec::new();
         while let Some((at, _)) = self.due.first() {
             if *at > now {
@@ -113,13 +110,22 @@ impl State {
                 }
                 Some(_) => {
                     let loss = self.entries.get(&id).and_then(Entry::loss);
-                    let entry = self.take(&id, loss.as_deref().unwrap_or(LAPSED));
+                    let entry = self.take(id, loss.as_deref().unwrap_or(LAPSED));
                     lapsed.extend(entry.map(|entry| (id, entry)));
                 }
             }
         }
         (lapsed, None)
     }
+}
+
+fn unknown() -> Problem {
+    Problem::not_found("this agent has no lease of that id; it may have been started anew since")
+}
+
+/// What a client calls its lease.
+pub(super) fn id_of(text: &str) -> Result<Uuid, Problem> {
+    Uuid::try_parse(text).map_err(|_| unknown())
 }
 
 impl Entry {

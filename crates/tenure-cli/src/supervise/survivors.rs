@@ -22,7 +22,8 @@ pub(super) struct Witness<'w> {
 
 impl Witness<'_> {
     /// Whether there may be a runaway. Where the system does not tell, there may. Whoever starts another and ends while one looks is one,
-    /// too: so is what is on the list and dead.
+    /// too: so is what is on the list and dead. What was dead when `table` was read is none: whatever it had started had been passed on
+    /// before, and is on the list by itself. Some containers' first process never takes the dead off.
     pub(super) fn may_be_one(&self, table: &Table) -> bool {
         // Where only one's own processes are shown, the first one is not among them.
         if !table.has(1) {
@@ -30,15 +31,20 @@ impl Witness<'_> {
         }
         let (own, parent) = (nix::unistd::getpid().as_raw(), nix::unistd::getppid().as_raw());
         let (own_place, list) = (place(own), children(parent));
-        let behind = match &list {
+        let (behind, is_newer) = match &list {
             Some(list) if self.is_early => {
                 let Some(at) = list.iter().position(|pid| *pid == own) else { return true };
-                list.get(at..).unwrap_or_default()
+                (list.get(at..).unwrap_or_default(), true)
             }
-            _ => table.children(parent),
+            // Of one table, a part may be older than that which shows a process dead.
+            _ => (table.children(parent), false),
         };
         let is_runaway = |pid: &i32| {
             let Some(entry) = Entry::of(*pid) else { return true };
+            let was_dead = |before: &Entry| before.start == entry.start && !before.is_alive();
+            if is_newer && table.get(*pid).is_some_and(was_dead) {
+                return false;
+            }
             let is_helper = [watchdog::NAME, keyboard::NAME].contains(&entry.name.as_str());
             entry.parent == parent
                 && entry.start >= self.since

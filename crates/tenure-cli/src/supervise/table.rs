@@ -95,6 +95,10 @@ impl Table {
         self.entries.values()
     }
 
+    pub(crate) fn get(&self, pid: i32) -> Option<&Entry> {
+        self.entries.get(&pid)
+    }
+
     pub(crate) fn has(&self, pid: i32) -> bool {
         self.entries.contains_key(&pid)
     }
