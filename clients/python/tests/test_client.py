@@ -1,12 +1,13 @@
 """Leases by the client, from the real agent.
 
 Plan: what is held, told and given back; beats, many leases, loss by revocation, by the agent's death and by its stop; forks; permits, leaders, the list; asyncio
-with cancellation and many waits; `hold`; a client that dies; TLS; where agents are looked for; the README's code; `pip install`.
+with cancellation and many waits; `hold`; a client that dies; TLS; where agents are looked for; the README's commands and code.
 """
 
 import asyncio
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -410,19 +411,28 @@ class Readme(WithAgent):
 
 
 class Package(unittest.TestCase):
-    def test_pip_installs_it(self):
+    def test_it_is_installed_by_the_commands_of_the_readme(self):
+        commands = re.search(r"```sh\n(.*?)```", (HERE / "README.md").read_text(), re.DOTALL).group(1)
         with tempfile.TemporaryDirectory() as directory:
-            copy = Path(directory, "copy")
-            subprocess.run(["cp", "-r", str(HERE), str(copy)], check=True)
-            target = Path(directory, "target")
-            install = ["install", "--quiet", "--no-deps", "--target", str(target), str(copy)]
-            ran = subprocess.run([sys.executable, "-m", "pip", *install], capture_output=True, text=True)
-            self.assertEqual(ran.returncode, 0, f"pip, and what it fetches to build with, are needed: {ran.stderr}")
-            check = "import tenure; print(tenure.Client, tenure.__file__)"
-            environment = {"PYTHONPATH": str(target), "PATH": os.environ["PATH"]}
-            said = subprocess.run([sys.executable, "-c", check], env=environment, capture_output=True, text=True)
-            self.assertIn(str(target), said.stdout, said.stderr)
-            self.assertTrue((target / "tenure" / "py.typed").exists())
+            clone = Path(directory)
+            shutil.copytree(HERE, clone / "clients" / "python")
+            for folder in ["bin", "run"]:
+                (clone / folder).mkdir()
+            (clone / "bin" / "tenure").symlink_to(PROGRAM)
+            environment = {
+                "PATH": f"{clone}/bin:{os.environ['PATH']}",
+                "XDG_RUNTIME_DIR": f"{clone}/run",
+                "TENURE_STORE": f"sqlite:{clone}/leases.db",
+                "TENURE_CONFIG": "/dev/null",
+            }
+            # The client asks the agent that was started, where both look for it by themselves.
+            uses = "import tenure\nwith tenure.Client().lease('k'): print(tenure.__file__)"
+            script = f"trap 'kill $!' EXIT\n{commands}\nuntil [ -S run/tenure/agent.sock ]; do sleep 0.1; done\nenv/bin/python -c \"{uses}\""
+            ran = subprocess.run(["sh", "-ec", script], cwd=clone, env=environment, capture_output=True, text=True, timeout=LONG)
+            self.assertEqual(ran.returncode, 0, f"venv, pip, and what it fetches to build with, are needed: {ran.stderr}")
+            installed = Path(ran.stdout.splitlines()[-1])
+            self.assertTrue(installed.is_relative_to(clone / "env"), installed)
+            self.assertTrue((installed.parent / "py.typed").exists())
 
 
 if __name__ == "__main__":

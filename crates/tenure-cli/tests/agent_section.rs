@@ -95,7 +95,8 @@ time.sleep(600)
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert!(line.contains("201"), "{line}");
-    assert_eq!(bench.run(&["range", "mail", "0..80", "--", "true"]).code, 75);
+    let busy = bench.run(&["range", "mail", "0..80", "--", "true"]);
+    assert_eq!(busy.code, 75, "{busy:?}");
     let killed = boottime();
     child.kill().unwrap();
     child.wait().unwrap();
