@@ -141,6 +141,22 @@ fn all_ten_restart_one_after_the_other_and_no_unit_lies_idle() {
     }
 }
 
+/// Who joins learns of hundreds of units by its part of the plan, and lists none of them.
+#[test]
+fn a_worker_that_gets_hundreds_of_units_is_told_of_them_all() {
+    for store in STORES {
+        let mut harness = fleet(store, 4, 2_000);
+        harness.run(TTL * 3);
+        let before = harness.calls;
+        harness.join(About::default());
+        let took = harness.run_until(TTL * 2, |harness| harness.counts() == [400; 5]);
+        let pages = harness.calls.since(before).lists;
+        // Where it listed for itself, that would be 16 more.
+        let most = if store.push { 12 } else { 40 };
+        assert!(took.is_some_and(|took| took <= TTL) && pages <= most, "{store:?}: {pages} pages, {took:?}");
+    }
+}
+
 #[test]
 fn room_labels_and_weights_are_respected_and_what_nobody_can_have_is_named() {
     for store in STORES {

@@ -11,17 +11,17 @@ use minicbor::decode::Error as DecodeError;
 use minicbor::encode::Write as CborWrite;
 use minicbor::{Decoder, Encoder};
 use tenure_core::section::{self, Ledger};
-use tenure_core::semaphore;
 use tenure_core::{
     Ask, Attachment, Fence, HolderId, Key, Letter, MAILBOX, MARKS, Mark, Metadata, Nonce, Record, StoreError,
     Tenure, Tick, Ttl, Wall,
 };
+use tenure_core::{fleet, semaphore};
 
 /// The layout's version.
 pub const VERSION: u8 = 1;
 /// The most bytes that an encoded record may have.
 pub const MAX_BYTES: usize = 256 * 1024;
-/// The most bytes of encoded metadata that a record is written with, but for a section's and a semaphore's.
+/// The most bytes of encoded metadata that a record is written with, but for a section's, a semaphore's, and a worker's part of a fleet's plan.
 pub const MAX_METADATA_BYTES: usize = 8192;
 /// The most bytes of encoded metadata that a section's or a semaphore's record is written with: all of its leases are in there. A store
 /// whose [`record_bytes`](crate::Capabilities::record_bytes) are fewer takes fewer.
@@ -35,12 +35,14 @@ const MAGIC: u8 = b'T';
 /// As [`encode`].
 pub fn check(record: &Record) -> Result<(), StoreError> {
     check_bounds(record)?;
-    encode_metadata(&record.metadata, most_metadata(record)).map(drop)
+    encode_metadata(&record.metadata, || most_metadata(record)).map(drop)
 }
 
 fn most_metadata(record: &Record) -> usize {
-    let is_large =
-        section::is_section(record) || section::is_cover(record) || semaphore::is_semaphore(record);
+    let is_large = section::is_section(record)
+        || section::is_cover(record)
+        || semaphore::is_semaphore(record)
+        || fleet::is_part(record);
     if is_large { MAX_SECTION_BYTES } else { MAX_METADATA_BYTES }
 }
 
@@ -73,17 +75,17 @@ fn check_bounds(record: &Record) -> Result<(), StoreError> {
 /// # Errors
 /// `Invalid` when it is too large or too deep.
 pub fn check_metadata(metadata: &Metadata) -> Result<(), StoreError> {
-    encode_metadata(metadata, MAX_METADATA_BYTES).map(drop)
+    encode_metadata(metadata, || MAX_METADATA_BYTES).map(drop)
 }
 
 /// A record as bytes.
 ///
 /// # Errors
-/// `Invalid` when its metadata is too large (over 8 KiB encoded; 192 KiB for a section's or a semaphore's) or too deep (over 16 levels), when it has more mail than
+/// `Invalid` when its metadata is too large (over 8 KiB encoded; 192 KiB for a section's, a semaphore's or a part of a fleet's plan) or too deep (over 16 levels), when it has more mail than
 /// a record carries, or when its fence is beyond the highest.
 pub fn encode(record: &Record) -> Result<Vec<u8>, StoreError> {
     check_bounds(record)?;
-    let metadata = encode_metadata(&record.metadata, most_metadata(record))?;
+    let metadata = encode_metadata(&record.metadata, || most_metadata(record))?;
     /// Enough for a record without metadata whose names are not long.
     const USUAL: usize = 256;
     let mut bytes = Vec::with_capacity(USUAL + metadata.len());
@@ -92,7 +94,8 @@ pub fn encode(record: &Record) -> Result<Vec<u8>, StoreError> {
     Ok(bytes)
 }
 
-fn encode_metadata(metadata: &Metadata, most: usize) -> Result<Vec<u8>, StoreError> {
+/// `most` is asked only where the metadata are more than every record may have.
+fn encode_metadata(metadata: &Metadata, most: impl FnOnce() -> usize) -> Result<Vec<u8>, StoreError> {
     let mut bytes = Vec::new();
     if metadata.is_empty() {
         return Ok(bytes);
@@ -105,8 +108,11 @@ fn encode_metadata(metadata: &Metadata, most: usize) -> Result<Vec<u8>, StoreErr
         )));
     }
     infallible(value::encode_fields(&mut Encoder::new(&mut bytes), metadata));
-    if bytes.len() > most {
-        let is = bytes.len();
+    let is = bytes.len();
+    if is > MAX_METADATA_BYTES
+        && let most = most()
+        && is > most
+    {
         return Err(StoreError::invalid(format!(
             "metadata of {is} encoded bytes is over the limit of {most}; keep large data elsewhere"
         )));

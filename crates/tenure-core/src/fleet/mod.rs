@@ -46,6 +46,7 @@ pub use board::{bump, generation, planner, standbys, told_plan};
 pub use layout::{is_of_this_layout, other_layout};
 pub use listing::least_ttl_attested;
 pub use names::FleetName;
+pub use part::is_part;
 pub use plan::{Balance, Uncovered};
 pub use talk::{FleetCommand, FleetNotice, Options, Reason, RequestId, Summary};
 pub use unit::{Retry, Status, UnitSpec};

@@ -13,8 +13,15 @@ use crate::values::time::Ttl;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// So many bytes of tasks and names fit into one record. A worker with a larger part lists everything itself.
-const MOST: usize = 3000;
+/// So many bytes of tasks and names fit into one record: some thousand units. A worker with a larger part lists everything itself, which costs
+/// no more by then: on DynamoDB, a listing of 1,000 units reads as much.
+pub(super) const MAX_BYTES: usize = 48 * 1024;
+
+/// Whether `record` is a worker's part of a plan: its metadata may have 48 KiB of tasks and names.
+#[must_use]
+pub fn is_part(record: &Record) -> bool {
+    record.tenure.is_none() && Part::parse(&record.metadata).is_some()
+}
 
 /// What a unit's record shows: the tenure that it has, or had last, or the write that vacated it; a part of that one's random number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,7 +86,7 @@ impl Part {
             .iter()
             .map(|(unit, (_, task))| unit.len() + 24 + task.peer().map_or(0, |who| who.as_str().len()));
         let peers = self.peers.keys().map(|who| who.as_str().len() + 40);
-        tasks.chain(peers).sum::<usize>() <= MOST
+        tasks.chain(peers).sum::<usize>() <= MAX_BYTES
     }
 
     /// Names the units, too, that its worker has by their records, if all that fits.
@@ -284,10 +291,10 @@ mod tests {
             let tasks = (0..units).map(|n| (format!("unit {n:05}"), (Shows(1), Task::Take)));
             Part { tasks: tasks.collect(), ..part() }.bounded(8, false)
         };
-        assert_eq!((of(80).tasks.len(), of(80).lists), (80, None));
-        assert_eq!((of(90).tasks.len(), of(90).lists), (0, Some(8)));
+        assert_eq!((of(1_400).tasks.len(), of(1_400).lists), (1_400, None));
+        assert_eq!((of(1_500).tasks.len(), of(1_500).lists), (0, Some(8)));
         let own = |units: usize| (0..units).map(|n| (format!("unit {n:05}"), Shows(1))).collect();
-        for (units, named) in [(80, 80), (90, 1)] {
+        for (units, named) in [(1_400, 1_400), (1_500, 1)] {
             let mut part = of(1);
             part.name_own(own(units));
             assert_eq!(part.tasks.len(), named);
