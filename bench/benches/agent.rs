@@ -158,7 +158,7 @@ impl Gateway {
 
     async fn pair(self: Arc<Self>, task: usize) {
         let (http, lease) = &mut *self.0[task].lock().await;
-        // Two letters and the number, as base64 of a name of six bytes.
+        // Eight letters and digits are base64 as they stand, of some name of six bytes.
         let name = format!("bench{task:03}");
         let locked = http.post("/v3/lock/lock", &json!({ "name": name, "lease": lease })).await;
         http.post("/v3/lock/unlock", &json!({ "key": locked["key"] })).await;

@@ -28,38 +28,34 @@ fn main() -> Result<(), Trouble> {
     listings(&tenure, dir.path(), records)
 }
 
+type Measure = fn(&mut Command) -> Result<Duration, Trouble>;
+
 /// In turn, so that whatever else the machine does meets all of them.
 fn one_command(tenure: &Path, store: &str, lock: &Path) -> Result<(), Trouble> {
-    let mut run = Command::new(tenure);
-    run.args(["--store", store, "run", "--try", "k", "--", "true"]);
-    let mut flock = Command::new("flock");
-    flock.arg("-n").arg(lock).arg("true");
-    let mut bare = Command::new("true");
-    let mut taken = [Vec::new(), Vec::new(), Vec::new()];
-    for _ in 0..TIMES {
-        for (command, taken) in [&mut bare, &mut flock, &mut run].into_iter().zip(&mut taken) {
-            taken.push(once(command)?);
-        }
-    }
     println!("{TIMES} times in turn");
-    table("", ["true", "flock -n FILE true", "run --try k -- true"], taken);
-    let mut run = Command::new(tenure);
-    run.args(["--store", store, "run", "--try", "k", "--", "cat"]);
-    let mut flock = Command::new("flock");
-    flock.arg("-n").arg(lock).arg("cat");
-    let mut bare = Command::new("cat");
-    let mut taken = [Vec::new(), Vec::new(), Vec::new()];
-    for _ in 0..TIMES {
-        for (command, taken) in [&mut bare, &mut flock, &mut run].into_iter().zip(&mut taken) {
-            taken.push(from_its_end(command)?);
+    let measures: [(_, _, Measure); 2] =
+        [("", "true", once), ("from the end of its input", "cat", from_its_end)];
+    for (heading, program, measure) in measures {
+        let mut run = Command::new(tenure);
+        run.args(["--store", store, "run", "--try", "k", "--", program]);
+        let mut flock = Command::new("flock");
+        flock.arg("-n").arg(lock).arg(program);
+        let mut bare = Command::new(program);
+        let mut taken = [Vec::new(), Vec::new(), Vec::new()];
+        for _ in 0..TIMES {
+            for (command, taken) in [&mut bare, &mut flock, &mut run].into_iter().zip(&mut taken) {
+                taken.push(measure(command)?);
+            }
         }
+        let rows =
+            [program.to_owned(), format!("flock -n FILE {program}"), format!("run --try k -- {program}")];
+        table(heading, &rows, taken);
     }
-    table("from the end of its input", ["cat", "flock -n FILE cat", "run --try k -- cat"], taken);
     Ok(())
 }
 
 /// The second is what they are measured by.
-fn table(heading: &str, what: [&str; 3], mut taken: [Vec<Duration>; 3]) {
+fn table(heading: &str, what: &[String; 3], mut taken: [Vec<Duration>; 3]) {
     println!("{heading:>28} {:>10} {:>10} {:>10}", "p50", "p99", "ratio");
     let [_, flocks, _] = &mut taken;
     let of = percentile(flocks, 50).as_secs_f64();

@@ -95,7 +95,7 @@ pub(crate) fn fetch() -> Vec<Step> {
     let servers = KINDS.map(|kind| Step::check(format!("{} is fetched", kind.name), kind.fetch));
     let others = [
         Step::check("the KCL is fetched", || peers::KCL.fetch()),
-        Step::check("promtool is fetched", promtool::fetch),
+        Step::check("promtool is fetched", || promtool::PROMTOOL.fetch()),
         Step::check("Chromium is fetched", || package::need("chromium", "--version", "chromium")),
     ];
     servers.into_iter().chain(others).collect()
@@ -218,7 +218,7 @@ fn environment(ports: &Ports) -> Result<Vec<(&'static str, String)>, String> {
         all.push((peer.variable, peer.class_path()?));
     }
     all.push((go::VARIABLE, go::program()?.display().to_string()));
-    all.push((promtool::VARIABLE, promtool::program()?.display().to_string()));
+    all.push((promtool::VARIABLE, promtool::PROMTOOL.path()?.display().to_string()));
     all.extend(postgres::environment(ports));
     all.extend(etcd::environment(ports));
     all.extend(redis::environment(ports));

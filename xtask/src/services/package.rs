@@ -1,7 +1,8 @@
 //! What comes from Debian's packages, installed where it is missing and we may.
 
 use super::server::run;
-use std::path::Path;
+use super::workshop;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 pub(super) fn succeeds(program: &str, args: &[&str]) -> bool {
@@ -29,9 +30,43 @@ pub(super) fn need(program: &str, version: &str, package: &str) -> Result<(), St
     Err(format!("{program} is missing, and tests need it: apt-get install {package}"))
 }
 
-/// Has the files of packages that this Debian release has among its backports, unpacked in `place` and not installed: what is
-/// installed stays as it is. What they depend on must be here.
-pub(super) fn unpacked(packages: &[&str], suite: &str, place: &Path) -> Result<(), String> {
+/// A program that is unpacked from packages and not installed, unless it is installed anyway: what is installed stays as it is. What it
+/// depends on must be here.
+pub(super) struct Unpacked {
+    pub(super) program: &'static str,
+    pub(super) packages: &'static [&'static str],
+    /// Of Debian's, such as a release's backports.
+    pub(super) suite: &'static str,
+}
+
+impl Unpacked {
+    /// Where it is.
+    pub(super) fn path(&self) -> Result<PathBuf, String> {
+        if succeeds(self.program, &["--version"]) {
+            return Ok(self.program.into());
+        }
+        Ok(self.place()?.join("usr/bin").join(self.program))
+    }
+
+    fn place(&self) -> Result<PathBuf, String> {
+        Ok(workshop()?.join(self.program))
+    }
+
+    pub(super) fn fetch(&self) -> Result<(), String> {
+        let program = self.path()?.display().to_string();
+        let works = || succeeds(&program, &["--version"]);
+        if works() {
+            return Ok(());
+        }
+        let place = self.place()?;
+        // What was there does not work.
+        let _ = std::fs::remove_dir_all(&place);
+        unpack(self.packages, self.suite, &place)?;
+        if works() { Ok(()) } else { Err(format!("{program} does not start")) }
+    }
+}
+
+fn unpack(packages: &[&str], suite: &str, place: &Path) -> Result<(), String> {
     let coming = place.with_extension("part");
     let error = |error: std::io::Error| format!("{}: {error}", coming.display());
     // What an earlier run left there; that there was none is no mistake.

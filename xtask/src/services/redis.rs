@@ -2,10 +2,9 @@
 //! backports.
 
 use super::certificate::Certificate;
-use super::package::{need, succeeds, unpacked};
+use super::package::{Unpacked, need};
 use super::server::{Kind, Ports, run};
-use super::workshop;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -86,28 +85,16 @@ fn fetch() -> Result<(), String> {
     need(PROGRAM, "--version", "redis-server")
 }
 
-/// Where Valkey's files are, unless it is installed.
-fn valkey() -> Result<PathBuf, String> {
-    const PROGRAM: &str = "valkey-server";
-    if succeeds(PROGRAM, &["--version"]) {
-        return Ok(PROGRAM.into());
-    }
-    Ok(workshop()?.join("valkey/usr/bin").join(PROGRAM))
-}
-
 /// It needs the libraries that Redis needs, which is installed.
+const VALKEY_SERVER: Unpacked = Unpacked {
+    program: "valkey-server",
+    packages: &["valkey-server", "valkey-tools"],
+    suite: "bookworm-backports",
+};
+
 fn fetch_valkey() -> Result<(), String> {
     fetch()?;
-    let program = valkey()?;
-    let works = || succeeds(&program.display().to_string(), &["--version"]);
-    if works() {
-        return Ok(());
-    }
-    let place = workshop()?.join("valkey");
-    // What was there does not work.
-    let _ = std::fs::remove_dir_all(&place);
-    unpacked(&["valkey-server", "valkey-tools"], "bookworm-backports", &place)?;
-    if works() { Ok(()) } else { Err(format!("{} does not start", program.display())) }
+    VALKEY_SERVER.fetch()
 }
 
 /// Starts a server with an append-only file. It keeps its command line, by which it is known again.
@@ -127,7 +114,7 @@ fn start(kind: &Kind, program: &Path, folder: &Path, settings: &str) -> Result<C
 
 fn spawn_valkey(port: u16, _others: &Ports) -> Result<Child, String> {
     let folder = VALKEY.folder(port, None)?;
-    start(&VALKEY, &valkey()?, &folder, &format!("port {port}"))
+    start(&VALKEY, &VALKEY_SERVER.path()?, &folder, &format!("port {port}"))
 }
 
 fn spawn_tls(port: u16, _others: &Ports) -> Result<Child, String> {

@@ -4,7 +4,7 @@ pub(crate) mod hook;
 #[cfg(feature = "less")]
 mod less;
 
-use crate::config;
+use crate::config::{self, WaitPolicy};
 use crate::exit::Failure;
 use crate::output;
 use crate::stores::{Missing, Url};
@@ -51,10 +51,13 @@ pub(crate) async fn elect(url: &Url, plan: config::Elect) -> Result<u8, Failure>
     };
     let elected = async || {
         let lock = leases.lock(term.key.as_str()).ttl(term.ttl).metadata(term.about.metadata());
-        let guard = told(&leases, &[&term.key], lock.acquire()).await.map_err(|error| match error {
-            AcquireError::Store(error) => about(&term.key, error),
-            error => error.into(),
-        })?;
+        let guard =
+            told(&leases, &[&term.key], WaitPolicy::Forever, lock.acquire()).await.map_err(|error| {
+                match error {
+                    AcquireError::Store(error) => about(&term.key, error),
+                    error => error.into(),
+                }
+            })?;
         Ok(Native { guard, outage: &outage, ttl: term.ttl })
     };
     let will = || Will::of(url, &leases, [term.key.as_str()].into_iter());

@@ -55,10 +55,12 @@ async fn held(
     let acquired = async {
         match plan.patience {
             WaitPolicy::Try => lock.try_acquire().await,
-            WaitPolicy::Within(wait) => told(leases, &[&plan.key], lock.acquire_within(wait)).await,
-            WaitPolicy::Forever => told(leases, &[&plan.key], lock.acquire()).await,
+            WaitPolicy::Within(wait) => lock.acquire_within(wait).await,
+            WaitPolicy::Forever => lock.acquire().await,
         }
     };
+    let keys = [&plan.key];
+    let acquired = told(leases, &keys, plan.patience, acquired);
     let acquired = tokio::select! {
         acquired = signals.unless(acquired) => acquired?,
         // Nobody wants it any more. A try is over soon, and says more.

@@ -59,10 +59,11 @@ async fn under_lease(
         let acquired = async {
             match plan.patience {
                 WaitPolicy::Try => all.try_acquire().await,
-                WaitPolicy::Within(wait) => told(leases, &keys, all.acquire_within(wait)).await,
-                WaitPolicy::Forever => told(leases, &keys, all.acquire()).await,
+                WaitPolicy::Within(wait) => all.acquire_within(wait).await,
+                WaitPolicy::Forever => all.acquire().await,
             }
         };
+        let acquired = told(leases, &keys, plan.patience, acquired);
         let guards = had(plan, policy, signals.unless(acquired).await)?;
         return run_under(plan, NativeAll::new(guards, outage, plan.ttl), policy, signals).await;
     }
@@ -70,11 +71,14 @@ async fn under_lease(
         let Hold::Lease = plan.hold else { return acquire_permits(leases, plan).await };
         let lock = leases.lock(plan.key.as_str()).ttl(plan.ttl).at_least_for(plan.at_least);
         let lock = lock.metadata(plan.about.metadata());
-        match plan.patience {
-            WaitPolicy::Try => lock.try_acquire().await,
-            WaitPolicy::Within(wait) => told(leases, &[&plan.key], lock.acquire_within(wait)).await,
-            WaitPolicy::Forever => told(leases, &[&plan.key], lock.acquire()).await,
-        }
+        let wanted = async {
+            match plan.patience {
+                WaitPolicy::Try => lock.try_acquire().await,
+                WaitPolicy::Within(wait) => lock.acquire_within(wait).await,
+                WaitPolicy::Forever => lock.acquire().await,
+            }
+        };
+        told(leases, &[&plan.key], plan.patience, wanted).await
     };
     let guard = had(plan, policy, signals.unless(acquired).await)?;
     run_under(plan, Native { guard, outage, ttl: plan.ttl }, policy, signals).await
@@ -112,11 +116,14 @@ async fn acquire_permits(leases: &Leases, plan: &config::Run) -> Result<Guard, A
     };
     let permits = permits.at_least_for(plan.at_least);
     let record = tenure::permits::key(name).map_err(|error| AcquireError::Store(error.into()))?;
-    match plan.patience {
-        WaitPolicy::Try => permits.try_acquire().await,
-        WaitPolicy::Within(wait) => told(leases, &[&record], permits.acquire_within(wait)).await,
-        WaitPolicy::Forever => told(leases, &[&record], permits.acquire()).await,
-    }
+    let wanted = async {
+        match plan.patience {
+            WaitPolicy::Try => permits.try_acquire().await,
+            WaitPolicy::Within(wait) => permits.acquire_within(wait).await,
+            WaitPolicy::Forever => permits.acquire().await,
+        }
+    };
+    told(leases, &[&record], plan.patience, wanted).await
 }
 
 fn refusal(plan: &config::Run, error: AcquireError) -> Failure {

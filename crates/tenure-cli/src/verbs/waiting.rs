@@ -1,6 +1,7 @@
 //! Who waits for a lease is told by whom it is held.
 
 use super::look::view;
+use crate::config::WaitPolicy;
 use crate::output;
 use crate::output::view::{State, View};
 use crate::text::{date, escaped};
@@ -10,7 +11,16 @@ use std::time::Duration;
 use tenure::{Key, Leases, Value};
 
 /// What comes of `work`, which waits for `keys`. If that takes a while, it is told whom it waits for, and then who has come in between.
-pub(super) async fn told<T>(leases: &Leases, keys: &[&Key], work: impl Future<Output = T>) -> T {
+/// Whoever only tries does not wait, however slow the store is.
+pub(super) async fn told<T>(
+    leases: &Leases,
+    keys: &[&Key],
+    patience: WaitPolicy,
+    work: impl Future<Output = T>,
+) -> T {
+    if patience == WaitPolicy::Try {
+        return work.await;
+    }
     tokio::select! {
         biased;
         done = work => done,
