@@ -158,17 +158,20 @@ pub(crate) async fn guard(State(access): State<Access>, mut request: Request, ne
         return next.run(request).await;
     }
     // A browser sends no token for a page. These files are the same for all, and say nothing of leases.
-    let checked = if dashboard::has(path) && request.method().is_safe() {
+    let is_page = dashboard::has(path) && request.method().is_safe();
+    let checked = if is_page {
         access.check_site(request.headers()).map(|()| Role::Read)
     } else {
         access.check(request.method(), request.headers())
     };
     match checked {
         Ok(role) => {
-            if let Some(stranger) = request.extensions().get::<Arc<Stranger>>()
-                && request.headers().contains_key(AUTHORIZATION)
-            {
-                stranger.is_known();
+            // Nobody has looked at the token of whoever asks for a page.
+            if !is_page && let Some(stranger) = request.extensions().get::<Arc<Stranger>>() {
+                match role {
+                    Role::Full => stranger.is_known(),
+                    Role::Read => stranger.is_reader(),
+                }
             }
             request.extensions_mut().insert(role);
             next.run(request).await

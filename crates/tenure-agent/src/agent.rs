@@ -75,7 +75,8 @@ impl Agent {
     /// When the future is dropped nobody is let in any more, and all who were are cut off. Their leases stay until the deadlines that they were told.
     pub async fn serve(&self, door: &Door, access: Access) {
         let limits = self.shared.limits;
-        let strangers = (!access.is_open).then(|| Strangers::new(limits.strangers));
+        let strangers =
+            (!access.is_open).then(|| Strangers::new(limits.strangers, limits.connections.div_ceil(2)));
         let router = routes::router(&self.shared).layer(axum::middleware::from_fn_with_state(access, guard));
         let served = Served { router, limits, strangers };
         tokio::join!(connection::serve(door, &served), door.follow_certificate());

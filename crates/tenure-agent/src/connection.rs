@@ -42,12 +42,12 @@ pub(crate) async fn serve(door: &Door, served: &Served) {
                 listener.accept().await.map(|(stream, _)| (Arc::new(Peer::of(&stream)), Stream::Unix(stream)))
             }
             Listener::Tcp(listener) => {
-                listener.accept().await.map(|(stream, _)| (Arc::new(Peer::unknown()), Stream::Tcp(stream)))
+                listener.accept().await.map(|(stream, at)| (Arc::new(Peer::at(at)), Stream::Tcp(stream)))
             }
             Listener::Tls(listener, certificate) => listener
                 .accept()
                 .await
-                .map(|(stream, _)| (Arc::new(Peer::unknown()), Stream::Tls(stream, certificate.clone()))),
+                .map(|(stream, at)| (Arc::new(Peer::at(at)), Stream::Tls(stream, certificate.clone()))),
         };
         let Ok((peer, stream)) = accepted else {
             tokio::time::sleep(PAUSE).await;
@@ -264,7 +264,7 @@ mod tests {
         let Address::Loopback(at) = *door.address() else { panic!("{door:?}") };
         // Nobody is cut off for being slow.
         let limits = Limits { patience: 10 * LONG, ..Limits::default() };
-        let served = Served { router, limits, strangers: Some(Strangers::new(2)) };
+        let served = Served { router, limits, strangers: Some(Strangers::new(2, 3)) };
         let clients = async {
             let mut known = TcpStream::connect(at).await.unwrap();
             assert!(asked(&mut known, TOKEN, 0).await.starts_with("HTTP/1.1 200"));
@@ -287,6 +287,48 @@ mod tests {
             for client in [&mut newcomer, &mut known] {
                 assert!(asked(client, TOKEN, 0).await.starts_with("HTTP/1.1 200"));
             }
+        };
+        tokio::select! {
+            () = serve(&door, &served) => unreachable!("it serves for ever"),
+            done = tokio::time::timeout(LONG, clients) => done.unwrap(),
+        }
+    }
+
+    #[tokio::test]
+    async fn who_may_only_look_or_asks_for_a_page_makes_room_too() {
+        const FULL: &str = "full-token-0123456789";
+        const READ: &str = "read-token-0123456789";
+        let (full, read) = (Secret::new(FULL).unwrap(), Secret::new(READ).unwrap());
+        let access = Access { full: Some(full), read: Some(read), ..Access::default() };
+        let router = Router::new()
+            .route("/", axum::routing::any(async || ()))
+            .route("/dashboard/", get(async || ()))
+            .layer(axum::middleware::from_fn_with_state(access, guard));
+        let door = Door::open(Address::Loopback(([127, 0, 0, 1], 0).into()), None).await.unwrap();
+        let Address::Loopback(at) = *door.address() else { panic!("{door:?}") };
+        let limits = Limits { patience: 10 * LONG, ..Limits::default() };
+        let served = Served { router, limits, strangers: Some(Strangers::new(2, 3)) };
+        let clients = async {
+            let mut known = TcpStream::connect(at).await.unwrap();
+            assert!(asked(&mut known, FULL, 0).await.starts_with("HTTP/1.1 200"));
+            for (path, token, most) in [("/", READ, 3), ("/dashboard/", "no-token-at-all-012345", 2)] {
+                let mut all = Vec::new();
+                for _ in 0..5 {
+                    let mut client = TcpStream::connect(at).await.unwrap();
+                    let request =
+                        format!("GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n");
+                    client.write_all(request.as_bytes()).await.unwrap();
+                    let mut answer = [0; 12];
+                    client.read_exact(&mut answer).await.unwrap();
+                    assert_eq!(&answer, b"HTTP/1.1 200", "{path}");
+                    all.push(client);
+                }
+                // Those that came first are gone.
+                for client in all.iter_mut().take(5 - most) {
+                    client.read_to_end(&mut Vec::new()).await.unwrap();
+                }
+            }
+            assert!(asked(&mut known, FULL, 0).await.starts_with("HTTP/1.1 200"));
         };
         tokio::select! {
             () = serve(&door, &served) => unreachable!("it serves for ever"),

@@ -237,7 +237,7 @@ impl LeaseTable {
         };
         if let Some(entry) = entry {
             self.left("exited", id, &entry.holding, None);
-            tokio::spawn(entry.give_back(End::Gone(EXITED)));
+            tokio::spawn(give_back(entry, EXITED));
         }
     }
 
@@ -252,7 +252,7 @@ impl LeaseTable {
                 let loss = entry.loss();
                 let event = if loss.is_some() { "lost" } else { "lapsed" };
                 self.left(event, id, &entry.holding, loss);
-                tokio::spawn(entry.give_back(End::Gone(LAPSED)));
+                tokio::spawn(give_back(entry, LAPSED));
             }
             let wait = next.map(|at| at.saturating_sub(boottime()).min(LONGEST));
             tokio::select! {
@@ -307,6 +307,20 @@ impl LeaseTable {
     fn gauge(&self) {
         #[allow(clippy::cast_precision_loss, reason = "nobody has so many leases")]
         metrics::gauge!("tenure_agent_leases").set(self.count() as f64);
+    }
+}
+
+/// Gives back what its client can't give back any more. What fails is logged: the lease lasts until it expires then.
+async fn give_back(entry: Entry, why: &'static str) {
+    let (key, fence) = (entry.holding.key().clone(), entry.holding.fence());
+    match entry.give_back(End::Gone(why)).await {
+        Ok(true) => {}
+        Ok(false) => {
+            tracing::debug!(name: "agent.lease", target: "tenure::agent", %key, %fence, why, "nothing was left to give back");
+        }
+        Err(error) => {
+            tracing::warn!(name: "agent.lease", target: "tenure::agent", %key, %fence, why, %error, "a client's lease can't be given back; it is left to expire");
+        }
     }
 }
 

@@ -40,10 +40,21 @@
 //! | `tenure_agent_operator_total` | counter | requests of operators, by `action`: `revoke`, `drain`, `release`, `move`; each is logged to the target `tenure::agent::operator`, too |
 //! | `tenure_agent_connections` | gauge | connections of clients |
 //! | `tenure_agent_refused_total` | counter | connections that were closed at once, as there were too many |
-//! | `tenure_agent_strangers_closed_total` | counter | connections that had shown no token for longest, and made room for others |
+//! | `tenure_agent_strangers_closed_total` | counter | connections without a token, or with one that may only look, that made room for others |
 //! | `tenure_agent_certificate_expires_seconds` | gauge | when the certificate that the agent shows ends, in seconds since 1970 |
 //!
 //! Besides, there are those of [`tenure`].
+//!
+//! # What is logged
+//! By `tracing`, beside what [`tenure`] logs:
+//!
+//! | event | target | level | when |
+//! |---|---|---|---|
+//! | `agent.operator` | `tenure::agent::operator` | warn | an operator's request: `action`, `by` (address, or user and process on a Unix socket), `key`, `fence`, `holder`; and what came of a forced release |
+//! | `agent.lease` | `tenure::agent` | debug | an [event](Event) of a client's lease: `event`, `key`, `fence`, `reason` |
+//! | `agent.unit` | `tenure::agent` | warn | what a client did for a unit has failed: `key`, `fence`, `says` |
+//!
+//! `tenure serve` logs operators' requests also where nothing is said of logs.
 
 mod access;
 mod agent;

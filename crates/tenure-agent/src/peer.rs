@@ -3,13 +3,17 @@
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use tokio::io::unix::AsyncFd;
 use tokio::net::UnixStream;
+use tokio::net::unix::UCred;
 
 /// Whoever has made a connection.
 #[derive(Debug)]
 pub(crate) struct Peer {
+    /// Who that is, for logs.
+    name: String,
     /// None for a client of a TCP address, and where the system doesn't tell.
     process: Option<Process>,
 }
@@ -22,14 +26,31 @@ struct Process {
 }
 
 impl Peer {
-    /// Nobody that can be watched.
+    /// Nobody that is known.
+    #[cfg(test)]
     pub(crate) fn unknown() -> Peer {
-        Peer { process: None }
+        Peer { name: "unknown".to_owned(), process: None }
+    }
+
+    /// Whoever has connected from this address. Its process can't be watched.
+    pub(crate) fn at(address: SocketAddr) -> Peer {
+        Peer { name: address.to_string(), process: None }
+    }
+
+    /// Its address, or the user and the process, as far as the system tells.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// The process that has connected.
     pub(crate) fn of(stream: &UnixStream) -> Peer {
-        let id = stream.peer_cred().ok().and_then(|who| who.pid()).filter(|id| *id > 0);
+        let who = stream.peer_cred().ok();
+        let id = who.as_ref().and_then(UCred::pid).filter(|id| *id > 0);
+        let name = match (&who, id) {
+            (Some(who), Some(id)) => format!("uid {} pid {id}", who.uid()),
+            (Some(who), None) => format!("uid {}", who.uid()),
+            (None, _) => "unknown".to_owned(),
+        };
         let process = id.and_then(|id| {
             #[allow(
                 deprecated,
@@ -38,7 +59,7 @@ impl Peer {
             let descriptor = AsyncFd::new(descriptor(stream, id)?).ok()?;
             Some(Process { id, descriptor })
         });
-        Peer { process }
+        Peer { name, process }
     }
 
     /// The number of its process, if its end can be seen.
@@ -66,9 +87,16 @@ impl Peer {
     /// Waits until the process has ended, all threads of it. For ever, where that can't be seen.
     async fn ended(&self) {
         let Some(process) = &self.process else { return std::future::pending().await };
-        // A descriptor that can't be waited for says nothing of its process.
-        if process.descriptor.readable().await.is_err() {
-            std::future::pending::<()>().await;
+        loop {
+            let Ok(mut ready) = process.descriptor.readable().await else {
+                // A descriptor that can't be waited for says nothing of its process.
+                return std::future::pending().await;
+            };
+            // The runtime may be woken for nothing; a lease goes by the kernel's word alone.
+            if process.has_ended() {
+                return;
+            }
+            ready.clear_ready();
         }
     }
 }
@@ -76,7 +104,7 @@ impl Peer {
 impl Process {
     fn has_ended(&self) -> bool {
         let mut polled = [PollFd::new(self.descriptor.get_ref().as_fd(), PollFlags::POLLIN)];
-        // What can't be asked counts as ended: then nothing is concluded from it.
+        // What can't be asked counts as ended: nobody else is taken for it then.
         !matches!(poll(&mut polled, PollTimeout::ZERO), Ok(0))
     }
 }

@@ -92,8 +92,10 @@ time.sleep(600)
 "#;
     let mut command = Command::new("python3");
     let mut child = command.arg("-c").arg(PROGRAM).arg(&agent.socket).stdout(Stdio::piped()).spawn().unwrap();
+    // It is kept until the end: a client that prints to nobody ends, and its range with it.
+    let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    out.read_line(&mut line).unwrap();
     assert!(line.contains("201"), "{line}");
     let busy = bench.run(&["range", "mail", "0..80", "--", "true"]);
     assert_eq!(busy.code, 75, "{busy:?}");

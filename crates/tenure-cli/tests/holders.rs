@@ -4,9 +4,8 @@
 //! the hook at the beginning runs under the lease and can forbid the command; the one at a loss knows what was lost, and runs at no other end.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::{Bench, wait_until};
+use crate::common::{Bench, first_words, wait_until};
 use nix::sys::signal::Signal;
-use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 const STAYS: &str = "echo $$ > pid; exec sleep 600";
@@ -45,13 +44,7 @@ fn who_waits_is_told_by_whom_it_is_held() {
         (&["hold", "k"], lease, ", for sh: new"),
         (&["run", "p", "--permits", "2", "--", "true"], permits, " (2 of 2; 1 waiting)"),
     ] {
-        let mut command = bench.tenure(words);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
+        let line = first_words(bench.tenure(words).stdin(Stdio::piped()).stdout(Stdio::null()));
         assert!(line.starts_with(&format!("tenure: {begins}")) && line.contains(says), "{words:?}: {line:?}");
     }
     let tried = bench.run(&["run", "k", "--try", "--", "true"]);

@@ -27,7 +27,13 @@ fn an_action_asks_first_takes_effect_and_is_logged() {
     wait_until("the other to be free", || bench.state("hung") == "vacant");
     browser.wait_for("that to be shown", &format!("!{ROWS}.some(row => row[0] === 'hung')"));
     let log = bench.read("agent.log");
-    for says in ["action=\"revoke\" key=\"obedient\"", "action=\"release\" key=\"hung\"", "vacated=true"] {
+    for says in [
+        "action=\"revoke\" by=\"127.0.0.1:",
+        "\" key=\"obedient\"",
+        "action=\"release\" by=\"127.0.0.1:",
+        "\" key=\"hung\"",
+        "vacated=true",
+    ] {
         wait_until(says, || bench.read("agent.log").contains(says));
     }
     assert!(!log.contains(FULL), "{log}");
@@ -125,4 +131,31 @@ fn a_fleet_is_a_map_of_workers_and_units_and_a_worker_is_drained() {
     tab(&mut browser, "Fleets");
     browser.wait_for("the map", &is(format!("{}: 4", bench.name_of(&two))));
     assert_eq!(browser.complaints(), [] as [String; 0]);
+}
+
+#[test]
+fn who_has_asked_by_the_socket_is_logged() {
+    let bench = Bench::new();
+    let socket = bench.path("agent.sock");
+    let listen = format!("unix:{}", socket.display());
+    let said = std::fs::File::create(bench.path("agent.log")).unwrap();
+    let mut command = bench.tenure(&["serve", "--log-format", "json", "--listen", &listen]);
+    let process = crate::common::Process::from(command.stderr(said).spawn().unwrap());
+    wait_until("the agent", || bench.read("agent.log").contains("serving"));
+    let agent = crate::common::agent::Agent { process, socket };
+    let mut client = agent.client();
+    let fence = client.acquire("k").number("fence");
+    assert_eq!(client.post("/v1/records/k/revoke", &json!({ "fence": fence })).status, 202);
+    let line = crate::common::wait_for("the line", || {
+        bench.read("agent.log").lines().find_map(|line| {
+            serde_json::from_str::<Value>(line).ok().filter(|line| line["action"] == "revoke")
+        })
+    });
+    let by = format!("uid {} pid {}", nix::unistd::geteuid(), std::process::id());
+    assert_eq!(
+        (&line["by"], &line["key"], &line["fence"]),
+        (&json!(by), &json!("k"), &json!(fence)),
+        "{line}"
+    );
+    assert!(line["target"] == "tenure::agent::operator" && line["timestamp"].is_string(), "{line}");
 }

@@ -99,6 +99,7 @@ pub(crate) struct Joined {
 #[utoipa::path(
     post, path = "/v1/fleets/{fleet}/workers", tag = "fleets", operation_id = "join_fleet", request_body = Join, params(("fleet" = String, Path)),
     responses((status = 201, description = "It takes part", body = Joined), (status = 400, description = "The request is wrong", body = Problem),
+        (status = 409, description = "Workers of a version that divides units otherwise are at work there", body = Problem),
         (status = 429, description = "The agent has too many", body = Problem))
 )]
 pub(crate) async fn join(
@@ -113,6 +114,7 @@ pub(crate) async fn join(
     let terms = Wish::checked(&shared, 0, asked.ttl_ms, None, asked.on_exit)?.terms;
     let units = asked.new_units()?;
     let fleet = Fleet::new(shared.leases.store().clone(), name)?;
+    fleet.check_layout().await?;
     let ttl = asked.ttl_ms.map_or(USUAL, Duration::from_millis);
     let mut builder = fleet.join().ttl(ttl).drift(shared.leases.drift()).about(metadata(asked.about));
     for label in asked.labels {

@@ -1,11 +1,12 @@
 //! What an operator does to a lease, whoever holds it.
 
 use crate::agent::{Posted, Shared};
+use crate::peer::Peer;
 use crate::problem::Problem;
 use crate::wire::millis;
-use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tenure::fleet::Fleet;
@@ -43,10 +44,11 @@ pub(crate) struct Begun {
 )]
 pub(crate) async fn revoke(
     State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Arc<Peer>>,
     Path(key): Path<String>,
     Posted(meant): Posted<Meant>,
 ) -> Result<(StatusCode, Json<Begun>), Problem> {
-    ask(&shared, "revoke", key, &meant, Ask::Revoke).await
+    ask(&shared, &peer, "revoke", key, &meant, Ask::Revoke).await
 }
 
 /// Asks the holder to end what it does and to pass the lease on. A worker of a fleet, whose key is that of its session, passes on all of its units and stops.
@@ -58,10 +60,11 @@ pub(crate) async fn revoke(
 )]
 pub(crate) async fn drain(
     State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Arc<Peer>>,
     Path(key): Path<String>,
     Posted(meant): Posted<Meant>,
 ) -> Result<(StatusCode, Json<Begun>), Problem> {
-    ask(&shared, "drain", key, &meant, Ask::HandOver).await
+    ask(&shared, &peer, "drain", key, &meant, Ask::HandOver).await
 }
 
 /// Takes the lease from its holder, which is told to stop, once that one can't believe in it any more: after a ttl, whether it lives or not.
@@ -76,6 +79,7 @@ pub(crate) async fn drain(
 )]
 pub(crate) async fn release(
     State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Arc<Peer>>,
     Path(key): Path<String>,
     Posted(meant): Posted<Meant>,
 ) -> Result<(StatusCode, Json<Begun>), Problem> {
@@ -87,7 +91,7 @@ pub(crate) async fn release(
     if Arc::strong_count(&place) > MOST + 1 {
         return Err(Problem::too_many_seizures(MOST));
     }
-    done("release", &key, meant.fence, &holder);
+    done("release", &peer, &key, meant.fence, &holder);
     let leases = shared.leases.clone();
     tokio::spawn(async move {
         let _until_the_end = place;
@@ -131,6 +135,7 @@ pub(crate) struct Moved {
 )]
 pub(crate) async fn move_unit(
     State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Arc<Peer>>,
     Path(key): Path<String>,
     Posted(asked): Posted<Move>,
 ) -> Result<Json<Moved>, Problem> {
@@ -161,12 +166,13 @@ pub(crate) async fn move_unit(
         return Err(Problem::held(holder));
     }
     let pinned_to = worker.map(|worker| worker.as_str().to_owned());
-    done("move", &Key::new(&key)?, meant.0, pinned_to.as_deref().unwrap_or("-"));
+    done("move", &peer, &Key::new(&key)?, meant.0, pinned_to.as_deref().unwrap_or("-"));
     Ok(Json(Moved { pinned_to }))
 }
 
 async fn ask(
     shared: &Shared,
+    peer: &Peer,
     action: &'static str,
     key: String,
     meant: &Meant,
@@ -182,7 +188,7 @@ async fn ask(
         }
         other => other?,
     }
-    done(action, &key, meant.fence, &holder);
+    done(action, peer, &key, meant.fence, &holder);
     Ok((StatusCode::ACCEPTED, Json(Begun { holder, within_ms: millis(ttl.part(3)) })))
 }
 
@@ -227,8 +233,8 @@ impl From<LeaseError> for Problem {
 }
 
 /// Whatever else is logged, this should be.
-fn done(action: &'static str, key: &Key, fence: u64, holder: &str) {
+fn done(action: &'static str, peer: &Peer, key: &Key, fence: u64, holder: &str) {
     metrics::counter!("tenure_agent_operator_total", "action" => action).increment(1);
-    let key = key.as_str();
-    tracing::warn!(name: "agent.operator", target: TARGET, action, key, fence, holder, "an operator's request");
+    let (key, by) = (key.as_str(), peer.name());
+    tracing::warn!(name: "agent.operator", target: TARGET, action, by, key, fence, holder, "an operator's request");
 }
