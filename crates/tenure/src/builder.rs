@@ -6,8 +6,8 @@ use crate::driver::{Driver, Troubles};
 use crate::home::{Home, lives_elsewhere};
 use crate::leases::{Inner, Leases};
 use crate::meters;
-use crate::users::Notices;
-use std::sync::atomic::AtomicU64;
+use crate::prefixes::Prefixes;
+use crate::users::{Notices, Users};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tenure_core::{
@@ -35,6 +35,7 @@ pub struct LeasesBuilder {
     store_patience: Option<Duration>,
     runtime: Option<Handle>,
     linger: Duration,
+    prefixes: Vec<String>,
 }
 
 impl LeasesBuilder {
@@ -51,6 +52,7 @@ impl LeasesBuilder {
             store_patience: None,
             runtime: None,
             linger: LINGER,
+            prefixes: Vec::new(),
         }
     }
 
@@ -146,6 +148,15 @@ impl LeasesBuilder {
         self
     }
 
+    /// Prefixes of keys, 32 at the most, as in `["orders/", "cron/"]`. The [metrics](crate#what-is-measured) of leases have the label `prefix`, then:
+    /// the longest one that a lease's key begins with, or `other`. The key itself, as [`Guard::key`](crate::Guard::key) has it, is no label, as there is no end to
+    /// keys. Without prefixes, and by default, there is no such label.
+    #[must_use]
+    pub fn metrics_by_prefix(mut self, prefixes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.prefixes = prefixes.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Another clock than the machine's, for tests. Leases are renewed on the runtime around [`start`](Self::start), then, so that paused
     /// timers go with it.
     #[must_use]
@@ -167,7 +178,8 @@ impl LeasesBuilder {
     /// When a setting is out of range for this store, or the thread can't be started; with a clock of one's own, outside a tokio runtime. There
     /// is no I/O.
     pub fn start(self) -> Result<Leases, InvalidInput> {
-        meters::begin();
+        let prefixes = Arc::new(Prefixes::new(&self.prefixes)?);
+        meters::begin(prefixes.labels());
         let session_ttl = checked_ttl(&self.store, self.session_ttl)?;
         if self.rules.poll < Duration::from_millis(1) {
             return Err(InvalidInput::new(
@@ -222,9 +234,9 @@ impl LeasesBuilder {
             session_key,
             session_prefix: self.session_prefix,
             commands,
-            last_id: AtomicU64::new(0),
+            prefixes: Arc::clone(&prefixes),
             nonces: Mutex::new(Nonces::new(instance ^ OUTSIDE_MACHINE)),
-            users: Mutex::default(),
+            users: Mutex::new(Users::new(prefixes)),
         });
         // The driver must not keep itself alive: it ends when all who could ask something of it are gone.
         let sink = Notices { inner: Arc::downgrade(&inner) };

@@ -79,7 +79,8 @@ pub fn uuid() -> String {
 }
 
 /// A name for this process instance that no other start has: the host's name, the process id, and random bits.
-pub(crate) fn holder_name() -> String {
+#[must_use]
+pub fn holder_name() -> String {
     format!("{}-{}-{}", host_name(), std::process::id(), uuid::Uuid::new_v4().simple())
 }
 

@@ -8,9 +8,9 @@ use crate::guard::Guard;
 use crate::home::{Driving, Home};
 use crate::lock::Lock;
 use crate::meters;
+use crate::prefixes::Prefixes;
 use crate::users::{Asked, News, Reply, Users};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tenure_core::{
@@ -57,7 +57,7 @@ pub(crate) struct Inner {
     /// What the keys of sessions begin with.
     pub(crate) session_prefix: String,
     pub(crate) commands: mpsc::UnboundedSender<Command>,
-    pub(crate) last_id: AtomicU64,
+    pub(crate) prefixes: Arc<Prefixes>,
     /// Marks writes that no machine makes.
     pub(crate) nonces: Mutex<Nonces>,
     pub(crate) users: Mutex<Users>,
@@ -315,7 +315,7 @@ impl Inner {
             let (Some(inner), Some(cell)) = (inner.upgrade(), cell.upgrade()) else { return };
             let now = clock.held();
             if inner.users().cells.end(lease, now).is_some() {
-                meters::lease_lost(&Loss::Overran);
+                meters::lease_lost(&Loss::Overran, inner.prefixes.label(lease));
                 cell.tell_overrun(most);
                 // First, or a guard that is dropped on the news, in another thread, would give the key up at once.
                 inner.send(Command::Lapse(lease));
@@ -347,10 +347,6 @@ impl Inner {
                 self.send(Command::Lapse(lease));
             }
         }
-    }
-
-    pub(crate) fn next_id(&self) -> LeaseId {
-        LeaseId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     pub(crate) fn nonce(&self) -> Nonce {

@@ -41,6 +41,8 @@
 //!
 //! # What is measured
 //! With the feature `metrics`, for the facade of the crate of that name. Durations are in seconds. No label has more than a handful of values.
+//! What begins with `tenure_lease_` or `tenure_leases_` has the label `prefix` where [`LeasesBuilder::metrics_by_prefix`] names prefixes of keys:
+//! the longest one that fits, or `other`.
 //!
 //! | name | kind | what |
 //! |---|---|---|
@@ -55,6 +57,8 @@
 //! | `tenure_leaderships_ended_total` | counter | leaderships that are over, by `cause`: `resigned`, `stopping`, `asked`, `failing`, `stuck` or `lost` |
 //! | `tenure_range_leases_acquired_total` | counter | leases of parts of a range that were acquired |
 //! | `tenure_range_leases_ended_total` | counter | those that have ended, by `how`: `released`, or `expired` if their time was over before |
+//! | `tenure_session_renewal_seconds` | histogram | how long renewals of the session took that landed in time |
+//! | `tenure_session_remaining_least_seconds` | gauge | the least that was left of the session at its latest 20 renewals: a minute or so |
 //! | `tenure_session_remaining_seconds` | histogram | what was left of the session when it was renewed: alarm on what nears zero, leases are lost there |
 //! | `tenure_store_call_seconds` | histogram | how long calls took, by `operation` (`read`, `write` or `list`) and `outcome` (`answered`, or as `kind`) |
 //! | `tenure_store_failures_total` | counter | calls that failed, by `kind`: `unavailable`, `unknown`, `foreign`, `unsupported` or `invalid` |
@@ -84,6 +88,7 @@ mod mail;
 mod meters;
 pub mod once;
 pub mod permits;
+mod prefixes;
 pub mod range;
 pub mod registry;
 mod seize;

@@ -369,17 +369,17 @@ impl Lock {
         command: impl FnOnce(LeaseId) -> Command,
     ) -> Result<Guard, AcquireError> {
         let inner = &self.leases.inner;
-        let id = inner.next_id();
+        let id = inner.prefixes.next_id(&key);
         let asked_at = inner.clock.held();
         let pending = Pending { leases: &self.leases, id, done: false };
-        let waiting = meters::Waiting::begin();
+        let waiting = meters::Waiting::begin(inner.prefixes.label(id));
         let reply = inner.ask(id, command(id)).await;
         drop(waiting);
         pending.done();
         match reply {
             Ok(Reply::Acquired { fence, metadata, cell }) => {
                 let now = inner.clock.held();
-                meters::lease_waited(now.since(asked_at));
+                meters::lease_waited(now.since(asked_at), inner.prefixes.label(id));
                 if let Some(most) = self.at_most {
                     inner.end_at(id, &cell, now.after(most), most);
                 }

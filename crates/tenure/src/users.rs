@@ -6,15 +6,16 @@ use crate::driver::Sink;
 use crate::error::{AcquireError, LeaseError};
 use crate::leases::Inner;
 use crate::meters;
-use std::collections::BTreeMap;
+use crate::prefixes::Prefixes;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use tenure_core::{Command, Fence, Holder, LeaseId, Loss, Metadata, Notice, StoreError, Tick, Token};
 use tokio::sync::{mpsc, oneshot};
 use tracing::field::display;
 
 /// Who waits for what.
-#[derive(Default)]
 pub(crate) struct Users {
     pub(crate) cells: Cells,
     pub(crate) replies: BTreeMap<LeaseId, (Asked, oneshot::Sender<Reply>)>,
@@ -22,6 +23,23 @@ pub(crate) struct Users {
     /// Those who hear all that is told of a lease, in place of a reply.
     pub(crate) listeners: BTreeMap<LeaseId, mpsc::UnboundedSender<News>>,
     pub(crate) over: bool,
+    least_left: Least,
+}
+
+/// The least of late: for as long as a scrape or two take, and not for ever.
+#[derive(Default)]
+struct Least(VecDeque<Duration>);
+
+impl Least {
+    const LATEST: usize = 20;
+
+    fn of(&mut self, next: Duration) -> Duration {
+        self.0.push_back(next);
+        if self.0.len() > Self::LATEST {
+            self.0.pop_front();
+        }
+        self.0.iter().copied().min().unwrap_or(next)
+    }
 }
 
 /// What is told of a lease, for those who listen.
@@ -110,7 +128,7 @@ impl Inner {
         }
         let (lease, reply) = match notice {
             Notice::Acquired { lease, fence, until, metadata } => {
-                meters::lease_acquired();
+                meters::lease_acquired(self.prefixes.label(lease));
                 let cell = users.cells.begin(lease, until, now);
                 if let Some(listener) = users.listeners.get(&lease) {
                     let notice = Notice::Acquired { lease, fence, until, metadata };
@@ -134,7 +152,9 @@ impl Inner {
             Notice::SessionValid(until) => {
                 let left = self.session.until().since(now);
                 if until > self.session.deadline() && !left.is_zero() {
-                    meters::session_renewed(left);
+                    // Belief is counted from before the write was sent.
+                    let took = self.drift.belief(self.session_ttl).saturating_sub(until.since(now));
+                    meters::session_renewed(took, left, users.least_left.of(left));
                 }
                 self.session.set(until);
                 return ControlFlow::Continue(());
@@ -147,7 +167,7 @@ impl Inner {
             }
             Notice::Lost(lease, loss) => {
                 if let Some(cell) = users.cells.end(lease, now) {
-                    meters::lease_lost(&loss);
+                    meters::lease_lost(&loss, self.prefixes.label(lease));
                     let (key, fence) =
                         cell.name().map(|name| (display(&name.key), display(name.fence))).unzip();
                     tracing::warn!(name: "lease.lost", target: "tenure::lease", key, fence, reason = %loss, "lease lost");
@@ -158,7 +178,7 @@ impl Inner {
             Notice::Updated(lease) => (lease, Reply::Updated),
             Notice::Released(lease, ours) => {
                 if ours {
-                    meters::lease_released();
+                    meters::lease_released(self.prefixes.label(lease));
                 }
                 users.cells.end(lease, now);
                 (lease, Reply::Released(ours))
@@ -194,6 +214,17 @@ impl Inner {
 }
 
 impl Users {
+    pub(crate) fn new(prefixes: Arc<Prefixes>) -> Users {
+        Users {
+            cells: Cells::new(prefixes),
+            replies: BTreeMap::new(),
+            stopped: Vec::new(),
+            listeners: BTreeMap::new(),
+            over: false,
+            least_left: Least::default(),
+        }
+    }
+
     /// Tells those who listen to its lease, or all if it is about all.
     fn pass_on(&self, notice: &Notice) {
         let news = || News { notice: notice.clone(), cell: None };

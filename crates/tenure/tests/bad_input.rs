@@ -71,6 +71,26 @@ async fn s1_keys_of_tenures_own_records_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn prefixes_of_metrics_are_few_and_each_is_the_start_of_a_key() {
+    let world = World::new();
+    let (_, line) = world.line();
+    let named = |prefixes: Vec<String>| world.builder(&line).metrics_by_prefix(prefixes).start();
+    let numbered = |most: u32| (0..most).map(|n| format!("k{n}/")).collect();
+    assert!(named(numbered(32)).is_ok() && named(Vec::new()).is_ok());
+    for (prefixes, why) in [
+        (numbered(33), "metrics by 33 prefixes would make too many series; name 32 at the most"),
+        (vec![String::new()], "the start of a key: a key can't be empty"),
+        (vec!["x".repeat(513)], "the limit is 512"),
+        (vec!["a/".to_owned(), "a/".to_owned()], "the prefix \"a/\" are there already"),
+        (vec!["other".to_owned()], "none \"other\", which is for the rest"),
+    ] {
+        let refused = named(prefixes).unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+    assert_eq!(line.take().round_trips(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn l4_a_drift_with_which_no_lease_could_be_kept_is_refused() {
     let world = World::new();
     let (_, line) = world.line();

@@ -80,9 +80,70 @@ fn what_is_documented_is_exported_with_a_description() {
         "tenure_store_failures_total{kind=\"unavailable\"}",
         "operation=\"write\",outcome=\"answered\"",
         "tenure_session_remaining_seconds_count",
+        "tenure_session_renewal_seconds_count",
     ] {
         assert!(page.contains(line), "{line}: {page}");
     }
+}
+
+#[test]
+fn leases_are_labelled_by_the_longest_prefix_that_is_named_and_never_by_their_key() {
+    let metrics = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let counts = metrics.handle();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    metrics::with_local_recorder(&metrics, || {
+        runtime.block_on(async {
+            let world = World::new();
+            let (faults, line) = world.line();
+            let builder = world.builder(&line).metrics_by_prefix(["orders/", "orders/eu/"]);
+            let leases = builder.start().unwrap();
+            let dropped = leases.acquire("orders/secret-1").await.unwrap();
+            let waits = tokio::spawn(leases.lock("orders/secret-1").acquire_within(TTL));
+            settle().await;
+            assert_eq!(value(&counts, "tenure_leases_waiting{prefix=\"orders/\"}"), "1");
+            drop(dropped);
+            assert!(waits.await.unwrap().unwrap().release().await);
+            let candidate = leases.candidate().key("orders/eu/secret-2").start().unwrap();
+            candidate.elected().await.unwrap();
+            candidate.stop().await;
+            let token = leases.lock("secret-3").ttl(TTL).acquire().await.unwrap().into_token().await.unwrap();
+            let adopted = leases.adopt(&token).await.unwrap();
+            let lost = leases.acquire("secret-4").await.unwrap();
+            assert_eq!(value(&counts, "tenure_leases_held{prefix=\"other\"}"), "2");
+            assert!(adopted.release().await);
+            faults.always(Fault::Refuse);
+            lost.lost().await;
+            tokio::time::sleep(TTL).await;
+        });
+    });
+    let page = counts.render();
+    for line in [
+        "tenure_leases_acquired_total{prefix=\"orders/\"} 2",
+        "tenure_leases_acquired_total{prefix=\"orders/eu/\"} 1",
+        "tenure_leases_acquired_total{prefix=\"other\"} 3",
+        "tenure_leases_released_total{prefix=\"orders/\"} 2",
+        "tenure_leases_released_total{prefix=\"orders/eu/\"} 1",
+        "tenure_leases_released_total{prefix=\"other\"} 1",
+        "tenure_leases_lost_total{reason=\"unreachable\",prefix=\"orders/\"} 0",
+        "tenure_leases_lost_total{reason=\"unreachable\",prefix=\"other\"} 1",
+        "tenure_leases_held{prefix=\"orders/\"} 0",
+        "tenure_leases_held{prefix=\"orders/eu/\"} 0",
+        "tenure_leases_held{prefix=\"other\"} 0",
+        "tenure_leases_waiting{prefix=\"orders/\"} 0",
+        "tenure_lease_hold_seconds_count{prefix=\"orders/\"} 2",
+        "tenure_lease_hold_seconds_count{prefix=\"other\"} 3",
+        "tenure_lease_wait_seconds_count{prefix=\"orders/\"} 2",
+    ] {
+        assert!(page.lines().any(|shown| shown == line), "{line}: {page}");
+    }
+    assert!(!page.contains("secret"), "a key is no label: {page}");
+    let of_leases =
+        page.lines().filter(|line| line.starts_with("tenure_lease_") || line.starts_with("tenure_leases_"));
+    let bare: Vec<&str> = of_leases.filter(|line| !line.contains("prefix=\"")).collect();
+    assert!(bare.is_empty(), "all of them have the label: {bare:?}");
+    let crate_page = include_str!("../src/lib.rs");
+    assert!(crate_page.contains("has the label `prefix`"), "the label is documented");
 }
 
 #[test]

@@ -155,9 +155,9 @@ impl Runner {
     }
 
     fn input(&mut self, input: Input<'_>) {
-        let inner = Arc::clone(&self.leases.inner);
+        let (inner, key) = (Arc::clone(&self.leases.inner), &self.shared.key);
         let Output { changes, commands, wake_at } =
-            self.machine.step(inner.clock.now(), input, &mut || inner.next_id());
+            self.machine.step(inner.clock.now(), input, &mut || inner.prefixes.next_id(key));
         self.wake_at = wake_at;
         for change in changes {
             self.change(change);

@@ -170,15 +170,21 @@ impl WorkerBuilder {
         };
         let push = store.capabilities().watch;
         let name = self.fleet.name().clone();
-        let options =
-            Options { fleet: name.clone(), about: self.about, drain: self.drain, push, page: Options::PAGE };
+        let options = Options {
+            fleet: name.clone(),
+            about: self.about,
+            drain: self.drain,
+            push,
+            page: Options::PAGE,
+            lookers: Options::LOOKERS,
+        };
         let machine = Machine::new(identity, self.rules, options)?;
         let (commands, receiver) = mpsc::unbounded_channel();
         let (listen, listening) = watch::channel(false);
         let home = Home::of(self.runtime, self.fleet.has_own_clock());
         let clock = Arc::clone(self.fleet.clock());
-        crate::meters::begin();
-        let meters = Meters::new(&name, &holder);
+        crate::meters::begin([None]);
+        let meters = Meters::new(&name);
         let span = tracing::info_span!(target: "tenure::fleet", "worker", fleet = %name, worker = %holder);
         let inner = Arc::new(Inner::new(self.fleet, ttl, holder, commands));
         // The driver must not keep itself alive: it ends when all who could ask something of it are gone.

@@ -1,7 +1,7 @@
 //! The metrics of one worker, by the names that the module's documentation lists.
 
+use super::seat::Seat;
 use crate::meters::{self, Counter, Gauge};
-use tenure_core::HolderId;
 use tenure_core::fleet::{FleetName, Summary};
 
 pub(super) struct Meters {
@@ -14,12 +14,15 @@ pub(super) struct Meters {
     pub(super) drained: Counter,
     pub(super) lost: Counter,
     pub(super) trouble: Counter,
+    /// Its number is free for another once nothing is told of it any more.
+    _seat: Seat,
 }
 
 impl Meters {
-    /// Two workers of one process don't overwrite each other's.
-    pub(super) fn new(fleet: &FleetName, worker: &HolderId) -> Meters {
-        let labels = [("fleet", fleet.as_str().to_owned()), ("worker", worker.as_str().to_owned())];
+    /// Two workers of one process don't overwrite each other's. A name would be a new series at each start.
+    pub(super) fn new(fleet: &FleetName) -> Meters {
+        let seat = Seat::take(fleet);
+        let labels = [("fleet", fleet.as_str().to_owned()), ("worker", seat.number().to_string())];
         let gauge = |name: &'static str| meters::gauge(name, &labels);
         let counter = |name: &'static str| meters::counter(name, &labels);
         Meters {
@@ -32,6 +35,7 @@ impl Meters {
             drained: counter("tenure_fleet_drained_total"),
             lost: counter("tenure_fleet_lost_total"),
             trouble: counter("tenure_fleet_trouble_total"),
+            _seat: seat,
         }
     }
 

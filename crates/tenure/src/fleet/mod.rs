@@ -39,7 +39,8 @@
 //!
 //! # Metrics and traces
 //! With the `metrics` facade, each with the labels `fleet` and `worker`; the example `fleet_metrics` serves them for
-//! Prometheus:
+//! Prometheus. `worker` is a small number that tells the workers of one process apart; it is given again once its worker is gone, so that restarts add
+//! no series.
 //!
 //! | name | kind | what |
 //! |---|---|---|
@@ -95,6 +96,7 @@ mod catalogue;
 mod meters;
 mod news;
 mod run;
+mod seat;
 mod sink;
 mod unit;
 mod view;

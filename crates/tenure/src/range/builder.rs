@@ -108,7 +108,7 @@ impl SectionBuilder {
     /// When a setting is out of range, the name can't be one, or the thread can't be started; with a clock of one's own, outside a tokio
     /// runtime. There is no I/O.
     pub fn start(self) -> Result<Section, InvalidInput> {
-        crate::meters::begin();
+        crate::meters::begin([None]);
         let capabilities = self.store.capabilities();
         if self.most_parts == 0 {
             return Err(InvalidInput::new("a section of 0 parts could hold nothing; allow 1 at least"));
