@@ -109,6 +109,9 @@ pub enum Bug {
     LargePartCut,
     PlannerUnwatched,
     StandbyIdle,
+    OnePageWatched,
+    RestersUntold,
+    RestsUnseen,
     OldPartStands,
     UnfitPlans,
     UnfitPlansAgain,
@@ -264,6 +267,9 @@ impl Bug {
         Bug::LargePartCut,
         Bug::PlannerUnwatched,
         Bug::StandbyIdle,
+        Bug::OnePageWatched,
+        Bug::RestersUntold,
+        Bug::RestsUnseen,
         Bug::OldPartStands,
         Bug::UnfitPlans,
         Bug::UnfitPlansAgain,
@@ -351,6 +357,9 @@ impl Bug {
         Bug::LargePartCut,
         Bug::PlannerUnwatched,
         Bug::StandbyIdle,
+        Bug::OnePageWatched,
+        Bug::RestersUntold,
+        Bug::RestsUnseen,
         Bug::OldPartStands,
         Bug::UnfitPlans,
         Bug::UnfitPlansAgain,
@@ -517,6 +526,11 @@ impl Bug {
             Bug::LargePartCut => "of a part that is too large for a record only the beginning is told",
             Bug::PlannerUnwatched => "nobody looks at the planner's session but those who stand by",
             Bug::StandbyIdle => "those who stand by look at nobody but the planner",
+            Bug::OnePageWatched => "of all sessions, who watches them looks at the first page only",
+            Bug::RestersUntold => {
+                "whom a plan concerns, and who looks at the board seldom, is not told of it"
+            }
+            Bug::RestsUnseen => "a worker looks seldom though it has not seen the planner renew",
             Bug::OldPartStands => {
                 "a worker that who plans now has nothing for goes on with what an earlier planner has told it"
             }

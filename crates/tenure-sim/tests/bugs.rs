@@ -41,6 +41,7 @@ fn scenario_of(bug: Bug) -> Option<&'static str> {
         Bug::RefusalIsMiss | Bug::AwaitedForEver => Some("fleet-forbidden"),
         Bug::OverflowIsNothing => Some("fleet-names"),
         Bug::MissedPlanIgnored => Some("fleet-rows"),
+        Bug::RestersUntold | Bug::RestsUnseen | Bug::OnePageWatched => Some("fleet-rests"),
         Bug::UnfitPlans | Bug::UnfitPlansAgain => Some("fleet-unfit"),
         Bug::MarkedFirst | Bug::DeposedPlannerObeyed | Bug::UnderWayForgotten | Bug::StateIgnored => {
             Some("fleet-telling")

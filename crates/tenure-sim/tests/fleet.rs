@@ -62,6 +62,13 @@ const FOUND: &[(&str, u64, &str)] = &[
         126,
         "L2: a part that a deposed planner had written long before was read again, and obeyed",
     ),
+    ("fleet-rests", 17, "L3: who was to stand by was not told, and rested"),
+    ("fleet-rests", 115, "L3: who rested was not told any more once most of the fleet had died"),
+    (
+        "fleet-rests",
+        247,
+        "L3: who was to stand by was taken for one that had been told, since the board named it",
+    ),
     ("fleet-zones", 1670, "L3: workers that saw a plan half carried out gave the rest to others"),
 ];
 

@@ -316,7 +316,7 @@ impl Worker {
         }
         self.given_again(now, key.clone());
         if let Some(session) = told_by_letter {
-            return self.write_letter(now, key, session);
+            return self.tell_of_unit(now, key, session);
         }
         // The others are told once it is so: before that, they would find nothing.
         if is_done {

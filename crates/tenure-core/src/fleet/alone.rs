@@ -58,7 +58,8 @@ pub(super) fn worker(others: usize) -> Worker {
         instance: 1,
     };
     let drain = Duration::from_secs(5);
-    let options = Options { fleet: fleet(), about: About::default(), drain, push: false, page: 10 };
+    let options =
+        Options { fleet: fleet(), about: About::default(), drain, push: false, page: 10, lookers: 16 };
     let mut worker = Worker::new(identity, Rules::default(), options).unwrap();
     for n in 1..=others {
         let about = About::default();
@@ -68,6 +69,7 @@ pub(super) fn worker(others: usize) -> Worker {
             ttl: ttl(),
             about,
             has: None,
+            heartbeat: Nonce(0),
             planned: 0,
             letters: true,
         };

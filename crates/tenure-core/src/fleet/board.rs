@@ -20,6 +20,7 @@ const ALARM: &str = "alarm";
 const PLANNER: &str = "planner";
 const PLAN: &str = "plan";
 const STANDBYS: &str = "standbys";
+const REST: &str = "rest";
 /// With more than so many bytes of names, a plan concerns everybody as far as the board tells.
 const NAMES: usize = 512;
 
@@ -34,6 +35,8 @@ pub(crate) struct Mark {
     pub(crate) counts: (u64, u64),
     /// The shortest and the longest ttl among the workers.
     pub(crate) ttls: (Ttl, Ttl),
+    /// In how many intervals a worker that rests looks at the board once: whom a plan concerns is told by a letter, too.
+    pub(crate) rest: u32,
 }
 
 /// The generation that a board shows.
@@ -72,7 +75,7 @@ pub fn standbys(board: &Record) -> BTreeSet<HolderId> {
 pub fn bump(board: Key, seen: Option<&Stored>, nonce: Nonce, wall: Wall) -> Result<Write, StoreError> {
     let fence = generation(seen).next(Fence::floor(wall))?;
     let mut metadata = seen.map(|seen| seen.record.metadata.clone()).unwrap_or_default();
-    metadata.retain(|name, _| [PLANNER, PLAN, STANDBYS].contains(&name.as_str()));
+    metadata.retain(|name, _| [PLANNER, PLAN, STANDBYS, REST].contains(&name.as_str()));
     Ok(write(board, seen, fence, nonce, wall, metadata))
 }
 
@@ -90,8 +93,8 @@ pub(crate) fn claim(
     let mut write = bump(board, seen, nonce, wall)?;
     let named = [("session", Value::from(me.session.as_str())), ("fence", number(me.fence.0))];
     let named = named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    // Those who stood by the planner before know the others.
-    write.record.metadata.retain(|name, _| name == STANDBYS);
+    // Those who stood by the planner before know the others, and those who rest are still to be told by letters.
+    write.record.metadata.retain(|name, _| [STANDBYS, REST].contains(&name.as_str()));
     write.record.metadata.insert(PLANNER.to_owned(), Value::Map(named));
     Ok(write)
 }
@@ -99,7 +102,7 @@ pub(crate) fn claim(
 /// The write by which a worker plans no more, though it lives: whoever sees that takes its place.
 pub(crate) fn resign(board: Key, seen: &Stored, nonce: Nonce, wall: Wall) -> Write {
     let mut metadata = seen.record.metadata.clone();
-    metadata.retain(|name, _| [STANDBYS, ALARM].contains(&name.as_str()));
+    metadata.retain(|name, _| [STANDBYS, REST, ALARM].contains(&name.as_str()));
     write(board, Some(seen), seen.record.fence, nonce, wall, metadata)
 }
 
@@ -122,12 +125,20 @@ pub(crate) fn mark(
     let mut metadata = seen.record.metadata.clone();
     metadata.insert(PLAN.to_owned(), plan.compose());
     metadata.insert(STANDBYS.to_owned(), list(standbys));
+    metadata.insert(REST.to_owned(), number(plan.rest.into()));
     write(board, Some(seen), seen.record.fence, nonce, wall, metadata)
 }
 
 /// The last plan that was told by who plans now.
 pub(crate) fn marked(board: &Record) -> Option<Mark> {
-    board.metadata.get(PLAN).and_then(Mark::parse)
+    let mark = board.metadata.get(PLAN).and_then(Mark::parse)?;
+    Some(Mark { rest: rest(board), ..mark })
+}
+
+/// In how many intervals a worker that rests looks at the board once, by the last plan that was told by whomever.
+pub(crate) fn rest(board: &Record) -> u32 {
+    let rest = board.metadata.get(REST).and_then(Value::as_i64).and_then(|rest| u32::try_from(rest).ok());
+    rest.unwrap_or(1).max(1)
 }
 
 /// Whether the alarm is set.
@@ -175,7 +186,7 @@ impl Mark {
         let ttl = |name: &str| Ttl::new(Duration::from_millis(number(name)?)).ok();
         let told = fields.get("told").and_then(names);
         let (counts, ttls) = ((number("workers")?, number("units")?), (ttl("least")?, ttl("most")?));
-        Some(Mark { number: number("number")?, told, counts, ttls })
+        Some(Mark { number: number("number")?, told, counts, ttls, rest: 1 })
     }
 }
 
@@ -206,7 +217,7 @@ mod tests {
     fn plan(names: usize) -> Mark {
         let names = (0..names).map(|n| HolderId::new(format!("w{n:06}")).unwrap());
         let ttl = |secs| Ttl::new(Duration::from_secs(secs)).unwrap();
-        Mark { number: 3, told: Some(names.collect()), counts: (5, 7), ttls: (ttl(2), ttl(8)) }
+        Mark { number: 3, told: Some(names.collect()), counts: (5, 7), ttls: (ttl(2), ttl(8)), rest: 4 }
     }
 
     #[test]

@@ -8,16 +8,38 @@ use crate::values::metadata::{Metadata, RESERVED, Value};
 const HAS: &str = "has";
 
 /// Units and the ids and fences of their tenures, in any order.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Digest {
     pub(super) units: u64,
     sum: u64,
 }
 
 impl Digest {
-    pub(super) fn add(&mut self, unit: &Key, (id, fence): (Nonce, Fence)) {
-        self.units += 1;
-        self.sum = self.sum.wrapping_add(mix(unit, id.0 ^ u128::from(fence.0).rotate_left(64)));
+    pub(super) fn add(&mut self, unit: &Key, held: (Nonce, Fence)) {
+        *self = self.with(Digest::share(unit, held));
+    }
+
+    /// What a unit with this tenure adds.
+    pub(super) fn share(unit: &Key, (id, fence): (Nonce, Fence)) -> u64 {
+        mix(unit, id.0 ^ u128::from(fence.0).rotate_left(64))
+    }
+
+    pub(super) fn with(self, share: u64) -> Digest {
+        Digest { units: self.units.wrapping_add(1), sum: self.sum.wrapping_add(share) }
+    }
+
+    pub(super) fn without(self, share: u64) -> Digest {
+        self.less(Digest { units: 1, sum: share })
+    }
+
+    /// What this has more than another, and less where that has more: both wrap.
+    pub(super) fn less(self, other: Digest) -> Digest {
+        Digest { units: self.units.wrapping_sub(other.units), sum: self.sum.wrapping_sub(other.sum) }
+    }
+
+    /// Of what this has more or less than another: how many units those are, at least.
+    pub(super) fn size(self) -> u64 {
+        self.units.cast_signed().unsigned_abs()
     }
 
     /// A number that tells it from others.
@@ -45,8 +67,8 @@ pub(super) fn spread(key: &Key) -> u64 {
     mix(key, 0)
 }
 
-/// FNV-1a (Fowler, Noll, Vo 1991) with a final mix.
-fn mix(key: &Key, seed: u128) -> u64 {
+/// Numbers that are spread evenly for each name, one for each seed: FNV-1a (Fowler, Noll, Vo 1991) with a final mix.
+pub(super) fn mix(key: &Key, seed: u128) -> u64 {
     let bytes = key.as_str().bytes().chain(seed.to_be_bytes());
     let hash = bytes
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));

@@ -14,7 +14,7 @@ use crate::bugs::Bug;
 use crate::holder::command::Command;
 use crate::op::{Answer, Freshness, Listed, Op};
 use crate::values::error::StoreError;
-use crate::values::fence::Fence;
+use crate::values::fence::{Fence, Nonce};
 use crate::values::key::{HolderId, Key};
 use crate::values::record::{Attachment, Stored};
 use crate::values::time::{Now, Tick};
@@ -77,6 +77,12 @@ impl Hearing {
 
     pub(super) fn is_reading(&self) -> bool {
         self.reading.is_some()
+    }
+
+    /// It has heard this planner's plan of this number.
+    #[cfg(test)]
+    pub(super) fn after(planner: Attachment, number: u64) -> Hearing {
+        Hearing { heard: Some((planner, number)), ..Hearing::default() }
     }
 }
 
@@ -416,7 +422,7 @@ impl Peer {
     /// One of whom no more is known than a plan says.
     fn new(holder: HolderId, fence: Fence, ttl: crate::values::time::Ttl) -> Peer {
         let about = super::about::About::default();
-        Peer { holder, fence, ttl, about, has: None, planned: 0, letters: true }
+        Peer { holder, fence, ttl, about, has: None, heartbeat: Nonce(0), planned: 0, letters: true }
     }
 }
 

@@ -29,7 +29,7 @@ impl Worker {
     fn has_left(&self) -> bool {
         let is_told = self.session_fence().is_none() || self.leave_from.is_some();
         let is_said = matches!(self.bump, Bump::Idle) || self.look.blind;
-        self.leaving && self.own.is_empty() && is_told && is_said && !self.retries.owes_letters()
+        self.leaving && self.own.is_empty() && is_told && is_said && !self.letters.are_owed()
     }
 
     pub(super) fn leaving_wakes(&self) -> Option<Tick> {

@@ -30,8 +30,9 @@ pub(super) struct Peer {
     pub(super) fence: Fence,
     pub(super) ttl: Ttl,
     pub(super) about: About,
-    /// What it had when it last renewed.
+    /// What it had when it last renewed, and that renewal's heartbeat.
     pub(super) has: Option<Digest>,
+    pub(super) heartbeat: Nonce,
     /// How many units are planned for it.
     pub(super) planned: u64,
     /// Whether it understands letters that pass a unit on.
@@ -270,7 +271,10 @@ impl Worker {
         let letters = About::hears_letters(&stored.record.metadata);
         let has = Digest::parse(&stored.record.metadata);
         let planned = has.map_or(0, |has| has.units);
-        listing.peers.insert(key, Peer { holder, fence, ttl, about, has, planned, letters });
+        listing.peers.insert(
+            key,
+            Peer { holder, fence, ttl, about, has, heartbeat: tenure.heartbeat, planned, letters },
+        );
     }
 
     fn listed_roster(&mut self, now: Now, mut listing: Listing) {
@@ -314,6 +318,7 @@ impl Worker {
             ttl: self.ttl,
             about: self.options.about.clone(),
             has: None,
+            heartbeat: Nonce(0),
             planned: 0,
             letters: true,
         };

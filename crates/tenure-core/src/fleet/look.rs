@@ -8,6 +8,7 @@
 use super::board;
 use super::own::Stage;
 use super::talk::FleetNotice;
+use super::watch::Watch;
 use super::worker::{Errand, Worker};
 use crate::bugs::Bug;
 use crate::op::{Answer, Freshness, Hint, Listed, Op};
@@ -32,7 +33,7 @@ pub(super) struct Look {
     pub(super) seen_from: Tick,
     sent: Tick,
     /// Something may have changed after the look that is under way had read it.
-    again: bool,
+    pub(super) again: bool,
     /// Whether the look under way shows the latest state.
     pub(super) latest: bool,
     /// The next look is to show the latest state.
@@ -43,15 +44,14 @@ pub(super) struct Look {
     pub(super) overdue: BTreeSet<Key>,
     /// Those who have been silent for a ttl, since when that is known here.
     pub(super) suspected: BTreeMap<Key, Tick>,
-    /// When all who are to be watched were looked at last.
-    all_at: Option<Tick>,
+    pub(super) watch: Watch,
     /// The last awaited unit that was looked at.
     cursor: Option<Key>,
     /// Since when the board shows the alarm.
     pub(super) alarmed: Option<Tick>,
     /// Until then it may come to be shown: whoever knows of more who are overdue sets it again once a new generation has ended
     /// it, and who has just listed everything for that generation can afford some more looks.
-    wary_until: Tick,
+    pub(super) wary_until: Tick,
     /// The board's record can't be read: all is listed in each interval, until somebody mends or deletes it.
     pub(super) blind: bool,
 }
@@ -90,7 +90,7 @@ impl Worker {
 
     /// What may be old shows news: the latest state of the same is to show it, too.
     pub(super) fn look_again(&mut self, now: Now) {
-        self.look.all_at = None;
+        self.look.watch.again();
         self.look_now(now);
     }
 
@@ -107,7 +107,7 @@ impl Worker {
         self.look.sent = now.held;
         let pace = self.pace(now);
         self.look.next = now.held.after(pace);
-        if let Some(at) = self.look.all_at.filter(|_| self.is_planner() || self.is_standby()) {
+        if let Some(at) = self.look.watch.at.filter(|_| self.is_watcher()) {
             self.look.next = self.look.next.min(at.after(self.interval()));
         }
         let latest = std::mem::take(&mut self.look.closely)
@@ -119,28 +119,6 @@ impl Worker {
         self.look.latest = latest || self.has_bug(Bug::StaleLookTrusted);
         let freshness = if latest { Freshness::Latest } else { Freshness::Recent };
         self.send(Errand::Look, Op::ReadMany(keys, freshness));
-    }
-
-    /// Whom to look at: the planner, and those who stand by, at all once an interval, and meanwhile at those who are overdue; others at the
-    /// planner.
-    fn watched(&mut self, now: Now) -> BTreeMap<Key, Fence> {
-        let planner = self.planner.iter().filter(|planner| planner.session != self.me);
-        let planner = planner.filter(|_| !self.has_bug(Bug::PlannerUnwatched));
-        let mut watched: BTreeMap<Key, Fence> =
-            planner.map(|planner| (planner.session.clone(), planner.fence)).collect();
-        if self.is_planner() || self.is_standby() && !self.has_bug(Bug::StandbyIdle) {
-            let few = self.look.all_at.is_some_and(|at| now.held.since(at) < self.interval() * 7 / 8);
-            if !few {
-                self.look.all_at = Some(now.held);
-            }
-            let peers = self.peers.iter().filter(|(key, _)| !few || self.look.overdue.contains(*key));
-            for (key, peer) in peers {
-                watched.entry(key.clone()).or_insert(peer.fence);
-            }
-        }
-        self.look.overdue.retain(|key| watched.contains_key(key));
-        self.look.suspected.retain(|key, _| watched.contains_key(key));
-        watched
     }
 
     /// Whether a look shows nothing but what was to be expected: the board as it was, and neighbours that have renewed.
@@ -216,6 +194,8 @@ impl Worker {
                 self.tell(FleetNotice::Trouble(error));
             }
         }
+        let planner = self.planner.as_ref().and_then(|planner| found.get(&planner.session)?.as_ref().ok());
+        let planner = planner.cloned();
         for (key, fence) in std::mem::take(&mut self.look.watched) {
             self.saw_neighbour(now, &key, fence, found.remove(&key));
         }
@@ -225,9 +205,8 @@ impl Worker {
                 self.saw_awaited(now, key, stored);
             }
         }
-        if self.look.again {
-            self.look_now(now);
-        }
+        self.rest_after(now, planner.as_ref());
+        self.turn_to_pages(now);
     }
 
     pub(super) fn saw_board(&mut self, now: Now, board: Option<Stored>) {
@@ -252,11 +231,12 @@ impl Worker {
         self.board = board;
         if was_planner != self.is_planner() {
             self.telling.end();
+            self.rest.end();
             self.lead.unfit.begin();
             // It was made for the other role, and may be one that the store refuses.
             self.listing = None;
             self.listed = None;
-            self.look.all_at = None;
+            self.look.watch.again();
             (self.list_at, self.audit_at) = (now.held, Tick::NEVER);
         }
         self.fill_vacancy(now);

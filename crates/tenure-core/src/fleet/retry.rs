@@ -10,14 +10,10 @@ use super::listing::Peer;
 use super::own::Stage;
 use super::talk::FleetNotice;
 use super::unit::{Retry, Status, UnitSpec};
-use super::worker::{Errand, Worker};
+use super::worker::Worker;
 use crate::bugs::Bug;
 use crate::holder::command::{Command, LeaseId};
-use crate::op::{Answer, Expect, Op, Outcome, Write};
-use crate::values::error::StoreError;
-use crate::values::fence::{Fence, Nonce};
 use crate::values::key::Key;
-use crate::values::record::{Ask, Letter, Stored};
 use crate::values::time::{Now, Tick};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -29,10 +25,6 @@ const QUICK: usize = 8;
 const DOUBLED: u32 = 5;
 /// A unit that was worked on for so many ttls does not fail any more.
 const FORGOTTEN: u32 = 4;
-/// With so many letters under way, it is cheaper to tell all.
-const MOST_LETTERS: usize = 8;
-/// A session that changes more often than this under our hands is not merely renewed.
-const ATTEMPTS: u32 = 4;
 
 /// What this worker has to do with units that fail.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
@@ -45,8 +37,6 @@ pub(super) struct Retries {
     forgets: BTreeMap<Key, Tick>,
     /// Units that are being passed on, to the worker with this session, who is to be told by a letter.
     passed: BTreeMap<Key, Key>,
-    /// Units that were passed on: to whose session, and how often it was tried to tell that one.
-    letters: BTreeMap<Key, (Key, Fence, u32)>,
     /// Units that were passed on to this worker before it knew what had become of its own giving up.
     again: BTreeSet<Key>,
 }
@@ -67,11 +57,6 @@ impl Retries {
     /// Who is to be told that the unit was passed on.
     pub(super) fn passed(&mut self, unit: &Key) -> Option<Key> {
         self.passed.remove(unit)
-    }
-
-    /// Whether somebody is still to be told of a unit that was passed on.
-    pub(super) fn owes_letters(&self) -> bool {
-        !self.letters.is_empty()
     }
 
     fn wake_at(&self, is_valid: bool) -> Option<Tick> {
@@ -267,11 +252,8 @@ impl Worker {
         self.tell_evenness(now);
     }
 
-    /// A letter says that a unit was passed on to this worker.
+    /// A unit was passed on to this worker.
     pub(super) fn given(&mut self, now: Now, unit: Key) {
-        if self.options.fleet.unit_of(&unit).is_none() || self.session_fence().is_none() {
-            return;
-        }
         match self.own.get(&unit) {
             Some(own) if own.stage == Stage::Going => drop(self.retries.again.insert(unit)),
             Some(_) => {}
@@ -290,50 +272,6 @@ impl Worker {
             self.given(now, unit);
         }
     }
-
-    /// Tells the worker with this session that a unit was passed on to it.
-    pub(super) fn write_letter(&mut self, now: Now, unit: Key, session: Key) {
-        if self.has_bug(Bug::TransfereeUntold) {
-            return;
-        }
-        let fence = self.peers.get(&session).map(|peer| peer.fence);
-        match fence.filter(|_| self.retries.letters.len() < MOST_LETTERS) {
-            Some(fence) => {
-                self.retries.letters.insert(unit.clone(), (session.clone(), fence, 0));
-                self.send(Errand::Letter(unit), Op::Read(session));
-            }
-            None => self.want_bump(now.held),
-        }
-    }
-
-    pub(super) fn lettered(&mut self, now: Now, unit: Key, result: Result<Answer, StoreError>) {
-        let nonce = self.nonces.draw();
-        let Some((session, fence, attempts)) = self.retries.letters.get_mut(&unit) else { return };
-        *attempts += 1;
-        let current = match result {
-            Ok(Answer::Write(Outcome::Won { .. })) => return drop(self.retries.letters.remove(&unit)),
-            Ok(Answer::Read(current) | Answer::Write(Outcome::Lost(current))) => current,
-            Ok(Answer::Listed(_)) | Err(_) => None,
-        };
-        let current = current.filter(|stored| stored.record.fence == *fence && *attempts <= ATTEMPTS);
-        match current.and_then(|stored| with_letter(session.clone(), stored, &unit, nonce)) {
-            Some(write) => self.send(Errand::Letter(unit), Op::Write(Box::new(write))),
-            None => {
-                // It has gone, or can't be told: then all have to look.
-                self.retries.letters.remove(&unit);
-                self.want_bump(now.held);
-            }
-        }
-    }
-}
-
-fn with_letter(session: Key, mut stored: Stored, unit: &Key, nonce: Nonce) -> Option<Write> {
-    let letter = Letter::new(unit.clone(), Ask::Take);
-    if !stored.record.tenure.as_mut()?.post(letter) {
-        return None;
-    }
-    stored.record.nonce = nonce;
-    Some(Write { key: session, expect: Expect::Unchanged(stored.version), record: stored.record })
 }
 
 #[cfg(test)]

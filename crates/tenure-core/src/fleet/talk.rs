@@ -27,9 +27,14 @@ pub struct Options {
     pub push: bool,
     /// How many records are listed at a time: [`Options::PAGE`] is good; worlds that test this take fewer.
     pub page: usize,
+    /// About how many workers look at the planner in each interval, beside those who stand by; the others of a larger fleet rest:
+    /// [`Options::LOOKERS`] is good; worlds that test this take fewer.
+    pub lookers: usize,
 }
 
 impl Options {
+    /// About how many workers look at the planner in each interval.
+    pub const LOOKERS: usize = 16;
     /// How many records are listed at a time.
     pub const PAGE: usize = 1000;
 }

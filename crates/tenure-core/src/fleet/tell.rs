@@ -2,7 +2,8 @@
 //! and with their names. Whoever is not concerned reads nothing.
 
 use super::board::{self, Mark};
-use super::digest::{Digest, spread};
+use super::digest::spread;
+use super::disputes::Disputes;
 use super::listing::{Listing, Owner, Peer, Unit};
 use super::part::{Part, Shows, Task};
 use super::plan::Uncovered;
@@ -36,13 +37,6 @@ struct Told {
     times: u32,
 }
 
-/// A worker that has something else than its units' records show.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Dispute {
-    has: Digest,
-    listed: Digest,
-}
-
 /// One plan that is being told.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Round {
@@ -60,7 +54,7 @@ pub(super) struct Telling {
     /// The number of the last plan that this worker has told, in whichever of its terms.
     number: u64,
     told: BTreeMap<Key, Told>,
-    disputes: BTreeMap<Key, Dispute>,
+    pub(super) disputes: Disputes,
     round: Option<Box<Round>>,
 }
 
@@ -111,6 +105,7 @@ impl Worker {
                 told: Some(unmarked),
                 counts: (workers as u64, units as u64),
                 ttls: self.ttls(listing),
+                rest: self.next_rest(now, workers),
             },
             standbys: self.standbys(listing),
             writes: BTreeMap::new(),
@@ -147,7 +142,8 @@ impl Worker {
         let marked = self.board.as_ref().and_then(|board| board::marked(&board.record));
         let standbys = self.board.as_ref().map(|board| board::standbys(&board.record)).unwrap_or_default();
         let is_same = |mark: &Mark| {
-            (mark.counts, mark.ttls, &standbys) == (round.mark.counts, round.mark.ttls, &round.standbys)
+            (mark.counts, mark.ttls, mark.rest, &standbys)
+                == (round.mark.counts, round.mark.ttls, round.mark.rest, &round.standbys)
         };
         let is_told = round.mark.told.as_ref().is_some_and(BTreeSet::is_empty)
             && marked.is_some_and(|mark| is_same(&mark));
@@ -295,33 +291,6 @@ impl Worker {
         tasks.map(|(name, task)| (name.clone(), task.clone())).collect()
     }
 
-    /// Those who have something else than their units' records show, and had the same before: they are to list everything themselves.
-    fn settle_disputes(&mut self, now: Now, listing: &Listing) -> Vec<(Key, u64)> {
-        let mut shown: BTreeMap<&Key, Digest> = BTreeMap::new();
-        for (key, unit) in &listing.units {
-            if let (Owner::Worker(session), Some(held)) = (&unit.owner, unit.held) {
-                shown.entry(session).or_default().add(key, held);
-            }
-        }
-        let differ = listing.peers.iter().filter_map(|(session, peer)| {
-            let listed = shown.get(session).copied().unwrap_or_default();
-            let has = peer.has.filter(|has| *has != listed && *session != self.me)?;
-            Some((session.clone(), Dispute { has, listed }))
-        });
-        let disputes: BTreeMap<Key, Dispute> =
-            if self.has_bug(Bug::ForeignTenureIgnored) { BTreeMap::new() } else { differ.collect() };
-        let before = std::mem::replace(&mut self.telling.disputes, disputes);
-        let stand = |(session, dispute): (&Key, &Dispute)| {
-            (before.get(session) == Some(dispute)).then(|| (session.clone(), dispute.listed.token()))
-        };
-        let stand: Vec<(Key, u64)> = self.telling.disputes.iter().filter_map(stand).collect();
-        if stand.len() < self.telling.disputes.len() {
-            // What was listed while it moved is as it should be once it has been told of by a renewal.
-            self.list_again(now.held.after(self.part(2)));
-        }
-        stand
-    }
-
     fn part_write(&mut self, now: Now, key: Key, stands: Option<&Stored>, part: &Part) -> Write {
         let fence = stands.map_or(Fence(0), |stands| stands.record.fence).max(Fence::floor(now.wall));
         let record = Record {
@@ -412,12 +381,14 @@ impl Worker {
         match result {
             Ok(Answer::Write(Outcome::Won { version, .. })) => {
                 let marked = board::marked(&write.record).map(|mark| mark.number);
-                if let Some(round) = self.telling.round.take_if(|round| Some(round.mark.number) == marked)
-                    && !round.refused
-                {
-                    self.lead.unfit.told();
-                }
+                let round = self.telling.round.take_if(|round| Some(round.mark.number) == marked);
                 self.saw_board(now, Some(Stored::new(write.record).versioned(version)));
+                if let Some(round) = round {
+                    if !round.refused {
+                        self.lead.unfit.told();
+                    }
+                    self.tell_those_who_rest(now, &round.mark, round.standbys);
+                }
             }
             // Somebody else has written there: the next attempt goes by that.
             Ok(Answer::Write(Outcome::Lost(current))) => self.saw_board(now, current),

@@ -10,11 +10,13 @@ use super::digest::Digest;
 use super::doubts::Doubts;
 use super::hear::Hearing;
 use super::lead::Lead;
+use super::letters::Letters;
 use super::listing::{Listing, Peer};
 use super::look::Look;
 use super::own::{Own, Stage};
 use super::pace::Pace;
 use super::raise::Bump;
+use super::rest::Rest;
 use super::retry::Retries;
 use super::talk::{FleetCommand, FleetNotice, Options, Reason};
 use super::tell::Telling;
@@ -42,6 +44,8 @@ const OUTSIDE_HOLDER: u64 = 0x666c_6565_7466_6c65;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Errand {
     Look,
+    /// A page of the sessions that are watched.
+    Watch,
     /// A page of the listing with this number.
     List(u64),
     Bump,
@@ -56,8 +60,8 @@ pub(super) enum Errand {
     Fence(Key),
     /// Whether a session is really missing that something is attached to, and that something's ttl.
     Missing(Attachment, Ttl),
-    /// Telling another worker of a unit that was passed on to it.
-    Letter(Key),
+    /// Telling the worker with this session of a unit, or of its part.
+    Letter(Key, Key),
 }
 
 /// The machine of one process in a fleet.
@@ -106,6 +110,8 @@ pub struct Worker {
     /// Since when no other unit has come to be awaited.
     pub(super) awaited_from: Tick,
     pub(super) retries: Retries,
+    pub(super) letters: Letters,
+    pub(super) rest: Rest,
     /// Units that are to go to others, who have to be listed first.
     pub(super) choices: Vec<Choice>,
     /// The generation for which the roster was listed by a worker that stands by.
@@ -141,6 +147,7 @@ impl Machine for Worker {
                 if let Some(errand) = self.errands.remove(&op) {
                     match errand {
                         Errand::Look => self.looked(now, result),
+                        Errand::Watch => self.watched_page(now, result),
                         Errand::List(number) => self.paged(now, number, result),
                         Errand::Bump => self.bumped(now, result),
                         Errand::Alarm => self.alarmed(now, result),
@@ -149,7 +156,7 @@ impl Machine for Worker {
                         Errand::Hear => self.heard(now, result),
                         Errand::Fence(key) => self.fenced(now, &key, result),
                         Errand::Missing(attachment, ttl) => self.asked_after(now, &attachment, ttl, result),
-                        Errand::Letter(unit) => self.lettered(now, unit, result),
+                        Errand::Letter(session, about) => self.lettered(now, session, about, result),
                     }
                 }
             }
@@ -229,6 +236,8 @@ impl Worker {
             awaited: BTreeSet::new(),
             awaited_from: Tick(0),
             retries: Retries::default(),
+            letters: Letters::default(),
+            rest: Rest::default(),
             choices: Vec::new(),
             roster_of: None,
             valid: Tick(0),
@@ -266,10 +275,10 @@ impl Worker {
     pub(super) fn send(&mut self, errand: Errand, op: Op) {
         self.last_op += 1;
         let id = OpId(OWN | self.last_op);
-        self.errands.insert(id, errand);
         let timeout = self.ttl.part(4).min(Duration::from_secs(5));
         // A look must not wait behind thousands of claims; a listing can.
-        let urgent = !matches!(op, Op::List { .. });
+        let urgent = !matches!(errand, Errand::List(_));
+        self.errands.insert(id, errand);
         self.requests.push(Request { id, op, timeout, urgent });
     }
 
@@ -317,7 +326,7 @@ impl Worker {
                 self.valid = until;
                 self.tell(FleetNotice::Valid(until));
             }
-            Notice::Given(key) => self.given(now, key),
+            Notice::Given(key) => self.got_letter(now, key),
             Notice::Asked(lease, Ask::Revoke) => self.asked(now, lease, Reason::Revoked),
             Notice::Asked(lease, Ask::HandOver) => self.asked(now, lease, Reason::Asked),
             Notice::Lost(lease, loss) => self.lost(now, lease, loss),

@@ -192,6 +192,7 @@ impl Harness {
             drain: Duration::from_secs(5),
             push: self.store.push,
             page: Options::PAGE,
+            lookers: Options::LOOKERS,
         };
         let machine = Worker::new(identity, Rules::default(), options).unwrap();
         self.posts.push(Post {
@@ -357,8 +358,10 @@ impl Harness {
             // A look must not wait behind others' listings.
             let is_look = request.id.0 >> 63 == 1 && matches!(request.op, Op::ReadMany(..));
             assert!(!is_look || request.urgent);
-            assert!(!matches!(request.op, Op::List { .. }) || !request.urgent);
-            self.ask(index, request.id, request.op);
+            let lists_units =
+                matches!(&request.op, Op::List { prefix, .. } if *prefix == self.name.unit_prefix());
+            assert!(!lists_units || !request.urgent);
+            self.ask(index, request.id, request.op, request.urgent);
         }
         if let Some(at) = step.wake_at {
             // Orphaned claims are looked at in a step of their own, at once.

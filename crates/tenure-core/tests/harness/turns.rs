@@ -33,9 +33,9 @@ impl Harness {
         harness
     }
 
-    /// A worker's request sets out for the store.
-    pub(super) fn ask(&mut self, index: usize, id: OpId, op: Op) {
-        if let (Op::List { .. }, Some(turns)) = (&op, &mut self.turns) {
+    /// A worker's request sets out for the store. Pages of sessions that are watched wait for nobody.
+    pub(super) fn ask(&mut self, index: usize, id: OpId, op: Op, urgent: bool) {
+        if let (Op::List { .. }, false, Some(turns)) = (&op, urgent, &mut self.turns) {
             if turns.at.is_some_and(|(at, _)| at != index) {
                 return turns.waiting.push_back((index, id, op));
             }
@@ -49,7 +49,7 @@ impl Harness {
         let Some(turns) = self.turns.as_mut().filter(|turns| turns.at == Some((index, id))) else { return };
         turns.at = None;
         if let Some((next, id, op)) = turns.waiting.pop_front() {
-            self.ask(next, id, op);
+            self.ask(next, id, op, false);
         }
     }
 }

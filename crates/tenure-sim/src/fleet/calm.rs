@@ -57,9 +57,14 @@ impl World {
         }
     }
 
+    /// In a fleet so large that workers rest: how many thousandths of a ttl it takes longer until somebody hears of what a plan says.
+    fn rested(&self, per_mille: u64) -> u64 {
+        if self.scenario.nodes >= 2 * self.scenario.lookers { per_mille } else { 0 }
+    }
+
     /// L2's bound: three intervals, and the drain.
     fn plan_bound(&self) -> True {
-        let told = 2 * self.scenario.part_ms * MILLI;
+        let told = 2 * self.scenario.part_ms * MILLI + self.bound(self.rested(350));
         let drains = self.per_mille(self.scenario.bodies.ends * 8) + self.per_mille(500);
         self.bound(1000) + drains + told + self.unfit_bound()
     }
@@ -73,7 +78,8 @@ impl World {
     /// L1's bound, for what a worker with this ttl had.
     pub(super) fn death_bound(&self, ttl: Ttl) -> True {
         let attested = self.spec.ages == Ages::Fine && self.scenario.wall_off_ms <= 100;
-        self.bound_of(ttl, if attested || self.spec.push { 1150 } else { 1400 }) + self.unfit_bound()
+        let told = self.rested(350);
+        self.bound_of(ttl, if attested || self.spec.push { 1150 } else { 1400 } + told) + self.unfit_bound()
     }
 
     /// The same for several who die at once: together with the planner, where nothing tells how long they were silent before.
@@ -81,7 +87,7 @@ impl World {
         let alone = self.death_bound(ttl);
         let attested = self.spec.ages == Ages::Fine && self.scenario.wall_off_ms <= 100;
         let foreseen = attested || self.planner().is_some() || self.has_standby();
-        if foreseen { alone } else { alone.max(self.bound_of(ttl, 2500)) }
+        if foreseen { alone } else { alone.max(self.bound_of(ttl, 2500 + self.rested(1000))) }
     }
 
     /// Nobody works on `unit` any more; as a worker with this ttl has died, if one has: then it is by that ttl, whatever those of

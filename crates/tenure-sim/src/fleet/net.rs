@@ -98,6 +98,9 @@ impl World {
             Op::ReadMany(..) | Op::Read(_) => self.nodes[index].own.settled_reads += 1,
             // So is that.
             Op::List { .. } if self.is_unfit(index) => {}
+            Op::List { prefix, .. } if *prefix == self.scene.fleet.worker_prefix() && self.watches(index) => {
+                self.nodes[index].own.settled_watches += 1;
+            }
             Op::List { .. } => self.scene.settled_lists += 1,
             Op::Write(write)
                 if write.key == self.scene.board && (self.has_sealed() || self.is_unfit(index)) =>

@@ -39,6 +39,7 @@ impl World {
             drain: self.ttl.part(2),
             push: self.spec.push,
             page: self.scenario.page,
+            lookers: self.scenario.lookers,
         };
         let machine = Worker::new(identity, rules, options).ok()?;
         let own = &mut self.nodes[index].own;

@@ -64,6 +64,8 @@ pub(crate) struct Scenario {
     pub(crate) names: usize,
     /// How many records the store lists at a time.
     pub(crate) page: usize,
+    /// About how many workers look at the planner in an interval; the others rest, if there are more.
+    pub(crate) lookers: usize,
     /// How much longer than other calls a page takes, in milliseconds at the most.
     pub(crate) list_ms: u64,
     /// How much longer than other calls it takes to write a worker's part of a plan, in milliseconds at the most.
@@ -135,6 +137,7 @@ const USUAL: Scenario = Scenario {
     failing: 0,
     names: 0,
     page: 1000,
+    lookers: 1000,
     list_ms: 0,
     part_ms: 0,
     room: u64::MAX,
@@ -457,6 +460,22 @@ pub(crate) const ALL: &[Scenario] = &[
         disturbances: &[Disturbance::Row, Disturbance::Death],
         chaos: 5,
         calm: 50,
+        rounds: 1,
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-rests",
+        about: "of 24 workers, some six look at the board in an interval, and the others are told by letters; the planner dies, and others with it",
+        nodes: 24,
+        units: 36,
+        lookers: 6,
+        page: 10,
+        rate: 20_000,
+        store: Some(StoreSpec { ages: Ages::Untold, push: false, lags: true }),
+        faults: &[(Fault::Pause, 10.0), (Fault::Crash, 10.0), (Fault::Rate, 10.0)],
+        disturbances: &[Disturbance::Row, Disturbance::Death, Disturbance::Leave, Disturbance::Churn],
+        chaos: 5,
+        calm: 60,
         rounds: 1,
         ..USUAL
     },

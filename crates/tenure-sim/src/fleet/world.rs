@@ -45,14 +45,14 @@ pub(crate) struct Idle {
 impl World {
     /// A calm is over: what it cost.
     pub(super) fn check_calm(&mut self) {
-        let audit =
-            self.pages_of(&self.scene.fleet.worker_prefix()) + self.pages_of(&self.scene.fleet.unit_prefix());
+        let roster = self.pages_of(&self.scene.fleet.worker_prefix());
+        let audit = roster + self.pages_of(&self.scene.fleet.unit_prefix());
         // All look and audit by the shortest ttl that there is.
         let quickest = if self.scenario.ttls { Ttl::clamped(self.ttl.millis() / 4) } else { self.ttl };
         let super::Scenario { rate, lag, .. } = self.scenario;
         self.check(
             Rule::C1,
-            invariants::c1::little(&self.nodes, &self.scene, audit, quickest, rate, lag > 100),
+            invariants::c1::little(&self.nodes, &self.scene, (roster, audit), quickest, rate, lag > 100),
         );
         let ttls = self.scene.settled_time / self.per_mille(1000);
         self.check(Rule::C1, invariants::c1::refused(&self.scene, self.nodes.len() as u64, ttls));

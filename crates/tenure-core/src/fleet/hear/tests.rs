@@ -15,7 +15,7 @@ fn planner() -> Attachment {
 /// The worker 0, whose board tells of this plan of the worker 1, for these workers or for too many to be named.
 fn news(worker: &mut Worker, number: u64, told: Option<&[usize]>) {
     let told = told.map(|told| told.iter().map(|n| holder(*n)).collect());
-    let mark = Mark { number, told, counts: (3, 9), ttls: (ttl(), ttl()) };
+    let mark = Mark { number, told, counts: (3, 9), ttls: (ttl(), ttl()), rest: 1 };
     let seen = board_by(7, 1, &planner());
     let write = board::mark(worker.board_key.clone(), &seen, &mark, &BTreeSet::new(), Nonce(1), at(0).wall);
     worker.board = Some(Stored::new(write.record).versioned(Version(u128::from(number))));

@@ -5,6 +5,7 @@ use super::*;
 use crate::fleet::About;
 use crate::fleet::alone::*;
 use crate::fleet::raise::Bump;
+use crate::values::fence::Fence;
 use crate::values::key::HolderId;
 use crate::values::metadata::Metadata;
 use crate::values::time::Wall;
@@ -68,41 +69,7 @@ fn one_is_told_by_a_letter_and_who_hears_none_as_all_are() {
         }
         worker.released(at(100), lease, true);
         assert_eq!(worker.bump, if letters { Bump::Idle } else { Bump::At(at(100).held) });
-        assert_eq!(worker.retries.owes_letters(), letters);
-    }
-}
-
-#[test]
-fn a_letter_is_written_into_the_session_as_it_stands_or_all_are_told() {
-    let session_of = |fence, mail| {
-        let mut stored = session_record(1, fence, 1);
-        let letter = |n: usize| Letter::new(unit(100 + n), Ask::HandOver);
-        stored.record.tenure.as_mut().unwrap().mail = (0..mail).map(letter).collect();
-        stored
-    };
-    for (found, writes) in [
-        (Some(session_of(7, 0)), true),
-        (Some(session_of(7, crate::values::record::MAILBOX)), false),
-        (Some(session_of(8, 0)), false),
-        (None, false),
-    ] {
-        let mut worker = worker(1);
-        worker.write_letter(at(100), unit(0), session(1));
-        worker.lettered(at(100), unit(0), Ok(Answer::Read(found.clone())));
-        let letter = Letter::new(unit(0), Ask::Take);
-        let has_letter = |request: &crate::op::Request| match &request.op {
-            Op::Write(write) => {
-                write.record.tenure.as_ref().is_some_and(|tenure| tenure.mail.contains(&letter))
-            }
-            _ => false,
-        };
-        assert_eq!(asked(&mut worker).iter().any(has_letter), writes, "{found:?}");
-        assert_eq!(worker.bump == Bump::Idle, writes, "{found:?}");
-        for _ in 0..=ATTEMPTS {
-            let lost = found.clone().map(Box::new).map(|stored| *stored);
-            worker.lettered(at(100), unit(0), Ok(Answer::Write(Outcome::Lost(lost))));
-        }
-        assert!(!worker.retries.owes_letters() && worker.bump != Bump::Idle, "{found:?}");
+        assert_eq!(worker.letters.are_owed(), letters);
     }
 }
 

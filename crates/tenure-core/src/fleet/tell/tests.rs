@@ -4,6 +4,7 @@
 use super::*;
 use crate::fleet::UnitSpec;
 use crate::fleet::alone::*;
+use crate::fleet::digest::Digest;
 use crate::fleet::listing::Listing;
 use crate::fleet::part::Shows;
 use crate::op::Request;
@@ -257,15 +258,19 @@ fn the_board_is_marked_once_all_parts_are_written_and_until_it_is() {
 }
 
 #[test]
-fn whoever_has_something_else_than_is_listed_twice_in_a_row_is_to_list_it_itself() {
+fn whoever_has_something_else_than_is_listed_before_and_after_a_renewal_is_to_list_it_itself() {
     let mut worker = led(2, true);
     let mut has = Digest::default();
     has.add(&unit(5), (Nonce(1), Fence(1)));
     worker.peers.get_mut(&session(1)).unwrap().has = Some(has);
     worker.peers.get_mut(&session(2)).unwrap().has = Some(Digest::default());
+    for _ in 0..3 {
+        let plan = planned(&worker, vec![]);
+        assert_eq!(tells(&mut worker, &plan, false), []);
+        assert_eq!(worker.doubts.list_at.take(), Some(at(124).held), "it may just have moved");
+    }
+    worker.peers.get_mut(&session(1)).unwrap().heartbeat = Nonce(2);
     let plan = planned(&worker, vec![]);
-    assert_eq!(tells(&mut worker, &plan, false), []);
-    assert_eq!(worker.doubts.list_at.take(), Some(at(124).held), "it may just have moved");
     assert_eq!(tells(&mut worker, &plan, false), [holder(1)]);
     assert!(worker.telling.told[&session(1)].part.lists.is_some());
     let mut metadata = Metadata::new();

@@ -10,11 +10,11 @@ use crate::kernel::clock::MILLI;
 use tenure_core::Ttl;
 
 /// At the end of a calm: what was asked for while everything was settled.
-/// `audit` is how many pages it takes to list all; `twice` says that what looks show is often old, and then it is looked again.
+/// `roster` and `audit` are how many pages it takes to list all workers, and all there is; `twice` says that what looks show is often old, and then it is looked again.
 pub(crate) fn little(
     nodes: &[Node],
     checks: &Fleet,
-    audit: u64,
+    (roster, audit): (u64, u64),
     ttl: Ttl,
     rate: u64,
     twice: bool,
@@ -27,7 +27,7 @@ pub(crate) fn little(
         let (reads, watches) = (node.own.settled_reads, node.own.settled_watches);
         // Of the many whom a planner watches, and those who stand by, one or the other may look overdue by what is old; then it is looked
         // again.
-        if reads > looks || watches > looks * 3 {
+        if reads > looks || watches > looks * (2 + roster) {
             let who = &node.who;
             let text = format!(
                 "{who} read {reads} times, and {watches} to watch all, in {ttls} ttls that were settled"

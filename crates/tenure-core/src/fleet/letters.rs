@@ -1,0 +1,147 @@
+//! Letters: telling another worker something by its session's record, which it renews anyway. So it hears of it within an interval, and nobody
+//! else reads anything. A letter says that a unit was passed on to its worker, or that its part of the plan is a new one.
+
+use super::worker::{Errand, Worker};
+use crate::bugs::Bug;
+use crate::op::{Answer, Expect, Op, Outcome, Write};
+use crate::values::error::StoreError;
+use crate::values::fence::{Fence, Nonce};
+use crate::values::key::{HolderId, Key};
+use crate::values::record::{Ask, Letter, Stored};
+use crate::values::time::Now;
+use std::collections::BTreeMap;
+
+/// With so many letters about units under way, it is cheaper to tell all.
+const MOST: usize = 8;
+/// A session that changes more often than this under our hands is not merely renewed.
+const ATTEMPTS: u32 = 4;
+
+/// Letters that are being written: to which session, and about which unit or part.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Letters {
+    under_way: BTreeMap<(Key, Key), Attempts>,
+}
+
+/// How it is going to write one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Attempts {
+    /// The fence that the session is to show.
+    fence: Fence,
+    /// How often its record was seen.
+    made: u32,
+    /// There is more to tell since: this letter may be read before that is there.
+    again: bool,
+}
+
+impl Letters {
+    /// Whether somebody is still to be told of something.
+    pub(super) fn are_owed(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+}
+
+impl Worker {
+    /// Tells the worker with this session that a unit was passed on to it.
+    pub(super) fn tell_of_unit(&mut self, now: Now, unit: Key, session: Key) {
+        if self.has_bug(Bug::TransfereeUntold) {
+            return;
+        }
+        let units = self.letters.under_way.keys().filter(|(_, about)| self.is_unit(about)).count();
+        if units >= MOST || !self.write_letter(session, unit) {
+            self.want_bump(now.held);
+        }
+    }
+
+    /// Tells a worker that its part of the plan is a new one. If it can't be told, it hears of it when it next looks at the board.
+    pub(super) fn tell_of_part(&mut self, who: &HolderId) {
+        if let (Ok(session), Ok(part)) = (self.options.fleet.worker(who), self.options.fleet.part(who)) {
+            self.write_letter(session, part);
+        }
+    }
+
+    /// False if there is no such worker as far as this one knows.
+    fn write_letter(&mut self, session: Key, about: Key) -> bool {
+        let Some(fence) = self.peers.get(&session).map(|peer| peer.fence) else { return false };
+        let letter = (session.clone(), about);
+        if let Some(attempts) = self.letters.under_way.get_mut(&letter) {
+            attempts.again = true;
+            return true;
+        }
+        self.letters.under_way.insert(letter.clone(), Attempts { fence, made: 0, again: false });
+        self.send(Errand::Letter(letter.0, letter.1), Op::Read(session));
+        true
+    }
+
+    pub(super) fn lettered(
+        &mut self,
+        now: Now,
+        session: Key,
+        about: Key,
+        result: Result<Answer, StoreError>,
+    ) {
+        let nonce = self.nonces.draw();
+        let letter = (session, about);
+        let Some(attempts) = self.letters.under_way.get_mut(&letter) else { return };
+        attempts.made += 1;
+        let current = match result {
+            Ok(Answer::Write(Outcome::Won { .. })) => return self.letter_written(letter),
+            Ok(Answer::Read(current) | Answer::Write(Outcome::Lost(current))) => current,
+            Ok(Answer::Listed(_)) | Err(_) => None,
+        };
+        let Attempts { fence, made, .. } = *attempts;
+        let current = current.filter(|stored| stored.record.fence == fence && made <= ATTEMPTS);
+        if current.as_ref().is_some_and(|stored| stands(&letter, stored)) {
+            return self.letter_written(letter);
+        }
+        if let Some(write) = current.and_then(|stored| with_letter(&letter, stored, nonce)) {
+            return self.send(Errand::Letter(letter.0, letter.1), Op::Write(Box::new(write)));
+        }
+        // It has gone, or can't be told.
+        self.letters.under_way.remove(&letter);
+        if self.is_unit(&letter.1) {
+            self.want_bump(now.held);
+        }
+    }
+
+    fn letter_written(&mut self, letter: (Key, Key)) {
+        if self.letters.under_way.remove(&letter).is_some_and(|attempts| attempts.again) {
+            self.write_letter(letter.0, letter.1);
+        }
+    }
+
+    fn is_unit(&self, key: &Key) -> bool {
+        self.options.fleet.unit_of(key).is_some()
+    }
+
+    /// A letter has come.
+    pub(super) fn got_letter(&mut self, now: Now, about: Key) {
+        if self.session_fence().is_none() {
+            return;
+        }
+        if self.is_unit(&about) {
+            self.given(now, about);
+        } else if self.options.fleet.part(&self.holder.env.identity.holder).as_ref() == Ok(&about) {
+            self.look_now(now);
+        }
+    }
+}
+
+/// Whether the same letter is there already, and unread.
+fn stands((_, about): &(Key, Key), stored: &Stored) -> bool {
+    let tenure = stored.record.tenure.as_ref();
+    tenure.is_some_and(|tenure| {
+        tenure.mail.iter().any(|letter| letter.ask == Ask::Take && letter.key == *about)
+    })
+}
+
+fn with_letter((session, about): &(Key, Key), mut stored: Stored, nonce: Nonce) -> Option<Write> {
+    let letter = Letter::new(about.clone(), Ask::Take);
+    if !stored.record.tenure.as_mut()?.post(letter) {
+        return None;
+    }
+    stored.record.nonce = nonce;
+    Some(Write { key: session.clone(), expect: Expect::Unchanged(stored.version), record: stored.record })
+}
+
+#[cfg(test)]
+mod tests;

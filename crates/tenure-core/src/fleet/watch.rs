@@ -1,0 +1,136 @@
+//! The watch: once in each interval the planner, and those who stand by, look at all sessions. They read them one by one, in the look
+//! itself. In a large fleet they read them page by page after it: a page costs what it weighs, and a thousand sessions are small.
+
+use super::look::Look;
+use super::talk::FleetNotice;
+use super::worker::{Errand, Worker};
+use crate::bugs::Bug;
+use crate::op::{Answer, Listed, Op};
+use crate::values::error::StoreError;
+use crate::values::fence::Fence;
+use crate::values::key::Key;
+use crate::values::record::Stored;
+use crate::values::time::{Now, Tick};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Watch {
+    /// When all who are to be watched were looked at last.
+    pub(super) at: Option<Tick>,
+    /// Those who are still to be seen on a page, and the fences that they should show.
+    left: Option<BTreeMap<Key, Fence>>,
+    /// The store has refused a page: one by one, they may be read.
+    refused: bool,
+}
+
+impl Watch {
+    /// All are to be looked at again.
+    pub(super) fn again(&mut self) {
+        (self.at, self.left) = (None, None);
+    }
+}
+
+impl Look {
+    /// The look is over, and whoever watches may look at all again.
+    fn end_watch(&mut self) {
+        self.under_way = false;
+        self.watch.left = None;
+    }
+}
+
+impl Worker {
+    /// Whether this worker is to notice that others are dead.
+    pub(super) fn is_watcher(&self) -> bool {
+        self.is_planner() || self.is_standby()
+    }
+
+    /// Whom the next look is at: the planner, and those who are overdue. Whoever watches looks at all once an interval, unless it reads them by pages
+    /// after that.
+    pub(super) fn watched(&mut self, now: Now) -> BTreeMap<Key, Fence> {
+        let planner = self.planner.iter().filter(|planner| planner.session != self.me);
+        let planner = planner.filter(|_| !self.has_bug(Bug::PlannerUnwatched));
+        let mut watched: BTreeMap<Key, Fence> =
+            planner.map(|planner| (planner.session.clone(), planner.fence)).collect();
+        self.look.watch.left = None;
+        if self.is_planner() || self.is_standby() && !self.has_bug(Bug::StandbyIdle) {
+            let due = self.look.watch.at.is_none_or(|at| now.held.since(at) >= self.interval() * 7 / 8);
+            let mut one_by_one = due;
+            if due {
+                self.look.watch.at = Some(now.held);
+                let refused = std::mem::take(&mut self.look.watch.refused);
+                if self.peers.len() >= 2 * self.options.lookers && !refused {
+                    let all = self.peers.iter().map(|(key, peer)| (key.clone(), peer.fence));
+                    self.look.watch.left = Some(all.collect());
+                    one_by_one = false;
+                }
+            }
+            let peers = self.peers.iter().filter(|(key, _)| one_by_one || self.look.overdue.contains(*key));
+            for (key, peer) in peers {
+                watched.entry(key.clone()).or_insert(peer.fence);
+            }
+        }
+        self.look.overdue.retain(|key| watched.contains_key(key));
+        self.look.suspected.retain(|key, _| watched.contains_key(key));
+        watched
+    }
+
+    /// The look itself was answered: the pages follow, if there are any.
+    pub(super) fn turn_to_pages(&mut self, now: Now) {
+        if self.look.watch.left.is_none() || !self.is_watcher() {
+            self.look.end_watch();
+            if self.look.again {
+                self.look_now(now);
+            }
+            return;
+        }
+        self.look.under_way = true;
+        // What a page shows is the latest state.
+        self.look.latest = true;
+        self.next_page(None);
+    }
+
+    fn next_page(&mut self, after: Option<Key>) {
+        let (prefix, limit) = (self.options.fleet.worker_prefix(), self.options.page.max(1));
+        self.send(Errand::Watch, Op::List { prefix, after, limit });
+    }
+
+    pub(super) fn watched_page(&mut self, now: Now, result: Result<Answer, StoreError>) {
+        let page = match result {
+            Ok(Answer::Listed(page)) => page,
+            Ok(_) => return self.look.end_watch(),
+            Err(error) => {
+                self.look.end_watch();
+                self.look.watch.again();
+                self.look.watch.refused = true;
+                self.look.next = self.look.next.min(now.held.after(self.part(16)));
+                return self.tell(FleetNotice::Trouble(error));
+            }
+        };
+        let is_last = page.len() < self.options.page.max(1);
+        let last = page.last().map(|listed| listed.key.clone()).filter(|_| !is_last);
+        let mut found: BTreeMap<Key, Result<Stored, StoreError>> =
+            page.into_iter().map(|Listed { key, stored }| (key, stored)).collect();
+        let left = self.look.watch.left.take().unwrap_or_default();
+        let (here, beyond): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            left.into_iter().partition(|(key, _)| last.as_ref().is_none_or(|last| key <= last));
+        for (key, fence) in here {
+            // Meanwhile it may have been found to be gone, or to have come again.
+            if self.peers.get(&key).is_some_and(|peer| peer.fence == fence) {
+                self.saw_neighbour(now, &key, fence, found.remove(&key));
+            }
+        }
+        self.look.watch.left = last.as_ref().map(|_| beyond);
+        match last {
+            Some(last) if self.is_watcher() && !self.has_bug(Bug::OnePageWatched) => {
+                self.next_page(Some(last))
+            }
+            _ => {
+                self.look.watch.left = None;
+                self.turn_to_pages(now);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

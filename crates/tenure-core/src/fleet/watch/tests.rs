@@ -1,0 +1,143 @@
+//! Plan: a large fleet's sessions are watched by pages, after the look itself, each page by what it shows; a small one's one by one; where a
+//! page is refused, one by one; who has come again or left meanwhile is left alone, and so are all by whoever plans no more.
+use super::*;
+use crate::fleet::alone::*;
+use crate::fleet::raise::Bump;
+use std::collections::BTreeSet;
+
+/// The worker 0 plans for so many others.
+fn planner(others: usize) -> Worker {
+    let mut worker = led(others, true);
+    worker.look.wary_until = Tick(0);
+    worker
+}
+
+/// What it asks, by the keys of a look or where a page begins.
+fn asks(worker: &mut Worker) -> Vec<Result<Vec<Key>, Option<Key>>> {
+    let requests = asked(worker).into_iter().filter_map(|request| match request.op {
+        Op::ReadMany(keys, _) => Some(Ok(keys)),
+        Op::List { prefix, after, limit } => {
+            assert_eq!((prefix, limit), (fleet().worker_prefix(), 10));
+            Some(Err(after))
+        }
+        // It sets the alarm, say.
+        _ => None,
+    });
+    requests.collect()
+}
+
+/// Looks, and is shown the board as it was.
+fn looks(worker: &mut Worker, secs: u64) -> Vec<Key> {
+    worker.look.next = at(secs).held;
+    worker.wake_look(at(secs));
+    let keys = asks(worker).remove(0).unwrap();
+    let shown = keys.iter().filter_map(|key| match key {
+        key if *key == worker.board_key => worker.board.clone(),
+        key => number(key).map(|n| session_record(n, 7, 1)),
+    });
+    let found =
+        keys.iter().cloned().zip(shown).map(|(key, stored)| Listed { key, stored: Ok(stored) }).collect();
+    worker.looked(at(secs), Ok(Answer::Listed(found)));
+    keys
+}
+
+fn number(key: &Key) -> Option<usize> {
+    (0..100).find(|n| session(*n) == *key)
+}
+
+/// A page of what follows, of the sessions that are there, each after a renewal with this nonce.
+fn page(after: Option<&Key>, there: impl Fn(usize) -> bool, heartbeat: u128) -> Vec<Listed> {
+    let keys: BTreeSet<Key> = (0..100).filter(|n| there(*n)).map(session).collect();
+    let page = keys.into_iter().filter(|key| after.is_none_or(|after| key > after)).take(10);
+    let listed = |key: Key| {
+        let n = number(&key).unwrap();
+        Listed { key, stored: Ok(session_record(n, if n == 0 { 5 } else { 7 }, heartbeat)) }
+    };
+    page.map(listed).collect()
+}
+
+/// Reads all pages, of the sessions that are there. How many those were.
+fn reads_pages(worker: &mut Worker, secs: u64, there: impl Fn(usize) -> bool, heartbeat: u128) -> usize {
+    let mut pages = 0;
+    while let Some(Err(after)) = asks(worker).first() {
+        pages += 1;
+        worker.watched_page(at(secs), Ok(Answer::Listed(page(after.as_ref(), &there, heartbeat))));
+    }
+    pages
+}
+
+#[test]
+fn a_small_fleet_is_watched_one_by_one_and_a_large_one_by_pages() {
+    for (others, alone, pages) in [(31, 32, 0), (32, 1, 4), (50, 1, 6)] {
+        let mut worker = planner(others);
+        assert_eq!(looks(&mut worker, 100).len(), alone, "{others}");
+        assert_eq!(worker.look.under_way, pages > 0);
+        assert_eq!(reads_pages(&mut worker, 100, |n| n <= others, 1), pages);
+        assert!(!worker.look.under_way && worker.bump == Bump::Idle && worker.look.overdue.is_empty());
+        assert_eq!(worker.look.wake_at(), Some(at(116).held));
+        assert_eq!(looks(&mut worker, 110), [worker.board_key.clone()], "it is not yet time");
+        assert!(!worker.look.under_way);
+    }
+}
+
+#[test]
+fn l1_whoever_is_gone_or_overdue_is_noticed_on_each_page() {
+    for who in [1, 25, 40] {
+        let mut worker = planner(40);
+        looks(&mut worker, 100);
+        reads_pages(&mut worker, 100, |n| n <= 40 && n != who, 1);
+        assert_eq!(worker.bump.wake_at(), Some(at(100).held), "{who} has stopped");
+        assert!(!worker.peers.contains_key(&session(who)));
+        let mut worker = planner(40);
+        for (secs, silent) in [(100, 1), (116, 1), (132, 1)] {
+            looks(&mut worker, secs);
+            while let Some(Err(after)) = asks(&mut worker).first() {
+                let mut page = page(after.as_ref(), |n| n <= 40, u128::from(secs));
+                for listed in page.iter_mut().filter(|listed| listed.key == session(who)) {
+                    listed.stored = Ok(session_record(who, 7, silent));
+                }
+                worker.watched_page(at(secs), Ok(Answer::Listed(page)));
+            }
+        }
+        assert_eq!(worker.look.overdue, BTreeSet::from([session(who)]));
+        assert!(looks(&mut worker, 134).contains(&session(who)), "it is looked at alone");
+    }
+}
+
+#[test]
+fn where_a_page_is_refused_all_are_read_one_by_one_at_once_and_later_by_pages() {
+    let mut worker = planner(40);
+    looks(&mut worker, 100);
+    assert_eq!(asks(&mut worker), [Err(None)]);
+    worker.watched_page(at(101), Err(StoreError::unavailable("away")));
+    assert_eq!(worker.look.wake_at(), Some(at(104).held));
+    assert_eq!(told(&mut worker), [FleetNotice::Trouble(StoreError::unavailable("away"))]);
+    assert_eq!(looks(&mut worker, 104).len(), 41);
+    assert!(!worker.look.under_way && worker.bump == Bump::Idle);
+    assert_eq!(looks(&mut worker, 120).len(), 1);
+    assert!(worker.look.under_way);
+}
+
+#[test]
+fn who_has_left_or_come_again_since_the_look_began_is_left_alone() {
+    let mut worker = planner(40);
+    looks(&mut worker, 100);
+    worker.peers.remove(&session(1));
+    worker.peers.get_mut(&session(25)).unwrap().fence = Fence(8);
+    reads_pages(&mut worker, 100, |n| n <= 40 && n != 1 && n != 25, 1);
+    assert_eq!(worker.bump, Bump::Idle);
+}
+
+#[test]
+fn whoever_plans_no_more_asks_for_no_further_page_and_looks_again_if_there_was_a_hint() {
+    let mut worker = planner(40);
+    looks(&mut worker, 100);
+    let first = asks(&mut worker);
+    assert_eq!(first, [Err(None)]);
+    worker.look_now(at(101));
+    assert_eq!(worker.look.wake_at(), None, "a page is under way");
+    worker.planner = None;
+    worker.watched_page(at(102), Ok(Answer::Listed(page(None, |n| n <= 40, 1))));
+    assert!(asks(&mut worker).is_empty());
+    assert_eq!(worker.look.wake_at(), Some(at(102).held));
+}
