@@ -1,13 +1,16 @@
 //! The thread that reads, on a connection of its own, so that reads don't wait behind writes.
 
 use crate::boot::Ages;
+use crate::config::SqliteConfig;
 use crate::error::undone;
 use crate::files::Files;
 use crate::inspect::Settings;
 use crate::place::Place;
 use crate::row::{Reading, RowError, Standing, image};
+use crate::schema;
 use crate::writer::{Job, Task};
 use rusqlite::Connection;
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use tenure_core::{Key, StoreError, Stored};
@@ -41,7 +44,9 @@ pub(crate) enum Query {
 }
 
 pub(crate) struct Reader {
-    pub(crate) connection: Connection,
+    /// Opened when something is first read: whoever only writes, as a single command under a lease does, goes without.
+    pub(crate) connection: OnceCell<Connection>,
+    pub(crate) config: SqliteConfig,
     pub(crate) place: Arc<Place>,
     pub(crate) files: Arc<Files>,
     pub(crate) ages: Ages,
@@ -53,7 +58,9 @@ impl Reader {
     /// Works until no one can ask any more.
     pub(crate) fn run(self, queries: &Receiver<Query>) {
         self.answer_all(queries);
-        self.files.leave(&self.connection);
+        if let Some(connection) = self.connection.get() {
+            self.files.leave(connection);
+        }
     }
 
     fn answer_all(&self, queries: &Receiver<Query>) {
@@ -65,18 +72,20 @@ impl Reader {
                 Query::ReadMany { reply, .. } | Query::List { reply, .. } if reply.is_closed() => {}
                 Query::Image { reply, .. } if reply.is_closed() => {}
                 Query::Settings { reply } => {
-                    let _ = reply.send(self.ask(&mut statements, |_| Ok(Settings::of(&self.connection)?)));
+                    let _ =
+                        reply.send(self.ask(&mut statements, |_, connection| Ok(Settings::of(connection)?)));
                 }
                 Query::Image { key, reply } => {
-                    let _ = reply.send(self.ask(&mut statements, |_| Ok(image(&self.connection, &key)?)));
+                    let _ =
+                        reply.send(self.ask(&mut statements, |_, connection| Ok(image(connection, &key)?)));
                 }
                 Query::Read { key, reply } => {
-                    let read = self.ask(&mut statements, |reading| reading.read(&key));
+                    let read = self.ask(&mut statements, |reading, _| reading.read(&key));
                     let _ =
                         reply.send(read.map(|standing| standing.map(|standing| self.told(&key, standing))));
                 }
                 Query::ReadMany { keys, reply } => {
-                    let _ = reply.send(self.ask(&mut statements, |reading| {
+                    let _ = reply.send(self.ask(&mut statements, |reading, _| {
                         let read = |key: Key| match reading.read(&key) {
                             Ok(standing) => Ok(standing.map(|standing| self.listed(key, Ok(standing)))),
                             Err(RowError::Record(error)) => Ok(Some(self.listed(key, Err(error)))),
@@ -86,7 +95,7 @@ impl Reader {
                     }));
                 }
                 Query::List { prefix, after, limit, reply } => {
-                    let _ = reply.send(self.ask(&mut statements, |reading| {
+                    let _ = reply.send(self.ask(&mut statements, |reading, _| {
                         let page = reading.list(&prefix, after.as_ref(), limit)?;
                         Ok(page.into_iter().map(|(key, standing)| self.listed(key, standing)).collect())
                     }));
@@ -110,17 +119,33 @@ impl Reader {
         standing.stored(now)
     }
 
+    fn connected(&self) -> Result<&Connection, StoreError> {
+        if let Some(connection) = self.connection.get() {
+            return Ok(connection);
+        }
+        let whole = || self.files.fault().map_or(Ok(()), |fault| Err(StoreError::unavailable(fault)));
+        whole()?;
+        let connection = schema::reader(&self.place, &self.config)?;
+        // What was replaced meanwhile is not the writer's, and must not be kept for when that has its name back.
+        if let Err(fault) = whole() {
+            self.files.leave(&connection);
+            return Err(fault);
+        }
+        Ok(self.connection.get_or_init(|| connection))
+    }
+
     fn ask<'c, T>(
         &'c self,
         statements: &mut Option<Reading<'c>>,
-        query: impl FnOnce(&mut Reading<'c>) -> Result<T, RowError>,
+        query: impl FnOnce(&mut Reading<'c>, &Connection) -> Result<T, RowError>,
     ) -> Result<T, StoreError> {
         let failed = |error: rusqlite::Error| undone(&self.place.path, error);
+        let connection = self.connected()?;
         let mut reading = match statements.take() {
             Some(reading) => reading,
-            None => Reading::prepare(&self.connection).map_err(failed)?,
+            None => Reading::prepare(connection).map_err(failed)?,
         };
-        let result = query(&mut reading);
+        let result = query(&mut reading, connection);
         *statements = Some(reading);
         // After the query: what was seen is what others see only if the files were theirs until then.
         if let Some(fault) = self.files.fault() {

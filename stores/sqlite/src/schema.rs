@@ -39,7 +39,6 @@ const MAKING: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) writer: Connection,
-    pub(crate) reader: Connection,
     pub(crate) turnstile: Turnstile,
     pub(crate) side: File,
     /// The name of this set of records.
@@ -87,15 +86,19 @@ pub(crate) fn open(place: &Place, config: &SqliteConfig) -> Result<Opened, Store
         )));
     };
     use_wal(place, &writer)?;
-    let reader = connect(place, config)?;
-    reader.execute_batch("PRAGMA query_only = ON").map_err(failed)?;
-    // SQLite opens the log with the first query. From here on both connections have the same.
-    reader.query_row("SELECT count(*) FROM tenure_meta", [], |_| Ok(())).map_err(failed)?;
-    for connection in [&writer, &reader] {
-        connection.busy_timeout(config.busy_timeout - patience(config)).map_err(failed)?;
-    }
+    writer.busy_timeout(config.busy_timeout - patience(config)).map_err(failed)?;
     let turnstile = turnstile(patience(config))?;
-    Ok(Opened { writer, reader, turnstile, side, id: format!("sqlite:{id}") })
+    Ok(Opened { writer, turnstile, side, id: format!("sqlite:{id}") })
+}
+
+/// A connection that only reads, beside the one that writes. It has the log open, as SQLite does with the first query.
+pub(crate) fn reader(place: &Place, config: &SqliteConfig) -> Result<Connection, StoreError> {
+    let failed = |error: rusqlite::Error| undone(&place.path, error);
+    let reader = connect(place, &SqliteConfig { create: false, ..config.clone() })?;
+    reader.execute_batch("PRAGMA query_only = ON").map_err(failed)?;
+    reader.query_row("SELECT count(*) FROM tenure_meta", [], |_| Ok(())).map_err(failed)?;
+    reader.busy_timeout(config.busy_timeout - patience(config)).map_err(failed)?;
+    Ok(reader)
 }
 
 /// A connection that only reads, and the name of this set of records, where nothing can be written.

@@ -9,6 +9,7 @@ use crate::reader::{Query, Reader};
 use crate::schema::{self, Opened};
 use crate::wake::Watcher;
 use crate::writer::{Done, Draft, Job, Task, Writer};
+use std::cell::OnceCell;
 use std::fmt;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,14 +48,15 @@ impl SqliteStore {
         if place.read_only {
             return Self::look(place, config);
         }
-        let Opened { writer, reader, turnstile, side, id } = schema::open(&place, &config)?;
+        let Opened { writer, turnstile, side, id } = schema::open(&place, &config)?;
         let files = Arc::new(Files::opened(&place)?);
         let capabilities = config.capabilities();
         let ages = config.ages();
         let (jobs, to_do) = channel();
         let (queries, to_read) = channel();
         let reader = Reader {
-            connection: reader,
+            connection: OnceCell::new(),
+            config,
             place: Arc::clone(&place),
             files: Arc::clone(&files),
             ages: ages.clone(),
@@ -76,8 +78,14 @@ impl SqliteStore {
         // Nobody takes what is to be written: `perform` refuses it.
         let (jobs, _) = channel();
         let (queries, to_read) = channel();
-        let reader =
-            Reader { connection, place: Arc::clone(&place), files, ages, jobs: Sender::clone(&jobs) };
+        let reader = Reader {
+            connection: OnceCell::from(connection),
+            config,
+            place: Arc::clone(&place),
+            files,
+            ages,
+            jobs: Sender::clone(&jobs),
+        };
         start("tenure-read", move || reader.run(&to_read))?;
         let inner = Inner { id, capabilities, place, jobs, queries, watcher: Mutex::default() };
         Ok(SqliteStore { inner: Arc::new(inner) })

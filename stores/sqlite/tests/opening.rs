@@ -216,3 +216,22 @@ fn two_files_have_two_ids() {
     assert_ne!(id("a.db"), id("b.db"));
     assert!(id("a.db").starts_with("sqlite:"));
 }
+
+#[tokio::test]
+#[cfg(target_os = "linux")]
+async fn whoever_only_writes_has_one_connection_and_whoever_reads_has_two() {
+    let directory = tempfile::tempdir().unwrap();
+    let file =
+        directory.path().join("leases.db").canonicalize().unwrap_or(directory.path().join("leases.db"));
+    let connections = || {
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        open.filter(|one| std::fs::read_link(one.path()).is_ok_and(|path| path == file)).count()
+    };
+    let (store, scribe) = (open(&file), Scribe::new());
+    assert!(wins(&store, scribe.if_vacant(&key("k"), scribe.held(1))).await);
+    assert_eq!(connections(), 1);
+    for _ in 0..2 {
+        assert!(store.read(&key("k")).await.unwrap().is_some());
+        assert_eq!(connections(), 2);
+    }
+}
