@@ -24,8 +24,9 @@ const SLOWEST: usize = 15;
 
 /// What runs while nothing else does: it asserts how soon something happens, or leaves processes
 /// behind that others would find, or asks cargo, which would wait for chores.
-const ALONE: [&str; 10] = [
+const ALONE: [&str; 11] = [
     "tenure-cli::dashboard",
+    "tenure-cli::dashboard_large",
     "tenure-cli::kill",
     "tenure-cli::run",
     "tenure-cli::runaway",

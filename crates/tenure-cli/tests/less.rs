@@ -1,12 +1,13 @@
 //! `tenure elect`, `leader` and `doctor` on less's table.
 //!
 //! Plan: the table is made by doctor and by nothing else; one of two leads, and the other follows when it ends or is killed; a peer's row is
-//! respected; the page's commands; the way off the table, as its page says, never has two at work; what does not belong there is refused by name.
+//! respected; who stands by is told of the leader; the page's commands; the way off the table, as its page says, never has two at work; what does not belong there is refused by name.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::{Bench, Process, Ran, wait_for};
+use crate::common::{Bench, Process, Ran, first_words, wait_for};
 use crate::examples::{commands, desk, follow_on};
 use nix::sys::signal::Signal;
+use std::process::Stdio;
 
 struct Place {
     bench: Bench,
@@ -86,6 +87,20 @@ fn one_leads_and_others_follow_in_a_file() {
 #[test]
 fn one_leads_and_others_follow_in_a_database() {
     postgres().make().one_leads_and_others_follow();
+}
+
+#[test]
+fn who_stands_by_is_told_who_leads_and_until_when() {
+    let place = sqlite().make();
+    place.bench.write("terms", "");
+    let _leads = place.elect();
+    place.await_term(1);
+    let mut standing_by = place.bench.tenure(&["elect", &place.key, "--", "true"]);
+    standing_by.env("TENURE_STORE", &place.url).stdout(Stdio::null());
+    let line = first_words(&mut standing_by);
+    let leader = place.run(&["leader", &place.key, "--json"]).json()["leader"].clone();
+    let words = format!("tenure: waiting for nightly, held by {} until 20", leader["id"].as_str().unwrap());
+    assert!(line.starts_with(&words) && line.ends_with(" at least\n"), "{line:?}");
 }
 
 #[test]

@@ -18,6 +18,8 @@ mod cron;
 mod damaged;
 #[cfg(feature = "serve")]
 mod dashboard;
+#[cfg(feature = "serve")]
+mod dashboard_large;
 #[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
 mod doctor_servers;
 #[cfg(feature = "dynamodb")]

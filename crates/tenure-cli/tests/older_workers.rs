@@ -4,7 +4,9 @@
 //! has been silent for long, it works.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
+use crate::common::agent::Agent;
 use crate::common::{Bench, wait_until};
+use serde_json::json;
 use std::time::Duration;
 use tenure::sqlite::{SqliteConfig, SqliteStore};
 use tenure::{
@@ -57,6 +59,20 @@ fn a_fleet_whose_workers_are_of_an_older_version_is_refused() {
     let worker = bench.worker(&[], "exec sleep 60");
     wait_until("it to have the unit", || bench.units().iter().any(|unit| unit["owner"].is_string()));
     drop(worker);
+}
+
+#[test]
+fn a_worker_by_the_agent_is_refused_likewise() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["fleet", "add", "f", "u"]).code, 0);
+    older(&bench, Duration::from_secs(600));
+    let agent = Agent::start(&bench, &[]);
+    let refused = agent.client().post("/v1/fleets/f/workers", &json!({"units": ["v"]}));
+    let told = refused.body.to_string();
+    assert!(refused.status == 409 && told.contains("another version"), "{refused:?}");
+    assert!(bench.units().iter().all(|unit| unit["unit"] != "v"), "nothing was written");
+    assert_eq!(bench.run(&["release", "--now", "--yes", "fleet/f/worker/old"]).code, 0);
+    assert_eq!(agent.client().post("/v1/fleets/f/workers", &json!({})).status, 201);
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! docs/parallel.md beside the programs that it speaks of.
 //!
 //! Plan: each option that GNU parallel tells shells of, that flock(1) and xargs(1) tell of in their help, and that consul's source has, has a
-//! place on the page; each of tenure's that the page names is one of the verb's.
+//! place on the page; each of tenure's that the page names is one of the verb's; what newcomers type is answered as the page says.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::Bench;
 use std::collections::BTreeSet;
-use std::process::Command;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 const PAGE: &str = include_str!("../../../docs/parallel.md");
 /// What every program has.
@@ -122,4 +124,36 @@ fn each_option_of_ours_that_the_page_names_is_there() {
             assert!(is_elsewhere || known.contains(&option), "{heading}: {option}");
         }
     }
+}
+
+#[test]
+fn what_newcomers_type_is_answered_as_the_page_says() {
+    let bench = Bench::new();
+    let section = PAGE.split("\n## What is tried first\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let mut tried = 0;
+    for row in rows {
+        // A bar of a shell's stands in a table with a stroke before it.
+        let row = row.replace("\\|", "\u{1}");
+        let cells: Vec<String> = row.split('|').map(|cell| cell.trim().replace('\u{1}', "|")).collect();
+        let mut shell = Command::new("sh");
+        bench.settle(shell.args(["-c", cells[1].trim_matches('`')]).stdin(Stdio::null()));
+        shell.env("TENURE_STORE", "sqlite:leases.db").env("PATH", with_tenure());
+        let output = shell.output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8(said).unwrap();
+        assert_eq!(output.status.code().unwrap().to_string(), cells[2], "{row}: {said}");
+        let told: Vec<&str> = cells[3].split('`').skip(1).step_by(2).collect();
+        assert!(told.iter().all(|told| said.contains(told)), "{row}: {said}");
+        assert!(!told.is_empty() || said.is_empty(), "{row}: {said}");
+        tried += 1;
+    }
+    assert_eq!(tried, 10);
+}
+
+/// Where a shell finds programs, tenure among them.
+fn with_tenure() -> OsString {
+    let own = Path::new(env!("CARGO_BIN_EXE_tenure")).parent().unwrap().to_owned();
+    let usual = std::env::var_os("PATH").unwrap();
+    std::env::join_paths(std::iter::once(own).chain(std::env::split_paths(&usual))).unwrap()
 }

@@ -1,7 +1,7 @@
 //! `tenure range`, by the real binary on real files.
 //!
 //! Plan: the parts on standard input and in the environment; what others hold is left out, and status 75 when that is all; all or
-//! nothing, and waiting for it; what
+//! nothing, and waiting for it, which is told; what
 //! is held is shown; the command's status; stopped before the deadline, also when it is deaf, with status 76; a command that
 //! can't be killed, and a second
 //! signal, leave the ranges to the watchdogs; signals; tenure killed; bad input; gc keeps
@@ -69,6 +69,24 @@ fn with_all_a_command_runs_for_all_of_it_or_not_at_all_and_waits_as_long_as_it_i
     other.signal(Signal::SIGINT);
     assert_eq!((other.wait(), waiting.wait()), (130, 0));
     assert_eq!(bench.read("got"), "12_30\n");
+}
+
+#[test]
+fn who_waits_for_longer_than_a_moment_is_told_what_for_and_who_does_not_wait_is_told_nothing() {
+    let bench = Bench::new();
+    let _other = bench.start(&["range", "s", "10..20", "--", "sh", "-c", "echo $$ > pid; sleep 1000"]);
+    bench.await_number("pid");
+    let ran = bench.run(&["range", "s", "12..14", "--wait", "1s", "--", "true"]);
+    let told =
+        "waiting for some of 12_14 in section/s, for 1s at most; `tenure show section/s` tells who holds it";
+    assert_eq!((ran.code, ran.err.matches(told).count()), (75, 1), "{ran:?}");
+    assert!(bench.run(&["show", "section/s"]).out.contains("10_20"), "and it does");
+    for quick in
+        [&["range", "s", "12..14", "--", "true"][..], &["range", "s", "20..30", "--wait", "1s", "--", "true"]]
+    {
+        let ran = bench.run(quick);
+        assert!(!ran.err.contains("waiting"), "{ran:?}");
+    }
 }
 
 #[test]

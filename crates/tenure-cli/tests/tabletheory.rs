@@ -8,7 +8,7 @@
 //! refuse, and so does what can't work.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::{Bench, Process, Ran, now_ms, service, wait_for, wait_until};
+use crate::common::{Bench, Process, Ran, first_words, now_ms, service, wait_for, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -148,6 +148,22 @@ fn a_peer_s_lease_is_told_or_waited_for() {
         assert_eq!(waiting.wait(), 0);
         assert_eq!(table.item("k"), None);
     }
+}
+
+#[test]
+fn who_waits_is_told_until_when_a_lease_is_held_and_not_by_which_token() {
+    let table = table("told");
+    table.put("k", "a-peer", 3600);
+    let mut waiting = table.bench.tenure(&["run", "k", "--", "true"]);
+    waiting.env("TENURE_STORE", table.url("")).stdout(Stdio::null());
+    let line = first_words(&mut waiting);
+    let until = wait_for("an answer in time", || {
+        let tried = table.run(&["run", "--try", "k", "--", "true"]);
+        assert!(!tried.err.contains("waiting"), "{tried:?}");
+        Some(tried.err.split_once(" held by ")?.1.to_owned())
+    });
+    assert_eq!(line, format!("tenure: waiting for k, held by {until}"));
+    assert!(until.starts_with("another until 20") && until.ends_with(" at least\n"), "{until:?}");
 }
 
 #[test]

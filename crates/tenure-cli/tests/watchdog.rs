@@ -3,12 +3,12 @@
 //! Plan: tenure killed with SIGKILL, `run` and `work`, with commands that listen to TERM and such that don't; tenure stopped with
 //! SIGSTOP for longer than the ttl, and then continued; a watchdog killed or stopped, alone, and with tenure; both killed, and
 //! tenure after them; a tenure within a command; what has left its group; any two of the three killed or stopped at
-//! random (TENURE_SEED); a command whose group
+//! random (TENURE_SEED); tenure killed at many moments of its start; a command whose group
 //! the watchdog was never told of, because tenure stood still while it was starting it. Each command writes the time again and again:
 //! the last time written must lie within the ttl.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::{Bench, Random, is_alive, now_ms, wait_for, wait_until};
+use crate::common::{Bench, Random, children_of, is_alive, now_ms, wait_for, wait_until};
 use nix::sys::signal::Signal;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -38,6 +38,37 @@ fn a_command_dies_when_tenure_is_killed() {
         0,
         "others have it after the ttl"
     );
+}
+
+#[test]
+fn whoever_is_killed_at_any_moment_of_its_start_leaves_nothing_running() {
+    let bench = Bench::new();
+    let is_of = |pid: i32, whose: &str| {
+        let has_it = |file: &str| {
+            let bytes = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).contains(whose)
+        };
+        // Watchdogs have the mark among their arguments, commands in their environment.
+        is_alive(pid) && (has_it("cmdline") || has_it("environ"))
+    };
+    let (mut began, mut had_watchdogs) = (0, 0);
+    for round in 0..16 {
+        let mut run = bench.start(&["run", "k", "--wait", "60s", "--ttl", "60s", "--", "sh", "-c", OBEYS]);
+        let holder = format!("-{}-", run.id());
+        std::thread::sleep(std::time::Duration::from_millis(6 * round));
+        had_watchdogs += u32::from(!children_of(run.id().cast_signed()).is_empty());
+        run.signal(Signal::SIGKILL);
+        run.wait();
+        let left = || {
+            let all = std::fs::read_dir("/proc").unwrap().flatten();
+            let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+            pids.any(|pid| is_of(pid, &holder))
+        };
+        wait_until("all of it to be dead", || !left());
+        began += u32::from(std::fs::remove_file(bench.path("pid")).is_ok());
+    }
+    assert!(had_watchdogs > 0, "{began} of 16 had begun");
+    assert_eq!(bench.run(&["run", "k", "--try", "--", "true"]).code, 0, "and the key is free");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use crate::exit::Failure;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::{Clock, Key};
-use tenure_less::{Options, SqliteStorage, Storage};
+use tenure::{Clock, Key, Wall};
+use tenure_less::{Options, Seen, SqliteStorage, Storage};
 
 /// What such a URL says.
 #[derive(Debug)]
@@ -20,6 +20,12 @@ enum At {
     /// Without the dialect's own options.
     #[cfg(feature = "postgres")]
     Postgres(String),
+}
+
+/// Who leads, and until when, by the row as it stands.
+pub(crate) fn leader(seen: Seen) -> Option<(String, Wall)> {
+    let row = seen.row.filter(|row| row.deadline >= seen.now)?;
+    Some((row.value, Wall(u64::try_from(row.deadline.0 / 1000).unwrap_or(0))))
 }
 
 /// The options that the dialect has of its own.

@@ -5,6 +5,8 @@
 //! session of its own helps, and no empty environment.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError, RwLock, TryLockError};
 use std::time::Duration;
@@ -22,6 +24,8 @@ pub(crate) struct Children {
     starting: RwLock<()>,
     /// Those that were started here, and those that were there before.
     known: Mutex<BTreeSet<i32>>,
+    /// The main thread's, which is where those come whose parents have died; none where there is no such list.
+    list: Option<File>,
 }
 
 /// What lost its parent and came to us.
@@ -37,8 +41,9 @@ impl Children {
     /// From now on this process takes in whoever loses its parent below it.
     pub(crate) fn gather() -> Children {
         let _its_group_only = become_subreaper(true);
-        let known = of_main_thread().unwrap_or_default().into_iter().collect();
-        Children { starting: RwLock::default(), known: Mutex::new(known) }
+        let list = File::open(format!("/proc/self/task/{}/children", std::process::id())).ok();
+        let known = list.as_ref().and_then(listed).unwrap_or_default().into_iter().collect();
+        Children { starting: RwLock::default(), known: Mutex::new(known), list }
     }
 
     /// Starts a process, which is then known.
@@ -67,10 +72,18 @@ impl Children {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid);
     }
 
+    /// Whether nobody is taken in at present.
+    pub(crate) fn has_adopted_nobody(&self) -> bool {
+        // Twice: see `foundlings`. Nobody is kept from starting something for this, and who is just being started may look unknown.
+        let are_all_known =
+            || self.of_main_thread().is_some_and(|all| !all.iter().any(|pid| self.is_unknown(pid)));
+        (are_all_known() && are_all_known()) || self.adopted().pids.is_empty()
+    }
+
     /// Who was taken in and is alive. Those who have died are reaped.
     pub(crate) fn adopted(&self) -> Adopted {
         let _nobody_starts = self.starting.write().unwrap_or_else(PoisonError::into_inner);
-        let is_unknown = |pid: &i32| !self.known.lock().unwrap_or_else(PoisonError::into_inner).contains(pid);
+        let is_unknown = |pid: &i32| self.is_unknown(pid);
         let Some(all) = self.foundlings(&is_unknown) else {
             let own = std::process::id().cast_signed();
             let pids = Table::read().map(|table| table.children(own).to_vec()).unwrap_or_default();
@@ -87,10 +100,10 @@ impl Children {
         const MOST: usize = 1000;
         let mut alive = Vec::new();
         for _ in 0..MOST {
-            let mut all = of_main_thread()?;
+            let mut all = self.of_main_thread()?;
             if !all.iter().any(is_unknown) {
                 // The list may lack somebody if another one died while it was read.
-                all.extend(of_main_thread()?);
+                all.extend(self.of_main_thread()?);
             }
             let (dead, left) = all.into_iter().filter(is_unknown).partition::<Vec<i32>, _>(|pid| reap(*pid));
             alive = left;
@@ -100,6 +113,14 @@ impl Children {
             }
         }
         Some(alive)
+    }
+
+    fn is_unknown(&self, pid: &i32) -> bool {
+        !self.known.lock().unwrap_or_else(PoisonError::into_inner).contains(pid)
+    }
+
+    fn of_main_thread(&self) -> Option<Vec<i32>> {
+        listed(self.list.as_ref()?)
     }
 }
 
@@ -115,10 +136,18 @@ fn reap(pid: i32) -> bool {
     !matches!(waitid(Id::Pid(Pid::from_raw(pid)), flags), Ok(WaitStatus::StillAlive))
 }
 
-/// The children of the main thread, which is where those come whose parents have died.
-fn of_main_thread() -> Option<Vec<i32>> {
-    let list = std::fs::read_to_string(format!("/proc/self/task/{}/children", std::process::id())).ok()?;
-    Some(list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect())
+/// The numbers in a list, which is read anew from its beginning each time. None if that fails.
+fn listed(list: &File) -> Option<Vec<i32>> {
+    let (mut text, mut part) = (Vec::new(), [0; 512]);
+    loop {
+        let read = list.read_at(&mut part, u64::try_from(text.len()).ok()?).ok()?;
+        if read == 0 {
+            break;
+        }
+        text.extend_from_slice(part.get(..read)?);
+    }
+    let text = std::str::from_utf8(&text).ok()?;
+    Some(text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
 }
 
 /// Whether this system has such a thing as a subreaper, and we are one now.
@@ -130,4 +159,52 @@ pub(crate) fn become_subreaper(is_one: bool) -> bool {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn become_subreaper(_: bool) -> bool {
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_list_is_read_to_its_end_and_anew_each_time() {
+        let mut file = nameless("anew");
+        assert_eq!(listed(&file), Some(Vec::new()));
+        let pids: Vec<i32> = (9_000..11_000).collect();
+        for pid in &pids {
+            write!(file, "{pid} ").unwrap();
+        }
+        assert_eq!(listed(&file).unwrap(), pids);
+        write!(file, "7 ").unwrap();
+        assert_eq!(listed(&file).unwrap().last(), Some(&7));
+    }
+
+    #[test]
+    fn whoever_came_to_us_is_told_from_those_that_were_started_here() {
+        let mut list = nameless("told");
+        let mut stranger = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = stranger.id().cast_signed();
+        write!(list, "{pid} ").unwrap();
+        let (starting, known) = (RwLock::default(), Mutex::new(BTreeSet::from([pid])));
+        let children = Children { starting, known, list: Some(list) };
+        {
+            let _being_started = children.starting.read().unwrap();
+            assert!(children.has_adopted_nobody(), "nobody is waited for where all are known");
+        }
+        children.forget(pid);
+        assert!(!children.has_adopted_nobody());
+        stranger.kill().unwrap();
+        let dead = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+        waitid(Id::Pid(Pid::from_raw(pid)), dead).unwrap();
+        assert!(children.has_adopted_nobody());
+        assert!(stranger.wait().is_err(), "it was reaped");
+    }
+
+    /// A file that nobody else has.
+    fn nameless(what: &str) -> File {
+        let path = std::env::temp_dir().join(format!("tenure-children-{what}-{}", std::process::id()));
+        let file = File::options().create_new(true).read(true).append(true).open(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        file
+    }
 }

@@ -183,7 +183,7 @@ impl Watchdogs {
 
     /// Whether nothing can be left of a command whose group is empty.
     pub(crate) fn has_adopted_nobody(&self) -> bool {
-        self.children.adopted().pids.is_empty()
+        self.children.has_adopted_nobody()
     }
 
     /// Whose mark it bears tells whose it is. Without one it may be that of any command that is older.
@@ -479,7 +479,6 @@ fn spawn(children: &Children, mark: &str, lead: Lead) -> std::io::Result<Watchdo
         .args(watchdog::arguments(lead, mark))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
-        .current_dir("/")
         // Those who stop a command that we run in must not stop who stops ours.
         .env_remove(MARK)
         // Out of reach of the terminal's signals.

@@ -180,13 +180,15 @@ async fn see(
         Ok(terminal) => terminal,
         Err(error) => return Ok((Outcome::NotStarted(error), None)),
     };
-    let started = match Started::start(lease, command, policy, &stopper).await {
+    let mut started = match Started::start(lease, command, policy, &stopper) {
         Ok(started) => started,
         Err(outcome) => return Ok((outcome, None)),
     };
-    match input {
-        Input::Ours => terminal.lend(started.group),
-        Input::Piped => stopper.process_group.resume(true),
+    match (input, started.group().await) {
+        (Input::Ours, Some(group)) => terminal.lend(group),
+        (Input::Piped, Some(_)) => stopper.process_group.resume(true),
+        // Why it was not started is told as its end.
+        (_, None) => {}
     }
     signals.pass_on_to(Some(Arc::clone(&stopper.process_group)));
     let mut asked = None;

@@ -88,7 +88,7 @@ pub(crate) enum Outcome {
 
 /// What can't be killed.
 #[derive(Debug)]
-pub(crate) struct Remains(Option<oneshot::Receiver<io::Result<process::Ended>>>);
+pub(crate) struct Remains(Option<oneshot::Receiver<Run>>);
 
 impl Remains {
     /// Waits until the command is over after all. At once where nobody could tell.
@@ -106,22 +106,25 @@ pub(crate) async fn run(
     policy: &Policy,
     stopper: &Arc<Stopper>,
 ) -> Outcome {
-    match Started::start(lease, command, policy, stopper).await {
+    match Started::start(lease, command, policy, stopper) {
         Ok(started) => started.see(lease, policy, stopper).await,
         Err(outcome) => outcome,
     }
 }
 
-/// A command that was started.
+/// What comes of a command that is to be started.
+type Run = Result<io::Result<process::Ended>, Outcome>;
+
+/// A command that was started, or is about to be.
 pub(super) struct Started {
     began: Duration,
-    ended: oneshot::Receiver<io::Result<process::Ended>>,
-    pub(super) group: i32,
+    ended: oneshot::Receiver<Run>,
+    group: oneshot::Receiver<i32>,
 }
 
 impl Started {
-    /// Starts it, in a thread that waits for its end.
-    pub(super) async fn start(
+    /// Has it started, by a thread that waits for its end.
+    pub(super) fn start(
         lease: &(impl Lease + ?Sized),
         mut command: Command,
         policy: &Policy,
@@ -153,30 +156,32 @@ impl Started {
         let work = {
             let (watchdogs, stopper) = (Arc::clone(watchdogs), Arc::clone(stopper));
             let grace = policy.grace.min(lead.term);
+            // Nobody listens any more when this process is about to end: then the watchdogs see to it.
             move || {
                 let start = || Running::start(command, watchdogs, Arc::clone(&stopper.process_group));
-                // Nobody listens any more when this process is about to end: then the watchdogs see to it.
-                match stopper.unless_stopped(start) {
+                let run = match stopper.unless_stopped(start) {
                     Some(Ok(running)) => {
-                        let _unheard = tell_group.send(Ok(running.group()));
-                        let _unheard = tell_end.send(running.attend(grace));
+                        if boottime() >= began + left {
+                            // The process was stopped between the look and the start.
+                            stopper.stop(Why::Losing, Duration::ZERO);
+                            stopper.go_on();
+                        }
+                        let _unheard = tell_group.send(running.group());
+                        Ok(running.attend(grace))
                     }
-                    Some(Err(error)) => drop(tell_group.send(Err(Outcome::NotStarted(error)))),
-                    None => drop(tell_group.send(Err(Outcome::TooLate))),
-                }
+                    Some(Err(error)) => Err(Outcome::NotStarted(error)),
+                    None => Err(Outcome::TooLate),
+                };
+                let _unheard = tell_end.send(run);
             }
         };
-        let told = match policy.threads.run(work) {
-            Ok(()) => group.await.unwrap_or(Err(Outcome::Stuck(Remains(None)))),
-            Err(error) => Err(Outcome::NotStarted(error)),
-        };
-        let group = told?;
-        if lease.remaining().is_zero() {
-            // The process was stopped between the look and the start.
-            stopper.stop(Why::Losing, Duration::ZERO);
-            stopper.go_on();
-        }
+        policy.threads.run(work).map_err(Outcome::NotStarted)?;
         Ok(Started { began, ended, group })
+    }
+
+    /// The command's process group, once it has one; none if it was not started.
+    pub(super) async fn group(&mut self) -> Option<i32> {
+        (&mut self.group).await.ok()
     }
 
     /// Sees it to its end.
@@ -218,7 +223,8 @@ impl Started {
             }
         };
         match ended {
-            Ok(Ok(process::Ended { status, left, is_stuck: false })) => {
+            Ok(Err(outcome)) => outcome,
+            Ok(Ok(Ok(process::Ended { status, left, is_stuck: false }))) => {
                 let by_watchdog = || watchdogs.may_have_stopped(self.began).then_some(Why::Losing);
                 let stopped = stopper.why().or_else(by_watchdog);
                 Outcome::Ended { status, stopped, left: process::left_behind(&left) }

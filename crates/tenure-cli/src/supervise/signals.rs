@@ -4,7 +4,7 @@
 
 use super::process::ProcessGroup;
 use crate::exit::{Failure, INTERNAL};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tenure::clock::boottime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -37,11 +37,11 @@ impl Signals {
             SignalKind::window_change(),
             SignalKind::alarm(),
         ];
-        let ignored = Ignored::read();
-        let others = listen_to(&others, &ignored)?;
+        let ignored = Ignored::at_start();
+        let others = listen_to(&others, ignored)?;
         // The last: whoever sees that these are heeded may send any.
         let ours = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-        let streams = listen_to(&ours, &ignored)?;
+        let streams = listen_to(&ours, ignored)?;
         Ok(Signals { streams, others, addressee: None, last: Last::default(), put_back: None })
     }
 
@@ -143,13 +143,18 @@ fn listen_to(kinds: &[SignalKind], ignored: &Ignored) -> Result<Vec<(i32, Signal
 
 /// Whether a signal is ignored, as it was when we were started; false where the system doesn't tell.
 pub(super) fn is_ignored(number: i32) -> bool {
-    Ignored::read().has(number)
+    Ignored::at_start().has(number)
 }
 
 /// The signals that are ignored, one bit each. Read once: for the system it is the most costly of files.
 struct Ignored(u64);
 
 impl Ignored {
+    fn at_start() -> &'static Ignored {
+        static AT_START: OnceLock<Ignored> = OnceLock::new();
+        AT_START.get_or_init(Ignored::read)
+    }
+
     fn read() -> Ignored {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -79,6 +79,8 @@ pub(crate) fn main(arguments: &[String]) -> Option<()> {
         let _kept = signal_hook::flag::register(signal as i32, Arc::new(AtomicBool::new(false)));
     }
     super::call_oneself(NAME);
+    // Where tenure was started is kept from nobody. Told before the start, it would cost a fork(2) with some libraries.
+    let _stays_there = std::env::set_current_dir("/");
     // On a busy machine its turn would come too late. Whoever may not ask for this goes on as it is.
     let _first_served = rustix::process::setpriority_process(None, -20);
     let mut watchdog = WatchdogProcess {

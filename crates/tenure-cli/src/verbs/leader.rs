@@ -105,15 +105,13 @@ async fn of_less(place: &crate::stores::less::Place, key: &Key, typed: &args::Le
     }
     let clock = tenure::clock::system();
     let seen = place.open(clock.clone()).await?.look(key.as_str()).await?;
-    let leader = seen.row.filter(|row| row.deadline >= seen.now);
+    let leader = crate::stores::less::leader(seen);
     if typed.json {
-        let shown = leader.as_ref().map(|tenure_less::Row { value, deadline }| {
-            json!({"id": value, "until": date(tenure::Wall(u64::try_from(deadline.0 / 1000).unwrap_or(0)))})
-        });
+        let shown = leader.as_ref().map(|(id, until)| json!({"id": id, "until": date(*until)}));
         output::json(&json!({"key": key.as_str(), "at": date(clock.now().wall), "leader": shown}))?;
     }
     match leader {
-        Some(leader) if !typed.json => output::print(&format!("{}\n", crate::text::escaped(&leader.value)))?,
+        Some((id, _)) if !typed.json => output::print(&format!("{}\n", crate::text::escaped(&id)))?,
         Some(_) => {}
         None if typed.json => return Err(Failure::silent(exit::ABSENT)),
         None => return Err(Failure::new(exit::ABSENT, format!("nobody leads {key}"))),

@@ -11,6 +11,8 @@ use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::supervise::watchdog::Lead;
 use crate::supervise::will::Will;
+use crate::text::brief;
+use crate::verbs::waiting::said;
 use std::io::{PipeReader, Write};
 use std::process::Command;
 use std::time::Duration;
@@ -50,11 +52,26 @@ pub(crate) async fn range(url: &Url, plan: config::Range) -> Result<u8, Failure>
 
 async fn acquire(section: &Section, plan: &config::Range) -> Result<RangeGuard, AcquireError> {
     let range = plan.range.clone();
-    if plan.all {
-        section.acquire_all(range, plan.duration, plan.wait).await
-    } else {
-        section.acquire_some(range, plan.duration, plan.wait).await
+    let what = if plan.all { "all" } else { "some" };
+    let wanted = async {
+        if plan.all {
+            section.acquire_all(range, plan.duration, plan.wait).await
+        } else {
+            section.acquire_some(range, plan.duration, plan.wait).await
+        }
+    };
+    if plan.wait.is_zero() {
+        return wanted.await;
     }
+    let (key, wait) = (section.key(), brief(plan.wait));
+    said(
+        format!(
+            "waiting for {what} of {} in {key}, for {wait} at most; `tenure show {key}` tells who holds it",
+            plan.range
+        ),
+        wanted,
+    )
+    .await
 }
 
 /// Ranges that a command has for a fixed time.

@@ -13,7 +13,7 @@ use crate::supervise::will::Will;
 use crate::text::date;
 use crate::verbs::waiting::told;
 use std::time::Duration;
-use tenure::{AcquireError, ErrorKind, Guard, Leases, Occupant, StoreError, reserved};
+use tenure::{AcquireError, ErrorKind, Guard, HolderId, Leases, Occupant, StoreError, reserved};
 
 pub(crate) async fn run(url: &Url, plan: config::Run) -> Result<u8, Failure> {
     process::find(&plan.command.program)?;
@@ -26,14 +26,25 @@ pub(crate) async fn run(url: &Url, plan: config::Run) -> Result<u8, Failure> {
     }
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
-    let store = url.open(Missing::Create, clock.clone()).await?;
+    // The watchdogs, which are processes, start while the store is opened.
+    let holder = HolderId::new(tenure::clock::holder_name())?;
+    let (store, policy) = tokio::join!(
+        biased;
+        url.open(Missing::Create, clock.clone()),
+        async { Policy::new(holder.as_str(), plan.ttl, plan.grace) }
+    );
+    let policy = policy?.at_most(plan.at_most).hooks(plan.hooks.clone());
+    let store = store.inspect_err(|_| policy.watchdogs.dismiss())?;
     // Who only tries is told with the refusal.
     let outage = Outage::new(plan.patience != WaitPolicy::Try);
     let store = outage.watch(store);
-    let leases =
-        Leases::builder(store).session_ttl(plan.ttl).clock(clock).store_patience(Duration::MAX).start()?;
-    let policy = Policy::new(leases.holder().as_str(), plan.ttl, plan.grace)?.at_most(plan.at_most);
-    let policy = policy.hooks(plan.hooks.clone());
+    let leases = Leases::builder(store)
+        .holder(holder)
+        .session_ttl(plan.ttl)
+        .clock(clock)
+        .store_patience(Duration::MAX)
+        .start();
+    let leases = leases.inspect_err(|_| policy.watchdogs.dismiss())?;
     // What is kept for a least time is kept for it whatever becomes of this process.
     if plan.at_least.is_zero() {
         let keys = [&plan.key].into_iter().chain(&plan.more).filter(|_| plan.hold == Hold::Lease);

@@ -11,11 +11,13 @@ use crate::supervise::signals::Signals;
 use crate::supervise::watchdog::Lead;
 use crate::text::{brief, date};
 use crate::verbs::run::about;
+use crate::verbs::waiting::{Holding, told_by};
 use std::pin::pin;
 use std::time::Duration;
-use tenure::Wall;
 use tenure::clock::{boottime, uuid};
+use tenure::{Key, Wall};
 use tenure_tabletheory::{ClockGap, Hold, Lease, LeaseError, Manager, Options};
+use tokio::sync::watch;
 
 /// A lease that is refreshed in the background.
 struct Rented {
@@ -82,7 +84,11 @@ pub(crate) async fn run(rest: &str, plan: config::Run) -> Result<u8, Failure> {
     check_clock(manager.coarse_clock_gap().await?, margin)?;
     let policy = Policy::new(&format!("tabletheory-{}", uuid()), plan.ttl, plan.grace)?.at_most(plan.at_most);
     let policy = policy.hooks(plan.hooks.clone());
-    let lease = match acquired(&manager, &plan, &mut signals).await {
+    let (told, found) = watch::channel(None);
+    // No read is needed: each attempt finds out.
+    let look = async |_: &Key| found.clone().wait_for(Option::is_some).await.ok()?.clone();
+    let wanted = acquired(&manager, &plan, &told, &mut signals);
+    let lease = match told_by(look, &[&plan.key], plan.patience, wanted).await {
         Ok(lease) => lease,
         Err(failure) => {
             policy.watchdogs.dismiss();
@@ -124,8 +130,13 @@ fn check_clock(gap: ClockGap, margin: Duration) -> Result<(), Failure> {
     ))
 }
 
-/// The lease, as soon as it can be had, for as long as the plan has patience.
-async fn acquired(manager: &Manager, plan: &config::Run, signals: &mut Signals) -> Result<Lease, Failure> {
+/// The lease, as soon as it can be had, for as long as the plan has patience. Until then, `found` has what is known of its holder.
+async fn acquired(
+    manager: &Manager,
+    plan: &config::Run,
+    found: &watch::Sender<Option<Holding>>,
+    signals: &mut Signals,
+) -> Result<Lease, Failure> {
     let end = match plan.patience {
         WaitPolicy::Try => Some(Duration::ZERO),
         WaitPolicy::Within(wait) => Some(boottime().saturating_add(wait)),
@@ -139,6 +150,10 @@ async fn acquired(manager: &Manager, plan: &config::Run, signals: &mut Signals) 
         let left = end.map_or(Duration::MAX, |end| end.saturating_sub(boottime()));
         if !error.is_passing() || left.is_zero() {
             return Err(refusal(plan, error));
+        }
+        if let LeaseError::Held { until, .. } = &error {
+            // The item names its holder by nothing but the token, which is what a lease is taken from its holder with.
+            found.send_replace(Some(Holding { whom: "another".to_owned(), until: until.map(wall) }));
         }
         signals.unless(tokio::time::sleep(pause(manager, &error).min(left))).await?;
     }
@@ -172,10 +187,7 @@ fn pause(manager: &Manager, error: &LeaseError) -> Duration {
     const LONGEST: Duration = Duration::from_secs(1);
     const SHORTEST: Duration = Duration::from_millis(50);
     let until = match error {
-        LeaseError::Held { until: Some(until), .. } => {
-            let end = Wall(u64::try_from(*until).unwrap_or(0).saturating_mul(1000));
-            end.since(manager.clock().now().wall)
-        }
+        LeaseError::Held { until: Some(until), .. } => wall(*until).since(manager.clock().now().wall),
         _ => LONGEST,
     };
     // Up to a fifth less, so that those who wait don't all ask at the same time.
@@ -183,13 +195,16 @@ fn pause(manager: &Manager, error: &LeaseError) -> Duration {
     until.clamp(SHORTEST, LONGEST * (100 - random) / 100)
 }
 
+/// The time of so many Unix seconds.
+fn wall(seconds: i64) -> Wall {
+    Wall(u64::try_from(seconds).unwrap_or(0).saturating_mul(1000))
+}
+
 fn refusal(plan: &config::Run, error: LeaseError) -> Failure {
     match error {
         LeaseError::Held { until, .. } => {
-            let until = until.and_then(|until| u64::try_from(until).ok());
-            let until = until.map_or_else(String::new, |until| {
-                format!(" until {} at least", date(Wall(until.saturating_mul(1000))))
-            });
+            let until =
+                until.map_or_else(String::new, |until| format!(" until {} at least", date(wall(until))));
             Failure::new(plan.conflict, format!("{} is held by another{until}", plan.key))
         }
         LeaseError::Store(error) => about(&plan.key, error),

@@ -7,13 +7,38 @@ use crate::output::view::{State, View};
 use crate::text::{date, escaped};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::pin::pin;
 use std::time::Duration;
-use tenure::{Key, Leases, Value};
+use tenure::{Key, Leases, Value, Wall};
+
+/// What is over sooner needs no words.
+const SOON: Duration = Duration::from_millis(500);
+
+/// Whoever is waited for.
+#[derive(Debug, Clone)]
+pub(super) struct Holding {
+    /// Those who hold it, in words.
+    pub whom: String,
+    /// When their time is over unless they prolong it, where the store tells that.
+    pub until: Option<Wall>,
+}
 
 /// What comes of `work`, which waits for `keys`. If that takes a while, it is told whom it waits for, and then who has come in between.
 /// Whoever only tries does not wait, however slow the store is.
 pub(super) async fn told<T>(
     leases: &Leases,
+    keys: &[&Key],
+    patience: WaitPolicy,
+    work: impl Future<Output = T>,
+) -> T {
+    // A store that fails is told of by whoever waits for it.
+    let look = async |key: &Key| view(leases, key).await.ok().and_then(|view| holding(&view));
+    told_by(look, keys, patience, work).await
+}
+
+/// As [`told`], where `look` finds out who holds a key; none where nobody does by itself, or where that is not known.
+pub(super) async fn told_by<T>(
+    look: impl AsyncFn(&Key) -> Option<Holding>,
     keys: &[&Key],
     patience: WaitPolicy,
     work: impl Future<Output = T>,
@@ -24,39 +49,46 @@ pub(super) async fn told<T>(
     tokio::select! {
         biased;
         done = work => done,
-        never = tell(leases, keys) => match never {},
+        never = tell(look, keys) => match never {},
     }
 }
 
-async fn tell(leases: &Leases, keys: &[&Key]) -> Infallible {
-    /// What is over sooner needs no words.
-    const SOON: Duration = Duration::from_millis(500);
+/// What comes of `work`, which waits for what nobody holds by itself. If that takes a while, these words are told, once.
+pub(super) async fn said<T>(words: String, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    tokio::select! {
+        biased;
+        done = &mut work => return done,
+        () = tokio::time::sleep(SOON) => output::note(words),
+    }
+    work.await
+}
+
+async fn tell(look: impl AsyncFn(&Key) -> Option<Holding>, keys: &[&Key]) -> Infallible {
     const SELDOM: Duration = Duration::from_secs(60);
     let (mut last, mut pause) = (BTreeMap::new(), SOON);
     loop {
         tokio::time::sleep(pause).await;
         pause = SELDOM;
         for key in keys {
-            // A store that fails is told of by whoever waits for it.
-            let text = view(leases, key).await.ok().and_then(|view| words(&view));
-            if let Some(text) = text
-                && last.insert(*key, text.clone()).as_ref() != Some(&text)
-            {
-                output::note(text);
+            let Some(Holding { whom, until }) = look(key).await else { continue };
+            // A holder that prolongs its time is no other holder.
+            if last.get(*key) != Some(&whom) {
+                let until =
+                    until.map_or_else(String::new, |until| format!(" until {} at least", date(until)));
+                output::note(format!("waiting for {key}, held by {whom}{until}"));
+                last.insert(*key, whom);
             }
         }
     }
 }
 
 /// None where nobody holds it.
-fn words(view: &View) -> Option<String> {
+fn holding(view: &View) -> Option<Holding> {
     if let Some(shared) = &view.shared {
         let (holder, since) = (shared.holders()?, date(shared.since()?));
-        return Some(format!(
-            "waiting for {}, held by {holder} since {since} ({})",
-            view.key,
-            shared.status()
-        ));
+        let whom = format!("{holder} since {since} ({})", shared.status());
+        return Some(Holding { whom, until: None });
     }
     let record = &view.stored.as_ref().ok()?.record;
     let tenure = record.tenure.as_ref().filter(|_| view.state == State::Held)?;
@@ -71,5 +103,6 @@ fn words(view: &View) -> Option<String> {
     }
     about.extend(text("note"));
     let about = if about.is_empty() { String::new() } else { format!(" ({})", about.join(": ")) };
-    Some(format!("waiting for {}, held by {}{about} since {}", view.key, tenure.holder, date(tenure.since)))
+    let whom = format!("{}{about} since {}", tenure.holder, date(tenure.since));
+    Some(Holding { whom, until: None })
 }

@@ -16,6 +16,7 @@ pub mod successor;
 pub mod toothless;
 
 use nix::sys::signal::Signal;
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -277,6 +278,16 @@ impl Drop for Process {
         let _over = self.0.kill();
         let _reaped = self.0.wait();
     }
+}
+
+/// The first line that a command writes to standard error, after which it is killed.
+pub fn first_words(command: &mut Command) -> String {
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    line
 }
 
 /// A status as a shell tells it.

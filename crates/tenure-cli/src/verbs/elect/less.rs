@@ -1,14 +1,17 @@
 //! `tenure elect` on less's table: the same watchdog and the same end in time, and no fence.
 
 use super::hook::{Hook, Leader};
-use crate::config;
+use crate::config::{self, WaitPolicy};
 use crate::exit::{self, Failure};
 use crate::output;
-use crate::stores::less::Place;
+use crate::stores::less::{Place, leader};
 use crate::supervise::lease::{Lease, Tenancy};
 use crate::supervise::signals::Signals;
+use crate::text::escaped;
+use crate::verbs::waiting::{Holding, told_by};
 use std::sync::Arc;
 use std::time::Duration;
+use tenure::Key;
 use tenure_less::{Candidate, Cause, Status, Term};
 
 /// One term of a candidate.
@@ -71,7 +74,7 @@ pub(super) async fn elect(place: &Place, plan: config::Elect) -> Result<u8, Fail
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
     let storage = place.open(clock.clone()).await?;
-    let candidate = Arc::new(Candidate::start(storage, options, clock, tenure::clock::uuid)?);
+    let candidate = Arc::new(Candidate::start(Arc::clone(&storage), options, clock, tenure::clock::uuid)?);
     let following = match on_change {
         Some(command) => {
             let hook = Hook::start(command, term.key.clone(), candidate.id().to_owned())?;
@@ -81,7 +84,12 @@ pub(super) async fn elect(place: &Place, plan: config::Elect) -> Result<u8, Fail
         None => None,
     };
     let elected = async || {
-        let next = stand_by(&candidate).await?;
+        let look = async |key: &Key| {
+            // A storage that fails is told of by whoever stands by.
+            let (id, until) = leader(storage.look(key.as_str()).await.ok()?)?;
+            (id != candidate.id()).then(|| Holding { whom: escaped(&id), until: Some(until) })
+        };
+        let next = told_by(look, &[&term.key], WaitPolicy::Forever, stand_by(&candidate)).await?;
         Ok(Elected { candidate: Arc::clone(&candidate), term: next, key: term.key.as_str().to_owned() })
     };
     let result = super::terms(elected, candidate.id(), || None, &term, &mut signals).await;

@@ -3,6 +3,7 @@
 mod anew;
 mod board;
 mod naming;
+mod pacing;
 pub(crate) mod pieces;
 mod progress;
 pub(crate) mod register;

@@ -11,11 +11,12 @@ mod results;
 mod rounds;
 
 use super::board::{Board, Local, Terms};
+use super::pacing::Pacing;
 use super::pieces::capture::{Captured, Captures};
 use super::pieces::joblog::Joblog;
 use super::pieces::printer::Printer;
 use super::progress::Progress;
-use super::slots::{Ended, Pacing, Setup, Slots};
+use super::slots::{Ended, Setup, Slots};
 use super::summary::{self, Tally};
 use crate::config;
 use crate::exit::{self, Asked, Failure};
@@ -142,7 +143,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The shortest pause between two rounds.
 const SHORT: Duration = Duration::from_millis(10);
 /// How long the result of a short run waits for others.
-const MOMENT: Duration = Duration::from_millis(10);
+const MOMENT: Duration = Duration::from_millis(25);
 /// Results under way that hold up further claims.
 const MOST_RECORDING: usize = 1024;
 

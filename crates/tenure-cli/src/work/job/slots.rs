@@ -5,6 +5,7 @@ use crate::output;
 use crate::supervise::run::{Outcome, Policy, run};
 use crate::supervise::stopping::{Stopper, Why};
 use crate::text::escaped;
+use crate::work::job::pacing::{Pacing, load_average};
 use crate::work::job::pieces::capture::{Captured, Captures};
 use crate::work::template::Filling;
 use crate::work::units::text_of;
@@ -54,44 +55,6 @@ pub(crate) struct Setup {
     /// Each start is told.
     pub(crate) is_verbose: bool,
     pub(crate) ended: Box<dyn Fn(Key, Guard, Ended, Option<Captured>) + Send + Sync>,
-}
-
-/// When the next one may start.
-#[derive(Debug, Default)]
-pub(crate) struct Pacing {
-    /// Between two starts.
-    delay: Duration,
-    /// Nothing more is started while the load average is above this.
-    load: Option<f64>,
-    not_before: Duration,
-}
-
-impl Pacing {
-    pub(crate) fn new(delay: Duration, load: Option<f64>) -> Pacing {
-        Pacing { delay, load, not_before: Duration::ZERO }
-    }
-
-    /// How long nothing is to be started yet.
-    fn wait(&mut self, is_idle: bool) -> Duration {
-        /// The average hardly changes sooner.
-        const AGAIN: Duration = Duration::from_secs(1);
-        let now = boottime();
-        // Where nothing runs, something has to.
-        let is_loaded = || self.load.is_some_and(|most| load_average().is_some_and(|load| load > most));
-        if now >= self.not_before && !is_idle && is_loaded() {
-            self.not_before = now + AGAIN;
-        }
-        self.not_before.saturating_sub(now)
-    }
-
-    fn started(&mut self) {
-        self.not_before = boottime() + self.delay;
-    }
-}
-
-/// That of the last minute. None where the system doesn't tell.
-fn load_average() -> Option<f64> {
-    std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
 pub(crate) struct Slots {
@@ -151,7 +114,7 @@ impl Slots {
     /// How long what waits for its time, and not for a slot, has to.
     pub(crate) fn pause(&mut self) -> Option<Duration> {
         let is_due = self.running.len() < self.n && !self.waiting.is_empty();
-        is_due.then(|| self.pacing.wait(self.running.is_empty()))
+        is_due.then(|| self.pacing.wait(boottime(), self.running.is_empty(), load_average))
     }
 
     /// Kills what runs, without waiting for anything.
@@ -167,13 +130,13 @@ impl Slots {
     /// Starts what may be started now.
     pub(crate) fn fill(&mut self) {
         while self.running.len() < self.n
-            && self.pacing.wait(self.running.is_empty()).is_zero()
+            && self.pacing.wait(boottime(), self.running.is_empty(), load_average).is_zero()
             && let Some(Task { key, unit, number, guard }) = self.waiting.pop_front()
         {
             let (setup, stopper) = (Arc::clone(&self.setup), Arc::<Stopper>::default());
             let slot = self.first_free();
             self.running.insert(key.clone(), Running { stopper: Arc::clone(&stopper), slot });
-            self.pacing.started();
+            self.pacing.started(boottime());
             tokio::spawn(async move {
                 let (ended, captured) = setup.run(&unit, number, slot, &guard, &stopper).await;
                 (setup.ended)(key, guard, ended, captured);

@@ -43,6 +43,11 @@ impl Captured {
         Ok((self.out.try_clone()?.into(), self.err.try_clone()?.into()))
     }
 
+    /// Whether the command has written nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        [&self.out, &self.err].iter().all(|file| file.metadata().is_ok_and(|file| file.len() == 0))
+    }
+
     /// The last lines of its errors, or else of its output; none if it has written nothing.
     pub(crate) fn tail(&self) -> Option<String> {
         [&self.err, &self.out].into_iter().find_map(|file| tail(file).ok()?)

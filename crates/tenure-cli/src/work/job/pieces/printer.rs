@@ -47,6 +47,9 @@ impl Form {
 #[derive(Debug)]
 pub(crate) struct Printer {
     order: Option<Order<Piece>>,
+    captures: Arc<Captures>,
+    /// Pieces in which there is nothing count as well.
+    takes_empty: bool,
     pieces: Sender<Piece>,
     over: oneshot::Receiver<()>,
 }
@@ -61,20 +64,23 @@ impl Printer {
         let (pieces, to_write) = channel();
         let (told, over) = oneshot::channel();
         let order = form.keep_order.then(Order::default);
-        let writer = Writer { form, captures };
+        let takes_empty = form.keep_order || form.results.is_some();
+        let writer = Writer { form, captures: Arc::clone(&captures) };
         let thread = std::thread::Builder::new().name("printer".to_owned());
         let write = move || {
             writer.run(&to_write, trouble);
             let _left = told.send(());
         };
         thread.spawn(write).map_err(|error| Failure::new(crate::exit::INTERNAL, error.to_string()))?;
-        Ok(Printer { order, pieces, over })
+        Ok(Printer { order, captures, takes_empty, pieces, over })
     }
 
     /// Writes it, or keeps it until its turn has come.
     pub(crate) fn print(&mut self, number: Option<usize>, piece: Piece) {
         match (&mut self.order, number) {
             (Some(order), Some(number)) => order.hold(number, piece),
+            // Not worth a word to the thread.
+            _ if !self.takes_empty && piece.captured.is_empty() => self.captures.give_back(piece.captured),
             _ => self.send(vec![piece]),
         }
     }

@@ -1,0 +1,90 @@
+//! When the next unit may start: not too soon after the last one, nor while the machine has too much to do.
+
+use std::time::Duration;
+
+/// When the next one may start.
+#[derive(Debug, Default)]
+pub(crate) struct Pacing {
+    /// Between two starts.
+    delay: Duration,
+    /// Nothing more is started while the load average is above this.
+    load: Option<f64>,
+    not_before: Duration,
+}
+
+impl Pacing {
+    pub(crate) fn new(delay: Duration, load: Option<f64>) -> Pacing {
+        Pacing { delay, load, not_before: Duration::ZERO }
+    }
+
+    /// How long nothing is to be started yet. The load average is asked for only where it matters.
+    pub(super) fn wait(
+        &mut self,
+        now: Duration,
+        is_idle: bool,
+        load_average: impl FnOnce() -> Option<f64>,
+    ) -> Duration {
+        /// The average hardly changes sooner.
+        const AGAIN: Duration = Duration::from_secs(1);
+        // Where nothing runs, something has to.
+        let is_loaded = || self.load.is_some_and(|most| load_average().is_some_and(|load| load > most));
+        if now >= self.not_before && !is_idle && is_loaded() {
+            self.not_before = now + AGAIN;
+        }
+        self.not_before.saturating_sub(now)
+    }
+
+    pub(super) fn started(&mut self, now: Duration) {
+        self.not_before = now + self.delay;
+    }
+}
+
+/// That of the last minute. None where the system doesn't tell.
+pub(super) fn load_average() -> Option<f64> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_load_above_the_limit_holds_units_back_and_is_looked_at_once_a_second() {
+        let mut pacing = Pacing::new(Duration::ZERO, Some(2.0));
+        let half = SECOND / 2;
+        assert_eq!(pacing.wait(SECOND, false, || Some(2.1)), SECOND);
+        // It is not looked at in between.
+        assert_eq!(pacing.wait(SECOND + half, false, || unreachable!()), half);
+        assert_eq!(pacing.wait(SECOND * 2, false, || Some(7.0)), SECOND, "still too much");
+        assert_eq!(
+            pacing.wait(SECOND * 3, false, || Some(2.0)),
+            Duration::ZERO,
+            "the limit itself is allowed"
+        );
+    }
+
+    #[test]
+    fn where_nothing_runs_or_no_load_is_told_units_start() {
+        let mut pacing = Pacing::new(Duration::ZERO, Some(2.0));
+        assert_eq!(pacing.wait(SECOND, true, || Some(9.0)), Duration::ZERO);
+        assert_eq!(pacing.wait(SECOND, false, || None), Duration::ZERO);
+        let mut unlimited = Pacing::new(Duration::ZERO, None);
+        assert_eq!(unlimited.wait(SECOND, false, || unreachable!()), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_delay_is_kept_between_two_starts() {
+        let mut pacing = Pacing::new(SECOND * 3, None);
+        pacing.started(SECOND);
+        assert_eq!(pacing.wait(SECOND * 2, false, || None), SECOND * 2);
+        assert_eq!(pacing.wait(SECOND * 4, false, || None), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_systems_load_average_is_read() {
+        assert!(load_average().is_none_or(|load| load >= 0.0));
+        assert_eq!(load_average().is_some(), std::path::Path::new("/proc/loadavg").exists());
+    }
+}
