@@ -96,14 +96,26 @@ impl Rival {
             bench.tenure(&["serve", "--ttl", "2s", "--listen", &format!("unix:{}", socket.display())]);
         let agent = Agent::of(agent, socket);
         let mut client = agent.client();
-        let (path, wish) = if what == What::Unit {
+        let join = |client: &mut Client| {
             let joined = client.post("/v1/fleets/f/workers", &json!({"ttl_ms": 1500}));
-            (format!("/v1/workers/{}/next", joined.body["id"].as_str().unwrap()), json!({"wait_ms": 500}))
+            format!("/v1/workers/{}/next", joined.body["id"].as_str().unwrap())
+        };
+        let (mut path, wish) = if what == What::Unit {
+            (join(&mut client), json!({"wait_ms": 500}))
         } else {
             let wish = json!({"range": "0_80", "for_ms": 60_000, "all": true, "wait_ms": 500});
             ("/v1/sections/mail/leases".to_owned(), wish)
         };
-        Rival::Asks { agent, answered: std::thread::spawn(move || answered(&mut client, &path, &wish)) }
+        let answered = std::thread::spawn(move || {
+            loop {
+                if let Some(at) = answered(&mut client, &path, &wish) {
+                    return at;
+                }
+                // It was silent for too long on a machine that is busy: a worker joins anew.
+                path = join(&mut client);
+            }
+        });
+        Rival::Asks { agent, answered }
     }
 
     /// The process that has what was waited for, and since when somebody counts on that.
@@ -125,12 +137,13 @@ impl Rival {
     }
 }
 
-/// When it had what it asks for again and again.
-fn answered(client: &mut Client, path: &str, wish: &Value) -> Duration {
+/// When it had what it asks for again and again; nothing where the agent does not know of it any more.
+fn answered(client: &mut Client, path: &str, wish: &Value) -> Option<Duration> {
     loop {
         let answer = client.post(path, wish);
         match answer.status {
-            200 | 201 => return boottime(),
+            200 | 201 => return Some(boottime()),
+            404 => return None,
             // Nothing yet; held by another.
             204 | 409 => {}
             // The store is away.
