@@ -25,8 +25,11 @@ import tenure
 client = tenure.Client("unix:" + sys.argv[2], on_exit=sys.argv[3])
 def ask():
     try:
-        for further in worker.units():
-            pass
+        for again in worker.units():
+            # After the store was away it may have its own unit again: the rival is to have that.
+            again.release()
+            worker.leave()
+            return
     except tenure.AgentError:
         pass
 if sys.argv[4] == "unit":
