@@ -166,6 +166,7 @@ mod tests {
     use crate::access::{Access, Secret, guard};
     use crate::config::Address;
     use axum::routing::get;
+    use std::net::SocketAddr;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
     use tokio::task::JoinHandle;
 
@@ -225,10 +226,7 @@ mod tests {
                 client.read_to_end(&mut Vec::new()).await.unwrap();
             }
         };
-        tokio::select! {
-            () = serve(&door, &served) => unreachable!("it serves for ever"),
-            done = tokio::time::timeout(LONG, clients) => done.unwrap(),
-        }
+        among(&door, &served, clients).await;
     }
 
     #[tokio::test]
@@ -240,10 +238,27 @@ mod tests {
         assert!(said.len() > 1 << 20, "{} bytes", said.len());
     }
 
+    /// Serves while there are these clients.
+    async fn among(door: &Door, served: &Served, clients: impl Future<Output = ()>) {
+        tokio::select! {
+            () = serve(door, served) => unreachable!("it serves for ever"),
+            done = tokio::time::timeout(LONG, clients) => done.unwrap(),
+        }
+    }
+
+    /// Serves clients who are told the address: two strangers at the most, and three who may only look. Nobody is cut off for being slow.
+    async fn served(router: Router, clients: impl AsyncFnOnce(SocketAddr)) {
+        let door = Door::open(Address::Loopback(([127, 0, 0, 1], 0).into()), None).await.unwrap();
+        let Address::Loopback(at) = *door.address() else { panic!("{door:?}") };
+        let limits = Limits { patience: 10 * LONG, ..Limits::default() };
+        let served = Served { router, limits, strangers: Some(Strangers::new(2, 3)) };
+        among(&door, &served, clients(at)).await;
+    }
+
     /// What is answered to a request with this token and a body of so many bytes, before that has come.
-    async fn asked(client: &mut TcpStream, token: &str, length: usize) -> String {
+    async fn asked(client: &mut TcpStream, what: &str, token: &str, length: usize) -> String {
         let request = format!(
-            "POST / HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n\r\n"
+            "{what} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n\r\n"
         );
         client.write_all(request.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
@@ -260,16 +275,11 @@ mod tests {
         // It reads no body.
         let router = Router::new().route("/", axum::routing::post(async || ()));
         let router = router.layer(axum::middleware::from_fn_with_state(access, guard));
-        let door = Door::open(Address::Loopback(([127, 0, 0, 1], 0).into()), None).await.unwrap();
-        let Address::Loopback(at) = *door.address() else { panic!("{door:?}") };
-        // Nobody is cut off for being slow.
-        let limits = Limits { patience: 10 * LONG, ..Limits::default() };
-        let served = Served { router, limits, strangers: Some(Strangers::new(2, 3)) };
-        let clients = async {
+        served(router, async |at| {
             let mut known = TcpStream::connect(at).await.unwrap();
-            assert!(asked(&mut known, TOKEN, 0).await.starts_with("HTTP/1.1 200"));
+            assert!(asked(&mut known, "POST /", TOKEN, 0).await.starts_with("HTTP/1.1 200"));
             let mut wrong = TcpStream::connect(at).await.unwrap();
-            let refused = asked(&mut wrong, "other-token-0123456789", 9).await;
+            let refused = asked(&mut wrong, "POST /", "other-token-0123456789", 9).await;
             assert!(
                 refused.starts_with("HTTP/1.1 401") && refused.contains("connection: close"),
                 "{refused}"
@@ -285,13 +295,10 @@ mod tests {
             }
             let mut newcomer = TcpStream::connect(at).await.unwrap();
             for client in [&mut newcomer, &mut known] {
-                assert!(asked(client, TOKEN, 0).await.starts_with("HTTP/1.1 200"));
+                assert!(asked(client, "POST /", TOKEN, 0).await.starts_with("HTTP/1.1 200"));
             }
-        };
-        tokio::select! {
-            () = serve(&door, &served) => unreachable!("it serves for ever"),
-            done = tokio::time::timeout(LONG, clients) => done.unwrap(),
-        }
+        })
+        .await;
     }
 
     #[tokio::test]
@@ -304,23 +311,15 @@ mod tests {
             .route("/", axum::routing::any(async || ()))
             .route("/dashboard/", get(async || ()))
             .layer(axum::middleware::from_fn_with_state(access, guard));
-        let door = Door::open(Address::Loopback(([127, 0, 0, 1], 0).into()), None).await.unwrap();
-        let Address::Loopback(at) = *door.address() else { panic!("{door:?}") };
-        let limits = Limits { patience: 10 * LONG, ..Limits::default() };
-        let served = Served { router, limits, strangers: Some(Strangers::new(2, 3)) };
-        let clients = async {
+        served(router, async |at| {
             let mut known = TcpStream::connect(at).await.unwrap();
-            assert!(asked(&mut known, FULL, 0).await.starts_with("HTTP/1.1 200"));
+            assert!(asked(&mut known, "POST /", FULL, 0).await.starts_with("HTTP/1.1 200"));
             for (path, token, most) in [("/", READ, 3), ("/dashboard/", "no-token-at-all-012345", 2)] {
                 let mut all = Vec::new();
                 for _ in 0..5 {
                     let mut client = TcpStream::connect(at).await.unwrap();
-                    let request =
-                        format!("GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n");
-                    client.write_all(request.as_bytes()).await.unwrap();
-                    let mut answer = [0; 12];
-                    client.read_exact(&mut answer).await.unwrap();
-                    assert_eq!(&answer, b"HTTP/1.1 200", "{path}");
+                    let answer = asked(&mut client, &format!("GET {path}"), token, 0).await;
+                    assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
                     all.push(client);
                 }
                 // Those that came first are gone.
@@ -328,11 +327,8 @@ mod tests {
                     client.read_to_end(&mut Vec::new()).await.unwrap();
                 }
             }
-            assert!(asked(&mut known, FULL, 0).await.starts_with("HTTP/1.1 200"));
-        };
-        tokio::select! {
-            () = serve(&door, &served) => unreachable!("it serves for ever"),
-            done = tokio::time::timeout(LONG, clients) => done.unwrap(),
-        }
+            assert!(asked(&mut known, "POST /", FULL, 0).await.starts_with("HTTP/1.1 200"));
+        })
+        .await;
     }
 }

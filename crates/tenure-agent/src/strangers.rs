@@ -7,12 +7,9 @@ use tokio::sync::Notify;
 /// Those of one address, so many at the most: whoever is silent for long makes room for others, and nobody who has a token is kept out.
 #[derive(Debug)]
 pub(crate) struct Strangers {
-    most: usize,
-    /// So many may only look: the beats of others are not kept out by them.
-    most_readers: usize,
-    /// Who has waited for longest comes first.
-    waiting: Mutex<VecDeque<Arc<Notify>>>,
-    readers: Mutex<VecDeque<Arc<Notify>>>,
+    silent: Queue,
+    /// They may only look: the beats of others are not kept out by them.
+    readers: Queue,
 }
 
 /// One of them.
@@ -22,10 +19,16 @@ pub(crate) struct Stranger {
     makes_room: Arc<Notify>,
 }
 
-impl Strangers {
-    pub(crate) fn new(most: usize, most_readers: usize) -> Arc<Strangers> {
-        let (waiting, readers) = (Mutex::default(), Mutex::default());
-        Arc::new(Strangers { most, most_readers, waiting, readers })
+/// Those of one kind. Who has waited for longest comes first.
+#[derive(Debug)]
+struct Queue {
+    most: usize,
+    waiting: Mutex<VecDeque<Arc<Notify>>>,
+}
+
+impl Queue {
+    fn new(most: usize) -> Queue {
+        Queue { most, waiting: Mutex::default() }
     }
 
     fn waiting(&self) -> MutexGuard<'_, VecDeque<Arc<Notify>>> {
@@ -33,22 +36,35 @@ impl Strangers {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn readers(&self) -> MutexGuard<'_, VecDeque<Arc<Notify>>> {
-        // As above.
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// One more. If there are too many, the one that has waited for longest is to go.
-    pub(crate) fn enter(self: &Arc<Self>) -> Stranger {
-        let makes_room = Arc::new(Notify::new());
+    /// One more, unless it is there. If there are too many, the one that has waited for longest is to go.
+    fn enter(&self, one: &Arc<Notify>) {
         let mut waiting = self.waiting();
-        waiting.push_back(Arc::clone(&makes_room));
+        if waiting.iter().any(|other| Arc::ptr_eq(other, one)) {
+            return;
+        }
+        waiting.push_back(Arc::clone(one));
         if waiting.len() > self.most
             && let Some(first) = waiting.pop_front()
         {
             metrics::counter!("tenure_agent_strangers_closed_total").increment(1);
             first.notify_one();
         }
+    }
+
+    fn leave(&self, one: &Arc<Notify>) {
+        self.waiting().retain(|other| !Arc::ptr_eq(other, one));
+    }
+}
+
+impl Strangers {
+    pub(crate) fn new(most: usize, most_readers: usize) -> Arc<Strangers> {
+        Arc::new(Strangers { silent: Queue::new(most), readers: Queue::new(most_readers) })
+    }
+
+    /// One more, of whom nothing is known.
+    pub(crate) fn enter(self: &Arc<Self>) -> Stranger {
+        let makes_room = Arc::new(Notify::new());
+        self.silent.enter(&makes_room);
         Stranger { all: Arc::clone(self), makes_room }
     }
 }
@@ -56,24 +72,14 @@ impl Strangers {
 impl Stranger {
     /// Its client has shown a token, and makes room for nobody.
     pub(crate) fn is_known(&self) {
-        self.all.waiting().retain(|other| !Arc::ptr_eq(other, &self.makes_room));
-        self.all.readers().retain(|other| !Arc::ptr_eq(other, &self.makes_room));
+        self.all.silent.leave(&self.makes_room);
+        self.all.readers.leave(&self.makes_room);
     }
 
     /// Its client has shown a token that may only look: it makes room for others of that kind.
     pub(crate) fn is_reader(&self) {
-        self.all.waiting().retain(|other| !Arc::ptr_eq(other, &self.makes_room));
-        let mut readers = self.all.readers();
-        if readers.iter().any(|other| Arc::ptr_eq(other, &self.makes_room)) {
-            return;
-        }
-        readers.push_back(Arc::clone(&self.makes_room));
-        if readers.len() > self.all.most_readers
-            && let Some(first) = readers.pop_front()
-        {
-            metrics::counter!("tenure_agent_strangers_closed_total").increment(1);
-            first.notify_one();
-        }
+        self.all.silent.leave(&self.makes_room);
+        self.all.readers.enter(&self.makes_room);
     }
 
     /// Waits until it is to go.

@@ -2,7 +2,7 @@
 //! description, and nothing else is; labels have few values; what alarms look at is there before anything has happened.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use crate::common::{TTL, World, settle};
+use crate::common::{TTL, World, measured, settle};
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::collections::BTreeSet;
 use tenure::range::{KeyRange, Section};
@@ -24,41 +24,34 @@ fn value(counts: &PrometheusHandle, name: &str) -> String {
 
 #[test]
 fn what_is_documented_is_exported_with_a_description() {
-    let metrics = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
-    let counts = metrics.handle();
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    metrics::with_local_recorder(&metrics, || {
-        runtime.block_on(async {
-            let world = World::new();
-            let process = world.process();
-            let guard = process.leases.acquire("k").await.unwrap();
-            tokio::time::sleep(TTL * 2).await;
-            let waits = tokio::spawn(process.leases.lock("k").acquire_within(TTL));
-            settle().await;
-            assert_eq!(value(&counts, "tenure_leases_waiting"), "1");
-            assert!(guard.release().await);
-            drop(waits.await.unwrap().unwrap());
-            settle().await;
-            let candidate = process.leases.candidate().key("e").start().unwrap();
-            candidate.elected().await.unwrap();
-            candidate.stop().await;
-            let ranges =
-                Section::builder(AnyStore::new(world.memory.clone()), "s").clock(world.clock.clone());
-            let section = ranges.start().unwrap();
-            let whole = || "0_10".parse::<KeyRange>().unwrap();
-            let parts = section.acquire(whole(), TTL).await.unwrap();
-            assert!(section.acquire(whole(), TTL).await.unwrap().parts().is_empty());
-            assert!(parts.release().await);
-            let expired = section.acquire(whole(), TTL).await.unwrap();
-            tokio::time::sleep(TTL * 2).await;
-            drop(expired);
-            let lost = process.leases.acquire("lost").await.unwrap();
-            assert_eq!(value(&counts, "tenure_leases_held"), "1");
-            process.faults.always(Fault::Refuse);
-            lost.lost().await;
-            tokio::time::sleep(TTL).await;
-        });
+    let counts = measured(async |counts| {
+        let world = World::new();
+        let process = world.process();
+        let guard = process.leases.acquire("k").await.unwrap();
+        tokio::time::sleep(TTL * 2).await;
+        let waits = tokio::spawn(process.leases.lock("k").acquire_within(TTL));
+        settle().await;
+        assert_eq!(value(&counts, "tenure_leases_waiting"), "1");
+        assert!(guard.release().await);
+        drop(waits.await.unwrap().unwrap());
+        settle().await;
+        let candidate = process.leases.candidate().key("e").start().unwrap();
+        candidate.elected().await.unwrap();
+        candidate.stop().await;
+        let ranges = Section::builder(AnyStore::new(world.memory.clone()), "s").clock(world.clock.clone());
+        let section = ranges.start().unwrap();
+        let whole = || "0_10".parse::<KeyRange>().unwrap();
+        let parts = section.acquire(whole(), TTL).await.unwrap();
+        assert!(section.acquire(whole(), TTL).await.unwrap().parts().is_empty());
+        assert!(parts.release().await);
+        let expired = section.acquire(whole(), TTL).await.unwrap();
+        tokio::time::sleep(TTL * 2).await;
+        drop(expired);
+        let lost = process.leases.acquire("lost").await.unwrap();
+        assert_eq!(value(&counts, "tenure_leases_held"), "1");
+        process.faults.always(Fault::Refuse);
+        lost.lost().await;
+        tokio::time::sleep(TTL).await;
     });
     let page = counts.render();
     let described = page.lines().filter_map(|line| line.strip_prefix("# HELP tenure_")?.split(' ').next());
@@ -88,34 +81,28 @@ fn what_is_documented_is_exported_with_a_description() {
 
 #[test]
 fn leases_are_labelled_by_the_longest_prefix_that_is_named_and_never_by_their_key() {
-    let metrics = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
-    let counts = metrics.handle();
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    metrics::with_local_recorder(&metrics, || {
-        runtime.block_on(async {
-            let world = World::new();
-            let (faults, line) = world.line();
-            let builder = world.builder(&line).metrics_by_prefix(["orders/", "orders/eu/"]);
-            let leases = builder.start().unwrap();
-            let dropped = leases.acquire("orders/secret-1").await.unwrap();
-            let waits = tokio::spawn(leases.lock("orders/secret-1").acquire_within(TTL));
-            settle().await;
-            assert_eq!(value(&counts, "tenure_leases_waiting{prefix=\"orders/\"}"), "1");
-            drop(dropped);
-            assert!(waits.await.unwrap().unwrap().release().await);
-            let candidate = leases.candidate().key("orders/eu/secret-2").start().unwrap();
-            candidate.elected().await.unwrap();
-            candidate.stop().await;
-            let token = leases.lock("secret-3").ttl(TTL).acquire().await.unwrap().into_token().await.unwrap();
-            let adopted = leases.adopt(&token).await.unwrap();
-            let lost = leases.acquire("secret-4").await.unwrap();
-            assert_eq!(value(&counts, "tenure_leases_held{prefix=\"other\"}"), "2");
-            assert!(adopted.release().await);
-            faults.always(Fault::Refuse);
-            lost.lost().await;
-            tokio::time::sleep(TTL).await;
-        });
+    let counts = measured(async |counts| {
+        let world = World::new();
+        let (faults, line) = world.line();
+        let builder = world.builder(&line).metrics_by_prefix(["orders/", "orders/eu/"]);
+        let leases = builder.start().unwrap();
+        let dropped = leases.acquire("orders/secret-1").await.unwrap();
+        let waits = tokio::spawn(leases.lock("orders/secret-1").acquire_within(TTL));
+        settle().await;
+        assert_eq!(value(&counts, "tenure_leases_waiting{prefix=\"orders/\"}"), "1");
+        drop(dropped);
+        assert!(waits.await.unwrap().unwrap().release().await);
+        let candidate = leases.candidate().key("orders/eu/secret-2").start().unwrap();
+        candidate.elected().await.unwrap();
+        candidate.stop().await;
+        let token = leases.lock("secret-3").ttl(TTL).acquire().await.unwrap().into_token().await.unwrap();
+        let adopted = leases.adopt(&token).await.unwrap();
+        let lost = leases.acquire("secret-4").await.unwrap();
+        assert_eq!(value(&counts, "tenure_leases_held{prefix=\"other\"}"), "2");
+        assert!(adopted.release().await);
+        faults.always(Fault::Refuse);
+        lost.lost().await;
+        tokio::time::sleep(TTL).await;
     });
     let page = counts.render();
     for line in [
@@ -150,10 +137,7 @@ fn leases_are_labelled_by_the_longest_prefix_that_is_named_and_never_by_their_ke
 fn each_reason_of_a_loss_is_documented_and_there_from_the_start() {
     let page = include_str!("../src/lib.rs");
     let row = page.lines().find(|line| line.contains("`tenure_leases_lost_total`")).unwrap();
-    let metrics = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    metrics::with_local_recorder(&metrics, || runtime.block_on(async { drop(World::new().process()) }));
-    let shown = metrics.handle().render();
+    let shown = measured(async |_| drop(World::new().process())).render();
     let unreachable = Loss::Unreachable(StoreError::unavailable("down"));
     let failures = page.lines().find(|line| line.contains("`tenure_store_failures_total`")).unwrap();
     let kinds: Vec<&str> = failures.split("`kind`: ").nth(1).unwrap().split('`').skip(1).step_by(2).collect();

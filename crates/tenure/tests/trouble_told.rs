@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{TTL, World, settle};
+use common::{TTL, World, measured, settle};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -52,37 +52,28 @@ fn an_outage_is_told_at_once_then_now_and_then_and_when_it_is_over() {
     let scribe = Scribe::default();
     let log = Arc::clone(&scribe.0);
     let _here = tracing::subscriber::set_default(scribe);
-    let metrics = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
-    let counts = metrics.handle();
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    metrics::with_local_recorder(&metrics, || {
-        runtime.block_on(async {
-            let process = World::new().process();
-            process.faults.always(Fault::Refuse);
-            let waiting = tokio::spawn({
-                let leases = process.leases.clone();
-                async move { leases.lock("k").ttl(TTL).acquire().await }
-            });
-            settle().await;
-            let first = log.lock().unwrap().clone();
-            assert_eq!(first.len(), 1, "{first:?}");
-            assert!(
-                first[0].starts_with("WARN store.failing") && first[0].contains("key=\"k\""),
-                "{first:?}"
-            );
-            assert!(first[0].contains("injected fault: refused"), "{first:?}");
-            tokio::time::sleep(Duration::from_secs(45)).await;
-            let told = log.lock().unwrap().len();
-            assert!((4..=6).contains(&told), "every ten seconds: {told}");
-            process.faults.always(Fault::None);
-            waiting.await.unwrap().unwrap().release().await;
-            let last = log.lock().unwrap().last().unwrap().clone();
-            assert!(last.starts_with("INFO store.answers"), "{last}");
-            let silent = log.lock().unwrap().len();
-            tokio::time::sleep(MINUTE).await;
-            assert_eq!(log.lock().unwrap().len(), silent);
+    let counts = measured(async |_| {
+        let process = World::new().process();
+        process.faults.always(Fault::Refuse);
+        let waiting = tokio::spawn({
+            let leases = process.leases.clone();
+            async move { leases.lock("k").ttl(TTL).acquire().await }
         });
+        settle().await;
+        let first = log.lock().unwrap().clone();
+        assert_eq!(first.len(), 1, "{first:?}");
+        assert!(first[0].starts_with("WARN store.failing") && first[0].contains("key=\"k\""), "{first:?}");
+        assert!(first[0].contains("injected fault: refused"), "{first:?}");
+        tokio::time::sleep(Duration::from_secs(45)).await;
+        let told = log.lock().unwrap().len();
+        assert!((4..=6).contains(&told), "every ten seconds: {told}");
+        process.faults.always(Fault::None);
+        waiting.await.unwrap().unwrap().release().await;
+        let last = log.lock().unwrap().last().unwrap().clone();
+        assert!(last.starts_with("INFO store.answers"), "{last}");
+        let silent = log.lock().unwrap().len();
+        tokio::time::sleep(MINUTE).await;
+        assert_eq!(log.lock().unwrap().len(), silent);
     });
     let counts = counts.render();
     assert!(counts.contains("tenure_store_failures_total{kind=\"unavailable\"}"), "{counts}");

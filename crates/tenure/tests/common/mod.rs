@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test helper")]
 #![allow(clippy::disallowed_methods, reason = "the paused runtime's clock is the simulated time")]
 
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -36,6 +37,16 @@ impl Clock for PausedClock {
         let held = Tick(waited.0 + self.suspended.load(Ordering::SeqCst));
         Now { held, waited, wall: Wall(1_700_000_000_000 + held.0 / 1_000_000) }
     }
+}
+
+/// Runs this in simulated time, and returns the metrics that are left of it.
+pub(crate) fn measured(body: impl AsyncFnOnce(PrometheusHandle)) -> PrometheusHandle {
+    let metrics = PrometheusBuilder::new().build_recorder();
+    let counts = metrics.handle();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    metrics::with_local_recorder(&metrics, || runtime.block_on(body(counts.clone())));
+    counts
 }
 
 pub(crate) type TestStore = MeteredStore<FaultyStore<MemoryStore>>;
