@@ -230,10 +230,10 @@ async fn tenure(file: &Path, name: &str, tasks: u32, span: Duration) -> Tally {
 }
 
 async fn pair(store: &SqliteStore, scribe: &Scribe, key: &Key, tally: &mut Tally) {
-    let sign = |record: Record| Record {
-        nonce: Nonce(record.nonce.0 ^ (u128::from(std::process::id()) << 64)),
-        ..record
-    };
+    // Spread, since a version is made of the nonce's high half and the fence, and processes' numbers are as small as fences.
+    let process = u64::from(std::process::id()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let sign =
+        |record: Record| Record { nonce: Nonce(record.nonce.0 ^ (u128::from(process) << 64)), ..record };
     let start = Instant::now();
     let (version, fence) = won(store, scribe.if_vacant(key, sign(scribe.held(1)))).await;
     tally.count(start);
