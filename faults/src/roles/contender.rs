@@ -162,6 +162,7 @@ async fn tenure(
     let long = *told.borrow() == Order::Hold;
     let (mut began, mut last) = (false, start);
     loop {
+        let was_over = !guard.is_held();
         // The clock is read before the question: belief that is found after a pause was there before it, too.
         let at = raw::now();
         let overstays = settings.overstays && began && raw::since(last) < 4 * settings.ttl;
@@ -175,7 +176,10 @@ async fn tenure(
         resource.write(fence).await?;
         let order = *told.borrow();
         let is_kept = long && order == Order::Hold;
-        if order == Order::Rest || (!is_kept && raw::since(start) >= enough) {
+        let is_enough = order == Order::Rest || (!is_kept && raw::since(start) >= enough);
+        // On purpose, who was stopped within a round goes on for another, though it is told meanwhile that this is enough.
+        let goes_on = settings.overstays && !was_over && !guard.is_held();
+        if is_enough && !goes_on {
             break;
         }
         tokio::time::sleep(Duration::from_millis(4)).await;
