@@ -147,7 +147,7 @@ impl Running {
         let id = || Id::Pid(Pid::from_raw(group));
         loop {
             match waitid(id(), WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT) {
-                Ok(WaitStatus::Stopped(_, signal)) => self.see_to_stop(signal),
+                Ok(WaitStatus::Stopped(..)) => self.see_to_stop(),
                 Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) => break,
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(error) => return Err(error.into()),
@@ -164,22 +164,25 @@ impl Running {
     }
 
     /// CMD stands still: returns when it goes on, or all of us have stood still, or it stays as it is, which is not told again.
-    fn see_to_stop(&self, signal: Signal) {
+    fn see_to_stop(&self) {
         const MOMENT: Duration = Duration::from_millis(5);
         /// So often one asks for the terminal: more than its borrower needs to hear of it, and it may be gone.
         const TRIES: u32 = 2000;
         let id = || Id::Pid(Pid::from_raw(self.subject.group));
-        let is_stopped = || {
-            let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
-            matches!(waitid(id(), flags), Ok(WaitStatus::Stopped(..)))
+        let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
+        let stopped_by = || match waitid(id(), flags) {
+            Ok(WaitStatus::Stopped(_, signal)) => Some(signal),
+            _ => None,
         };
-        let wants_terminal = [Signal::SIGTTIN, Signal::SIGTTOU].contains(&signal);
-        let by_terminal = wants_terminal || signal == Signal::SIGTSTP;
-        let mut tries = if wants_terminal { TRIES } else { 0 };
-        while is_stopped() {
-            if tries > 0 && suspend::ask_for_terminal(self.subject.group) {
+        let mut tries = TRIES;
+        // Looked at each time: who was continued after Ctrl-Z may already stand still again, for want of the terminal.
+        while let Some(signal) = stopped_by() {
+            let wants_terminal = [Signal::SIGTTIN, Signal::SIGTTOU].contains(&signal);
+            let by_terminal = wants_terminal || signal == Signal::SIGTSTP;
+            let is_still_so = || stopped_by() == Some(signal);
+            if wants_terminal && tries > 0 && suspend::ask_for_terminal(self.subject.group) {
                 tries -= 1;
-            } else if !(by_terminal && suspend::follow_command(is_stopped)) {
+            } else if !(by_terminal && suspend::follow_command(is_still_so)) {
                 // Take the news off the queue, or it is told again at once.
                 let _seen = waitid(id(), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG);
                 if signal == Signal::SIGTSTP && self.process_group.is_resumed.load(Ordering::SeqCst) {
