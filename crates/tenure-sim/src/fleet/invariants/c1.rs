@@ -22,6 +22,8 @@ pub(crate) fn little(
     let ttls = checks.settled_time / (ttl.millis() * MILLI);
     // Three looks a ttl by the fastest clock; each time that it settles may cost one more.
     let looks = ttls * 3 * (1_000_000 + rate) / 1_000_000 + ttls / 2 + 12;
+    // A board that is raised may bear an alarm: then all look 32 times a ttl, for two ttls.
+    let looks = looks + 2 * 32 * (1_000_000 + rate) / 1_000_000 * checks.settled_raises;
     let looks = if twice { looks * 2 } else { looks };
     for node in nodes {
         let (reads, watches) = (node.own.settled_reads, node.own.settled_watches);
