@@ -6,6 +6,7 @@ use crate::exit::{self, Failure};
 use crate::keys::JobName;
 use crate::keys::{Part, part_of};
 use crate::output;
+use crate::output::json_list::JsonList;
 use crate::output::view::{Sessions, State, View, fields};
 use crate::stores::Url;
 use crate::stores::pages::Pages;
@@ -20,7 +21,7 @@ pub(crate) async fn ls(url: &Url, typed: &args::Ls) -> Result<u8, Failure> {
     let store = leases.store();
     let (mut sessions, mut pages) = (Sessions::default(), Pages::default());
     let mut out = Out::new(typed.json);
-    let mut hidden = 0;
+    let (mut shown, mut hidden) = (0, 0);
     while let Some(page) = pages.next(store, &prefix).await? {
         let now = leases.clock().now().wall;
         sessions.follow(store, &page, now).await?;
@@ -33,61 +34,51 @@ pub(crate) async fn ls(url: &Url, typed: &args::Ls) -> Result<u8, Failure> {
                 views.push(view);
             }
         }
+        shown += views.len();
         out.show(&views)?;
     }
-    out.end(url, hidden)?;
+    out.end(url, shown, hidden)?;
     Ok(exit::OK)
 }
 
 /// What `ls` shows, page by page.
-struct Out {
-    /// None for JSON.
-    table: Option<Table>,
-    shown: usize,
+enum Out {
+    Table(Table),
+    Json(JsonList),
 }
 
 impl Out {
     fn new(is_json: bool) -> Out {
-        Out { table: (!is_json).then(|| Table::new(&View::heading())), shown: 0 }
+        if is_json { Out::Json(JsonList::of("leases")) } else { Out::Table(Table::new(&View::heading())) }
     }
 
     fn show(&mut self, views: &[View]) -> Result<(), Failure> {
-        let is_first = self.shown == 0;
-        self.shown += views.len();
         if views.is_empty() {
             return Ok(());
         }
-        let Some(table) = &mut self.table else {
-            let mut text = String::new();
-            for (n, view) in views.iter().enumerate() {
-                text.push_str(if is_first && n == 0 { "{\n  \"leases\": [" } else { "," });
-                let view = format!("{:#}", view.json()).replace('\n', "\n    ");
-                text.push_str(&format!("\n    {view}"));
-            }
-            return output::print(&text);
-        };
-        let rows: Vec<Vec<String>> = views.iter().map(View::row).collect();
-        output::print(&table.part(&rows))?;
-        for view in views {
-            if let Err(problem) = &view.stored {
-                output::note(format!("{}: {problem}", view.key));
+        match self {
+            Out::Json(list) => list.show(views.iter().map(View::json)),
+            Out::Table(table) => {
+                let rows: Vec<Vec<String>> = views.iter().map(View::row).collect();
+                output::print(&table.part(&rows))?;
+                for view in views {
+                    if let Err(problem) = &view.stored {
+                        output::note(format!("{}: {problem}", view.key));
+                    }
+                }
+                Ok(())
             }
         }
-        Ok(())
     }
 
-    fn end(self, url: &Url, hidden: usize) -> Result<(), Failure> {
-        if self.table.is_none() {
-            let rest = json!({"store": url.shown(), "vacant_not_listed": hidden});
-            let rest = format!("{rest:#}");
-            let rest = rest.strip_prefix("{\n").unwrap_or(&rest);
-            let leases = if self.shown == 0 { "{\n  \"leases\": []" } else { "\n  ]" };
-            return output::print(&format!("{leases},\n{rest}\n"));
+    fn end(self, url: &Url, shown: usize, hidden: usize) -> Result<(), Failure> {
+        if let Out::Json(list) = self {
+            return list.end(&json!({"store": url.shown(), "vacant_not_listed": hidden}));
         }
         if hidden > 0 {
-            let more = if self.shown == 0 { "nothing is held; " } else { "" };
+            let more = if shown == 0 { "nothing is held; " } else { "" };
             output::note(format!("{more}{} that nobody holds: see them with --all", count(hidden, "record")));
-        } else if self.shown == 0 {
+        } else if shown == 0 {
             output::note("nothing is held");
         }
         Ok(())

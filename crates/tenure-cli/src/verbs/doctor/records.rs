@@ -6,7 +6,7 @@ use crate::exit::Failure;
 use crate::output::view::{Sessions, State, View};
 use crate::stores::Url;
 use crate::text::{brief, count};
-use crate::verbs::fleet;
+use crate::verbs::fleet::{self, Fleets, Health};
 use std::time::Duration;
 use tenure::{ErrorKind, Leases, Listed, StoreExt, Wall};
 
@@ -75,8 +75,13 @@ pub(super) async fn check(url: &Url, leases: &Leases, findings: &mut Findings) -
 }
 
 fn check_fleets(listing: &[Listed], now: Wall, findings: &mut Findings) {
-    for snapshot in fleet::fleets(listing.to_vec(), now) {
-        let health = fleet::health(&snapshot);
+    let mut fleets = Fleets::new();
+    let mut all: Vec<Health> = Vec::new();
+    for listed in listing {
+        all.extend(fleets.add(listed.clone(), now).as_ref().map(fleet::health));
+    }
+    all.extend(fleets.end().as_ref().map(fleet::health));
+    for health in all {
         let grade = if health.problems.is_empty() { Grade::Ok } else { Grade::Warn };
         findings.add(grade, "fleet", [vec![health.counts], health.problems].concat().join("; "));
         for (key, problem) in health.unreadable {

@@ -62,7 +62,7 @@ pub(super) async fn pin(url: &Url, typed: &args::Move) -> Result<u8, Failure> {
     let fleet = super::open(url, &name, Missing::Refuse).await?;
     let mut snapshot = super::snapshot_of_some(&fleet).await?;
     let absent = || Failure::new(exit::ABSENT, format!("fleet {name} has no unit {}", escaped(&unit)));
-    let spec = &snapshot.units.iter().find(|known| known.name == unit).ok_or_else(absent)?.spec;
+    let spec = &snapshot.units.iter().find(|known| *known.name == *unit).ok_or_else(absent)?.stated.spec;
     let worker = worker.map(|worker| find(&snapshot, worker)).transpose()?;
     if let Some(worker) = worker {
         check(worker, spec)?;

@@ -1,51 +1,59 @@
 //! `fleet ls`, `fleet units` and `fleet workers`.
 
+use super::gather::Fleets;
 use super::snapshot::{Snapshot, Stage, Unit, Worker, labels};
 use crate::args::fleet as args;
 use crate::config::fleet as config;
 use crate::exit::{self, Failure};
-use crate::keys::{FLEETS, part_of};
+use crate::keys::FLEETS;
 use crate::output;
+use crate::output::json_list::JsonList;
+use crate::stores::pages::{PAGE, Pages};
 use crate::stores::{Missing, Url};
-use crate::text::{brief, count, date, escaped, table};
+use crate::text::{Table, brief, count, date, escaped, table};
 use serde_json::{Value as Json, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use tenure::fleet::FleetName;
-use tenure::{Clock, Listed, StoreExt, Wall};
-
-/// All fleets that a listing shows.
-pub(crate) fn fleets(listing: Vec<Listed>, now: Wall) -> Vec<Snapshot> {
-    let mut all: BTreeMap<FleetName, Vec<Listed>> = BTreeMap::new();
-    for listed in listing {
-        let name = part_of(&listed.key).and_then(|(name, _)| FleetName::new(name).ok());
-        if let Some(name) = name {
-            all.entry(name).or_default().push(listed);
-        }
-    }
-    all.into_iter().map(|(name, listing)| Snapshot::of(name, listing, now)).collect()
-}
+use tenure::{Clock, Key};
 
 pub(super) async fn ls(url: &Url, typed: &args::Ls) -> Result<u8, Failure> {
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let store = url.open(Missing::Look, Arc::clone(&clock)).await?;
-    let fleets = fleets(store.list_all(FLEETS).await?, clock.now().wall);
+    let (mut pages, mut fleets) = (Pages::default(), Fleets::new());
+    let mut all: Vec<Summary> = Vec::new();
+    while let Some(page) = pages.next(&store, FLEETS).await? {
+        let now = clock.now().wall;
+        for listed in page {
+            all.extend(fleets.add(listed, now).map(Summary::of));
+        }
+    }
+    all.extend(fleets.end().map(Summary::of));
     if typed.json {
-        let fleets: Vec<Json> = fleets.iter().map(summary_json).collect();
+        let fleets: Vec<Json> = all.into_iter().map(|fleet| fleet.json).collect();
         output::json(&json!({"store": url.shown(), "fleets": fleets}))?;
         return Ok(exit::OK);
     }
-    if fleets.is_empty() {
+    if all.is_empty() {
         output::note("there are no fleets");
         return Ok(exit::OK);
     }
     let heading = ["FLEET", "WORKERS", "UNITS", "HELD", "MOVING", "WAITING", "UNCOVERED", "DONE"];
-    let rows: Vec<Vec<String>> = fleets.iter().map(summary_row).collect();
+    let rows: Vec<Vec<String>> = all.iter_mut().map(|fleet| std::mem::take(&mut fleet.row)).collect();
     output::print(&table(&heading, &rows))?;
-    for fleet in &fleets {
-        damage(fleet);
-    }
+    all.iter().for_each(|fleet| damage(&fleet.damaged));
     Ok(exit::OK)
+}
+
+/// What is shown of a fleet among others.
+struct Summary {
+    row: Vec<String>,
+    json: Json,
+    damaged: Vec<(Key, String)>,
+}
+
+impl Summary {
+    fn of(fleet: Snapshot) -> Summary {
+        Summary { row: summary_row(&fleet), json: summary_json(&fleet), damaged: fleet.damaged }
+    }
 }
 
 fn summary_row(fleet: &Snapshot) -> Vec<String> {
@@ -75,8 +83,8 @@ fn summary_json(fleet: &Snapshot) -> Json {
 }
 
 /// What can't be read is said, and left alone.
-fn damage(fleet: &Snapshot) {
-    for (key, problem) in &fleet.damaged {
+fn damage(damaged: &[(Key, String)]) {
+    for (key, problem) in damaged {
         output::note(format!("{key}: {}", escaped(problem)));
     }
 }
@@ -84,23 +92,27 @@ fn damage(fleet: &Snapshot) {
 pub(super) async fn units(url: &Url, typed: &args::Units) -> Result<u8, Failure> {
     let fleet = super::open(url, &config::name(&typed.fleet)?, Missing::Look).await?;
     let snapshot = super::snapshot_of_some(&fleet).await?;
+    let pieces = snapshot.units.chunks(PAGE);
     if typed.json {
-        let units: Vec<Json> = snapshot.units.iter().map(|unit| snapshot.unit_json(unit)).collect();
-        let damaged: Vec<Json> = snapshot
-            .damaged
-            .iter()
-            .map(|(key, problem)| json!({"key": key.as_str(), "problem": problem}))
-            .collect();
-        output::json(&json!({"fleet": snapshot.name.as_str(), "units": units, "damaged": damaged}))?;
+        let mut list = JsonList::of("units");
+        for piece in pieces {
+            list.show(piece.iter().map(|unit| snapshot.unit_json(unit)))?;
+        }
+        let damaged = snapshot.damaged.iter();
+        let damaged: Vec<Json> =
+            damaged.map(|(key, problem)| json!({"key": key.as_str(), "problem": problem})).collect();
+        list.end(&json!({"fleet": snapshot.name.as_str(), "damaged": damaged}))?;
         return Ok(exit::OK);
     }
     if snapshot.units.is_empty() {
         output::note(format!("fleet {} has no units", snapshot.name));
-    } else {
-        let rows: Vec<Vec<String>> = snapshot.units.iter().map(|unit| unit_row(&snapshot, unit)).collect();
-        output::print(&table(&UNIT_HEADING, &rows))?;
     }
-    damage(&snapshot);
+    let mut table = Table::new(&UNIT_HEADING);
+    for piece in pieces {
+        let rows: Vec<Vec<String>> = piece.iter().map(|unit| unit_row(&snapshot, unit)).collect();
+        output::print(&table.part(&rows))?;
+    }
+    damage(&snapshot.damaged);
     Ok(exit::OK)
 }
 
@@ -113,7 +125,7 @@ pub(super) fn unit_row(snapshot: &Snapshot, unit: &Unit) -> Vec<String> {
     let goes_to = match snapshot.target_of(unit) {
         Some(Err(reason)) => format!("({})", reason),
         Some(Ok(holder)) if stage != Stage::Held => holder.to_string(),
-        _ if unit.spec.pin.is_some() => "(pinned)".to_owned(),
+        _ if unit.stated.spec.pin.is_some() => "(pinned)".to_owned(),
         _ => dash(),
     };
     let owner = snapshot.owner_of(unit).map_or_else(dash, ToString::to_string);
@@ -125,8 +137,8 @@ pub(super) fn unit_row(snapshot: &Snapshot, unit: &Unit) -> Vec<String> {
         goes_to,
         unit.fence.to_string(),
         unit.since.map_or_else(dash, date),
-        unit.spec.weight.to_string(),
-        labels(&unit.spec.needs),
+        unit.stated.spec.weight.to_string(),
+        labels(&unit.stated.spec.needs),
     ]
 }
 

@@ -3,6 +3,7 @@
 #[cfg(feature = "dynamodb")]
 mod adopt;
 mod change;
+mod gather;
 mod health;
 mod look;
 mod screen;
@@ -10,16 +11,18 @@ mod snapshot;
 mod top;
 pub(super) mod upkeep;
 
-pub(super) use health::health;
-pub(super) use look::fleets;
+pub(super) use gather::Fleets;
+pub(super) use health::{Health, health};
 
 use crate::args::fleet::{self as args, Verb};
 use crate::exit::{self, Failure};
+use crate::stores::pages::Pages;
 use crate::stores::{Missing, Url};
+use gather::Gathering;
 use snapshot::Snapshot;
 use std::sync::Arc;
+use tenure::Clock;
 use tenure::fleet::{Fleet, FleetName};
-use tenure::{Clock, StoreExt};
 
 /// Works on fleets. `is_named`: the user has named the store.
 #[cfg_attr(
@@ -54,8 +57,13 @@ async fn open(url: &Url, name: &FleetName, missing: Missing) -> Result<Fleet, Fa
 
 /// All of a fleet as it is now.
 async fn snapshot(fleet: &Fleet) -> Result<Snapshot, Failure> {
-    let listing = fleet.store().list_all(&fleet.name().prefix()).await?;
-    Ok(Snapshot::of(fleet.name().clone(), listing, tenure::clock::system().now().wall))
+    let (clock, mut pages) = (tenure::clock::system(), Pages::default());
+    let mut gathering = Gathering::new(fleet.name().clone());
+    while let Some(page) = pages.next(fleet.store(), &fleet.name().prefix()).await? {
+        let now = clock.now().wall;
+        page.into_iter().for_each(|listed| gathering.add(listed, now));
+    }
+    Ok(gathering.end())
 }
 
 /// As [`snapshot`], of a fleet that must be there.

@@ -27,9 +27,11 @@ pub(super) struct History {
 impl History {
     pub(super) fn observe(&mut self, snapshot: &Snapshot, now: Wall) {
         for unit in &snapshot.units {
-            let (Owner::Worker(_), Some(owner)) = (&unit.owner, snapshot.owner_of(unit)) else { continue };
+            let (Owner::Worker(_), Some(owner)) = (snapshot.owner(unit), snapshot.owner_of(unit)) else {
+                continue;
+            };
             let new = (unit.fence, owner.clone());
-            let old = self.owners.insert(unit.name.clone(), new);
+            let old = self.owners.insert(unit.name.to_string(), new);
             let Some((_, old)) = old.filter(|(fence, old)| *fence < unit.fence && old != owner) else {
                 continue;
             };
@@ -215,6 +217,7 @@ pub(super) fn text(screen: &Screen, width: u16) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::gather::Gathering;
     use super::*;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
@@ -254,7 +257,9 @@ mod tests {
             let metadata = About::default().compose(Metadata::new());
             listing.push(record(format!("fleet/f/worker/{worker}"), 1, Some(worker), None, *age, metadata));
         }
-        Snapshot::of(FleetName::new("f").unwrap(), listing, Wall(1_000_000))
+        let mut gathering = Gathering::new(FleetName::new("f").unwrap());
+        listing.into_iter().for_each(|listed| gathering.add(listed, Wall(1_000_000)));
+        gathering.end()
     }
 
     fn screen(snapshot: Snapshot) -> Screen {

@@ -1,14 +1,13 @@
-//! A fleet as it looks from outside, from one listing of its records: who owns what, and who is to.
+//! A fleet as it looks from outside, by its records: who owns what, and who is to.
 
-use crate::keys::{Part, part_of};
 use crate::output::view::{fields, millis};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 use tenure::fleet::{About, Balance, FleetName, Status, Uncovered, UnitSpec};
-use tenure::{Attachment, Fence, HolderId, Key, Listed, Metadata, Stored, Wall};
+use tenure::{Fence, HolderId, Key, Metadata, Stored, Wall};
 use tenure_core::fleet::plan::{Load, Room, plan};
-use tenure_core::fleet::{planner, told_plan};
 
 /// A fleet.
 #[derive(Debug)]
@@ -26,7 +25,10 @@ pub(crate) struct Snapshot {
     pub(crate) damaged: Vec<(Key, String)>,
     /// Those of them that are records, but none of a unit.
     pub(crate) unreadable: Vec<(Key, String)>,
-    records: usize,
+    /// Who has units by their records; nobody is the first one.
+    pub(super) owners: Vec<Owner>,
+    /// How many records there are, of any kind.
+    pub(super) records: usize,
 }
 
 /// Who plans.
@@ -43,14 +45,22 @@ pub(crate) struct Board {
 /// A unit.
 #[derive(Debug)]
 pub(crate) struct Unit {
-    pub(crate) name: String,
-    pub(crate) spec: UnitSpec,
-    pub(crate) fields: Metadata,
+    pub(crate) name: Box<str>,
+    /// Units that state the same share it.
+    pub(crate) stated: Arc<Stated>,
     pub(crate) fence: Fence,
-    pub(crate) owner: Owner,
+    /// Its owner's place among the owners.
+    pub(super) owner: u32,
     pub(crate) since: Option<Wall>,
     /// The index of the worker that is to have it; none if it is done.
     pub(crate) target: Option<Result<usize, Uncovered>>,
+}
+
+/// What a unit's record states, beside who has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Stated {
+    pub(crate) spec: UnitSpec,
+    pub(crate) fields: Metadata,
 }
 
 /// Who has a unit, by its record.
@@ -97,8 +107,8 @@ impl Stage {
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) holder: HolderId,
-    session: Key,
-    session_fence: Fence,
+    pub(super) session: Key,
+    pub(super) session_fence: Fence,
     pub(crate) about: About,
     pub(crate) fields: Metadata,
     /// How long ago it last renewed.
@@ -123,7 +133,7 @@ impl Worker {
         }
     }
 
-    fn of(session: Key, stored: &Stored, now: Wall) -> Option<Worker> {
+    pub(super) fn of(session: Key, stored: &Stored, now: Wall) -> Option<Worker> {
         let tenure = stored.record.tenure.as_ref()?;
         let about = About::parse(&stored.record.metadata)?;
         let mut fields = stored.record.metadata.clone();
@@ -143,95 +153,34 @@ impl Worker {
 }
 
 impl Snapshot {
-    /// Takes a listing of all of the fleet's records.
-    pub(crate) fn of(name: FleetName, listing: Vec<Listed>, now: Wall) -> Snapshot {
-        let records = listing.len();
-        let (damaged, unreadable) = (Vec::new(), Vec::new());
-        let mut board = None;
-        let (mut snapshot, mut units) = (
-            Snapshot {
-                name,
-                units: Vec::new(),
-                workers: Vec::new(),
-                board: None,
-                removed: 0,
-                damaged,
-                unreadable,
-                records,
-            },
-            Vec::new(),
-        );
-        for Listed { key, stored } in listing {
-            let stored = match stored {
-                Ok(stored) => stored,
-                Err(error) => {
-                    snapshot.damaged.push((key, error.to_string()));
-                    continue;
-                }
-            };
-            match part_of(&key).map(|(_, part)| part) {
-                Some(Part::Worker) => snapshot.workers.extend(Worker::of(key, &stored, now)),
-                Some(Part::Board) => board = Some(stored.record),
-                Some(Part::Unit(unit)) => units.push((unit.to_owned(), key.clone(), stored)),
-                _ => {}
-            }
+    /// Of a fleet that nothing is known of.
+    pub(super) fn empty(name: FleetName) -> Snapshot {
+        Snapshot {
+            name,
+            units: Vec::new(),
+            workers: Vec::new(),
+            board: None,
+            removed: 0,
+            damaged: Vec::new(),
+            unreadable: Vec::new(),
+            owners: Vec::new(),
+            records: 0,
         }
-        let sessions: BTreeMap<Key, usize> =
-            snapshot.workers.iter().enumerate().map(|(at, worker)| (worker.session.clone(), at)).collect();
-        let is_alive = |at: &usize| snapshot.workers.get(*at).is_some_and(Worker::is_alive);
-        let live = |named| snapshot.worker_of(&sessions, &named).filter(is_alive);
-        snapshot.board = board.map(|board| Board {
-            planner: planner(&board).and_then(live),
-            plan: told_plan(&board),
-            changed: board.stamp,
-        });
-        for (unit, key, stored) in units {
-            snapshot.add_unit(&sessions, unit, key, stored);
-        }
-        snapshot.plan();
-        snapshot
     }
 
-    fn add_unit(&mut self, sessions: &BTreeMap<Key, usize>, name: String, key: Key, stored: Stored) {
-        let (spec, fields) = match UnitSpec::parse(stored.record.metadata) {
-            Ok((spec, _)) if spec.status == Status::Deleted => {
-                self.removed += 1;
-                return;
+    /// Counts the units that each worker has.
+    pub(super) fn count_held(&mut self) {
+        for unit in &self.units {
+            if let Some(Owner::Worker(at)) = self.owners.get(unit.owner as usize)
+                && let Some(worker) = self.workers.get_mut(*at)
+            {
+                worker.held += 1;
             }
-            Ok(parsed) => parsed,
-            Err(error) => {
-                self.unreadable.push((key.clone(), error.to_string()));
-                return self.damaged.push((key, error.to_string()));
-            }
-        };
-        let fence = stored.record.fence;
-        let tenure = stored.record.tenure;
-        let since = tenure.as_ref().map(|tenure| tenure.since);
-        let owner = match tenure {
-            None => Owner::Nobody,
-            Some(tenure) => match &tenure.attachment {
-                None => Owner::Outsider(tenure.holder),
-                Some(attachment) => match self.worker_of(sessions, attachment) {
-                    Some(at) => Owner::Worker(at),
-                    None => Owner::Dead(tenure.holder),
-                },
-            },
-        };
-        if let Owner::Worker(at) = owner
-            && let Some(worker) = self.workers.get_mut(at)
-        {
-            worker.held += 1;
         }
-        self.units.push(Unit { name, spec, fields, fence, owner, since, target: None });
-    }
-
-    fn worker_of(&self, sessions: &BTreeMap<Key, usize>, attachment: &Attachment) -> Option<usize> {
-        let at = sessions.get(&attachment.session).copied()?;
-        self.workers.get(at).filter(|worker| worker.session_fence == attachment.fence).map(|_| at)
     }
 
     /// Plans as the planner does, by the same function of the same records.
-    fn plan(&mut self) {
+    pub(super) fn plan(&mut self) {
         for worker in &mut self.workers {
             worker.planned = 0;
         }
@@ -251,8 +200,11 @@ impl Snapshot {
             .enumerate()
             .filter_map(|(at, worker)| Some((&worker.holder, place(at)?)))
             .collect();
-        let is_planned =
-            |unit: &Unit| unit.spec.status == Status::Open && !matches!(unit.owner, Owner::Outsider(_));
+        let owners = &self.owners;
+        let owner = |unit: &Unit| owners.get(unit.owner as usize);
+        let is_planned = |unit: &Unit| {
+            unit.stated.spec.status == Status::Open && !matches!(owner(unit), Some(Owner::Outsider(_)))
+        };
         let declined_by = |name: &str| {
             let about = live.iter().filter_map(|at| self.workers.get(*at)).map(|worker| &worker.about);
             about.enumerate().filter(|(_, about)| about.declines.contains(name)).map(|(at, _)| at).collect()
@@ -261,14 +213,17 @@ impl Snapshot {
             .units
             .iter()
             .filter(|unit| is_planned(unit))
-            .map(|unit| Load {
-                weight: unit.spec.weight,
-                needs: unit.spec.needs.clone(),
-                owner: if let Owner::Worker(at) = unit.owner { place(at) } else { None },
-                pin: unit.spec.pin.as_ref().and_then(|pin| holders.get(pin)).copied(),
-                stays: unit.spec.fails(),
-                settled: unit.spec.retry.is_some(),
-                declined_by: declined_by(&unit.name),
+            .map(|unit| {
+                let spec = &unit.stated.spec;
+                Load {
+                    weight: spec.weight,
+                    needs: spec.needs.clone(),
+                    owner: if let Some(Owner::Worker(at)) = owner(unit) { place(*at) } else { None },
+                    pin: spec.pin.as_ref().and_then(|pin| holders.get(pin)).copied(),
+                    stays: spec.fails(),
+                    settled: spec.retry.is_some(),
+                    declined_by: declined_by(&unit.name),
+                }
             })
             .collect();
         let balance = live.first().and_then(|at| self.workers.get(*at));
@@ -287,13 +242,15 @@ impl Snapshot {
 
     /// Whether a worker would be given this unit if it were pinned to it.
     pub(crate) fn would_get(&mut self, worker: &HolderId, unit: &str) -> bool {
-        let Some(at) = self.units.iter().position(|known| known.name == unit) else { return false };
-        let pin = Some(worker.clone());
-        let before = self.units.get_mut(at).map(|unit| std::mem::replace(&mut unit.spec.pin, pin));
+        let Some(at) = self.units.iter().position(|known| &*known.name == unit) else { return false };
+        let before = self.units.get(at).map(|unit| Arc::clone(&unit.stated));
+        if let Some(unit) = self.units.get_mut(at) {
+            Arc::make_mut(&mut unit.stated).spec.pin = Some(worker.clone());
+        }
         self.plan();
         let gets = self.units.get(at).and_then(|unit| self.target_of(unit)) == Some(Ok(worker));
         if let (Some(unit), Some(before)) = (self.units.get_mut(at), before) {
-            unit.spec.pin = before;
+            unit.stated = before;
             self.plan();
         }
         gets
@@ -304,9 +261,14 @@ impl Snapshot {
         self.records == 0
     }
 
+    /// Who has a unit, by its record.
+    pub(crate) fn owner(&self, unit: &Unit) -> &Owner {
+        self.owners.get(unit.owner as usize).unwrap_or(&Owner::Nobody)
+    }
+
     pub(crate) fn stage(&self, unit: &Unit) -> Stage {
         let is_held = |at: usize| self.workers.get(at).is_some_and(Worker::is_alive);
-        match (&unit.owner, unit.target) {
+        match (self.owner(unit), unit.target) {
             (Owner::Outsider(_), _) => Stage::Outside,
             (_, None) => Stage::Done,
             (Owner::Worker(at), Some(Ok(target))) if is_held(*at) && *at == target => Stage::Held,
@@ -334,8 +296,8 @@ impl Snapshot {
     }
 
     /// Who has a unit, by name.
-    pub(crate) fn owner_of<'a>(&'a self, unit: &'a Unit) -> Option<&'a HolderId> {
-        match &unit.owner {
+    pub(crate) fn owner_of(&self, unit: &Unit) -> Option<&HolderId> {
+        match self.owner(unit) {
             Owner::Nobody => None,
             Owner::Worker(at) => self.workers.get(*at).map(|worker| &worker.holder),
             Owner::Dead(holder) | Owner::Outsider(holder) => Some(holder),
@@ -344,7 +306,7 @@ impl Snapshot {
 
     /// Whether who has a unit by its record is dead.
     pub(crate) fn is_owner_dead(&self, unit: &Unit) -> bool {
-        match &unit.owner {
+        match self.owner(unit) {
             Owner::Nobody | Owner::Outsider(_) => false,
             Owner::Worker(at) => !self.workers.get(*at).is_some_and(Worker::is_alive),
             Owner::Dead(_) => true,
@@ -369,10 +331,10 @@ impl Snapshot {
             "since": unit.since.map(crate::text::date),
             "planned_for": target.and_then(Result::ok).map(HolderId::as_str),
             "uncovered": target.and_then(Result::err).map(|why| why.to_string()),
-            "weight": unit.spec.weight,
-            "needs": unit.spec.needs,
-            "pin": unit.spec.pin.as_ref().map(HolderId::as_str),
-            "fields": fields(&unit.fields),
+            "weight": unit.stated.spec.weight,
+            "needs": unit.stated.spec.needs,
+            "pin": unit.stated.spec.pin.as_ref().map(HolderId::as_str),
+            "fields": fields(&unit.stated.fields),
         })
     }
 

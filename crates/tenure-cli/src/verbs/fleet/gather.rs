@@ -1,0 +1,130 @@
+//! A fleet's snapshot, gathered from its records one by one: of a million units, no more is kept than is shown.
+
+use super::snapshot::{Board, Owner, Snapshot, Stated, Unit, Worker};
+use crate::keys::{Part, part_of};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tenure::fleet::{FleetName, Status, UnitSpec};
+use tenure::{Attachment, HolderId, Key, Listed, Record, Stored, Wall};
+use tenure_core::fleet::{planner, told_plan};
+
+/// One fleet's records so far.
+pub(crate) struct Gathering {
+    snapshot: Snapshot,
+    board: Option<Record>,
+    /// Who has units by their records, and their place among the owners: nobody is the first one.
+    owners: BTreeMap<(HolderId, Option<Attachment>), u32>,
+    /// What the last unit states: most often the next one states the same.
+    stated: Arc<Stated>,
+}
+
+impl Gathering {
+    pub(crate) fn new(name: FleetName) -> Gathering {
+        Gathering {
+            snapshot: Snapshot::empty(name),
+            board: None,
+            owners: BTreeMap::new(),
+            stated: Arc::default(),
+        }
+    }
+
+    /// Takes in one of the fleet's records.
+    pub(crate) fn add(&mut self, listed: Listed, now: Wall) {
+        let Listed { key, stored } = listed;
+        self.snapshot.records += 1;
+        let stored = match stored {
+            Ok(stored) => stored,
+            Err(error) => return self.snapshot.damaged.push((key, error.to_string())),
+        };
+        match part_of(&key).map(|(_, part)| part) {
+            Some(Part::Worker) => self.snapshot.workers.extend(Worker::of(key, &stored, now)),
+            Some(Part::Board) => self.board = Some(stored.record),
+            Some(Part::Unit(unit)) => self.add_unit(unit, &key, stored),
+            _ => {}
+        }
+    }
+
+    fn add_unit(&mut self, name: &str, key: &Key, stored: Stored) {
+        let stated = match UnitSpec::parse(stored.record.metadata) {
+            Ok((spec, _)) if spec.status == Status::Deleted => {
+                self.snapshot.removed += 1;
+                return;
+            }
+            Ok((spec, fields)) => Stated { spec, fields },
+            Err(error) => {
+                self.snapshot.unreadable.push((key.clone(), error.to_string()));
+                return self.snapshot.damaged.push((key.clone(), error.to_string()));
+            }
+        };
+        if *self.stated != stated {
+            self.stated = Arc::new(stated);
+        }
+        let tenure = stored.record.tenure;
+        let since = tenure.as_ref().map(|tenure| tenure.since);
+        let owner = tenure.map_or(0, |tenure| {
+            let next = u32::try_from(self.owners.len() + 1).unwrap_or(u32::MAX);
+            *self.owners.entry((tenure.holder, tenure.attachment)).or_insert(next)
+        });
+        let (name, stated) = (name.into(), Arc::clone(&self.stated));
+        let unit = Unit { name, stated, fence: stored.record.fence, owner, since, target: None };
+        self.snapshot.units.push(unit);
+    }
+
+    /// All of its records are there.
+    pub(crate) fn end(self) -> Snapshot {
+        let Gathering { mut snapshot, board, owners, .. } = self;
+        let sessions: BTreeMap<Key, usize> =
+            snapshot.workers.iter().enumerate().map(|(at, worker)| (worker.session.clone(), at)).collect();
+        let worker_of = |attachment: &Attachment| {
+            let at = sessions.get(&attachment.session).copied()?;
+            snapshot.workers.get(at).filter(|worker| worker.session_fence == attachment.fence).map(|_| at)
+        };
+        let is_alive = |at: &usize| snapshot.workers.get(*at).is_some_and(Worker::is_alive);
+        let board = board.map(|board| Board {
+            planner: planner(&board).and_then(|named| worker_of(&named).filter(is_alive)),
+            plan: told_plan(&board),
+            changed: board.stamp,
+        });
+        let mut in_order: Vec<_> = owners.into_iter().collect();
+        in_order.sort_unstable_by_key(|(_, place)| *place);
+        let owner = |((holder, attachment), _): ((HolderId, Option<Attachment>), u32)| match attachment {
+            None => Owner::Outsider(holder),
+            Some(attachment) => worker_of(&attachment).map_or(Owner::Dead(holder), Owner::Worker),
+        };
+        let owners = std::iter::once(Owner::Nobody).chain(in_order.into_iter().map(owner)).collect();
+        (snapshot.board, snapshot.owners) = (board, owners);
+        snapshot.count_held();
+        snapshot.plan();
+        snapshot
+    }
+}
+
+/// Fleets one after the other, as their records come in the order of keys.
+pub(crate) struct Fleets {
+    current: Option<(FleetName, Gathering)>,
+}
+
+impl Fleets {
+    pub(crate) fn new() -> Fleets {
+        Fleets { current: None }
+    }
+
+    /// Takes in a record, and returns the fleet before it if that is whole.
+    pub(crate) fn add(&mut self, listed: Listed, now: Wall) -> Option<Snapshot> {
+        let name = part_of(&listed.key).and_then(|(name, _)| FleetName::new(name).ok())?;
+        if let Some((current, gathering)) = &mut self.current
+            && *current == name
+        {
+            gathering.add(listed, now);
+            return None;
+        }
+        let mut gathering = Gathering::new(name.clone());
+        gathering.add(listed, now);
+        self.current.replace((name, gathering)).map(|(_, whole)| whole.end())
+    }
+
+    /// The last one.
+    pub(crate) fn end(self) -> Option<Snapshot> {
+        self.current.map(|(_, gathering)| gathering.end())
+    }
+}
