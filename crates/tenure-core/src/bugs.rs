@@ -68,14 +68,14 @@ pub enum Bug {
     DeadTransfereeTrusted,
     HandoverKeepsFence,
     DrainNotAwaited,
-    DeadNeighbourIgnored,
+    DeadSessionIgnored,
     DeathNotTold,
     AlarmNotRaised,
     StaleLookTrusted,
     HintedVersionIgnored,
     AwaitedForgotten,
     DeletedTaken,
-    NeighbourSilenceForgotten,
+    SessionSilenceForgotten,
     LeaverTakes,
     RevisionOverwritten,
     FinishOverwritten,
@@ -226,14 +226,14 @@ impl Bug {
         Bug::DeadTransfereeTrusted,
         Bug::HandoverKeepsFence,
         Bug::DrainNotAwaited,
-        Bug::DeadNeighbourIgnored,
+        Bug::DeadSessionIgnored,
         Bug::DeathNotTold,
         Bug::AlarmNotRaised,
         Bug::StaleLookTrusted,
         Bug::HintedVersionIgnored,
         Bug::AwaitedForgotten,
         Bug::DeletedTaken,
-        Bug::NeighbourSilenceForgotten,
+        Bug::SessionSilenceForgotten,
         Bug::LeaverTakes,
         Bug::RevisionOverwritten,
         Bug::FinishOverwritten,
@@ -328,14 +328,14 @@ impl Bug {
         Bug::DeadTransfereeTrusted,
         Bug::HandoverKeepsFence,
         Bug::DrainNotAwaited,
-        Bug::DeadNeighbourIgnored,
+        Bug::DeadSessionIgnored,
         Bug::DeathNotTold,
         Bug::AlarmNotRaised,
         Bug::StaleLookTrusted,
         Bug::HintedVersionIgnored,
         Bug::AwaitedForgotten,
         Bug::DeletedTaken,
-        Bug::NeighbourSilenceForgotten,
+        Bug::SessionSilenceForgotten,
         Bug::LeaverTakes,
         Bug::RevisionOverwritten,
         Bug::FinishOverwritten,
@@ -454,7 +454,7 @@ impl Bug {
             }
             Bug::HandoverKeepsFence => "a unit is handed over under the fence that it has",
             Bug::DrainNotAwaited => "a unit is handed over without waiting for its body to end",
-            Bug::DeadNeighbourIgnored => "a worker sees that one it watches is dead, and leaves it at that",
+            Bug::DeadSessionIgnored => "a worker sees that one it watches is dead, and leaves it at that",
             Bug::DeathNotTold => {
                 "the session of a dead worker is fenced, and the others are not told to look"
             }
@@ -465,7 +465,7 @@ impl Bug {
                 "nobody waits for units that another still has, nor looks whether they came"
             }
             Bug::DeletedTaken => "units that were finished or deleted are taken like others",
-            Bug::NeighbourSilenceForgotten => "each look at a session starts counting its silence anew",
+            Bug::SessionSilenceForgotten => "each look at a session starts counting its silence anew",
             Bug::LeaverTakes => "a worker that leaves still plans with itself",
             Bug::RevisionOverwritten => {
                 "a checkpoint overwrites what outsiders changed about the unit meanwhile"

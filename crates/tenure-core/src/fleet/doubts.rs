@@ -126,7 +126,7 @@ impl Worker {
         self.doubts.dead = others;
         self.doubts.end_at = now.held.after(self.interval() / 2);
         for (key, stored) in mine {
-            self.fence_neighbour(now, key, stored);
+            self.fence_session(now, key, stored);
         }
     }
 
@@ -137,7 +137,7 @@ impl Worker {
         }
         if !self.doubts.dead.is_empty() && now.held >= self.doubts.end_at {
             for (key, stored) in std::mem::take(&mut self.doubts.dead) {
-                self.fence_neighbour(now, key, stored);
+                self.fence_session(now, key, stored);
             }
         }
     }

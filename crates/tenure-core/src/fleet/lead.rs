@@ -76,7 +76,7 @@ impl Worker {
         super::digest::spread(&self.me) % workers.max(1) < MOST_AT_ONCE
     }
 
-    pub(super) fn saw_neighbour(
+    pub(super) fn saw_session(
         &mut self,
         now: Now,
         key: &Key,
@@ -86,16 +86,16 @@ impl Worker {
         let stored = match found {
             Some(Ok(stored)) => stored,
             // Whoever deletes or damages a session has it counted as gone once the roster is listed again.
-            Some(Err(_)) | None => return self.neighbour_left(now, key),
+            Some(Err(_)) | None => return self.session_left(now, key),
         };
         let tenure = match &stored.record.tenure {
             Some(tenure) if stored.record.fence == fence => tenure.clone(),
-            _ => return self.neighbour_left(now, key),
+            _ => return self.session_left(now, key),
         };
         let Worker { holder, .. } = self;
         let rules = holder.env.rules.clone();
         let verdict = holder.env.detector.judge(now, key, &stored, &tenure, &rules);
-        if rules.bugs.has(Bug::NeighbourSilenceForgotten) {
+        if rules.bugs.has(Bug::SessionSilenceForgotten) {
             holder.env.detector.end(key);
         }
         match verdict {
@@ -107,7 +107,7 @@ impl Worker {
                 let at = since.after(self.part(16));
                 // If the planner does not see to that, whoever stands by does.
                 if self.is_planner() || is_planner || now.held >= at {
-                    return self.fence_neighbour(now, key.clone(), stored);
+                    return self.fence_session(now, key.clone(), stored);
                 }
                 self.look.overdue.insert(key.clone());
                 self.look.next = self.look.next.min(at);
@@ -131,7 +131,7 @@ impl Worker {
     }
 
     /// It has stopped, or its session is a new one.
-    fn neighbour_left(&mut self, now: Now, key: &Key) {
+    fn session_left(&mut self, now: Now, key: &Key) {
         let leaving = self.peers.remove(key).is_some_and(|peer| peer.about.leaving);
         self.look.overdue.remove(key);
         let planner = self.planner.as_ref().filter(|planner| planner.session == *key);
@@ -144,10 +144,10 @@ impl Worker {
     }
 
     /// Its units can be taken once its session can't be renewed any more.
-    pub(super) fn fence_neighbour(&mut self, now: Now, key: Key, stored: Stored) {
+    pub(super) fn fence_session(&mut self, now: Now, key: Key, stored: Stored) {
         self.peers.remove(&key);
         self.look.overdue.remove(&key);
-        if self.is_fencing(&key) || self.has_bug(Bug::DeadNeighbourIgnored) {
+        if self.is_fencing(&key) || self.has_bug(Bug::DeadSessionIgnored) {
             return;
         }
         let Ok(fence) = stored.record.fence.next(Fence::floor(now.wall)) else { return };

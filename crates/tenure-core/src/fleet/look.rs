@@ -121,7 +121,7 @@ impl Worker {
         self.send(Errand::Look, Op::ReadMany(keys, freshness));
     }
 
-    /// Whether a look shows nothing but what was to be expected: the board as it was, and neighbours that have renewed.
+    /// Whether a look shows nothing but what was to be expected: the board as it was, and sessions that were renewed.
     fn is_no_news(&self, found: &BTreeMap<Key, Result<Stored, StoreError>>) -> bool {
         let board = match found.get(&self.board_key) {
             Some(Ok(board)) => Some(board.version),
@@ -197,7 +197,7 @@ impl Worker {
         let planner = self.planner.as_ref().and_then(|planner| found.get(&planner.session)?.as_ref().ok());
         let planner = planner.cloned();
         for (key, fence) in std::mem::take(&mut self.look.watched) {
-            self.saw_neighbour(now, &key, fence, found.remove(&key));
+            self.saw_session(now, &key, fence, found.remove(&key));
         }
         self.mark_plan(now);
         for (key, stored) in found {

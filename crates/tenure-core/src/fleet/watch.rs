@@ -116,7 +116,7 @@ impl Worker {
         for (key, fence) in here {
             // Meanwhile it may have been found to be gone, or to have come again.
             if self.peers.get(&key).is_some_and(|peer| peer.fence == fence) {
-                self.saw_neighbour(now, &key, fence, found.remove(&key));
+                self.saw_session(now, &key, fence, found.remove(&key));
             }
         }
         self.look.watch.left = last.as_ref().map(|_| beyond);

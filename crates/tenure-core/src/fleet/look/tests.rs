@@ -189,13 +189,13 @@ fn a_hint_of_no_key_is_followed_at_once_only_if_something_is_awaited() {
 fn what_a_recent_look_shows_is_looked_at_once_more_if_it_is_news() {
     let vacated = |stored: Stored| Stored { record: Record { tenure: None, ..stored.record }, ..stored };
     let board_at = |version| (worker(0).board_key, board(7, version));
-    let neighbour = |fence, heartbeat| (session(1), session_record(1, fence, heartbeat));
+    let watched = |fence, heartbeat| (session(1), session_record(1, fence, heartbeat));
     for (found, is_news) in [
-        (vec![board_at(1), neighbour(7, 1)], false),
-        (vec![board_at(1), neighbour(7, 2)], false),
-        (vec![board_at(2), neighbour(7, 2)], true),
-        (vec![neighbour(7, 2)], true),
-        (vec![board_at(1), neighbour(8, 2)], true),
+        (vec![board_at(1), watched(7, 1)], false),
+        (vec![board_at(1), watched(7, 2)], false),
+        (vec![board_at(2), watched(7, 2)], true),
+        (vec![watched(7, 2)], true),
+        (vec![board_at(1), watched(8, 2)], true),
         (vec![board_at(1)], true),
         (vec![board_at(1), (session(1), vacated(session_record(1, 7, 2)))], true),
         (vec![board_at(1), (session(1), vacated(session_record(1, 8, 2)))], true),
@@ -235,7 +235,7 @@ fn watches(worker: &mut Worker, looks: &[(u64, u128)]) {
     for (secs, heartbeat) in looks {
         worker.look.latest = true;
         let now = at(100 + secs);
-        worker.saw_neighbour(now, &session(1), Fence(7), Some(Ok(session_record(1, 7, *heartbeat))));
+        worker.saw_session(now, &session(1), Fence(7), Some(Ok(session_record(1, 7, *heartbeat))));
     }
 }
 
@@ -257,17 +257,17 @@ fn one_that_is_overdue_is_kept_in_sight_and_the_others_are_alarmed() {
     let mut worker = rested(1);
     watches(&mut worker, &[(0, 1)]);
     worker.look.latest = false;
-    worker.saw_neighbour(at(130), &session(1), Fence(7), Some(Ok(session_record(1, 7, 1))));
+    worker.saw_session(at(130), &session(1), Fence(7), Some(Ok(session_record(1, 7, 1))));
     assert_eq!((worker.look.next, worker.look.overdue.len()), (at(130).held, 0));
     assert!(asked(&mut worker).is_empty());
 }
 
 #[test]
-fn a_neighbour_that_was_silent_for_a_ttl_is_ended_once_and_all_are_told() {
+fn a_session_that_was_silent_for_a_ttl_is_ended_once_and_all_are_told() {
     let mut worker = rested(1);
     watches(&mut worker, &[(0, 1)]);
     worker.look.latest = false;
-    worker.saw_neighbour(at(148), &session(1), Fence(7), Some(Ok(session_record(1, 7, 1))));
+    worker.saw_session(at(148), &session(1), Fence(7), Some(Ok(session_record(1, 7, 1))));
     assert!(
         worker.peers.contains_key(&session(1)) && asked(&mut worker).is_empty(),
         "it may have renewed since"
@@ -275,7 +275,7 @@ fn a_neighbour_that_was_silent_for_a_ttl_is_ended_once_and_all_are_told() {
     assert_eq!(worker.look.next, at(148).held);
     watches(&mut worker, &[(48, 1)]);
     assert!(!worker.peers.contains_key(&session(1)));
-    worker.fence_neighbour(at(149), session(1), session_record(1, 7, 1));
+    worker.fence_session(at(149), session(1), session_record(1, 7, 1));
     let requests = asked(&mut worker);
     let [Request { op: Op::Write(write), .. }] = &requests[..] else { panic!("{requests:?}") };
     let old = session_record(1, 7, 1);
@@ -294,7 +294,7 @@ fn a_neighbour_that_was_silent_for_a_ttl_is_ended_once_and_all_are_told() {
 }
 
 #[test]
-fn a_neighbour_that_is_another_process_now_or_gone_has_left() {
+fn a_session_that_is_another_process_now_or_gone_has_left() {
     let stopped = || Stored { record: Record { tenure: None, ..board(7, 1).record }, ..board(7, 1) };
     for (found, leaving, left) in [
         (Some(Ok(session_record(1, 7, 1))), false, false),
@@ -308,7 +308,7 @@ fn a_neighbour_that_is_another_process_now_or_gone_has_left() {
         worker.peers.get_mut(&session(1)).unwrap().about.leaving = leaving;
         worker.look.latest = true;
         let says = format!("{found:?} {leaving}");
-        worker.saw_neighbour(at(100), &session(1), Fence(7), found);
+        worker.saw_session(at(100), &session(1), Fence(7), found);
         assert_eq!(!worker.peers.contains_key(&session(1)), left, "{says}");
         assert_eq!(worker.bump != Bump::Idle, left && !leaving, "who leaves has told: {says}");
     }
@@ -368,9 +368,9 @@ fn what_is_awaited_is_claimed_when_a_look_shows_that_its_owner_is_gone() {
     let attachment = |fence| Some(Some(Attachment { session: session(1), fence: Fence(fence) }));
     let spec = UnitSpec::default();
     let board = (worker.board_key.clone(), board(7, 1));
-    let neighbour = (session(1), session_record(1, 7, 1));
+    let watched = (session(1), session_record(1, 7, 1));
     let units = [(unit(0), record(attachment(7), &spec)), (unit(1), record(attachment(6), &spec))];
-    worker.looked(at(101), listed([board, neighbour].into_iter().chain(units).collect()));
+    worker.looked(at(101), listed([board, watched].into_iter().chain(units).collect()));
     assert_eq!(worker.awaited, [unit(0)].into());
     assert!(worker.own.contains_key(&unit(1)));
 }
@@ -442,7 +442,7 @@ fn whoever_sees_that_nobody_plans_does_so_itself() {
     let mut worker = led(1, false);
     worker.joined = true;
     worker.look.latest = true;
-    worker.saw_neighbour(at(100), &session(1), Fence(7), Some(Ok(stopped())));
+    worker.saw_session(at(100), &session(1), Fence(7), Some(Ok(stopped())));
     assert_eq!(worker.bump.wake_at(), Some(at(100).held));
     worker.wake_bump(at(100));
     let claim = asked(&mut worker).into_iter().find_map(|asked| match asked.op {
