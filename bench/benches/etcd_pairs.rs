@@ -41,7 +41,7 @@ async fn main() {
     for _ in 0..32 {
         stores.push(open().await);
     }
-    let crowds = Crowd::all(Crowd::of_tasks(open().await, 32).unwrap(), Crowd::of_processes(stores).unwrap());
+    let crowds = Crowd::all(Crowd::of_tasks(open().await, 32), Crowd::of_processes(stores));
     let leases = Leases::new(AnyStore::new(open().await)).unwrap();
     leases.begin_session();
     let server = url.trim_start_matches("etcd://").to_owned();
@@ -61,9 +61,6 @@ async fn main() {
     table(&mut contenders, span).await.unwrap();
     let [.., (name, Contender::Peer(mutex))] = &mut contenders else { panic!("the peer is the last one") };
     compare(&crowds, &open().await, Some((*name, mutex)), span).await.unwrap();
-    for crowd in &crowds {
-        crowd.stop().await;
-    }
     leases.stop().await;
     fleet_at_rest(open().await, if is_bench() { 1000 } else { 50 }).await.unwrap();
 }

@@ -89,12 +89,8 @@ async fn handoffs(config: &PostgresConfig, span: Duration) {
     for _ in 0..MOST {
         stores.push(open(&config.clone().connections(1)).await);
     }
-    let crowds =
-        Crowd::all(Crowd::of_tasks(open(config).await, MOST).unwrap(), Crowd::of_processes(stores).unwrap());
+    let crowds = Crowd::all(Crowd::of_tasks(open(config).await, MOST), Crowd::of_processes(stores));
     compare(&crowds, &open(config).await, None, span).await.unwrap();
-    for crowd in &crowds {
-        crowd.stop().await;
-    }
 }
 
 /// Twice `UPDATE … WHERE key = … AND version = …`.

@@ -35,7 +35,7 @@ async fn main() {
     for _ in 0..32 {
         stores.push(open().await);
     }
-    let crowds = Crowd::all(Crowd::of_tasks(open().await, 32).unwrap(), Crowd::of_processes(stores).unwrap());
+    let crowds = Crowd::all(Crowd::of_tasks(open().await, 32), Crowd::of_processes(stores));
     let leases = Leases::new(tenure::open(format!("{url}?namespace={namespace}")).await.unwrap()).unwrap();
     let here = Leases::builder(AnyStore::new(open().await)).runtime(Handle::current()).start().unwrap();
     leases.begin_session();
@@ -61,9 +61,6 @@ async fn main() {
     table(&mut contenders, span).await.unwrap();
     let [.., (name, Contender::Peer(redsync))] = &mut contenders else { panic!("redsync is the last one") };
     compare(&crowds, &open().await, Some((*name, redsync)), span).await.unwrap();
-    for crowd in &crowds {
-        crowd.stop().await;
-    }
     leases.stop().await;
     here.stop().await;
     fleet_at_rest(open().await, if is_bench() { 1000 } else { 50 }).await.unwrap();

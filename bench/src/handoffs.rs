@@ -1,7 +1,7 @@
 //! One lock that all want: how long it takes from one's release to the next one's having it.
 
-use crate::Trouble;
 use crate::pairs::{Peer, Tally};
+use crate::{Trouble, is_bench};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tenure::{AcquireError, AnyStore, Guard, Leases};
@@ -13,14 +13,20 @@ use tokio::sync::watch;
 /// How long each has it.
 const HELD: Duration = Duration::from_millis(2);
 
+/// Before they are measured, so that all of them hear of changes.
+const WARM: Duration = Duration::from_secs(2);
+
 /// How many rounds are measured.
 const ROUNDS: usize = 3;
 
-/// Those who want one lock.
+/// Those who want one lock. They run while they are measured only: whoever has a session listens, and is told of each write.
 #[derive(Clone)]
 pub struct Crowd {
     name: &'static str,
-    all: Vec<Leases>,
+    /// Of each process.
+    stores: Vec<AnyStore>,
+    /// Of all processes.
+    tasks: usize,
     /// They have it in the order of their asking.
     in_turn: bool,
     requests: Arc<dyn Fn() -> u64 + Send + Sync>,
@@ -28,29 +34,19 @@ pub struct Crowd {
 
 impl Crowd {
     /// So many tasks of one process.
-    ///
-    /// # Errors
-    /// The store's limits are not met.
-    pub fn of_tasks(store: impl Store + Clone, tasks: usize) -> Result<Crowd, InvalidInput> {
-        let crowd = Crowd::of_processes([store])?;
-        let all = vec![crowd.all[0].clone(); tasks];
-        Ok(Crowd { name: "tenure, tasks of one process", all, ..crowd })
+    #[must_use]
+    pub fn of_tasks(store: impl Store + Clone, tasks: usize) -> Crowd {
+        Crowd { name: "tenure, tasks of one process", tasks, ..Crowd::of_processes([store]) }
     }
 
     /// As many processes, each with a store of its own.
-    ///
-    /// # Errors
-    /// The stores' limits are not met.
-    pub fn of_processes(stores: impl IntoIterator<Item = impl Store + Clone>) -> Result<Crowd, InvalidInput> {
-        let (mut all, mut meters) = (Vec::new(), Vec::new());
-        for store in stores {
-            let store = MeteredStore::new(store);
-            all.push(Leases::new(AnyStore::new(store.clone()))?);
-            all[all.len() - 1].begin_session();
-            meters.push(store);
-        }
+    #[must_use]
+    pub fn of_processes(stores: impl IntoIterator<Item = impl Store + Clone>) -> Crowd {
+        let meters: Vec<_> = stores.into_iter().map(MeteredStore::new).collect();
+        let stores: Vec<AnyStore> = meters.iter().cloned().map(AnyStore::new).collect();
         let requests = move || meters.iter().map(|meter| meter.counts().round_trips()).sum();
-        Ok(Crowd { name: "tenure, processes", all, in_turn: false, requests: Arc::new(requests) })
+        let tasks = stores.len();
+        Crowd { name: "tenure, processes", stores, tasks, in_turn: false, requests: Arc::new(requests) }
     }
 
     /// Both, who want a lock, and then a fair one.
@@ -64,19 +60,17 @@ impl Crowd {
         [tasks, processes, first, second]
     }
 
-    async fn acquire(&self, task: usize) -> Result<Guard, AcquireError> {
-        let leases = &self.all[task];
+    fn start(&self) -> Result<Vec<Leases>, InvalidInput> {
+        let leases: Vec<Leases> = self.stores.iter().cloned().map(Leases::new).collect::<Result<_, _>>()?;
+        leases.iter().for_each(Leases::begin_session);
+        Ok(leases)
+    }
+
+    async fn acquire(&self, leases: &Leases) -> Result<Guard, AcquireError> {
         if self.in_turn {
             leases.fair_lock("contended").acquire().await
         } else {
             leases.acquire("contended").await
-        }
-    }
-
-    /// Gives everything back.
-    pub async fn stop(&self) {
-        for leases in &self.all {
-            leases.stop().await;
         }
     }
 }
@@ -91,7 +85,7 @@ pub async fn compare(
     mut peer: Option<(&str, &mut Peer)>,
     span: Duration,
 ) -> Result<(), Trouble> {
-    let waiters = crowds.iter().map(|crowd| crowd.all.len()).max().unwrap_or(0);
+    let waiters = crowds.iter().map(|crowd| crowd.tasks).max().unwrap_or(0);
     let (mut trips, mut theirs) = (Vec::new(), Vec::new());
     let mut ours: Vec<(Vec<Tally>, u64)> = crowds.iter().map(|_| Default::default()).collect();
     for _ in 0..ROUNDS {
@@ -151,23 +145,34 @@ struct Lock {
 
 /// Each of them takes the lock over and over for `span`. Whoever has released waits until another one has it.
 async fn handoffs(crowd: &Crowd, span: Duration) -> Result<Tally, Trouble> {
+    let processes = crowd.start()?;
+    tokio::time::sleep(if is_bench() { WARM } else { Duration::ZERO }).await;
     let (lock, holder) = (Arc::new(Lock::default()), Arc::new(watch::channel(usize::MAX).0));
     let end = Instant::now() + span;
-    let running: Vec<_> = (0..crowd.all.len())
-        .map(|task| {
-            let (crowd, lock, holder) = (crowd.clone(), Arc::clone(&lock), Arc::clone(&holder));
-            tokio::spawn(async move { hand_on(&crowd, task, &lock, &holder, end).await })
+    let running: Vec<_> = processes
+        .iter()
+        .cycle()
+        .take(crowd.tasks)
+        .enumerate()
+        .map(|(task, leases)| {
+            let (crowd, leases) = (crowd.clone(), leases.clone());
+            let (lock, holder) = (Arc::clone(&lock), Arc::clone(&holder));
+            tokio::spawn(async move { hand_on(&crowd, &leases, task, &lock, &holder, end).await })
         })
         .collect();
     let mut each = Vec::new();
     for task in running {
         each.extend(task.await??);
     }
+    for leases in &processes {
+        leases.stop().await;
+    }
     Ok(Tally::of(each))
 }
 
 async fn hand_on(
     crowd: &Crowd,
+    leases: &Leases,
     task: usize,
     lock: &Lock,
     holder: &watch::Sender<usize>,
@@ -175,7 +180,7 @@ async fn hand_on(
 ) -> Result<Vec<Duration>, AcquireError> {
     let mut each = Vec::new();
     while Instant::now() < end {
-        let guard = crowd.acquire(task).await?;
+        let guard = crowd.acquire(leases).await?;
         let now = Instant::now();
         let released = *lock.released.lock().unwrap_or_else(PoisonError::into_inner);
         each.extend(released.filter(|_| now < end).map(|released| now - released));

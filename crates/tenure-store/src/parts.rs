@@ -14,6 +14,6 @@ pub use columns::{Columns, fence_column};
 pub use login::{check_login, check_nobody};
 pub use options::{UrlOption, check_span, is_loopback, password_in};
 pub use prefix::end_of_prefix;
-pub use subscribers::Subscribers;
+pub use subscribers::{Subscribers, Teller};
 #[cfg(feature = "tls")]
 pub use tls::tls_client;

@@ -97,6 +97,7 @@ macro_rules! for_each_check {
             time::times_of_successive_writes_are_of_one_clock,
             hints::a_vacated_key_is_hinted_to_other_handles,
             hints::mail_is_hinted_to_other_handles,
+            hints::a_runtime_that_ends_takes_no_hints_along,
             hints::a_watch_capability_that_is_off_is_refused,
             capabilities::they_make_sense,
             capabilities::they_are_the_same_in_every_handle,

@@ -13,10 +13,8 @@ use std::future::poll_fn;
 use std::time::Duration;
 use tenure_core::op::Hint;
 use tenure_core::{Key, StoreError, Version};
-use tenure_store::Changes;
-use tenure_store::parts::Subscribers;
+use tenure_store::parts::{Subscribers, Teller};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::task::AbortHandle;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
 
 /// How long to wait before the connection is made again: at first, and at most.
@@ -51,35 +49,12 @@ fn hint(text: &str) -> Hint {
     understood().unwrap_or(Hint::Any)
 }
 
-/// The connection that listens, for as long as this value lives.
-#[derive(Debug)]
-pub(crate) struct Listener {
-    subscribers: Subscribers,
-    task: AbortHandle,
-}
-
-impl Listener {
-    /// Begins to listen, in the background.
-    pub(crate) fn start(config: PostgresConfig, channel: String) -> Result<Listener, StoreError> {
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| {
-            StoreError::unavailable("listening for changes needs a tokio runtime; poll instead")
-        })?;
-        let subscribers = Subscribers::default();
-        let told = subscribers.clone();
-        let task = runtime.spawn(async move { listen_on(&config, &channel, &told).await }).abort_handle();
-        Ok(Listener { subscribers, task })
-    }
-
-    /// Hints of changes of keys that begin with `prefix`.
-    pub(crate) fn subscribe(&self, prefix: &str) -> Changes {
-        self.subscribers.subscribe(prefix)
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+/// Begins to listen, in the background, on the runtime of whoever asks.
+pub(crate) fn start(config: PostgresConfig, channel: String) -> Result<Teller, StoreError> {
+    let runtime = tokio::runtime::Handle::try_current()
+        .map_err(|_| StoreError::unavailable("listening for changes needs a tokio runtime; poll instead"))?;
+    let listen = |told: Subscribers| async move { listen_on(&config, &channel, &told).await };
+    Ok(Teller::start(&runtime, listen))
 }
 
 async fn listen_on(config: &PostgresConfig, channel: &str, subscribers: &Subscribers) {

@@ -3,13 +3,14 @@
 use crate::config::PostgresConfig;
 use crate::guard::SqlGuard;
 use crate::lines::Lines;
-use crate::listen::Listener;
+use crate::listen;
 use crate::{inspect, mend, read, schema, write};
 use deadpool_postgres::Pool;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
 use tenure_core::{Fence, Key, Record, StoreError, Stored, Version};
+use tenure_store::parts::Teller;
 use tenure_store::{Capabilities, Changes, Image, Inspection, Store};
 
 /// Records in one schema of a PostgreSQL database. Clones share their connections.
@@ -28,7 +29,7 @@ pub(crate) struct Inner {
     config: PostgresConfig,
     id: String,
     capabilities: Capabilities,
-    listener: Mutex<Option<Listener>>,
+    listener: Mutex<Option<Teller>>,
 }
 
 impl PostgresStore {
@@ -172,10 +173,11 @@ impl Store for PostgresStore {
             ));
         }
         let mut listener = self.inner.listener.lock().unwrap_or_else(PoisonError::into_inner);
-        let listener = match listener.take() {
-            Some(running) => listener.insert(running),
-            None => listener.insert(Listener::start(self.inner.config.clone(), self.inner.channel.clone())?),
-        };
-        Ok(listener.subscribe(prefix))
+        if let Some(changes) = listener.as_ref().and_then(|running| running.subscribe(prefix)) {
+            return Ok(changes);
+        }
+        let started = listen::start(self.inner.config.clone(), self.inner.channel.clone())?;
+        let over = || StoreError::unavailable("the runtime is about to end; poll instead");
+        listener.insert(started).subscribe(prefix).ok_or_else(over)
     }
 }

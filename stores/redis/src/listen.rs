@@ -5,13 +5,12 @@
 use crate::lines::Lines;
 use futures_util::StreamExt;
 use redis::aio::PubSub;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure_core::op::Hint;
 use tenure_core::{Key, StoreError, Version};
 use tenure_store::Changes;
-use tenure_store::parts::Subscribers;
-use tokio::task::AbortHandle;
+use tenure_store::parts::{Subscribers, Teller};
 
 /// How long to wait before the connection is made again: at first, and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -29,32 +28,33 @@ fn hint(message: &[u8]) -> Hint {
     understood().unwrap_or(Hint::Any)
 }
 
-/// What subscribes, for as long as this value lives.
-#[derive(Debug)]
+/// What subscribes while anybody listens.
 pub(crate) struct Listener {
-    subscribers: Subscribers,
-    task: AbortHandle,
+    lines: Arc<Lines>,
+    channel: String,
+    teller: Mutex<Option<Teller>>,
 }
 
 impl Listener {
-    /// Makes sure that subscribing is allowed, and waits in the background for somebody who listens.
-    pub(crate) async fn start(lines: Arc<Lines>, channel: String) -> Result<Listener, StoreError> {
+    /// Makes sure that subscribing is allowed.
+    pub(crate) async fn of(lines: Arc<Lines>, channel: String) -> Result<Listener, StoreError> {
         lines.subscription(&channel).await?;
-        let subscribers = Subscribers::default();
-        let told = subscribers.clone();
-        let listening = async move { listen_on(&lines, &channel, &told).await };
-        Ok(Listener { subscribers, task: tokio::spawn(listening).abort_handle() })
+        Ok(Listener { lines, channel, teller: Mutex::default() })
     }
 
-    /// Hints of changes of keys that begin with `prefix`.
-    pub(crate) fn subscribe(&self, prefix: &str) -> Changes {
-        self.subscribers.subscribe(prefix)
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.task.abort();
+    /// Hints of changes of keys that begin with `prefix`. Who asks first begins to listen, on its own runtime.
+    pub(crate) fn subscribe(&self, prefix: &str) -> Result<Changes, StoreError> {
+        let mut teller = self.teller.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(changes) = teller.as_ref().and_then(|running| running.subscribe(prefix)) {
+            return Ok(changes);
+        }
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| {
+            StoreError::unavailable("listening for changes needs a tokio runtime; poll instead")
+        })?;
+        let (lines, channel) = (Arc::clone(&self.lines), self.channel.clone());
+        let listen = |told: Subscribers| async move { listen_on(&lines, &channel, &told).await };
+        let over = || StoreError::unavailable("the runtime is about to end; poll instead");
+        teller.insert(Teller::start(&runtime, listen)).subscribe(prefix).ok_or_else(over)
     }
 }
 

@@ -73,7 +73,7 @@ impl RedisStore {
         let channel = name(&format!("changes:{}", config.db));
         // That it is refused is better known now than from waiters that are slow.
         let listener = match config.push {
-            true => Some(Listener::start(Arc::clone(&lines), channel.clone()).await?),
+            true => Some(Listener::of(Arc::clone(&lines), channel.clone()).await?),
             false => None,
         };
         let capabilities = config.capabilities();
@@ -210,6 +210,6 @@ impl Store for RedisStore {
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
         let listener = self.inner.listener.as_ref();
         let off = || StoreError::unsupported("push of the Redis store is switched off; poll instead");
-        listener.map(|listener| listener.subscribe(prefix)).ok_or_else(off)
+        listener.ok_or_else(off)?.subscribe(prefix)
     }
 }

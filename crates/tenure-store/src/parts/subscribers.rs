@@ -1,10 +1,13 @@
 //! Who is told of changes, where one connection hears of all of them.
 
 use crate::store::Changes;
+use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use tenure_core::op::Hint;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc};
+use tokio::task::AbortHandle;
 
 /// A prefix, and whoever wants hints of what is below it.
 type Subscriber = (String, mpsc::Sender<Hint>);
@@ -68,9 +71,61 @@ impl Subscribers {
     }
 }
 
+/// A task that tells subscribers of changes, for as long as this value lives, and the runtime on which it began. A store outlives the
+/// runtime of whoever asked it first: then the hints of all end, and who asks for them again begins another task, on a runtime that lives.
+#[derive(Debug)]
+pub struct Teller {
+    subscribers: Subscribers,
+    is_over: Arc<Mutex<bool>>,
+    task: AbortHandle,
+}
+
+/// Dropped with the task, whatever ended that.
+struct Over(Subscribers, Arc<Mutex<bool>>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        // Whoever subscribes meanwhile either has its hints ended here, or sees that all is over.
+        let mut is_over = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        *is_over = true;
+        self.0.with_all(Vec::clear);
+    }
+}
+
+impl Teller {
+    /// Begins the task that tells them.
+    pub fn start<F>(runtime: &Handle, tell: impl FnOnce(Subscribers) -> F) -> Teller
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (subscribers, is_over) = (Subscribers::default(), Arc::<Mutex<bool>>::default());
+        let over = Over(subscribers.clone(), Arc::clone(&is_over));
+        let telling = tell(subscribers.clone());
+        let task = runtime.spawn(async move {
+            let _over = over;
+            telling.await;
+        });
+        Teller { subscribers, is_over, task: task.abort_handle() }
+    }
+
+    /// Hints of changes of keys that begin with `prefix`; none if the task is over, and another one has to be started.
+    #[must_use]
+    pub fn subscribe(&self, prefix: &str) -> Option<Changes> {
+        let is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        (!*is_over).then(|| self.subscribers.subscribe(prefix))
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    //! Plan: who hears of a key, and of any; that one who does not listen is kept, and one who has gone is forgotten.
+    //! Plan: who hears of a key, and of any; that one who does not listen is kept, and one who has gone is forgotten; that hints end with
+    //! the runtime of who tells them.
     use super::*;
     use tenure_core::{Key, Version};
 
@@ -119,5 +174,22 @@ mod tests {
         assert!(!subscribers.are_any(), "its hints ended before the next one came");
         subscribers.tell(&Hint::Any);
         assert_eq!(count(&subscribers), 0);
+    }
+
+    #[test]
+    fn hints_end_with_the_runtime_of_who_tells_them() {
+        let runtime = || tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let first = runtime();
+        let tell = |subscribers: Subscribers| async move {
+            subscribers.any().await;
+            subscribers.tell(&Hint::Any);
+            std::future::pending().await
+        };
+        let teller = Teller::start(first.handle(), tell);
+        let mut hints = teller.subscribe("").unwrap();
+        assert_eq!(first.block_on(hints.recv()), Some(Hint::Any));
+        drop(first);
+        assert_eq!(runtime().block_on(hints.recv()), None, "nobody waits for what never comes");
+        assert!(teller.subscribe("").is_none(), "it is to be started again");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{won, write};
 use crate::{Scribe, Subject};
+use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Ask, ErrorKind, Key, Letter};
 use tenure_store::{Changes, Hint, Store, Version};
@@ -64,6 +65,65 @@ pub async fn mail_is_hinted_to_other_handles<S: Subject>(subject: &S) {
     record.tenure.as_mut().unwrap().mail.push(letter);
     let (mailed, _) = won(write(&other, scribe.unchanged(&key, version, record)).await);
     await_hint(&mut changes, &key, &[version, mailed]).await;
+}
+
+/// A store outlives a runtime on which it was used, as that of one of several [`Leases`] of a program: on another one it answers, and tells
+/// of changes. Hints that came by way of the first one may end, and can be asked for again.
+///
+/// [`Leases`]: https://docs.rs/tenure/latest/tenure/struct.Leases.html
+pub async fn a_runtime_that_ends_takes_no_hints_along<S: Subject>(subject: &S) {
+    const TRIES: u32 = 50;
+    /// So often hints may end.
+    const ENDS: u32 = 10;
+    const PAUSE: Duration = Duration::from_millis(100);
+    let (store, other, scribe) = (Arc::new(subject.store().await), subject.store().await, Scribe::new());
+    if !store.capabilities().watch {
+        return;
+    }
+    let key = scribe.key("a");
+    let (first, used) = (Arc::clone(&store), key.clone());
+    let work = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let changes = runtime.block_on(async {
+            let changes = first.changed("").unwrap();
+            first.read(&used).await.unwrap();
+            changes
+        });
+        drop(runtime);
+        changes
+    };
+    let (done, ended) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || done.send(work()));
+    let mut changes = ended.await.expect("the first runtime does its work");
+    for tries in 1.. {
+        let read = store.read(&key).await;
+        if read.is_ok() {
+            break;
+        }
+        assert!(tries < TRIES, "the store does not answer any more: {read:?}");
+        tokio::time::sleep(PAUSE).await;
+    }
+    let (mut written, mut ends, mut vague) = (Vec::new(), 0, 0);
+    for tries in 1.. {
+        let (version, fence) = won(write(&other, scribe.if_vacant(&key, scribe.held(5))).await);
+        let (vacated, _) = won(write(&other, scribe.unchanged(&key, version, scribe.vacant(fence.0))).await);
+        written.extend([version, vacated]);
+        match tokio::time::timeout(PAUSE, changes.recv()).await {
+            Ok(Some(Hint::Written(hinted, version))) if hinted == key && written.contains(&version) => break,
+            // Two may tell that somebody listens now.
+            Ok(Some(Hint::Any)) if vague == 2 => break,
+            Ok(Some(Hint::Any)) => vague += 1,
+            Err(_) => {}
+            Ok(Some(hint)) => panic!("{hint:?} was never written"),
+            Ok(None) => {
+                ends += 1;
+                assert!(ends < ENDS, "hints end as soon as they begin");
+                tokio::time::sleep(PAUSE).await;
+                changes = store.changed("").unwrap();
+            }
+        }
+        assert!(tries < TRIES, "no hint came on another runtime");
+    }
 }
 
 /// A store that can't watch says so when asked to.

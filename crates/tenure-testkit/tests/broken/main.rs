@@ -105,6 +105,7 @@ flaws! {
     no_hints: HintsNothing => "a_vacated_key_is_hinted_to_other_handles",
     no_mail_hints: HintsNothing => "mail_is_hinted_to_other_handles",
     one_hint: HintsOnce => "a_vacated_key_is_hinted_to_other_handles",
+    hints_of_one_runtime: HintsOnItsFirstRuntime => "a_runtime_that_ends_takes_no_hints_along",
     hint_of_nothing: HintsAtWhatWasNotWritten => "a_vacated_key_is_hinted_to_other_handles",
     watch_denied: WatchesButDeniesIt => "a_watch_capability_that_is_off_is_refused",
     watch_promised: PromisesToWatch => "a_watch_capability_that_is_off_is_refused",

@@ -61,6 +61,7 @@ pub(crate) enum Flaw {
     TellsAgesThatItDenies,
     HintsNothing,
     HintsOnce,
+    HintsOnItsFirstRuntime,
     HintsAtWhatWasNotWritten,
     LagsForEver,
     WatchesButDeniesIt,
@@ -78,6 +79,7 @@ pub(crate) struct Broken {
     handles: Arc<AtomicU64>,
     cache: Mutex<std::collections::BTreeMap<Key, Stored>>,
     firsts: Arc<Mutex<std::collections::BTreeMap<Key, Stored>>>,
+    first_runtime: std::sync::OnceLock<tokio::runtime::Handle>,
 }
 
 impl Clone for Broken {
@@ -91,6 +93,7 @@ impl Clone for Broken {
             handles,
             cache: Mutex::default(),
             firsts,
+            first_runtime: self.first_runtime.clone(),
         }
     }
 }
@@ -105,6 +108,7 @@ impl Broken {
             handles: Arc::default(),
             cache: Mutex::default(),
             firsts: Arc::default(),
+            first_runtime: std::sync::OnceLock::new(),
         }
     }
 
@@ -412,6 +416,16 @@ impl Store for Broken {
                     while let Some(hint) = inner.recv().await {
                         let hint = hint.key().map(|key| Hint::Written(key.clone(), Version(7)));
                         let _ = sender.send(hint.unwrap_or(Hint::Any)).await;
+                    }
+                });
+                Ok(changes)
+            }
+            Flaw::HintsOnItsFirstRuntime => {
+                let mut inner = self.store.changed(prefix)?;
+                let (sender, changes) = tokio::sync::mpsc::channel(64);
+                self.first_runtime.get_or_init(tokio::runtime::Handle::current).spawn(async move {
+                    while let Some(hint) = inner.recv().await {
+                        let _ = sender.send(hint).await;
                     }
                 });
                 Ok(changes)
