@@ -48,19 +48,22 @@ async fn main() {
     let channel = Endpoint::from_shared(format!("http://{server}")).unwrap().tcp_nodelay(true);
     let channel = channel.connect().await.unwrap();
     let revisions: Arc<Mutex<Vec<i64>>> = Arc::new(Mutex::new(vec![0; 32]));
+    let limit = pair(move |task| limit_pair(channel.clone(), Arc::clone(&revisions), task));
     let mut contenders = [
-        (
-            "the limit: bare transactions",
-            Contender::Here(pair(move |task| limit_pair(channel.clone(), Arc::clone(&revisions), task))),
-        ),
+        ("the limit: bare transactions", Contender::Here(limit.clone())),
         ("tenure, the store alone", Contender::store(open().await)),
         ("tenure, `Leases`", Contender::leases(leases.clone())),
-        ("tenure, a fair lock", Contender::fair_locks(leases.clone())),
         ("etcd's Mutex 3.7 (Go)", Contender::Peer(Peer::go("etcd", &server).unwrap())),
     ];
     table(&mut contenders, span).await.unwrap();
     let [.., (name, Contender::Peer(mutex))] = &mut contenders else { panic!("the peer is the last one") };
     compare(&crowds, &open().await, Some((*name, mutex)), span).await.unwrap();
+    // By itself: who may have to hand a fair lock on listens, and each write tells who listens.
+    let mut contenders = [
+        ("the limit: bare transactions", Contender::Here(limit)),
+        ("tenure, a fair lock", Contender::fair_locks(leases.clone())),
+    ];
+    table(&mut contenders, span).await.unwrap();
     leases.stop().await;
     fleet_at_rest(open().await, if is_bench() { 1000 } else { 50 }).await.unwrap();
 }

@@ -26,6 +26,7 @@ use tenure_postgres::statements::{Call, Lines};
 use tenure_postgres::tokio_postgres::types::{ToSql, Type};
 use tenure_postgres::tokio_postgres::{Client, NoTls, Statement};
 use tenure_postgres::{PostgresConfig, PostgresStore, Prepare};
+use tokio::runtime::Handle;
 
 /// About what a record's value has.
 const VALUE_BYTES: usize = 250;
@@ -63,14 +64,17 @@ async fn prepare_tables(config: &PostgresConfig, schema: &str) {
 async fn pairs(config: &PostgresConfig, schema: &str, url: &str, span: Duration) {
     let unprepared = config.clone().prepare(Prepare::Never);
     let leases = Leases::new(AnyStore::new(open(config).await)).unwrap();
+    let here = Leases::builder(AnyStore::new(open(config).await)).runtime(Handle::current()).start().unwrap();
     leases.begin_session();
+    here.begin_session();
     let (bare, plain) = (Bare::new(config, schema, "bare"), Bare::new(&unprepared, schema, "bare_plain"));
     let (less, advisory) = (Less::new(config, schema), Arc::new(Advisory::new(url).await));
+    let limit = pair(move |task| bare.clone().pair(task));
     let mut contenders = [
-        ("the limit: a conditional write", Contender::Here(pair(move |task| bare.clone().pair(task)))),
+        ("the limit: a conditional write", Contender::Here(limit.clone())),
         ("tenure, the store alone", Contender::store(open(config).await)),
         ("tenure, `Leases`", Contender::leases(leases.clone())),
-        ("tenure, a fair lock", Contender::fair_locks(leases.clone())),
+        ("tenure, `Leases` on the tasks' runtime", Contender::leases(here.clone())),
         ("less's statements, without a fence", Contender::Here(pair(move |task| less.clone().pair(task)))),
         (
             "advisory locks, nothing written",
@@ -78,6 +82,13 @@ async fn pairs(config: &PostgresConfig, schema: &str, url: &str, span: Duration)
         ),
         ("the limit, unprepared", Contender::Here(pair(move |task| plain.clone().pair(task)))),
         ("the store alone, unprepared", Contender::store(open(&unprepared).await)),
+    ];
+    table(&mut contenders, span).await.unwrap();
+    here.stop().await;
+    // By itself: who may have to hand a fair lock on listens, and each write tells who listens.
+    let mut contenders = [
+        ("the limit: a conditional write", Contender::Here(limit)),
+        ("tenure, a fair lock", Contender::fair_locks(leases.clone())),
     ];
     table(&mut contenders, span).await.unwrap();
     leases.stop().await;

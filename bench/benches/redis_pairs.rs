@@ -42,16 +42,13 @@ async fn main() {
     here.begin_session();
     let client = redis::Client::open(url.as_str()).unwrap();
     let connection = async || client.get_multiplexed_async_connection().await.unwrap();
-    let (limit, bare) = (connection().await, connection().await);
+    let (limited, bare) = (connection().await, connection().await);
+    let limit = pair(move |task| limit_pair(limited.clone(), task));
     let mut contenders = [
-        (
-            "the limit: a conditional write",
-            Contender::Here(pair(move |task| limit_pair(limit.clone(), task))),
-        ),
+        ("the limit: a conditional write", Contender::Here(limit.clone())),
         ("`SET NX`, `DEL`", Contender::Here(pair(move |task| bare_pair(bare.clone(), task)))),
         ("tenure, the store alone", Contender::store(open().await)),
         ("tenure, `Leases`", Contender::leases(leases.clone())),
-        ("tenure, a fair lock", Contender::fair_locks(leases.clone())),
         ("tenure, `Leases` on the tasks' runtime", Contender::leases(here.clone())),
         (
             "redsync 4.18 (Go)",
@@ -61,8 +58,14 @@ async fn main() {
     table(&mut contenders, span).await.unwrap();
     let [.., (name, Contender::Peer(redsync))] = &mut contenders else { panic!("redsync is the last one") };
     compare(&crowds, &open().await, Some((*name, redsync)), span).await.unwrap();
-    leases.stop().await;
     here.stop().await;
+    // By itself: who may have to hand a fair lock on listens, and each write tells who listens.
+    let mut contenders = [
+        ("the limit: a conditional write", Contender::Here(limit)),
+        ("tenure, a fair lock", Contender::fair_locks(leases.clone())),
+    ];
+    table(&mut contenders, span).await.unwrap();
+    leases.stop().await;
     fleet_at_rest(open().await, if is_bench() { 1000 } else { 50 }).await.unwrap();
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A notification locks the whole database until its transaction is over, so commits that notify go one after the other. Hence nobody is
 //! notified where nobody listens: who listens shares an advisory lock, and a write tells only if it can't have that lock for itself for a
-//! moment. A write that can't because another one has it in that very moment tells in vain, which harms nobody.
+//! moment. Where it can't even share it, another write has it for itself in that very moment, so nobody listens then, either.
 //!
 //! Both belong to a session, so whoever listens asks first whether the session is his own. A pooler would pass nothing on, and its session
 //! would go on to share the lock after everybody has gone.
@@ -33,7 +33,10 @@ fn lock(channel: &str) -> String {
 pub(crate) fn tells(news: &str, channel: &str) -> String {
     let lock = lock(channel);
     format!(
-        "CASE WHEN NOT ({news}) THEN false WHEN pg_try_advisory_lock({lock}) THEN NOT pg_advisory_unlock({lock}) ELSE true END"
+        "CASE WHEN NOT ({news}) THEN false \
+         WHEN pg_try_advisory_lock({lock}) THEN NOT pg_advisory_unlock({lock}) \
+         WHEN pg_try_advisory_lock_shared({lock}) THEN pg_advisory_unlock_shared({lock}) \
+         ELSE false END"
     )
 }
 
