@@ -111,7 +111,7 @@ impl Suite {
             let lanes = Lanes { count: on.lanes(), limit: PROGRAM_LIMIT * on.times(), folder: folder() };
             println!("{} at once", lanes.count);
             let done = lanes.run(jobs, |done| print!("{}", told(done)));
-            print!("\n{}", slowest(&done));
+            print!("\n{}{}", slowest(&done), reasons(&done));
             failures(&done)
         })
     }
@@ -228,6 +228,32 @@ fn failures(done: &[Done]) -> Result<(), String> {
     if failed.is_empty() { Ok(()) } else { Err(format!("{} failed\n{}", failed.len(), failed.join("\n"))) }
 }
 
+/// What all that failed said: somewhere in the middle of a long output it is hard to find.
+fn reasons(done: &[Done]) -> String {
+    let failed = done.iter().filter(|done| result(done).is_err());
+    failed.map(|done| format!("\n==> {} said:\n{}\n", done.name, said(&done.output))).collect()
+}
+
+/// What the failed tests of a program said, without the way to there; or the end of all that a program said that lists no tests.
+fn said(output: &str) -> String {
+    const MOST: usize = 100;
+    const LAST: usize = 40;
+    let of_tests = output.split_once("\nfailures:\n").and_then(|(_, rest)| rest.rsplit_once("\nfailures:\n"));
+    let is_frame = |line: &str| {
+        let line = line.trim_start();
+        let number = line.split_once(": ").map_or("", |(number, _)| number);
+        line.starts_with("at ") || !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let lines: Vec<&str> = match of_tests {
+        Some((said, _)) => said.trim().lines().filter(|line| !is_frame(line)).take(MOST).collect(),
+        None => {
+            let all: Vec<&str> = output.lines().collect();
+            all[all.len().saturating_sub(LAST)..].to_vec()
+        }
+    };
+    lines.join("\n")
+}
+
 /// What the last list of failures has.
 fn failed_tests(output: &str) -> impl Iterator<Item = &str> {
     let list = output.rsplit_once("\nfailures:\n").map_or("", |(_, list)| list);
@@ -313,6 +339,12 @@ mod tests {
             Err("2 failed\nbad: exit status: 101\n    b\n    c::d\nmute: it told of no result".into())
         );
         assert_eq!(failures(&all[..1]), Ok(()));
+        let told_at_the_end = reasons(&all);
+        assert_eq!(told_at_the_end, "\n==> bad said:\n---- b stdout ----\nno\n\n==> mute said:\n\n");
+        let backtrace = "x\nfailures:\n\n---- b stdout ----\nwaited\n   0: std::f\n      at ./a.rs:3\nscreen:\n$\n\nfailures:\n    b\n";
+        assert_eq!(said(backtrace), "---- b stdout ----\nwaited\nscreen:\n$");
+        let long: String = (0..99).map(|n| format!("{n}\n")).collect();
+        assert_eq!(said(&long).lines().next(), Some("59"), "a chore's last lines");
         assert_eq!(told(&all[0]), format!("\n--> good: passed in 1.0 s\n{passes}"));
         assert!(told(&all[2]).starts_with("\n--> mute: FAILED: it told of no result in 3.0 s\n"));
         let chore = Done { place: Place::Beside, ..done("lints", 0, "", Ok(())) };
