@@ -1,5 +1,5 @@
-//! What is remembered by key, or by whatever else names it, of which that which nobody comes back to is forgotten once there
-//! is much of it.
+//! A bounded map. While it is small, it keeps every entry. Once it is large, it drops entries that were not looked at for three to
+//! four spans of time.
 
 use crate::values::time::Tick;
 use std::collections::BTreeMap;
