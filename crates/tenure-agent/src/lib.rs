@@ -84,3 +84,8 @@ pub use door::{Door, ServeError};
 pub use events::Event;
 pub use metrics_server::MetricsServer;
 pub use openapi::document;
+
+/// The example of the crate's page in registries is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
