@@ -1,10 +1,10 @@
-//! The pure core of [tenure](https://docs.rs/tenure): what leases are, and the machines that get, keep and give them up.
+//! The pure core of [tenure](https://docs.rs/tenure): the types of leases, and the machines that get, keep and give them up.
 //!
-//! Nothing here does I/O, reads a clock or draws randomness. A machine takes an event and the time, and answers with
-//! operations to perform, notices for its users, and when to come back ([`op::Machine`]). So the same code runs in
-//! production, in the simulator by the million steps, and under a model checker.
+//! Nothing here does I/O, reads a clock or draws randomness. A machine takes an event and the time. It answers with
+//! operations to perform, notices for its users, and the time of its next wake-up ([`op::Machine`]). So the same code runs in
+//! production, in the simulator for millions of steps, and under a model checker.
 //!
-//! Users of leases want the crate `tenure`; this one is for those who write stores, drivers or simulators.
+//! Users of leases want the crate `tenure`. This crate is for authors of stores, drivers and simulators.
 
 mod bugs;
 pub mod election;

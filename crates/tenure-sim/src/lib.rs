@@ -1,8 +1,8 @@
-//! A deterministic world in which tenure's machines run by the million hours, with everything going wrong that can, and
-//! every promise checked all the time.
+//! A deterministic world in which tenure's machines run for millions of hours, under every kind of fault, while every
+//! promise is checked all the time.
 //!
-//! Single-threaded, without an async runtime: a queue of events steps the real machines of `tenure-core`. All chance comes
-//! from one seed, so the same seed is the same history.
+//! It is single-threaded, without an async runtime: a queue of events steps the real machines of `tenure-core`. All chance comes
+//! from one seed, so the same seed gives the same history.
 //!
 //! ```
 //! let options = tenure_sim::Options { hours: 2.0, ..tenure_sim::Options::default() };

@@ -1,9 +1,9 @@
 //! The boundary between tenure and the stores that it works on.
 //!
 //! A store is a set of registers with compare-and-set: see [`Store`] for the contract. This crate also has the record
-//! [`codec`] of the native layout, the [`MemoryStore`], and wrappers that count, break and prefix.
+//! [`codec`] of the native layout, the [`MemoryStore`], and wrappers that count calls, break them, or prefix keys.
 //!
-//! Whoever writes a store finds pieces of it in [`parts`], and runs `tenure-testkit` against it.
+//! To write a store, use the pieces in [`parts`], and run `tenure-testkit` against it.
 
 mod any;
 mod capability;

@@ -1,7 +1,7 @@
-//! The conformance suite that every [tenure](https://docs.rs/tenure) store runs: one named test per check, and for each
-//! capability that a store does without, a test that it refuses.
+//! The conformance suite that every [tenure](https://docs.rs/tenure) store runs. It has one named test per check, and tests the
+//! refusal of each capability that a store lacks.
 //!
-//! A store's `tests/conformance.rs` says how a fresh set of records is made ([`Subject`]) and calls [`conformance!`]:
+//! A store's `tests/conformance.rs` makes a fresh set of records ([`Subject`]) and calls [`conformance!`]:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -15,13 +15,13 @@
 //! # fn main() {}
 //! ```
 //!
-//! A store that is a file or a server implements [`Fixture`], and [`Live`] makes a subject of it.
+//! A store on a file or a server implements [`Fixture`], and [`Live`] makes a subject of it.
 //!
-//! Each check is also a plain function in [`checks`], which fails by panicking, so that a suite can be run against a store
-//! that is known to be broken: [`checks::all`] lists them.
+//! Each check is also a plain function in [`checks`] that fails by panicking. So a suite can be run against a store
+//! that is known to be broken: [`checks::all`] lists the checks.
 //!
-//! A second suite is for leases as their users have them, whatever the layout: the native one, or a dialect that other
-//! programs read and write too. It runs on a [`LeaseSubject`]. Its macro is [`lease_conformance!`], and its checks are in
+//! A second suite tests leases from their users' side, for any layout: the native one, or a dialect that other
+//! programs read and write, too. It runs on a [`LeaseSubject`]. Its macro is [`lease_conformance!`], and its checks are in
 //! [`checks::leases`].
 
 pub mod checks;
