@@ -1,7 +1,7 @@
 //! One process instance: its session, the leases that are attached to it, and those that renew themselves.
 //!
-//! This is the machine behind the library's `Leases`. It sorts events to its parts and turns what they end with into
-//! notices; the parts are in `acquisition` (getting), `renewal` (keeping), `update` (changing and giving up), `session` and `orphans`.
+//! This is the machine behind the library's `Leases`. It passes events to its parts and turns their outcomes into
+//! notices. The parts are in `acquisition` (getting), `renewal` (keeping), `update` (changing and giving up), `session` and `orphans`.
 
 pub(crate) mod acquisition;
 mod audit;

@@ -1,21 +1,21 @@
-//! Once per tick: policy over one lease, whose record keeps what ran when.
+//! Once per tick: policy over one lease, whose record keeps the runs of the ticks.
 //!
-//! A *tick* is named by the time that it is scheduled for, which is the same on all hosts whatever their clocks show. Whoever has the
-//! lease reads in its record which tick came last. A later one is due: that it begins is written first, on the strength of the lease,
-//! and only once that write is known to stand, and the lease is still held, its body runs. So no clock, stall or death lets two begin the same tick: one of the two
-//! writes is refused, or finds the other.
+//! A *tick* is named by its scheduled time, which is the same on all hosts whatever their clocks show. The holder of the
+//! lease reads in its record which tick came last. A later tick is due. Its start is written first, under the lease.
+//! The body runs only once that write is known to stand, and the lease is still held. So no clock, stall or death lets two processes begin the
+//! same tick: one of the two writes is refused, or finds the other.
 //!
 //! | what the record shows of this tick | at most once | at least once |
 //! |---|---|---|
 //! | nothing, or an earlier tick | it is due | it is due |
-//! | it has begun, and whoever began it is gone, or the lease would not be ours | it has run | it is due |
+//! | it has begun, and the process that began it is gone (otherwise the lease would not be ours) | it has run | it is due |
 //! | it has ended, or a later tick has begun | it has run | it has run |
 //!
-//! Clocks matter for one thing. A host whose clock is ahead begins ticks early, and a tick that is not due yet for others has run when it
-//! is. So a tick that lies ahead of the host's own clock is refused. If the record shows one that lies ahead by more than
-//! clocks may differ, that is told, for it keeps this key from running at all.
+//! Clocks matter for one thing. A host whose clock is ahead begins ticks early, before they are due on other hosts.
+//! So a tick that lies ahead of the host's own clock is refused. If the record shows one that lies ahead by more than
+//! clocks may differ, the machine reports it, for that tick keeps this key from running at all.
 //!
-//! The machine sends nothing by itself: it is told what becomes of the lease, and answers with what is to be done with it.
+//! The machine sends nothing by itself. It gets the lease's notices, and answers with commands for the lease.
 
 mod history;
 

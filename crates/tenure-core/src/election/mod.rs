@@ -1,12 +1,12 @@
-//! Elections: policy over leases. Who wants to lead a key tries to get it, holds it, and stands back for a while after it has
-//! stepped down; all that makes a leader the only one is the lease's.
+//! Elections: policy over leases. A candidate tries to get a key, holds it, and stands back for a while after it has
+//! stepped down. The lease alone makes sure that there is one leader.
 //!
-//! [`Election`] is a passive machine like the others. It does no operations of its own: it gives commands to its process's
-//! [`crate::Holder`], is told that holder's notices, and says when to wake it. So a thousand elections are attached to one session,
+//! [`Election`] is a passive machine like the others. It does no operations of its own. It gives commands to its process's
+//! [`crate::Holder`], gets that holder's notices, and says when to wake it. So a thousand elections are attached to one session,
 //! and the simulator steps the very same code as the library.
 //!
-//! Its belief is that of the lease: counted from before the write that won was sent, over at the deadline whatever
-//! happens, and given up *before* the write that frees the key is sent ([`Output`] says so by its order).
+//! Its belief is that of the lease. It counts from before the write that won was sent, and is over at the deadline whatever
+//! happens. It is given up *before* the write that frees the key is sent ([`Output`] says so by its order).
 
 mod machine;
 mod terms;

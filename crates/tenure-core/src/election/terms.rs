@@ -1,4 +1,4 @@
-//! What a candidate goes by, and which of that fits together.
+//! A candidate's settings, and the check that they fit together.
 
 use crate::holder::acquisition::{MetadataPolicy, WaitPolicy};
 use crate::holder::command::{Command, KeepAlive, LeaseId, Want};

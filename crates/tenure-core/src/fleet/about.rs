@@ -1,4 +1,4 @@
-//! What a worker's session says about it.
+//! The facts about a worker in its session's record.
 
 use super::plan::{Balance, Room};
 use crate::values::metadata::{Metadata, RESERVED, Value};

@@ -1,5 +1,5 @@
-//! What the plan means for the units that this worker has or should have: it takes what is free and planned for it, waits for
-//! what another still has, and drains and passes on what is planned for others.
+//! Acting on the plan for this worker's units. It claims free units planned for it, waits for units that another worker still has, and
+//! drains and passes on units planned for others.
 
 use super::asked::Asked;
 use super::claims::Claim;

@@ -1,4 +1,4 @@
-//! A worker by itself, and what its unit tests make of its surroundings.
+//! A worker by itself, and its simulated surroundings in unit tests.
 
 use super::about::About;
 use super::asked::Asked;

@@ -1,4 +1,4 @@
-//! What users ask about the units that they have: other fields, and their end. Each request has its own answer.
+//! Users' requests about their units: other fields, and their end. Each request has its own answer.
 
 use super::own::{Own, Stage};
 use super::talk::{FleetNotice, RequestId};

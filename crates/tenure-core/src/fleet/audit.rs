@@ -1,4 +1,4 @@
-//! The audit: a listing by the planner though the board shows nothing new, for what was orphaned in some way that nobody told of.
+//! The audit: the planner lists although the board shows nothing new. So it finds units that were orphaned without any notice.
 
 use super::worker::Worker;
 use crate::bugs::Bug;

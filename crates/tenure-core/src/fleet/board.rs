@@ -1,10 +1,10 @@
-//! The board: one small record that tells all workers of a fleet when to look into it again, who plans, and whom the last plan
-//! concerns.
+//! The board: one small record that tells all workers of a fleet when to look again, which worker plans, and which workers the last
+//! plan concerns.
 //!
-//! Its fence is the *generation*: it grows when a worker comes, goes or dies, and when units are added, changed or finished. The
-//! *planner* is the worker that lists all then, and plans; whoever sees that there is none, or that it is dead, writes itself there. Once
-//! it has told its plan to those whom it concerns, it *marks* the board with the plan's number and with their names. Without a push from the
-//! store, whoever suspects a worker of being dead sets the *alarm*, which makes all look more often until it has been decided.
+//! Its fence is the *generation*. It grows when a worker comes, goes or dies, and when units are added, changed or finished. The
+//! *planner* is the worker that lists and plans after that. If there is none, or it is dead, a worker that sees this writes itself there. After
+//! the planner has told its plan, it *marks* the board with the plan's number and the names of the workers concerned. Without a push from the
+//! store, a worker that suspects another one sets the *alarm*. All workers then look more often until the case is decided.
 
 use crate::op::{Expect, Write};
 use crate::values::error::StoreError;

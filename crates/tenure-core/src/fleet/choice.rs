@@ -1,5 +1,5 @@
-//! What can be done only by whoever knows the others: passing a unit that has failed to the next worker, and handing one to a worker by name.
-//! A planner knows them; any other worker lists the roster first.
+//! Choosing another worker: for a unit that has failed, and for a unit that a user hands over by name. The planner knows the other
+//! workers; any other worker lists the roster first.
 
 use super::board;
 use super::own::Stage;

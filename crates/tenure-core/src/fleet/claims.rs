@@ -1,5 +1,5 @@
-//! The claims that the plan asks for. Only so many are under way at a time: the next plan may ask for others, and what was
-//! begun by then has to be passed on.
+//! The claims that the plan asks for. Only a bounded number is under way at a time: the next plan may ask for others, and this worker
+//! would have to pass on the claims begun by then.
 
 use super::talk::Reason;
 use super::worker::Worker;

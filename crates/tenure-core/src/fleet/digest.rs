@@ -1,5 +1,5 @@
-//! What a worker holds, in a few bytes: it stands in its session's record, which is renewed anyway, and the planner compares it with what
-//! units' records say. So whoever has what its unit's record does not show is found out, and nobody reads what all agree on.
+//! A worker's units as a few bytes in its session's record, which is renewed anyway. The planner compares this digest with the units'
+//! records. So it finds a worker whose units differ from their records, and nothing extra is read while all agree.
 
 use crate::values::fence::{Fence, Nonce};
 use crate::values::key::Key;

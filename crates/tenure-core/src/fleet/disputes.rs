@@ -1,10 +1,9 @@
-//! Disputes: a worker's session says by a digest what it had when it last renewed, and the planner compares that with the units' records.
-//! Whoever has something else is told to list everything itself.
+//! Disputes: a worker's session has a digest of its units at the last renewal, and the planner compares it with the units' records.
+//! A worker with different units is told to list everything itself.
 //!
-//! A digest is a sum. Of the units that came to a worker or left it lately, it may have counted any: so each choice of these leaves
-//! another *remainder* between the digest and the records. If one of them is nothing, all is well. What no choice explains is a
-//! dispute, once the same remainder was there before the worker's last renewal. So units that are on the move hide no other that is
-//! missed, and are not taken for missed.
+//! A digest is a sum. It may or may not count the units that came to a worker or left it lately. Each choice of these leaves
+//! another *remainder* between the digest and the records. If one remainder is nothing, all is well. Otherwise it is a dispute, once the same
+//! remainder was there before the worker's last renewal. So units on the move hide no missed unit, and are not taken for missed.
 
 use super::digest::Digest;
 use super::listing::{Listing, Owner, Peer};

@@ -1,4 +1,5 @@
-//! What this worker leaves alone for a while: units that it could not get, and dead sessions that others are to end first.
+//! Units and sessions that this worker leaves alone for a while: units that it could not get, and dead sessions that other workers are to
+//! end first.
 
 use super::worker::Worker;
 use crate::holder::command::LeaseId;

@@ -1,6 +1,5 @@
-//! Hearing the plan: a worker that does not plan learns from the board that there is a new one, and reads its own part of it, and of the units
-//! only those that it is to claim at once. What the part says of units whose records show something else by now is out of date, and is
-//! left alone.
+//! Hearing the plan. A worker that does not plan learns from the board that there is a new plan, and reads its own part. Of the units it
+//! reads only those that it is to claim at once. A task is out of date if its unit's record shows something else by now; it is ignored.
 
 use super::board::{self, Mark};
 use super::claims::Claim;

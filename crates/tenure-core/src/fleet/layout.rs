@@ -1,4 +1,4 @@
-//! The layout of a fleet's records. Workers of an older one, which all plan for themselves, don't go together with those of this one.
+//! The layout of a fleet's records. In an older layout all workers plan for themselves, so those workers can't join a fleet of this one.
 
 use super::names::FleetName;
 use crate::values::error::StoreError;

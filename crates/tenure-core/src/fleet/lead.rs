@@ -1,5 +1,5 @@
-//! Who plans: the worker that the board names. Whoever sees that nobody plans takes that place, and who watches the others ends the sessions of
-//! those who are silent.
+//! The planner's role: it belongs to the worker that the board names. A worker that sees no planner takes the role. Workers that watch
+//! the others end the sessions of silent ones.
 
 use super::board;
 use super::raise::Bump;

@@ -1,5 +1,5 @@
-//! Letters: telling another worker something by its session's record, which it renews anyway. So it hears of it within an interval, and nobody
-//! else reads anything. A letter says that a unit was passed on to its worker, or that its part of the plan is a new one.
+//! Letters to other workers, in their sessions' records, which they renew anyway. So a worker reads its letter within an interval, and no
+//! other worker reads anything. A letter says that a unit was passed on to the worker, or that its part of the plan is new.
 
 use super::worker::{Errand, Worker};
 use crate::bugs::Bug;

@@ -1,6 +1,6 @@
-//! The listing: all workers and all units, page by page. The planner makes one when the board shows a new generation, and once in a long
-//! while without that, for what was orphaned in some way that nobody told of; others only where their parts of the plan can't be told, and
-//! then by each for itself. Of the workers alone it is made by whoever has to choose one of them.
+//! The listing: all workers and all units, page by page. The planner lists when the board shows a new generation, and once in a long
+//! while without that (the audit). Other workers list for themselves only if their parts of the plan can't be told. A worker that has to
+//! choose another one lists the workers alone.
 
 use super::about::About;
 use super::board;

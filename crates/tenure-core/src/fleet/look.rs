@@ -1,9 +1,9 @@
-//! The look: in each third of a ttl one request shows a worker the board, the session of whoever plans, and, while units are on their way to
-//! it, some of those. The planner looks at all sessions instead. So a dead worker is noticed by the planner, and a dead planner by all;
-//! and nothing is listed before the board has changed.
+//! The look: in each third of a ttl one request shows a worker the board and the planner's session. While units are on their way to the
+//! worker, it also shows some of those. The planner looks at all sessions instead. So the planner notices a dead worker, all workers notice a
+//! dead planner, and nothing is listed before the board has changed.
 //!
-//! A look that expects no news asks for no more than a recent state, which costs some stores less. What it shows is acted on only
-//! once a look at the latest state has shown it, too.
+//! A look that expects no news asks for a recent state only, which costs some stores less. Its news is acted on only once a look at
+//! the latest state has confirmed it.
 
 use super::board;
 use super::own::Stage;

@@ -1,8 +1,8 @@
-//! Units behind sessions that are missing altogether: deleted by a hand, or collected long after their end. Each tenure of such a
-//! session is asked after once, whatever is attached to it, and all is listed again once it has been missing for a ttl.
+//! Units behind sessions that are missing altogether: deleted by hand, or collected long after their end. Each tenure of such a
+//! session is asked after once, however many units are attached to it. Once it has been missing for a ttl, everything is listed again.
 //!
-//! Nobody can tell the others that its time is over, as a fenced record would: its process may have begun the session anew
-//! meanwhile, and that may have been deleted too. So each worker waits for itself.
+//! A record that told the other workers that its time is over would be unsafe. Its process may have begun the session anew
+//! meanwhile, and that record may have been deleted, too. So each worker waits for itself.
 
 use super::listing::{Owner, Unit};
 use super::talk::FleetNotice;

@@ -1,13 +1,13 @@
 //! Fleets: units of work, partitioned over the workers of one name.
 //!
-//! Everything is a record below one prefix. A *unit* is a record that exists whether anyone holds it or not, and carries what
-//! the plan needs to know of it. A *worker* is a process's session, which says what room it has; so the sessions are the
-//! roster. The *board* is one small record whose fence grows whenever something about the fleet has changed that the
-//! others should look into: nobody lists anything before that.
+//! Everything is a record below one prefix. A *unit* is a record that exists with or without a holder, and carries the data that
+//! the plan needs. A *worker* is a process's session, which names its capacity; so the sessions are the
+//! roster. The *board* is one small record. Its fence grows when the fleet has changed in a way that others should look into.
+//! No worker lists anything before that.
 //!
 //! [`Worker`] is the machine of one process in a fleet. It has a [`crate::Holder`] in it, and adds a look at the board in every third of a
-//! ttl. The one that plans lists everything when the board has changed, makes the [`plan`], and tells each worker its part. The others
-//! read that, and do what follows from it for the units that they have or should have.
+//! ttl. The planner lists everything when the board has changed, makes the [`plan`], and tells each worker its part. The other workers
+//! read their parts, and act on the units that they have or should have.
 
 mod about;
 mod act;

@@ -1,4 +1,4 @@
-//! Where the records of a fleet are.
+//! The keys of a fleet's records.
 
 use crate::values::error::InvalidInput;
 use crate::values::key::{HolderId, Key};

@@ -1,4 +1,4 @@
-//! What users order of this worker, and what it tells the others about itself.
+//! Users' orders to this worker, and the facts that it publishes about itself.
 
 use super::about::About;
 use super::asked::Change;

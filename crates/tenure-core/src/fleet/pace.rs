@@ -1,5 +1,5 @@
-//! How quickly a worker reacts: by the shortest ttl in its fleet, so that whoever dies is noticed within a bound by its own
-//! ttl, and not by that of whoever happens to watch it.
+//! A worker's pace: it follows the shortest ttl in its fleet. So a death is noticed within a bound by the dead worker's own ttl, and not by
+//! that of the worker that happens to watch it.
 
 use super::worker::Worker;
 use crate::values::time::Ttl;

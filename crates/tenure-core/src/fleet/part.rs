@@ -1,7 +1,7 @@
-//! A worker's part of the plan: a record of its own, written by the planner, that says what it is to do with which units.
+//! A worker's part of the plan: a record of its own, written by the planner, with its tasks for units.
 //!
-//! Each task names the state of the unit's record that it was planned for. So whoever reads a part again, or late, does nothing twice, and
-//! the planner sees what is left to do of it.
+//! Each task names the state of the unit's record that it was planned for. So a worker that reads a part again, or late, does nothing twice,
+//! and the planner sees which tasks are left.
 
 use super::plan::Uncovered;
 use super::unit::Status;

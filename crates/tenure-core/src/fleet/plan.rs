@@ -1,10 +1,9 @@
-//! Which worker should own which unit: one pure function, with the same answer wherever it is asked.
+//! The plan: which worker should own which unit. One pure function, with the same answer on every worker.
 //!
-//! What a worker has it keeps, unless that is too much or not allowed; what nobody has goes to whoever has least; then
-//! units move from the fullest to the emptiest for as long as that evens them out. Where no single move helps, a chain of them
-//! may. So moves are few, and a fleet that is even is left alone. The order in which planned moves are done does not matter:
-//! planning again half-way gives the rest
-//! of the same moves, at least while all units are alike.
+//! A worker keeps its units, unless they are too many or not allowed. A unit without an owner goes to the worker with least. Then
+//! units move from the fullest worker to the emptiest, as long as that evens them out. Where no single move helps, a chain of moves
+//! may. So moves are few, and an even fleet is left alone. The order in which planned moves are done does not matter:
+//! a plan made half-way has the rest of the same moves, at least while all units are alike.
 
 mod chain;
 

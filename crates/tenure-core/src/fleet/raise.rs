@@ -1,4 +1,5 @@
-//! Raising the board: who has changed something has all look into it again, and who misses a renewal has all look more often.
+//! Raising the board. A worker that has changed something makes all workers look again. A worker that misses a renewal makes all look
+//! more often.
 
 use super::board;
 use super::talk::FleetNotice;

@@ -1,6 +1,6 @@
-//! Rest: in a large fleet, a worker that has nothing to wait for looks at the board once in many intervals. Whom a plan concerns is told
-//! by a letter. Somebody has to see that the planner is dead even if those who stand by are, too; so in each interval some of those who
-//! rest look, and each of them goes on until it has seen the planner renew.
+//! Rest: in a large fleet, a worker that waits for nothing looks at the board once in many intervals. A letter tells it that a plan
+//! concerns it. Some worker has to see a dead planner even if the standbys are dead, too. So in each interval some resting workers look,
+//! and each of them goes on until it has seen the planner renew.
 
 use super::board::{self, Mark};
 use super::digest::mix;

@@ -1,9 +1,9 @@
-//! Units that their workers give up without success: tried by one worker after the other, and ever more seldom.
+//! Units that their workers give up without success. One worker after the other tries them, ever more seldom.
 //!
-//! How often that was so in a row stands in the unit's record ([`Retry`]), which outlives whoever wrote it. At first such a unit
-//! goes from worker to worker at once, in the order of their sessions, so that whoever can do it has it soon. Then it rests where
-//! it is, is tried there, goes on to the next worker, and rests there for twice as long. Only two know of it: whoever passes it on,
-//! and the next one, who is told by a letter. Nobody lists anything.
+//! The number of failures in a row is in the unit's record ([`Retry`]), which outlives its writers. At first such a unit
+//! goes from worker to worker at once, in the order of their sessions, so that a worker that can do it has it soon. Then it rests where
+//! it is, is tried there, goes on to the next worker, and rests there for twice as long. Only two workers know of it: the one that passes it
+//! on, and the next one, which gets a letter. No worker lists anything.
 
 use super::asked::Asked;
 use super::listing::Peer;

@@ -1,4 +1,4 @@
-//! How a worker's machine and its users talk.
+//! The commands and notices between a worker's machine and its users.
 
 use super::about::About;
 use super::names::FleetName;

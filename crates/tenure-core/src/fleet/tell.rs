@@ -1,5 +1,5 @@
-//! Telling the plan: the planner writes each worker's part of it whose part has changed, and then marks the board with the plan's number
-//! and with their names. Whoever is not concerned reads nothing.
+//! Telling the plan. The planner writes the parts that have changed, and then marks the board with the plan's number and the names of the
+//! workers concerned. Other workers read nothing.
 
 use super::board::{self, Mark};
 use super::digest::spread;

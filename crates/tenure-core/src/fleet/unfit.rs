@@ -1,5 +1,5 @@
-//! Who can't plan: a planner that lives, but that the store does not let list, or tell others their parts, gives its role up. It takes it
-//! again only where nobody else does, and ever more seldom while that fails.
+//! A planner that can't plan. It lives, but the store does not let it list, or tell others their parts. It gives its role up. It takes the
+//! role again only if no other worker does, and ever more seldom while that fails.
 
 use super::board;
 use super::worker::{Errand, Worker};

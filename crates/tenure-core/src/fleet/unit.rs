@@ -1,4 +1,4 @@
-//! What a unit's record says about it, beside the users' fields.
+//! The facts about a unit in its record, beside the users' fields.
 
 use crate::values::error::{InvalidInput, StoreError};
 use crate::values::key::HolderId;

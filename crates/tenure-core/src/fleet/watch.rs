@@ -1,5 +1,5 @@
-//! The watch: once in each interval the planner, and those who stand by, look at all sessions. They read them one by one, in the look
-//! itself. In a large fleet they read them page by page after it: a page costs what it weighs, and a thousand sessions are small.
+//! The watch: once in each interval the planner and the standbys look at all sessions. They read them one by one, in the look
+//! itself. In a large fleet they read them page by page after it. The price of a page is its size, and a thousand sessions are small.
 
 use super::look::Look;
 use super::talk::FleetNotice;

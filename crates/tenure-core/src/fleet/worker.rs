@@ -1,7 +1,7 @@
-//! One process in a fleet: what it holds, what it knows of the others, and what it does about it.
+//! One process in a fleet: its units, its knowledge of the other workers, and its actions.
 //!
-//! The parts are in `look` (the board and who plans), `listing` and `tell` (what a planner reads and writes when the board has changed),
-//! `hear` (what others learn of that) and `act` (what the plan means for the units that this worker has or should have).
+//! The parts are in `look` (the board and the planner), `listing` and `tell` (the planner's reads and writes after the board has changed),
+//! `hear` (how other workers learn of that) and `act` (acting on the plan for this worker's own units).
 
 use super::about::About;
 use super::choice::Choice;

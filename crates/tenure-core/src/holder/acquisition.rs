@@ -1,6 +1,6 @@
-//! Getting a key: asking for it, waiting for it, taking it over from the dead.
+//! Getting a key: asking for it, waiting for it, taking it over from a dead holder.
 //!
-//! An acquisition has at most one operation under way. Whatever the answer, it *assesses* what the key's record now shows and
+//! An acquisition has at most one operation under way. After each answer it *assesses* the key's record and
 //! does the next thing: claim it, look at the session that it is attached to, fence that session, or wait.
 
 mod assess;

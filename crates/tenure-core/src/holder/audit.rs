@@ -1,9 +1,9 @@
-//! The audit: a slow look at the records of what is attached to the session, a few after each of its renewals, in turn.
+//! The audit: a slow look at the records of leases attached to the session, a few after each of its renewals, in turn.
 //!
-//! A lease that renews itself meets its own record a few times in each ttl. One that is attached never does: whoever deletes its
-//! record, or puts an older copy in its place, would go unnoticed for ever. The audit finds that in ⌈n / [`Rules::AUDIT`]⌉ + 1
-//! renewals for n leases, and costs less than the renewals do, whatever n is. What a recent state seems to show is looked
-//! at once more in the latest one before anything follows from it.
+//! A lease that renews itself meets its own record a few times in each ttl. An attached lease never does. If its record were deleted,
+//! or an older copy put in its place, it would never notice. The audit finds that within ⌈n / [`Rules::AUDIT`]⌉ + 1
+//! renewals for n leases, and costs less than the renewals do, whatever n is. A finding in a recent state is checked
+//! in the latest state before anything follows from it.
 //!
 //! [`Rules::AUDIT`]: crate::Rules::AUDIT
 

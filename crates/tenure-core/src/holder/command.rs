@@ -1,4 +1,4 @@
-//! What users ask of a holder.
+//! Users' commands to a holder.
 
 use crate::holder::acquisition::{MetadataPolicy, WaitPolicy};
 use crate::holder::update::{Token, Transferee};

@@ -1,4 +1,4 @@
-//! What a holder lends to its parts while one of them takes a step.
+//! The context that a holder lends to its parts during a step.
 
 use crate::bugs::Bug;
 use crate::holder::failure_detector::FailureDetector;

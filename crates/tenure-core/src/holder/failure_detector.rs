@@ -1,15 +1,15 @@
-//! Watching over others' claims: when is a holder that says nothing dead?
+//! Watching others' claims: when is a silent holder dead?
 //!
-//! Two answers, and both need a full ttl. *Observed silence*: this process has itself seen the same heartbeat for a ttl,
-//! counted from after the read that first showed it. *First sight*: for the process that never watched, two witnesses
-//! agree that more than a ttl has passed since the heartbeat: the store's clock (the attested age) and the wall clocks (ours
-//! against the stamp that the holder wrote). One clock's jump is never enough.
+//! There are two answers, and both need a full ttl. *Observed silence*: this process has itself seen the same heartbeat for a ttl,
+//! counted from after the read that first showed it. *First sight*: for a process that never watched, two witnesses
+//! agree that more than a ttl has passed since the heartbeat. One is the store's clock (the attested age), the other the wall clocks (ours
+//! against the holder's stamp). One clock's jump is never enough.
 //!
-//! Processes that live too short to watch, and that the two witnesses don't help, leave a *mark* for those who come later.
-//! Where a dead holder's wall clock was ahead, its stamp says nothing: it is replaced by that of whoever finds it so. Where the
-//! session of an attached lease is missing, a letter in the attached lease's own record says so. Neither changes the heartbeat; both begin the
-//! record's age and its stamp anew, so from then on the same two witnesses tell how long ago the mark was made. Where the store tells
-//! no ages, a mark says what the host's own time line showed: see [`crate::values::host`].
+//! A process may live too short to watch, and the two witnesses may not help it. Then it leaves a *mark* for later processes.
+//! If a dead holder's wall clock was ahead, its stamp says nothing: the process replaces it by its own. If the
+//! session of an attached lease is missing, a letter in the attached lease's own record says so. Neither changes the heartbeat. Both begin the
+//! record's age and its stamp anew, so that the same two witnesses tell the age of the mark. Where the store tells
+//! no ages, a mark has the host's own time line: see [`crate::values::host`].
 
 mod bounded;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One lease of a holder, from the wish to its end.
+//! One lease of a holder, from the request to its end.
 
 mod acquiring;
 mod attached;

@@ -1,4 +1,4 @@
-//! What a holder tells its users.
+//! A holder's notices to its users.
 
 use crate::holder::command::LeaseId;
 use crate::holder::renewal::Loss;

@@ -1,4 +1,4 @@
-//! What follows for a holder, and for the leases that are attached to it, from what its session comes to.
+//! The consequences of a session's outcomes for its holder, and for the attached leases.
 
 use crate::bugs::Bug;
 use crate::holder::Holder;

@@ -1,10 +1,10 @@
-//! Orphaned claims: claims of this process that may stand in the store, or land there yet, though nobody here wants them.
+//! Orphaned claims: claims of this process that may stand in the store, or land there yet, though no caller here wants them.
 //!
-//! A claim that renews itself dies by itself. One that is attached lives as long as the session, so it must be looked for:
-//! after a write whose outcome stayed unknown, and when someone asks the session about a key that it doesn't hold.
+//! A claim that renews itself dies by itself. An attached claim lives as long as the session. So it must be looked for
+//! after a write with an unknown outcome, and when another process asks the session about a key that it doesn't hold.
 //!
-//! Each such key is *waited* for, *read*, and, if it shows an orphaned claim, *vacated*; then it is waited for again, ever longer, and
-//! let go after some 64 ttls. Whatever lands after that is found when someone asks for the key (see `Ask::Confirm`).
+//! Each such key is *waited* for, *read*, and, if it shows an orphaned claim, *vacated*. Then it is waited for again, ever longer, and
+//! dropped after some 64 ttls. A claim that lands later is found when another process asks for the key (see `Ask::Confirm`).
 
 use crate::bugs::Bug;
 use crate::holder::Holder;

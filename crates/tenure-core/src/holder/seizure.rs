@@ -1,11 +1,11 @@
-//! Taking a lease away from its holder by force, and giving the key away only when that holder can't believe any more.
+//! Taking a lease from its holder by force, and giving the key away only when that holder can't believe any more.
 //!
-//! The holder is told first, by a letter in the record that it renews: its own, or that of the session which it is attached to. From
-//! then on it believes no longer than until the deadline that it has. So once a full ttl has passed since the letter was
-//! written, by the clock of who takes it away, the key is vacated, whether the holder was told, is cut off, or is
+//! A letter tells the holder first, in the record that it renews: its own, or that of the session to which it is attached. After
+//! reading it the holder believes no longer than its present deadline. The key is vacated once a full ttl has passed since the letter was
+//! written, by the clock of the process that takes it. That holds whether the holder was told, is cut off, or is
 //! dead. A holder that gives the key up by itself ends the wait.
 //!
-//! Whoever takes a lease away may die half-way. The letter does the rest: its holder gives the key up.
+//! The process that takes a lease away may die half-way. The letter does the rest: its holder gives the key up.
 
 use crate::bugs::Bug;
 use crate::holder::failure_detector::{FailureDetector, Verdict};

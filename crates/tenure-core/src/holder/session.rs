@@ -1,11 +1,11 @@
-//! The session: a lease on the process's own name, that its other leases are attached to.
+//! The session: a lease on the process's own name, to which its other leases are attached.
 //!
-//! It is **down** until something wants it. Then it is **acquired** like any key. While it is **up** it renews itself, and all that is
-//! attached to it with it; its record says what the process announces of itself. A stop vacates the record: it is **leaving** until the
-//! outcome is known, and then **gone** for good. When it is lost it is down again; the next tenure has a higher fence, so that nothing
-//! old is attached to it by accident.
+//! It is **down** until something wants it. Then it is **acquired** like any key. While it is **up** it renews itself and all leases
+//! attached to it; its record has the process's announcements. A stop vacates the record: the session is **leaving** until the
+//! outcome is known, and then **gone** for good. A lost session is down again. Its next tenure has a higher fence, so that no old
+//! lease is attached to it by accident.
 //!
-//! A session knows nothing of leases. What a step comes to are its [`Outcome`]s; see `on_session` for what its holder does then.
+//! A session knows nothing of leases. A step ends with [`Outcome`]s; `on_session` applies them to the holder.
 
 use crate::holder::acquisition::{Acquisition, AcquisitionEnd, Goal, MetadataPolicy, WaitPolicy, Wakeup};
 use crate::holder::ctx::Ctx;

@@ -1,10 +1,10 @@
 //! Turns: which lease of this process is next to have a key that several of them wait for.
 //!
-//! Of all acquisitions of a process that wait for one key, the first asks the store; the others wait for their turn, and cost nothing. Whoever
-//! gives the key up writes the tenure of the next one over its own: one write takes the place of a release, a push and a race.
+//! Of all acquisitions of a process that wait for one key, the first asks the store. The others wait for their turn, and cost nothing. The
+//! lease that gives the key up writes the next one's tenure over its own. That one write takes the place of a release, a push and a race.
 //!
-//! Other processes that wait have their turn, too. A process hands a key on for a sixteenth of a ttl at the most, then vacates it, and
-//! stands aside for a moment: for longer where nobody pushes, since others look only now and then.
+//! Other waiting processes have their turn, too. A process hands a key on for at most a sixteenth of a ttl. Then it vacates the key and
+//! stands aside for a moment. That moment is longer without a push, since the other processes then only poll.
 
 use crate::bugs::Bug;
 use crate::holder::Holder;

@@ -1,7 +1,7 @@
-//! Changing a record on the strength of a tenure that is ours: giving it up, or writing other metadata.
+//! Changing a record under a tenure of this process: giving it up, or writing other metadata.
 //!
 //! Every write is conditional on the record still showing this very tenure (S3), and is repeated until its outcome is
-//! known. Losing to someone else ends the update and changes nothing.
+//! known. Losing to another process ends the update and changes nothing.
 
 use crate::bugs::{Bug, Bugs};
 use crate::holder::command::LeaseId;

@@ -1,4 +1,4 @@
-//! What answers of the store mean for a section.
+//! The meaning of a store's answers for a section.
 
 use super::SectionNotice;
 use super::job::{Asker, Job, Try, Wanted};

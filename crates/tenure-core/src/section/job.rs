@@ -1,4 +1,4 @@
-//! What a section's machine has to do for its users.
+//! The jobs that a section's machine does for its users.
 
 use super::Portion;
 use crate::op::OpId;

@@ -1,4 +1,4 @@
-//! What a section's record says: who holds which ranges.
+//! The content of a section's record: the holders of its ranges.
 
 use super::since::Since;
 use super::wire;

@@ -1,4 +1,4 @@
-//! The machine of one section in one process: one operation under way at a time, and whatever is wanted goes into the next.
+//! The machine of one section in one process. One operation is under way at a time, and all later wishes go into the next.
 
 use super::job::{Asker, Job, Wanted};
 use super::ledger::Ledger;

@@ -1,14 +1,14 @@
 //! Sections: ranges of keys that many processes lease for a limited time, each section in one record.
 //!
-//! The record has no tenure: its metadata list the section's leases ([`Ledger`]), and every change is one conditional write of
+//! The record has no tenure. Its metadata list the section's leases ([`Ledger`]), and every change is one conditional write of
 //! all of it. So leases of a section never overlap, whatever the processes do, and sections are independent of each other.
 //! Expired entries are collected as new ones are made.
 //!
-//! A lease is never renewed: its holder believes for `duration·(1−ρ)/(1+ρ)` from before it sent the write that won, and others
+//! A lease is never renewed. Its holder believes for `duration·(1−ρ)/(1+ρ)` from before it sent the write that won. Other processes
 //! may collect the entry once it has stood for its full duration (see `watch`). Its fence is the record's at that write, which
-//! grows with each lease; where several leases are made in one write, one more for each.
+//! grows with each lease. If one write makes several leases, the fence grows by one for each.
 //!
-//! [`Section`] is the machine of one section in one process. What its users want at a time goes into one write.
+//! [`Section`] is the machine of one section in one process. All wishes of its users at a time go into one write.
 
 mod answers;
 mod job;

@@ -1,4 +1,4 @@
-//! What the next write of a section makes of its record.
+//! The next write of a section: how it changes the record.
 
 use super::job::{Asker, Job, Try};
 use super::ledger::{Entry, Ledger};

@@ -2,10 +2,10 @@
 //!
 //! A store attests the age of a *record*, which every write of the section makes young. So each entry keeps the time of the first
 //! write that it is known to have stood in. Elapsed time is then one difference, and loses one rounding however often others write.
-//! Sums of ages would lose one with each write: a dead process's entry would stay for as long as short-lived processes write often.
+//! Sums of ages would lose one with each write: a dead process's entry would stay as long as short-lived processes write often.
 //!
-//! Who writes an entry does not know the time of that write. It says for how long the entry has stood by its own measure, which
-//! is nothing for a new one. Whoever sees the record next counts back from the time that the store tells of the write.
+//! The writer of an entry does not know the time of that write. It states how long the entry has stood by its own measure, which
+//! is nothing for a new one. The next process that sees the record counts back from the store's time of the write.
 
 use super::ledger::{Entry, Ledger};
 use crate::bugs::Bug;

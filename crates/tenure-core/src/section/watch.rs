@@ -1,9 +1,9 @@
-//! Whose time is over? An entry is never renewed, so it is enough to know that it has stood for its whole duration.
+//! Entries whose time is over. An entry is never renewed, so it is enough to know that it has stood for its whole duration.
 //!
 //! As for leases (see `failure_detector`), there are two answers. *Observed*: this process has itself had the very entry in view for its
 //! full duration, counted from after the answer that first showed it. *First sight*: two witnesses agree that more than its
-//! duration has passed: the store's clock (see `since`), and the wall clocks (ours against the holder's stamp). Otherwise a dead
-//! process's entry would stay for ever where only processes that live shorter than its duration come and go.
+//! duration has passed. One is the store's clock (see `since`), the other the wall clocks (ours against the holder's stamp). With the
+//! first answer alone, a dead process's entry would stay for ever where only processes that live shorter than its duration come and go.
 
 use super::ledger::{Entry, Ledger};
 use crate::bugs::Bug;

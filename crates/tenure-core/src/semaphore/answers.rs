@@ -1,4 +1,4 @@
-//! What answers of the store mean for a semaphore.
+//! The meaning of a store's answers for a semaphore.
 
 use super::job::Job;
 use super::ledger::Ledger;

@@ -1,8 +1,8 @@
-//! Who of those in the way is dead? A claim is live exactly while its session's record shows the same fence, as an attached lease's is.
+//! Dead processes among those ahead. A claim is live while its session's record shows the same fence, like an attached lease.
 //!
-//! Whoever waits looks at the sessions of those who hold permits or came before, some at a time. One that has been silent for a full
-//! ttl is fenced first, so that its process can't renew it any more; only then are its claims taken out. Of one that lives and
-//! stays in the way, it is asked now and then whether it knows of its claim (see [`Ask::Confirm`]).
+//! A waiter looks at the sessions of processes that hold permits or came before it, some at a time. A session that has been silent for a full
+//! ttl is fenced first, so that its process can't renew it any more. Only then are its claims removed. A live session that
+//! stays ahead is asked now and then whether it knows its claim (see [`Ask::Confirm`]).
 
 use super::ledger::Ledger;
 use super::machine::{Flight, Semaphore};

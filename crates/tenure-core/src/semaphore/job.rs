@@ -1,4 +1,4 @@
-//! What a semaphore's machine has to do for its users.
+//! The jobs that a semaphore's machine does for its users.
 
 use super::Wish;
 use crate::holder::acquisition::WaitPolicy;

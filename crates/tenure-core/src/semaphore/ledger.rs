@@ -1,4 +1,4 @@
-//! What a semaphore's record says: who holds permits, and who waits for them in which order.
+//! The content of a semaphore's record: the holders of permits, and the waiters in their order.
 
 use super::{Mode, wire};
 use crate::bugs::{Bug, Bugs};

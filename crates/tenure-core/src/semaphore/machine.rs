@@ -1,4 +1,4 @@
-//! The machine of one semaphore in one process: one operation under way at a time, and whatever is wanted goes into the next.
+//! The machine of one semaphore in one process. One operation is under way at a time, and all later wishes go into the next.
 
 use super::Wish;
 use super::job::{Giving, Job, Wanted};

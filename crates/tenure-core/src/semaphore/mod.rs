@@ -1,15 +1,15 @@
-//! Semaphores: permits of a key, with those who hold them and those who wait for them in one record.
+//! Semaphores: permits of a key, with their holders and waiters in one record.
 //!
-//! The record has no tenure: its one metadata field lists holders and tickets ([`Ledger`]), and every change is one conditional
-//! write of all of it. So there are never more permits out than there are, whatever the processes do. A permit is held *shared*, beside
-//! as many others as there are permits, or *exclusively*, beside nobody. With one mode only this is a counting semaphore or a fair
-//! lock; with both it is a lock for readers and writers.
+//! The record has no tenure. Its one metadata field lists holders and tickets ([`Ledger`]), and every change is one conditional
+//! write of all of it. So grants never exceed the number of permits, whatever the processes do. A permit is held *shared*, beside
+//! as many others as there are permits, or *exclusively*, alone. With one mode only this is a counting semaphore or a fair
+//! lock. With both it is a lock for readers and writers.
 //!
-//! Holders and tickets are attached to sessions: each is live exactly while its session's record shows the same fence, as an attached
-//! lease is. None is ever renewed. Whoever gives a permit up grants what is free to the head of the queue in the same write. Whoever
-//! waits finds out who is dead, fences that session first, and grants on.
+//! Holders and tickets are attached to sessions: each is live while its session's record shows the same fence, like an attached
+//! lease. None is ever renewed. The write that gives a permit up grants free permits to the head of the queue. A
+//! waiter looks for dead processes, fences their sessions first, and grants on.
 //!
-//! `Semaphore` is the part of a [`Holder`](crate::Holder) that drives one key; what its users want at a time goes into one write.
+//! `Semaphore` is the part of a [`Holder`](crate::Holder) that drives one key. All wishes of its users at a time go into one write.
 
 mod answers;
 mod deaths;

@@ -1,4 +1,4 @@
-//! What the next write of a semaphore makes of its record.
+//! The next write of a semaphore: how it changes the record.
 
 use super::job::{Giving, Job};
 use super::ledger::{Ledger, Ticket};

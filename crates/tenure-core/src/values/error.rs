@@ -1,4 +1,4 @@
-//! What can go wrong at the boundary to a store, by what the caller must do about it.
+//! Errors at the boundary to a store, sorted by what the caller must do about them.
 
 use std::fmt;
 use std::sync::Arc;

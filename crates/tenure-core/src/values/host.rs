@@ -1,15 +1,15 @@
 //! The time line of a host, which outlives its processes: the second witness where the store tells no ages.
 //!
-//! A process that won't be there when silence is certain leaves a [`Mark`] in the record that it finds: what this host's clocks showed
-//! then. A renewal writes a record without marks. So a later process *of that host* which finds its mark knows that nothing
-//! was renewed since, and for how long: by the host's own line, which no wall clock can move, and by the wall clocks. Both must say that
-//! it is more than the ttl, and they must agree, but for what clock rates and a quarter of the ttl may make of it.
+//! A process that will end before silence is certain leaves a [`Mark`] in the record that it finds. The mark has the readings of this
+//! host's clocks. A renewal writes a record without marks. So a later process *of that host* that finds the mark knows that nothing
+//! was renewed since. It knows for how long by the host's own line, which no wall clock can move, and by the wall clocks. Both must say that
+//! it is more than the ttl. They must agree, within the clock rates and a quarter of the ttl.
 //!
-//! Hosts are told apart by what names the boot. Marks of another host say nothing, for time lines of two boots can't be compared. The
-//! lies that remain make it later, and not earlier:
-//! - containers of one kernel that show boots of their own: no mark is believed but by processes of the same container;
-//! - machines of one name, as clones are: their lines differ by whatever their pauses were, and the wall clocks tell that;
-//! - a wall clock that jumps: the host's line tells.
+//! The name of a boot tells hosts apart. Marks of another host say nothing, since time lines of two boots can't be compared. The
+//! remaining lies make a takeover later, and not earlier:
+//! - containers of one kernel with boot names of their own: only processes of the same container believe a mark;
+//! - machines of one name, such as clones: their lines differ by their pauses, and the wall clocks show that;
+//! - a wall clock that jumps: the host's line shows that.
 
 use crate::bugs::{Bug, Bugs};
 use crate::values::time::{Drift, Now, Tick, Ttl, Wall};

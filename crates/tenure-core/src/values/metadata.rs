@@ -1,4 +1,4 @@
-//! Typed fields that a lease carries for its users: a checkpoint, a status, where its holder can be reached.
+//! Typed fields that a lease carries for its users: a checkpoint, a status, the holder's address.
 
 use crate::values::error::InvalidInput;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! What a store keeps for a key: who holds it, under which fence, and how to tell whether they still do.
+//! The record of a key in a store: the holder, the fence, and the signs by which others see that the holder lives.
 
 use crate::values::fence::{Fence, Nonce, Version};
 use crate::values::host::Mark;

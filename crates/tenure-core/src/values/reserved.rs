@@ -1,4 +1,4 @@
-//! Keys of tenure's own records. A lock or an election on one of these would write over what its owners need.
+//! Keys of tenure's own records. A lock or an election on one of these would overwrite a record that its owners need.
 
 use crate::values::error::InvalidInput;
 use crate::values::key::Key;

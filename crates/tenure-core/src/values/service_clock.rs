@@ -1,8 +1,8 @@
-//! What a store's client knows of the clock of a service that tells whole seconds with each answer.
+//! A client's knowledge of the clock of a service that tells whole seconds with each answer.
 //!
-//! A record's age must never be over the truth. So what is written into a record is the latest that the service's clock can
-//! show when the write is *sent* ([`ServiceClock::at_most`]), and an age is counted from that to the date of an answer, which
-//! is the earliest that it shows now ([`ServiceClock::at_least`]). This host's clock only bridges the time from an earlier
+//! A record's age must never exceed the truth. So a record carries the latest time that the service's clock can
+//! show when the write is *sent* ([`ServiceClock::at_most`]). An age is counted from that to the date of an answer, which
+//! is the earliest that the clock shows now ([`ServiceClock::at_least`]). This host's clock only bridges the time from an earlier
 //! answer to the write, with a margin for its rate. Time that was hidden from the host makes that bridge too short, and the
 //! record look older than it is. The answer to the write betrays it ([`ServiceClock::refutes`]).
 

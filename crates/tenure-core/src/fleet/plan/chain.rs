@@ -1,8 +1,8 @@
-//! What no single move can do: chains, in which one worker passes a unit to a second, which passes another to a third, and
+//! Chains: moves that no single move can replace. One worker passes a unit to a second, which passes another to a third. There are also
 //! swaps of a heavy unit for a lighter one.
 //!
-//! Without limits of weight, chains find room wherever there is some, and even counts out as far as labels allow: these are
-//! augmenting paths, shortest first, and what none improves is as good as can be.
+//! Without limits of weight, chains find free capacity if there is any, and even counts out as far as labels allow. They
+//! are augmenting paths, shortest first. A plan that no chain improves is as good as can be.
 
 use super::{Class, Planner};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
