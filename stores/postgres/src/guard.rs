@@ -44,8 +44,8 @@ impl SqlGuard {
     /// Runs a transaction of the caller's under the lease: begins it, makes the lease its condition, does `work` in it, and commits. If the
     /// lease is lost, `work` is not begun, and all is rolled back. So it is if `work` fails.
     ///
-    /// Nobody else gets the key between the first and the last statement: who takes it over waits for the end of the transaction, or was
-    /// there first. So a lease can't be lost *while* `work` runs, only before it. Keep `work` shorter than a third of the ttl: see
+    /// Nobody else gets the key between the first and the last statement: a takeover waits for the end of the transaction, or came
+    /// first. So a lease can't be lost *while* `work` runs, only before it. Keep `work` shorter than a third of the ttl: see
     /// [`SqlGuard::hold`]. It must not end the transaction itself, as by `COMMIT` in a statement.
     ///
     /// The isolation is that of the session. A pooled connection will do: `&mut *object` of deadpool is one.

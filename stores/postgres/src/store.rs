@@ -52,7 +52,7 @@ impl PostgresStore {
     /// same.
     ///
     /// A connection that was left in the middle of something is taken out of the pool. A pool that is used by others besides must have
-    /// room for both: who finds no free connection within the timeout is `Unavailable`.
+    /// room for both: a call that finds no free connection within the timeout is `Unavailable`.
     ///
     /// # Errors
     /// As [`Self::open`]. `Invalid`: push is on, and `config` names no host to listen at.

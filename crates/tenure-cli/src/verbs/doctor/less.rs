@@ -47,7 +47,7 @@ fn add_rights(lacking: &[String], findings: &mut Findings) {
         [one] if one == "DELETE" => findings.add(
             Grade::Warn,
             ABOUT,
-            "it lacks DELETE on less.record, which less itself does not need: who stops can't give its row back, and the next leader waits \
+            "it lacks DELETE on less.record, which less itself does not need: a candidate that stops can't give its row back, and the next leader waits \
              until that is dead; grant it",
         ),
         _ => {
