@@ -191,14 +191,19 @@ pub(crate) fn promise(kind: Kind, fault: Fault) -> Result<Promise, &'static str>
 }
 
 /// What this suite does not make at all, and who does.
-pub(crate) const ELSEWHERE: [(&str, &str); 7] = [
+pub(crate) const ELSEWHERE: [(&str, &str); 9] = [
     ("suspend, clocks hidden, clock rates off by 10 % and 50 %", "the simulator only: a host has one clock"),
     ("power cut without fsync", "not tested: a process's kill loses nothing that the system has"),
     ("answers lost at every point of the protocol, reordered, repeated", "the simulator"),
     ("errors and throttling for 3 ttls", "the simulator, and `trouble` in tests of the library"),
     ("records damaged, hostile, deleted by hand", "the conformance suite and the simulator"),
     ("older and newer versions together", "tests of the record's format"),
-    ("poolers, rotated credentials, names that move", "tests of the stores"),
+    ("poolers between", "not here: PostgreSQL's conformance suite runs through PgBouncer, too"),
+    (
+        "credentials rotated",
+        "not here: `a_password_that_was_changed_is_read_anew` in the tests of PostgreSQL, Redis and etcd",
+    ),
+    ("names that move", "not here: tests of the command line (`moved_name`), on PostgreSQL, Redis and etcd"),
 ];
 
 #[cfg(test)]

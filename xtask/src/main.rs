@@ -12,6 +12,7 @@ mod lanes;
 mod mutants;
 mod program;
 mod services;
+mod shipped;
 mod soak;
 mod spec;
 mod step;

@@ -7,6 +7,7 @@ use crate::dist;
 use crate::faults;
 use crate::hidden;
 use crate::services::{self, Servers};
+use crate::shipped;
 use crate::step::{Step, cargo};
 use crate::suite::{self, Cores, Suite};
 use crate::workspace::{ALL_STORES, Kind, Package, Target, packages};
@@ -26,9 +27,6 @@ const QUICK_HOURS: &str = "500";
 /// Where the scripts are, from the workspace's root.
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
 
-/// What each must be without, because its users compile it: protocol bugs are for the simulator only.
-const SHIPPED: &str = "tenure-cli";
-
 /// The feature with them, which is never on in what is built of the whole workspace.
 const BUGS: &str = "bugs";
 
@@ -39,7 +37,8 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
     steps.extend(services::fetch());
     steps.extend([
         Step::cargo("format", &["fmt", "--all", "--check"]),
-        Step::check("no bugs shipped", no_bugs_shipped),
+        Step::check("no bugs shipped", shipped::no_bugs),
+        Step::check("small by default", shipped::small_by_default),
         Step::check("no hidden tests", hidden::check),
         Step::check("cited files", cited_files),
         Step::check("public items", public_items),
@@ -286,34 +285,10 @@ fn succeeds(program: &str, args: &[&str]) -> bool {
     Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
 }
 
-fn no_bugs_shipped() -> Result<(), String> {
-    match bugs_in(&["--package", SHIPPED])? {
-        None => Ok(()),
-        Some(package) => Err(format!("{SHIPPED} would be built with the protocol bugs of {package}")),
-    }
-}
-
-/// The first package with the feature `bugs` among what cargo would build.
-fn bugs_in(which: &[&str]) -> Result<Option<String>, String> {
-    let output = Command::new(cargo())
-        .args(["tree", "--edges", "normal,build", "--prefix", "none", "--format", "{p}|{f}"])
-        .args(which)
-        .output()
-        .map_err(|error| format!("cargo did not start: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("cargo tree: {}", String::from_utf8_lossy(&output.stderr)));
-    }
-    let tree = String::from_utf8_lossy(&output.stdout);
-    // A package that was shown before has " (*)" after its features.
-    let has_bugs = |features: &str| features.trim_end_matches(" (*)").split(',').any(|f| f == "bugs");
-    let mut packages = tree.lines().filter_map(|line| line.split_once('|'));
-    Ok(packages.find(|(_, features)| has_bugs(features)).map(|(package, _)| package.to_owned()))
-}
-
 #[cfg(test)]
 mod tests {
     //! Plan: the commands for a crate by itself, for the whole workspace, and for tests with bugs; examples and
-    //! scripts; what the suite names is there; protocol bugs are noticed where they are, and only there.
+    //! scripts; what the suite names is there.
     use super::*;
     use crate::program;
 
@@ -419,12 +394,5 @@ mod tests {
             let is_it = |target: &Target| target.package == package && has_it(target);
             assert!(targets(&packages, Kind::Test).any(is_it), "{package}::{name}");
         }
-    }
-
-    #[test]
-    fn bugs_are_noticed() {
-        let found = bugs_in(&["--package", "tenure-core", "--features", "bugs"]).unwrap();
-        assert!(found.as_deref().is_some_and(|package| package.starts_with("tenure-core ")), "{found:?}");
-        assert_eq!(bugs_in(&["--package", "tenure-core"]), Ok(None));
     }
 }

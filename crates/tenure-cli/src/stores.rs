@@ -52,6 +52,18 @@ impl Missing {
     }
 }
 
+/// What is said of a URL whose scheme is none of those that this build knows.
+fn not_built_in(scheme: &str, known: &str) -> Failure {
+    let scheme: String = scheme.chars().take(20).collect();
+    Failure::usage(match feature_of(&scheme) {
+        Some(feature) => format!(
+            "this build of tenure can't open \"{scheme}:\" (it knows {known}); \
+             install one with --features {feature}, or --features all-stores"
+        ),
+        None => format!("no store has the scheme \"{}:\"; this build knows {known}", escaped(&scheme)),
+    })
+}
+
 impl Url {
     /// Reads a URL. Errors never repeat more of it than the scheme: the rest may hold a password.
     pub(crate) fn parse(text: &str) -> Result<Url, Failure> {
@@ -103,21 +115,7 @@ impl Url {
             "memory" if rest.is_empty() => Ok(Url::Memory),
             "memory" => Err(Failure::usage("the store memory: takes nothing after the colon")),
             scheme if services().any(|id| id == scheme) => Ok(Url::Service(text.to_owned())),
-            scheme => {
-                let scheme: String = scheme.chars().take(20).collect();
-                if let Some(feature) = feature_of(&scheme) {
-                    return Err(Failure::usage(format!(
-                        "this build of tenure can't open \"{scheme}:\" (it knows {}); \
-                         install one with --features {feature}, or --features all-stores",
-                        known()
-                    )));
-                }
-                let scheme = escaped(&scheme);
-                Err(Failure::usage(format!(
-                    "no store has the scheme \"{scheme}:\"; this build knows {}",
-                    known()
-                )))
-            }
+            scheme => Err(not_built_in(scheme, &known())),
         }
     }
 
@@ -298,6 +296,28 @@ mod tests {
             assert_eq!(error.code, crate::exit::USAGE, "{bad}");
             assert!(!error.text.contains("secret"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_store_that_is_not_built_in_is_named_with_its_feature() {
+        let known = "sqlite:PATH, memory:";
+        for (scheme, feature) in [
+            ("postgres", "postgres"),
+            ("postgresql", "postgres"),
+            ("redis", "redis"),
+            ("rediss", "redis"),
+            ("etcd", "etcd"),
+            ("etcds", "etcd"),
+            ("dynamodb", "dynamodb"),
+        ] {
+            let failure = not_built_in(scheme, known);
+            let says = format!(
+                "can't open \"{scheme}:\" (it knows {known}); install one with --features {feature},"
+            );
+            assert!(failure.code == crate::exit::USAGE && failure.text.contains(&says), "{failure}");
+        }
+        let failure = not_built_in("paper", known);
+        assert!(failure.text.contains("no store has the scheme \"paper:\"; this build knows"), "{failure}");
     }
 
     #[test]

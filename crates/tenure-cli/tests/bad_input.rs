@@ -3,7 +3,7 @@
 //!
 //! Plan: a table for each store. It has a wrong password, an unknown database, a missing table, no permission, a wrong TLS name; a
 //! replica, a full or evicting server, a namespace that is another's, a server of another kind; a port where nobody answers, and a
-//! host that swallows packets. Then: what `bench` and `doctor` are asked for.
+//! host that swallows packets. The same for tables of less's. Then: what `bench` and `doctor` are asked for.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::remote::told;
@@ -23,24 +23,29 @@ struct Case {
     code: i32,
     /// What the message has to say.
     says: &'static [&'static str],
-    /// It shows only when something is written.
-    writes: bool,
+    /// The command that is to show it.
+    verb: &'static [&'static str],
 }
 
 fn case(what: &'static str, url: impl Into<String>, code: i32, says: &'static [&'static str]) -> Case {
-    Case { what, url: url.into(), code, says, writes: false }
+    Case { what, url: url.into(), code, says, verb: &["ls"] }
 }
 
+/// It shows only when something is written.
 fn writing(what: &'static str, url: impl Into<String>, code: i32, says: &'static [&'static str]) -> Case {
-    Case { writes: true, ..case(what, url, code, says) }
+    Case { verb: &["run", "k", "--try", "--", "true"], ..case(what, url, code, says) }
+}
+
+/// On less's table, which holds elections only.
+fn of_election(what: &'static str, url: impl Into<String>, code: i32, says: &'static [&'static str]) -> Case {
+    Case { verb: &["leader", "k"], ..case(what, url, code, says) }
 }
 
 /// Each is told, and in time: a machine that stands still for a second is no fault of what is measured.
 fn refuse(cases: &[Case]) {
     const LIMIT: i64 = 5_000;
     let bench = Bench::new();
-    for Case { what, url, code, says, writes } in cases {
-        let verb: &[&str] = if *writes { &["run", "k", "--try", "--", "true"] } else { &["ls"] };
+    for Case { what, url, code, says, verb } in cases {
         takes_at_most(LIMIT, || {
             let began = now_ms();
             let ran = Ran::of(bench.tenure(verb).env("TENURE_STORE", url).output().unwrap());
@@ -77,12 +82,17 @@ fn psql(sql: &str) {
     assert!(ran.status.success(), "{sql}: {}", String::from_utf8_lossy(&ran.stderr));
 }
 
+/// What doctor makes is there from then on.
+fn made(url: &str) {
+    let ran = Bench::new().run(&["doctor", "--create-table", "-s", url]);
+    assert!([0, 2].contains(&ran.code), "{ran:?}");
+}
+
 #[test]
 fn of_postgres() {
     let (id, port, Swallower { port: swallows, .. }) = (std::process::id(), postgres_port(), &swallower());
     let server = |user: &str| format!("postgres://{user}:{SECRET}@127.0.0.1:{port}/postgres?schema=bad_{id}");
-    let ran = Bench::new().run(&["doctor", "--create-table", "-s", &server("postgres")]);
-    assert!([0, 2].contains(&ran.code), "{ran:?}");
+    made(&server("postgres"));
     psql(
         "DO $$ BEGIN CREATE ROLE needs_password; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$",
     );
@@ -92,6 +102,18 @@ fn of_postgres() {
     ));
     psql(&format!("CREATE ROLE replica_{id} LOGIN SUPERUSER"));
     psql(&format!("ALTER ROLE replica_{id} SET default_transaction_read_only = on"));
+    psql(&format!("CREATE ROLE crowded_{id} LOGIN CONNECTION LIMIT 0"));
+    let full = server("postgres").replace("bad_", "full_");
+    made(&full);
+    psql(&format!(
+        "CREATE FUNCTION full_{id}.extend() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION USING ERRCODE = '53100', \
+         MESSAGE = 'could not extend file \"base/5/16384\": No space left on device'; END $$; \
+         CREATE TRIGGER extend BEFORE INSERT ON full_{id}.record FOR EACH ROW EXECUTE FUNCTION full_{id}.extend()"
+    ));
+    made(&format!("{}?dialect=less", told("TENURE_TEST_POSTGRES")));
+    let of_less = server("postgres").replace(&format!("bad_{id}"), "less");
+    let refused = Bench::new().run(&["doctor", "--create-table", "-s", &of_less]);
+    assert!(refused.code == 65 && refused.err.contains("aren't tenure's"), "less's own schema: {refused:?}");
     let to = |port: u16| format!("postgres://u:{SECRET}@127.0.0.1:{port}/d");
     let ca = told("TENURE_TEST_POSTGRES_CA");
     refuse(&[
@@ -133,6 +155,14 @@ fn of_postgres() {
             65,
             &["aren't tenure's", "schema="],
         ),
+        case("less's schema beside its tables", of_less, 64, &["schema \"less\"", "tables are not there"]),
+        case(
+            "no connection left",
+            server(&format!("crowded_{id}")),
+            69,
+            &["too many connections", "CONNECTION LIMIT", "connections="],
+        ),
+        writing("a full disk", full, 69, &["No space left", "disk is full: make room"]),
         case("etcd", to(etcd_port()), 69, &["is a PostgreSQL server listening there"]),
         case("Redis", to(redis_port()), 69, &["is a PostgreSQL server listening there"]),
         case("nobody answers", to(unused_port().unwrap()), 69, &["is a PostgreSQL server listening there"]),
@@ -287,6 +317,87 @@ fn of_dynamodb() {
         case("etcd", at("jobs", &port(etcd_port())), 69, &["the service"]),
         case("nobody answers", at("jobs", &port(unused_port().unwrap())), 69, &["can't be reached"]),
         case("swallows packets", at("jobs", &port(swallows.port)), 69, &["can't be reached"]),
+    ]);
+}
+
+#[cfg(feature = "less")]
+#[test]
+fn of_less() {
+    let (id, port, swallows) = (std::process::id(), postgres_port(), swallower());
+    let server = |user: &str, database: &str| {
+        format!("postgres://{user}:{SECRET}@127.0.0.1:{port}/{database}?dialect=less")
+    };
+    made(&server("postgres", "postgres"));
+    psql(
+        "DO $$ BEGIN CREATE ROLE needs_password; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$",
+    );
+    psql(&format!("CREATE ROLE less_asked_{id} LOGIN PASSWORD 'another' IN ROLE needs_password"));
+    psql(&format!("CREATE ROLE less_poor_{id} LOGIN"));
+    psql(&format!("CREATE DATABASE less_none_{id}"));
+    psql(&format!("CREATE DATABASE less_other_{id}"));
+    let other = server("postgres", &format!("less_other_{id}"));
+    let ran = Command::new("psql")
+        .args([
+            other.split('?').next().unwrap(),
+            "-qc",
+            "CREATE SCHEMA less; CREATE TABLE less.record (x int)",
+        ])
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let to = |port: u16| format!("postgres://u:{SECRET}@127.0.0.1:{port}/d?dialect=less");
+    let bench = Bench::new();
+    let file = |name: &str| format!("sqlite:{}?dialect=less", bench.path(name).display());
+    bench.write("text", format!("{SECRET}, and no database: {}", "x".repeat(600)));
+    assert_eq!(
+        bench.run(&["run", "k", "-s", &file("leases").replace("?dialect=less", ""), "--", "true"]).code,
+        0
+    );
+    refuse(&[
+        of_election(
+            "wrong password",
+            server(&format!("less_asked_{id}"), "postgres"),
+            64,
+            &["password authentication failed", "pg_hba.conf"],
+        ),
+        of_election("unknown database", server("postgres", "nowhere"), 64, &["name a database that exists"]),
+        of_election(
+            "missing table",
+            server("postgres", &format!("less_none_{id}")),
+            64,
+            &["no table less.record", "doctor --create-table"],
+        ),
+        of_election("another program's table", other, 65, &["less.record", "columns", "another database"]),
+        of_election(
+            "no permission",
+            server(&format!("less_poor_{id}"), "postgres"),
+            64,
+            &["permission denied", "grant the role USAGE"],
+        ),
+        case("not an election", server("postgres", "postgres"), 64, &["elections only"]),
+        of_election("etcd", to(etcd_port()), 69, &["is a PostgreSQL server listening there"]),
+        of_election(
+            "nobody answers",
+            to(unused_port().unwrap()),
+            69,
+            &["is a PostgreSQL server listening there"],
+        ),
+        of_election("swallows packets", to(swallows.port), 69, &["is a PostgreSQL server listening there"]),
+        of_election(
+            "no such file",
+            "sqlite:/nowhere/jobs.db?dialect=less",
+            64,
+            &["does not exist", "name the file"],
+        ),
+        of_election("a directory", "sqlite:/tmp?dialect=less", 64, &["is a directory", "name a file in it"]),
+        of_election("no database", file("text"), 65, &["not a database"]),
+        of_election(
+            "missing table in a file",
+            file("leases"),
+            64,
+            &["no table less_record", "migration makes it"],
+        ),
+        of_election("another store", "redis://localhost?dialect=less", 64, &["sqlite: and postgres:"]),
     ]);
 }
 

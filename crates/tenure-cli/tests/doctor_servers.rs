@@ -93,7 +93,14 @@ fn what_redis_can_lose_leases_by_is_told() {
     let server = redis("--appendonly no --maxmemory 100mb --maxmemory-policy allkeys-lru");
     let place = Remote::at(format!("redis://127.0.0.1:{}?eviction=accept&timeout-ms=60000", server.port));
     one_record(&place);
-    warned(&place, &["it drops keys when its memory is full", "appendonly no", "% of its memory is used"]);
+    let two = "two may hold a lease then: fences protect";
+    let said = warned(
+        &place,
+        &["it drops keys when its memory is full", "appendonly no", "% of its memory is used"],
+    );
+    let hazards =
+        |said: &str, words: &str| said.lines().any(|line| line.contains(words) && line.contains(two));
+    assert!(hazards(&said, "it drops keys") && hazards(&said, "appendonly no"), "{said}");
     let set = |name: &str, value: &str| {
         assert!(redis_cli(server.port, &["CONFIG", "SET", name, value]).status.success());
     };
@@ -116,7 +123,11 @@ fn what_redis_can_lose_leases_by_is_told() {
         answer(&["INFO", "replication"]).contains("connected_slaves:1")
             && answer(&["PUBSUB", "NUMSUB", "__sentinel__:hello"]).trim_end().ends_with('1')
     });
-    warned(&place, &["follow asynchronously", "min-replicas-to-write 0", "Sentinels watch it"]);
+    let said = warned(&place, &["follow asynchronously", "min-replicas-to-write 0", "Sentinels watch it"]);
+    assert!(hazards(&said, "follow asynchronously"), "{said}");
+    set("appendonly", "yes");
+    set("appendfsync", "everysec");
+    assert!(hazards(&warned(&place, &[]), "appendfsync everysec"));
     sentinel.kill().unwrap();
     sentinel.wait().unwrap();
     drop(replica);

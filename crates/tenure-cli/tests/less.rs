@@ -1,7 +1,7 @@
 //! `tenure elect`, `leader` and `doctor` on less's table.
 //!
 //! Plan: the table is made by doctor and by nothing else; one of two leads, and the other follows when it ends or is killed; a peer's row is
-//! respected; who stands by is told of the leader; the page's commands; the way off the table, as its page says, never has two at work; what does not belong there is refused by name.
+//! respected; who stands by is told of the leader; doctor tells of missing rights; the page's commands; the way off the table, as its page says, never has two at work; what does not belong there is refused by name.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, Process, Ran, first_words, wait_for};
@@ -152,6 +152,29 @@ fn the_commands_of_the_page_work_as_they_stand_there() {
     for command in commands {
         let here = command.replace("postgres://app@db.example/jobs?dialect=less", &database.url);
         follow_on(&bench, file, &here);
+    }
+}
+
+#[test]
+fn doctor_tells_which_rights_a_role_lacks() {
+    let place = postgres().make();
+    let role = format!("less_{}", std::process::id());
+    let psql = |sql: &str| {
+        let server = place.url.split('?').next().unwrap();
+        let ran = std::process::Command::new("psql").args([server, "-qc", sql]).output().unwrap();
+        assert!(ran.status.success(), "{sql}: {}", String::from_utf8_lossy(&ran.stderr));
+    };
+    psql(&format!("CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA less TO {role}"));
+    let url = place.url.replace("postgres@", &format!("{role}@"));
+    let as_role = Place { bench: Bench::new(), url, key: place.key.clone() };
+    for (grant, code, says) in [
+        ("SELECT", 2, "it lacks INSERT, UPDATE, DELETE on less.record: no candidate can lead"),
+        ("INSERT, UPDATE", 2, "it lacks DELETE on less.record"),
+        ("DELETE", 0, "all that a candidate needs"),
+    ] {
+        psql(&format!("GRANT {grant} ON less.record TO {role}"));
+        let ran = as_role.run(&["doctor"]);
+        assert!(ran.code == code && ran.out.contains(says), "{grant}: {ran:?}");
     }
 }
 

@@ -43,12 +43,12 @@ fn doctor_tells_what_can_lose_commits_and_what_stands_between() {
     assert!(!ran.out.contains("pooler"), "{ran:?}");
     let pooled = schema.url.replace(&told("TENURE_TEST_POSTGRES"), &told("TENURE_TEST_PGBOUNCER"));
     let ran = Remote::at(pooled.clone()).run(&["doctor"]);
-    for told in ["add push=off", "no change was told of", "one winner each"] {
+    for told in ["so waiters poll; with push=off in the URL", "no change was told of", "one winner each"] {
         assert!(ran.code == 2 && ran.out.contains(told), "{told}: {ran:?}");
     }
     let ran = Remote::at(format!("{pooled}&push=off")).run(&["doctor"]);
     assert!(
-        well(&ran) && ran.out.contains("and waiters poll") && !ran.out.contains("no change was told"),
+        well(&ran) && ran.out.contains("so waiters poll") && !ran.out.contains("no change was told"),
         "{ran:?}"
     );
 }

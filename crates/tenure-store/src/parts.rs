@@ -4,6 +4,7 @@ mod call;
 mod columns;
 mod login;
 mod options;
+mod password;
 mod prefix;
 mod subscribers;
 #[cfg(feature = "tls")]
@@ -12,7 +13,8 @@ mod tls;
 pub use call::Call;
 pub use columns::{Columns, fence_column};
 pub use login::{check_login, check_nobody};
-pub use options::{UrlOption, check_span, is_loopback, password_in};
+pub use options::{UrlOption, check_span, is_loopback};
+pub use password::Password;
 pub use prefix::end_of_prefix;
 pub use subscribers::{Subscribers, Teller};
 #[cfg(feature = "tls")]

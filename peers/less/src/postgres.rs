@@ -71,6 +71,20 @@ impl PostgresStorage {
         Ok(PostgresStorage { lines })
     }
 
+    /// What the role lacks of the four rights on the table that a candidate needs: none, if it may do all.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn lacking(&self) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT name FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS name \
+                   WHERE NOT has_table_privilege('less.record', name)";
+        let rows = self.lines.ask(Call::Read, sql, &[]).await.map_err(about)?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
     /// Makes the schema and the table as less's own migration does, if they are missing. The role needs `CREATE` on the database.
     ///
     /// # Errors
@@ -89,7 +103,14 @@ fn micros(span: Duration) -> i64 {
 
 /// The texts of errors speak of tenure's own tables, where these are less's.
 fn about(error: StoreError) -> StoreError {
-    if error.kind() == ErrorKind::Invalid { error.about("less.record") } else { error }
+    match error.kind() {
+        ErrorKind::Invalid => error.about("less.record"),
+        ErrorKind::Foreign => StoreError::foreign(
+            "less.record has other columns than less's table (key, value, deadline): it is another program's; name another database",
+        )
+        .because(error),
+        _ => error,
+    }
 }
 
 impl Storage for PostgresStorage {

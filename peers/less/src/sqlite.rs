@@ -131,6 +131,9 @@ fn connect(path: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
             path.display()
         )));
     }
+    if path.is_dir() {
+        return Err(StoreError::invalid(format!("{} is a directory; name a file in it", path.display())));
+    }
     let connection =
         Connection::open_with_flags(path, flags).map_err(|error| failed(path, Call::Read, error))?;
     connection.busy_timeout(BUSY).map_err(|error| failed(path, Call::Read, error))?;

@@ -39,7 +39,9 @@ impl Passes {
         if let Some(pass) = current.as_ref().filter(|_| last > self.refused.load(Ordering::SeqCst)) {
             return Ok(pass.clone());
         }
-        let question = AuthenticateRequest { name: user.name.clone(), password: user.password.clone() };
+        // It may be another one than last time. No member can help where it can't be read.
+        let password = user.password.text().map_err(Fault::Refused)?;
+        let question = AuthenticateRequest { name: user.name.clone(), password };
         let answer: Result<AuthenticateResponse, _> =
             unary(channel, path::AUTHENTICATE, Request::new(question)).await;
         let token = match answer {

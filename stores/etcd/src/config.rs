@@ -2,10 +2,10 @@
 
 use percent_encoding::percent_decode_str;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use tenure_core::StoreError;
-use tenure_store::parts::{UrlOption, check_login, check_span, is_loopback, password_in};
+use tenure_store::parts::{Password, UrlOption, check_login, check_span, is_loopback};
 use tenure_store::{Capabilities, Expiry};
 
 /// What errors call it.
@@ -47,7 +47,7 @@ pub enum Tls {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct User {
     pub(crate) name: String,
-    pub(crate) password: String,
+    pub(crate) password: Password,
 }
 
 impl EtcdConfig {
@@ -71,7 +71,8 @@ impl EtcdConfig {
     /// without its scheme. `etcd:` is plain text to this host, `etcds:` is TLS.
     ///
     /// Options: `timeout-ms`, `push=off`, `tls` (as `etcds:`) or `tls=off` (plain text across a network), `ca=FILE`, `cert=FILE` with
-    /// `key=FILE`, and `password-file=FILE`. A password is best kept out of the URL: in that file, whose first line it is.
+    /// `key=FILE`, and `password-file=FILE`. A password is best kept out of the URL: in that file, whose first line it is. The file is
+    /// read for each login, so a password may be changed there.
     ///
     /// # Errors
     /// `Invalid`, which names the option but never repeats a value that could hold a password.
@@ -98,7 +99,7 @@ impl EtcdConfig {
         if let Some(user) = user {
             let (name, password) = user.split_once(':').unwrap_or((user, ""));
             let (name, password) = (decoded("the user", name)?, decoded("the password", password)?);
-            config.user = Some(User { name, password });
+            config.user = Some(User { name, password: Password::new(password) });
         }
         if secure {
             config.tls = Tls::Verified { authorities: None, identity: None };
@@ -137,7 +138,7 @@ impl EtcdConfig {
             },
             "ca" => self.tls = Tls::Verified { authorities: Some(value.into()), identity: None },
             "password-file" => {
-                let password = password_in(Path::new(&value))?;
+                let password = Password::in_file(value)?;
                 let user = self.user.as_mut().ok_or_else(|| {
                     bad("password-file= is for a user, and none is named; write etcd://USER@HOST/PREFIX")
                 })?;
@@ -166,7 +167,7 @@ impl EtcdConfig {
     /// Who calls, for a cluster that asks for that.
     #[must_use]
     pub fn user(self, name: impl Into<String>, password: impl Into<String>) -> Self {
-        EtcdConfig { user: Some(User { name: name.into(), password: password.into() }), ..self }
+        EtcdConfig { user: Some(User { name: name.into(), password: Password::new(password) }), ..self }
     }
 
     /// How the connection is protected. [`Tls::LocalOnly`], unless said otherwise.
@@ -286,7 +287,7 @@ mod tests {
         let files = (Some("/ca.pem".into()), Some(("/c".into(), "/k".into())));
         assert_eq!(config.tls, Tls::Verified { authorities: files.0, identity: files.1 });
         assert!(!format!("{config:?}").contains("secret"));
-        assert_eq!(config.user.unwrap().password, "secret");
+        assert_eq!(config.user.unwrap().password, Password::new("secret"));
         assert_eq!(parsed("etcd://localhost").unwrap().prefix, "tenure");
     }
 

@@ -75,6 +75,12 @@ impl Fault {
                     "{place}: {says}; a majority of the members must reach each other"
                 )))
             }
+            // It has no vote yet, and passes nothing on.
+            Code::Unavailable if says.contains("not supported for learner") => {
+                Fault::Elsewhere(StoreError::unavailable(format!(
+                    "{place}: {says}; it is a member that is still learning: name the voting members, or `etcdctl member promote` it"
+                )))
+            }
             Code::Unimplemented => refused("it has no such service: is it etcd 3.4 or newer?"),
             Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound | Code::OutOfRange => {
                 Fault::Refused(StoreError::invalid(format!("{place}: {says}")))
@@ -153,6 +159,7 @@ mod tests {
             (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", ErrorKind::Unknown),
             (Code::ResourceExhausted, "etcdserver: too many requests", ErrorKind::Unavailable),
             (Code::Unavailable, "etcdserver: no leader", ErrorKind::Unavailable),
+            (Code::Unavailable, "etcdserver: rpc not supported for learner", ErrorKind::Unavailable),
             (Code::Unavailable, "etcdserver: request timed out", ErrorKind::Unknown),
             (Code::Unavailable, "etcdserver: leader changed", ErrorKind::Unknown),
             (Code::Unavailable, "etcdserver: server stopped", ErrorKind::Unknown),

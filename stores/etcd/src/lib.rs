@@ -45,8 +45,8 @@
 //! That is all it needs. etcd can't grant writing without removing, so `tenure gc` needs no other role, and has no other.
 //!
 //! `etcd:` is plain text, and refused beyond this host unless the URL says `tls=off`. `etcds:` verifies the certificate by the system's
-//! authorities or `ca=FILE`, and shows `cert=FILE` with `key=FILE` where the cluster wants one. A password comes from `password-file=`, or
-//! the URL, which the command line also reads from `TENURE_STORE`. A pass that etcd no longer takes is replaced.
+//! authorities or `ca=FILE`, and shows `cert=FILE` with `key=FILE` where the cluster wants one. A password comes from `password-file=`, which
+//! is read for each login, or the URL, which the command line also reads from `TENURE_STORE`. A pass that etcd no longer takes is replaced.
 //!
 //! # What it survives
 //!

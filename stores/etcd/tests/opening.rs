@@ -1,7 +1,8 @@
 //! Opening, and what is refused: each error names the place and the remedy, comes soon, and repeats no password.
 //!
 //! Plan: no server, one that never answers, one that is not etcd; unknown authority, another name, plain text and TLS mixed up, a client
-//! certificate; no user, wrong password, no right, a pass that is not good any more, or has expired; a full cluster.
+//! certificate; no user, wrong password, no right, a pass that is not good any more, or has expired; a password that was changed; a full
+//! cluster.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,7 +12,7 @@
 )]
 
 use crate::support::cluster::{Cluster, LONG};
-use crate::support::{config, unique};
+use crate::support::{config, etcdctl, unique};
 use std::error::Error;
 use std::io::ErrorKind::ConnectionRefused;
 use std::io::{Read, Write};
@@ -20,7 +21,7 @@ use std::time::Duration;
 use tenure_core::{ErrorKind, Key, StoreError};
 use tenure_etcd::{EtcdConfig, EtcdStore, Tls};
 use tenure_store::{Outcome, Store};
-use tenure_testkit::Scribe;
+use tenure_testkit::{Scribe, hinted};
 
 async fn refusal(config: EtcdConfig) -> StoreError {
     EtcdStore::open(config).await.map(drop).unwrap_err()
@@ -176,6 +177,33 @@ async fn a_cluster_that_asks_who_calls_is_told_and_given_a_new_pass_when_the_old
     tokio::time::timeout(LONG, hinted).await.expect("no hint came");
 }
 
+#[tokio::test]
+async fn a_password_that_was_changed_is_read_anew() {
+    let cluster = Cluster::start(1).await;
+    ask_who(&cluster);
+    let file = cluster.file("password");
+    std::fs::write(&file, "hush-app\n").unwrap();
+    let url = cluster.url().replace("//", "//app@");
+    let store = EtcdStore::open(at(&format!("{url}?password-file={file}"))).await.unwrap();
+    let mut changes = store.changed("").unwrap();
+    let (scribe, key) = (Scribe::new(), Key::new("a").unwrap());
+    assert_eq!(store.read(&key).await.unwrap(), None);
+    // The passes of that user are over with its password.
+    let endpoint = format!("127.0.0.1:{}", cluster.port());
+    let root = ["--endpoints", &endpoint, "--user", "root:hush-root"];
+    let words = [&root[..], &["user", "passwd", "app", "--interactive=false"]].concat();
+    etcdctl(&words, b"hush-new\n");
+    let error = store.read(&key).await.unwrap_err();
+    says(&error, ErrorKind::Invalid, &["check the user, and the password or its file"]);
+    std::fs::remove_file(&file).unwrap();
+    let error = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap_err();
+    says(&error, ErrorKind::Invalid, &["the password file", &file]);
+    std::fs::write(&file, "hush-new\n").unwrap();
+    let outcome = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap();
+    assert!(matches!(outcome, Outcome::Won { .. }), "{outcome:?}");
+    hinted(&store, &mut changes, "b").await;
+}
+
 /// Nobody has called for so long that etcd has forgotten the pass.
 #[tokio::test]
 async fn a_pass_that_has_expired_is_replaced() {
@@ -215,6 +243,34 @@ async fn a_full_cluster_says_so_and_is_read_all_the_same() {
     assert_eq!(store.read(&key(written)).await.unwrap(), None, "it was not written");
     let standing = store.read(&key(0)).await.unwrap().unwrap();
     assert!(store.remove(&key(0), standing.version).await.is_ok(), "garbage can be removed");
+}
+
+#[tokio::test]
+async fn a_learner_is_passed_over_and_named_where_it_is_alone() {
+    let mut cluster = Cluster::start(1).await;
+    let learner = cluster.add_learner();
+    let alone = at(&cluster.url_of(&[learner]));
+    let named = async {
+        loop {
+            let error = refusal(alone.clone()).await;
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            // It is starting.
+            if error.to_string().contains("learner") {
+                return error;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let error = tokio::time::timeout(LONG, named).await.expect("it does not say what it is");
+    says(&error, ErrorKind::Unavailable, &["name the voting members", "member promote"]);
+    // Processes begin at different members, so both orders are tried.
+    for (fence, members) in (1..).zip([[0, learner], [learner, 0]]) {
+        let store = EtcdStore::open(at(&cluster.url_of(&members))).await.unwrap();
+        let (scribe, key) = (Scribe::new(), Key::new(format!("k{fence}")).unwrap());
+        let outcome = store.write(scribe.if_vacant(&key, scribe.vacant(fence))).await.unwrap();
+        assert!(matches!(outcome, Outcome::Won { .. }), "{outcome:?}");
+        hinted(&store, &mut store.changed("").unwrap(), "h").await;
+    }
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use tenure_core::StoreError;
-use tenure_store::parts::{UrlOption, check_login, check_span, is_loopback, password_in};
+use tenure_store::parts::{Password, UrlOption, check_login, check_span, is_loopback};
 use tenure_store::{Capabilities, Expiry};
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
@@ -26,7 +26,7 @@ pub struct PostgresConfig {
     pub(crate) push: bool,
     pub(crate) attested_ages: bool,
     pub(crate) prepare: Prepare,
-    password_file: Option<PathBuf>,
+    password: Option<Password>,
 }
 
 /// Whether statements are prepared on a connection, so that the server plans each of them once. That takes a session of its own.
@@ -70,7 +70,7 @@ impl PostgresConfig {
             push: true,
             attested_ages: true,
             prepare: Prepare::Automatic,
-            password_file: None,
+            password: None,
         }
     }
 
@@ -143,11 +143,7 @@ impl PostgresConfig {
                 }
             },
             "sslrootcert" => self.tls = Tls::Verified(Some(value.into_owned().into())),
-            "password-file" => {
-                let file = PathBuf::from(&*value);
-                password_in(&file)?;
-                self.password_file = Some(file);
-            }
+            "password-file" => self.password = Some(Password::in_file(&*value)?),
             _ => return Err(bad(&format!("{name} is no option; there are {OPTIONS}"))),
         }
         Ok(self)
@@ -165,8 +161,8 @@ impl PostgresConfig {
         PostgresConfig { tls, ..self }
     }
 
-    /// The most connections, besides the one that listens and one for batches: 1 to 100, 8 unless said otherwise. Each is shared by
-    /// all who have something to ask once there are no idle ones.
+    /// The most connections, besides the one that listens: 1 to 100, 8 unless said otherwise. Each is shared by all who have something
+    /// to ask once there are no idle ones.
     #[must_use]
     pub fn connections(self, connections: usize) -> Self {
         PostgresConfig { connections, ..self }
@@ -213,7 +209,35 @@ impl PostgresConfig {
         if self.push { all } else { all.without_watch() }
     }
 
+    /// For connections of the store's own.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
+        self.check_records()?;
+        let bad = |text: String| Err(StoreError::invalid(text));
+        if self.server.get_hosts().is_empty() {
+            return bad("the PostgreSQL URL names no host; write postgres://USER@HOST/DATABASE".into());
+        }
+        if !(1..=100).contains(&self.connections) {
+            return bad(format!(
+                "{} connections are outside 1 to 100; choose a number within",
+                self.connections
+            ));
+        }
+        Ok(())
+    }
+
+    /// For a pool of the caller's, beside which only the one connection is made that listens.
+    pub(crate) fn check_beside_pool(&self) -> Result<(), StoreError> {
+        self.check_records()?;
+        if self.push && self.server.get_hosts().is_empty() {
+            return Err(StoreError::invalid(
+                "the configuration beside a pool names no host at which to listen for changes; name the pool's host, or switch push off",
+            ));
+        }
+        Ok(())
+    }
+
+    /// What has to be right whoever makes the connections.
+    fn check_records(&self) -> Result<(), StoreError> {
         let bad = |text: String| Err(StoreError::invalid(text));
         let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         let schema = &self.schema;
@@ -231,23 +255,14 @@ impl PostgresConfig {
                 "the schema {schema:?} belongs to others; name one of tenure's own, such as tenure"
             ));
         }
-        if self.server.get_hosts().is_empty() {
-            return bad("the PostgreSQL URL names no host; write postgres://USER@HOST/DATABASE".into());
-        }
-        if !(1..=100).contains(&self.connections) {
-            return bad(format!(
-                "{} connections are outside 1 to 100; choose a number within",
-                self.connections
-            ));
-        }
         check_span("timeout", self.timeout, Duration::from_millis(10)..=Self::MAX_TIMEOUT)
     }
 
     /// What the driver is given: the caller's settings, and bounds on how long a dead connection goes unnoticed.
     pub(crate) fn driver(&self) -> Result<tokio_postgres::Config, StoreError> {
         let mut server = self.server.clone();
-        if let Some(file) = &self.password_file {
-            server.password(password_in(file)?);
+        if let Some(password) = &self.password {
+            server.password(password.text()?);
         }
         if server.get_application_name().is_none() {
             server.application_name("tenure");
@@ -281,6 +296,9 @@ impl PostgresConfig {
 
     /// The server, database and schema, for people. Nothing secret is in it.
     pub(crate) fn place(&self) -> String {
+        if self.server.get_hosts().is_empty() {
+            return format!("PostgreSQL of the caller's pool, schema {:?}", self.schema);
+        }
         let ports = self.server.get_ports();
         let port = |i: usize| ports.get(i).or(ports.first()).copied().unwrap_or(5432);
         let host = |(i, host): (usize, &Host)| match host {

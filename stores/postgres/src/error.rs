@@ -88,6 +88,16 @@ fn refused(place: &str, call: Call, refusal: &DbError) -> StoreError {
             "{place}: the server is read-only ({says}): a replica, or in recovery; name the primary"
         ));
     }
+    if is(&[SqlState::TOO_MANY_CONNECTIONS]) {
+        return StoreError::unavailable(format!(
+            "{place}: {says}; raise max_connections or the role's CONNECTION LIMIT, take fewer by connections=…, or put a pooler between"
+        ));
+    }
+    if is(&[SqlState::DISK_FULL]) {
+        return StoreError::unavailable(format!(
+            "{place}: {says}; the server's disk is full: make room there, and all goes on"
+        ));
+    }
     // Shutting down in the middle of a commit leaves it open whether the commit was recorded.
     let is_ending =
         is(&[SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN]) || code.code().starts_with("08");

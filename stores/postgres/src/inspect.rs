@@ -23,7 +23,7 @@ pub(crate) async fn inspect(lines: &Lines, config: &PostgresConfig) -> Inspectio
         ("failover", add_standbys(lines, &mut found).await),
         ("rights", add_rights(lines, &config.schema, &mut found).await),
         ("tables", add_triggers(lines, &config.schema, &mut found).await),
-        ("pooler", add_pooler(config, &mut found).await),
+        ("pooler", add_pooler(lines, config, &mut found).await),
     ];
     for (about, asked) in parts {
         if let Err(error) = asked {
@@ -59,9 +59,15 @@ async fn add_server(lines: &Lines, found: &mut Inspection) -> Result<(), StoreEr
     }
     let mut is_durable = true;
     for (is_well, text) in [
-        (fsync, "a crash of its machine can lose or damage everything (fsync off)"),
+        (
+            fsync,
+            "a crash of its machine can lose or damage everything (fsync off); two may hold a key then: fences protect",
+        ),
         (whole_pages, "a crash of its machine can damage pages (full_page_writes off)"),
-        (commits != "off", "a crash can lose the last commits (synchronous_commit off)"),
+        (
+            commits != "off",
+            "a crash can lose the last commits (synchronous_commit off); two may hold a key then: fences protect",
+        ),
     ] {
         if !is_well {
             is_durable = false;
@@ -173,21 +179,21 @@ async fn add_triggers(lines: &Lines, schema: &str, found: &mut Inspection) -> Re
 }
 
 /// Two connections that are open at once are two of the server's processes, unless somebody between lends one to both.
-async fn add_pooler(config: &PostgresConfig, found: &mut Inspection) -> Result<(), StoreError> {
-    const SQL: &str = "SELECT pg_backend_pid()";
-    let (first, second) = (Lines::open(config)?, Lines::open(config)?);
-    let (one, other): (i32, i32) = (get(&one(&first, SQL).await?, 0)?, get(&one(&second, SQL).await?, 0)?);
+async fn add_pooler(
+    lines: &Lines,
+    config: &PostgresConfig,
+    found: &mut Inspection,
+) -> Result<(), StoreError> {
+    let [one, other] = lines.two_backends().await?;
     if one != other {
         return Ok(());
     }
-    let text = "a pooler lends connections for each transaction: it passes no notifications on";
+    let text =
+        "a pooler lends connections for each transaction: it passes no notifications on, so waiters poll";
     if config.push {
-        found.hazard(
-            "pooler",
-            format!("{text}; add push=off to the URL, or waiters wait for what never comes"),
-        );
+        found.note("pooler", format!("{text}; with push=off in the URL nobody tries to listen in vain"));
     } else {
-        found.note("pooler", format!("{text}, and waiters poll"));
+        found.note("pooler", text);
     }
     Ok(())
 }

@@ -106,12 +106,7 @@ impl Lane {
         self.answered(place, limit, call, statement).await
     }
 
-    /// As [`Self::ask`], within a transaction.
-    pub(crate) async fn query(
-        self: &Arc<Self>,
-        sql: Forms<'_>,
-        params: &Params<'_>,
-    ) -> Result<Vec<Row>, Error> {
+    async fn query(self: &Arc<Self>, sql: Forms<'_>, params: &Params<'_>) -> Result<Vec<Row>, Error> {
         let Some(statement) = self.prepared(sql.prepared, params) else {
             return self.client.query_typed(sql.once, params).await;
         };

@@ -19,12 +19,14 @@
 //! | fencing | yes; the server raises a vacant record's fence in the statement that takes it |
 //! | list | yes, in byte order of keys |
 //! | watch | yes, by `LISTEN`; a hint names the version that was written. Switched off by `push=off` |
-//! | batch | 1,000 writes in one transaction |
+//! | batch | 1,000 writes in one statement, and so in one transaction |
 //!
 //! # What a lease costs
 //!
 //! An acquisition, a renewal and a release are one statement each, which commits by itself: one round trip. A refusal answers with the
 //! record that stands there, and writes nothing. A renewal rewrites one row, in place as a rule: the table's pages are filled by half.
+//!
+//! Several reads, a page of a listing and a batch of writes are one statement each, too, whatever their number.
 //!
 //! All calls of a store share its connections. Once none is idle, statements are sent behind others without waiting for their answers. A
 //! write tries the row that tenure itself wrote last, and else calls a function of the server's, which also tells the row that stands
@@ -51,7 +53,7 @@
 //! A pooler that lends connections for a transaction (PgBouncer's `pool_mode = transaction`) may stand between: behind one, nothing is
 //! prepared, and no statement leaves anything behind on its connection. One that keeps prepared statements apart (PgBouncer from 1.21 on,
 //! with `max_prepared_statements`) may be told so by `prepare=on`; with any other that runs *other clients'* statements. A pooler passes no
-//! notifications on; add `push=off`, and waiters poll.
+//! notifications on, so waiters poll; with `push=off` nobody tries to listen in vain.
 //!
 //! # What it survives
 //!
@@ -75,18 +77,15 @@
 //!
 //! ```no_run
 //! # async fn example(store: &tenure_postgres::PostgresStore, app: &mut tokio_postgres::Client, key: &tenure_core::Key,
-//! #     fence: tenure_core::Fence) -> Result<(), Box<dyn std::error::Error>> {
+//! #     fence: tenure_core::Fence) -> Result<tenure_postgres::Fenced<u64>, Box<dyn std::error::Error>> {
 //! let guard = store.guard(key, fence); // of a `tenure::Guard`: `lease.key()`, `lease.fence()`
-//! let work = app.transaction().await?;
-//! if guard.hold(&work).await? {
-//!     work.execute("UPDATE account SET balance = 0 WHERE id = 7", &[]).await?;
-//!     work.commit().await?; // nobody else has had the key since `hold`
-//! }
-//! # Ok(())
+//! // `Fenced::Committed`, and nobody else has had the key meanwhile; or `Fenced::Lost`, and nothing was changed.
+//! guard.run(app, async |work| Ok(work.execute("UPDATE account SET balance = 0 WHERE id = 7", &[]).await?)).await
 //! # }
 //! ```
 //!
-//! In a single statement, [`SqlGuard::sql`] and [`SqlGuard::predicate`] go after `WHERE`.
+//! [`SqlGuard::hold`] does the same within a transaction that the caller begins and ends. In a single statement, [`SqlGuard::sql`] and
+//! [`SqlGuard::predicate`] go after `WHERE`.
 
 mod cells;
 mod config;
@@ -117,6 +116,7 @@ pub use config::{PostgresConfig, Prepare, Tls};
 pub use guard::SqlGuard;
 pub use schema::grants;
 pub use store::PostgresStore;
+pub use tenure_store::Fenced;
 
 pub use deadpool_postgres;
 pub use tokio_postgres;

@@ -118,23 +118,35 @@ impl Lines {
     }
 
     /// A connection for a transaction of several statements, which nobody else uses meanwhile.
-    pub(crate) async fn line(&self) -> Result<Line<'_>, StoreError> {
+    pub(crate) async fn line(&self) -> Result<Line, StoreError> {
         match &self.source {
             Source::Pool(pool) => {
-                let object = pool.get().await.map_err(|error| unconnected(&self.place, error))?;
+                // The pool itself may have no bound.
+                let object = tokio::time::timeout(self.timeout, pool.get()).await;
+                let object = object.map_err(|_| self.too_late())?;
+                let object = object.map_err(|error| unconnected(&self.place, error))?;
                 Ok(Line::Pooled(Pooled(Some(Box::new(object)))))
             }
-            Source::Own(lanes) => {
-                let alone = tokio::time::timeout(self.timeout, lanes.alone.lock()).await;
-                let mut home = alone.map_err(|_| self.too_late())?;
-                // It comes back only if all went well.
-                let lane = match home.take().filter(|lane| lane.is_usable()) {
-                    Some(lane) => lane,
-                    None => lanes.connector.lane().await?,
-                };
-                Ok(Line::Alone { lane, home })
-            }
+            Source::Own(lanes) => Ok(Line::Alone(lanes.connector.lane().await?)),
         }
+    }
+
+    /// The server's processes behind two connections that are open at once.
+    pub(crate) async fn two_backends(&self) -> Result<[i32; 2], StoreError> {
+        let lines = [self.line().await?, self.line().await?];
+        let mut backends = [0; 2];
+        for (line, backend) in lines.iter().zip(&mut backends) {
+            let asking = line.client()?.query_typed("SELECT pg_backend_pid()", &[]);
+            let answer = tokio::time::timeout(self.timeout, asking).await;
+            let answer = answer.map_err(|_| unanswered(&self.place, Call::Read))?;
+            let rows = answer.map_err(|error| failed(&self.place, Call::Read, error))?;
+            let id = rows.first().and_then(|row| row.try_get(0).ok());
+            *backend = id.ok_or_else(|| {
+                StoreError::unavailable(format!("{}: an answer that is not understood", self.place))
+            })?;
+        }
+        lines.into_iter().for_each(Line::done);
+        Ok(backends)
     }
 
     fn too_late(&self) -> StoreError {
@@ -152,8 +164,6 @@ fn is_rolled_back(error: &Error) -> bool {
 struct Lanes {
     connector: Connector,
     slots: Mutex<Vec<Slot>>,
-    /// For transactions of several statements, one after the other.
-    alone: tokio::sync::Mutex<Option<Arc<Lane>>>,
 }
 
 type Attempt = Shared<BoxFuture<'static, Result<Arc<Lane>, StoreError>>>;
@@ -177,11 +187,7 @@ struct Taken {
 impl Lanes {
     fn new(config: &PostgresConfig) -> Result<Lanes, StoreError> {
         let slots = (0..config.connections).map(|_| Slot::default()).collect();
-        Ok(Lanes {
-            connector: Connector::new(config)?,
-            slots: Mutex::new(slots),
-            alone: tokio::sync::Mutex::default(),
-        })
+        Ok(Lanes { connector: Connector::new(config)?, slots: Mutex::new(slots) })
     }
 
     /// A connection on which nothing is under way, or else a new one, or else that with the fewest statements. One attempt to connect
@@ -245,18 +251,19 @@ impl Slot {
 
 /// A connection that is its user's alone. One that is dropped in the middle of something is not used again: whoever had it next would
 /// wait for that to end.
-pub(crate) enum Line<'a> {
-    Alone { lane: Arc<Lane>, home: tokio::sync::MutexGuard<'a, Option<Arc<Lane>>> },
+pub(crate) enum Line {
+    /// One that was made for that, and ends with it.
+    Alone(Arc<Lane>),
     Pooled(Pooled),
 }
 
 /// One of the caller's pool. It goes out of that if it is dropped.
 pub(crate) struct Pooled(Option<Box<Object>>);
 
-impl Line<'_> {
+impl Line {
     pub(crate) fn client(&self) -> Result<&Client, StoreError> {
         match self {
-            Line::Alone { lane, .. } => Ok(lane.client()),
+            Line::Alone(lane) => Ok(lane.client()),
             Line::Pooled(Pooled(object)) => {
                 let client = object.as_deref().map(|object| &***object);
                 client.ok_or_else(|| StoreError::unavailable("the connection is gone"))
@@ -264,24 +271,10 @@ impl Line<'_> {
         }
     }
 
-    /// A statement of a transaction, by the connection's own client.
-    pub(crate) async fn query(
-        &self,
-        client: &Client,
-        sql: Forms<'_>,
-        params: &Params<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        match self {
-            Line::Alone { lane, .. } => lane.query(sql, params).await,
-            Line::Pooled(_) => client.query_typed(sql.once, params).await,
-        }
-    }
-
     /// Gives the connection back: nothing is under way on it.
     pub(crate) fn done(self) {
-        match self {
-            Line::Alone { lane, mut home } => *home = Some(lane),
-            Line::Pooled(mut pooled) => drop(pooled.0.take()),
+        if let Line::Pooled(mut pooled) = self {
+            drop(pooled.0.take());
         }
     }
 }

@@ -46,16 +46,21 @@ impl PostgresStore {
         Self::start(Lines::open(&config)?, config).await
     }
 
-    /// Opens the store over a pool of the caller's own, whose connections, limits and TLS are used. `config` says the schema and, for
-    /// [`changed`](Store::changed), where to listen; with [`PostgresConfig::push`] off only its schema and timeout matter.
+    /// Opens the store over a pool of the caller's own, whose connections, limits and TLS are used, and no others but for
+    /// [`changed`](Store::changed): that listens by a connection of its own, made as `config` says. With [`PostgresConfig::push`] off
+    /// `config` needs no host: `PostgresConfig::new(tokio_postgres::Config::new())` will do. Its schema, timeout and ages matter all the
+    /// same.
+    ///
+    /// A connection that was left in the middle of something is taken out of the pool. A pool that is used by others besides must have
+    /// room for both: a call that finds no free connection within the timeout is `Unavailable`.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// As [`Self::open`]. `Invalid`: push is on, and `config` names no host to listen at.
     ///
     /// # Cancel safety
     /// As [`Self::open`].
     pub async fn with_pool(pool: Pool, config: PostgresConfig) -> Result<Self, StoreError> {
-        config.check()?;
+        config.check_beside_pool()?;
         Self::start(Lines::of(pool, &config), config).await
     }
 

@@ -1,19 +1,19 @@
-//! Conditional writes. Each is one statement, which also answers with what it found: see [`crate::functions`].
+//! Conditional writes. Each is one statement, which also answers with what it found: see [`crate::functions`]. So is a batch of them.
 //!
 //! If the condition does not hold for the row that the answer shows, the write was refused for that. If it does, and yet nothing was
 //! written, another write came between, and the statement is sent again.
 
+mod batch;
+
 use crate::cells::Composite;
 use crate::connect::Params;
-use crate::error::{Call, failed, unanswered};
+use crate::error::Call;
 use crate::functions::{keep, raise, standing};
 use crate::lane::Forms;
-use crate::lines::Line;
 use crate::listen::tells;
 use crate::row::{Columns, digest, key_at, stored, version_bytes, whole};
 use crate::store::Inner;
-use futures_util::future::{OptionFuture, join, join_all};
-use std::collections::BTreeMap;
+pub(crate) use batch::many;
 use std::fmt::Display;
 use tenure_core::op::{Expect, Outcome, Write};
 use tenure_core::{Fence, Key, StoreError, Stored, Version};
@@ -30,6 +30,7 @@ pub(crate) struct Sql {
     absent: Calls,
     vacant: Calls,
     unchanged: Calls,
+    batch: String,
     remove: String,
 }
 
@@ -55,13 +56,9 @@ impl Calls {
     fn new(schema: &str, channel: &str, first: Option<String>, name: &str, params: usize) -> Calls {
         let params: Vec<String> = (1..=params).map(|n| format!("${n}")).collect();
         let call = format!("{schema}.{name}({})", params.join(", "));
-        let tells = tells("octet_length(done.version) = 16", channel);
+        let told = tell(WROTE, "$1", channel);
         let tell = |with: &str, done: &str| {
-            format!(
-                "{with}SELECT done.version, CASE WHEN {tells} THEN \
-                 pg_notify('{channel}', encode(done.version, 'hex') || ' ' || encode($1, 'hex'))::text END \
-                 FROM (SELECT {done} AS version) AS done"
-            )
+            format!("{with}SELECT done.version, {told} FROM (SELECT {done} AS version) AS done")
         };
         let (with, done) = match first {
             Some(put) => {
@@ -74,6 +71,17 @@ impl Calls {
             news: Form { prepared: tell(&with, &done), once: tell("", &call) },
         }
     }
+}
+
+/// Whether `done.version` is the version of a row that was written.
+const WROTE: &str = "octet_length(done.version) = 16";
+
+/// Tells those who listen of `done.version`, the version that a key got, as an expression: if it is `news`, as another expression says.
+fn tell(news: &str, key: &str, channel: &str) -> String {
+    format!(
+        "CASE WHEN {} THEN pg_notify('{channel}', encode(done.version, 'hex') || ' ' || encode({key}, 'hex'))::text END",
+        tells(news, channel)
+    )
 }
 
 impl Sql {
@@ -90,6 +98,7 @@ impl Sql {
             absent: calls(None, "write_absent", 8),
             vacant: calls(Some(raise(schema)), "write_vacant", 9),
             unchanged: calls(Some(keep(schema)), "write_unchanged", 9),
+            batch: batch::sql(schema, channel),
             remove,
         }
     }
@@ -261,72 +270,6 @@ pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result
         }
     }
     Err(StoreError::unavailable(format!("{}: the key {key} changes too often; try again", inner.lines.place)))
-}
-
-/// All writes in one transaction, whose statements are sent without waiting for each other. They go in the order of their keys, so
-/// that two batches don't wait for each other; writes of one key go one after the other.
-pub(crate) async fn many(inner: &Inner, writes: &[Write]) -> Result<Vec<Outcome>, StoreError> {
-    let drafts: Vec<Draft<'_>> = writes.iter().map(Draft::new).collect::<Result<_, _>>()?;
-    let mut turns: BTreeMap<(usize, &Key), usize> = BTreeMap::new();
-    let mut seen: BTreeMap<&Key, usize> = BTreeMap::new();
-    for (place, write) in writes.iter().enumerate() {
-        let turn = seen.entry(&write.key).or_default();
-        turns.insert((*turn, &write.key), place);
-        *turn += 1;
-    }
-    let order: Vec<(usize, usize)> = turns.into_iter().map(|((turn, _), place)| (turn, place)).collect();
-    let line = inner.lines.line().await?;
-    let work = transact(inner, &line, &drafts, &order);
-    let limit = inner.lines.timeout.saturating_mul(2);
-    let attempts = match tokio::time::timeout(limit, work).await {
-        Ok(attempts) => attempts?,
-        Err(_) => return Err(unanswered(&inner.lines.place, Call::Write)),
-    };
-    line.done();
-    let mut outcomes = Vec::with_capacity(writes.len());
-    for (write, attempt) in writes.iter().zip(attempts) {
-        outcomes.push(match attempt {
-            Some(outcome) => outcome,
-            // The rest has taken effect, so whatever goes wrong now leaves the whole unknown.
-            _ => one(inner, write).await.map_err(|error| StoreError::unknown(error.to_string()))?,
-        });
-    }
-    Ok(outcomes)
-}
-
-async fn transact(
-    inner: &Inner,
-    line: &Line<'_>,
-    drafts: &[Draft<'_>],
-    order: &[(usize, usize)],
-) -> Result<Vec<Option<Outcome>>, StoreError> {
-    let (client, place) = (line.client()?, &inner.lines.place);
-    let undone = |error: tokio_postgres::Error| match failed(place, Call::Read, error) {
-        // Nothing was committed, whatever became of the connection.
-        error if error.is_passing() => StoreError::unavailable(error.to_string()).because(error),
-        error => error,
-    };
-    // The database's own default may be a stricter isolation, under which a row that was locked until a moment ago is an error.
-    let mut begin = Some(client.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED"));
-    let mut attempts: Vec<Option<Outcome>> = drafts.iter().map(|_| None).collect();
-    for turn in order.chunk_by(|(one, _), (other, _)| one == other) {
-        let answers = turn.iter().map(|(_, place)| {
-            let draft = &drafts[*place];
-            async move {
-                let params = draft.params();
-                line.query(client, draft.sql(inner), &params).await
-            }
-        });
-        let begun = OptionFuture::from(begin.take());
-        // What is polled first is sent first.
-        let (begun, answers) = join(begun, join_all(answers)).await;
-        begun.transpose().map_err(undone)?;
-        for ((_, place), answer) in turn.iter().zip(answers) {
-            attempts[*place] = drafts[*place].judge(inner, answer.map_err(undone)?.first())?;
-        }
-    }
-    client.batch_execute("COMMIT").await.map_err(|error| failed(place, Call::Write, error))?;
-    Ok(attempts)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The conformance suite on a real PostgreSQL server: each check has a schema of its own, and its handles share no more than that.
-//! Once as it comes, once without ages, once without push, and once behind a prefix.
+//! Once as it comes, once without ages, once without push, once behind a prefix, once through a pooler that lends connections for a
+//! transaction, and once over a pool of the caller's.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,29 +8,50 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-use crate::support::{admin, config, unique};
+use crate::support::{admin, config, pool, pooled, unique};
 use std::sync::Arc;
 use tenure_core::{Clock, Key};
+use tenure_postgres::tokio_postgres::Config;
 use tenure_postgres::{PostgresConfig, PostgresStore};
 use tenure_testkit::{Fixture, Live, Prefixed, conformance};
 
 struct Schema {
     name: String,
-    configure: fn(PostgresConfig) -> PostgresConfig,
+    way: Way,
+}
+
+/// How the server is reached.
+enum Way {
+    Own(fn(PostgresConfig) -> PostgresConfig),
+    Pooler,
+    CallersPool,
+}
+
+async fn reached(way: Way) -> Live<Schema> {
+    let name = unique("suite");
+    assert!(PostgresStore::migrate(&config(&name)).await.unwrap());
+    Live::new(Schema { name, way })
 }
 
 async fn schema(configure: fn(PostgresConfig) -> PostgresConfig) -> Live<Schema> {
-    let name = unique("suite");
-    assert!(PostgresStore::migrate(&config(&name)).await.unwrap());
-    Live::new(Schema { name, configure })
+    reached(Way::Own(configure)).await
 }
 
 impl Fixture for Schema {
     type Store = PostgresStore;
 
     async fn open(&self, _clock: Arc<dyn Clock>) -> PostgresStore {
-        let config = config(&self.name).timeout(PostgresConfig::MAX_TIMEOUT);
-        PostgresStore::open((self.configure)(config)).await.unwrap()
+        let patient = |config: PostgresConfig| config.timeout(PostgresConfig::MAX_TIMEOUT);
+        match self.way {
+            Way::Own(configure) => PostgresStore::open(configure(patient(config(&self.name)))).await,
+            Way::Pooler => PostgresStore::open(patient(pooled(&self.name).push(false))).await,
+            // Its configuration names no server.
+            Way::CallersPool => {
+                let config = PostgresConfig::new(Config::new()).schema(&self.name).push(false);
+                PostgresStore::with_pool(pool(4), patient(config)).await
+            }
+        }
+        .unwrap()
     }
 
     async fn damage(&self, key: &Key) -> bool {
@@ -48,3 +70,7 @@ conformance!(without_ages, || schema(|config| config.attested_ages(false)));
 conformance!(without_push, || schema(|config| config.push(false)));
 
 conformance!(prefixed, || async { Prefixed::new(schema(|config| config).await, "p%_'") });
+
+conformance!(pooled, || reached(Way::Pooler));
+
+conformance!(callers_pool, || reached(Way::CallersPool));

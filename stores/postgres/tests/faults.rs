@@ -12,7 +12,7 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-use crate::support::{Locked, admin, config, held, named, unique};
+use crate::support::{Locked, admin, config, held, named, pooled, unique};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{ErrorKind, Key};
@@ -92,13 +92,10 @@ async fn hints_go_on_after_the_listening_connection_has_ended() {
 async fn a_pooler_may_stand_between() {
     let name = unique("pooled");
     PostgresStore::migrate(&config(&name)).await.unwrap();
-    let pooler =
-        std::env::var("TENURE_TEST_PGBOUNCER").expect("`cargo xtask services run` says where PgBouncer is");
-    let pooled = || PostgresConfig::from_url(&pooler).unwrap().schema(&name).push(false);
     // More handles than it has connections to the server: each statement may go by another one.
     let mut handles = Vec::new();
     for _ in 0..10 {
-        handles.push(PostgresStore::open(pooled()).await.unwrap());
+        handles.push(PostgresStore::open(pooled(&name).push(false)).await.unwrap());
     }
     count_up(&handles, 3).await;
 }

@@ -11,12 +11,12 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-use crate::support::{Locked, admin, config, held, named, unique};
+use crate::support::{Locked, admin, config, held, named, unique, waits_for_lock};
 use std::time::Duration;
 use tenure_core::Key;
 use tenure_postgres::statements::{Call, Lines};
 use tenure_postgres::tokio_postgres::types::Type;
-use tenure_postgres::{PostgresConfig, PostgresStore, Prepare};
+use tenure_postgres::{PostgresStore, Prepare};
 use tenure_store::{Outcome, Store};
 use tenure_testkit::Scribe;
 
@@ -80,10 +80,8 @@ async fn prepared(lines: &Lines) -> i64 {
 
 #[tokio::test]
 async fn statements_are_prepared_where_the_session_is_ones_own() {
-    let pooler =
-        std::env::var("TENURE_TEST_PGBOUNCER").expect("`cargo xtask services run` says where PgBouncer is");
     let direct = || config("tenure").connections(1);
-    let pooled = || PostgresConfig::from_url(&pooler).unwrap().connections(1);
+    let pooled = || crate::support::pooled("tenure").connections(1);
     for (config, is_prepared) in [
         (direct(), true),
         (direct().prepare(Prepare::Always), true),
@@ -125,15 +123,7 @@ async fn a_statement_that_waits_holds_up_no_others_while_there_is_another_connec
     let locked = Locked::records_of(&name).await;
     let (waiting, renewal) = (store.clone(), scribe.unchanged(&key, version, scribe.held(5)));
     let waiting = tokio::spawn(async move { waiting.write(renewal).await });
-    let blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
-    let observer = admin().await;
-    let is_blocked = async {
-        while observer.query_one(blocked, &[&format!("%{name}.write%")]).await.unwrap().get::<_, i64>(0) == 0
-        {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(LONG, is_blocked).await.expect("nothing waits");
+    waits_for_lock(&format!("%{name}.write%")).await;
     // Longer than it takes to see that it waits.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let others: Vec<_> = (0..30)

@@ -1,12 +1,16 @@
 //! All tests of this package as one program, which is built and linked once. `cargo xtask test` runs each file of them by itself.
 
+#[path = "support/relay.rs"]
+mod relay;
 mod support;
 
 mod conformance;
+mod cost;
 mod faults;
 mod fences;
 mod guard;
 mod hints;
 mod lanes;
 mod opening;
+mod pool;
 mod standby;

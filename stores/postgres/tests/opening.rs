@@ -2,7 +2,8 @@
 //! error as its source.
 //!
 //! Plan: tables come by migration only, once, also when two do it; a schema of others and a newer one are left alone; wrong user,
-//! database, authority, name in the certificate; no server, and one that never answers; a role with too few rights; a server that is read-only.
+//! database, authority, name in the certificate; no server, and one that never answers; a role with too few rights; a server that is
+//! read-only; two schemas of one database.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,10 +15,11 @@
 use crate::support::{admin, config, unique, url};
 use std::error::Error;
 use std::io::ErrorKind::ConnectionRefused;
+use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Key, StoreError};
 use tenure_postgres::{PostgresConfig, PostgresStore, Tls};
 use tenure_store::{Outcome, Store};
-use tenure_testkit::Scribe;
+use tenure_testkit::{Scribe, hinted};
 
 async fn refusal(config: PostgresConfig) -> StoreError {
     PostgresStore::open(config).await.map(drop).unwrap_err()
@@ -188,4 +190,45 @@ async fn a_read_only_server_is_read_and_says_what_it_is_to_writers() {
     admin.batch_execute(&format!("ALTER ROLE {name} RESET default_transaction_read_only")).await.unwrap();
     let outcome = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap();
     assert!(matches!(outcome, Outcome::Won { .. }), "{outcome:?}");
+}
+
+/// The name of one schema begins with the other's.
+#[tokio::test]
+async fn schemas_do_not_mix() {
+    let outer = unique("mix");
+    let inner = format!("{outer}_b");
+    let mut stores = Vec::new();
+    for name in [&outer, &inner] {
+        PostgresStore::migrate(&config(name)).await.unwrap();
+        stores.push(PostgresStore::open(config(name)).await.unwrap());
+    }
+    let [outer, inner] = &stores[..] else { unreachable!() };
+    assert_ne!(outer.id(), inner.id());
+    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
+    let mut changes = outer.changed("").unwrap();
+    hinted(outer, &mut changes, "first").await;
+    for (fence, store) in [(1, outer), (2, inner)] {
+        let outcome = store.write(scribe.absent(&key, scribe.vacant(fence))).await.unwrap();
+        assert!(matches!(outcome, Outcome::Won { .. }), "it stood there already");
+    }
+    for (fence, store) in [(1, outer), (2, inner)] {
+        assert_eq!(store.read(&key).await.unwrap().unwrap().record.fence.0, fence);
+    }
+    assert_eq!(inner.list("", None, 10).await.unwrap().len(), 1);
+    // What is told of the one is not told of the other: the next hint of this key is of the last write here.
+    let standing = outer.read(&key).await.unwrap().unwrap();
+    let last = scribe.vacant(3);
+    outer.write(scribe.unchanged(&key, standing.version, last.clone())).await.unwrap();
+    let told = async {
+        let mut versions = Vec::new();
+        while versions.last() != Some(&last.version()) {
+            if let Hint::Written(of, version) = changes.recv().await.unwrap() {
+                versions.extend((of == key).then_some(version));
+            }
+        }
+        versions
+    };
+    let versions =
+        tokio::time::timeout(std::time::Duration::from_secs(60), told).await.expect("no hint comes");
+    assert_eq!(versions, [standing.version, last.version()]);
 }

@@ -2,10 +2,10 @@
 
 use percent_encoding::percent_decode_str;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use tenure_core::StoreError;
-use tenure_store::parts::{UrlOption, check_login, check_span, is_loopback, password_in};
+use tenure_store::parts::{Password, UrlOption, check_login, check_span, is_loopback};
 use tenure_store::{Capabilities, Expiry};
 
 /// What errors call it.
@@ -62,7 +62,7 @@ pub struct RedisConfig {
     pub(crate) tls: bool,
     pub(crate) authority: Option<PathBuf>,
     pub(crate) user: Option<String>,
-    pub(crate) password: Option<String>,
+    pub(crate) password: Option<Password>,
     pub(crate) db: u16,
     pub(crate) namespace: String,
     pub(crate) timeout: Duration,
@@ -85,7 +85,7 @@ impl RedisConfig {
     ///
     /// Options: `namespace`, `timeout-ms`, `push=off`, `ages=off`, `ca=FILE` (the authority of the server's certificate, as PEM),
     /// `password-file=FILE`, `plain=accept`, `eviction=accept`, `wait=N`. A password is best kept out of the URL: in that file,
-    /// whose first line it is.
+    /// whose first line it is. The file is read for each new connection, so a password may be changed there.
     ///
     /// # Errors
     /// `Invalid`, which names the option but never repeats a value that could hold a password.
@@ -112,7 +112,7 @@ impl RedisConfig {
             tls,
             authority: None,
             user: filled(user)?,
-            password: filled(password)?,
+            password: filled(password)?.map(Password::new),
             db: if db.is_empty() {
                 0
             } else {
@@ -150,7 +150,7 @@ impl RedisConfig {
             }
             "ca" if self.tls => self.authority = Some(value.into()),
             "ca" => return Err(bad("ca is for rediss://, which is TLS")),
-            "password-file" => self.password = Some(password_in(Path::new(value))?),
+            "password-file" => self.password = Some(Password::in_file(value)?),
             _ => return Err(bad(&format!("{name} is no option; there are {OPTIONS}"))),
         }
         Ok(self)
@@ -165,7 +165,7 @@ impl RedisConfig {
     /// The password, from wherever the caller keeps it.
     #[must_use]
     pub fn password(self, password: impl Into<String>) -> Self {
-        RedisConfig { password: Some(password.into()), ..self }
+        RedisConfig { password: Some(Password::new(password)), ..self }
     }
 
     /// How long a call waits for its answer: 10 ms to 60 s, 3 s unless said otherwise.
@@ -305,14 +305,14 @@ mod tests {
             config.place(),
             "Redis a.example:7000,b.example:6379,[::1]:7001, database 3, namespace \"jobs\""
         );
-        assert_eq!((config.user.as_deref(), config.password.as_deref()), (Some("app"), Some("se@cret")));
         assert_eq!((config.timeout, config.wait), (Duration::from_millis(700), 2));
         assert!(config.tls && !config.push && !config.attested_ages && config.accepts_eviction);
         assert!(config.authority.is_some() && !config.accepts_plain);
         assert_eq!(config.name("records"), "tenure:{jobs}:records");
         assert!(!format!("{config:?}").contains("cret"));
+        assert_eq!((config.user.as_deref(), config.password), (Some("app"), Some(Password::new("se@cret"))));
         let plain = parsed("redis://:secret@localhost").unwrap();
-        assert_eq!((plain.user, plain.password.as_deref()), (None, Some("secret")));
+        assert_eq!((plain.user, plain.password), (None, Some(Password::new("secret"))));
     }
 
     #[test]

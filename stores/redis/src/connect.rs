@@ -83,7 +83,7 @@ impl Connector {
         let subscribing = async {
             let stream = self.stream(address).await?;
             let mut messages =
-                PubSub::new(&self.login(), stream).await.map_err(|error| not_connected(&at, &error))?;
+                PubSub::new(&self.login()?, stream).await.map_err(|error| not_connected(&at, &error))?;
             messages.subscribe(channel).await.map_err(|error| failed(&at, Call::Read, &error))?;
             Ok(messages)
         };
@@ -97,7 +97,8 @@ impl Connector {
         format!("Redis {address}, namespace {:?}", self.config.namespace)
     }
 
-    fn login(&self) -> RedisConnectionInfo {
+    /// Who calls. The password may be another one than last time.
+    fn login(&self) -> Result<RedisConnectionInfo, StoreError> {
         let RedisConfig { user, password, db, .. } = &self.config;
         let mut login = RedisConnectionInfo::default()
             .set_protocol(ProtocolVersion::RESP2)
@@ -107,9 +108,9 @@ impl Connector {
             login = login.set_username(user);
         }
         if let Some(password) = password {
-            login = login.set_password(password);
+            login = login.set_password(password.text()?);
         }
-        login
+        Ok(login)
     }
 
     async fn stream(&self, address: &Address) -> Result<Stream, StoreError> {
@@ -130,7 +131,7 @@ impl Connector {
         let stream = self.stream(address).await?;
         // The time for a call is counted where it is made.
         let settings = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let (connection, driver) = MultiplexedConnection::new_with_config(&self.login(), stream, settings)
+        let (connection, driver) = MultiplexedConnection::new_with_config(&self.login()?, stream, settings)
             .await
             .map_err(|error| not_connected(&at, &error))?;
         let line = Line {

@@ -7,6 +7,9 @@ use std::time::Duration;
 use tenure_core::Wall;
 use tenure_store::{Inspection, ServerClock};
 
+/// What follows from writes that are lost, after whatever loses them.
+const TWO: &str = "two may hold a lease then: fences protect";
+
 /// Asks the server that has the namespace.
 pub(crate) async fn inspect(lines: &Lines) -> Inspection {
     let mut found = Inspection::default();
@@ -63,9 +66,10 @@ fn add_role(info: &Info, found: &mut Inspection) {
 async fn add_durability(info: &Info, lines: &Lines, found: &mut Inspection) {
     const ABOUT: &str = "durability";
     if info.number("aof_enabled") == 0 {
-        let text =
-            "it keeps no append-only file (appendonly no): a restart loses all since its last snapshot";
-        found.hazard(ABOUT, text);
+        found.hazard(
+            ABOUT,
+            format!("it keeps no append-only file (appendonly no): a restart loses all since its last snapshot, and {TWO}"),
+        );
         return;
     }
     if info.text("aof_last_write_status") == "err" {
@@ -78,7 +82,7 @@ async fn add_durability(info: &Info, lines: &Lines, found: &mut Inspection) {
         Some(fsync) => {
             found.hazard(
                 ABOUT,
-                format!("a crash of its machine can lose the last writes (appendfsync {fsync})"),
+                format!("a crash of its machine can lose the last writes (appendfsync {fsync}), and {TWO}"),
             );
         }
         None => {
@@ -99,7 +103,7 @@ async fn add_failover(info: &Info, lines: &Lines, found: &mut Inspection) {
         found.hazard(
             ABOUT,
             format!(
-                "its replicas ({replicas}) follow asynchronously: a failover can lose the last writes{cut_off}"
+                "its replicas ({replicas}) follow asynchronously: a failover can lose the last writes, and {TWO}{cut_off}"
             ),
         );
     } else {
@@ -127,7 +131,10 @@ fn add_memory(info: &Info, found: &mut Inspection) {
         return;
     }
     if policy.starts_with("allkeys-") {
-        found.hazard(ABOUT, format!("it drops keys when its memory is full (maxmemory-policy {policy})"));
+        found.hazard(
+            ABOUT,
+            format!("it drops keys when its memory is full (maxmemory-policy {policy}), and {TWO}"),
+        );
     }
     let share = used.saturating_mul(100) / most;
     let text = format!("{share} % of its memory is used (maxmemory {most}, {policy})");

@@ -46,8 +46,8 @@
 //! Such a user can't remove a record; `tenure gc` runs as one that has `+hdel +zrem` besides. The password follows (`>PASSWORD`).
 //!
 //! `rediss://` is TLS with a verified certificate, of the system's authorities or `ca=FILE`. `redis://` is plain text, and refused to
-//! another host unless `plain=accept` is there. A password comes from `password-file=`, or the URL, which the command line also reads
-//! from `TENURE_STORE`; it is in no error and no log.
+//! another host unless `plain=accept` is there. A password comes from `password-file=`, which is read for each new connection, or the URL,
+//! which the command line also reads from `TENURE_STORE`; it is in no error and no log.
 //!
 //! **Cluster**: name some of its nodes, with commas between. All keys of a namespace have the hash tag `{NAMESPACE}`, so they are in one
 //! slot and on one primary, which is found and followed when it changes. While that slot is moved, calls are `Unavailable` for the
@@ -58,7 +58,7 @@
 //!
 //! - Connections that end, hang or lose an answer: others are made. A write whose answer was lost is `Unknown`, and found out by the
 //!   next read; nothing is sent twice unless the server said that it did not do it.
-//! - A server that is stopped, restarted or full, and one that has forgotten the scripts.
+//! - A server that is stopped, restarted or full, and one that has forgotten the scripts. A password that is changed in its file.
 //! - Its wall clock jumping: nothing here has a Redis expiry (TTL), and an age alone decides nothing.
 //! - Records damaged or changed by hand: `Foreign`, and never written over. A lost index is made again from the records.
 //!

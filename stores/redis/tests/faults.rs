@@ -3,7 +3,7 @@
 //! Plan: a server that is killed comes back with all it has answered for; one that is stopped, and one behind a dead connection, is
 //! given up in time, by whoever waits and by whoever doesn't; a write under way is unknown, and found by reading; scripts that are
 //! forgotten are sent again; hints go on after their connection has ended; records and index that are deleted by hand cost what the
-//! documentation says, and no more; fences that no number of Lua's can hold.
+//! documentation says, and no more; fences that no number of Lua's can hold; a password that was changed is read anew.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use crate::support::{LONG, Server, at, at_last, next, subscribed, unique, until}
 use std::time::Duration;
 use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Fence, Key, Version};
-use tenure_redis::RedisStore;
+use tenure_redis::{RedisStore, acl};
 use tenure_store::{Freshness, Outcome, Store, StoreExt, Write};
 use tenure_testkit::{Scribe, hinted};
 
@@ -291,4 +291,37 @@ async fn what_is_deleted_by_hand_is_gone_and_nothing_else() {
     let (_, fence) = won(&store, scribe.if_vacant(&names[0], scribe.held(1_700_000_000_000))).await;
     assert_eq!(fence, Fence(1_700_000_000_000));
     assert_eq!(listed().await, names[..1]);
+}
+
+#[tokio::test]
+async fn a_password_that_was_changed_is_read_anew() {
+    let (server, file) = (Server::start(""), tempfile::NamedTempFile::new().unwrap());
+    let change = |words: &str| server.cli(&words.split_whitespace().collect::<Vec<_>>());
+    change(&format!("{} >hush-1", acl("app", "jobs")));
+    std::fs::write(file.path(), "hush-1\n").unwrap();
+    let url = format!("redis://app@127.0.0.1:{}?password-file={}", server.port, file.path().display());
+    let store = RedisStore::open(at(&url, "jobs")).await.unwrap();
+    let mut changes = store.changed("").unwrap();
+    subscribed(&mut changes).await;
+    // Who is connected stays so until the connection ends.
+    change("ACL SETUSER app resetpass >hush-2");
+    assert_eq!(store.read(&key("k")).await.unwrap(), None);
+    change("CLIENT KILL TYPE normal");
+    change("CLIENT KILL TYPE pubsub");
+    let refused = async {
+        loop {
+            match store.read(&key("k")).await {
+                Err(error) if error.kind() == ErrorKind::Invalid => return error.to_string(),
+                Err(error) => assert!(error.is_passing(), "{error}"),
+                Ok(found) => assert_eq!(found, None),
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let text = tokio::time::timeout(LONG, refused).await.expect("the old one is refused");
+    assert!(text.contains("password is wrong") && !text.contains("hush"), "{text}");
+    std::fs::write(file.path(), "hush-2\n").unwrap();
+    assert_eq!(store.read(&key("k")).await.unwrap(), None);
+    // The connection that is subscribed came back, too.
+    hinted(&store, &mut changes, "k").await;
 }

@@ -2,7 +2,8 @@
 //!
 //! Plan: a namespace has one id, whoever opens it first; others' keys and a newer layout are left alone; wrong user, password,
 //! database, authority, name in the certificate; no server, one that never answers, one that isn't Redis; a replica, also beside its
-//! primary; servers that evict; a full one; a user with the documented rights, and with fewer.
+//! primary; servers that evict, also while they do; a full one; a user with the documented rights, and with fewer; namespaces beside
+//! each other.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,10 +16,10 @@ use crate::support::{Server, at, authority, cli, cluster_url, tls_url, unique, u
 use std::error::Error;
 use std::time::Duration;
 use tenure_core::op::Hint;
-use tenure_core::{ErrorKind, Key, StoreError};
+use tenure_core::{Clock, ErrorKind, Fence, Key, StoreError};
 use tenure_redis::{RedisConfig, RedisStore, acl};
 use tenure_store::{Outcome, Store, StoreExt};
-use tenure_testkit::Scribe;
+use tenure_testkit::{RealClock, Scribe};
 
 /// The promise is 5 seconds; the machine may be busy.
 const SOON: Duration = Duration::from_secs(15);
@@ -281,4 +282,80 @@ async fn a_user_with_too_few_rights_is_told_where_they_are_written() {
     let error = store.write(scribe.if_vacant(&key, scribe.held(9))).await.unwrap_err();
     says(&error, ErrorKind::Invalid, &["tenure_redis::acl"]);
     assert_eq!(store.list("", None, 10).await.unwrap(), [], "an index without a record shows nothing");
+}
+
+/// The name of one namespace begins with the other's; the third is in another database.
+#[tokio::test]
+async fn namespaces_do_not_mix() {
+    let name = unique("mix");
+    let places = [at(&url(), &name), at(&url(), &format!("{name}.b")), at(&format!("{}/1", url()), &name)];
+    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
+    let mut stores = Vec::new();
+    for place in places {
+        stores.push(RedisStore::open(place).await.unwrap());
+    }
+    let mut changes = stores[0].changed("").unwrap();
+    crate::support::subscribed(&mut changes).await;
+    let mut versions = Vec::new();
+    for (store, fence) in stores.iter().zip(1..) {
+        match store.write(scribe.absent(&key, scribe.vacant(fence))).await.unwrap() {
+            Outcome::Won { version, .. } => versions.push(version),
+            Outcome::Lost(standing) => panic!("it stood there already: {standing:?}"),
+        }
+    }
+    for (store, fence) in stores.iter().zip(1..) {
+        assert_eq!(store.read(&key).await.unwrap().unwrap().record.fence.0, fence);
+        assert_eq!(store.list_all("").await.unwrap().len(), 1);
+    }
+    // What is told of the others is not told here.
+    let last = scribe.vacant(9);
+    stores[0].write(scribe.unchanged(&key, versions[0], last.clone())).await.unwrap();
+    for version in [versions[0], last.version()] {
+        assert_eq!(crate::support::next(&mut changes).await, Hint::Written(key.clone(), version));
+    }
+}
+
+/// The server drops the whole namespace. Whoever held the key is refused, and the next fence is higher than all that were granted.
+#[tokio::test]
+async fn what_is_evicted_takes_no_fence_back() {
+    let server = Server::start("--maxmemory-policy allkeys-random");
+    let store = RedisStore::open(at(&server.url(), "jobs").accept_eviction(true)).await.unwrap();
+    let (key, scribe, clock) = (Key::new("k").unwrap(), Scribe::new(), RealClock::new());
+    let floor = || Fence::floor(clock.now().wall).0;
+    let won = async |write| match store.write(write).await.unwrap() {
+        Outcome::Won { version, fence } => (version, fence),
+        Outcome::Lost(standing) => panic!("lost to {standing:?}"),
+    };
+    let mut highest = Fence(0);
+    for round in 0..3 {
+        // A fence of its own for each of some holders, so that it is ahead of where the first began.
+        let (mut version, mut fence) = won(scribe.if_vacant(&key, scribe.held(floor()))).await;
+        assert!(fence > highest, "round {round}: {fence} after {highest}");
+        for _ in 0..5 {
+            won(scribe.unchanged(&key, version, scribe.vacant(fence.0))).await;
+            (version, fence) = won(scribe.if_vacant(&key, scribe.held(floor()))).await;
+        }
+        highest = fence;
+        // What another program writes takes the memory, until the server drops what is ours.
+        let limit = server.cli(&["INFO", "memory"]);
+        let used =
+            limit.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap().trim().to_owned();
+        server.cli(&["CONFIG", "SET", "maxmemory", &(used.parse::<u64>().unwrap() + 200_000).to_string()]);
+        let filler = "x".repeat(20_000);
+        let records = "tenure:{jobs}:records";
+        let mut written = 0;
+        while server.cli(&["EXISTS", records]) == "1" {
+            server.cli(&["SET", &format!("filler{written}"), &filler]);
+            written += 1;
+            assert!(written < 2000, "it is never dropped");
+        }
+        assert_ne!(
+            server.cli(&["INFO", "stats"]).lines().find(|line| line.starts_with("evicted_keys")),
+            Some("evicted_keys:0")
+        );
+        server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+        assert_eq!(store.read(&key).await.unwrap(), None, "it is lost");
+        let renewal = store.write(scribe.unchanged(&key, version, scribe.held(fence.0))).await.unwrap();
+        assert!(matches!(renewal, Outcome::Lost(None)), "{renewal:?}");
+    }
 }

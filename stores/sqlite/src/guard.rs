@@ -1,6 +1,8 @@
 //! A tenure as a condition of the caller's own transaction.
 
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tenure_core::{Fence, Key};
+use tenure_store::Fenced;
 use tenure_store::parts::fence_column;
 
 /// A SQL predicate that is true only while a tenure stands in the table; see [`crate::SqliteStore::guard`].
@@ -22,6 +24,36 @@ pub struct SqlGuardParams {
 impl SqlGuard {
     pub(crate) fn new(key: Key, fence: Fence) -> Self {
         SqlGuard { key, fence }
+    }
+
+    /// Runs a transaction of the caller's under the lease: begins it, asks whether the lease stands, does `work` in it, and commits. If the
+    /// lease is lost, `work` is not begun. If `work` fails, all is rolled back.
+    ///
+    /// The transaction has the file's only place for a writer from its beginning on (`BEGIN IMMEDIATE`). So nobody can take the lease while it
+    /// lasts, and no lease in the file can be renewed: keep `work` far shorter than a third of the shortest ttl. It must not end the
+    /// transaction itself, as by `COMMIT` in a statement, and it must pass on what its statements fail with: a full disk undoes the
+    /// transaction then and there, and what comes after it would be written by itself.
+    ///
+    /// It waits for other writers as long as the connection's own `busy_timeout` says. This blocks the thread.
+    ///
+    /// # Errors
+    /// That of `work`, as it is; else that of the database. Nothing was changed.
+    pub fn run<T, E: From<rusqlite::Error>>(
+        &self,
+        connection: &mut Connection,
+        work: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<Fenced<T>, E> {
+        let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let SqlGuardParams { key, fence } = self.params();
+        let asked = format!("SELECT {}", self.predicate(1));
+        if !transaction.query_row(&asked, (key, fence), |row| row.get::<_, bool>(0))? {
+            transaction.rollback()?;
+            return Ok(Fenced::Lost);
+        }
+        // It is rolled back where it is dropped.
+        let done = work(&mut transaction)?;
+        transaction.commit()?;
+        Ok(Fenced::Committed(done))
     }
 
     /// The predicate with its values written out: to be put after `WHERE`, in any statement.

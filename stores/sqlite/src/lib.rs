@@ -47,14 +47,18 @@
 //! attached, a write can be made conditional on the lease, so that it can't land after the loss:
 //!
 //! ```no_run
-//! # fn example(store: &tenure_sqlite::SqliteStore, app: &rusqlite::Connection, key: &tenure_core::Key,
+//! # fn example(store: &tenure_sqlite::SqliteStore, app: &mut rusqlite::Connection, key: &tenure_core::Key,
 //! #     fence: tenure_core::Fence) -> rusqlite::Result<()> {
+//! use tenure_sqlite::Fenced;
+//!
 //! let guard = store.guard(key, fence); // of a `tenure::Guard`: `lease.key()`, `lease.fence()`
-//! let changed = app.execute(&format!("UPDATE account SET balance = 0 WHERE id = 7 AND {}", guard.sql()), [])?;
-//! assert_eq!(changed, 1, "the lease is lost");
+//! let done = guard.run(app, |work| work.execute("UPDATE account SET balance = 0 WHERE id = 7", []))?;
+//! assert_eq!(done, Fenced::Committed(1), "the lease is lost, and nothing was changed");
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! In a single statement, [`SqlGuard::sql`] and [`SqlGuard::predicate`] go after `WHERE`: it changes nothing once the lease is lost.
 //!
 //! The example `guarded_write` of the crate `tenure` shows a write being refused after the loss.
 
@@ -79,6 +83,9 @@ pub use config::SqliteConfig;
 pub use guard::{SqlGuard, SqlGuardParams};
 pub use pause::{WritesPaused, pause_writes};
 pub use store::SqliteStore;
+pub use tenure_store::Fenced;
+
+pub use rusqlite;
 
 /// The example of the crate's page in registries is compiled.
 #[cfg(doctest)]

@@ -1,7 +1,8 @@
 //! The guard: true while the tenure stands, false from the moment when it doesn't, in the caller's own transaction.
 //!
 //! Plan: a lease that renews itself, through release and takeover; one that is attached, through the end of its session; one
-//! below a prefix, which must not be taken for another; both ways of writing the predicate; keys that try to break out of it.
+//! below a prefix, which must not be taken for another; both ways of writing the predicate; keys that try to break out of it. A transaction
+//! that is run under a lease: committed, or undone when its work fails, when the lease is lost, or is lost while it waits to begin.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,8 +13,9 @@
 use crate::support::{key, open, wins};
 use rusqlite::{Connection, params};
 use std::path::Path;
+use std::time::Duration;
 use tenure_core::{Attachment, Fence, Key, Record};
-use tenure_sqlite::{SqlGuard, SqliteStore};
+use tenure_sqlite::{Fenced, SqlGuard, SqliteStore};
 use tenure_store::PrefixedStore;
 use tenure_testkit::Scribe;
 
@@ -116,4 +118,79 @@ async fn below_a_prefix_a_guard_takes_the_whole_key_and_fails_closed_for_attache
     assert_eq!(changed(&application, &store.guard(&own, Fence(5))), 0, "without its prefix");
     assert_eq!(changed(&application, &store.guard(&key("team/own"), Fence(5))), 1);
     assert_eq!(changed(&application, &store.guard(&key("team/attached"), Fence(5))), 0);
+}
+
+fn balance(application: &Connection) -> i64 {
+    application.query_row("SELECT balance FROM account", [], |row| row.get(0)).unwrap()
+}
+
+/// Adds one to the balance under a lease; `after` comes before the commit.
+fn add(
+    application: &mut Connection,
+    guard: &SqlGuard,
+    after: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+) -> rusqlite::Result<Fenced<usize>> {
+    guard.run(application, |work| {
+        let rows = work.execute("UPDATE account SET balance = balance + 1", [])?;
+        after(work).map(|()| rows)
+    })
+}
+
+#[tokio::test]
+async fn a_transaction_under_a_lease_is_committed_or_undone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let (store, scribe, name) = (open(&path), Scribe::new(), key("k"));
+    let mut application = application(&path);
+    let first = scribe.held(5);
+    let guarded = guard(&store, &name, &first);
+    assert_eq!(add(&mut application, &guarded, |_| panic!("there is no lease")).unwrap(), Fenced::Lost);
+    assert!(wins(&store, scribe.absent(&name, first.clone())).await);
+    assert_eq!(add(&mut application, &guarded, |_| Ok(())).unwrap(), Fenced::Committed(1));
+    assert_eq!(balance(&application), 2);
+    add(&mut application, &guarded, |work| work.execute_batch("SELECT nothing")).unwrap_err();
+    assert_eq!(balance(&application), 2, "its work failed");
+    assert!(wins(&store, scribe.unchanged(&name, first.version(), scribe.vacant(5))).await);
+    assert_eq!(add(&mut application, &guarded, |_| panic!("it is released")).unwrap(), Fenced::Lost);
+    // No transaction is open.
+    application.execute("UPDATE account SET balance = 7", []).unwrap();
+    assert_eq!(balance(&application), 7);
+}
+
+/// Whoever takes the lease waits for the end of a transaction that has begun, and one that has not begun waits for whoever takes it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_is_lost_before_a_transaction_or_after_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let (store, scribe, name) = (open(&path), Scribe::new(), key("k"));
+    let mut application = application(&path);
+    application.busy_timeout(Duration::from_secs(60)).unwrap();
+    let first = scribe.held(5);
+    let guarded = guard(&store, &name, &first);
+    assert!(wins(&store, scribe.absent(&name, first.clone())).await);
+    let second = scribe.held(6);
+    let takeover = scribe.unchanged(&name, first.version(), second.clone());
+    let mut taking = None;
+    let done = add(&mut application, &guarded, |_| {
+        let store = store.clone();
+        let taking = taking.insert(tokio::spawn(async move { wins(&store, takeover).await }));
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!taking.is_finished(), "the lease was taken under an open transaction");
+        Ok(())
+    });
+    assert_eq!(done.unwrap(), Fenced::Committed(1));
+    assert!(taking.unwrap().await.unwrap());
+
+    // Another writer has the file, and takes the lease.
+    let guarded = guard(&store, &name, &second);
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE; UPDATE tenure_record SET fence = 7 WHERE key = 'k'").unwrap();
+    let adding = std::thread::spawn(move || {
+        let done = add(&mut application, &guarded, |_| panic!("the lease was lost while it waited"));
+        (done.unwrap(), balance(&application))
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(!adding.is_finished(), "it does not wait for who writes");
+    other.execute_batch("COMMIT").unwrap();
+    assert_eq!(adding.join().unwrap(), (Fenced::Lost, 2));
 }

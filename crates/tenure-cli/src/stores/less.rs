@@ -92,6 +92,18 @@ impl Place {
         })
     }
 
+    /// What the role lacks of the rights on the table; nothing in a file, whose rights show when it is opened.
+    pub(crate) async fn lacking(&self) -> Result<Vec<String>, Failure> {
+        Ok(match &self.at {
+            At::Sqlite(_) => Vec::new(),
+            #[cfg(feature = "postgres")]
+            At::Postgres(url) => {
+                let config = tenure::postgres::PostgresConfig::from_url(url)?;
+                tenure_less::PostgresStorage::open(&config).await?.lacking().await?
+            }
+        })
+    }
+
     /// Makes the table as less's own migration does, if it is missing.
     pub(crate) async fn migrate(&self) -> Result<(), Failure> {
         match &self.at {

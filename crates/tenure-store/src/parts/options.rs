@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
-use std::path::Path;
 use std::time::Duration;
 use tenure_core::StoreError;
 
@@ -53,16 +52,6 @@ impl UrlOption<'_> {
     }
 }
 
-/// The first line of a file, which is read now: where a password is best kept.
-///
-/// # Errors
-/// `Invalid`, which names the file.
-pub fn password_in(file: &Path) -> Result<String, StoreError> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| StoreError::invalid(format!("the password file {file:?}: {error}")))?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
-}
-
 /// Whether a host's name or address is this host's own, so that no network lies between.
 #[must_use]
 pub fn is_loopback(host: &str) -> bool {
@@ -105,12 +94,6 @@ mod tests {
         ] {
             assert_eq!(error, StoreError::invalid(says));
         }
-    }
-
-    #[test]
-    fn a_password_file_that_can_t_be_read_is_named() {
-        let error = password_in(Path::new("/nowhere/pw")).unwrap_err();
-        assert!(error.to_string().contains("the password file \"/nowhere/pw\""), "{error}");
     }
 
     #[test]

@@ -103,6 +103,17 @@ impl Cluster {
             Some(command.spawn().expect("etcd starts: apt-get install etcd-server"));
     }
 
+    /// Starts one more member that has no vote. It answers no question, but for what is its own.
+    pub(crate) fn add_learner(&mut self) -> usize {
+        let (client, peer) = (unused_port().unwrap(), unused_port().unwrap());
+        let name = format!("m{}", self.members.len());
+        self.by_hand(&["member", "add", &name, "--learner", &format!("--peer-urls=http://127.0.0.1:{peer}")]);
+        self.members.push(Member { client, peer, process: None });
+        self.more.extend(["--initial-cluster-state".to_owned(), "existing".into()]);
+        self.begin(self.members.len() - 1);
+        self.members.len() - 1
+    }
+
     /// Waits until a member answers by itself.
     pub(crate) async fn answers(&self, member: usize) {
         let config = EtcdConfig::from_url(&self.url_of(&[member])).unwrap();

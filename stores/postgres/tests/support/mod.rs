@@ -6,7 +6,9 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
+use std::time::Duration;
 use tenure_core::{Key, Version};
+use tenure_postgres::deadpool_postgres::{Manager, Pool};
 use tenure_postgres::tokio_postgres::{Client, NoTls};
 use tenure_postgres::{PostgresConfig, PostgresStore};
 use tenure_store::{Outcome, Store};
@@ -23,6 +25,19 @@ pub(crate) fn url() -> String {
 /// A schema of that server.
 pub(crate) fn config(schema: &str) -> PostgresConfig {
     PostgresConfig::from_url(&url()).unwrap().schema(schema).connections(4)
+}
+
+/// The same through a pooler that lends connections for a transaction.
+pub(crate) fn pooled(schema: &str) -> PostgresConfig {
+    let pooler =
+        std::env::var("TENURE_TEST_PGBOUNCER").expect("`cargo xtask services run` says where PgBouncer is");
+    PostgresConfig::from_url(&pooler).unwrap().schema(schema)
+}
+
+/// A pool of an application's, with room for so many connections.
+pub(crate) fn pool(size: usize) -> Pool {
+    let manager = Manager::new(url().parse().unwrap(), NoTls);
+    Pool::builder(manager).max_size(size).build().unwrap()
 }
 
 /// The same by connections that can be told from others.
@@ -52,6 +67,18 @@ impl Locked {
     pub(crate) async fn unlock(self) {
         self.0.batch_execute("ROLLBACK").await.unwrap();
     }
+}
+
+/// Waits until a statement that is like this waits for a lock.
+pub(crate) async fn waits_for_lock(like: &str) {
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
+    let observer = admin().await;
+    let is_blocked = async {
+        while observer.query_one(sql, &[&like]).await.unwrap().get::<_, i64>(0) == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), is_blocked).await.expect("nothing waits");
 }
 
 /// A connection around tenure, as an operator's or another program's.

@@ -1,4 +1,4 @@
-//! `doctor` on less's table: whether it is there and can be read, and how far its clock is from this host's.
+//! `doctor` on less's table: whether it is there, what may be done with it, and how far its clock is from this host's.
 
 use super::findings::{Findings, Grade, OPEN, UNBOUND};
 use crate::exit::Failure;
@@ -25,6 +25,7 @@ pub(super) async fn examine(place: &Place, create: bool, findings: &mut Findings
     }
     findings.add_commands();
     let storage = place.open(Arc::clone(&clock)).await?;
+    add_rights(&place.lacking().await?, findings);
     let sent = clock.now();
     let seen = storage.look("default").await?;
     let took = clock.now().held.since(sent.held);
@@ -37,4 +38,21 @@ pub(super) async fn examine(place: &Place, create: bool, findings: &mut Findings
     );
     findings.add(Grade::Ok, "clock", text);
     Ok(())
+}
+
+fn add_rights(lacking: &[String], findings: &mut Findings) {
+    const ABOUT: &str = "rights";
+    match lacking {
+        [] => findings.add(Grade::Ok, ABOUT, "all that a candidate needs"),
+        [one] if one == "DELETE" => findings.add(
+            Grade::Warn,
+            ABOUT,
+            "it lacks DELETE on less.record, which less itself does not need: a candidate that stops can't give its row back, and the next leader waits \
+             until that is dead; grant it",
+        ),
+        _ => {
+            let text = format!("it lacks {} on less.record: no candidate can lead; grant them", lacking.join(", "));
+            findings.add(Grade::Warn, ABOUT, text);
+        }
+    }
 }

@@ -1,0 +1,140 @@
+//! Several conditional writes in one statement, which is one transaction: the server calls a function of its own for each of them.
+//!
+//! A function that writes sees what those before it in the same statement have written, so several writes of one key go one after the
+//! other.
+
+use super::{Draft, WROTE, one, tell, unclear};
+use crate::error::Call;
+use crate::store::Inner;
+use std::collections::BTreeMap;
+use tenure_core::op::{Expect, Outcome, Write};
+use tenure_core::{Key, StoreError};
+use tokio_postgres::types::{ToSql, Type};
+
+/// The statement. Its parameters are the columns of [`Batch`], in their order; it answers with a row for each write.
+pub(super) fn sql(schema: &str, channel: &str) -> String {
+    let row = "w.key, w.fence, w.tenure, w.ride_key, w.ride_fence, w.record, w.digest";
+    let told = tell(&format!("done.is_news AND {WROTE}"), "done.key", channel);
+    format!(
+        "SELECT done.version, {told} FROM (SELECT w.key, w.is_news, CASE w.kind \
+         WHEN {ABSENT} THEN {schema}.write_absent({row}, w.version) \
+         WHEN {VACANT} THEN {schema}.write_vacant({row}, w.nonce, w.rest) \
+         ELSE {schema}.write_unchanged({row}, w.version, w.rest) END AS version \
+         FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) \
+         AS w(kind, is_news, key, fence, tenure, ride_key, ride_fence, record, digest, version, nonce, rest)) AS done"
+    )
+}
+
+const ABSENT: i16 = 0;
+const VACANT: i16 = 1;
+const UNCHANGED: i16 = 2;
+
+/// The parameters of several writes, column by column.
+#[derive(Default)]
+struct Batch<'a> {
+    kind: Vec<i16>,
+    is_news: Vec<bool>,
+    key: Vec<&'a [u8]>,
+    fence: Vec<i64>,
+    tenure: Vec<Option<&'a [u8]>>,
+    ride_key: Vec<Option<&'a [u8]>>,
+    ride_fence: Vec<Option<i64>>,
+    record: Vec<&'a [u8]>,
+    digest: Vec<&'a [u8]>,
+    version: Vec<&'a [u8]>,
+    nonce: Vec<i64>,
+    /// The version that is expected, or the other half of the nonce.
+    rest: Vec<&'a [u8]>,
+}
+
+impl<'a> Batch<'a> {
+    fn push(&mut self, draft: &'a Draft<'_>) {
+        let (kind, rest) = match draft.write.expect {
+            Expect::Absent => (ABSENT, &draft.expected),
+            Expect::Vacant => (VACANT, &draft.nonce.1),
+            Expect::Unchanged(_) => (UNCHANGED, &draft.expected),
+        };
+        let columns = &draft.columns;
+        self.kind.push(kind);
+        self.is_news.push(draft.is_news);
+        self.key.push(draft.key);
+        self.fence.push(columns.fence);
+        self.tenure.push(columns.tenure.as_deref());
+        self.ride_key.push(columns.ride_key.as_deref());
+        self.ride_fence.push(columns.ride_fence);
+        self.record.push(&draft.bytes);
+        self.digest.push(&draft.digest);
+        self.version.push(&columns.version);
+        self.nonce.push(draft.nonce.0);
+        self.rest.push(rest);
+    }
+
+    fn params(&self) -> [(&(dyn ToSql + Sync), Type); 12] {
+        [
+            (&self.kind, Type::INT2_ARRAY),
+            (&self.is_news, Type::BOOL_ARRAY),
+            (&self.key, Type::BYTEA_ARRAY),
+            (&self.fence, Type::INT8_ARRAY),
+            (&self.tenure, Type::BYTEA_ARRAY),
+            (&self.ride_key, Type::BYTEA_ARRAY),
+            (&self.ride_fence, Type::INT8_ARRAY),
+            (&self.record, Type::BYTEA_ARRAY),
+            (&self.digest, Type::BYTEA_ARRAY),
+            (&self.version, Type::BYTEA_ARRAY),
+            (&self.nonce, Type::INT8_ARRAY),
+            (&self.rest, Type::BYTEA_ARRAY),
+        ]
+    }
+}
+
+/// They go in the order of their keys, so that two batches don't wait for each other.
+pub(crate) async fn many(inner: &Inner, writes: &[Write]) -> Result<Vec<Outcome>, StoreError> {
+    let drafts: Vec<Draft<'_>> = writes.iter().map(Draft::new).collect::<Result<_, _>>()?;
+    let order = in_turns(writes);
+    let mut batch = Batch::default();
+    order.iter().for_each(|&place| batch.push(&drafts[place]));
+    let rows = inner.lines.ask(Call::Write, &inner.sql.batch, &batch.params()).await?;
+    if rows.len() != writes.len() {
+        return Err(unclear(inner, format_args!("{} rows for {} writes", rows.len(), writes.len())));
+    }
+    let mut attempts: Vec<Option<Outcome>> = writes.iter().map(|_| None).collect();
+    let (mut has_written, mut trouble) = (false, None);
+    for (&place, row) in order.iter().zip(&rows) {
+        match drafts[place].judge(inner, Some(row)) {
+            Ok(attempt) => {
+                has_written |= matches!(attempt, Some(Outcome::Won { .. }));
+                attempts[place] = attempt;
+            }
+            Err(error) => trouble = Some(error),
+        }
+    }
+    // What was written is written, so whatever goes wrong now leaves the whole unknown.
+    let as_a_whole = |error: StoreError, has_written: bool| {
+        if has_written { StoreError::unknown(error.to_string()).because(error) } else { error }
+    };
+    if let Some(error) = trouble {
+        return Err(as_a_whole(error, has_written));
+    }
+    let mut outcomes = Vec::with_capacity(writes.len());
+    for (write, attempt) in writes.iter().zip(attempts) {
+        let outcome = match attempt {
+            Some(outcome) => outcome,
+            None => one(inner, write).await.map_err(|error| as_a_whole(error, has_written))?,
+        };
+        has_written |= matches!(outcome, Outcome::Won { .. });
+        outcomes.push(outcome);
+    }
+    Ok(outcomes)
+}
+
+/// The places of the writes in the order of their keys; of several writes of one key, the first of each before the second of any.
+fn in_turns(writes: &[Write]) -> Vec<usize> {
+    let mut turns: BTreeMap<(usize, &Key), usize> = BTreeMap::new();
+    let mut seen: BTreeMap<&Key, usize> = BTreeMap::new();
+    for (place, write) in writes.iter().enumerate() {
+        let turn = seen.entry(&write.key).or_default();
+        turns.insert((*turn, &write.key), place);
+        *turn += 1;
+    }
+    turns.into_values().collect()
+}

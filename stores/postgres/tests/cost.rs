@@ -1,0 +1,93 @@
+//! What calls cost, by a relay's count of statements and of round trips.
+//!
+//! Plan: each call is one statement and one round trip, whatever comes of it and however many records it is about: a read, several
+//! reads, a page, a write that is done or refused, a batch, a removal. With prepared statements, too, no more statements.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+use crate::relay::Relay;
+use crate::support::{config, unique};
+use tenure_core::{Key, Version};
+use tenure_postgres::{PostgresConfig, PostgresStore, Prepare};
+use tenure_store::{Freshness, Outcome, Store};
+use tenure_testkit::Scribe;
+
+fn won(outcome: Outcome) -> Version {
+    match outcome {
+        Outcome::Won { version, .. } => version,
+        Outcome::Lost(standing) => panic!("lost to {standing:?}"),
+    }
+}
+
+/// Counts, of which preparing has part: it takes round trips of its own, in the background.
+struct Count {
+    relay: Relay,
+    prepares: bool,
+}
+
+impl Count {
+    #[track_caller]
+    fn is_one(&self, what: &str) {
+        let (statements, turns) = self.relay.take();
+        assert_eq!(statements, 1, "{what}: statements");
+        assert!(turns == 1 || self.prepares, "{what}: {turns} round trips");
+    }
+}
+
+async fn each_call_is_one_statement(prepare: Prepare) {
+    let (name, relay) = (unique("cost"), Relay::start().await);
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    let url = format!("postgres://postgres@127.0.0.1:{}/postgres", relay.port);
+    let there = PostgresConfig::from_url(&url).unwrap().schema(&name).connections(1).prepare(prepare);
+    let store = PostgresStore::open(there).await.unwrap();
+    let (scribe, count) = (Scribe::new(), Count { relay, prepares: prepare != Prepare::Never });
+    count.is_one("opening");
+    // What is prepared is so from the second use on.
+    for round in 0..4 {
+        let key = Key::new(format!("k{round}")).unwrap();
+        let version = won(store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap());
+        count.is_one("the first acquisition");
+        let version = won(store.write(scribe.unchanged(&key, version, scribe.held(5))).await.unwrap());
+        count.is_one("a renewal");
+        let refused = store.write(scribe.if_vacant(&key, scribe.held(9))).await.unwrap();
+        assert!(matches!(refused, Outcome::Lost(Some(_))), "{refused:?}");
+        count.is_one("a refusal");
+        won(store.write(scribe.unchanged(&key, version, scribe.vacant(5))).await.unwrap());
+        count.is_one("a release");
+        let version = won(store.write(scribe.if_vacant(&key, scribe.held(1))).await.unwrap());
+        count.is_one("an acquisition after a release");
+        assert_eq!(store.read(&key).await.unwrap().unwrap().version, version);
+        count.is_one("a read");
+
+        let keys: Vec<Key> = (0..100).map(|n| Key::new(format!("many{round}/{n}")).unwrap()).collect();
+        let mut batch: Vec<_> = keys.iter().map(|key| scribe.if_vacant(key, scribe.vacant(1))).collect();
+        batch.push(scribe.absent(&key, scribe.held(9)));
+        batch.push(scribe.unchanged(&key, version, scribe.vacant(6)));
+        let mut outcomes = store.write_many(batch).await.unwrap();
+        count.is_one("a batch");
+        let vacated = won(outcomes.pop().unwrap());
+        assert!(matches!(outcomes.pop(), Some(Outcome::Lost(Some(_)))), "what is absent stands there");
+        assert!(outcomes.into_iter().all(|outcome| won(outcome) != Version(0)));
+        assert_eq!(store.read_many(&keys, Freshness::Latest).await.unwrap().len(), 100);
+        count.is_one("several reads");
+        assert_eq!(store.list(&format!("many{round}/"), None, 60).await.unwrap().len(), 60);
+        count.is_one("a page");
+        assert!(store.remove(&key, vacated).await.unwrap());
+        count.is_one("a removal");
+    }
+}
+
+#[tokio::test]
+async fn each_call_costs_what_the_documentation_says() {
+    each_call_is_one_statement(Prepare::Never).await;
+}
+
+#[tokio::test]
+async fn each_call_costs_the_same_where_it_is_prepared() {
+    each_call_is_one_statement(Prepare::Always).await;
+}
