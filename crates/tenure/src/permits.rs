@@ -96,7 +96,7 @@ impl Leases {
 impl Permits {
     fn new(leases: &Leases, name: &str, permits: u32, mode: Mode) -> Permits {
         let mut lock = Lock::new(leases.clone(), name);
-        lock.share = Some(Share { permits, take: 1, mode, barges: false });
+        lock.share = Some(Share { permits, take: 1, mode, barges: false, is_part: false });
         Permits { lock }
     }
 
