@@ -42,6 +42,7 @@ pub(crate) enum Asked {
     Acquire,
     Update,
     Release,
+    Lapse,
     Token,
 }
 
@@ -49,7 +50,8 @@ impl Asked {
     pub(crate) fn of(command: &Command) -> Asked {
         match command {
             Command::Update(..) => Asked::Update,
-            Command::Release(..) | Command::Lapse(_) | Command::Return(..) => Asked::Release,
+            Command::Release(..) | Command::Return(..) => Asked::Release,
+            Command::Lapse(_) => Asked::Lapse,
             Command::Detach(..) | Command::Refresh(..) => Asked::Token,
             _ => Asked::Acquire,
         }
@@ -60,8 +62,8 @@ impl Asked {
             Reply::Acquired { .. } => self == Asked::Acquire,
             Reply::Updated => self == Asked::Update,
             Reply::Token(_) => self == Asked::Token,
-            Reply::Released(_) => self == Asked::Release,
-            Reply::Refused(_) => self != Asked::Release,
+            Reply::Released(_) => matches!(self, Asked::Release | Asked::Lapse),
+            Reply::Refused(_) => !matches!(self, Asked::Release | Asked::Lapse),
             Reply::Gone(_) => true,
         }
     }
@@ -152,23 +154,22 @@ impl Inner {
             }
             Notice::Lost(lease, loss) => {
                 if let Some(cell) = users.cells.end(lease, now) {
-                    meters::lease_lost(&loss, self.prefixes.of(lease));
-                    let (key, fence) =
-                        cell.name().map(|name| (display(&name.key), display(name.fence))).unzip();
-                    let holder = &self.holder;
-                    tracing::warn!(
-                        name: "lease.lost", target: "tenure::lease", key, fence, %holder, reason = %loss, "lease lost"
-                    );
+                    self.tell_lost(lease, &cell, &loss);
                     cell.lost(loss.clone());
                 }
                 (lease, Reply::Gone(LeaseError::Lost(loss)))
             }
             Notice::Updated(lease) => (lease, Reply::Updated),
             Notice::Released(lease, ours) => {
-                if ours {
-                    meters::lease_released(self.prefixes.of(lease));
+                let cell = users.cells.end(lease, now);
+                let was_given_up =
+                    users.replies.get(&lease).is_some_and(|(asked, _)| *asked == Asked::Release);
+                match cell {
+                    _ if ours => meters::lease_released(self.prefixes.of(lease)),
+                    // A body ends before its lease does, so that is given up before it is lost, and then can't be.
+                    Some(cell) if was_given_up => self.tell_lost(lease, &cell, &self.why_kept(&cell)),
+                    _ => {}
                 }
-                users.cells.end(lease, now);
                 (lease, Reply::Released(ours))
             }
             Notice::Detached(lease, token) => {
@@ -198,6 +199,24 @@ impl Inner {
             commands.push(Command::Release(lease, None));
         }
         ControlFlow::Continue(())
+    }
+}
+
+impl Inner {
+    fn tell_lost(&self, lease: LeaseId, cell: &Cell, loss: &Loss) {
+        meters::lease_lost(loss, self.prefixes.of(lease));
+        let (key, fence) = cell.name().map(|name| (display(&name.key), display(name.fence))).unzip();
+        let holder = &self.holder;
+        tracing::warn!(
+            name: "lease.lost", target: "tenure::lease", key, fence, %holder, reason = %loss, "lease lost"
+        );
+    }
+
+    /// Why a lease could not be given up.
+    fn why_kept(&self, cell: &Cell) -> Loss {
+        let key = cell.name().map_or("", |name| name.key.as_str());
+        let trouble = self.troubles.worst(Some([key, self.session_key.as_str()]));
+        trouble.map_or(Loss::Taken(None), |trouble| Loss::Unreachable(trouble.error))
     }
 }
 

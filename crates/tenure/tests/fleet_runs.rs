@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
-use crate::common::{TTL, World, measured_in_buckets, settle};
+use crate::common::{TTL, World, measured, measured_in_buckets, settle};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -216,10 +216,39 @@ fn units_that_are_lost_are_counted_by_reason_and_those_that_go_are_timed() {
         assert!(page.lines().any(|line| fits(&line)), "{name} {labels} {value}: {page}");
     };
     shows("tenure_fleet_lost_total", "reason=\"unreachable\"", " 1");
-    shows("tenure_fleet_lost_total", "reason=\"expired\"", " 0");
+    // One was asked for.
+    shows("tenure_fleet_lost_total", "reason=\"taken\"", " 0");
     shows("tenure_fleet_hold_seconds_count", "", " 2");
     shows("tenure_fleet_hold_seconds_bucket", "le=\"10\"", " 0");
     shows("tenure_fleet_drain_seconds_count", "", " 1");
     shows("tenure_fleet_drain_seconds_bucket", "le=\"1\"", " 0");
     shows("tenure_fleet_drain_seconds_bucket", "le=\"5\"", " 1");
+}
+
+/// Tasks end before their units do, so in an outage nothing is lost while it is worked on.
+#[test]
+fn units_that_can_not_be_let_go_of_in_an_outage_are_lost() {
+    let page = measured(async |_| {
+        let world = World::new();
+        create(&world, 2).await;
+        let (faults, line) = world.line();
+        let fleet = Fleet::with_clock(AnyStore::new(line), "test", world.clock.clone(), 1).unwrap();
+        let worker = fleet.join().ttl(TTL).start().unwrap();
+        let control = worker.clone();
+        tokio::spawn(async move {
+            control
+                .run(|unit| async move {
+                    unit.cancelled().await;
+                    Verdict::Again
+                })
+                .await;
+        });
+        soon(async || worker.held().len() == 2).await;
+        tokio::time::sleep(TTL).await;
+        faults.always(Fault::Hang);
+        tokio::time::sleep(TTL * 2).await;
+    })
+    .render();
+    let lost = page.lines().find(|line| line.contains("lost_total") && line.contains("unreachable")).unwrap();
+    assert!(lost.starts_with("tenure_fleet_") && lost.ends_with(" 2"), "{lost}");
 }

@@ -417,3 +417,34 @@ fn candidates_and_who_wants_ranges_are_counted_and_timed_while_they_wait() {
         assert!(lines.contains(&format!("{name}_bucket{{le=\"10\"}} {short}")), "{lines:?}");
     }
 }
+
+/// A body ends before its lease does, so in an outage nothing is lost while it is held.
+#[test]
+fn what_can_not_be_given_up_is_lost_and_what_is_left_to_expire_is_not() {
+    let counts = measured(async |_| {
+        let world = World::new();
+        for ttl in [None, Some(TTL)] {
+            let process = world.process();
+            let lock = process.leases.lock("k");
+            let lock = if let Some(ttl) = ttl { lock.ttl(ttl) } else { lock };
+            let faults = process.faults.clone();
+            let ended = lock.with_lease(async move |held| {
+                faults.always(Fault::Hang);
+                held.cancelled().await;
+            });
+            assert!(ended.await.is_err());
+            tokio::time::sleep(TTL).await;
+        }
+        let process = world.process();
+        let guard = process.leases.lock("lapses").ttl(TTL).acquire().await.unwrap();
+        guard.lapse().await;
+        let kept = process.leases.lock("kept").at_least_for(TTL).acquire().await.unwrap();
+        assert!(kept.is_held());
+        process.leases.stop().await;
+    });
+    let page = counts.render();
+    for (reason, count) in [("unreachable", 2), ("taken", 0), ("expired", 0)] {
+        let line = format!("tenure_leases_lost_total{{kind=\"lock\",reason=\"{reason}\"}} {count}\n");
+        assert!(page.contains(&line), "{line}: {page}");
+    }
+}

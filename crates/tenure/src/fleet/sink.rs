@@ -128,6 +128,12 @@ impl Notices {
                 users.news.take_back(lease);
                 if let Some(share) = users.shares.remove(&lease) {
                     share.measure_end(&self.meters, ours);
+                    if !ours && share.is_lost_if_kept() {
+                        // What is done for a unit ends before it is lost, so that is let go of before, and then can't be.
+                        let trouble = inner.trouble.borrow().clone();
+                        let loss = trouble.map_or(Loss::Taken(None), Loss::Unreachable);
+                        self.tell_lost(&super::Unit { share }, &loss);
+                    }
                 }
                 if let Some(request) = request {
                     users.answer(lease, request, Reply::Released(ours));
@@ -178,15 +184,19 @@ impl Notices {
         is_due
     }
 
+    fn tell_lost(&self, unit: &super::Unit, loss: &Loss) {
+        let (key, fence, holder) = unit.named();
+        tracing::warn!(
+            name: "fleet.lost", target: "tenure::fleet", %key, %fence, %holder, reason = %loss, "unit lost"
+        );
+        self.meters.lost(loss);
+    }
+
     fn lost(&self, inner: &Inner, lease: LeaseId, loss: &Loss) {
         let mut users = inner.users();
         if let Some(share) = users.shares.remove(&lease) {
             let unit = super::Unit { share };
-            let (key, fence, holder) = unit.named();
-            tracing::warn!(
-                name: "fleet.lost", target: "tenure::fleet", %key, %fence, %holder, reason = %loss, "unit lost"
-            );
-            self.meters.lost(loss);
+            self.tell_lost(&unit, loss);
             unit.share.measure_end(&self.meters, false);
             unit.share.lost(loss.clone());
             if !users.news.take_back(lease) {

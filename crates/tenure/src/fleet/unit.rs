@@ -6,6 +6,7 @@ use crate::belief::Cell;
 use crate::body::Holding;
 use crate::cancelled::Cancelled;
 use crate::error::LeaseError;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tenure_core::fleet::{FleetCommand, Reason, RequestId, UnitSpec};
@@ -39,6 +40,8 @@ pub(super) struct Share {
     pub(super) since: Tick,
     /// When it was told to go.
     drained_at: OnceLock<Tick>,
+    /// It is left to expire.
+    lapses: AtomicBool,
 }
 
 impl Share {
@@ -54,8 +57,8 @@ impl Share {
         cell.belief.set(Tick::NEVER);
         let (drain, stop) = (watch::Sender::new(None), CancellationToken::new());
         let (since, drained_at) = (inner.clock().held(), OnceLock::new());
-        let fields = Mutex::new(fields);
-        Share { inner, lease, key, name, fence, spec, fields, cell, drain, stop, since, drained_at }
+        let (fields, lapses) = (Mutex::new(fields), AtomicBool::new(false));
+        Share { inner, lease, key, name, fence, spec, fields, cell, drain, stop, since, drained_at, lapses }
     }
 
     pub(super) fn lost(&self, loss: Loss) {
@@ -77,6 +80,16 @@ impl Share {
         if let Some(told) = self.drained_at.get().filter(|_| goes) {
             meters.drain.record(now.since(*told).as_secs_f64());
         }
+    }
+
+    /// It is left to expire from now on.
+    pub(super) fn lapse(&self) {
+        self.lapses.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nothing but a loss can keep it from being given up: nobody has asked for it, and it is not left to expire.
+    pub(super) fn is_lost_if_kept(&self) -> bool {
+        self.drained_at.get().is_none() && !self.lapses.load(Ordering::Relaxed)
     }
 
     /// Nobody here acts on it any more.
