@@ -14,8 +14,8 @@ use std::time::Duration;
 use tenure::fleet::{Event, Fleet, NewUnit, Unit, Verdict, Worker};
 use tenure::range::{KeyRange, Section};
 use tenure::{
-    AnyStore, Capabilities, Changes, HolderId, Image, Key, Leases, Listed, MemoryStore, Outcome, Record,
-    Store, StoreError, Stored, Version, Write,
+    AnyStore, Capabilities, Changes, Clock as _, HolderId, Image, Key, Leases, Listed, MemoryStore, Outcome,
+    Record, Store, StoreError, Stored, Version, Write,
 };
 use tenure_store::{Fault, FaultyStore, Freshness};
 
@@ -360,17 +360,18 @@ async fn a_waiters_look_that_fails_keeps_no_renewal_quiet() {
         ours.map(|told| told.says("key").to_owned()).collect::<Vec<_>>()
     };
     let mut looked = None;
-    let begun = tokio::time::Instant::now();
+    let begun = world.clock.held();
+    let elapsed = || world.clock.held().since(begun);
     while told("renew").is_empty() {
-        assert!(begun.elapsed() < TTL / 2, "the first renewal that fails is told: {looked:?}");
+        assert!(elapsed() < TTL / 2, "the first renewal that fails is told: {looked:?}");
         tokio::time::sleep(TTL / 1000).await;
         if looked.is_none() && !told("read").is_empty() {
-            looked = Some(begun.elapsed());
+            looked = Some(elapsed());
         }
     }
     assert!(told("renew").contains(&"kept".to_owned()), "{:?}", told("renew"));
     assert_eq!(told("read"), ["busy"], "looked at {looked:?}, and said once");
-    assert!(looked.unwrap() < begun.elapsed(), "{looked:?}");
+    assert!(looked.unwrap() < elapsed(), "{looked:?}");
     assert!(kept.is_held(), "there is time left");
     faults.always(Fault::None);
     waiting.abort();

@@ -263,7 +263,9 @@ fn renewals_of_sessions_leases_and_workers_are_measured_and_what_nears_its_end_s
         let labels = format!("of=\"{of}\"");
         let [all, late] = buckets(&page, LEFT, &labels, "1");
         assert!((9..=20).contains(&all) && late == 1, "{what:?}: {all}, {late}: {page}");
-        assert_eq!(buckets(&page, "tenure_renewal_seconds", &labels, "1"), [all, all], "{what:?}: {page}");
+        // The one that was held up may have taken longer than a second.
+        let [took, soon] = buckets(&page, "tenure_renewal_seconds", &labels, "1");
+        assert!(took == all && soon + 1 >= all, "{what:?}: {took}, {soon}: {page}");
     }
 }
 
@@ -433,7 +435,8 @@ fn what_can_not_be_given_up_is_lost_and_what_is_left_to_expire_is_not() {
                 held.cancelled().await;
             });
             assert!(ended.await.is_err());
-            tokio::time::sleep(TTL).await;
+            // It is tried again for as long as the lease may be there.
+            tokio::time::sleep(TTL * 3).await;
         }
         let process = world.process();
         let guard = process.leases.lock("lapses").ttl(TTL).acquire().await.unwrap();

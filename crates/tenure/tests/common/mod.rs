@@ -1,6 +1,6 @@
 //! A world in simulated time: the runtime's clock is paused and jumps to the next timer, and everything else follows it.
 #![allow(dead_code, reason = "the tests that are programs of their own use a part of it")]
-#![allow(clippy::unwrap_used, reason = "a test helper")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper")]
 #![allow(clippy::disallowed_methods, reason = "the paused runtime's clock is the simulated time")]
 
 pub(crate) mod events;
