@@ -6,10 +6,11 @@ use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
 use crate::leases::{Leases, end_of};
 use crate::meters::Waiting;
+use crate::permits::Share;
 use crate::prefixes::Kind;
 use crate::users::Reply;
 use std::time::Duration;
-use tenure_core::semaphore::{self, Mode, Wish};
+use tenure_core::semaphore::{self, Wish};
 use tenure_core::{
     Command, InvalidInput, KeepAlive, Key, LeaseId, Metadata, MetadataPolicy, StoreError, Stored, Ttl,
     WaitPolicy, Want, reserved,
@@ -31,24 +32,6 @@ pub struct Lock {
     at_least: Duration,
     /// Of a semaphore: what is wanted of it.
     pub(crate) share: Option<Share>,
-}
-
-/// Permits of a semaphore that are wanted.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Share {
-    pub(crate) permits: u32,
-    pub(crate) take: u32,
-    pub(crate) mode: Mode,
-    pub(crate) barges: bool,
-    /// Of a semaphore that is spread: whoever asks for a part measures the wait for the whole.
-    pub(crate) is_part: bool,
-}
-
-impl Share {
-    /// How many permits that is; what is exclusive counts as one.
-    pub(crate) fn weight(&self) -> u32 {
-        if self.mode == Mode::Exclusive { 1 } else { self.take }
-    }
 }
 
 impl Lock {
