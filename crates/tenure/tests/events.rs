@@ -376,3 +376,23 @@ async fn a_waiters_look_that_fails_keeps_no_renewal_quiet() {
     faults.always(Fault::None);
     waiting.abort();
 }
+
+#[tokio::test(start_paused = true)]
+async fn of_many_leases_whose_renewals_fail_ten_are_named() {
+    let world = World::new();
+    let Process { leases, faults, .. } = world.process();
+    let mut held = Vec::new();
+    for n in 0..30 {
+        held.push(leases.lock(format!("many/{n}")).ttl(TTL).acquire().await.unwrap());
+    }
+    faults.always(Fault::Refuse);
+    // Each has failed several times by then.
+    tokio::time::sleep(TTL * 7 / 10).await;
+    let all = scribe().named("store.failing").into_iter();
+    let renewals =
+        all.filter(|told| told.says("key").starts_with("many/") && told.says("operation") == "renew");
+    let named: Vec<String> = renewals.map(|told| told.says("key").to_owned()).collect();
+    let distinct: std::collections::BTreeSet<&String> = named.iter().collect();
+    assert_eq!((named.len(), distinct.len()), (10, 10), "{named:?}");
+    faults.always(Fault::None);
+}
