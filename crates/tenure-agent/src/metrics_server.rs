@@ -10,7 +10,8 @@ use axum::routing::get;
 use std::fmt;
 use std::net::SocketAddr;
 
-/// Serves `/metrics` and `/healthz` at one address, without a token: metrics name fleets and workers, and no key or holder of a lock.
+/// Serves `/metrics` and `/healthz` at one address, without a token: metrics name fleets, and prefixes of
+/// keys where a program asks for that, and no key or holder.
 #[derive(Debug)]
 pub struct MetricsServer {
     door: Door,

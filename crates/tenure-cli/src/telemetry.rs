@@ -36,6 +36,40 @@ pub(crate) fn log(typed: &Telemetry, unasked: &str) -> Result<(), Failure> {
     tracing::subscriber::set_global_default(all).map_err(|error| Failure::new(INTERNAL, error.to_string()))
 }
 
+/// How often this process has led: `tenure elect` holds a plain lease, of which the library does not know what it is for.
+#[cfg(feature = "serve")]
+pub(crate) mod leaderships {
+    /// How a term of the command line's ends, as the library's do.
+    const CAUSES: [&str; 4] = ["resigned", "stopping", "asked", "lost"];
+
+    /// They are there from the start, as nobody sees a counter rise that begins with its first event.
+    pub(crate) fn start() {
+        metrics::counter!("tenure_leaderships_begun_total").increment(0);
+        CAUSES.iter().for_each(|cause| add(cause, 0));
+    }
+
+    pub(crate) fn begun() {
+        metrics::counter!("tenure_leaderships_begun_total").increment(1);
+    }
+
+    /// One of the causes.
+    pub(crate) fn ended(cause: &'static str) {
+        add(cause, 1);
+    }
+
+    fn add(cause: &'static str, by: u64) {
+        metrics::counter!("tenure_leaderships_ended_total", "cause" => cause).increment(by);
+    }
+}
+
+/// Nothing is measured in this build.
+#[cfg(not(feature = "serve"))]
+pub(crate) mod leaderships {
+    pub(crate) fn start() {}
+    pub(crate) fn begun() {}
+    pub(crate) fn ended(_: &'static str) {}
+}
+
 #[cfg(feature = "serve")]
 pub(crate) use on::{record, serve};
 

@@ -1,6 +1,6 @@
 //! What the command line tells of itself, and what ops/ makes of it.
 //!
-//! Plan: each verb that holds something serves its metrics; the agent at its socket, too; logs as text and as JSON, with their filter, on standard error
+//! Plan: each verb that holds something serves its metrics, of its renewals, too; `elect` tells of its terms; the agent at its socket, too; logs as text and as JSON, with their filter, on standard error
 //! alone; bad input by name; the dashboard and the alarms in ops/ name metrics that are documented; each alarm is set off by its trouble, as Prometheus reads it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -43,11 +43,11 @@ fn scrape(address: &str) -> String {
 fn each_verb_that_holds_something_serves_its_metrics() {
     let bench = Bench::new();
     for (arguments, tells) in [
-        (&["hold", "h"] as &[&str], "tenure_leases_acquired_total 1"),
-        (&["run", "r", "--", "sleep", "600"], "tenure_leases_acquired_total 1"),
-        (&["elect", "e", "--", "sleep", "600"], "tenure_leases_acquired_total 1"),
+        (&["hold", "h"] as &[&str], "tenure_leases_acquired_total{kind=\"lock\"} 1"),
+        (&["run", "r", "--", "sleep", "600"], "tenure_leases_acquired_total{kind=\"lock\"} 1"),
+        (&["elect", "e", "--", "sleep", "600"], "tenure_leases_acquired_total{kind=\"lock\"} 1"),
         (&["cron", "* * * * * *", "c", "--", "true"], "tenure_leases_released_total"),
-        (&["range", "s", "0..f", "--", "sleep", "600"], "tenure_store_call_seconds_count"),
+        (&["range", "s", "0..f", "--", "sleep", "600"], "tenure_range_leases_held 1"),
         (
             &["work", "--forever", "--name", "f", "--units", "a", "b", "--", "sleep", "600"],
             "tenure_fleet_held{",
@@ -59,6 +59,69 @@ fn each_verb_that_holds_something_serves_its_metrics() {
         for tells in [tells, "tenure_store_call_seconds_bucket{", "# HELP tenure_"] {
             wait_for(tells, || scrape(&address).contains(tells).then_some(()));
         }
+        process.signal(Signal::SIGTERM);
+        process.wait();
+    }
+}
+
+/// What a verb has at stake ends with its renewals, whatever it is: none is without figures of them.
+#[test]
+fn each_verb_that_renews_something_tells_how_that_fares() {
+    let bench = Bench::new();
+    for (of, arguments) in [
+        ("lease", &["hold", "--ttl", "1s", "h"] as &[&str]),
+        ("lease", &["run", "--ttl", "1s", "r", "--", "sleep", "600"]),
+        ("session", &["run", "--permits", "2", "--ttl", "1s", "p", "--", "sleep", "600"]),
+        ("lease", &["elect", "--ttl", "1s", "e", "--", "sleep", "600"]),
+        ("lease", &["cron", "--ttl", "1s", "* * * * * *", "c", "--", "sleep", "600"]),
+        (
+            "worker",
+            &["work", "--forever", "--name", "f", "--ttl", "1s", "--units", "a", "--", "sleep", "600"],
+        ),
+        ("session", &["work", "--name", "j", "--ttl", "1s", "a", "--", "sleep", "600"]),
+    ] {
+        let (mut process, address) = with_metrics(&bench, arguments);
+        let figure = |page: &str, name: &str| -> Option<f64> {
+            let line = format!("{name}{{of=\"{of}\"}} ");
+            page.lines().find_map(|shown| shown.strip_prefix(&line))?.parse().ok()
+        };
+        let page = wait_for("two renewals", || {
+            let page = scrape(&address);
+            let renewals = figure(&page, "tenure_renewal_remaining_seconds_count")?;
+            (renewals >= 2.0).then_some(page)
+        });
+        // Right after a renewal 0.82 s are left of a ttl of 1 s.
+        let least = figure(&page, "tenure_renewal_remaining_least_seconds").unwrap();
+        assert!(least > 0.0 && least < 0.82, "{arguments:?}: {least}");
+        assert!(figure(&page, "tenure_renewal_seconds_sum").unwrap() > 0.0, "{arguments:?}: {page}");
+        process.signal(Signal::SIGTERM);
+        process.wait();
+    }
+}
+
+#[test]
+fn elect_tells_of_its_terms() {
+    let bench = Bench::new();
+    let elect = &["elect", "--ttl", "1s", "e", "--", "sleep", "600"];
+    let (mut leader, leads) = with_metrics(&bench, elect);
+    let shows = |address: &str, line: &str| {
+        wait_for(line, || scrape(address).lines().any(|shown| shown == line).then_some(()));
+    };
+    shows(&leads, "tenure_leaderships_begun_total 1");
+    let (mut standby, stands_by) = with_metrics(&bench, elect);
+    for line in [
+        "tenure_leases_waiting{kind=\"lock\"} 1",
+        "tenure_leaderships_begun_total 0",
+        "tenure_leaderships_ended_total{cause=\"lost\"} 0",
+    ] {
+        shows(&stands_by, line);
+    }
+    assert!(bench.run(&["release", "--yes", "e"]).code == 0);
+    shows(&leads, "tenure_leaderships_ended_total{cause=\"asked\"} 1");
+    shows(&stands_by, "tenure_leaderships_begun_total 1");
+    shows(&stands_by, "tenure_lease_wait_seconds_count{kind=\"lock\"} 1");
+    // What goes on is told once the other ends.
+    for process in [&mut standby, &mut leader] {
         process.signal(Signal::SIGTERM);
         process.wait();
     }
@@ -76,11 +139,12 @@ fn the_agent_tells_of_its_clients() {
     for line in [
         "tenure_agent_leases 1",
         "tenure_agent_connections 1",
-        "tenure_leases_acquired_total 1",
+        "tenure_leases_acquired_total{kind=\"lock\"} 1",
         // An alarm that looks for what rises would not see these begin.
         "tenure_agent_leases_ended_total{how=\"lapsed\"} 0",
         "tenure_agent_refused_total 0",
-        "tenure_leases_lost_total{reason=\"unreachable\"} 0",
+        "tenure_leases_lost_total{kind=\"lock\",reason=\"unreachable\"} 0",
+        "tenure_leases_lost_total{kind=\"permit\",reason=\"unreachable\"} 0",
     ] {
         assert!(page.contains(line), "{line}: {page}");
     }
@@ -189,6 +253,13 @@ fn the_dashboard_and_the_alarms_name_what_is_exported() {
     let shown = named(&dashboard.to_string());
     let unseen: Vec<&String> = known.difference(&shown).collect();
     assert!(unseen.is_empty(), "no panel shows {unseen:?}");
+    // Buckets that alarms look at are there.
+    let telemetry = root("crates/tenure-cli/src/telemetry.rs");
+    let bounds = telemetry.split("const BOUNDS").nth(1).and_then(|rest| rest.split(';').nth(1)).unwrap();
+    for bound in alarms.match_indices("le=\"").map(|(at, _)| alarms[at + 4..].split('"').next().unwrap()) {
+        let bound: f64 = bound.parse().unwrap();
+        assert!(bounds.contains(&format!(" {bound:?},")), "{bound} is none of {bounds}");
+    }
     let count = |what: &str| alarms.lines().filter(|line| line.trim_start().starts_with(what)).count();
     let rules = count("- alert:");
     assert!(rules >= 6, "{rules}");

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use tenure_core::{Ask, Fence, Key, Loss, Tick};
+use tenure_core::{Ask, Fence, HolderId, Key, Loss, Tick, Ttl};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::field::display;
@@ -56,8 +56,14 @@ pub(crate) struct Cell {
 pub(crate) struct Name {
     pub(crate) key: Key,
     pub(crate) fence: Fence,
-    /// Believed in no longer than the process's session.
-    pub(crate) is_attached: bool,
+    /// By which it renews itself. Without one, it is attached, and believed in no longer than the process's session.
+    pub(crate) own_ttl: Option<Ttl>,
+}
+
+impl Name {
+    pub(crate) fn is_attached(&self) -> bool {
+        self.own_ttl.is_none()
+    }
 }
 
 /// What rarely happens to a lease.
@@ -99,11 +105,12 @@ impl Cell {
     }
 
     /// Says that it is held for as long as it may be.
-    pub(crate) fn tell_overrun(&self, most: Duration) {
+    pub(crate) fn tell_overrun(&self, holder: &HolderId, most: Duration) {
         let (key, fence) = self.name().map(|name| (display(&name.key), display(name.fence))).unzip();
         let most_ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
         tracing::warn!(
-            name: "lease.overran", target: "tenure::lease", key, fence, most_ms, "lease held for as long as it may be"
+            name: "lease.overran", target: "tenure::lease", key, fence, %holder, most_ms,
+            "lease held for as long as it may be"
         );
     }
 

@@ -148,7 +148,7 @@ async fn watch<T: Send + 'static>(
     caller_gone: CancellationToken,
     leave: impl FnOnce(Left<'_, T>) -> Option<Metadata> + Send + 'static,
 ) -> Result<T, BodyError<T>> {
-    let told = told(guard.leases(), &caller_gone, grace, over, |most| guard.cell().tell_overrun(most));
+    let told = told(guard.leases(), &caller_gone, grace, over, |most| guard.tell_overrun(most));
     match supervise(&guard, task, grace, stop, told).await {
         Ending::Done(done) => finish(guard, done, leave).await,
         Ending::Stopped { why, joined: Some(done) } => {

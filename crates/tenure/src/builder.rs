@@ -179,7 +179,7 @@ impl LeasesBuilder {
     /// is no I/O.
     pub fn start(self) -> Result<Leases, InvalidInput> {
         let prefixes = Arc::new(Prefixes::new(&self.prefixes)?);
-        meters::begin(prefixes.labels());
+        meters::begin(prefixes.all());
         let session_ttl = checked_ttl(&self.store, self.session_ttl)?;
         if self.rules.poll < Duration::from_millis(1) {
             return Err(InvalidInput::new(
@@ -214,7 +214,7 @@ impl LeasesBuilder {
         };
         let (commands, receiver) = mpsc::unbounded_channel();
         let (listen, listening) = watch::channel(false);
-        let troubles = Troubles::new(Arc::clone(&clock));
+        let troubles = Troubles::new(Arc::clone(&clock), holder.clone());
         let inner = Arc::new(Inner {
             home: home.clone(),
             driving: OnceLock::new(),

@@ -1,5 +1,6 @@
 //! The driver: one task that performs what a machine asks for, and keeps one wake-up.
 
+mod call;
 mod flights;
 mod hints;
 #[cfg(test)]
@@ -8,7 +9,7 @@ mod room;
 mod trouble;
 
 pub use trouble::Trouble;
-pub(crate) use trouble::Troubles;
+pub(crate) use trouble::{NOW_AND_THEN, Troubles};
 
 use flights::Flights;
 use hints::Hints;
@@ -48,7 +49,7 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
         let mut flights =
             Flights::new(self.store.clone(), Arc::clone(&self.clock), Arc::clone(&self.troubles));
         let mut wake_at: Option<Tick> = None;
-        let mut hints = Hints::of(std::mem::take(&mut self.watches));
+        let mut hints = Hints::of(std::mem::take(&mut self.watches), self.troubles.holder().clone());
         let pushes = self.store.capabilities().watch;
         let mut missed = false;
         let clock = Arc::clone(&self.clock);
@@ -139,7 +140,7 @@ mod tests {
     use crate::clock;
     use std::sync::atomic::Ordering;
     use tenure_core::op::{Op, OpId, Request};
-    use tenure_core::{Key, Now};
+    use tenure_core::{HolderId, Key, Now};
 
     /// At its one command it tells something and asks for a read; at the answer it stops. Hints are told.
     struct Machine1(OpId);
@@ -193,7 +194,7 @@ mod tests {
         let driver = Driver {
             machine: Machine1(OpId(1)),
             store: AnyStore::new(store.clone()),
-            troubles: Troubles::new(Arc::clone(&clock)),
+            troubles: Troubles::new(Arc::clone(&clock), HolderId::new("a").unwrap()),
             clock,
             commands: receiver,
             listen: listening,

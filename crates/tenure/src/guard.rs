@@ -43,7 +43,8 @@ impl Guard {
         metadata: Metadata,
         cell: Arc<Cell>,
     ) -> Guard {
-        tracing::debug!(name: "lease.acquired", target: "tenure::lease", %key, %fence, "lease acquired");
+        let holder = leases.holder();
+        tracing::debug!(name: "lease.acquired", target: "tenure::lease", %key, %fence, %holder, "lease acquired");
         let mut guard = Guard::borrowed(leases, id, key, fence, ttl, is_attached, cell);
         guard.spent = false;
         guard.set_metadata(metadata);
@@ -64,7 +65,7 @@ impl Guard {
         is_attached: bool,
         cell: Arc<Cell>,
     ) -> Guard {
-        cell.set_name(Name { key: key.clone(), fence, is_attached });
+        cell.set_name(Name { key: key.clone(), fence, own_ttl: (!is_attached).then_some(ttl) });
         Guard {
             leases,
             id,
@@ -226,10 +227,15 @@ impl Guard {
         matches!(reply.await, Ok(Reply::Released(true)))
     }
 
+    /// Says that it is held for as long as it may be.
+    pub(crate) fn tell_overrun(&self, most: Duration) {
+        self.cell.tell_overrun(self.leases.holder(), most);
+    }
+
     fn tell_released(&self) {
-        let (key, fence) = (&self.key, self.fence);
+        let (key, fence, holder) = (&self.key, self.fence, self.leases.holder());
         if self.is_held() {
-            tracing::debug!(name: "lease.released", target: "tenure::lease", %key, %fence, "lease released");
+            tracing::debug!(name: "lease.released", target: "tenure::lease", %key, %fence, %holder, "lease released");
         }
     }
 

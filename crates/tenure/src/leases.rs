@@ -193,7 +193,7 @@ impl Leases {
         let (inner, now) = (&self.inner, self.inner.clock.held());
         let users = inner.users();
         let named = users.cells.iter().filter_map(|cell| Some((cell, cell.name()?)));
-        let held = named.filter(|(cell, name)| now < inner.until(&cell.belief, name.is_attached));
+        let held = named.filter(|(cell, name)| now < inner.until(&cell.belief, name.is_attached()));
         let mut held: Vec<_> = held.map(|(_, name)| (name.key.clone(), name.fence)).collect();
         held.sort_unstable();
         held
@@ -315,8 +315,8 @@ impl Inner {
             let (Some(inner), Some(cell)) = (inner.upgrade(), cell.upgrade()) else { return };
             let now = clock.held();
             if inner.users().cells.end(lease, now).is_some() {
-                meters::lease_lost(&Loss::Overran, inner.prefixes.label(lease));
-                cell.tell_overrun(most);
+                meters::lease_lost(&Loss::Overran, inner.prefixes.of(lease));
+                cell.tell_overrun(&inner.holder, most);
                 // First, or a guard that is dropped on the news, in another thread, would give the key up at once.
                 inner.send(Command::Lapse(lease));
                 cell.lost(Loss::Overran);

@@ -26,44 +26,62 @@
 //! can ([`election`]).
 //!
 //! # What is logged
-//! Events of `tracing`. With the target `tenure::lease`, `lease.acquired` and `lease.released` (debug; fields `key`, `fence`), `lease.lost` (warn; fields `key`, `fence`, `reason`) and `leases.left` (warn; field
-//! `holder`: the last handle was dropped before all was given back) and `lease.overran` (warn; fields `key`, `fence`, `most_ms`). With the target
-//! `tenure::store` and the field `key`:
+//! Events of `tracing`. Each has one message, and a name for whoever takes events apart. Words are the same everywhere: `key`, `fence`, `holder` (this process's
+//! name) and `reason` are written as people read them. With the target `tenure::lease`:
 //!
-//! | name | level | when |
-//! |---|---|---|
-//! | `store.failing` | warn | a call to the store has failed: at once, then every 10 s while that goes on; fields `reason`, `failures`, `for_ms` |
-//! | `store.answers` | info | the store answers again; field `for_ms` |
+//! | name | level | message | fields |
+//! |---|---|---|---|
+//! | `lease.acquired` | debug | lease acquired | `key`, `fence`, `holder` |
+//! | `lease.released` | debug | lease released | `key`, `fence`, `holder` |
+//! | `lease.lost` | warn | lease lost | `key`, `fence`, `holder`, `reason` |
+//! | `lease.overran` | warn | lease held for as long as it may be | `key`, `fence`, `holder`, `most_ms` |
+//! | `leases.left` | warn | not all leases are given back yet; if the process ends now, others wait for them until their ttl is over | `holder` |
 //!
-//! | `store.hints` | warn | the store tells of no more changes for now: keys that are waited for are polled; field `error`, none of `key` |
+//! With the target `tenure::store`:
 //!
-//! [Elections](election#what-is-logged) and [fleets](fleet#metrics-and-traces) have events of their own.
+//! | name | level | message | fields |
+//! |---|---|---|---|
+//! | `store.failing` | warn | the store fails; trying on | `key`, `holder`, `operation` (`renew`, `write`, `read` or `list`), `reason`, `failures`, `for_ms` |
+//! | `store.answers` | info | the store answers again | `key`, `holder`, `for_ms` |
+//! | `store.hints` | warn | no hints of changes for now: keys that are waited for are polled | `holder`, `reason` |
+//!
+//! `store.failing` is told at the first call of each operation that fails, then every 10 s while that goes on. The first renewal that fails is told for each lease,
+//! of ten leases in that time: a waiter's look that fails says nothing of what is held.
+//!
+//! [Elections](election#what-is-logged), [fleets](fleet#metrics-and-traces) and [ranges](range#what-is-logged) have events of their own.
 //!
 //! # What is measured
 //! With the feature `metrics`, for the facade of the crate of that name. Durations are in seconds. No label has more than a handful of values.
-//! What begins with `tenure_lease_` or `tenure_leases_` has the label `prefix` where [`LeasesBuilder::metrics_by_prefix`] names prefixes of keys:
-//! the longest one that fits, or `other`.
+//! What begins with `tenure_lease_`, `tenure_leases_` or `tenure_permits_` has the label `prefix` where [`LeasesBuilder::metrics_by_prefix`] names prefixes of keys:
+//! the longest one that fits, or `other`. What begins with `tenure_lease_` or `tenure_leases_` has the label `kind`: `lock`, `permit` (of a [semaphore](permits)), or `leadership`
+//! of a [`Candidate`].
 //!
 //! | name | kind | what |
 //! |---|---|---|
-//! | `tenure_leases_acquired_total` | counter | leases that were acquired, those of elections included |
+//! | `tenure_leases_acquired_total` | counter | leases that were acquired |
 //! | `tenure_leases_released_total` | counter | leases that were given up while they were held |
 //! | `tenure_leases_lost_total` | counter | leases that were lost, by `reason`: `expired`, `unreachable`, `taken`, `deleted`, `revoked`, `released` by another or `overran` |
-//! | `tenure_leases_held` | gauge | leases that are held now, those of elections included |
-//! | `tenure_leases_waiting` | gauge | locks that somebody waits for now |
+//! | `tenure_leases_held` | gauge | leases that are held now |
+//! | `tenure_leases_waiting` | gauge | leases that somebody waits for now; candidates that stand back do not |
 //! | `tenure_lease_hold_seconds` | histogram | how long leases were held that have ended, however they did |
-//! | `tenure_lease_wait_seconds` | histogram | how long locks were waited for that were acquired |
+//! | `tenure_lease_wait_seconds` | histogram | how long leases were waited for that were acquired |
+//! | `tenure_permits_held` | gauge | permits of semaphores that are held now; what is held exclusively counts as one |
+//! | `tenure_permits_waiting` | gauge | permits of semaphores that somebody waits for now |
 //! | `tenure_leaderships_begun_total` | counter | elections that were won |
 //! | `tenure_leaderships_ended_total` | counter | leaderships that are over, by `cause`: `resigned`, `stopping`, `asked`, `failing`, `stuck` or `lost` |
 //! | `tenure_range_leases_acquired_total` | counter | leases of parts of a range that were acquired |
 //! | `tenure_range_leases_ended_total` | counter | those that have ended, by `how`: `released`, or `expired` if their time was over before |
-//! | `tenure_session_renewal_seconds` | histogram | how long renewals of the session took that landed in time |
-//! | `tenure_session_remaining_least_seconds` | gauge | the least that was left of the session at its latest 20 renewals: a minute or so |
-//! | `tenure_session_remaining_seconds` | histogram | what was left of the session when it was renewed: alarm on what nears zero, leases are lost there |
-//! | `tenure_store_call_seconds` | histogram | how long calls took, by `operation` (`read`, `write` or `list`) and `outcome` (`answered`, or as `kind`) |
+//! | `tenure_range_leases_held` | gauge | those that are held now, until they are given up |
+//! | `tenure_range_leases_waiting` | gauge | those that somebody waits for now |
+//! | `tenure_range_lease_hold_seconds` | histogram | how long those were held that have ended |
+//! | `tenure_range_lease_wait_seconds` | histogram | how long those were waited for that were had |
+//! | `tenure_renewal_seconds` | histogram | how long renewals took that landed in time, by what was renewed (`of`): a `session`, a `lease` with a [ttl of its own](Lock::ttl), or a fleet's `worker` |
+//! | `tenure_renewal_remaining_seconds` | histogram | what was left of it when it was renewed, by `of`: alarm on what nears zero, it is lost there |
+//! | `tenure_renewal_remaining_least_seconds` | gauge | the least that was left in the minute before the latest renewal, by `of`; of several [`Leases`] or workers in a process, that which renewed last |
+//! | `tenure_store_call_seconds` | histogram | how long calls took, by `operation` (`renew`, `write`, `read` or `list`) and `outcome` (`answered`, or as `kind`) |
 //! | `tenure_store_failures_total` | counter | calls that failed, by `kind`: `unavailable`, `unknown`, `foreign`, `unsupported` or `invalid` |
 //!
-//! [Fleets](fleet#metrics-and-traces) have metrics of their own.
+//! All counters are there from the start, as 0. [Fleets](fleet#metrics-and-traces) have metrics of their own.
 //!
 //! # Cost
 //! A lease is attached to its process's session unless it is given a [ttl of its own](Lock::ttl): holding costs one write per
@@ -91,6 +109,7 @@ pub mod permits;
 mod prefixes;
 pub mod range;
 pub mod registry;
+mod renewals;
 mod seize;
 mod token;
 mod users;

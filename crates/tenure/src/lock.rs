@@ -5,10 +5,12 @@ use crate::builder::{check_drift, checked_ttl};
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
 use crate::leases::{Leases, end_of};
-use crate::meters;
+use crate::meters::Waiting;
+use crate::permits::Share;
+use crate::prefixes::Kind;
 use crate::users::Reply;
 use std::time::Duration;
-use tenure_core::semaphore::{self, Mode, Wish};
+use tenure_core::semaphore::{self, Wish};
 use tenure_core::{
     Command, InvalidInput, KeepAlive, Key, LeaseId, Metadata, MetadataPolicy, StoreError, Stored, Ttl,
     WaitPolicy, Want, reserved,
@@ -30,15 +32,6 @@ pub struct Lock {
     at_least: Duration,
     /// Of a semaphore: what is wanted of it.
     pub(crate) share: Option<Share>,
-}
-
-/// Permits of a semaphore that are wanted.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Share {
-    pub(crate) permits: u32,
-    pub(crate) take: u32,
-    pub(crate) mode: Mode,
-    pub(crate) barges: bool,
 }
 
 impl Lock {
@@ -294,7 +287,7 @@ impl Lock {
 
     /// A part of a semaphore that is spread: so many of its permits, in a record of their own.
     pub(crate) fn part(&self, n: u32, permits: u32) -> Lock {
-        let share = self.share.map(|share| Share { permits, ..share });
+        let share = self.share.map(|share| Share { permits, is_part: true, ..share });
         Lock { key: format!("{}/{n}", self.key), share, ..self.clone() }
     }
 
@@ -334,7 +327,7 @@ impl Lock {
         self.check_span()?;
         if let Some(share) = self.share {
             let key = semaphore::key(&self.key)?;
-            let Share { permits, take, mode, barges } = share;
+            let Share { permits, take, mode, barges, .. } = share;
             let wish = Wish { key: key.clone(), permits, take, mode, barges, wait_policy };
             wish.check()?;
             let ttl = inner.session_ttl;
@@ -360,6 +353,18 @@ impl Lock {
         self.ask(key, ttl, is_attached, |id| Command::Acquire(id, want)).await
     }
 
+    /// From now on one more waits for it.
+    fn waits(&self, key: &Key) -> Waiting {
+        let inner = &self.leases.inner;
+        let (kind, permits) = self.share.map_or((Kind::Lock, 0), |share| (Kind::Permit, share.weight()));
+        Waiting::for_lease(inner.prefixes.of_key(key, kind), permits, inner.clock.held())
+    }
+
+    /// The same for who waits for any part of a semaphore that is spread, by the key of one of them.
+    pub(crate) fn waits_for_any(&self) -> Result<Waiting, InvalidInput> {
+        Ok(self.waits(&semaphore::key(&self.key)?))
+    }
+
     /// Asks the machine for it, and waits for the answer.
     async fn ask(
         self,
@@ -369,17 +374,22 @@ impl Lock {
         command: impl FnOnce(LeaseId) -> Command,
     ) -> Result<Guard, AcquireError> {
         let inner = &self.leases.inner;
-        let id = inner.prefixes.next_id(&key);
-        let asked_at = inner.clock.held();
+        let kind = if self.share.is_some() { Kind::Permit } else { Kind::Lock };
+        let id = inner.prefixes.next_id(&key, kind);
         let pending = Pending { leases: &self.leases, id, done: false };
-        let waiting = meters::Waiting::begin(inner.prefixes.label(id));
+        let waiting =
+            if self.share.is_some_and(|share| share.is_part) { None } else { Some(self.waits(&key)) };
         let reply = inner.ask(id, command(id)).await;
-        drop(waiting);
         pending.done();
         match reply {
             Ok(Reply::Acquired { fence, metadata, cell }) => {
                 let now = inner.clock.held();
-                meters::lease_waited(now.since(asked_at), inner.prefixes.label(id));
+                if let Some(waiting) = waiting {
+                    waiting.over(now);
+                }
+                if let Some(share) = self.share {
+                    inner.users().cells.weigh(id, share.weight());
+                }
                 if let Some(most) = self.at_most {
                     inner.end_at(id, &cell, now.after(most), most);
                 }

@@ -369,7 +369,7 @@ where
     let caller = CancellationToken::new();
     let gone = caller.clone();
     let watch = tokio::spawn(async move {
-        let tell = |most| guards.iter().for_each(|guard| guard.cell().tell_overrun(most));
+        let tell = |most| guards.iter().for_each(|guard| guard.tell_overrun(most));
         let told = body::told(guards.first().leases(), &gone, grace, over, tell);
         match body::supervise(&guards, task, grace, stop, told).await {
             Ending::Done(done) => {

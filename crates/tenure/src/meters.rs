@@ -1,19 +1,26 @@
 //! What is counted and measured, by the names that the crate's documentation lists. Without the feature `metrics`, nothing is.
 
+#[cfg(feature = "metrics")]
+mod described;
+#[cfg(not(feature = "metrics"))]
+mod off;
+#[cfg(feature = "metrics")]
+mod on;
+
+use crate::prefixes::Labels;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::election::Cause;
-use tenure_core::{ErrorKind, Loss, StoreError};
-
-#[cfg(feature = "metrics")]
-pub(crate) use on::{Counter, Gauge, counter, gauge};
-#[cfg(feature = "metrics")]
-use on::{change, count, describe, measure, set, zero};
+use tenure_core::{ErrorKind, Loss, StoreError, Tick};
 
 #[cfg(not(feature = "metrics"))]
-pub(crate) use off::{Counter, Gauge, counter, gauge};
+pub(crate) use off::{Counter, Gauge, Histogram, counter, gauge, histogram};
 #[cfg(not(feature = "metrics"))]
-use off::{change, count, describe, measure, set, zero};
+use off::{change, count, describe, measure, set};
+#[cfg(feature = "metrics")]
+pub(crate) use on::{Counter, Gauge, Histogram, counter, gauge, histogram};
+#[cfg(feature = "metrics")]
+use on::{change, count, describe, measure, set};
 
 /// The label that a lease is measured by, if there is a rule for that.
 type Prefix<'a> = Option<&'a Arc<str>>;
@@ -21,95 +28,180 @@ type Prefix<'a> = Option<&'a Arc<str>>;
 /// Labels of which all values are known here.
 type Fixed = [(&'static str, &'static str)];
 
+/// The names of all losses.
+pub(crate) const LOSSES: [&str; 7] =
+    ["expired", "unreachable", "taken", "deleted", "revoked", "released", "overran"];
+const FAILURES: [&str; 5] = ["unavailable", "unknown", "foreign", "unsupported", "invalid"];
+const CAUSES: [&str; 6] = ["resigned", "stopping", "asked", "failing", "stuck", "lost"];
+
+/// What there is to be measured of leases exists from the start, as nobody sees a counter rise that begins with its first event.
+pub(crate) fn begin<'a>(all: impl IntoIterator<Item = Labels<'a>>) {
+    begin_calls();
+    for of in all {
+        for name in ["tenure_leases_acquired_total", "tenure_leases_released_total"] {
+            count(name, &[kind_of(of)], of.prefix, 0);
+        }
+        LOSSES.iter().for_each(|reason| {
+            count("tenure_leases_lost_total", &[kind_of(of), ("reason", reason)], of.prefix, 0);
+        });
+        for name in ["tenure_leases_held", "tenure_leases_waiting"] {
+            change(name, &[kind_of(of)], of.prefix, 0.0);
+        }
+        for name in ["tenure_permits_held", "tenure_permits_waiting"] {
+            change(name, &[], of.prefix, 0.0);
+        }
+    }
+}
+
+/// The same of calls to the store, which whatever holds anything makes.
+pub(crate) fn begin_calls() {
+    describe();
+    FAILURES.iter().for_each(|kind| count("tenure_store_failures_total", &[("kind", kind)], None, 0));
+}
+
+/// The same of elections.
+pub(crate) fn begin_elections() {
+    count("tenure_leaderships_begun_total", &[], None, 0);
+    CAUSES.iter().for_each(|cause| count("tenure_leaderships_ended_total", &[("cause", cause)], None, 0));
+}
+
+/// The same of ranges.
+pub(crate) fn begin_ranges() {
+    begin_calls();
+    count("tenure_range_leases_acquired_total", &[], None, 0);
+    for how in ["released", "expired"] {
+        count("tenure_range_leases_ended_total", &[("how", how)], None, 0);
+    }
+    for name in ["tenure_range_leases_held", "tenure_range_leases_waiting"] {
+        change(name, &[], None, 0.0);
+    }
+}
+
 /// A call to the store has come back.
 pub(crate) fn store_called(operation: &'static str, failed: Option<&StoreError>, took: Duration) {
     let outcome = failed.map_or("answered", kind);
     measure("tenure_store_call_seconds", &[("operation", operation), ("outcome", outcome)], None, took);
     if failed.is_some() {
-        count("tenure_store_failures_total", &[("kind", outcome)], None);
+        count("tenure_store_failures_total", &[("kind", outcome)], None, 1);
     }
 }
 
+fn kind_of(of: Labels<'_>) -> (&'static str, &'static str) {
+    ("kind", of.kind.name())
+}
+
 /// A lease was had.
-pub(crate) fn lease_acquired(prefix: Prefix<'_>) {
-    count("tenure_leases_acquired_total", &[], prefix);
+pub(crate) fn lease_acquired(of: Labels<'_>) {
+    count("tenure_leases_acquired_total", &[kind_of(of)], of.prefix, 1);
 }
 
 /// A lease is held from now on.
-pub(crate) fn lease_begun(prefix: Prefix<'_>) {
-    change("tenure_leases_held", prefix, 1.0);
+pub(crate) fn lease_begun(of: Labels<'_>) {
+    change("tenure_leases_held", &[kind_of(of)], of.prefix, 1.0);
 }
 
 /// It is not held any more, and was for so long.
-pub(crate) fn lease_ended(span: Duration, prefix: Prefix<'_>) {
-    change("tenure_leases_held", prefix, -1.0);
-    measure("tenure_lease_hold_seconds", &[], prefix, span);
+pub(crate) fn lease_ended(span: Duration, of: Labels<'_>) {
+    change("tenure_leases_held", &[kind_of(of)], of.prefix, -1.0);
+    measure("tenure_lease_hold_seconds", &[kind_of(of)], of.prefix, span);
 }
 
-/// One more waits for a lock, until this value is dropped.
-pub(crate) struct Waiting(Option<Arc<str>>);
+/// A lease has so many permits of a semaphore from now on.
+pub(crate) fn permits_begun(permits: u32, of: Labels<'_>) {
+    change("tenure_permits_held", &[], of.prefix, f64::from(permits));
+}
+
+/// It has them no longer.
+pub(crate) fn permits_ended(permits: u32, of: Labels<'_>) {
+    change("tenure_permits_held", &[], of.prefix, -f64::from(permits));
+}
+
+/// A lease was given up, and was held until then.
+pub(crate) fn lease_released(of: Labels<'_>) {
+    count("tenure_leases_released_total", &[kind_of(of)], of.prefix, 1);
+}
+
+/// A lease was lost.
+pub(crate) fn lease_lost(loss: &Loss, of: Labels<'_>) {
+    count("tenure_leases_lost_total", &[kind_of(of), ("reason", loss.name())], of.prefix, 1);
+}
+
+/// One more waits, until this value is dropped.
+pub(crate) struct Waiting {
+    since: Tick,
+    /// None of who waits for ranges.
+    kind: Option<&'static str>,
+    prefix: Option<Arc<str>>,
+    permits: u32,
+}
 
 impl Waiting {
-    pub(crate) fn begin(prefix: Prefix<'_>) -> Waiting {
-        change("tenure_leases_waiting", prefix, 1.0);
-        Waiting(prefix.cloned())
+    /// For a lease, of so many permits if it is one of a semaphore.
+    pub(crate) fn for_lease(of: Labels<'_>, permits: u32, now: Tick) -> Waiting {
+        let waiting = Waiting { since: now, kind: Some(of.kind.name()), prefix: of.prefix.cloned(), permits };
+        waiting.count(1.0);
+        waiting
+    }
+
+    /// For parts of a range.
+    pub(crate) fn for_range(now: Tick) -> Waiting {
+        let waiting = Waiting { since: now, kind: None, prefix: None, permits: 0 };
+        waiting.count(1.0);
+        waiting
+    }
+
+    fn count(&self, by: f64) {
+        let prefix = self.prefix.as_ref();
+        match self.kind {
+            Some(kind) => change("tenure_leases_waiting", &[("kind", kind)], prefix, by),
+            None => change("tenure_range_leases_waiting", &[], None, by),
+        }
+        if self.permits > 0 {
+            change("tenure_permits_waiting", &[], prefix, by * f64::from(self.permits));
+        }
+    }
+
+    /// What was waited for is had.
+    pub(crate) fn over(self, now: Tick) {
+        let (prefix, span) = (self.prefix.as_ref(), now.since(self.since));
+        match self.kind {
+            Some(kind) => measure("tenure_lease_wait_seconds", &[("kind", kind)], prefix, span),
+            None => measure("tenure_range_lease_wait_seconds", &[], None, span),
+        }
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        change("tenure_leases_waiting", self.0.as_ref(), -1.0);
+        self.count(-1.0);
     }
 }
 
 /// Parts of a range were obtained.
-pub(crate) fn range_acquired() {
-    count("tenure_range_leases_acquired_total", &[], None);
+pub(crate) fn range_begun() {
+    count("tenure_range_leases_acquired_total", &[], None, 1);
+    change("tenure_range_leases_held", &[], None, 1.0);
 }
 
-/// A lease of parts of a range is over: given up in time, or else by itself before.
-pub(crate) fn range_ended(in_time: bool) {
+/// A lease of parts of a range, held for so long, is over: given up in time, or else by itself before.
+pub(crate) fn range_ended(in_time: bool, span: Duration) {
     let how = if in_time { "released" } else { "expired" };
-    count("tenure_range_leases_ended_total", &[("how", how)], None);
+    count("tenure_range_leases_ended_total", &[("how", how)], None, 1);
+    change("tenure_range_leases_held", &[], None, -1.0);
+    measure("tenure_range_lease_hold_seconds", &[], None, span);
 }
 
-/// It was asked for that long before.
-pub(crate) fn lease_waited(span: Duration, prefix: Prefix<'_>) {
-    measure("tenure_lease_wait_seconds", &[], prefix, span);
-}
-
-/// A lease was given up, and was held until then.
-pub(crate) fn lease_released(prefix: Prefix<'_>) {
-    count("tenure_leases_released_total", &[], prefix);
-}
-
-/// Counters that alarms look at exist from the start, as nobody sees one rise that begins with its first event.
-pub(crate) fn begin<'a>(prefixes: impl IntoIterator<Item = Prefix<'a>>) {
-    const LOSSES: [&str; 7] =
-        ["expired", "unreachable", "taken", "deleted", "revoked", "released", "overran"];
-    const FAILURES: [&str; 5] = ["unavailable", "unknown", "foreign", "unsupported", "invalid"];
-    describe();
-    for prefix in prefixes {
-        LOSSES.iter().for_each(|reason| zero("tenure_leases_lost_total", &[("reason", reason)], prefix));
-    }
-    FAILURES.iter().for_each(|kind| zero("tenure_store_failures_total", &[("kind", kind)], None));
-}
-
-/// A lease was lost.
-pub(crate) fn lease_lost(loss: &Loss, prefix: Prefix<'_>) {
-    count("tenure_leases_lost_total", &[("reason", loss.name())], prefix);
-}
-
-/// The session was renewed in so much time, when so much of its belief was left; the least of late was that.
-pub(crate) fn session_renewed(took: Duration, left: Duration, least: Duration) {
-    measure("tenure_session_renewal_seconds", &[], None, took);
-    measure("tenure_session_remaining_seconds", &[], None, left);
-    set("tenure_session_remaining_least_seconds", least.as_secs_f64());
+/// What renews itself was renewed in so much time, when so much of its belief was left; the least of late was that.
+pub(crate) fn renewed(of: &'static str, took: Duration, left: Duration, least: Duration) {
+    let of = [("of", of)];
+    measure("tenure_renewal_seconds", &of, None, took);
+    measure("tenure_renewal_remaining_seconds", &of, None, left);
+    set("tenure_renewal_remaining_least_seconds", &of, least.as_secs_f64());
 }
 
 /// A candidate was elected.
 pub(crate) fn leadership_begun() {
-    count("tenure_leaderships_begun_total", &[], None);
+    count("tenure_leaderships_begun_total", &[], None, 1);
 }
 
 /// A candidate leads no more.
@@ -123,10 +215,11 @@ pub(crate) fn leadership_ended(cause: &Cause) {
         Cause::Lost(_) => "lost",
         _ => "other",
     };
-    count("tenure_leaderships_ended_total", &[("cause", cause)], None);
+    count("tenure_leaderships_ended_total", &[("cause", cause)], None, 1);
 }
 
-fn kind(error: &StoreError) -> &'static str {
+/// A word for each kind of failure.
+pub(crate) fn kind(error: &StoreError) -> &'static str {
     match error.kind() {
         ErrorKind::Unavailable => "unavailable",
         ErrorKind::Unknown => "unknown",
@@ -134,143 +227,4 @@ fn kind(error: &StoreError) -> &'static str {
         ErrorKind::Unsupported => "unsupported",
         _ => "invalid",
     }
-}
-
-#[cfg(feature = "metrics")]
-mod on {
-    use super::{Fixed, Prefix};
-    use std::sync::Arc;
-    use std::time::Duration;
-
-    pub(crate) use metrics::{Counter, Gauge};
-
-    type Labels = [(&'static str, String)];
-
-    fn labels(labels: &Labels) -> Vec<metrics::Label> {
-        labels.iter().map(|(name, value)| metrics::Label::new(*name, value.clone())).collect()
-    }
-
-    pub(crate) fn counter(name: &'static str, of: &Labels) -> Counter {
-        metrics::counter!(name, labels(of))
-    }
-
-    pub(crate) fn gauge(name: &'static str, of: &Labels) -> Gauge {
-        metrics::gauge!(name, labels(of))
-    }
-
-    fn fixed(labels: &Fixed, prefix: Prefix<'_>) -> Vec<metrics::Label> {
-        let fixed = labels.iter().map(|(name, value)| metrics::Label::from_static_parts(name, value));
-        fixed.chain(prefix.map(|prefix| metrics::Label::new("prefix", Arc::clone(prefix)))).collect()
-    }
-
-    pub(super) fn count(name: &'static str, of: &Fixed, prefix: Prefix<'_>) {
-        metrics::counter!(name, fixed(of, prefix)).increment(1);
-    }
-
-    pub(super) fn zero(name: &'static str, of: &Fixed, prefix: Prefix<'_>) {
-        metrics::counter!(name, fixed(of, prefix)).increment(0);
-    }
-
-    pub(super) fn set(name: &'static str, value: f64) {
-        metrics::gauge!(name).set(value);
-    }
-
-    pub(super) fn change(name: &'static str, prefix: Prefix<'_>, by: f64) {
-        metrics::gauge!(name, fixed(&[], prefix)).increment(by);
-    }
-
-    pub(super) fn measure(name: &'static str, of: &Fixed, prefix: Prefix<'_>, span: Duration) {
-        metrics::histogram!(name, fixed(of, prefix)).record(span.as_secs_f64());
-    }
-
-    /// Says what each is, to the recorder that there is now.
-    pub(super) fn describe() {
-        use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
-        describe_histogram!("tenure_store_call_seconds", Unit::Seconds, "How long calls to the store take");
-        describe_counter!("tenure_store_failures_total", "Calls to the store that failed");
-        describe_gauge!("tenure_leases_held", "Leases that are held now");
-        describe_gauge!("tenure_leases_waiting", "Locks that somebody waits for now");
-        describe_histogram!(
-            "tenure_lease_hold_seconds",
-            Unit::Seconds,
-            "How long leases were held that have ended"
-        );
-        describe_counter!(
-            "tenure_range_leases_acquired_total",
-            "Leases of parts of a range that were acquired"
-        );
-        describe_counter!("tenure_range_leases_ended_total", "Leases of parts of a range that have ended");
-        describe_counter!("tenure_leases_acquired_total", "Leases that were acquired");
-        describe_counter!("tenure_leases_released_total", "Leases that were given up while they were held");
-        describe_counter!("tenure_leases_lost_total", "Leases that were lost");
-        describe_counter!("tenure_leaderships_begun_total", "Elections that were won");
-        describe_counter!("tenure_leaderships_ended_total", "Leaderships that are over");
-        describe_gauge!("tenure_fleet_held", "Units that a worker holds");
-        describe_gauge!("tenure_fleet_workers", "Live workers, by the last plan");
-        describe_gauge!("tenure_fleet_units", "Units with work to do, by the last plan");
-        describe_gauge!("tenure_fleet_uncovered", "Units that no worker can have");
-        describe_gauge!("tenure_fleet_moves", "Units on their way to or from a worker");
-        describe_counter!("tenure_fleet_assigned_total", "Units given to a worker");
-        describe_counter!("tenure_fleet_drained_total", "Units that a worker was asked to let go of");
-        describe_counter!("tenure_fleet_lost_total", "Units that a worker lost");
-        describe_counter!("tenure_fleet_trouble_total", "Failed looks and listings of a worker");
-        describe_histogram!(
-            "tenure_lease_wait_seconds",
-            Unit::Seconds,
-            "How long leases were waited for that were acquired"
-        );
-        describe_histogram!(
-            "tenure_session_renewal_seconds",
-            Unit::Seconds,
-            "How long renewals of the session took that landed in time"
-        );
-        describe_gauge!(
-            "tenure_session_remaining_least_seconds",
-            Unit::Seconds,
-            "The least that was left of the session at its latest 20 renewals"
-        );
-        describe_histogram!(
-            "tenure_session_remaining_seconds",
-            Unit::Seconds,
-            "What was left of the session when it was renewed: what nears zero is about to be lost"
-        );
-    }
-}
-
-#[cfg(not(feature = "metrics"))]
-mod off {
-    use super::{Fixed, Prefix};
-    use std::time::Duration;
-
-    pub(crate) struct Counter;
-
-    impl Counter {
-        pub(crate) fn increment(&self, _: u64) {}
-    }
-
-    pub(crate) struct Gauge;
-
-    impl Gauge {
-        pub(crate) fn set(&self, _: f64) {}
-    }
-
-    pub(crate) fn counter(_: &'static str, _: &[(&'static str, String)]) -> Counter {
-        Counter
-    }
-
-    pub(crate) fn gauge(_: &'static str, _: &[(&'static str, String)]) -> Gauge {
-        Gauge
-    }
-
-    pub(super) fn count(_: &'static str, _: &Fixed, _: Prefix<'_>) {}
-
-    pub(super) fn zero(_: &'static str, _: &Fixed, _: Prefix<'_>) {}
-
-    pub(super) fn set(_: &'static str, _: f64) {}
-
-    pub(super) fn change(_: &'static str, _: Prefix<'_>, _: f64) {}
-
-    pub(super) fn measure(_: &'static str, _: &Fixed, _: Prefix<'_>, _: Duration) {}
-
-    pub(super) fn describe() {}
 }

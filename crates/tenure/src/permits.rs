@@ -58,7 +58,7 @@ use crate::body::Held;
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
 use crate::leases::Leases;
-use crate::lock::{Lock, Share};
+use crate::lock::Lock;
 pub use spread::Spread;
 use std::time::Duration;
 pub use tenure_core::semaphore::{Grant, Ledger, Mode, PREFIX, Ticket, is_idle, is_semaphore, key};
@@ -68,6 +68,24 @@ pub use tenure_core::semaphore::{Grant, Ledger, Mode, PREFIX, Ticket, is_idle, i
 #[must_use = "nothing happens until they are acquired"]
 pub struct Permits {
     lock: Lock,
+}
+
+/// Permits of a semaphore that are wanted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    pub(crate) permits: u32,
+    pub(crate) take: u32,
+    pub(crate) mode: Mode,
+    pub(crate) barges: bool,
+    /// Of a semaphore that is spread: whoever asks for a part measures the wait for the whole.
+    pub(crate) is_part: bool,
+}
+
+impl Share {
+    /// How many permits that is; what is exclusive counts as one.
+    pub(crate) fn weight(&self) -> u32 {
+        if self.mode == Mode::Exclusive { 1 } else { self.take }
+    }
 }
 
 impl Leases {
@@ -96,7 +114,7 @@ impl Leases {
 impl Permits {
     fn new(leases: &Leases, name: &str, permits: u32, mode: Mode) -> Permits {
         let mut lock = Lock::new(leases.clone(), name);
-        lock.share = Some(Share { permits, take: 1, mode, barges: false });
+        lock.share = Some(Share { permits, take: 1, mode, barges: false, is_part: false });
         Permits { lock }
     }
 

@@ -1,4 +1,4 @@
-//! The prefixes of keys that leases are measured by.
+//! The labels that leases are measured by: what they are to their users, and prefixes of their keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,18 +7,47 @@ use tenure_core::{InvalidInput, Key, LeaseId};
 /// What the label says of a key that none fits.
 const OTHER: &str = "other";
 
-/// The id of a lease carries the place of its key's prefix here in its upper bits: nothing has to be kept beside the lease, and what is
+/// The id of a lease carries the place of its labels here in its upper bits: nothing has to be kept beside the lease, and what is
 /// told of one that is forgotten already is measured as it was.
-const PLACE: u32 = 58;
+const PLACE: u32 = 56;
 
 /// Series of metrics cost memory for good, here and where they are stored.
 const MOST: usize = 32;
 
-/// The user's rule. Without one, there are no labels.
+/// What a lease is to its user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Lock,
+    Permit,
+    Leadership,
+}
+
+impl Kind {
+    const ALL: [Kind; 3] = [Kind::Lock, Kind::Permit, Kind::Leadership];
+
+    /// As the label says it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Lock => "lock",
+            Kind::Permit => "permit",
+            Kind::Leadership => "leadership",
+        }
+    }
+}
+
+/// The labels of what is measured of a lease.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Labels<'a> {
+    pub(crate) kind: Kind,
+    /// None without a rule.
+    pub(crate) prefix: Option<&'a Arc<str>>,
+}
+
+/// The user's rule. Without one, there are no labels of prefixes.
 pub(crate) struct Prefixes {
     /// What the label says; the first is what no prefix fits. Empty without a rule.
     labels: Vec<Arc<str>>,
-    /// The last id in sequence at each place: tables of leases want them dense.
+    /// The last id in sequence at each place, kind by kind: tables of leases want them dense.
     last: Vec<AtomicU64>,
 }
 
@@ -44,26 +73,47 @@ impl Prefixes {
             }
             labels.push(prefix.into());
         }
-        let last = std::iter::repeat_with(AtomicU64::default).take(labels.len().max(1)).collect();
+        let places = labels.len().max(1) * Kind::ALL.len();
+        let last = std::iter::repeat_with(AtomicU64::default).take(places).collect();
         Ok(Prefixes { labels, last })
     }
 
-    /// The label of what is measured of this lease.
-    pub(crate) fn label(&self, lease: LeaseId) -> Option<&Arc<str>> {
-        self.labels.get((lease.0 >> PLACE) as usize)
+    /// How many places each kind has.
+    fn each(&self) -> usize {
+        self.labels.len().max(1)
     }
 
-    /// All labels, or one time none.
-    pub(crate) fn labels(&self) -> impl Iterator<Item = Option<&Arc<str>>> {
-        let none = self.labels.is_empty().then_some(None);
-        self.labels.iter().map(Some).chain(none)
+    fn at(&self, place: usize) -> Labels<'_> {
+        let kind = Kind::ALL.get(place / self.each()).copied().unwrap_or(Kind::Lock);
+        Labels { kind, prefix: self.labels.get(place % self.each()) }
+    }
+
+    /// The labels of what is measured of this lease.
+    pub(crate) fn of(&self, lease: LeaseId) -> Labels<'_> {
+        self.at((lease.0 >> PLACE) as usize)
+    }
+
+    /// The labels of whoever waits for such a lease on `key`.
+    pub(crate) fn of_key(&self, key: &Key, kind: Kind) -> Labels<'_> {
+        self.at(self.place(key, kind))
+    }
+
+    /// All labels that there can be.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Labels<'_>> {
+        (0..self.last.len()).map(|place| self.at(place))
+    }
+
+    fn place(&self, key: &Key, kind: Kind) -> usize {
+        let fitting =
+            self.labels.iter().enumerate().skip(1).filter(|(_, label)| key.as_str().starts_with(&***label));
+        let prefix = fitting.max_by_key(|(_, label)| label.len()).map_or(0, |(place, _)| place);
+        let before = Kind::ALL.iter().position(|known| *known == kind).unwrap_or(0);
+        before * self.each() + prefix
     }
 
     /// An id for a lease on `key` that no other has.
-    pub(crate) fn next_id(&self, key: &Key) -> LeaseId {
-        let fitting =
-            self.labels.iter().enumerate().skip(1).filter(|(_, label)| key.as_str().starts_with(&***label));
-        let place = fitting.max_by_key(|(_, label)| label.len()).map_or(0, |(place, _)| place);
+    pub(crate) fn next_id(&self, key: &Key, kind: Kind) -> LeaseId {
+        let place = self.place(key, kind);
         let last = self.last.get(place).map_or(0, |last| last.fetch_add(1, Ordering::Relaxed));
         LeaseId((place as u64) << PLACE | (last + 1))
     }
@@ -75,28 +125,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_carry_the_longest_prefix_and_are_dense_at_each() {
+    fn ids_carry_the_kind_and_the_longest_prefix_and_are_dense_at_each() {
         let prefixes = Prefixes::new(&["a/".into(), "a/b/".into(), "c".into()]).unwrap();
-        let next = |key: &str| {
-            let id = prefixes.next_id(&Key::new(key).unwrap());
-            (prefixes.label(id).unwrap().to_string(), id.0 & ((1 << PLACE) - 1))
+        let next = |key: &str, kind| {
+            let id = prefixes.next_id(&Key::new(key).unwrap(), kind);
+            let labels = prefixes.of(id);
+            assert_eq!(labels.kind, kind, "{key}");
+            (labels.prefix.unwrap().to_string(), id.0 & ((1 << PLACE) - 1))
         };
-        for (key, label, n) in [
-            ("a/x", "a/", 1),
-            ("a/b/x", "a/b/", 1),
-            ("a/y", "a/", 2),
-            ("c", "c", 1),
-            ("a", "other", 1),
-            ("x", "other", 2),
-        ] {
-            assert_eq!(next(key), (label.to_owned(), n), "{key}");
+        for kind in Kind::ALL {
+            for (key, label, n) in [
+                ("a/x", "a/", 1),
+                ("a/b/x", "a/b/", 1),
+                ("a/y", "a/", 2),
+                ("c", "c", 1),
+                ("a", "other", 1),
+                ("x", "other", 2),
+            ] {
+                assert_eq!(next(key, kind), (label.to_owned(), n), "{key}");
+            }
         }
+        assert_eq!(prefixes.all().count(), 12);
     }
 
     #[test]
-    fn without_a_rule_ids_are_numbers_without_a_label() {
+    fn the_most_prefixes_leave_room_for_all_kinds() {
+        let names: Vec<String> = (0..MOST).map(|n| format!("p{n:02}/")).collect();
+        let prefixes = Prefixes::new(&names).unwrap();
+        let last = prefixes.next_id(&Key::new("p31/x").unwrap(), Kind::Leadership);
+        let labels = prefixes.of(last);
+        assert_eq!((labels.kind, &**labels.prefix.unwrap()), (Kind::Leadership, "p31/"));
+    }
+
+    #[test]
+    fn without_a_rule_ids_are_numbers_and_only_the_kind_is_a_label() {
         let prefixes = Prefixes::new(&[]).unwrap();
-        let id = prefixes.next_id(&Key::new("a").unwrap());
-        assert_eq!((id, prefixes.label(id), prefixes.labels().count()), (LeaseId(1), None, 1));
+        let id = prefixes.next_id(&Key::new("a").unwrap(), Kind::Lock);
+        assert_eq!(
+            (id, prefixes.of(id).prefix, prefixes.all().map(|labels| labels.kind).collect()),
+            (LeaseId(1), None, Kind::ALL.to_vec())
+        );
     }
 }

@@ -3,6 +3,7 @@
 use crate::error::LeaseError;
 use crate::guard::Guard;
 use crate::leases::Leases;
+use crate::prefixes::Kind;
 use crate::users::{Reply, unexpected};
 use tenure_core::{
     Command, Fence, HolderId, InvalidInput, Key, Metadata, Nonce, StoreError, Token, Ttl, Version, Wall,
@@ -116,7 +117,7 @@ impl Leases {
     /// When the future is dropped the lease may be prolonged or not; the token stays good.
     pub async fn refresh(&self, token: &LeaseToken) -> Result<LeaseToken, LeaseError> {
         let token = Box::new(token.check(self)?);
-        let id = self.inner.prefixes.next_id(&token.key);
+        let id = self.inner.prefixes.next_id(&token.key, Kind::Lock);
         match self.inner.ask(id, Command::Refresh(id, token)).await {
             Ok(Reply::Token(token)) => Ok(LeaseToken::new(self.store(), *token)),
             reply => Err(unexpected(reply.ok())),
@@ -134,7 +135,7 @@ impl Leases {
     /// When the future is dropped the lease is given up.
     pub async fn adopt(&self, token: &LeaseToken) -> Result<Guard, LeaseError> {
         let token = Box::new(token.check(self)?);
-        let id = self.inner.prefixes.next_id(&token.key);
+        let id = self.inner.prefixes.next_id(&token.key, Kind::Lock);
         let (key, ttl) = (token.key.clone(), token.ttl);
         match self.inner.ask(id, Command::Adopt(id, token)).await {
             Ok(Reply::Acquired { fence, metadata, cell }) => {
@@ -153,7 +154,7 @@ impl Leases {
     /// Dropping the future does not stop the release.
     pub async fn give_back(&self, token: &LeaseToken) -> Result<bool, LeaseError> {
         let token = Box::new(token.check(self)?);
-        let id = self.inner.prefixes.next_id(&token.key);
+        let id = self.inner.prefixes.next_id(&token.key, Kind::Lock);
         match self.inner.ask(id, Command::Return(id, token)).await {
             Ok(Reply::Released(ours)) => Ok(ours),
             reply => Err(unexpected(reply.ok())),

@@ -7,10 +7,10 @@ use crate::error::{AcquireError, LeaseError};
 use crate::leases::Inner;
 use crate::meters;
 use crate::prefixes::Prefixes;
-use std::collections::{BTreeMap, VecDeque};
+use crate::renewals::Renewals;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 use tenure_core::{Command, Fence, Holder, LeaseId, Loss, Metadata, Notice, StoreError, Tick, Token};
 use tokio::sync::{mpsc, oneshot};
 use tracing::field::display;
@@ -23,23 +23,8 @@ pub(crate) struct Users {
     /// Those who hear all that is told of a lease, in place of a reply.
     pub(crate) listeners: BTreeMap<LeaseId, mpsc::UnboundedSender<News>>,
     pub(crate) over: bool,
-    least_left: Least,
-}
-
-/// The least of late: for as long as a scrape or two take, and not for ever.
-#[derive(Default)]
-struct Least(VecDeque<Duration>);
-
-impl Least {
-    const LATEST: usize = 20;
-
-    fn of(&mut self, next: Duration) -> Duration {
-        self.0.push_back(next);
-        if self.0.len() > Self::LATEST {
-            self.0.pop_front();
-        }
-        self.0.iter().copied().min().unwrap_or(next)
-    }
+    sessions: Renewals,
+    leases: Renewals,
 }
 
 /// What is told of a lease, for those who listen.
@@ -57,6 +42,7 @@ pub(crate) enum Asked {
     Acquire,
     Update,
     Release,
+    Lapse,
     Token,
 }
 
@@ -64,7 +50,8 @@ impl Asked {
     pub(crate) fn of(command: &Command) -> Asked {
         match command {
             Command::Update(..) => Asked::Update,
-            Command::Release(..) | Command::Lapse(_) | Command::Return(..) => Asked::Release,
+            Command::Release(..) | Command::Return(..) => Asked::Release,
+            Command::Lapse(_) => Asked::Lapse,
             Command::Detach(..) | Command::Refresh(..) => Asked::Token,
             _ => Asked::Acquire,
         }
@@ -75,8 +62,8 @@ impl Asked {
             Reply::Acquired { .. } => self == Asked::Acquire,
             Reply::Updated => self == Asked::Update,
             Reply::Token(_) => self == Asked::Token,
-            Reply::Released(_) => self == Asked::Release,
-            Reply::Refused(_) => self != Asked::Release,
+            Reply::Released(_) => matches!(self, Asked::Release | Asked::Lapse),
+            Reply::Refused(_) => !matches!(self, Asked::Release | Asked::Lapse),
             Reply::Gone(_) => true,
         }
     }
@@ -128,7 +115,7 @@ impl Inner {
         }
         let (lease, reply) = match notice {
             Notice::Acquired { lease, fence, until, metadata } => {
-                meters::lease_acquired(self.prefixes.label(lease));
+                meters::lease_acquired(self.prefixes.of(lease));
                 let cell = users.cells.begin(lease, until, now);
                 if let Some(listener) = users.listeners.get(&lease) {
                     let notice = Notice::Acquired { lease, fence, until, metadata };
@@ -144,18 +131,18 @@ impl Inner {
             Notice::Absent(lease) => (lease, Reply::Refused(AcquireError::Absent)),
             Notice::Failed(lease, error) => (lease, Reply::Refused(AcquireError::Store(error))),
             Notice::Valid(lease, until) => {
-                if let Some(cell) = users.cells.get(lease) {
+                let Users { cells, leases, .. } = &mut *users;
+                if let Some(cell) = cells.get(lease) {
+                    if let Some(ttl) = cell.name().and_then(|name| name.own_ttl) {
+                        leases.extended(&cell.belief, until, self.drift.belief(ttl), now);
+                    }
                     cell.belief.set(until);
                 }
                 return ControlFlow::Continue(());
             }
             Notice::SessionValid(until) => {
-                let left = self.session.until().since(now);
-                if until > self.session.deadline() && !left.is_zero() {
-                    // Belief is counted from before the write was sent.
-                    let took = self.drift.belief(self.session_ttl).saturating_sub(until.since(now));
-                    meters::session_renewed(took, left, users.least_left.of(left));
-                }
+                let whole = self.drift.belief(self.session_ttl);
+                users.sessions.extended(&self.session, until, whole, now);
                 self.session.set(until);
                 return ControlFlow::Continue(());
             }
@@ -167,20 +154,22 @@ impl Inner {
             }
             Notice::Lost(lease, loss) => {
                 if let Some(cell) = users.cells.end(lease, now) {
-                    meters::lease_lost(&loss, self.prefixes.label(lease));
-                    let (key, fence) =
-                        cell.name().map(|name| (display(&name.key), display(name.fence))).unzip();
-                    tracing::warn!(name: "lease.lost", target: "tenure::lease", key, fence, reason = %loss, "lease lost");
+                    self.tell_lost(lease, &cell, &loss);
                     cell.lost(loss.clone());
                 }
                 (lease, Reply::Gone(LeaseError::Lost(loss)))
             }
             Notice::Updated(lease) => (lease, Reply::Updated),
             Notice::Released(lease, ours) => {
-                if ours {
-                    meters::lease_released(self.prefixes.label(lease));
+                let cell = users.cells.end(lease, now);
+                let was_given_up =
+                    users.replies.get(&lease).is_some_and(|(asked, _)| *asked == Asked::Release);
+                match cell {
+                    _ if ours => meters::lease_released(self.prefixes.of(lease)),
+                    // A body ends before its lease does, so that is given up before it is lost, and then can't be.
+                    Some(cell) if was_given_up => self.tell_lost(lease, &cell, &self.why_kept(&cell)),
+                    _ => {}
                 }
-                users.cells.end(lease, now);
                 (lease, Reply::Released(ours))
             }
             Notice::Detached(lease, token) => {
@@ -213,6 +202,24 @@ impl Inner {
     }
 }
 
+impl Inner {
+    fn tell_lost(&self, lease: LeaseId, cell: &Cell, loss: &Loss) {
+        meters::lease_lost(loss, self.prefixes.of(lease));
+        let (key, fence) = cell.name().map(|name| (display(&name.key), display(name.fence))).unzip();
+        let holder = &self.holder;
+        tracing::warn!(
+            name: "lease.lost", target: "tenure::lease", key, fence, %holder, reason = %loss, "lease lost"
+        );
+    }
+
+    /// Why a lease could not be given up.
+    fn why_kept(&self, cell: &Cell) -> Loss {
+        let key = cell.name().map_or("", |name| name.key.as_str());
+        let trouble = self.troubles.worst(Some([key, self.session_key.as_str()]));
+        trouble.map_or(Loss::Taken(None), |trouble| Loss::Unreachable(trouble.error))
+    }
+}
+
 impl Users {
     pub(crate) fn new(prefixes: Arc<Prefixes>) -> Users {
         Users {
@@ -221,7 +228,8 @@ impl Users {
             stopped: Vec::new(),
             listeners: BTreeMap::new(),
             over: false,
-            least_left: Least::default(),
+            sessions: Renewals::of_sessions(),
+            leases: Renewals::of_leases(),
         }
     }
 

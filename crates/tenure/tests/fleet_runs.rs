@@ -3,13 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
-use crate::common::{TTL, World, settle};
+use crate::common::{TTL, World, measured, measured_in_buckets, settle};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::fleet::{AtStop, Event, Fleet, NewUnit, Status, Unit, Verdict, Worker};
 use tenure::{AnyStore, HolderId, Metadata, Value};
+use tenure_store::Fault;
 
 fn fleet(world: &World, instance: u64) -> Fleet {
     Fleet::with_clock(AnyStore::new(world.memory.clone()), "test", world.clock.clone(), instance).unwrap()
@@ -150,18 +151,17 @@ async fn metrics_have_the_documented_names_and_tell_two_workers_of_one_process_a
         let number = labels.strip_prefix("fleet=\"test\",worker=\"").and_then(|rest| rest.split('"').next());
         numbers.insert(number.unwrap().parse::<u64>().expect("a number and no name"));
     }
-    let documented = [
-        "tenure_fleet_assigned_total",
-        "tenure_fleet_drained_total",
-        "tenure_fleet_held",
-        "tenure_fleet_lost_total",
-        "tenure_fleet_moves",
-        "tenure_fleet_trouble_total",
-        "tenure_fleet_uncovered",
-        "tenure_fleet_units",
-        "tenure_fleet_workers",
-    ];
-    assert_eq!(names.into_iter().collect::<Vec<_>>(), documented);
+    let exported = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    let exported: BTreeSet<&str> = exported.filter(|name| name.starts_with("tenure_fleet_")).collect();
+    assert!(names.iter().all(|name| exported.iter().any(|known| name.starts_with(known))), "{names:?}");
+    let documented = |kind: &str| -> BTreeSet<&str> {
+        let rows = include_str!("../src/fleet/mod.rs").lines();
+        let rows = rows.filter(|line| line.starts_with("//! | `tenure_fleet_") && line.contains(kind));
+        rows.filter_map(|line| line.split('`').nth(1)).collect()
+    };
+    // A histogram is exported from its first figure on.
+    let at_least = &documented("| counter |") | &documented("| gauge |");
+    assert!(exported.is_superset(&at_least) && exported.is_subset(&documented("|")), "{exported:?}");
     // Workers of other tests, in this process, may have the least numbers.
     assert_eq!(numbers.len(), 2, "{page}");
     let shown = || {
@@ -177,4 +177,78 @@ async fn metrics_have_the_documented_names_and_tell_two_workers_of_one_process_a
     assert_eq!(shown(), held);
     a.stop().await;
     assert_eq!(shown()[0], 0);
+}
+
+#[test]
+fn units_that_are_lost_are_counted_by_reason_and_those_that_go_are_timed() {
+    let page = measured_in_buckets(async |counts| {
+        let world = World::new();
+        create(&world, 2).await;
+        let (faults, line) = world.line();
+        let fleet = Fleet::with_clock(AnyStore::new(line), "test", world.clock.clone(), 1).unwrap();
+        let worker = fleet.join().ttl(TTL).drain(TTL).start().unwrap();
+        let page = counts.render();
+        let lost = page.lines().filter(|line| line.starts_with("tenure_fleet_lost_total{"));
+        let reasons: Vec<bool> =
+            lost.map(|line| line.contains("reason=\"") && line.ends_with(" 0")).collect();
+        assert_eq!(reasons, [true; 7], "each is there from the start: {page}");
+        let mut held = Vec::new();
+        while held.len() < 2 {
+            if let Some(Event::Assigned(assignment)) = worker.next().await {
+                held.push(assignment);
+            }
+        }
+        tokio::time::sleep(TTL * 2).await;
+        fleet.delete(held[0].name()).await.unwrap();
+        while held[0].draining().is_none() {
+            tokio::time::sleep(TTL / 100).await;
+        }
+        tokio::time::sleep(TTL / 5).await;
+        held.remove(0).drained();
+        tokio::time::sleep(TTL / 5).await;
+        faults.always(Fault::Refuse);
+        held[0].lost().await;
+        settle().await;
+    })
+    .render();
+    let shows = |name: &str, labels: &str, value: &str| {
+        let fits = |line: &&str| line.starts_with(name) && line.contains(labels) && line.ends_with(value);
+        assert!(page.lines().any(|line| fits(&line)), "{name} {labels} {value}: {page}");
+    };
+    shows("tenure_fleet_lost_total", "reason=\"unreachable\"", " 1");
+    // One was asked for.
+    shows("tenure_fleet_lost_total", "reason=\"taken\"", " 0");
+    shows("tenure_fleet_hold_seconds_count", "", " 2");
+    shows("tenure_fleet_hold_seconds_bucket", "le=\"10\"", " 0");
+    shows("tenure_fleet_drain_seconds_count", "", " 1");
+    shows("tenure_fleet_drain_seconds_bucket", "le=\"1\"", " 0");
+    shows("tenure_fleet_drain_seconds_bucket", "le=\"5\"", " 1");
+}
+
+/// Tasks end before their units do, so in an outage nothing is lost while it is worked on.
+#[test]
+fn units_that_can_not_be_let_go_of_in_an_outage_are_lost() {
+    let page = measured(async |_| {
+        let world = World::new();
+        create(&world, 2).await;
+        let (faults, line) = world.line();
+        let fleet = Fleet::with_clock(AnyStore::new(line), "test", world.clock.clone(), 1).unwrap();
+        let worker = fleet.join().ttl(TTL).start().unwrap();
+        let control = worker.clone();
+        tokio::spawn(async move {
+            control
+                .run(|unit| async move {
+                    unit.cancelled().await;
+                    Verdict::Again
+                })
+                .await;
+        });
+        soon(async || worker.held().len() == 2).await;
+        tokio::time::sleep(TTL).await;
+        faults.always(Fault::Hang);
+        tokio::time::sleep(TTL * 2).await;
+    })
+    .render();
+    let lost = page.lines().find(|line| line.contains("lost_total") && line.contains("unreachable")).unwrap();
+    assert!(lost.starts_with("tenure_fleet_") && lost.ends_with(" 2"), "{lost}");
 }

@@ -115,11 +115,12 @@ async fn a_loss_is_told_with_its_key_and_fence() {
     let all = scribe.0.lock().unwrap().clone();
     let ours = |line: &&String| line.contains("key=told ") || line.contains("key=given ");
     let lines: Vec<&String> = all.iter().filter(ours).collect();
+    let me = a.leases.holder();
     let begin = [
-        format!("lease.acquired message=lease acquired key=told fence={fence}"),
-        format!("lease.lost message=lease lost key=told fence={fence} reason="),
-        format!("lease.acquired message=lease acquired key=given fence={next}"),
-        format!("lease.released message=lease released key=given fence={next}"),
+        format!("lease.acquired message=lease acquired key=told fence={fence} holder={me}"),
+        format!("lease.lost message=lease lost key=told fence={fence} holder={me} reason="),
+        format!("lease.acquired message=lease acquired key=given fence={next} holder={me}"),
+        format!("lease.released message=lease released key=given fence={next} holder={me}"),
     ];
     assert_eq!(lines.len(), begin.len(), "{lines:?}");
     assert!(lines.iter().zip(&begin).all(|(line, begins)| line.starts_with(begins)), "{lines:?}");

@@ -61,12 +61,16 @@ fn an_outage_is_told_at_once_then_now_and_then_and_when_it_is_over() {
         });
         settle().await;
         let first = log.lock().unwrap().clone();
-        assert_eq!(first.len(), 1, "{first:?}");
-        assert!(first[0].starts_with("WARN store.failing") && first[0].contains("key=\"k\""), "{first:?}");
-        assert!(first[0].contains("injected fault: refused"), "{first:?}");
+        // A claim, and the look after it.
+        assert_eq!(first.len(), 2, "{first:?}");
+        for (line, operation) in first.iter().zip(["write", "read"]) {
+            assert!(line.starts_with("WARN store.failing") && line.contains(" key=k "), "{first:?}");
+            let says = format!("operation=\"{operation}\" reason=store unavailable: injected fault: refused");
+            assert!(line.contains(&says), "{first:?}");
+        }
         tokio::time::sleep(Duration::from_secs(45)).await;
         let told = log.lock().unwrap().len();
-        assert!((4..=6).contains(&told), "every ten seconds: {told}");
+        assert!((5..=12).contains(&told), "every ten seconds, each: {told}");
         process.faults.always(Fault::None);
         waiting.await.unwrap().unwrap().release().await;
         let last = log.lock().unwrap().last().unwrap().clone();

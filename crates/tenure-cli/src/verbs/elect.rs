@@ -5,7 +5,7 @@ pub(crate) mod hook;
 mod less;
 
 use crate::config::{self, WaitPolicy};
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 use crate::output;
 use crate::stores::{Missing, Url};
 use crate::supervise::command::{Ended, Input, attend};
@@ -15,6 +15,7 @@ use crate::supervise::process;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::supervise::will::Will;
+use crate::telemetry::leaderships;
 use crate::verbs::run::about;
 use crate::verbs::waiting::told;
 use hook::{Hook, Leader};
@@ -80,17 +81,22 @@ async fn terms<T: Tenancy>(
     plan: &config::Run,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
+    leaderships::start();
     loop {
         let tenancy = signals.unless(elected()).await??;
+        leaderships::begun();
         let policy = match Policy::new(name, plan.ttl, plan.grace) {
             Ok(policy) => policy.hooks(plan.hooks.clone()),
             Err(failure) => {
                 tenancy.release().await;
+                leaderships::ended("resigned");
                 return Err(failure);
             }
         };
         policy.watchdogs.bequeath(will());
-        match attend(tenancy, plan.command.command(), Input::Ours, &policy, signals).await? {
+        let ended = attend(tenancy, plan.command.command(), Input::Ours, &policy, signals).await;
+        leaderships::ended(cause(&ended));
+        match ended? {
             Ended::Done(status) => return Ok(status),
             Ended::Lost(text) => output::note(format!("{text}; standing by")),
             Ended::Withdrawn(text) => {
@@ -99,5 +105,18 @@ async fn terms<T: Tenancy>(
                 signals.unless(tokio::time::sleep(plan.ttl / 5 * 2)).await?;
             }
         }
+    }
+}
+
+/// Why a term has ended, as metrics say it.
+fn cause(ended: &Result<Ended, Failure>) -> &'static str {
+    match ended {
+        Ok(Ended::Done(_)) => "resigned",
+        Ok(Ended::Lost(_)) => "lost",
+        Ok(Ended::Withdrawn(_)) => "asked",
+        // What can't be killed leaves its lease to expire.
+        Err(failure) if failure.code == exit::LOST => "lost",
+        Err(failure) if failure.by.is_some() => "stopping",
+        Err(_) => "resigned",
     }
 }

@@ -3,6 +3,7 @@
 //! The driver's task polls them itself. A task for each would be woken twice more for an answer, mostly on another core.
 
 use super::Troubles;
+use super::call::Call;
 use super::room::{Fared, Launch, Room};
 use crate::meters;
 use futures_util::FutureExt;
@@ -30,8 +31,7 @@ struct Flight {
     op: OpId,
     /// The key, or what the keys of a listing begin with.
     about: String,
-    writes: bool,
-    operation: &'static str,
+    call: Call,
     /// Renewals, looks and listings, of which there are few, go at once.
     waits: bool,
     launch: Launch,
@@ -78,8 +78,7 @@ impl Flights {
         let flight = Flight {
             op: id,
             about: about(&op),
-            writes: matches!(op, Op::Write(_)),
-            operation: operation(&op),
+            call: Call::of(&op),
             waits,
             launch,
             sent: clock.held(),
@@ -110,11 +109,11 @@ impl Flights {
     }
 
     fn land(&mut self, flight: &Flight, took: Duration, result: &Result<Answer, StoreError>) {
-        let Flight { launch, timeout, waits, operation, .. } = *flight;
-        meters::store_called(operation, result.as_ref().err(), took);
+        let Flight { launch, timeout, waits, call, .. } = *flight;
+        meters::store_called(call.name(), result.as_ref().err(), took);
         match result {
-            Ok(_) => self.troubles.answered(&flight.about, flight.writes),
-            Err(error) => self.troubles.failed(&flight.about, flight.writes, flight.sent, error),
+            Ok(_) => self.troubles.answered(&flight.about, call),
+            Err(error) => self.troubles.failed(&flight.about, call, flight.sent, error),
         }
         let rest = (timeout / REST).saturating_sub(took);
         match result {
@@ -142,14 +141,6 @@ fn crashed(panic: &(dyn Any + Send)) -> StoreError {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked");
     StoreError::unknown(format!("the store's code failed: {text}"))
-}
-
-fn operation(op: &Op) -> &'static str {
-    match op {
-        Op::Read(_) | Op::ReadMany(..) => "read",
-        Op::List { .. } => "list",
-        Op::Write(_) => "write",
-    }
 }
 
 fn about(op: &Op) -> String {
@@ -186,7 +177,7 @@ mod tests {
     //! once; the rest follow in their order as places come free; a refusal keeps its place for a while.
     use super::*;
     use crate::driver::noting::Noting;
-    use tenure_core::{ErrorKind, Key, Now, Tick, Wall};
+    use tenure_core::{ErrorKind, HolderId, Key, Now, Tick, Wall};
     use tenure_store::Freshness;
     use tokio::sync::Semaphore;
 
@@ -201,6 +192,10 @@ mod tests {
         fn now(&self) -> Now {
             Now { held: Tick(0), waited: Tick(0), wall: Wall(0) }
         }
+    }
+
+    fn nobodys() -> Arc<Troubles> {
+        Troubles::new(Arc::new(Still), HolderId::new("a").unwrap())
     }
 
     /// All that can go on does. How many have come back with an answer meanwhile.
@@ -220,8 +215,7 @@ mod tests {
     async fn a_store_that_panics_has_told_nothing_and_the_driver_goes_on() {
         let mut store = Noting::default();
         store.panics_at = Some("k0");
-        let mut flights =
-            Flights::new(AnyStore::new(store.clone()), Arc::new(Still), Troubles::new(Arc::new(Still)));
+        let mut flights = Flights::new(AnyStore::new(store.clone()), Arc::new(Still), nobodys());
         for n in 0..2 {
             flights.start(request(n, Op::Read(Key::new(format!("k{n}")).unwrap()), false));
         }
@@ -243,8 +237,7 @@ mod tests {
         let permits = Arc::new(Semaphore::new(0));
         let mut store = Noting::default();
         store.permits = Some(Arc::clone(&permits));
-        let mut flights =
-            Flights::new(AnyStore::new(store.clone()), Arc::new(Still), Troubles::new(Arc::new(Still)));
+        let mut flights = Flights::new(AnyStore::new(store.clone()), Arc::new(Still), nobodys());
         let key = |n: u64| Key::new(format!("k{n}")).unwrap();
         for n in 0..100 {
             flights.start(request(n, Op::Read(key(n)), false));

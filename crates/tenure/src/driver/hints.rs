@@ -3,7 +3,7 @@
 use super::sleep_until;
 use std::time::Duration;
 use tenure_core::op::Hint;
-use tenure_core::{Clock, ErrorKind, StoreError, Tick};
+use tenure_core::{Clock, ErrorKind, HolderId, StoreError, Tick};
 use tenure_store::{AnyStore, Changes, Store};
 
 /// How long hints are still listened to though nobody waits any more: mostly somebody does before that. Then the first that comes in vain
@@ -13,6 +13,8 @@ const LINGER: Duration = Duration::from_secs(10);
 pub(super) struct Hints {
     /// What the keys begin with that hints are wanted for.
     prefix: String,
+    /// Who wants them.
+    holder: HolderId,
     is_wanted: bool,
     /// When somebody wanted them last.
     wanted: Tick,
@@ -23,8 +25,8 @@ pub(super) struct Hints {
 }
 
 impl Hints {
-    pub(super) fn of(prefix: String) -> Hints {
-        Hints { prefix, is_wanted: false, wanted: Tick(0), stream: None, retry_at: None, failures: 0 }
+    pub(super) fn of(prefix: String, holder: HolderId) -> Hints {
+        Hints { prefix, holder, is_wanted: false, wanted: Tick(0), stream: None, retry_at: None, failures: 0 }
     }
 
     pub(super) fn is_wanted(&self) -> bool {
@@ -81,7 +83,11 @@ impl Hints {
         const FIRST: Duration = Duration::from_millis(250);
         self.stream = None;
         if self.failures == 0 {
-            tracing::warn!(name: "store.hints", target: "tenure::store", %error, "no hints of changes for now: keys that are waited for are polled");
+            let holder = &self.holder;
+            tracing::warn!(
+                name: "store.hints", target: "tenure::store", %holder, reason = %error,
+                "no hints of changes for now: keys that are waited for are polled"
+            );
         }
         // Up to 64 s.
         let pause = FIRST * (1 << self.failures.min(8));

@@ -2,10 +2,11 @@
 //!
 //! Whoever waits for a key waits through trouble that may pass, so nobody else would say a word of it.
 
+use super::call::Call;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tenure_core::{Clock, StoreError, Tick};
+use tenure_core::{Clock, HolderId, StoreError, Tick};
 use tokio::sync::watch;
 
 /// Calls to the store about a key fail, and none has been answered since the first of them.
@@ -24,8 +25,10 @@ pub struct Trouble {
     pub lasts: Duration,
 }
 
-/// Between two words about the same trouble.
-const NOW_AND_THEN: Duration = Duration::from_secs(10);
+/// Between two words about calls of one kind.
+pub(crate) const NOW_AND_THEN: Duration = Duration::from_secs(10);
+/// In that time, of so many leases the first renewal that fails is told: the next one may be too late, and a store that fails fails for all.
+const RENEWALS: u32 = 10;
 /// What nobody has asked about for so long is no trouble to anybody.
 const FORGOTTEN: Duration = Duration::from_secs(60);
 /// Between two looks at whether patience is over.
@@ -36,6 +39,8 @@ const MOST: usize = 1024;
 /// What fails now, and who wants to know.
 pub(crate) struct Troubles {
     clock: Arc<dyn Clock>,
+    /// Whose calls they are.
+    holder: HolderId,
     state: Mutex<State>,
     /// Marked whenever a key begins to fail, or ceases to.
     changes: watch::Sender<()>,
@@ -43,13 +48,35 @@ pub(crate) struct Troubles {
 
 #[derive(Default)]
 struct State {
-    /// By key, and whether it is writes that fail: on a full disk, reads in between go well.
-    failing: BTreeMap<(String, bool), Failing>,
-    /// When it was last said, and since when it has been so.
-    told: Option<(Tick, Tick)>,
+    /// By key and kind: on a full disk, reads in between writes go well.
+    failing: BTreeMap<(String, Call), Failing>,
+    /// What was said of each kind of calls.
+    told: BTreeMap<Call, Told>,
+    /// Since when there has been something to say.
+    began: Option<Tick>,
+}
+
+/// What was said of one kind of calls.
+struct Told {
+    /// When the present 10 s began.
+    at: Tick,
+    /// How often in that time.
+    times: u32,
 }
 
 impl State {
+    /// Whether a call that has failed so often in a row is to be told.
+    fn is_due(&mut self, call: Call, failures: u64, now: Tick) -> bool {
+        let told = self.told.entry(call).or_insert(Told { at: now, times: 0 });
+        if now.since(told.at) >= NOW_AND_THEN {
+            *told = Told { at: now, times: 0 };
+        }
+        let is_first_renewal = call == Call::Renew && failures == 1;
+        let is_due = told.times < if is_first_renewal { RENEWALS } else { 1 };
+        told.times += u32::from(is_due);
+        is_due
+    }
+
     /// What has gone on for longest by the last call that failed.
     fn worst(&self, now: Tick, keys: Option<[&str; 2]>) -> Option<(&str, &Failing)> {
         let all = self.failing.iter().map(|((key, _), failing)| (key.as_str(), failing));
@@ -68,8 +95,12 @@ struct Failing {
 }
 
 impl Troubles {
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> Arc<Troubles> {
-        Arc::new(Troubles { clock, state: Mutex::default(), changes: watch::Sender::new(()) })
+    pub(crate) fn new(clock: Arc<dyn Clock>, holder: HolderId) -> Arc<Troubles> {
+        Arc::new(Troubles { clock, holder, state: Mutex::default(), changes: watch::Sender::new(()) })
+    }
+
+    pub(super) fn holder(&self) -> &HolderId {
+        &self.holder
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -78,11 +109,11 @@ impl Troubles {
     }
 
     /// A call about `key`, sent then, has failed.
-    pub(crate) fn failed(&self, key: &str, writes: bool, sent: Tick, error: &StoreError) {
+    pub(super) fn failed(&self, key: &str, call: Call, sent: Tick, error: &StoreError) {
         let now = self.clock.held();
         let mut state = self.state();
         state.failing.retain(|_, failing| now.since(failing.last) < FORGOTTEN);
-        let about = (key.to_owned(), writes);
+        let about = (key.to_owned(), call);
         if !state.failing.contains_key(&about) && state.failing.len() >= MOST {
             state.failing.pop_first();
         }
@@ -92,42 +123,49 @@ impl Troubles {
         failing.last = now;
         failing.error = error.clone();
         let (failures, since) = (failing.failures, failing.since);
-        let is_due = state.told.is_none_or(|(told, _)| now.since(told) >= NOW_AND_THEN);
-        if is_due {
-            let began = state.told.map_or(since, |(_, began)| began);
-            state.told = Some((now, began));
-        }
+        state.began.get_or_insert(since);
+        let is_due = state.is_due(call, failures, now);
         drop(state);
         if failures == 1 {
             self.changes.send_replace(());
         }
         if is_due {
-            let for_ms = millis(now.since(since));
+            let (holder, operation, for_ms) = (&self.holder, call.name(), millis(now.since(since)));
             tracing::warn!(
-                name: "store.failing", target: "tenure::store", key, reason = %error, failures, for_ms, "the store fails; trying on"
+                name: "store.failing", target: "tenure::store", %key, %holder, operation, reason = %error, failures, for_ms,
+                "the store fails; trying on"
             );
         }
     }
 
     /// A call about `key` was answered. What can be written can be read, too.
-    pub(crate) fn answered(&self, key: &str, writes: bool) {
+    pub(super) fn answered(&self, key: &str, call: Call) {
         let mut state = self.state();
         if state.failing.is_empty() {
             return;
         }
-        let reads = state.failing.remove(&(key.to_owned(), false));
-        let both = if writes { state.failing.remove(&(key.to_owned(), true)) } else { None };
-        if reads.or(both).is_none() {
+        let mut about = (key.to_owned(), call);
+        let mut was_failing = false;
+        for answered in call.answers() {
+            about.1 = *answered;
+            was_failing |= state.failing.remove(&about).is_some();
+        }
+        if !was_failing {
             return;
         }
         let now = self.clock.held();
         let is_over = !state.failing.values().any(|failing| now.since(failing.last) < FORGOTTEN);
-        let told = if is_over { state.told.take() } else { None };
+        let began = if is_over { state.began.take() } else { None };
+        if is_over {
+            state.told.clear();
+        }
         drop(state);
         self.changes.send_replace(());
-        if let Some((_, began)) = told {
-            let for_ms = millis(now.since(began));
-            tracing::info!(name: "store.answers", target: "tenure::store", key, for_ms, "the store answers again");
+        if let Some(began) = began {
+            let (holder, for_ms) = (&self.holder, millis(now.since(began)));
+            tracing::info!(
+                name: "store.answers", target: "tenure::store", %key, %holder, for_ms, "the store answers again"
+            );
         }
     }
 

@@ -22,17 +22,17 @@
 //! to the session of a [`crate::Leases`], which renews any number of them with one write.
 //!
 //! # What is logged
-//! Events of `tracing`, with the target `tenure::election` and fields `key`, `id` and, where there is one, `fence`:
+//! Events of `tracing`, with the target `tenure::election`:
 //!
-//! | name | level | when |
-//! |---|---|---|
-//! | `election.started` | debug | the candidate has begun to follow the key |
-//! | `election.elected` | info | it leads |
-//! | `election.step_down` | info | it is about to lead no more; field `cause` |
-//! | `election.ended` | info | it leads no more; field `cause` |
-//! | `election.leader` | info | another leads (field `leader`), or nobody |
-//! | `election.failing` | warn | the key can't be followed for now; field `error` |
-//! | `election.stopped` | debug | the candidate is over |
+//! | name | level | message | fields |
+//! |---|---|---|---|
+//! | `election.started` | debug | candidate follows the key | `key`, `holder` |
+//! | `election.elected` | info | elected: it leads the key | `key`, `fence`, `holder` |
+//! | `election.step_down` | info | stepping down | `key`, `fence`, `holder`, `reason` |
+//! | `election.ended` | info | leadership ended | `key`, `fence`, `holder`, `reason` |
+//! | `election.leader` | info | who leads has changed | `key`, `holder`, `leader` and its `fence`, if anybody leads |
+//! | `election.failing` | warn | the key can't be followed for now | `key`, `holder`, `reason` |
+//! | `election.stopped` | debug | candidate stopped | `key`, `holder` |
 //!
 //! # Scheduled jobs
 //! Where every node has the same schedule, each job is locked by name ([`Locker`]), with a [minimum time](Locker::at_least_for)

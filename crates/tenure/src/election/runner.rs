@@ -7,15 +7,17 @@ use crate::belief::Cell;
 use crate::driver::sleep_until;
 use crate::guard::Guard;
 use crate::leases::Leases;
-use crate::meters;
+use crate::meters::{self, Waiting};
+use crate::prefixes::Kind;
 use crate::users::News;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
-use tenure_core::election::{Cause, Change, Election, Input, Output, Standing, Term};
+use tenure_core::election::{Change, Election, Input, Output, Standing, Term};
 use tenure_core::{Command, Fence, Key, LeaseId, Tick};
 use tenure_store::Store;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
+use tracing::field::display;
 
 /// What a candidate's task and its handles share.
 pub(super) struct Shared {
@@ -76,6 +78,7 @@ pub(super) fn start(plan: Plan, observes: bool) -> (Arc<Shared>, mpsc::Unbounded
         cell: None,
         resigning: Vec::new(),
         wake_at: None,
+        waiting: None,
     };
     tokio::spawn(runner.run(if observes { Input::Observe } else { Input::Start }));
     (shared, wishes)
@@ -96,6 +99,8 @@ struct Runner {
     cell: Option<Arc<Cell>>,
     resigning: Vec<oneshot::Sender<bool>>,
     wake_at: Option<Tick>,
+    /// It wants to lead, and does not.
+    waiting: Option<Waiting>,
 }
 
 impl Runner {
@@ -103,8 +108,9 @@ impl Runner {
         if self.leases.store().capabilities().watch {
             self.leases.inner.listen.send_if_modified(|on| !std::mem::replace(on, true));
         }
-        let (key, id) = (self.shared.key.clone(), self.leases.holder().clone());
-        tracing::debug!(name: "election.started", target: "tenure::election", %key, %id);
+        meters::begin_elections();
+        let (key, holder) = (self.shared.key.clone(), self.leases.holder().clone());
+        tracing::debug!(name: "election.started", target: "tenure::election", %key, %holder, "candidate follows the key");
         self.input(first);
         while self.machine.standing() != Standing::Stopped {
             let clock = Arc::clone(&self.leases.inner.clock);
@@ -116,7 +122,7 @@ impl Runner {
             }
         }
         self.leases.inner.stop_listening(self.listening);
-        tracing::debug!(name: "election.stopped", target: "tenure::election", %key, %id);
+        tracing::debug!(name: "election.stopped", target: "tenure::election", %key, %holder, "candidate stopped");
         if self.owned {
             self.leases.stop().await;
         }
@@ -156,8 +162,9 @@ impl Runner {
 
     fn input(&mut self, input: Input<'_>) {
         let (inner, key) = (Arc::clone(&self.leases.inner), &self.shared.key);
-        let Output { changes, commands, wake_at } =
-            self.machine.step(inner.clock.now(), input, &mut || inner.prefixes.next_id(key));
+        let Output { changes, commands, wake_at } = self
+            .machine
+            .step(inner.clock.now(), input, &mut || inner.prefixes.next_id(key, Kind::Leadership));
         self.wake_at = wake_at;
         for change in changes {
             self.change(change);
@@ -166,6 +173,7 @@ impl Runner {
         self.shared
             .status
             .send_if_modified(|status| std::mem::replace(&mut status.standing, standing) != standing);
+        self.wait(standing);
         for command in commands {
             if let Command::Acquire(lease, _) = &command {
                 inner.stop_listening(self.listening.replace(*lease));
@@ -180,34 +188,67 @@ impl Runner {
         }
     }
 
+    /// Measures how long it follows until it leads.
+    fn wait(&mut self, standing: Standing) {
+        let (inner, key) = (&self.leases.inner, &self.shared.key);
+        match standing {
+            Standing::Following if self.waiting.is_none() => {
+                let of = inner.prefixes.of_key(key, Kind::Leadership);
+                self.waiting = Some(Waiting::for_lease(of, 0, inner.clock.held()));
+            }
+            Standing::Following => {}
+            Standing::Leading => {
+                if let Some(waiting) = self.waiting.take() {
+                    waiting.over(inner.clock.held());
+                }
+            }
+            _ => self.waiting = None,
+        }
+    }
+
     fn change(&mut self, change: Change) {
-        let (key, id) = (&self.shared.key, self.leases.holder());
+        let (key, holder) = (&self.shared.key, self.leases.holder());
+        let fence = self.shared.tenancy().map(|tenancy| display(tenancy.guard.fence()));
         match change {
             Change::Elected { lease, fence } => {
-                tracing::info!(name: "election.elected", target: "tenure::election", %key, %id, %fence);
+                tracing::info!(
+                    name: "election.elected", target: "tenure::election", %key, %fence, %holder, "elected: it leads the key"
+                );
                 meters::leadership_begun();
                 self.elected(lease, fence);
             }
             Change::StepDown(cause) => {
-                let cause = cause.to_string();
-                tracing::info!(name: "election.step_down", target: "tenure::election", %key, %id, cause);
+                tracing::info!(
+                    name: "election.step_down", target: "tenure::election", %key, fence, %holder, reason = %cause,
+                    "stepping down"
+                );
                 if let Some(tenancy) = self.shared.tenancy() {
                     tenancy.stop.cancel();
                 }
             }
             Change::Ended(cause) => {
                 meters::leadership_ended(&cause);
-                let cause = self.ended(&cause);
-                tracing::info!(name: "election.ended", target: "tenure::election", %key, %id, cause);
+                self.ended();
+                tracing::info!(
+                    name: "election.ended", target: "tenure::election", %key, fence, %holder, reason = %cause,
+                    "leadership ended"
+                );
             }
             Change::Leader(sighting) => {
                 let leader = sighting.map(Leader::from);
-                let by = leader.as_ref().map(|leader| leader.id.to_string());
-                tracing::info!(name: "election.leader", target: "tenure::election", %key, %id, leader = by);
+                let by = leader.as_ref().map(|leader| (display(&leader.id), display(leader.fence)));
+                let (by, fence) = by.unzip();
+                tracing::info!(
+                    name: "election.leader", target: "tenure::election", %key, fence, %holder, leader = by,
+                    "who leads has changed"
+                );
                 self.led_by(leader);
             }
             Change::Failing(error) => {
-                tracing::warn!(name: "election.failing", target: "tenure::election", %key, %id, %error);
+                tracing::warn!(
+                    name: "election.failing", target: "tenure::election", %key, %holder, reason = %error,
+                    "the key can't be followed for now"
+                );
             }
             Change::Stopped => self.led_by(None),
         }
@@ -229,12 +270,11 @@ impl Runner {
     }
 
     /// Nobody here believes from now on, whoever still has the guard included.
-    fn ended(&self, cause: &Cause) -> String {
+    fn ended(&self) {
         if let Some(tenancy) = self.shared.tenancy() {
             tenancy.guard.cell().belief.end();
         }
         self.shared.set_tenancy(None);
-        cause.to_string()
     }
 
     fn led_by(&self, leader: Option<Leader>) {

@@ -77,6 +77,7 @@ impl Assignment {
 
     /// Stops believing but leaves the unit to expire: for when what is done for it can't be ended for certain.
     pub fn lapse(mut self) {
+        self.unit.share.lapse();
         self.spend(FleetCommand::Lapse(self.unit.share.lease));
     }
 

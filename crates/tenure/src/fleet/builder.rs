@@ -178,19 +178,20 @@ impl WorkerBuilder {
             page: Options::PAGE,
             lookers: Options::LOOKERS,
         };
+        let belief = self.rules.drift.belief(ttl);
         let machine = Machine::new(identity, self.rules, options)?;
         let (commands, receiver) = mpsc::unbounded_channel();
         let (listen, listening) = watch::channel(false);
         let home = Home::of(self.runtime, self.fleet.has_own_clock());
         let clock = Arc::clone(self.fleet.clock());
-        crate::meters::begin([None]);
+        crate::meters::begin_calls();
         let meters = Meters::new(&name);
-        let span = tracing::info_span!(target: "tenure::fleet", "worker", fleet = %name, worker = %holder);
+        let span = tracing::info_span!(target: "tenure::fleet", "worker", fleet = %name, %holder);
+        let troubles = Troubles::new(Arc::clone(&clock), holder.clone());
         let inner = Arc::new(Inner::new(self.fleet, ttl, holder, commands));
         // The driver must not keep itself alive: it ends when all who could ask something of it are gone.
-        let sink = Notices { inner: Arc::downgrade(&inner), meters };
+        let sink = Notices::new(&inner, meters, belief);
         let watches = name.prefix();
-        let troubles = Troubles::new(Arc::clone(&clock));
         let driver =
             Driver { machine, store, clock, commands: receiver, listen: listening, watches, troubles, sink };
         inner.send(FleetCommand::Join);

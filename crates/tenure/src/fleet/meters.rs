@@ -1,7 +1,8 @@
 //! The metrics of one worker, by the names that the module's documentation lists.
 
 use super::seat::Seat;
-use crate::meters::{self, Counter, Gauge};
+use crate::meters::{self, Counter, Gauge, Histogram};
+use tenure_core::Loss;
 use tenure_core::fleet::{FleetName, Summary};
 
 pub(super) struct Meters {
@@ -12,8 +13,11 @@ pub(super) struct Meters {
     moves: Gauge,
     pub(super) assigned: Counter,
     pub(super) drained: Counter,
-    pub(super) lost: Counter,
+    /// By reason.
+    lost: Vec<(&'static str, Counter)>,
     pub(super) trouble: Counter,
+    pub(super) hold: Histogram,
+    pub(super) drain: Histogram,
     /// Its number is free for another once nothing is told of it any more.
     _seat: Seat,
 }
@@ -25,6 +29,11 @@ impl Meters {
         let labels = [("fleet", fleet.as_str().to_owned()), ("worker", seat.number().to_string())];
         let gauge = |name: &'static str| meters::gauge(name, &labels);
         let counter = |name: &'static str| meters::counter(name, &labels);
+        let [fleet, worker] = &labels;
+        let lost = |reason: &str| {
+            let labels = [fleet.clone(), worker.clone(), ("reason", reason.to_owned())];
+            meters::counter("tenure_fleet_lost_total", &labels)
+        };
         Meters {
             held: gauge("tenure_fleet_held"),
             workers: gauge("tenure_fleet_workers"),
@@ -33,9 +42,19 @@ impl Meters {
             moves: gauge("tenure_fleet_moves"),
             assigned: counter("tenure_fleet_assigned_total"),
             drained: counter("tenure_fleet_drained_total"),
-            lost: counter("tenure_fleet_lost_total"),
+            // All are there from the start, as nobody sees a counter rise that begins with its first event.
+            lost: meters::LOSSES.iter().map(|reason| (*reason, lost(reason))).collect(),
             trouble: counter("tenure_fleet_trouble_total"),
+            hold: meters::histogram("tenure_fleet_hold_seconds", &labels),
+            drain: meters::histogram("tenure_fleet_drain_seconds", &labels),
             _seat: seat,
+        }
+    }
+
+    pub(super) fn lost(&self, loss: &Loss) {
+        let counter = self.lost.iter().find(|(reason, _)| *reason == loss.name());
+        if let Some((_, counter)) = counter {
+            counter.increment(1);
         }
     }
 

@@ -51,29 +51,36 @@
 //! | `tenure_fleet_moves` | gauge | units on their way to or from this worker |
 //! | `tenure_fleet_assigned_total` | counter | units given to this worker |
 //! | `tenure_fleet_drained_total` | counter | units that it was asked to let go of |
-//! | `tenure_fleet_lost_total` | counter | units that it lost |
+//! | `tenure_fleet_lost_total` | counter | units that it lost, by `reason`, as [leases](crate#what-is-measured) are lost |
 //! | `tenure_fleet_trouble_total` | counter | failed looks and listings |
+//! | `tenure_fleet_hold_seconds` | histogram | how long it held units that it has no more |
+//! | `tenure_fleet_drain_seconds` | histogram | how long it took to let go of units that it was asked for |
+//!
+//! How renewals of its session fare, on which all its units depend, is [measured](crate#what-is-measured) with the label `of="worker"`.
 //!
 //! With `tracing`, under the target `tenure::fleet`. All that a worker does happens in a span `worker` (fields `fleet` and
-//! `worker`); each task that [`Worker::run`] starts is in a span `unit` (`fleet`, `worker`, `unit`, `fence`). The events, by their
-//! messages:
+//! `holder`); each task that [`Worker::run`] starts is in a span `unit` (`fleet`, `holder`, `key`, `fence`). In events, too, `key` is that of the
+//! unit's record, and `holder` this worker's name. The events:
 //!
-//! | message | level | fields |
-//! |---|---|---|
-//! | `assigned` | info | `unit` (its key), `fence` |
-//! | `draining` | info | `unit`, `reason` |
-//! | `lost` | warn | `unit`, `loss` |
-//! | `session not believed in` | warn | `worker` |
-//! | `planned` | debug | `summary` |
-//! | `no worker can have this unit` | warn | `unit`, `why` |
-//! | `this unit has failed, and is tried again later` | warn | `unit`, `failures` (in a row), `rest` |
-//! | `this record can't be read` | warn | `unit`, `error` |
-//! | `the store could not be asked about the fleet` | warn | `error` |
-//! | `stopped` | info | `worker` |
-//! | `what was done for this unit has failed` | warn | `unit`, `error` |
-//! | `what was done for this unit panicked` | error | `unit`, `error` |
-//! | `what is done for this unit can't be ended` | error | `unit` |
-//! | `this unit could not be let go of as its task said` | warn | `unit`, `error` |
+//! | name | level | message | fields |
+//! |---|---|---|---|
+//! | `fleet.assigned` | info | unit assigned | `key`, `fence`, `holder` |
+//! | `fleet.draining` | info | unit is to go | `key`, `fence`, `holder`, `reason` |
+//! | `fleet.lost` | warn | unit lost | `key`, `fence`, `holder`, `reason` |
+//! | `fleet.suspended` | warn | session not believed in | `holder` |
+//! | `fleet.planned` | debug | fleet planned | `holder`, `generation`, `workers`, `units`, `moves`, `uncovered` |
+//! | `fleet.uncovered` | warn | no worker can have this unit | `key`, `holder`, `reason` |
+//! | `fleet.rests` | warn | this unit has failed, and is tried again later | `key`, `holder`, `failures` (in a row), `rest_ms` |
+//! | `fleet.unreadable` | warn | this record can't be read | `key`, `holder`, `reason` |
+//! | `fleet.failing` | warn | the store could not be asked about the fleet | `holder`, `reason` |
+//! | `fleet.stopped` | info | worker stopped | `holder` |
+//! | `fleet.failed` | warn | what was done for this unit has failed | `key`, `fence`, `holder`, `reason` |
+//! | `fleet.panicked` | error | what was done for this unit panicked | `key`, `fence`, `holder`, `reason` |
+//! | `fleet.stuck` | error | what is done for this unit can't be ended | `key`, `fence`, `holder` |
+//! | `fleet.not_let_go` | warn | this unit could not be let go of as its task said | `key`, `fence`, `holder`, `reason` |
+//!
+//! `fleet.failing` is told at once, and then every 10 s while that goes on. The calls that failed are told with the target
+//! [`tenure::store`](crate#what-is-logged).
 //!
 //! # Where names of other systems went
 //!

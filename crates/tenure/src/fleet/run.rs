@@ -83,9 +83,9 @@ where
     let grace = unit.share.inner.ttl.part(8);
     let task = {
         let inner = &unit.share.inner;
-        let (fleet, worker) = (inner.fleet.name(), &inner.holder);
+        let (fleet, holder, fence) = (inner.fleet.name(), &inner.holder, unit.fence());
         let span = tracing::info_span!(
-            target: "tenure::fleet", "unit", %fleet, %worker, unit = unit.name(), fence = %unit.fence()
+            target: "tenure::fleet", "unit", %fleet, %holder, key = %unit.key(), %fence
         );
         let unit = unit.clone();
         tokio::spawn(async move { body(unit).await.into() }.instrument(span))
@@ -101,7 +101,11 @@ where
         Ending::Done(done) => (done, !unit.cancelled().is_cancelled()),
         Ending::Stopped { joined: Some(done), .. } => (done, false),
         Ending::Stopped { joined: None, .. } => {
-            tracing::error!(target: "tenure::fleet", unit = %unit.key(), "what is done for this unit can't be ended");
+            let (key, fence, holder) = unit.named();
+            tracing::error!(
+                name: "fleet.stuck", target: "tenure::fleet", %key, %fence, %holder,
+                "what is done for this unit can't be ended"
+            );
             return assignment.lapse();
         }
     };
@@ -115,18 +119,29 @@ where
         Verdict::HandTo(worker) => assignment.hand_to(&worker).await,
     };
     if let Err(error) = followed {
-        tracing::warn!(target: "tenure::fleet", unit = %unit.key(), %error, "this unit could not be let go of as its task said");
+        let (key, fence, holder) = unit.named();
+        tracing::warn!(
+            name: "fleet.not_let_go", target: "tenure::fleet", %key, %fence, %holder, reason = %error,
+            "this unit could not be let go of as its task said"
+        );
     }
 }
 
 /// Also of what decides nothing, because it came after the task was told to end.
 fn log_failure(unit: &Unit, done: &Result<Verdict, JoinError>) {
+    let (key, fence, holder) = unit.named();
     match done {
         Ok(Verdict::Failed(error)) => {
-            tracing::warn!(target: "tenure::fleet", unit = %unit.key(), %error, "what was done for this unit has failed");
+            tracing::warn!(
+                name: "fleet.failed", target: "tenure::fleet", %key, %fence, %holder, reason = %error,
+                "what was done for this unit has failed"
+            );
         }
         Err(error) if error.is_panic() => {
-            tracing::error!(target: "tenure::fleet", unit = %unit.key(), %error, "what was done for this unit panicked");
+            tracing::error!(
+                name: "fleet.panicked", target: "tenure::fleet", %key, %fence, %holder, reason = %error,
+                "what was done for this unit panicked"
+            );
         }
         _ => {}
     }

@@ -4,15 +4,31 @@ use super::meters::Meters;
 use super::news::Piece;
 use super::unit::Share;
 use super::worker::{Ends, Inner, Reply, Users};
-use crate::driver::Sink;
+use crate::driver::{NOW_AND_THEN, Sink};
+use crate::meters;
+use crate::renewals::Renewals;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
-use tenure_core::fleet::{FleetCommand, FleetNotice, RequestId, Worker as Machine};
-use tenure_core::{LeaseId, Loss, Tick};
+use std::time::Duration;
+use tenure_core::fleet::{FleetCommand, FleetNotice, RequestId, Summary, Worker as Machine};
+use tenure_core::{HolderId, LeaseId, Loss, StoreError, Tick};
 
 pub(super) struct Notices {
-    pub(super) inner: Weak<Inner>,
-    pub(super) meters: Meters,
+    inner: Weak<Inner>,
+    meters: Meters,
+    /// How long the worker's session is believed in from when a renewal was sent.
+    belief: Duration,
+    renewals: Renewals,
+    /// When it was told last that the fleet could not be looked at, by kind of error.
+    told: BTreeMap<&'static str, Tick>,
+}
+
+impl Notices {
+    pub(super) fn new(inner: &Arc<Inner>, meters: Meters, belief: Duration) -> Notices {
+        let (inner, renewals) = (Arc::downgrade(inner), Renewals::of_workers());
+        Notices { inner, meters, belief, renewals, told: BTreeMap::new() }
+    }
 }
 
 /// The driver is gone, by a panic or with its runtime: nobody is to wait for it, nor believe for long.
@@ -51,15 +67,19 @@ impl Notices {
         notice: FleetNotice,
         commands: &mut Vec<FleetCommand>,
     ) -> ControlFlow<()> {
+        let holder = &inner.holder;
         match notice {
             FleetNotice::Valid(until) => {
                 if until == Tick(0) {
-                    tracing::warn!(target: "tenure::fleet", worker = %inner.holder, "session not believed in");
+                    tracing::warn!(name: "fleet.suspended", target: "tenure::fleet", %holder, "session not believed in");
                 }
+                self.renewals.extended(&inner.session, until, self.belief, inner.clock().held());
                 inner.session.set(until);
             }
             FleetNotice::Assigned { unit, lease, fence, spec, fields } => {
-                tracing::info!(target: "tenure::fleet", %unit, %fence, "assigned");
+                tracing::info!(
+                    name: "fleet.assigned", target: "tenure::fleet", key = %unit, %fence, %holder, "unit assigned"
+                );
                 self.meters.assigned.increment(1);
                 let share = Arc::new(Share::new(Arc::clone(inner), lease, unit, fence, (spec, fields)));
                 let mut users = inner.users();
@@ -70,7 +90,10 @@ impl Notices {
                 let mut users = inner.users();
                 if let Some(share) = users.shares.get(&lease).cloned() {
                     let unit = super::Unit { share };
-                    tracing::info!(target: "tenure::fleet", unit = %unit.key(), ?reason, "draining");
+                    let (key, fence, holder) = unit.named();
+                    tracing::info!(
+                        name: "fleet.draining", target: "tenure::fleet", %key, %fence, %holder, %reason, "unit is to go"
+                    );
                     self.meters.drained.increment(1);
                     unit.share.told_to_drain(reason.clone(), until);
                     if users.news.take_back(lease) {
@@ -103,7 +126,15 @@ impl Notices {
             FleetNotice::Released(lease, request, ours) => {
                 let mut users = inner.users();
                 users.news.take_back(lease);
-                users.shares.remove(&lease);
+                if let Some(share) = users.shares.remove(&lease) {
+                    share.measure_end(&self.meters, ours);
+                    if !ours && share.is_lost_if_kept() {
+                        // What is done for a unit ends before it is lost, so that is let go of before, and then can't be.
+                        let trouble = inner.trouble.borrow().clone();
+                        let loss = trouble.map_or(Loss::Taken(None), Loss::Unreachable);
+                        self.tell_lost(&super::Unit { share }, &loss);
+                    }
+                }
                 if let Some(request) = request {
                     users.answer(lease, request, Reply::Released(ours));
                 }
@@ -111,26 +142,29 @@ impl Notices {
             }
             FleetNotice::Planned(summary) => {
                 self.meters.planned(&summary);
-                tracing::debug!(target: "tenure::fleet", ?summary, "planned");
-                for (unit, why) in &summary.uncovered {
-                    tracing::warn!(target: "tenure::fleet", %unit, ?why, "no worker can have this unit");
-                }
-                for (unit, error) in &summary.damaged {
-                    tracing::warn!(target: "tenure::fleet", %unit, %error, "this record can't be read");
-                }
+                tell_plan(holder, &summary);
                 inner.summary.send_replace(*summary);
                 inner.trouble.send_if_modified(|trouble| trouble.take().is_some());
             }
             FleetNotice::Rests { unit, failures, rest } => {
-                tracing::warn!(target: "tenure::fleet", %unit, failures, ?rest, "this unit has failed, and is tried again later");
+                let rest_ms = u64::try_from(rest.as_millis()).unwrap_or(u64::MAX);
+                tracing::warn!(
+                    name: "fleet.rests", target: "tenure::fleet", key = %unit, %holder, failures, rest_ms,
+                    "this unit has failed, and is tried again later"
+                );
             }
             FleetNotice::Trouble(error) => {
-                tracing::warn!(target: "tenure::fleet", %error, "the store could not be asked about the fleet");
+                if self.is_due(&error, inner.clock().held()) {
+                    tracing::warn!(
+                        name: "fleet.failing", target: "tenure::fleet", %holder, reason = %error,
+                        "the store could not be asked about the fleet"
+                    );
+                }
                 self.meters.trouble.increment(1);
                 inner.trouble.send_replace(Some(error));
             }
             FleetNotice::Stopped => {
-                tracing::info!(target: "tenure::fleet", worker = %inner.holder, "stopped");
+                tracing::info!(name: "fleet.stopped", target: "tenure::fleet", %holder, "worker stopped");
                 self.meters.stopped();
                 inner.users().end();
                 return ControlFlow::Break(());
@@ -140,18 +174,55 @@ impl Notices {
         ControlFlow::Continue(())
     }
 
+    /// Whether this is to be told: at once, and then every 10 s while that goes on.
+    fn is_due(&mut self, error: &StoreError, now: Tick) -> bool {
+        let told = self.told.get(meters::kind(error));
+        let is_due = told.is_none_or(|told| now.since(*told) >= NOW_AND_THEN);
+        if is_due {
+            self.told.insert(meters::kind(error), now);
+        }
+        is_due
+    }
+
+    fn tell_lost(&self, unit: &super::Unit, loss: &Loss) {
+        let (key, fence, holder) = unit.named();
+        tracing::warn!(
+            name: "fleet.lost", target: "tenure::fleet", %key, %fence, %holder, reason = %loss, "unit lost"
+        );
+        self.meters.lost(loss);
+    }
+
     fn lost(&self, inner: &Inner, lease: LeaseId, loss: &Loss) {
         let mut users = inner.users();
         if let Some(share) = users.shares.remove(&lease) {
             let unit = super::Unit { share };
-            tracing::warn!(target: "tenure::fleet", unit = %unit.key(), ?loss, "lost");
-            self.meters.lost.increment(1);
+            self.tell_lost(&unit, loss);
+            unit.share.measure_end(&self.meters, false);
             unit.share.lost(loss.clone());
             if !users.news.take_back(lease) {
                 users.news.add(Piece::Lost { unit: unit.name().to_owned(), loss: loss.clone() });
             }
         }
         users.answer_all(lease, loss);
+    }
+}
+
+fn tell_plan(holder: &HolderId, summary: &Summary) {
+    let Summary { workers, units, ref uncovered, ref damaged, .. } = *summary;
+    let (generation, moves) = (summary.generation, summary.incoming + summary.outgoing);
+    tracing::debug!(
+        name: "fleet.planned", target: "tenure::fleet", %holder, %generation, workers, units, moves,
+        uncovered = uncovered.len(), "fleet planned"
+    );
+    for (key, why) in uncovered {
+        tracing::warn!(
+            name: "fleet.uncovered", target: "tenure::fleet", %key, %holder, reason = %why, "no worker can have this unit"
+        );
+    }
+    for (key, error) in damaged {
+        tracing::warn!(
+            name: "fleet.unreadable", target: "tenure::fleet", %key, %holder, reason = %error, "this record can't be read"
+        );
     }
 }
 

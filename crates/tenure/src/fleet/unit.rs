@@ -1,14 +1,16 @@
 //! A unit that this worker holds, as what is done for it sees it.
 
+use super::meters::Meters;
 use super::worker::{Ends, Inner, Reply};
 use crate::belief::Cell;
 use crate::body::Holding;
 use crate::cancelled::Cancelled;
 use crate::error::LeaseError;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tenure_core::fleet::{FleetCommand, Reason, RequestId, UnitSpec};
-use tenure_core::{ErrorKind, Fence, Key, LeaseId, Loss, Metadata, StoreError, Tick, Value};
+use tenure_core::{ErrorKind, Fence, HolderId, Key, LeaseId, Loss, Metadata, StoreError, Tick, Value};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -34,6 +36,12 @@ pub(super) struct Share {
     pub(super) drain: watch::Sender<Option<(Reason, Tick)>>,
     /// Told to end, for whatever reason.
     pub(super) stop: CancellationToken,
+    /// Since when it is held.
+    pub(super) since: Tick,
+    /// When it was told to go.
+    drained_at: OnceLock<Tick>,
+    /// It is left to expire.
+    lapses: AtomicBool,
 }
 
 impl Share {
@@ -48,7 +56,9 @@ impl Share {
         let cell = Cell::default();
         cell.belief.set(Tick::NEVER);
         let (drain, stop) = (watch::Sender::new(None), CancellationToken::new());
-        Share { inner, lease, key, name, fence, spec, fields: Mutex::new(fields), cell, drain, stop }
+        let (since, drained_at) = (inner.clock().held(), OnceLock::new());
+        let (fields, lapses) = (Mutex::new(fields), AtomicBool::new(false));
+        Share { inner, lease, key, name, fence, spec, fields, cell, drain, stop, since, drained_at, lapses }
     }
 
     pub(super) fn lost(&self, loss: Loss) {
@@ -57,8 +67,29 @@ impl Share {
     }
 
     pub(super) fn told_to_drain(&self, reason: Reason, until: Tick) {
+        // The first time counts.
+        let _ = self.drained_at.set(self.inner.clock().held());
         self.drain.send_replace(Some((reason, until)));
         self.stop.cancel();
+    }
+
+    /// Measures how long it was held, and how long it took to go if it was told to and goes now.
+    pub(super) fn measure_end(&self, meters: &Meters, goes: bool) {
+        let now = self.inner.clock().held();
+        meters.hold.record(now.since(self.since).as_secs_f64());
+        if let Some(told) = self.drained_at.get().filter(|_| goes) {
+            meters.drain.record(now.since(*told).as_secs_f64());
+        }
+    }
+
+    /// It is left to expire from now on.
+    pub(super) fn lapse(&self) {
+        self.lapses.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nothing but a loss can keep it from being given up: nobody has asked for it, and it is not left to expire.
+    pub(super) fn is_lost_if_kept(&self) -> bool {
+        self.drained_at.get().is_none() && !self.lapses.load(Ordering::Relaxed)
     }
 
     /// Nobody here acts on it any more.
@@ -189,6 +220,11 @@ impl Unit {
         self.share.check(&fields)?;
         let lease = self.share.lease;
         self.write(|request| FleetCommand::Merge(lease, request, checkpoint)).await
+    }
+
+    /// As events name it.
+    pub(super) fn named(&self) -> (&Key, Fence, &HolderId) {
+        (&self.share.key, self.share.fence, &self.share.inner.holder)
     }
 
     async fn write(&self, command: impl FnOnce(RequestId) -> FleetCommand) -> Result<(), LeaseError> {

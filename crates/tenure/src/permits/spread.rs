@@ -92,6 +92,8 @@ impl Spread {
 
     async fn get(self, wait: Wait) -> Result<Guard, AcquireError> {
         let parts = self.parts()?;
+        // One wait, however many turns it takes.
+        let waiting = parts.first().map(Lock::waits_for_any).transpose()?;
         let leases = self.whole.lock.leases().clone();
         let patience = leases.inner.store_patience.unwrap_or(STORE_PATIENCE);
         let (mut turn, mut trouble_since) = (clock::instance() as usize % parts.len(), None);
@@ -120,7 +122,12 @@ impl Spread {
                     }
                     tokio::time::sleep(TURN / 4).await;
                 }
-                got => return got,
+                got => {
+                    if let (Ok(_), Some(waiting)) = (&got, waiting) {
+                        waiting.over(leases.clock().held());
+                    }
+                    return got;
+                }
             }
             turn += 1;
         }

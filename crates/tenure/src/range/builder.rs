@@ -108,7 +108,7 @@ impl SectionBuilder {
     /// When a setting is out of range, the name can't be one, or the thread can't be started; with a clock of one's own, outside a tokio
     /// runtime. There is no I/O.
     pub fn start(self) -> Result<Section, InvalidInput> {
-        crate::meters::begin([None]);
+        crate::meters::begin_ranges();
         let capabilities = self.store.capabilities();
         if self.most_parts == 0 {
             return Err(InvalidInput::new("a section of 0 parts could hold nothing; allow 1 at least"));
@@ -140,7 +140,7 @@ impl SectionBuilder {
             store: self.store.clone(),
             clock: Arc::clone(&clock),
             key: key.clone(),
-            holder,
+            holder: holder.clone(),
             commands,
             last_id: AtomicU64::new(0),
             users: std::sync::Mutex::default(),
@@ -154,7 +154,7 @@ impl SectionBuilder {
         // Nobody waits for ranges to become free, so hints of changes are of no use.
         let (_, listen) = watch::channel(false);
         let watches = key.as_str().to_owned();
-        let troubles = Troubles::new(Arc::clone(&clock));
+        let troubles = Troubles::new(Arc::clone(&clock), holder);
         let driver =
             Driver { machine, store: self.store, clock, commands: receiver, listen, watches, troubles, sink };
         home.run(driver.run(|| SectionCommand::Stop))?;

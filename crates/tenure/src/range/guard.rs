@@ -32,6 +32,7 @@ pub struct RangeGuard {
     is_watched: AtomicBool,
     /// Nothing is to be given up.
     spent: bool,
+    since: Tick,
 }
 
 impl RangeGuard {
@@ -47,6 +48,7 @@ impl RangeGuard {
             stop: CancellationToken::new(),
             is_watched: AtomicBool::new(false),
             spent: false,
+            since: Tick(0),
         }
     }
 
@@ -54,8 +56,13 @@ impl RangeGuard {
         self.spent = fence.is_none();
         (self.parts, self.fence) = (Arc::new(parts), fence);
         self.belief.set(until);
-        if !self.spent {
-            meters::range_acquired();
+        if let Some(fence) = fence {
+            self.since = self.section.inner.clock.held();
+            meters::range_begun();
+            let (key, holder) = (self.section.key(), self.section.holder());
+            tracing::debug!(
+                name: "range.acquired", target: "tenure::range", %key, %fence, %holder, "parts of a range leased"
+            );
         }
     }
 
@@ -152,11 +159,26 @@ impl RangeGuard {
 
     /// Before anybody else can have them.
     fn stop_believing(&self) {
-        if self.fence.is_some() && self.belief.deadline() != Tick(0) {
-            meters::range_ended(!self.left().is_zero());
+        if let Some(fence) = self.fence.filter(|_| self.belief.deadline() != Tick(0)) {
+            self.tell_ended(fence, !self.left().is_zero());
         }
         self.belief.end();
         self.stop.cancel();
+    }
+
+    fn tell_ended(&self, fence: Fence, in_time: bool) {
+        let (key, holder) = (self.section.key(), self.section.holder());
+        meters::range_ended(in_time, self.section.inner.clock.held().since(self.since));
+        if in_time {
+            tracing::debug!(
+                name: "range.released", target: "tenure::range", %key, %fence, %holder, "parts of a range given up"
+            );
+        } else {
+            tracing::warn!(
+                name: "range.expired", target: "tenure::range", %key, %fence, %holder,
+                "parts of a range were over before they were given up"
+            );
+        }
     }
 
     fn left(&self) -> Duration {

@@ -33,6 +33,15 @@
 //! nobody else has written meanwhile; giving it up costs one. What several tasks of a process want at a time shares a write.
 //! Expired leases are collected on the way.
 //!
+//! # What is logged
+//! Events of `tracing`, with the target `tenure::range`; `key` is that of the section's record:
+//!
+//! | name | level | message | fields |
+//! |---|---|---|---|
+//! | `range.acquired` | debug | parts of a range leased | `key`, `fence`, `holder` |
+//! | `range.released` | debug | parts of a range given up | `key`, `fence`, `holder` |
+//! | `range.expired` | warn | parts of a range were over before they were given up | `key`, `fence`, `holder` |
+//!
 //! # The key
 //! A section's record has the key `section/NAME` and no tenure. `gc` keeps it for as long as anything in it is held, and what
 //! [sweeps](sweep) have covered unless it is told to remove that, too.

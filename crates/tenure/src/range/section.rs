@@ -5,6 +5,7 @@ use super::guard::RangeGuard;
 use super::lease::{self, RangeLease};
 use super::users::Users;
 use crate::error::{AcquireError, BodyError};
+use crate::meters::Waiting;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -123,7 +124,9 @@ impl Section {
         duration: Duration,
     ) -> Result<RangeGuard, AcquireError> {
         let duration = self.duration(duration)?;
-        self.obtain(desired.into(), duration, Portion::Free).await
+        let waiting = Waiting::for_range(self.inner.clock.held());
+        let guard = self.obtain(desired.into(), duration, Portion::Free).await?;
+        Ok(self.had(guard, waiting))
     }
 
     /// As [`Section::acquire`], for who waits until there is something to have of `desired`; for `wait` at the most, and then with nothing. It asks
@@ -174,11 +177,12 @@ impl Section {
         const LONGEST: Duration = Duration::from_secs(1);
         let duration = self.duration(duration)?;
         let (begun, mut pause) = (self.inner.clock.held(), FIRST);
+        let waiting = Waiting::for_range(begun);
         loop {
             let guard = self.obtain(desired.clone(), duration, portion).await?;
             let left = wait.saturating_sub(self.inner.clock.held().since(begun));
             if !guard.parts().is_empty() || left.is_zero() {
-                return Ok(guard);
+                return Ok(self.had(guard, waiting));
             }
             tokio::select! {
                 () = tokio::time::sleep(pause.min(left)) => {}
@@ -300,6 +304,14 @@ impl Section {
             }
             Err(_) => Err(AcquireError::Stopped),
         }
+    }
+
+    /// Nobody waits for this any more, and who was given nothing has waited in vain.
+    fn had(&self, guard: RangeGuard, waiting: Waiting) -> RangeGuard {
+        if guard.fence().is_some() {
+            waiting.over(self.inner.clock.held());
+        }
+        guard
     }
 
     fn refused(&self, notice: SectionNotice) -> AcquireError {

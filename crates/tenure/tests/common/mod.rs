@@ -1,7 +1,9 @@
 //! A world in simulated time: the runtime's clock is paused and jumps to the next timer, and everything else follows it.
 #![allow(dead_code, reason = "the tests that are programs of their own use a part of it")]
-#![allow(clippy::unwrap_used, reason = "a test helper")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper")]
 #![allow(clippy::disallowed_methods, reason = "the paused runtime's clock is the simulated time")]
+
+pub(crate) mod events;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use std::sync::Arc;
@@ -41,7 +43,16 @@ impl Clock for PausedClock {
 
 /// Runs this in simulated time, and returns the metrics that are left of it.
 pub(crate) fn measured(body: impl AsyncFnOnce(PrometheusHandle)) -> PrometheusHandle {
-    let metrics = PrometheusBuilder::new().build_recorder();
+    recorded(PrometheusBuilder::new(), body)
+}
+
+/// The same, with histograms as alarms need them.
+pub(crate) fn measured_in_buckets(body: impl AsyncFnOnce(PrometheusHandle)) -> PrometheusHandle {
+    recorded(PrometheusBuilder::new().set_buckets(&[1.0, 5.0, 10.0, 60.0]).unwrap(), body)
+}
+
+fn recorded(builder: PrometheusBuilder, body: impl AsyncFnOnce(PrometheusHandle)) -> PrometheusHandle {
+    let metrics = builder.build_recorder();
     let counts = metrics.handle();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();

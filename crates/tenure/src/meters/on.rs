@@ -1,0 +1,65 @@
+//! Metrics for the facade of the crate `metrics`.
+
+use super::described::{COUNTERS, GAUGES, HISTOGRAMS};
+use super::{Fixed, Prefix};
+use metrics::Unit;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use metrics::{Counter, Gauge, Histogram};
+
+type Labels = [(&'static str, String)];
+
+fn labels(labels: &Labels) -> Vec<metrics::Label> {
+    labels.iter().map(|(name, value)| metrics::Label::new(*name, value.clone())).collect()
+}
+
+pub(crate) fn counter(name: &'static str, of: &Labels) -> Counter {
+    metrics::counter!(name, labels(of))
+}
+
+pub(crate) fn gauge(name: &'static str, of: &Labels) -> Gauge {
+    metrics::gauge!(name, labels(of))
+}
+
+pub(crate) fn histogram(name: &'static str, of: &Labels) -> Histogram {
+    metrics::histogram!(name, labels(of))
+}
+
+fn fixed(labels: &Fixed, prefix: Prefix<'_>) -> Vec<metrics::Label> {
+    let fixed = labels.iter().map(|(name, value)| metrics::Label::from_static_parts(name, value));
+    fixed.chain(prefix.map(|prefix| metrics::Label::new("prefix", Arc::clone(prefix)))).collect()
+}
+
+pub(super) fn count(name: &'static str, of: &Fixed, prefix: Prefix<'_>, by: u64) {
+    metrics::counter!(name, fixed(of, prefix)).increment(by);
+}
+
+pub(super) fn set(name: &'static str, of: &Fixed, value: f64) {
+    metrics::gauge!(name, fixed(of, None)).set(value);
+}
+
+pub(super) fn change(name: &'static str, of: &Fixed, prefix: Prefix<'_>, by: f64) {
+    metrics::gauge!(name, fixed(of, prefix)).increment(by);
+}
+
+pub(super) fn measure(name: &'static str, of: &Fixed, prefix: Prefix<'_>, span: Duration) {
+    metrics::histogram!(name, fixed(of, prefix)).record(span.as_secs_f64());
+}
+
+/// Says what each is, to the recorder that there is now.
+pub(super) fn describe() {
+    for (name, what) in COUNTERS {
+        metrics::describe_counter!(name, what);
+    }
+    for (name, what) in GAUGES {
+        if name.ends_with("_seconds") {
+            metrics::describe_gauge!(name, Unit::Seconds, what);
+        } else {
+            metrics::describe_gauge!(name, what);
+        }
+    }
+    for (name, what) in HISTOGRAMS {
+        metrics::describe_histogram!(name, Unit::Seconds, what);
+    }
+}
