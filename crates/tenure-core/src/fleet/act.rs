@@ -327,12 +327,20 @@ impl Worker {
         } else if chosen {
             // No plan tells its transferee to expect it.
             self.want_bump(now.held);
-        } else if !self.has_bug(Bug::AwaitedForgotten) {
+        } else if !self.passes_as_told() && !self.has_bug(Bug::AwaitedForgotten) {
             // All look once more whether what was passed on has arrived: at once when that was the last for now.
             let goes = |own: &Own| matches!(own.stage, Stage::Draining | Stage::Going);
             let parts = if self.own.values().any(goes) { 1 } else { 4 };
             self.want_bump(now.held.after(self.interval() / parts));
         }
+    }
+
+    /// Whether the next owners of what this worker passes on were told to wait for it, so that nobody else has to hear of it. A worker that
+    /// lists for itself goes by a plan that nobody was told of.
+    fn passes_as_told(&self) -> bool {
+        let plans = self.is_planner() && !self.telling.is_under_way();
+        let is_told = !self.is_planner() && self.hearing.heard_of(self.planner.as_ref());
+        !self.leaving && !self.look.blind && (plans || is_told && !self.hearing.lists())
     }
 
     pub(super) fn asked(&mut self, now: Now, lease: LeaseId, reason: Reason) {
