@@ -7,9 +7,6 @@ use crate::workspace::{built, packages};
 use std::process::Command;
 use std::time::Duration;
 
-/// The share of it that is in each run: four minutes, and as much again for a busy machine.
-const SHARE_LIMIT: Duration = Duration::from_secs(8 * 60);
-
 /// Twenty episodes of each cell take some hours.
 const LIMIT: Duration = Duration::from_secs(12 * 60 * 60);
 
@@ -23,11 +20,9 @@ pub(crate) fn steps(options: &[String], servers: &Servers) -> Result<Vec<Step>, 
     Ok(steps)
 }
 
-/// What every run has of it, after the tests, which have built it.
-pub(crate) fn share(servers: &Servers) -> Result<Vec<Step>, String> {
-    let mut steps = services::fetch_for_faults();
-    steps.push(run(&["--share".to_owned()], servers)?.within(SHARE_LIMIT));
-    Ok(steps)
+/// What every run has of it, after the tests, which have built it; and what has to be there before.
+pub(crate) fn share(servers: &Servers) -> Result<(Vec<Step>, Step), String> {
+    Ok((services::fetch_for_faults(), run(&["--share".to_owned()], servers)?))
 }
 
 fn run(options: &[String], servers: &Servers) -> Result<Step, String> {
@@ -62,9 +57,10 @@ mod tests {
 
     #[test]
     fn the_share_builds_nothing() {
-        let steps = share(&Servers::new().unwrap()).unwrap();
-        assert!(last(&steps).ends_with("tenure-faults --share"), "{}", last(&steps));
-        assert!(last(&steps).contains("TENURE_TEST_DYNAMODB_LIBRARY='"), "{}", last(&steps));
-        assert!(steps.iter().all(|step| !step.to_string().contains("cargo")));
+        let (before, share) = share(&Servers::new().unwrap()).unwrap();
+        let shown = share.to_string();
+        assert!(shown.ends_with("tenure-faults --share"), "{shown}");
+        assert!(shown.contains("TENURE_TEST_DYNAMODB_LIBRARY='"), "{shown}");
+        assert!(before.iter().chain([&share]).all(|step| !step.to_string().contains("cargo")));
     }
 }

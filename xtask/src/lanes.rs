@@ -1,7 +1,8 @@
 //! Programs that run side by side: most of a test's time is waiting, and what waits leaves its core to another.
 //!
 //! The tests share some lanes. Chores that only compute, such as lints, have a lane of their own beside them, with the lowest
-//! priority: they take what the tests leave of the cores. What asserts how soon something happens runs after all that, alone.
+//! priority: they take what the tests leave of the cores. What mostly waits and is no test runs together. What asserts how soon something
+//! happens runs after all that, alone.
 #![allow(clippy::disallowed_methods, reason = "chores take real time, and that is what is shown")]
 
 use crate::step::{of_children, of_children_since};
@@ -24,6 +25,8 @@ pub(crate) enum Place {
     Shared,
     /// Those, with what they leave of the cores; one at a time.
     Beside,
+    /// Others of its kind, and no tests: it mostly waits, and is no program of tests.
+    Together,
     /// Nothing: it asserts how long something takes.
     Alone,
 }
@@ -91,9 +94,10 @@ impl Lanes {
         };
         let mut jobs = jobs;
         let first = vec![of(Place::Shared, &mut jobs, self.count), of(Place::Beside, &mut jobs, 1)];
+        let then = vec![of(Place::Together, &mut jobs, self.count)];
         let last = vec![of(Place::Alone, &mut jobs, 1)];
         let mut all = Vec::new();
-        for mut queues in [first, last] {
+        for mut queues in [first, then, last] {
             while queues.iter().any(Queue::has_work) {
                 let mut done: Vec<Done> = queues.iter_mut().flat_map(|queue| self.go_on(queue)).collect();
                 if done.is_empty() {
@@ -237,6 +241,27 @@ mod tests {
         let chore = done.iter().find(|done| done.place == Place::Beside).unwrap();
         assert_eq!(chore.output, "19\nthis\n");
         assert_eq!(done[3].name, "last");
+    }
+
+    #[test]
+    fn what_runs_together_does_so_after_tests_and_before_what_runs_alone() {
+        let folder = std::env::temp_dir().join(format!("tenure-lanes-gathered-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let at = folder.display();
+        let placed = |place, name: &str, script: String| Job { place, ..job(name, &script) };
+        let meets = |me: &str, other: &str| {
+            format!("[ -e {at}/test ] && touch {at}/{me} && until [ -e {at}/{other} ]; do sleep 0.01; done")
+        };
+        let jobs = vec![
+            placed(Place::Alone, "last", format!("[ -e {at}/a ] && [ -e {at}/b ]")),
+            placed(Place::Together, "a", meets("a", "b")),
+            placed(Place::Together, "b", meets("b", "a")),
+            job("test", &format!("sleep 0.1; touch {at}/test")),
+        ];
+        let done = run(jobs, "together", Duration::from_secs(60));
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(done.iter().all(|done| done.result.is_ok()), "{done:?}");
+        assert_eq!((done[0].name.as_str(), done[3].name.as_str()), ("test", "last"));
     }
 
     #[test]

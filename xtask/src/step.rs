@@ -80,6 +80,12 @@ impl Step {
         Some(Job { name: self.name, command: lanes::nice(&command), place: Place::Beside })
     }
 
+    /// The same as a job that runs together with others that mostly wait. A check is none.
+    pub(crate) fn together(self) -> Option<Job> {
+        let Work::Command(command) = self.work else { return None };
+        Some(Job { name: self.name, command, place: Place::Together })
+    }
+
     fn run(self) -> Result<(), String> {
         match self.work {
             Work::Check(check) => check(),

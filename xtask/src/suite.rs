@@ -117,6 +117,17 @@ impl Suite {
     }
 }
 
+/// A step that runs these commands side by side, since most of their time is waiting. Each may take so long.
+pub(crate) fn together(name: impl Into<String>, steps: Vec<Step>, limit: Duration) -> Step {
+    Step::check(name, move || {
+        let jobs = steps.into_iter().filter_map(Step::together).collect();
+        let lanes = Lanes { count: Cores::All.lanes(), limit, folder: folder() };
+        let done = lanes.run(jobs, |done| print!("{}", told(done)));
+        print!("\n{}{}", slowest(&done), reasons(&done));
+        failures(&done)
+    })
+}
+
 /// Environment variables.
 pub(crate) type Environment = Vec<(&'static str, String)>;
 
@@ -183,7 +194,8 @@ fn job(program: &Program, environment: &[(&'static str, String)], on: Cores) -> 
 /// Why a program has failed, if it has. One of tests that ends well without a word of them has not run them.
 fn result(done: &Done) -> Result<(), String> {
     done.result.clone()?;
-    if done.place == Place::Beside || done.output.contains("test result: ok.") {
+    let is_tests = matches!(done.place, Place::Shared | Place::Alone);
+    if !is_tests || done.output.contains("test result: ok.") {
         Ok(())
     } else {
         Err("it told of no result".into())
@@ -195,7 +207,7 @@ fn told(done: &Done) -> String {
     format!("\n--> {}: {result} in {:.1} s\n{}", done.name, done.took.as_secs_f64(), done.output.trim_start())
 }
 
-/// A table of the chores and of the programs that took longest, and of what all of them took.
+/// A table of what is no test, of the programs of tests that took longest, and of what all of them took.
 fn slowest(done: &[Done]) -> String {
     let line = |name: &str, took: Duration, processor: Option<Duration>| {
         format!("{}  {name}\n", step::columns(took, processor))
@@ -203,7 +215,7 @@ fn slowest(done: &[Done]) -> String {
     let mut sorted: Vec<&Done> = done.iter().collect();
     sorted.sort_by_key(|done| std::cmp::Reverse(done.took));
     let (chores, tests): (Vec<&Done>, Vec<&Done>) =
-        sorted.into_iter().partition(|done| done.place == Place::Beside);
+        sorted.into_iter().partition(|done| matches!(done.place, Place::Beside | Place::Together));
     let rows = chores.into_iter().chain(tests.into_iter().take(SLOWEST));
     let rows = rows.map(|done| line(&done.name, done.took, done.processor));
     let took = done.iter().map(|done| done.took).sum();
@@ -347,9 +359,11 @@ mod tests {
         assert_eq!(said(&long).lines().next(), Some("59"), "a chore's last lines");
         assert_eq!(told(&all[0]), format!("\n--> good: passed in 1.0 s\n{passes}"));
         assert!(told(&all[2]).starts_with("\n--> mute: FAILED: it told of no result in 3.0 s\n"));
-        let chore = Done { place: Place::Beside, ..done("lints", 0, "", Ok(())) };
-        assert_eq!(result(&chore), Ok(()));
-        assert!(slowest(&[chore]).contains("lints"));
+        for place in [Place::Beside, Place::Together] {
+            let chore = Done { place, ..done("lints", 0, "", Ok(())) };
+            assert_eq!(result(&chore), Ok(()));
+            assert!(slowest(&[chore]).contains("lints"));
+        }
         let table = slowest(&all);
         let rows: Vec<&str> = table.lines().skip(1).map(str::trim).collect();
         assert_eq!(rows[0], "3.0 s      1.5 s  mute");

@@ -21,6 +21,9 @@ use std::time::Duration;
 /// An example shows something to a person, who would not wait longer either.
 pub(crate) const EXAMPLE_LIMIT: Duration = Duration::from_secs(5 * 60);
 
+/// The client for Python waits for two minutes, and fetches what it is built with; the faults take as long, or twice that on a busy machine.
+const LIMIT_TOGETHER: Duration = Duration::from_secs(10 * 60);
+
 /// What the simulator does in some seconds, each scenario in turn.
 const QUICK_HOURS: &str = "500";
 
@@ -50,10 +53,15 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
     steps.extend(servers.start());
     // A run is long: it is to tell of every test that fails, not of the first only.
     steps.push(suite.run("tests", servers.environment()?, Cores::All, chores(&packages, servers)?));
-    steps.extend(faults::share(servers)?);
-    steps.extend(examples(&packages).map(example));
-    steps.extend(scripts()?.iter().map(|path| script(path)));
-    steps.extend(clients::checks(&suite::program("tenure")));
+    let (before, faults) = faults::share(servers)?;
+    steps.extend(before);
+    steps.extend(clients::lay_outs());
+    // What takes longest begins first.
+    let mut together = clients::checks(&suite::program("tenure"));
+    together.insert(1, faults);
+    together.extend(examples(&packages).map(example));
+    together.extend(scripts()?.iter().map(|path| script(path)));
+    steps.push(suite::together("clients, faults and examples", together, LIMIT_TOGETHER));
     steps.extend(dist::checks(&suite::program("tenure"), &first_example(), EXAMPLE_LIMIT)?);
     Ok(steps)
 }
@@ -237,7 +245,7 @@ fn alone(package: &Package) -> Vec<Step> {
 
 /// It has been built with the tests.
 fn example(name: &str) -> Step {
-    Step::command(format!("example {name}"), Command::new(suite::example(name))).within(EXAMPLE_LIMIT)
+    Step::command(format!("example {name}"), Command::new(suite::example(name)))
 }
 
 /// The examples that are not a program of a crate but a script over the command line.
@@ -255,7 +263,7 @@ fn scripts() -> Result<Vec<PathBuf>, String> {
 
 fn script(path: &Path) -> Step {
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    let step = Step::command(format!("example {name}"), Command::new(path)).within(EXAMPLE_LIMIT);
+    let step = Step::command(format!("example {name}"), Command::new(path));
     // It would build this itself, for those who run it alone.
     step.env("TENURE_PROGRAM", &suite::program("tenure").display().to_string())
 }

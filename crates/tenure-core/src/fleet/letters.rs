@@ -8,13 +8,15 @@ use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce};
 use crate::values::key::{HolderId, Key};
 use crate::values::record::{Ask, Letter, Stored};
-use crate::values::time::Now;
+use crate::values::time::{Now, Tick};
 use std::collections::BTreeMap;
 
 /// With so many letters about units under way, it is cheaper to tell all.
 const MOST: usize = 8;
 /// A session that changes more often than this under our hands is not merely renewed.
 const ATTEMPTS: u32 = 4;
+/// A part of a plan is told by a letter or, to a worker that rests, not for many intervals. So a store that fails, or a full mailbox, is waited for.
+const ATTEMPTS_ABOUT_A_PART: u32 = 16;
 
 /// Letters that are being written: to which session, and about which unit or part.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
@@ -31,12 +33,18 @@ struct Attempts {
     made: u32,
     /// There is more to tell since: this letter may be read before that is there.
     again: bool,
+    /// When to try again; None while a request is under way.
+    retry_at: Option<Tick>,
 }
 
 impl Letters {
-    /// Whether somebody is still to be told of something.
+    /// Whether somebody is still to be told of something, and may be so at once.
     pub(super) fn are_owed(&self) -> bool {
-        !self.under_way.is_empty()
+        self.under_way.values().any(|attempts| attempts.retry_at.is_none())
+    }
+
+    pub(super) fn wake_at(&self) -> Option<Tick> {
+        self.under_way.values().filter_map(|attempts| attempts.retry_at).min()
     }
 }
 
@@ -67,7 +75,9 @@ impl Worker {
             attempts.again = true;
             return true;
         }
-        self.letters.under_way.insert(letter.clone(), Attempts { fence, made: 0, again: false });
+        self.letters
+            .under_way
+            .insert(letter.clone(), Attempts { fence, made: 0, again: false, retry_at: None });
         self.send(Errand::Letter(letter.0, letter.1), Op::Read(session));
         true
     }
@@ -83,23 +93,47 @@ impl Worker {
         let letter = (session, about);
         let Some(attempts) = self.letters.under_way.get_mut(&letter) else { return };
         attempts.made += 1;
-        let current = match result {
+        let found = match result {
             Ok(Answer::Write(Outcome::Won { .. })) => return self.letter_written(letter),
-            Ok(Answer::Read(current) | Answer::Write(Outcome::Lost(current))) => current,
+            Ok(Answer::Read(current) | Answer::Write(Outcome::Lost(current))) => Some(current),
             Ok(Answer::Listed(_)) | Err(_) => None,
         };
         let Attempts { fence, made, .. } = *attempts;
-        let current = current.filter(|stored| stored.record.fence == fence && made <= ATTEMPTS);
+        let is_unit = self.options.fleet.unit_of(&letter.1).is_some();
+        let most = if is_unit { ATTEMPTS } else { ATTEMPTS_ABOUT_A_PART };
+        let has_gone = found
+            .as_ref()
+            .is_some_and(|current| current.as_ref().is_none_or(|stored| stored.record.fence != fence));
+        let current = found.flatten().filter(|_| !has_gone && made <= most);
         if current.as_ref().is_some_and(|stored| stands(&letter, stored)) {
             return self.letter_written(letter);
         }
         if let Some(write) = current.and_then(|stored| with_letter(&letter, stored, nonce)) {
             return self.send(Errand::Letter(letter.0, letter.1), Op::Write(Box::new(write)));
         }
+        if !is_unit && !has_gone && made < most {
+            let retry_at = Some(now.held.after(self.part(16)));
+            self.letters.under_way.entry(letter).and_modify(|attempts| attempts.retry_at = retry_at);
+            return;
+        }
         // It has gone, or can't be told.
         self.letters.under_way.remove(&letter);
-        if self.is_unit(&letter.1) {
+        if is_unit {
             self.want_bump(now.held);
+        }
+    }
+
+    pub(super) fn wake_letters(&mut self, now: Now) {
+        let due = self.letters.under_way.iter_mut();
+        let due = due.filter(|(_, attempts)| attempts.retry_at.is_some_and(|at| now.held >= at));
+        let due: Vec<(Key, Key)> = due
+            .map(|(letter, attempts)| {
+                attempts.retry_at = None;
+                letter.clone()
+            })
+            .collect();
+        for (session, about) in due {
+            self.send(Errand::Letter(session.clone(), about), Op::Read(session));
         }
     }
 

@@ -90,23 +90,34 @@ impl Worker {
     }
 
     fn next_page(&mut self, after: Option<Key>) {
-        let (prefix, limit) = (self.options.fleet.worker_prefix(), self.options.page.max(1));
-        self.send(Errand::Watch, Op::List { prefix, after, limit });
+        let (prefix, limit) = (self.options.fleet.worker_prefix(), self.watched_at_once());
+        self.send(Errand::Watch(limit), Op::List { prefix, after, limit });
     }
 
-    pub(super) fn watched_page(&mut self, now: Now, result: Result<Answer, StoreError>) {
+    /// How many sessions a page shows: up to a quarter more than other pages, if that spares one. A store in shards asks each of them for the
+    /// last page, too, however little is on it.
+    fn watched_at_once(&self) -> usize {
+        let page = self.options.page.max(1);
+        // This worker's own session is there, too; and one more tells that it was the last page.
+        let all = self.peers.len() + 2;
+        let pages = all.div_ceil(page + page / 4).max(1);
+        all.div_ceil(pages).max(page)
+    }
+
+    pub(super) fn watched_page(&mut self, now: Now, asked: usize, result: Result<Answer, StoreError>) {
         let page = match result {
             Ok(Answer::Listed(page)) => page,
             Ok(_) => return self.look.end_watch(),
             Err(error) => {
                 self.look.end_watch();
                 self.look.watch.again();
-                self.look.watch.refused = true;
+                // Where it may be answered the next time, one by one would cost a busy store ten times as much.
+                self.look.watch.refused = !error.is_passing();
                 self.look.next = self.look.next.min(now.held.after(self.part(16)));
                 return self.tell(FleetNotice::Trouble(error));
             }
         };
-        let is_last = page.len() < self.options.page.max(1);
+        let is_last = page.len() < asked;
         let last = page.last().map(|listed| listed.key.clone()).filter(|_| !is_last);
         let mut found: BTreeMap<Key, Result<Stored, StoreError>> =
             page.into_iter().map(|Listed { key, stored }| (key, stored)).collect();

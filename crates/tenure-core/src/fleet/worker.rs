@@ -44,8 +44,8 @@ const OUTSIDE_HOLDER: u64 = 0x666c_6565_7466_6c65;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Errand {
     Look,
-    /// A page of the sessions that are watched.
-    Watch,
+    /// A page of the sessions that are watched, with so many at the most.
+    Watch(usize),
     /// A page of the listing with this number.
     List(u64),
     Bump,
@@ -147,7 +147,7 @@ impl Machine for Worker {
                 if let Some(errand) = self.errands.remove(&op) {
                     match errand {
                         Errand::Look => self.looked(now, result),
-                        Errand::Watch => self.watched_page(now, result),
+                        Errand::Watch(limit) => self.watched_page(now, limit, result),
                         Errand::List(number) => self.paged(now, number, result),
                         Errand::Bump => self.bumped(now, result),
                         Errand::Alarm => self.alarmed(now, result),
@@ -412,6 +412,7 @@ impl Worker {
         self.wake_hearing(now);
         self.wake_doubts(now);
         self.wake_retries(now);
+        self.wake_letters(now);
         self.wake_leaving(now);
     }
 
@@ -420,7 +421,8 @@ impl Worker {
             let restart = self.session.is_none().then_some(self.restart_at);
             let parts = [self.look.wake_at(), self.bump.wake_at(), self.listing_wakes()];
             let [look, bump, listing] = parts;
-            let doubts = self.doubts.wake_at().into_iter().chain(self.retries_wake(now)).min();
+            let doubts = self.doubts.wake_at().into_iter().chain(self.retries_wake(now));
+            let doubts = doubts.chain(self.letters.wake_at()).min();
             let hearing = self.hearing_wakes();
             [restart, look, bump, listing, hearing, self.drains_at(), self.leaving_wakes(), doubts]
         } else {

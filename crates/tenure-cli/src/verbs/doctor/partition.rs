@@ -14,8 +14,10 @@ const WRITES: f64 = 1000.0;
 /// What a unit is good for, in bytes.
 const READ: u64 = 4096;
 const WRITE: u64 = 1024;
-/// The planner of a fleet, and two who stand by, look at all sessions.
+/// The planner of a fleet and its two standbys watch all sessions.
 const WATCHERS: f64 = 3.0;
+/// In a fleet of more workers than this, that many look in each interval, and the watchers read sessions by pages.
+const LARGE: usize = 32;
 /// From this share on there is little room for whatever changes.
 const NEAR: f64 = 0.5;
 /// What an item has besides its key and its record: the names of its attributes, and numbers.
@@ -38,6 +40,8 @@ struct Fleet {
     ttl: Option<Duration>,
     units: usize,
     bytes: u64,
+    /// Those of its live workers' sessions.
+    sessions: u64,
 }
 
 impl Load {
@@ -62,6 +66,7 @@ impl Load {
             (Part::Unit(_), _) => fleet.units += 1,
             (Part::Worker, Some(ttl)) => {
                 fleet.workers += 1;
+                fleet.sessions += bytes;
                 fleet.ttl = Some(fleet.ttl.map_or(ttl, |least| least.min(ttl)));
             }
             _ => {}
@@ -70,7 +75,7 @@ impl Load {
 
     /// Says what that comes to.
     pub(super) fn tell(&self, findings: &mut Findings) {
-        let reads: f64 = self.fleets.values().map(Fleet::reads).sum();
+        let reads: f64 = self.fleets.values().map(|fleet| fleet.reads(self.shards)).sum();
         let (writes, reads) = (self.writes.round(), reads.round());
         let shards = f64::from(self.shards);
         let (most_writes, most_reads) = (WRITES * shards, READS * shards);
@@ -108,10 +113,16 @@ impl Load {
 }
 
 impl Fleet {
-    /// Read units a second at rest: each worker looks at the board and at the planner, at half the price, and some at all sessions.
-    fn reads(&self) -> f64 {
-        let looks = self.workers as f64 * (1.0 + WATCHERS / 2.0);
-        self.ttl.map_or(0.0, |ttl| looks / interval(ttl))
+    /// Read units a second at rest. Each worker that looks reads the board and the planner's session, at half the price. The watchers read all
+    /// sessions: one by one at that price, or by pages at the full price of what these weigh, which each shard rounds up.
+    fn reads(&self, shards: u16) -> f64 {
+        let sessions = if self.workers > LARGE {
+            self.sessions.div_ceil(READ).max(shards.into()) as f64
+        } else {
+            self.workers as f64 / 2.0
+        };
+        let reads = self.workers.min(LARGE) as f64 + WATCHERS * sessions;
+        self.ttl.map_or(0.0, |ttl| reads / interval(ttl))
     }
 
     /// How many seconds one listing of all takes at the least.
@@ -158,11 +169,15 @@ mod tests {
 
     #[test]
     fn what_a_partition_has_to_do_is_told_by_workers_units_and_ttl() {
-        let calm = told(100, 10, 1000);
-        assert_eq!(calm.len(), 1);
-        // 100 sessions in 10/3 s: one write unit each, and 100 × (1 + 3/2) read units.
-        let text = "about 30 of 1000 write units and 75 of 3000 read units a second at rest, for 100 records that renew themselves";
-        assert_eq!(calm[0], (Grade::Ok, text.to_owned()));
+        // In 10/3 s: one write unit for each session. Of 30 workers, 30 × (1 + 3/2) read units; of 1,000, 32 for looks, and 3 × 72 for pages.
+        for (workers, writes, reads) in [(30, 9, 23), (1000, 300, 73)] {
+            let calm = told(workers, 10, 1000);
+            assert_eq!(calm.len(), 1);
+            let text = format!(
+                "about {writes} of 1000 write units and {reads} of 3000 read units a second at rest, for {workers} records that renew themselves"
+            );
+            assert_eq!(calm[0], (Grade::Ok, text));
+        }
         let busy = told(2000, 10, 0);
         assert!(busy[0].0 == Grade::Warn && busy[0].1.starts_with("about 600 of 1000 write"), "{busy:?}");
         assert!(busy[0].1.contains("longer ttls") && busy[0].1.contains("&shards="), "{busy:?}");

@@ -1,5 +1,5 @@
 //! Plan: a letter is written into the session as it stands, or all are told; one that stands there already is not written again; what there is
-//! to tell while one is being written is told by another.
+//! to tell while one is being written is told by another; one about a part waits for a store that fails and for room in the mailbox.
 use super::*;
 use crate::fleet::alone::*;
 use crate::fleet::raise::Bump;
@@ -73,4 +73,40 @@ fn what_is_new_while_a_letter_is_being_written_is_told_by_another() {
     assert_eq!((counts(&asked(&mut worker)), worker.letters.are_owed()), ((1, 0), true));
     worker.lettered(at(102), session(1), part, won());
     assert!(!worker.letters.are_owed());
+}
+
+#[test]
+fn a_letter_about_a_part_waits_for_the_store_and_for_room_and_not_for_who_has_gone() {
+    let part = fleet().part(&holder(1)).unwrap();
+    let full = || {
+        let mut stored = session_record(1, 7, 1);
+        let letter = |n: usize| Letter::new(unit(100 + n), Ask::HandOver);
+        stored.record.tenure.as_mut().unwrap().mail =
+            (0..crate::values::record::MAILBOX).map(letter).collect();
+        Ok(Answer::Read(Some(stored)))
+    };
+    let fails = || Err(StoreError::unavailable("away"));
+    let waits: [&dyn Fn() -> Result<Answer, StoreError>; 2] = [&full, &fails];
+    for answer in waits {
+        let mut worker = worker(1);
+        worker.tell_of_part(&holder(1));
+        assert_eq!(counts(&asked(&mut worker)), (1, 0));
+        let mut tries = 1;
+        worker.lettered(at(100), session(1), part.clone(), answer());
+        while let Some(due) = worker.letters.wake_at() {
+            assert_eq!(due, at(100).held.after(worker.part(16)), "it waits for a moment");
+            assert!(!worker.letters.are_owed(), "nobody who leaves waits for that");
+            worker.wake_letters(at(100));
+            assert_eq!(counts(&asked(&mut worker)), (0, 0), "it is not yet time");
+            worker.wake_letters(at(110));
+            assert_eq!((counts(&asked(&mut worker)), worker.letters.wake_at()), ((1, 0), None));
+            tries += 1;
+            worker.lettered(at(100), session(1), part.clone(), answer());
+        }
+        assert_eq!((tries, worker.letters.are_owed()), (ATTEMPTS_ABOUT_A_PART, false));
+    }
+    let mut worker = worker(1);
+    worker.tell_of_part(&holder(1));
+    worker.lettered(at(100), session(1), part, Ok(Answer::Read(Some(session_record(1, 8, 1)))));
+    assert_eq!((worker.letters.wake_at(), worker.letters.are_owed()), (None, false));
 }

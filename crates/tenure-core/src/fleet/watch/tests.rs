@@ -14,10 +14,11 @@ fn planner(others: usize) -> Worker {
 
 /// What it asks, by the keys of a look or where a page begins.
 fn asks(worker: &mut Worker) -> Vec<Result<Vec<Key>, Option<Key>>> {
+    let at_once = worker.watched_at_once();
     let requests = asked(worker).into_iter().filter_map(|request| match request.op {
         Op::ReadMany(keys, _) => Some(Ok(keys)),
         Op::List { prefix, after, limit } => {
-            assert_eq!((prefix, limit), (fleet().worker_prefix(), 10));
+            assert_eq!((prefix, limit), (fleet().worker_prefix(), at_once));
             Some(Err(after))
         }
         // It sets the alarm, say.
@@ -45,10 +46,10 @@ fn number(key: &Key) -> Option<usize> {
     (0..100).find(|n| session(*n) == *key)
 }
 
-/// A page of what follows, of the sessions that are there, each after a renewal with this nonce.
-fn page(after: Option<&Key>, there: impl Fn(usize) -> bool, heartbeat: u128) -> Vec<Listed> {
+/// A page of so many that follow, of the sessions that are there, each after a renewal with this nonce.
+fn page(limit: usize, after: Option<&Key>, there: impl Fn(usize) -> bool, heartbeat: u128) -> Vec<Listed> {
     let keys: BTreeSet<Key> = (0..100).filter(|n| there(*n)).map(session).collect();
-    let page = keys.into_iter().filter(|key| after.is_none_or(|after| key > after)).take(10);
+    let page = keys.into_iter().filter(|key| after.is_none_or(|after| key > after)).take(limit);
     let listed = |key: Key| {
         let n = number(&key).unwrap();
         Listed { key, stored: Ok(session_record(n, if n == 0 { 5 } else { 7 }, heartbeat)) }
@@ -61,14 +62,16 @@ fn reads_pages(worker: &mut Worker, secs: u64, there: impl Fn(usize) -> bool, he
     let mut pages = 0;
     while let Some(Err(after)) = asks(worker).first() {
         pages += 1;
-        worker.watched_page(at(secs), Ok(Answer::Listed(page(after.as_ref(), &there, heartbeat))));
+        let limit = worker.watched_at_once();
+        let page = page(limit, after.as_ref(), &there, heartbeat);
+        worker.watched_page(at(secs), limit, Ok(Answer::Listed(page)));
     }
     pages
 }
 
 #[test]
 fn a_small_fleet_is_watched_one_by_one_and_a_large_one_by_pages() {
-    for (others, alone, pages) in [(31, 32, 0), (32, 1, 4), (50, 1, 6)] {
+    for (others, alone, pages) in [(31, 32, 0), (32, 1, 3), (50, 1, 5)] {
         let mut worker = planner(others);
         assert_eq!(looks(&mut worker, 100).len(), alone, "{others}");
         assert_eq!(worker.look.under_way, pages > 0);
@@ -92,11 +95,12 @@ fn l1_whoever_is_gone_or_overdue_is_noticed_on_each_page() {
         for (secs, silent) in [(100, 1), (116, 1), (132, 1)] {
             looks(&mut worker, secs);
             while let Some(Err(after)) = asks(&mut worker).first() {
-                let mut page = page(after.as_ref(), |n| n <= 40, u128::from(secs));
+                let limit = worker.watched_at_once();
+                let mut page = page(limit, after.as_ref(), |n| n <= 40, u128::from(secs));
                 for listed in page.iter_mut().filter(|listed| listed.key == session(who)) {
                     listed.stored = Ok(session_record(who, 7, silent));
                 }
-                worker.watched_page(at(secs), Ok(Answer::Listed(page)));
+                worker.watched_page(at(secs), limit, Ok(Answer::Listed(page)));
             }
         }
         assert_eq!(worker.look.overdue, BTreeSet::from([session(who)]));
@@ -106,16 +110,32 @@ fn l1_whoever_is_gone_or_overdue_is_noticed_on_each_page() {
 
 #[test]
 fn where_a_page_is_refused_all_are_read_one_by_one_at_once_and_later_by_pages() {
+    let (passing, lasting) = (StoreError::unavailable("away"), StoreError::invalid("denied"));
+    // A store that is busy, say, is asked for pages again: one by one costs ten times as much.
+    for (error, shown) in [(passing, 1), (lasting, 41)] {
+        let mut worker = planner(40);
+        looks(&mut worker, 100);
+        assert_eq!(asks(&mut worker), [Err(None)]);
+        let limit = worker.watched_at_once();
+        worker.watched_page(at(101), limit, Err(error.clone()));
+        assert_eq!(worker.look.wake_at(), Some(at(104).held));
+        assert_eq!(told(&mut worker), [FleetNotice::Trouble(error)]);
+        assert_eq!(looks(&mut worker, 104).len(), shown);
+        assert_eq!(worker.look.under_way, shown == 1);
+        assert_eq!(reads_pages(&mut worker, 104, |n| n <= 40, 1), if shown == 1 { 4 } else { 0 });
+        assert!(!worker.look.under_way && worker.bump == Bump::Idle);
+        assert_eq!(looks(&mut worker, 120).len(), 1);
+        assert!(worker.look.under_way);
+    }
+}
+
+#[test]
+fn a_page_has_up_to_a_quarter_more_where_that_spares_one() {
     let mut worker = planner(40);
-    looks(&mut worker, 100);
-    assert_eq!(asks(&mut worker), [Err(None)]);
-    worker.watched_page(at(101), Err(StoreError::unavailable("away")));
-    assert_eq!(worker.look.wake_at(), Some(at(104).held));
-    assert_eq!(told(&mut worker), [FleetNotice::Trouble(StoreError::unavailable("away"))]);
-    assert_eq!(looks(&mut worker, 104).len(), 41);
-    assert!(!worker.look.under_way && worker.bump == Bump::Idle);
-    assert_eq!(looks(&mut worker, 120).len(), 1);
-    assert!(worker.look.under_way);
+    for (page, limit) in [(1000, 1000), (41, 42), (34, 42), (33, 33), (10, 11), (2, 2), (1, 1)] {
+        worker.options.page = page;
+        assert_eq!(worker.watched_at_once(), limit, "{page}");
+    }
 }
 
 #[test]
@@ -137,7 +157,7 @@ fn whoever_plans_no_more_asks_for_no_further_page_and_looks_again_if_there_was_a
     worker.look_now(at(101));
     assert_eq!(worker.look.wake_at(), None, "a page is under way");
     worker.planner = None;
-    worker.watched_page(at(102), Ok(Answer::Listed(page(None, |n| n <= 40, 1))));
+    worker.watched_page(at(102), 10, Ok(Answer::Listed(page(10, None, |n| n <= 40, 1))));
     assert!(asks(&mut worker).is_empty());
     assert_eq!(worker.look.wake_at(), Some(at(102).held));
 }
