@@ -296,7 +296,7 @@ class WithoutAgent(WithAgent):
     def test_asyncio_has_it_and_who_is_cancelled_does_not(self):
         options = {"store": self.environment["TENURE_STORE"], "program": [PROGRAM]}
 
-        async def all():
+        async def holds():
             async with tenure.async_hold("k", ttl=10, **options) as lease:
                 self.assertTrue(lease.held)
                 with self.assertRaises(tenure.HeldByAnother):
@@ -309,7 +309,7 @@ class WithoutAgent(WithAgent):
                     await waiter
             self.assertFalse(lease.held)
 
-        asyncio.run(all())
+        asyncio.run(holds())
         wait_until("all programs to end", lambda: all(process.poll() is not None for process in list(_hold._programs)))
         self.assertEqual(self.state("k"), "vacant")
 
