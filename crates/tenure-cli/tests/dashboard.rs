@@ -273,7 +273,7 @@ fn what_has_become_of_leases_is_known_after_a_reload() {
     assert_eq!(browser.eval(&fences), true);
     browser.picture("changes");
     // A record tells its own.
-    browser.eval(&format!("[...document.querySelectorAll('.row')].find(row => !row.hidden && row.children[0].textContent === 'of another').click()"));
+    browser.eval("[...document.querySelectorAll('.row')].find(row => !row.hidden && row.children[0].textContent === 'of another').click()");
     browser.wait_for(
         "both in its details",
         "document.querySelectorAll('dialog[open] ol:last-child li').length === 2",

@@ -53,6 +53,8 @@ with open("believed", "a", buffering=1) as log:
             break
         log.write("%d\n" % now)
         time.sleep(0.002)
+# Whoever does not believe any more wants it no more: a beat that is answered late would keep it.
+client._drop(lease, "it was not held")
 log = open("over", "w")
 time.sleep(600)
 "#;
@@ -102,10 +104,15 @@ impl Rival {
     fn of(bench: &Bench, what: What) -> Rival {
         if what == What::Lease {
             let mut hold = bench.tenure(&["hold", "k", "--json", "--ttl", "4s"]);
-            let mut hold = hold.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            hold.stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut hold = hold.stderr(std::fs::File::create(bench.path("rival.said")).unwrap()).spawn().unwrap();
             let said = BufReader::new(hold.stdout.take().unwrap());
             let process = Process::from(hold);
             process.await_signals();
+            // Were the store away before that, it would make one of its own, or end. A client that has lost it already is not waited for.
+            wait_until("the rival to wait", || {
+                bench.read("rival.said").contains("waiting for k") || bench.path("over").exists()
+            });
             return Rival::Holds { process, said };
         }
         let socket = bench.path("rival.sock");
