@@ -105,7 +105,8 @@ impl Rival {
         if what == What::Lease {
             let mut hold = bench.tenure(&["hold", "k", "--json", "--ttl", "4s"]);
             hold.stdin(Stdio::piped()).stdout(Stdio::piped());
-            let mut hold = hold.stderr(std::fs::File::create(bench.path("rival.said")).unwrap()).spawn().unwrap();
+            let mut hold =
+                hold.stderr(std::fs::File::create(bench.path("rival.said")).unwrap()).spawn().unwrap();
             let said = BufReader::new(hold.stdout.take().unwrap());
             let process = Process::from(hold);
             process.await_signals();
