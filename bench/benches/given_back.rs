@@ -1,9 +1,8 @@
 //! How long a key is without a holder when its holder is killed on a host that lives on: `tenure run`, and a client of the agent that
 //! works alone. Its watchdogs, or the agent, see its end and give the key back; the ttl does not count.
 //!
-//! `cargo xtask bench given_back`; `TENURE_KILLS` sets how often (100). Other stores than SQLite are features of this bench, as of
-//! `takeover`: `TENURE_STORE=postgres://… cargo bench -p tenure-bench --features postgres --bench given_back`. Their keys begin with
-//! `given-back/`. The waiter waits in this process, and is told by the store's push.
+//! `cargo xtask bench given_back` starts PostgreSQL and etcd, and measures on SQLite and on these; `TENURE_KILLS` sets how often (100). With `TENURE_STORE` it
+//! is that store alone, on keys that begin with `given-back/`. The waiter waits in this process, and is told by the store's push.
 #![allow(missing_docs, reason = "a program")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -28,10 +27,29 @@ fn main() -> Result<(), Trouble> {
         return client(Path::new(socket), key);
     }
     let kills: u32 = std::env::var("TENURE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(100);
-    let dir = tempfile::tempdir()?;
-    let url = std::env::var("TENURE_STORE")
-        .unwrap_or_else(|_| format!("sqlite:{}", dir.path().join("leases.db").display()));
     let program = build_with(&["--features", "all-stores"])?;
+    if let Ok(url) = std::env::var("TENURE_STORE") {
+        return measure(&program, &url, kills);
+    }
+    let dir = tempfile::tempdir()?;
+    let server = |name: &str| {
+        std::env::var(name).map_err(|_| format!("{name} is not set: cargo xtask bench given_back starts it"))
+    };
+    let own = format!("given_back_{}", std::process::id());
+    let postgres = server("TENURE_TEST_POSTGRES")?;
+    let join = if postgres.contains('?') { '&' } else { '?' };
+    for url in [
+        format!("sqlite:{}", dir.path().join("leases.db").display()),
+        format!("{postgres}{join}schema={own}"),
+        format!("{}/{own}", server("TENURE_TEST_ETCD")?),
+    ] {
+        measure(&program, &url, kills)?;
+    }
+    Ok(())
+}
+
+fn measure(program: &Path, url: &str, kills: u32) -> Result<(), Trouble> {
+    let dir = tempfile::tempdir()?;
     let kind = url.split(':').next().unwrap_or_default();
     println!(
         "kill -9 of a holder on {kind}, ttl {TTL:?}, {kills} kills each: until the next one has its key, in ms"
@@ -39,16 +57,16 @@ fn main() -> Result<(), Trouble> {
     println!("{:>28} {:>8} {:>8} {:>8} {:>8}", "", "min", "p50", "p99", "max");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let tenure = |arguments: &[&str]| {
-        let mut command = Command::new(&program);
+        let mut command = Command::new(program);
         // A URL may hold a password, and arguments are seen by all.
         command
             .args(arguments)
-            .env("TENURE_STORE", &url)
+            .env("TENURE_STORE", url)
             .env("TENURE_CONFIG", "/dev/null")
             .stdin(Stdio::null());
         command
     };
-    runtime.block_on(open(&url))?;
+    runtime.block_on(open(url))?;
     let socket = dir.path().join("agent.sock");
     let listen = format!("unix:{}", socket.display());
     let mut agent = tenure(&["serve", "--listen", &listen, "--ttl", "10s"]).stderr(Stdio::null()).spawn()?;
@@ -68,7 +86,7 @@ fn main() -> Result<(), Trouble> {
         for n in 0..kills {
             let key = format!("given-back/{n}");
             let held = held(&mut holder(&key))?;
-            times.push(runtime.block_on(episode(&url, &key, held))?);
+            times.push(runtime.block_on(episode(url, &key, held))?);
         }
         let mut share = |percent| percentile(&mut times, percent).as_secs_f64() * 1e3;
         println!("{name:>28} {:>8.1} {:>8.1} {:>8.1} {:>8.1}", share(0), share(50), share(99), share(100));

@@ -111,7 +111,7 @@ impl Suite {
             let lanes = Lanes { count: on.lanes(), limit: PROGRAM_LIMIT * on.times(), folder: folder() };
             println!("{} at once", lanes.count);
             let done = lanes.run(jobs, |done| print!("{}", told(done)));
-            print!("\n{}{}", slowest(&done), reasons(&done));
+            print!("\n{}{}{}", slowest(&done), kept(), reasons(&done));
             failures(&done)
         })
     }
@@ -169,6 +169,16 @@ impl Cores {
 /// Where the programs' output is kept.
 fn folder() -> PathBuf {
     built().join("tests")
+}
+
+/// Where to look for more than what was printed.
+fn kept() -> String {
+    let pictures = built().join("dashboard");
+    format!(
+        "kept: each program's output in {}, pictures of the dashboard in {}\n",
+        folder().display(),
+        pictures.display()
+    )
 }
 
 /// Those that take long before the others.

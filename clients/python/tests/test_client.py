@@ -19,7 +19,7 @@ import unittest.mock
 from pathlib import Path
 
 from harness import HERE, LONG, PROGRAM, WithAgent, tenure, wait_until
-from tenure import _client
+from tenure import _client, _hold
 from tenure._clock import boottime_ns
 from tenure._wire import Wire, default_address
 
@@ -293,6 +293,26 @@ class WithoutAgent(WithAgent):
         self.assertFalse(lease.held)
         self.assertEqual(self.state("k"), "vacant")
 
+    def test_asyncio_has_it_and_who_is_cancelled_does_not(self):
+        options = {"store": self.environment["TENURE_STORE"], "program": [PROGRAM]}
+
+        async def holds():
+            async with tenure.async_hold("k", ttl=10, **options) as lease:
+                self.assertTrue(lease.held)
+                with self.assertRaises(tenure.HeldByAnother):
+                    await tenure.async_hold("k", **options)
+                waiter = asyncio.ensure_future(tenure.async_hold("k", wait=None, **options).__aenter__())
+                await asyncio.sleep(0)
+                wait_until("the program to wait", lambda: sum(process.poll() is None for process in list(_hold._programs)) == 2)
+                waiter.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await waiter
+            self.assertFalse(lease.held)
+
+        asyncio.run(holds())
+        wait_until("all programs to end", lambda: all(process.poll() is not None for process in list(_hold._programs)))
+        self.assertEqual(self.state("k"), "vacant")
+
     def test_a_loss_and_what_is_missing_are_told(self):
         lease = self.hold("k", at_most=0.3)
         self.assertTrue(lease.wait_lost(LONG))
@@ -427,7 +447,9 @@ class Package(unittest.TestCase):
             }
             # The client asks the agent that was started, where both look for it by themselves.
             uses = "import tenure\nwith tenure.Client().lease('k'): print(tenure.__file__)"
-            script = f"trap 'kill $!' EXIT\n{commands}\nuntil [ -S run/tenure/agent.sock ]; do sleep 0.1; done\nenv/bin/python -c \"{uses}\""
+            # Its types are what its users' programs are checked by, also where they are strict.
+            types = "env/bin/pip install --quiet mypy==2.4.1\nenv/bin/mypy --strict -p tenure"
+            script = f"trap 'kill $!' EXIT\n{commands}\n{types}\nuntil [ -S run/tenure/agent.sock ]; do sleep 0.1; done\nenv/bin/python -c \"{uses}\""
             ran = subprocess.run(["sh", "-ec", script], cwd=clone, env=environment, capture_output=True, text=True, timeout=LONG)
             self.assertEqual(ran.returncode, 0, f"venv, pip, and what it fetches to build with, are needed: {ran.stderr}")
             installed = Path(ran.stdout.splitlines()[-1])

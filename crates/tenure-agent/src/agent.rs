@@ -4,7 +4,9 @@ use crate::access::{Access, guard};
 use crate::config::Limits;
 use crate::connection::{self, Served};
 use crate::door::Door;
+use crate::history::History;
 use crate::lease_table::LeaseTable;
+use crate::news::News;
 use crate::problem::Problem;
 use crate::routes;
 use crate::strangers::Strangers;
@@ -33,6 +35,8 @@ pub struct Agent {
 pub(crate) struct Shared {
     pub(crate) leases: Leases,
     pub(crate) table: Arc<LeaseTable>,
+    pub(crate) history: Arc<History>,
+    pub(crate) news: Arc<News>,
     pub(crate) workers: Arc<Workers>,
     /// By name.
     pub(crate) sections: Mutex<BTreeMap<String, Section>>,
@@ -46,6 +50,7 @@ pub(crate) struct Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.sweeper.abort();
+        self.news.stop();
     }
 }
 
@@ -58,14 +63,27 @@ impl Agent {
     #[must_use]
     pub fn new(leases: Leases, limits: Limits, scrape: Option<Scrape>) -> Agent {
         describe();
-        let table = LeaseTable::new(leases.drift(), limits.leases);
+        let history = Arc::new(History::new(Arc::clone(leases.clock())));
+        let table = LeaseTable::new(&leases, Arc::clone(&history), limits.leases);
+        let news = News::new();
         let sweeper = {
             let table = Arc::clone(&table);
             tokio::spawn(async move { table.sweep().await }).abort_handle()
         };
         let (workers, sections, seizures) = (Arc::default(), Mutex::default(), Arc::new(()));
         Agent {
-            shared: Arc::new(Shared { leases, table, workers, sections, limits, scrape, seizures, sweeper }),
+            shared: Arc::new(Shared {
+                leases,
+                table,
+                history,
+                news,
+                workers,
+                sections,
+                limits,
+                scrape,
+                seizures,
+                sweeper,
+            }),
         }
     }
 

@@ -6,8 +6,10 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde::Serialize;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 use utoipa::ToSchema;
 
 /// What has happened to a client's lease. It never prolongs anything: only the answer to a beat does.
@@ -44,22 +46,44 @@ pub(crate) const UNREAD: usize = 1024;
 /// Between two signs of life where nothing happens.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// A response that goes on until the client leaves or the agent stops.
-pub(crate) fn stream_of(events: broadcast::Receiver<Event>) -> Response {
-    // The first sign tells that all that happens from here on is told.
-    let lines = stream::unfold((events, true), |(mut events, is_first)| async move {
-        if is_first {
-            return Some((": listening\n\n".to_owned(), (events, false)));
-        }
-        let line = match tokio::time::timeout(QUIET, events.recv()).await {
-            Err(_) => ": still here\n\n".to_owned(),
-            Ok(Ok(event)) => event.line(),
-            Ok(Err(broadcast::error::RecvError::Lagged(count))) => {
-                format!("event: missed\ndata: {{\"event\":\"missed\",\"count\":{count}}}\n\n")
-            }
-            Ok(Err(broadcast::error::RecvError::Closed)) => return None,
+/// What one client listens to.
+pub(crate) struct Heard {
+    pub(crate) events: broadcast::Receiver<Event>,
+    /// News of the store, if it wants them, as lines.
+    pub(crate) news: Option<broadcast::Receiver<Arc<str>>>,
+}
+
+impl Heard {
+    /// None when there is no more.
+    async fn next(&mut self) -> Option<String> {
+        let came = tokio::select! {
+            came = self.events.recv() => came.map(|event| event.line()),
+            came = next_of(&mut self.news) => came.map(|line| line.to_string()),
+            () = tokio::time::sleep(QUIET) => Ok(": still here\n\n".to_owned()),
         };
-        Some((line, (events, false)))
+        match came {
+            Ok(line) => Some(line),
+            Err(RecvError::Lagged(count)) => {
+                Some(format!("event: missed\ndata: {{\"event\":\"missed\",\"count\":{count}}}\n\n"))
+            }
+            Err(RecvError::Closed) => None,
+        }
+    }
+}
+
+async fn next_of(news: &mut Option<broadcast::Receiver<Arc<str>>>) -> Result<Arc<str>, RecvError> {
+    match news {
+        Some(news) => news.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A response that goes on until the client leaves or the agent stops.
+pub(crate) fn stream_of(heard: Heard) -> Response {
+    // The first sign tells that all that happens from here on is told.
+    let lines = stream::unfold((heard, true), |(mut heard, is_first)| async move {
+        let line = if is_first { ": listening\n\n".to_owned() } else { heard.next().await? };
+        Some((line, (heard, false)))
     });
     let body = Body::from_stream(futures_util::StreamExt::map(lines, Ok::<_, Infallible>));
     ([(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")], body).into_response()

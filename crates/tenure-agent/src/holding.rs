@@ -6,7 +6,7 @@ use std::time::Duration;
 use tenure::fleet::Assignment;
 use tenure::once::TickGuard;
 use tenure::range::RangeGuard;
-use tenure::{Ask, Cancelled, Fence, Guard, Key, Loss, StoreError};
+use tenure::{Ask, Cancelled, Fence, Guard, HolderId, Key, Loss, StoreError};
 
 /// What a client has.
 pub(crate) enum Holding {
@@ -14,8 +14,8 @@ pub(crate) enum Holding {
     Lease(Guard),
     /// A tick that has begun, and that another may run again if its end is not told.
     Tick(TickGuard, Again),
-    /// A unit that a worker of this agent's was given.
-    Unit(Assignment),
+    /// A unit that a worker of this agent's was given, which has a name of its own.
+    Unit(Assignment, HolderId),
     /// Ranges of a section, for a time that nothing prolongs: the section's key, and their fence.
     Ranges(RangeGuard, Key, Fence),
 }
@@ -47,7 +47,7 @@ impl Holding {
         match self {
             Holding::Lease(guard) => Some(guard),
             Holding::Tick(tick, _) => Some(tick.lease()),
-            Holding::Unit(_) | Holding::Ranges(..) => None,
+            Holding::Unit(..) | Holding::Ranges(..) => None,
         }
     }
 
@@ -55,7 +55,7 @@ impl Holding {
         match self {
             Holding::Lease(guard) => guard.key(),
             Holding::Tick(tick, _) => tick.lease().key(),
-            Holding::Unit(unit) => unit.key(),
+            Holding::Unit(unit, _) => unit.key(),
             Holding::Ranges(_, key, _) => key,
         }
     }
@@ -64,7 +64,7 @@ impl Holding {
         match self {
             Holding::Lease(guard) => guard.fence(),
             Holding::Tick(tick, _) => tick.lease().fence(),
-            Holding::Unit(unit) => unit.fence(),
+            Holding::Unit(unit, _) => unit.fence(),
             Holding::Ranges(_, _, fence) => *fence,
         }
     }
@@ -73,7 +73,7 @@ impl Holding {
         match self {
             Holding::Lease(guard) => guard.remaining(),
             Holding::Tick(tick, _) => tick.lease().remaining(),
-            Holding::Unit(unit) => unit.remaining(),
+            Holding::Unit(unit, _) => unit.remaining(),
             Holding::Ranges(guard, ..) => guard.remaining(),
         }
     }
@@ -85,14 +85,14 @@ impl Holding {
     /// It was withdrawn: no beat prolongs it.
     pub(crate) fn is_revoked(&self) -> bool {
         match self {
-            Holding::Unit(unit) => unit.loss() == Some(Loss::Revoked),
+            Holding::Unit(unit, _) => unit.loss() == Some(Loss::Revoked),
             _ => self.guard().is_some_and(Guard::is_revoked),
         }
     }
 
     /// It is a unit that is to go, and how long what is done for it may still take.
     pub(crate) fn draining(&self) -> Option<Duration> {
-        let Holding::Unit(unit) = self else { return None };
+        let Holding::Unit(unit, _) = self else { return None };
         unit.draining().map(|(_, within)| within)
     }
 
@@ -101,8 +101,8 @@ impl Holding {
         match end {
             End::GivenBack | End::Gone(_) => true,
             End::Ran(_) => matches!(self, Holding::Tick(..)),
-            End::Done(_) => matches!(self, Holding::Unit(_)),
-            End::Failed(_) => matches!(self, Holding::Tick(..) | Holding::Unit(_)),
+            End::Done(_) => matches!(self, Holding::Unit(..)),
+            End::Failed(_) => matches!(self, Holding::Tick(..) | Holding::Unit(..)),
         }
     }
 
@@ -111,7 +111,7 @@ impl Holding {
         match self {
             Holding::Lease(guard) => guard.cancelled(),
             Holding::Tick(tick, _) => tick.lease().cancelled(),
-            Holding::Unit(unit) => unit.cancelled(),
+            Holding::Unit(unit, _) => unit.cancelled(),
             Holding::Ranges(guard, ..) => guard.cancelled(),
         }
     }
@@ -128,7 +128,7 @@ impl Holding {
         match self {
             Holding::Lease(guard) => guard.lost().await,
             Holding::Tick(tick, _) => tick.lease().lost().await,
-            Holding::Unit(unit) => unit.lost().await,
+            Holding::Unit(unit, _) => unit.lost().await,
             Holding::Ranges(guard, ..) => guard.lost().await,
         }
     }
@@ -160,7 +160,7 @@ impl Holding {
                 // What is said of it is short enough for any record.
                 Ok(tick.end(is_well, says).await.unwrap_or(false))
             }
-            Holding::Unit(unit) => match end {
+            Holding::Unit(unit, _) => match end {
                 End::Done(fields) => unit.finish(fields.map(metadata)).await,
                 // Its end was asked for: it goes where it is planned to be.
                 End::GivenBack | End::Gone(_) if unit.draining().is_some() => {

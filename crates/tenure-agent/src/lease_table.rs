@@ -3,7 +3,9 @@
 mod state;
 
 use crate::events::{self, Event};
+use crate::history::{Claim, History};
 use crate::holding::{End, Holding};
+use crate::listing::Row;
 use crate::peer::Peer;
 use crate::problem::Problem;
 use crate::wire::{OnExit, Told, millis};
@@ -13,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::fleet::Unit;
-use tenure::{Ask, Drift, Loss};
+use tenure::{Ask, Clock, Drift, HolderId, Leases, Loss};
 use tokio::sync::{Notify, broadcast};
 use uuid::Uuid;
 
@@ -31,6 +33,10 @@ pub(crate) struct Terms {
 
 pub(crate) struct LeaseTable {
     drift: Drift,
+    clock: Arc<dyn Clock>,
+    /// Whose name the records of most leases show.
+    holder: HolderId,
+    history: Arc<History>,
     boot: Option<String>,
     most: usize,
     state: Mutex<State>,
@@ -40,10 +46,13 @@ pub(crate) struct LeaseTable {
 }
 
 impl LeaseTable {
-    pub(crate) fn new(drift: Drift, most: usize) -> Arc<LeaseTable> {
+    pub(crate) fn new(leases: &Leases, history: Arc<History>, most: usize) -> Arc<LeaseTable> {
         let (events, _) = broadcast::channel(events::UNREAD);
         let table = LeaseTable {
-            drift,
+            drift: leases.drift(),
+            clock: Arc::clone(leases.clock()),
+            holder: leases.holder().clone(),
+            history,
             boot: boot_name(),
             most,
             state: Mutex::default(),
@@ -68,11 +77,16 @@ impl LeaseTable {
         self.state().entries.len()
     }
 
-    /// The keys that clients lead.
-    pub(crate) fn elections(&self) -> BTreeSet<String> {
-        let state = self.state();
-        let led = state.entries.values().filter(|entry| entry.is_election);
-        led.map(|entry| entry.holding.key().as_str().to_owned()).collect()
+    /// Tells which of these records clients lead by.
+    pub(crate) fn mark_elections(&self, rows: &mut [Row]) {
+        let led: BTreeSet<String> = {
+            let state = self.state();
+            let led = state.entries.values().filter(|entry| entry.is_election);
+            led.map(|entry| entry.holding.key().as_str().to_owned()).collect()
+        };
+        for row in rows {
+            row.is_election = row.is_here && led.contains(&row.key);
+        }
     }
 
     /// Room for one more lease, until it is dropped.
@@ -107,6 +121,10 @@ impl LeaseTable {
         let mut entry = Entry { holding, told: Duration::ZERO, longest, over_at, is_election, peer, watch };
         let told = self.tell(id, &mut entry);
         state.due.insert((entry.told, id));
+        if let Some(claim) = self.claim(&entry.holding) {
+            let claim = Claim { since: Some(self.clock.now().wall), ..claim };
+            self.history.began(entry.holding.key(), &claim);
+        }
         self.say("acquired", id, &entry.holding, None);
         state.entries.insert(id, entry);
         drop(state);
@@ -180,7 +198,7 @@ impl LeaseTable {
         let state = self.state();
         let Some(entry) = state.entries.get(&id) else { return Err(state.gone(id)) };
         match &*entry.holding {
-            Holding::Unit(unit) => Ok(unit.unit().clone()),
+            Holding::Unit(unit, _) => Ok(unit.unit().clone()),
             _ => Err(Problem::bad_request("what has this id is no unit of a fleet; see /openapi.json")),
         }
     }
@@ -296,9 +314,27 @@ impl LeaseTable {
         });
     }
 
+    /// Whose name its record shows, and under which fence. None of ranges: their section has a name of its own.
+    fn claim(&self, holding: &Holding) -> Option<Claim> {
+        let holder = match holding {
+            Holding::Lease(_) | Holding::Tick(..) => &self.holder,
+            Holding::Unit(_, worker) => worker,
+            Holding::Ranges(..) => return None,
+        };
+        Some(Claim { fence: holding.fence(), holder: holder.clone(), since: None })
+    }
+
     /// A lease has left the table.
     fn left(&self, event: &'static str, id: Uuid, holding: &Holding, reason: Option<String>) {
         metrics::counter!("tenure_agent_leases_ended_total", "how" => event).increment(1);
+        if let Some(claim) = self.claim(holding) {
+            let how = match event {
+                "released" => RELEASED,
+                "exited" => EXITED,
+                _ => LAPSED,
+            };
+            self.history.ended(holding.key(), &claim, reason.as_deref().unwrap_or(how));
+        }
         self.say(event, id, holding, reason);
         self.gauge();
         self.changed.notify_waiters();

@@ -30,7 +30,8 @@
 //!
 //! # Dashboard
 //! `/dashboard` is a page of files that are in this program, for browsers at a loopback address. It asks for a token and shows what the
-//! interface tells.
+//! interface tells. While somebody listens to `/v1/events?records=true`, the agent looks for what has changed in the store, whoever wrote it: once for all who
+//! listen, and for a bounded part of the time. `/v1/tenures` tells of tenures that it has seen so, and of its clients'.
 //!
 //! # Metrics
 //! | name | kind | what |
@@ -64,10 +65,12 @@ mod connection;
 mod dashboard;
 mod door;
 mod events;
+mod history;
 mod holding;
 mod lease_table;
 mod listing;
 mod metrics_server;
+mod news;
 mod openapi;
 mod peer;
 mod problem;

@@ -124,7 +124,8 @@ pub(crate) async fn one(leases: &Leases, key: &Key) -> Result<Option<Row>, Store
     Ok(judged(leases, listed).await?.pop())
 }
 
-async fn judged(leases: &Leases, listed: Vec<Listed>) -> Result<Vec<Row>, StoreError> {
+/// As records of a page.
+pub(crate) async fn judged(leases: &Leases, listed: Vec<Listed>) -> Result<Vec<Row>, StoreError> {
     let now = leases.clock().now().wall;
     let sessions = sessions(leases.store(), &listed, now).await?;
     let ours = leases.holder().as_str();

@@ -1,9 +1,10 @@
 //! The agent's interface in the terms of OpenAPI 3.1, written from the code.
 
-use crate::{events, listing, problem, routes, wire};
+use crate::{events, listing, news, problem, routes, wire};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use utoipa::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::{Modify, OpenApi};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -11,6 +12,8 @@ use utoipa::OpenApi;
         title = "tenure's lease agent",
         description = "Leases for programs in any language. Until when a client may act on one: see promise S9."
     ),
+    modifiers(&Token),
+    security((), ("token" = [])),
     paths(
         routes::leases::acquire,
         routes::leases::beat,
@@ -30,7 +33,8 @@ use utoipa::OpenApi;
         routes::fleets::done,
         routes::fleets::failed,
         routes::fleets::checkpoint,
-        routes::listen,
+        routes::events::listen,
+        routes::history::tenures,
         routes::health::alive,
         routes::health::ready,
         routes::health::metrics,
@@ -50,8 +54,10 @@ use utoipa::OpenApi;
         wire::Released,
         problem::Problem,
         events::Event,
+        news::Changed,
         listing::Page,
         listing::Row,
+        routes::history::Tenures,
         routes::overview::Overview,
         routes::elections::Resign,
         routes::once::Tick,
@@ -68,6 +74,18 @@ use utoipa::OpenApi;
     ))
 )]
 struct Document;
+
+/// What a TCP address asks for. Who comes by the Unix socket needs none.
+struct Token;
+
+impl Modify for Token {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let description = "The agent's token, or its read token, which may look and change nothing";
+        let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(description)).build();
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    }
+}
 
 /// The document that `/openapi.json` shows.
 #[must_use]

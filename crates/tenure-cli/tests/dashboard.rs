@@ -1,13 +1,13 @@
 //! The agent's dashboard in a real browser. Pictures of it are kept in `target/dashboard`.
 //!
-//! Plan: what is shown is what `ls --json` says, of every kind of record; a key that is markup is text; nothing is shown without a
-//! token, and a token is nowhere but in its tab; changes are shown by themselves, the agent's own at once; an agent that is dead, or
+//! Plan: what is shown is what `ls --json` says, of every kind of record, with the time that is left, ranges and queues; a key that is markup is text; nothing is shown without a
+//! token, and a token is nowhere but in its tab; changes are shown by themselves, the agent's own at once, and are known after a reload; an agent that is dead, or
 //! stands still, and a store that fails, are shown as such, and so is their return; the keyboard alone; a narrow window, light and
 //! dark.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::browser::Browser;
-use crate::common::dashboard::{Agent, FULL, LIVE, READ, ROWS, held, tab};
+use crate::common::dashboard::{Agent, FULL, LIVE, READ, ROWS, held, tab, tab_to};
 use crate::common::{Bench, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -24,6 +24,10 @@ fn said_by_ls(bench: &Bench) -> Vec<Vec<String>> {
             let holders = semaphore["holders"].as_array().unwrap();
             let taken: u64 = holders.iter().map(|claim| claim["permits"].as_u64().unwrap()).sum();
             state += &format!(" {taken}/{}", semaphore["permits"]);
+            let waiting = semaphore["queue"].as_array().unwrap().len();
+            if waiting > 0 {
+                state += &format!(", {waiting} wait");
+            }
             holder = holders.first().map(|claim| claim["holder"].as_str().unwrap().to_owned());
         }
         if let Some(ranges) = lease.get("leases") {
@@ -33,6 +37,51 @@ fn said_by_ls(bench: &Bench) -> Vec<Vec<String>> {
         vec![key, state, lease["fence"].to_string(), holder.unwrap_or_default()]
     };
     listing["leases"].as_array().unwrap().iter().map(row).collect()
+}
+
+/// How many seconds are left of what `ls --json` says, in its order.
+fn left_by_ls(bench: &Bench) -> Vec<Option<f64>> {
+    let listing = bench.run(&["ls", "--json"]).json();
+    let left = |lease: &Value| {
+        let ranges = lease["leases"].as_array().into_iter().flatten();
+        let most = ranges.filter_map(|lease| lease["left_ms"].as_f64()).reduce(f64::max);
+        Some(most.or(lease["left_ms"].as_f64())? / 1000.0)
+    };
+    listing["leases"].as_array().unwrap().iter().map(left).collect()
+}
+
+/// The same as the page words it: "7.5 s", "48 s" or "3 min", which is how near they have to be.
+fn is_worded(left: Option<f64>, text: &str) -> bool {
+    let (Some(left), Some((number, unit))) = (left, text.split_once(' ')) else {
+        return left.is_none() == text.is_empty();
+    };
+    let shown: f64 = number.parse().unwrap();
+    // Some time goes by from the one to the other.
+    (shown - left / if unit == "s" { 1.0 } else { 60.0 }).abs() < 2.5
+}
+
+/// Holders and queue of a semaphore, or ranges of a section, as the page's lines of what `show --json` says.
+fn parts_by_show(bench: &Bench, key: &str) -> Vec<Vec<String>> {
+    let record = bench.show(key);
+    let list =
+        |parts: &Value, line: &dyn Fn(&Value) -> String| parts.as_array().unwrap().iter().map(line).collect();
+    let text = |part: &Value, name: &str| part[name].as_str().unwrap().to_owned();
+    if let Some(semaphore) = record.get("semaphore").filter(|semaphore| semaphore.is_object()) {
+        let waits = |claim: &Value| format!("{}: {} of the permits", text(claim, "holder"), claim["permits"]);
+        let holds = |claim: &Value| format!("{}, fence {}", waits(claim), claim["fence"]);
+        return vec![list(&semaphore["holders"], &holds), list(&semaphore["queue"], &waits)];
+    }
+    let range = |lease: &Value| {
+        let ranges =
+            lease["ranges"].as_array().unwrap().iter().map(|range| range.as_str().unwrap().to_owned());
+        format!(
+            "{}: {}, fence {}",
+            ranges.collect::<Vec<_>>().join(", "),
+            text(lease, "holder"),
+            lease["fence"]
+        )
+    };
+    vec![list(&record["leases"], &range)]
 }
 
 #[test]
@@ -45,11 +94,14 @@ fn the_page_shows_what_ls_says_and_a_key_that_is_markup_does_nothing() {
         &[
             &["run", "nightly"],
             &["run", HOSTILE],
-            &["run", "--permits", "3", "pool"],
+            &["run", "--permits", "3", "--ttl", "60s", "pool"],
             &["elect", "primary"],
             &["range", "mail", "0..ffff"],
         ],
     );
+    let _waits = bench.start(&["run", "--permits", "3", "--take", "3", "--ttl", "60s", "pool", "--", "true"]);
+    let queue = || bench.show("semaphore/pool")["semaphore"]["queue"].as_array().unwrap().clone();
+    wait_until("one to wait", || queue().len() == 1);
     agent.acquire("of a client");
     let headers = format!("authorization: Bearer {FULL}\r\n");
     let led = agent.ask("POST", "/v1/elections/led%20by%20a%20client/campaign", &headers, "{}");
@@ -60,6 +112,13 @@ fn the_page_shows_what_ls_says_and_a_key_that_is_markup_does_nothing() {
         let shown: Vec<Vec<String>> = shown.into_iter().map(|row| row[..4].to_vec()).collect();
         let said = said_by_ls(&bench);
         said.len() >= 8 && shown == said
+    });
+    let times = format!("{ROWS}.map(row => row[4])");
+    wait_until("the same times", || {
+        let shown: Vec<String> = serde_json::from_value(browser.eval(&times)).unwrap();
+        let said = left_by_ls(&bench);
+        assert!(said.iter().filter(|left| left.is_some()).count() >= 6, "{said:?}");
+        shown.len() == said.len() && said.iter().zip(&shown).all(|(left, text)| is_worded(*left, text))
     });
     assert_eq!(browser.eval("document.querySelectorAll('img').length"), 0);
     assert_eq!(browser.eval("document.title"), "tenure");
@@ -80,6 +139,13 @@ fn the_page_shows_what_ls_says_and_a_key_that_is_markup_does_nothing() {
             "the holder",
             "document.querySelector('dialog[open] ol li').textContent.includes('fence')",
         );
+        let lines = "[...document.querySelectorAll('dialog[open] h3')].filter(head => !head.textContent.startsWith('Seen'))
+            .map(head => [...head.nextElementSibling.children].map(line => line.textContent))";
+        let lines: Vec<Vec<String>> = serde_json::from_value(browser.eval(lines)).unwrap();
+        // How much is left of ranges is compared in the list.
+        let cut = |line: &String| line.split(", about").next().unwrap().to_owned();
+        let lines: Vec<Vec<String>> = lines.iter().map(|list| list.iter().map(cut).collect()).collect();
+        assert_eq!(lines, parts_by_show(&bench, key), "{key}");
         if view == "Sections" {
             let bar = browser.eval("document.querySelector('dialog canvas').getAttribute('aria-label')");
             assert!(bar.as_str().unwrap().starts_with("0 to ffff: "), "{bar}");
@@ -180,6 +246,51 @@ fn changes_are_shown_and_a_dead_agent_is_shown_as_such() {
 }
 
 #[test]
+fn what_has_become_of_leases_is_known_after_a_reload() {
+    let bench = Bench::new();
+    let agent = Agent::start(&bench, "0");
+    let mut browser = agent.shown_to(READ);
+    let has = |key: &str| format!("{ROWS}.some(row => row[0] === '{key}' && row[1] === 'held')");
+    let run = held(&bench, &[&["run", "of another"]]);
+    browser.wait_for("another's lease", &has("of another"));
+    run[0].signal(Signal::SIGTERM);
+    browser.wait_for("its end", &format!("!{}", has("of another")));
+    agent.acquire("of a client");
+    browser.wait_for("the client's", &has("of a client"));
+    browser.reload();
+    browser.wait_for("the list", LIVE);
+    tab(&mut browser, "Changes");
+    let told = |key: &str, what: &str| {
+        format!("{ROWS}.some(row => row[0] === '{key}' && row[1].startsWith('{what}'))")
+    };
+    browser.wait_for(
+        "another's",
+        &format!("{} && {}", told("of another", "has it"), told("of another", "nobody has it")),
+    );
+    browser.wait_for("the client's", &told("of a client", "has it"));
+    let holder = bench.show("of another")["fence"].to_string();
+    let fences = format!("{ROWS}.filter(row => row[0] === 'of another').every(row => row[2] === '{holder}')");
+    assert_eq!(browser.eval(&fences), true);
+    browser.picture("changes");
+    // A record tells its own.
+    browser.eval("[...document.querySelectorAll('.row')].find(row => !row.hidden && row.children[0].textContent === 'of another').click()");
+    browser.wait_for(
+        "both in its details",
+        "document.querySelectorAll('dialog[open] ol:last-child li').length === 2",
+    );
+    // One that begins is told once, by whoever has seen it.
+    browser.press("Escape");
+    agent.acquire("late");
+    browser.wait_for("the late one", &told("late", "has it"));
+    browser.reload();
+    browser.wait_for("the list", LIVE);
+    tab(&mut browser, "Changes");
+    browser.wait_for("the late one again", &told("late", "has it"));
+    assert_eq!(browser.eval(&format!("{ROWS}.filter(row => row[0] === 'late').length")), 1);
+    assert_eq!(browser.complaints(), [] as [String; 0]);
+}
+
+#[test]
 fn a_store_that_fails_is_shown_as_such() {
     let bench = Bench::new();
     let agent = Agent::start(&bench, "0");
@@ -187,13 +298,7 @@ fn a_store_that_fails_is_shown_as_such() {
     let mut browser = agent.shown_to(READ);
     browser.wait_for("the lease", &format!("{ROWS}.some(row => row[0] === 'k')"));
     let is = |is: &str| format!("document.getElementById('status').dataset.is === '{is}'");
-    let rename = |from: &str, to: &str| {
-        for side in ["", "-wal", "-shm", "-lock"] {
-            std::fs::rename(bench.path(&format!("{from}{side}")), bench.path(&format!("{to}{side}")))
-                .unwrap();
-        }
-    };
-    rename("leases.db", "aside");
+    bench.move_store("leases.db", "aside");
     browser.wait_for("the trouble", &is("store"));
     let text = browser.eval("document.getElementById('status').textContent");
     let text = text.as_str().unwrap();
@@ -201,7 +306,7 @@ fn a_store_that_fails_is_shown_as_such() {
     assert_eq!(browser.eval("document.getElementById('list').hasAttribute('data-old')"), true);
     browser.wait_for("what was there", &format!("{ROWS}.some(row => row[0] === 'k')"));
     browser.picture("store");
-    rename("aside", "leases.db");
+    bench.move_store("aside", "leases.db");
     browser.wait_for("its return", &is("live"));
 }
 
@@ -214,12 +319,7 @@ fn the_keyboard_is_enough_and_so_is_a_narrow_window() {
     }
     let mut browser = agent.shown_to(FULL);
     browser.wait_for("rows", &format!("{ROWS}.length === 4"));
-    let mut stops = Vec::new();
-    while browser.eval("document.activeElement.id") != "list" {
-        browser.press("Tab");
-        stops.push(browser.eval("document.activeElement.id || document.activeElement.textContent"));
-        assert!(stops.len() < 30, "{stops:?}");
-    }
+    let stops = tab_to(&mut browser, "list");
     assert!(stops.contains(&json!("search")) && stops.contains(&json!("Semaphores")), "{stops:?}");
     browser.press("ArrowDown");
     browser.press("Enter");

@@ -98,6 +98,14 @@ fn a_loss_and_its_reason_are_told() {
     holder.event("acquired");
     assert!(holder.event("lost")["reason"].as_str().unwrap().contains("longer than it may"));
     assert_eq!(holder.end(), 76);
+    // The store is gone, and nobody prolongs it.
+    let mut holder = Holder::start(&bench, &["kept", "--json", "--ttl", "2s"]);
+    let deadline = holder.event("acquired")["deadline_boottime_ms"].as_u64().unwrap();
+    bench.move_store("leases.db", "away");
+    let lost = holder.event("lost");
+    assert!(lost["reason"].as_str().unwrap().contains("renew"), "{lost}");
+    assert!(boot_ms() >= deadline, "{lost}");
+    assert_eq!(holder.end(), 76);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! What an operator does by the agent's dashboard, in a real browser. Pictures of it are kept in `target/dashboard`.
 //!
-//! Plan: an action asks first, takes effect, is logged, needs the token for it, and touches no later tenure than the one that was
+//! Plan: an action asks first, takes effect, also by the keyboard alone, is logged, needs the token for it, and touches no later tenure than the one that was
 //! shown; a fleet's map shows what `fleet units` says, and from it units are moved and workers drained.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::dashboard::{Agent, FULL, READ, ROWS, act, act_on, held, tab};
+use crate::common::dashboard::{Agent, FULL, READ, ROWS, act, act_on, held, tab, tab_to};
 use crate::common::{Bench, wait_until};
 use serde_json::{Value, json};
 
@@ -47,6 +47,42 @@ fn an_action_asks_first_takes_effect_and_is_logged() {
     );
     let buttons = "[...document.querySelectorAll('dialog button')].filter(button => button.checkVisibility()).map(button => button.textContent)";
     assert_eq!(browser.eval(buttons), json!(["Close"]));
+}
+
+#[test]
+fn the_keyboard_is_enough_to_act() {
+    let bench = Bench::new();
+    let agent = Agent::start(&bench, "0");
+    let mut run = held(&bench, &[&["run", "--ttl", "3s", "a"], &["run", "--ttl", "3s", "b"]]);
+    let mut browser = agent.shown_to(FULL);
+    browser.wait_for("both", &format!("['a', 'b'].every(key => {ROWS}.some(row => row[0] === key))"));
+    tab_to(&mut browser, "list");
+    browser.press("Home");
+    browser.press("ArrowDown");
+    browser.press("Enter");
+    browser.wait_for("the second", "document.querySelector('dialog[open] h2')?.textContent === 'b'");
+    // Whoever presses Enter without a look at the question has done nothing.
+    let asked = "!document.querySelector('dialog .ask').hidden";
+    tab_to(&mut browser, "Revoke…");
+    browser.press("Enter");
+    browser.wait_for("the question", asked);
+    assert_eq!(browser.eval("document.activeElement.textContent"), "No");
+    browser.press("Enter");
+    browser.wait_for("its end", &format!("!({asked})"));
+    assert!(!bench.read("agent.log").contains("revoke"));
+    tab_to(&mut browser, "Revoke…");
+    browser.press("Enter");
+    browser.wait_for("the question", asked);
+    tab_to(&mut browser, "Yes, do it");
+    browser.press("Enter");
+    assert_eq!(run[1].wait(), 76);
+    browser.press("Escape");
+    browser.wait_for(
+        "it to be gone",
+        &format!("!{ROWS}.some(row => row[0] === 'b') && {ROWS}.some(row => row[0] === 'a')"),
+    );
+    assert!(run[0].is_running());
+    assert_eq!(browser.complaints(), [] as [String; 0]);
 }
 
 #[test]

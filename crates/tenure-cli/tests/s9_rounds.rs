@@ -2,10 +2,13 @@
 //!
 //! Plan: each round has an agent, a client in Python that notes when it last believed in its lease, its unit of a fleet or its range, and a rival that waits for
 //! the same. One of the faults strikes at a random moment of the client's beats. When the rival has it, all that stood still goes on for a
-//! moment: nobody may have believed since. TENURE_ROUNDS sets how many rounds there are (24 by default), and TENURE_SEED makes them again.
+//! moment: nobody may have believed since. In other rounds the client is as on another host: it knows nothing of the agent's clock, counts by itself, and
+//! reaches the agent by a relay that delays its answers, and that one more fault cuts. TENURE_ROUNDS sets how many rounds there are of each kind (24 and 27 by
+//! default), and TENURE_SEED makes them again.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::agent::{Agent, Client};
+use crate::common::relay::Relay;
 use crate::common::{Bench, Process, Random, now_ms, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -22,6 +25,8 @@ const CLIENT: &str = r#"
 import sys, threading, time
 sys.path.insert(0, sys.argv[1])
 import tenure
+if sys.argv[5] == "another":
+    tenure._lease.timeline = lambda: None
 client = tenure.Client("unix:" + sys.argv[2], on_exit=sys.argv[3])
 def ask():
     try:
@@ -48,6 +53,8 @@ with open("believed", "a", buffering=1) as log:
             break
         log.write("%d\n" % now)
         time.sleep(0.002)
+# Whoever does not believe any more wants it no more: a beat that is answered late would keep it.
+client._drop(lease, "it was not held")
 log = open("over", "w")
 time.sleep(600)
 "#;
@@ -55,6 +62,8 @@ time.sleep(600)
 /// The write that wins may have been on its way when the key became free.
 const ON_ITS_WAY: Duration = Duration::from_millis(60);
 const RIVALS_TTL: Duration = Duration::from_secs(4);
+/// The longest delay of an answer, in milliseconds. A client that beats in time keeps what it has.
+const SLOWEST: u64 = 600;
 
 /// What a client has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,6 +71,13 @@ enum What {
     Lease,
     Unit,
     Range,
+}
+
+/// Where a client is, as seen from its agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Host {
+    Same,
+    Another,
 }
 
 const ALL: [What; 3] = [What::Lease, What::Unit, What::Range];
@@ -88,10 +104,16 @@ impl Rival {
     fn of(bench: &Bench, what: What) -> Rival {
         if what == What::Lease {
             let mut hold = bench.tenure(&["hold", "k", "--json", "--ttl", "4s"]);
-            let mut hold = hold.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            hold.stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut hold =
+                hold.stderr(std::fs::File::create(bench.path("rival.said")).unwrap()).spawn().unwrap();
             let said = BufReader::new(hold.stdout.take().unwrap());
             let process = Process::from(hold);
             process.await_signals();
+            // Were the store away before that, it would make one of its own, or end. A client that has lost it already is not waited for.
+            wait_until("the rival to wait", || {
+                bench.read("rival.said").contains("waiting for k") || bench.path("over").exists()
+            });
             return Rival::Holds { process, said };
         }
         let socket = bench.path("rival.sock");
@@ -167,9 +189,12 @@ enum Fault {
     ClientDelayed,
     BothStopped,
     StoreAway,
+    /// Nothing gets through between the client and the agent.
+    LinkCut,
 }
 
-const FAULTS: [Fault; 8] = [
+/// The last one needs a link.
+const FAULTS: [Fault; 9] = [
     Fault::ClientKilled,
     Fault::ClientStopped,
     Fault::AgentKilled,
@@ -178,13 +203,34 @@ const FAULTS: [Fault; 8] = [
     Fault::ClientDelayed,
     Fault::BothStopped,
     Fault::StoreAway,
+    Fault::LinkCut,
 ];
+
+impl Host {
+    fn faults(self) -> &'static [Fault] {
+        match self {
+            Host::Same => &FAULTS[..FAULTS.len() - 1],
+            Host::Another => &FAULTS,
+        }
+    }
+}
 
 #[test]
 fn s9_no_client_believes_too_long_whoever_is_stopped_delayed_or_killed() {
+    rounds(Host::Same);
+}
+
+#[test]
+fn s9_no_client_on_another_host_believes_too_long_however_late_answers_come() {
+    rounds(Host::Another);
+}
+
+fn rounds(host: Host) {
     const AT_ONCE: usize = 10;
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
-    let rounds = number("TENURE_ROUNDS").unwrap_or(24);
+    let faults = host.faults();
+    // Each with each.
+    let rounds = number("TENURE_ROUNDS").unwrap_or((faults.len() * ALL.len()) as u64);
     let seed = number("TENURE_SEED").unwrap_or_else(|| now_ms().cast_unsigned());
     println!("TENURE_ROUNDS={rounds} TENURE_SEED={seed}");
     let (next, times) = (Mutex::new(0..rounds), Mutex::new(BTreeMap::<Fault, Vec<i128>>::new()));
@@ -193,10 +239,9 @@ fn s9_no_client_believes_too_long_whoever_is_stopped_delayed_or_killed() {
             scope.spawn(|| {
                 loop {
                     let Some(round) = next.lock().unwrap().next() else { return };
-                    let fault = FAULTS[(round % FAULTS.len() as u64) as usize];
-                    // Each with each.
-                    let what = ALL[(round / FAULTS.len() as u64 % ALL.len() as u64) as usize];
-                    let between = one(what, fault, &mut Random(seed.wrapping_add(round)));
+                    let fault = faults[(round % faults.len() as u64) as usize];
+                    let what = ALL[(round / faults.len() as u64 % ALL.len() as u64) as usize];
+                    let between = one(host, what, fault, &mut Random(seed.wrapping_add(round)));
                     times.lock().unwrap().entry(fault).or_default().push(between);
                 }
             });
@@ -218,13 +263,17 @@ fn told(what: &str, mut times: Vec<i128>) -> String {
 }
 
 /// How many milliseconds lay between the last belief of the client and the first of its rival.
-fn one(what: What, fault: Fault, random: &mut Random) -> i128 {
+fn one(host: Host, what: What, fault: Fault, random: &mut Random) -> i128 {
     let bench = Bench::new();
     let agent = Agent::start(&bench, &["--ttl", "2s"]);
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/python/src");
-    let on_exit = if random.below(2) == 0 { "release" } else { "lapse" };
+    let on_exit = if host == Host::Same && random.below(2) == 0 { "release" } else { "lapse" };
+    let relay = (host == Host::Another)
+        .then(|| Relay::start(bench.path("relay.sock"), &agent.socket, SLOWEST, &mut *random));
+    let socket = relay.as_ref().map_or(&agent.socket, |relay| &relay.socket);
+    let place = if host == Host::Same { "same" } else { "another" };
     let mut command = std::process::Command::new("python3");
-    command.args(["-c", CLIENT, source]).arg(&agent.socket).args([on_exit, what.name()]);
+    command.args(["-c", CLIENT, source]).arg(socket).args([on_exit, what.name(), place]);
     command.env("PYTHONDONTWRITEBYTECODE", "1").stdout(Stdio::null());
     let client: Process = bench.settle(&mut command).spawn().unwrap().into();
     wait_until("the client to believe", || bench.read("believed").lines().count() > 1);
@@ -252,18 +301,13 @@ fn one(what: What, fault: Fault, random: &mut Random) -> i128 {
             client.signal(Signal::SIGSTOP);
         }
         Fault::StoreAway => {
-            let moved = |from: &str, to: &str| {
-                for side in ["", "-wal", "-shm", "-lock"] {
-                    std::fs::rename(bench.path(&format!("{from}{side}")), bench.path(&format!("{to}{side}")))
-                        .unwrap();
-                }
-            };
-            moved("leases.db", "away");
+            bench.move_store("leases.db", "away");
             // Nobody prolongs anything, and all that was held is over.
             wait_until("the client to know", || bench.path("over").exists());
             pause(random, 500);
-            moved("away", "leases.db");
+            bench.move_store("away", "leases.db");
         }
+        Fault::LinkCut => relay.as_ref().unwrap().cut(),
     }
     let (rival, began) = rival.began();
     if fault != Fault::ClientKilled {
@@ -272,6 +316,10 @@ fn one(what: What, fault: Fault, random: &mut Random) -> i128 {
         pause(random, 50);
         if fault != Fault::AgentKilled {
             agent.process.signal(Signal::SIGCONT);
+        }
+        if let Some(relay) = &relay {
+            // Answers to beats of long ago.
+            relay.mend();
         }
         wait_until("the client to know", || bench.path("over").exists());
     }
@@ -284,7 +332,7 @@ fn one(what: What, fault: Fault, random: &mut Random) -> i128 {
     let between = began.as_nanos() as i128 - i128::from(last);
     assert!(
         between > 0,
-        "{what:?}, {fault:?}, {on_exit}: the client believed {} µs into its rival's time",
+        "{host:?}, {what:?}, {fault:?}, {on_exit}: the client believed {} µs into its rival's time",
         -between / 1000
     );
     drop(rival);

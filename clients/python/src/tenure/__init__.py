@@ -9,7 +9,7 @@ from ._aio_work import AsyncOncePer, AsyncTick, AsyncUnit, AsyncWorker
 from ._client import Client
 from ._errors import AgentError, HeldByAnother, LeaseLost, Refused, Unreachable
 from ._fleet import Unit, Worker
-from ._hold import hold
+from ._hold import async_hold, hold
 from ._lease import Lease, Ranges
 from ._once import OncePer, Tick
 
@@ -31,5 +31,6 @@ __all__ = [
     "Unit",
     "Unreachable",
     "Worker",
+    "async_hold",
     "hold",
 ]

@@ -220,9 +220,11 @@ class Client:
         if not told:
             return None
         unit = Unit(told, self._end, self._ask)
-        unit._told(told, sent_ns)
-        self._keep(unit)
-        return unit
+        if self._counts_on(unit, told, sent_ns):
+            self._keep(unit)
+            return unit
+        unit.release()
+        return None
 
     def _leave_fleet(self, worker: str) -> None:
         # Units that nobody lets go of last until their deadlines.
@@ -293,11 +295,29 @@ class Client:
                         raise
                     continue
                 lease = made(told["key"], told["fence"], self._release)
-                lease._told(told, sent_ns)
-                self._keep(lease)
-                return lease
+                if self._counts_on(lease, told, sent_ns):
+                    self._keep(lease)
+                    return lease
+                why = lease.reason or "its deadline was over when its agent's answer came"
+                lease.release()
+                if end_ns is not None and boottime_ns() >= end_ns:
+                    raise LeaseLost(f"{lease.key}: {why}")
         finally:
             wire.close()
+
+    def _counts_on(self, lease: Lease, told: Dict[str, Any], sent_ns: int) -> bool:
+        """Takes the answer to a request that may have waited for long; false if nothing is held by it any more.
+
+        By another clock than the agent's, all of the wait counts as time that is gone. A beat, which is answered at once, tells anew what is left.
+        """
+        lease._told(told, sent_ns)
+        if lease.remaining * 1000 < told["beat_in_ms"]:
+            wire = self._wire(_PATIENCE)
+            try:
+                self._beat(wire, [lease])
+            finally:
+                wire.close()
+        return lease.held
 
     def _keep(self, lease: Lease) -> None:
         with self._lock:

@@ -13,6 +13,7 @@ from typing import IO, Any, Deque, Dict, List, Optional, Sequence
 
 from ._errors import AgentError, HeldByAnother, Unreachable
 from ._lease import Lease
+from ._wanted import Wanted
 from ._wire import check_wait
 
 _HELD = 75
@@ -64,6 +65,41 @@ def hold(
     program: Sequence[str] = ("tenure",),
 ) -> Lease:
     """The lease on `key`, from the store of that URL (or of `TENURE_STORE`). As `Client.lease`."""
+    return _held(_command(key, wait, ttl, at_most, store, program), _Program())
+
+
+def async_hold(
+    key: str,
+    *,
+    wait: Optional[float] = 0.0,
+    ttl: Optional[float] = None,
+    at_most: Optional[float] = None,
+    store: Optional[str] = None,
+    program: Sequence[str] = ("tenure",),
+) -> Wanted[Lease]:
+    """As `hold`, for asyncio: `async with tenure.async_hold("k") as lease`. Who is cancelled while it waits has nothing."""
+    command = _command(key, wait, ttl, at_most, store, program)
+    started = _Program()
+    return Wanted(lambda _: _held(command, started), started)
+
+
+class _Program:
+    """One that is started, or about to be."""
+
+    def __init__(self) -> None:
+        self.process: "Optional[subprocess.Popen[str]]" = None
+        self.is_aborted = False
+
+    def abort(self) -> None:
+        """Nobody waits for it any more: it ends when its input does."""
+        self.is_aborted = True
+        if self.process is not None and self.process.stdin is not None:
+            self.process.stdin.close()
+
+
+def _command(
+    key: str, wait: Optional[float], ttl: Optional[float], at_most: Optional[float], store: Optional[str], program: Sequence[str]
+) -> List[str]:
     check_wait(wait)
     command: List[str] = [*program, "hold", "--json"]
     if wait == 0:
@@ -75,13 +111,19 @@ def hold(
             command.append(f"--{name}={int(span * 1000)}ms")
     if store is not None:
         command.append(f"--store={store}")
+    return [*command, "--", key]
+
+
+def _held(command: List[str], started: _Program) -> Lease:
     try:
-        process = subprocess.Popen(
-            [*command, "--", key], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     except OSError as error:
-        raise Unreachable(f"{program[0]} can't be started: {error}") from error
+        raise Unreachable(f"{command[0]} can't be started: {error}") from error
     _programs.add(process)
+    started.process = process
+    # Whoever aborts after this finds a program to end.
+    if started.is_aborted:
+        started.abort()
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     standard_error = _Said(process.stderr)
     line = process.stdout.readline()

@@ -109,6 +109,8 @@ class Ranges(Lease):
 
     def _told(self, told: Dict[str, Any], sent_ns: int) -> None:
         super()._told(told, sent_ns)
-        self.ranges = told["ranges"]
+        # A beat's answer does not say them again.
+        if "ranges" in told:
+            self.ranges = told["ranges"]
         # No beat would put it off.
         self._beat_at_ns = self._deadline_ns

@@ -6,13 +6,23 @@ import asyncio
 import concurrent.futures
 import threading
 from types import TracebackType
-from typing import Any, Callable, Generator, Generic, Optional, Type, TypeVar
+from typing import Any, Callable, Coroutine, Generator, Generic, Optional, Protocol, Type, TypeVar
 
 from ._lease import Lease
-from ._wire import Wire
 
 _T = TypeVar("_T")
 _L = TypeVar("_L", bound=Lease)
+
+
+class Way(Protocol):
+    """How something is waited for, until somebody does not want that any more."""
+
+    is_aborted: bool
+
+    def abort(self) -> None: ...
+
+
+_W = TypeVar("_W", bound=Way)
 
 
 def in_thread(work: Callable[[], _T]) -> "asyncio.Future[_T]":
@@ -30,12 +40,12 @@ def in_thread(work: Callable[[], _T]) -> "asyncio.Future[_T]":
     return asyncio.wrap_future(done)
 
 
-async def had(get: Callable[[Wire], _T], wire: Wire, give_back: Callable[[_T], Any]) -> _T:
+async def had(get: Callable[[_W], _T], way: _W, give_back: Callable[[_T], Any]) -> _T:
     """What `get` gets. Who is cancelled meanwhile has it given back, should it be had all the same."""
 
     def get_now() -> _T:
-        got = get(wire)
-        if wire.is_aborted:
+        got = get(way)
+        if way.is_aborted:
             # There may be no loop any more that would do it.
             give_back(got)
         return got
@@ -48,8 +58,8 @@ async def had(get: Callable[[Wire], _T], wire: Wire, give_back: Callable[[_T], A
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
-        # The agent hears that nobody waits.
-        wire.abort()
+        # Whoever is asked hears that nobody waits.
+        way.abort()
         future.add_done_callback(abandoned)
         raise
 
@@ -57,13 +67,12 @@ async def had(get: Callable[[Wire], _T], wire: Wire, give_back: Callable[[_T], A
 class Wanted(Generic[_L]):
     """A lease to be had: `await` gets it, `async with` gets it and gives it back."""
 
-    def __init__(self, get: Callable[[Wire], _L], wire: Wire) -> None:
-        self._get = get
-        self._wire = wire
+    def __init__(self, get: Callable[[_W], _L], way: _W) -> None:
+        self._had: Callable[[], Coroutine[Any, Any, _L]] = lambda: had(get, way, lambda lease: lease.release())
         self._lease: Optional[_L] = None
 
     def __await__(self) -> Generator[Any, None, _L]:
-        return had(self._get, self._wire, lambda lease: lease.release()).__await__()
+        return self._had().__await__()
 
     async def __aenter__(self) -> _L:
         self._lease = await self

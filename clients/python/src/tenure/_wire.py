@@ -74,7 +74,7 @@ def _is_loopback(host: str) -> bool:
 
 class _UnixConnection(http.client.HTTPConnection):
     def __init__(self, path: str, timeout: Optional[float]) -> None:
-        super().__init__("localhost", timeout=timeout)  # type: ignore[arg-type]
+        super().__init__("localhost", timeout=timeout)
         self._path = path
 
     def connect(self) -> None:
@@ -145,7 +145,7 @@ class Wire:
         if status == 204:
             return {}
         try:
-            told = json.loads(text)
+            told: Dict[str, Any] = json.loads(text)
         except ValueError:
             raise Refused(f"the agent's answer is no JSON (status {status})", "unreadable", status) from None
         if status < 300:

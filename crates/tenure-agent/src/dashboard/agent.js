@@ -68,6 +68,11 @@ export class Agent {
     }
   }
 
+  /** What the agent has seen become of records, the newest first. */
+  async tenures() {
+    return (await this.get("/v1/tenures?limit=1000")).tenures;
+  }
+
   /** Tells each event until the stream ends or `signal` comes; `opened` is called once nothing is missed any more. */
   async listen(signal, opened, event) {
     const quiet = new AbortController();
@@ -75,7 +80,7 @@ export class Agent {
     const headers = this.#token ? { authorization: `Bearer ${this.#token}` } : {};
     let timer = setTimeout(() => quiet.abort(), SILENCE);
     try {
-      const answer = await fetch("/v1/events", { headers, cache: "no-store", credentials: "omit", signal: stop });
+      const answer = await fetch("/v1/events?records=true", { headers, cache: "no-store", credentials: "omit", signal: stop });
       if (!answer.ok) throw new Refused(answer.status, await answer.json().catch(() => null));
       opened();
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();

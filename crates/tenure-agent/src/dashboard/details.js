@@ -116,7 +116,7 @@ export class Details {
     }
     const parts = row ? [fields(row), ...claims(row)] : [make("p", { text: "There is no record of it now." })];
     const seen = changes.filter((change) => change.key === this.#key);
-    parts.push(make("h3", { text: "Seen since this page was opened" }));
+    parts.push(make("h3", { text: "Seen by this page and its agent" }));
     parts.push(seen.length > 0 ? make("ol", {}, ...seen.map(line)) : make("p", { text: "No change." }));
     this.#body.replaceChildren(...parts);
   }

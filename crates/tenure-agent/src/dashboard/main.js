@@ -34,7 +34,7 @@ const VIEWS = {
   fleets: { name: "Fleets", about: "A square is a unit. What has just moved is blue. The same as a list, for the keyboard: Units.", has: (row) => /^fleet\/[^/]+\/(unit|worker)\//.test(row.key) },
   units: { name: "Units", has: (row) => kind(row) === "unit" },
   sessions: { name: "Sessions", has: (row) => kind(row) === "session" },
-  changes: { name: "Changes", heads: { state: "change", left: "at" }, about: "What this page has seen since it was opened, the newest first. The store keeps no history." },
+  changes: { name: "Changes", heads: { state: "change", left: "at" }, about: "What this page and its agent have seen, the newest first. Of others' leases the agent sees what happens while a page is open. The store keeps no history." },
 };
 const COLUMNS = { key: "key", state: "state", fence: "fence", holder: "holder", left: "time left" };
 
@@ -45,6 +45,8 @@ let agent = new Agent(sessionStorage.getItem(TOKEN));
 let view = "all";
 let may = "read";
 let [is_old, wake] = [false, () => {}];
+/** Whether what the agent has seen before is told. */
+let knows_past = false;
 const pending = new Set();
 const records = new Records(() => draw_soon());
 const details = new Details(at("details"), {
@@ -184,12 +186,17 @@ async function look() {
   const pace = at("pace").value;
   if (pace === "0" && records.read) return SOONEST * 5;
   const took = await records.refresh(agent);
+  if (!knows_past) {
+    records.recall(await agent.tenures());
+    knows_past = true;
+  }
   return Math.max(pace === "auto" ? SHARE * took : Number(pace), SOONEST);
 }
 
 /** What events tell of is read by itself. */
 function heard(event) {
-  if (event.event === "stopping" || event.event === "missed") return wake();
+  if (["stopping", "missed", "watching"].includes(event.event)) return wake();
+  if (event.event === "changed") return records.take(event.leases ?? [], event.gone ?? []);
   const reasons = { lost: "lost", lapsed: "no beat came in time", exited: "its client has ended", asked: "asked to give it up" };
   if (event.event in reasons) records.note(event.key, reasons[event.event], { fence: event.fence }, event.reason);
   pending.add(event.key);

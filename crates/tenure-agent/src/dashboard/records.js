@@ -2,6 +2,12 @@
 
 const MOST_CHANGES = 2000;
 
+/** What is said of a tenure's beginning and of its end, whoever has seen it. */
+const [HAS, HAD] = ["has it", "nobody has it"];
+
+/** The same change has the same name. */
+const name = ({ key, what, fence }) => JSON.stringify([key, what, fence]);
+
 /** What kind of thing a record is. */
 export function kind(row) {
   if (row.semaphore) return "semaphore";
@@ -72,17 +78,43 @@ export class Records {
 
   /** Reads one. */
   async touch(agent, key) {
-    const row = await agent.record(key);
+    this.#set(key, await agent.record(key));
+    this.#changed();
+  }
+
+  /** Takes records that the agent has read, and keys that have none any more. */
+  take(rows, gone) {
+    const sent = performance.now();
+    for (const row of rows) this.#set(row.key, { ...row, sent });
+    for (const key of gone) this.#set(key, null);
+    this.#changed();
+  }
+
+  #set(key, row) {
     this.#touched.set(key, this.#turn);
     if (this.read) this.#compare(key, this.rows.get(key), row);
     if (row) this.rows.set(key, row);
     else this.rows.delete(key);
+  }
+
+  /** Takes tenures that the agent has seen, of before this page was opened among them. */
+  recall(tenures) {
+    const seen = new Set(this.changes.map(name));
+    const changes = tenures.flatMap(({ key, fence, holder, since, until, reason }) => [
+      ...(since ? [{ at: new Date(since), key, what: HAS, fence, holder }] : []),
+      // That another has it is told by that one's beginning.
+      ...(until && reason !== "another has it" ? [{ at: new Date(until), key, what: HAD, fence, holder, reason }] : []),
+    ]);
+    this.changes.push(...changes.filter((change) => !seen.has(name(change))));
+    this.changes.sort((a, b) => b.at - a.at);
+    this.changes.length = Math.min(this.changes.length, MOST_CHANGES);
     this.#changed();
   }
 
   /** Keeps in mind what has happened. */
   note(key, what, row, reason) {
-    this.changes.unshift({ at: new Date(), key, what, fence: row?.fence, holder: row ? holders(row) : "", reason });
+    const change = { at: new Date(), key, what, fence: row?.fence, holder: row ? holders(row) : "", reason };
+    this.changes.unshift(change);
     this.changes.length = Math.min(this.changes.length, MOST_CHANGES);
   }
 
@@ -91,7 +123,7 @@ export class Records {
     if (now) this.moved.set(key, Date.now());
     else this.moved.delete(key);
     const state = now?.state ?? "removed";
-    const what = { held: "has it", vacant: "nobody has it", expired: "is silent", damaged: "can't be read", removed: "the record is gone" };
+    const what = { held: HAS, vacant: HAD, expired: "is silent", damaged: "can't be read", removed: "the record is gone" };
     this.note(key, what[state] ?? state, state === "vacant" || !now ? before : now);
   }
 }

@@ -189,7 +189,8 @@ pub(crate) async fn next(
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
     let unit = assignment.unit().clone();
-    let told = shared.table.enter(Holding::Unit(assignment), member.terms, &peer)?;
+    let holding = Holding::Unit(assignment, member.worker.holder().clone());
+    let told = shared.table.enter(holding, member.terms, &peer)?;
     drop(room);
     Ok(Json(Given { told, unit: unit.name().to_owned(), fields: texts(&unit) }).into_response())
 }

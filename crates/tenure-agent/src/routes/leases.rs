@@ -113,9 +113,6 @@ pub(crate) async fn list(
     }
     let after = asked.after.map(Key::new).transpose()?;
     let mut page = listing::page(&shared.leases, &asked.prefix, after.as_ref(), limit).await?;
-    let elections = shared.table.elections();
-    for row in &mut page.leases {
-        row.is_election = row.is_here && elections.contains(row.key.as_str());
-    }
+    shared.table.mark_elections(&mut page.leases);
     Ok(Json(page))
 }

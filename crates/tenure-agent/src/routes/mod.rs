@@ -3,8 +3,10 @@
 #[cfg(test)]
 mod between;
 pub(crate) mod elections;
+pub(crate) mod events;
 pub(crate) mod fleets;
 pub(crate) mod health;
+pub(crate) mod history;
 pub(crate) mod leases;
 pub(crate) mod once;
 pub(crate) mod overview;
@@ -16,15 +18,12 @@ mod tests;
 
 use crate::agent::Shared;
 use crate::dashboard;
-use crate::events;
 use crate::holding::{End, Holding};
 use crate::lease_table::{Room, Terms};
 use crate::openapi;
 use crate::peer::Peer;
 use crate::problem::Problem;
 use crate::wire::{OnExit, Released, Told};
-use axum::extract::State;
-use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use std::sync::Arc;
@@ -49,7 +48,8 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .route("/v1/units/{id}/done", post(fleets::done))
         .route("/v1/units/{id}/failed", post(fleets::failed))
         .route("/v1/units/{id}/checkpoint", post(fleets::checkpoint))
-        .route("/v1/events", get(listen))
+        .route("/v1/events", get(events::listen))
+        .route("/v1/tenures", get(history::tenures))
         .route("/v1/records/{key}/revoke", post(records::revoke))
         .route("/v1/records/{key}/drain", post(records::drain))
         .route("/v1/records/{key}/release", post(records::release))
@@ -63,20 +63,6 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .fallback(async || Problem::not_found("there is nothing at this path; see /openapi.json"))
         .method_not_allowed_fallback(async || Problem::no_method())
         .with_state(Arc::clone(shared))
-}
-
-/// What happens to clients' leases from now on.
-///
-/// Listeners have a quarter of all connections at the most, so that whoever may only look does not keep the beats of others out.
-#[utoipa::path(
-    get, path = "/v1/events", tag = "events",
-    responses((status = 200, description = "Server-sent events, each with an Event as its data", content_type = "text/event-stream", body = events::Event),
-        (status = 429, description = "Too many listen already", body = Problem))
-)]
-pub(crate) async fn listen(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
-    let most = shared.limits.connections.div_ceil(4);
-    let events = shared.table.listen(most).ok_or_else(|| Problem::too_many_listen(most))?;
-    Ok(events::stream_of(events))
 }
 
 /// A client says how what it holds has ended.

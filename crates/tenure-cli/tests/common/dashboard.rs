@@ -94,6 +94,18 @@ pub fn tab(browser: &mut Browser, view: &str) {
     ));
 }
 
+/// Presses the tabulator until that has the focus which has this id or text.
+#[track_caller]
+pub fn tab_to(browser: &mut Browser, what: &str) -> Vec<serde_json::Value> {
+    let mut stops = Vec::new();
+    while browser.eval("document.activeElement.id || document.activeElement.textContent") != what {
+        browser.press("Tab");
+        stops.push(browser.eval("document.activeElement.id || document.activeElement.textContent"));
+        assert!(stops.len() < 30, "no {what}: {stops:?}");
+    }
+    stops
+}
+
 /// Opens a record, presses the button of that name and answers the question.
 pub fn act(browser: &mut Browser, key: &str, action: &str, answer: &str) {
     act_on(browser, key, action, None, answer);

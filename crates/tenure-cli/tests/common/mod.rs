@@ -7,6 +7,7 @@ pub mod browser;
 pub mod dashboard;
 pub mod every_store;
 pub mod readme;
+pub mod relay;
 pub mod remote;
 #[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
 pub mod servers;
@@ -151,6 +152,13 @@ impl Bench {
                 // The other threads go on until the one that is told has its turn at a processor.
                 wait_until("all threads to stop", || are_all_stopped(process));
             }
+        }
+    }
+
+    /// Gives all files of a store another name. Under the first one, it is away then.
+    pub fn move_store(&self, from: &str, to: &str) {
+        for side in ["", "-wal", "-shm", "-lock"] {
+            std::fs::rename(self.path(&format!("{from}{side}")), self.path(&format!("{to}{side}"))).unwrap();
         }
     }
 
