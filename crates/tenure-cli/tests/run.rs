@@ -531,6 +531,16 @@ fn who_waits_for_a_store_that_fails_is_told_so_and_when_it_is_over() {
 }
 
 #[test]
+fn a_command_is_called_as_it_was_typed_wherever_it_was_found() {
+    let bench = Bench::new();
+    let called = "tr '\\0' ' ' < /proc/$$/cmdline | cut -d ' ' -f 1,2";
+    for (typed, is) in [("sh", "sh -c\n"), ("/bin/sh", "/bin/sh -c\n")] {
+        let ran = bench.run(&["run", "k", "--", typed, "-c", called]);
+        assert_eq!((ran.code, ran.out.as_str()), (0, is), "{ran:?}");
+    }
+}
+
+#[test]
 fn the_status_of_a_conflict_is_the_one_that_was_asked_for() {
     let bench = Bench::new();
     let holding = bench.start(&["run", "k", "--", "sh", "-c", STAYS]);

@@ -45,8 +45,10 @@ fn times_are_told_in_one_form() {
             word.chars().map(form).collect::<String>().contains("0000-00-00")
         };
         let marks = |c: char| "()\",;".contains(c);
+        // Of sentences, and of JSON.
+        let parts = |c: char| c.is_whitespace() || "\"{},".contains(c);
         let dates: Vec<&str> =
-            told.split_whitespace().filter(is_day).map(|word| word.trim_matches(marks)).collect();
+            told.split(parts).filter(is_day).map(|word| word.trim_matches(marks)).collect();
         assert!(!is_dated || !dates.is_empty(), "{words:?}: {told}");
         for date in dates {
             let is_one =

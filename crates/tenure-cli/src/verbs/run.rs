@@ -15,8 +15,9 @@ use crate::verbs::waiting::told;
 use std::time::Duration;
 use tenure::{AcquireError, ErrorKind, Guard, HolderId, Leases, Metadata, Occupant, StoreError, reserved};
 
-pub(crate) async fn run(url: &Url, plan: config::Run) -> Result<u8, Failure> {
-    process::find(&plan.command.program)?;
+pub(crate) async fn run(url: &Url, mut plan: config::Run) -> Result<u8, Failure> {
+    let path = process::find(&plan.command.program)?;
+    plan.command = plan.command.at(path);
     #[cfg(feature = "dynamodb")]
     if let Some(rest) = url.of_dialect(tenure::dynamodb::Dialect::TableTheory)? {
         return crate::verbs::tabletheory::run(rest, plan).await;
@@ -79,7 +80,7 @@ async fn under_lease(
             }
         };
         let acquired = told(leases, &keys, plan.patience, acquired);
-        let guards = had(plan, policy, signals.unless(beside_a_watchdog(acquired, policy)).await)?;
+        let guards = had(plan, policy, signals.unless(beside_a_watchdog(plan, acquired, policy)).await)?;
         return run_under(plan, NativeAll::new(guards, outage, plan.ttl), policy, signals).await;
     }
     let acquired = async {
@@ -95,16 +96,21 @@ async fn under_lease(
         };
         told(leases, &[&plan.key], plan.patience, wanted).await
     };
-    let guard = had(plan, policy, signals.unless(beside_a_watchdog(acquired, policy)).await)?;
+    let guard = had(plan, policy, signals.unless(beside_a_watchdog(plan, acquired, policy)).await)?;
     run_under(plan, Native { guard, outage, ttl: plan.ttl }, policy, signals).await
 }
 
 /// What is acquired. The second watchdog starts while the store is asked: it is there before the command is, as the first is before
 /// anything is asked for, and both know what to give back.
 async fn beside_a_watchdog<T>(
+    plan: &config::Run,
     acquired: impl Future<Output = Result<T, AcquireError>>,
     policy: &Policy,
 ) -> Result<Result<T, AcquireError>, Failure> {
+    if let WaitPolicy::Within(_) = plan.patience {
+        // The time that is waited for the lease is not spent on processes.
+        policy.watchdogs.complete_pair()?;
+    }
     let (acquired, ()) = tokio::try_join!(
         biased;
         async { Ok(acquired.await) },
