@@ -151,7 +151,8 @@ fn memory_excludes_nobody_and_says_so_where_that_is_what_it_is_for() {
     let bench = Bench::new();
     let told = |arguments: &[&str]| {
         let ran = bench.run(&[&["--store", "memory:"], arguments].concat());
-        assert_eq!(ran.code, 0, "{ran:?}");
+        // The input of `hold` ends at once, perhaps before it has the lease.
+        assert!(ran.code == 0 || (ran.code == 75 && arguments[0] == "hold"), "{ran:?}");
         ran.err.contains("nobody else is excluded")
     };
     assert!(told(&["run", "k", "--", "true"]));

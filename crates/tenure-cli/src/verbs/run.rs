@@ -12,6 +12,7 @@ use crate::supervise::signals::Signals;
 use crate::supervise::will::Will;
 use crate::text::date;
 use crate::verbs::waiting::told;
+use std::pin::pin;
 use std::time::Duration;
 use tenure::{AcquireError, ErrorKind, Guard, HolderId, Leases, Metadata, Occupant, StoreError, reserved};
 
@@ -80,7 +81,8 @@ async fn under_lease(
             }
         };
         let acquired = told(leases, &keys, plan.patience, acquired);
-        let guards = had(plan, policy, signals.unless(beside_a_watchdog(plan, acquired, policy)).await)?;
+        let guards =
+            had(plan, policy, signals.unless(beside_a_watchdog(plan, acquired, outage, policy)).await)?;
         return run_under(plan, NativeAll::new(guards, outage, plan.ttl), policy, signals).await;
     }
     let acquired = async {
@@ -96,7 +98,7 @@ async fn under_lease(
         };
         told(leases, &[&plan.key], plan.patience, wanted).await
     };
-    let guard = had(plan, policy, signals.unless(beside_a_watchdog(plan, acquired, policy)).await)?;
+    let guard = had(plan, policy, signals.unless(beside_a_watchdog(plan, acquired, outage, policy)).await)?;
     run_under(plan, Native { guard, outage, ttl: plan.ttl }, policy, signals).await
 }
 
@@ -105,18 +107,27 @@ async fn under_lease(
 async fn beside_a_watchdog<T>(
     plan: &config::Run,
     acquired: impl Future<Output = Result<T, AcquireError>>,
+    outage: &Outage,
     policy: &Policy,
 ) -> Result<Result<T, AcquireError>, Failure> {
     if let WaitPolicy::Within(_) = plan.patience {
         // The time that is waited for the lease is not spent on processes.
         policy.watchdogs.complete_pair()?;
     }
-    let (acquired, ()) = tokio::try_join!(
+    let mut acquired = pin!(acquired);
+    // To start a process blocks this thread, on which all is asked for that the store does on others.
+    let early = tokio::select! {
         biased;
-        async { Ok(acquired.await) },
-        async { policy.watchdogs.complete_pair() }
-    )?;
-    Ok(acquired)
+        acquired = &mut acquired => Some(acquired),
+        () = outage.asked() => None,
+    };
+    if !matches!(early, Some(Err(_))) {
+        policy.watchdogs.complete_pair()?;
+    }
+    match early {
+        Some(acquired) => Ok(acquired),
+        None => Ok(acquired.await),
+    }
 }
 
 async fn run_under<T: Tenancy>(
