@@ -81,6 +81,20 @@ impl Verb {
         }
     }
 
+    /// Whether only what goes wrong is to be told. `work` sees to that itself.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let voice = match self {
+            Verb::Run(typed) => &typed.voice,
+            Verb::Elect(typed) => &typed.voice,
+            Verb::Cron(typed) => &typed.voice,
+            Verb::Hold(typed) => &typed.voice,
+            Verb::Range(typed) => &typed.voice,
+            Verb::Wait(typed) => &typed.voice,
+            _ => return false,
+        };
+        voice.quiet
+    }
+
     /// Whether it is there to exclude other processes, which needs a store that they share.
     pub(crate) fn excludes_others(&self) -> bool {
         match self {
@@ -164,6 +178,8 @@ pub(crate) struct Run {
     pub(crate) about: About,
     #[command(flatten)]
     pub(crate) hooks: Hooks,
+    #[command(flatten)]
+    pub(crate) voice: Voice,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
@@ -175,6 +191,14 @@ pub(crate) struct About {
     /// Say why, for whoever asks who holds it (see `show`): up to 1000 bytes, which all who may read the store can read
     #[arg(long, value_name = "TEXT")]
     pub(crate) note: Option<String>,
+}
+
+/// How much is told.
+#[derive(Debug, Clone, Parser)]
+pub(crate) struct Voice {
+    /// Tell only what goes wrong, and not who is waited for
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
 }
 
 /// What is run when a lease begins, and when it is lost.
@@ -220,6 +244,8 @@ pub(crate) struct Elect {
     pub(crate) about: About,
     #[command(flatten)]
     pub(crate) hooks: Hooks,
+    #[command(flatten)]
+    pub(crate) voice: Voice,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
@@ -268,6 +294,8 @@ pub(crate) struct Range {
     /// Between TERM and KILL when CMD is stopped; when the time is over, an eighth of it at most
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
     pub(crate) grace: Duration,
+    #[command(flatten)]
+    pub(crate) voice: Voice,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,

@@ -1,10 +1,10 @@
-//! What keys name: jobs and their units, fleets and theirs.
+//! What keys name: jobs and their units, fleets and theirs; and where a unit of a job stands.
 
 use crate::exit::Failure;
 use crate::text::escaped;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use tenure::Key;
+use tenure::{Key, Metadata};
 
 /// What the keys of all jobs begin with.
 pub(crate) const JOBS: &str = "work/";
@@ -50,6 +50,39 @@ impl JobName {
     /// The job and the unit that a key names, if it names any.
     pub(crate) fn of_key(key: &Key) -> Option<(&str, &str)> {
         key.as_str().strip_prefix(JOBS)?.split_once('/')
+    }
+}
+
+/// The field that tells where a unit of a job stands.
+pub(crate) const STATUS: &str = "status";
+/// What the status begins with where the record has the unit's name.
+pub(crate) const NAMED: &str = "named-";
+
+/// Where a unit of a job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum UnitStatus {
+    /// To be run, again perhaps.
+    Pending,
+    /// Run with success. Never run again.
+    Done,
+    /// Given up after too many attempts.
+    Failed,
+}
+
+impl UnitStatus {
+    /// As a record's metadata tell it; none if it is no unit's.
+    pub(crate) fn of(metadata: &Metadata) -> Option<UnitStatus> {
+        let status = metadata.get(STATUS)?.as_text()?;
+        let status = status.strip_prefix(NAMED).unwrap_or(status);
+        [UnitStatus::Pending, UnitStatus::Done, UnitStatus::Failed].into_iter().find(|it| it.name() == status)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            UnitStatus::Pending => "pending",
+            UnitStatus::Done => "done",
+            UnitStatus::Failed => "failed",
+        }
     }
 }
 

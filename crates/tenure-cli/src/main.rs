@@ -17,7 +17,7 @@ mod work;
 
 use args::{Args, Verb};
 use clap::parser::ValueSource;
-use clap::{ArgMatches, FromArgMatches};
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use exit::Failure;
 use settings::{Chosen, NAMESPACE_VARIABLE, STORE_VARIABLE, Settings, Source, Sourced};
 use std::process::ExitCode;
@@ -107,15 +107,19 @@ struct Typed {
 /// What is typed. Where there is a command, what stands before it are units, also if they are called as the verbs below `work`.
 fn parsed() -> Result<Typed, clap::Error> {
     let mut settings = Settings::read();
-    let applied = match &settings {
-        Ok(settings) => settings.apply(args::command()),
-        Err(_) => Ok(args::command()),
+    let mut applied = |command: fn() -> clap::Command| {
+        let applied = match &settings {
+            Ok(settings) => settings.apply(command()),
+            Err(_) => Ok(command()),
+        };
+        applied.unwrap_or_else(|failure| {
+            settings = Err(failure);
+            command()
+        })
     };
-    let command = applied.unwrap_or_else(|failure| {
-        settings = Err(failure);
-        args::command()
-    });
-    let mut matches = matched(command).or_else(|error| {
+    // Examples are put in where help is asked for or something is wrong: to put them in costs as much as to parse.
+    let matched_at_all = matched(applied(Args::command)).or_else(|_| matched(applied(args::command)));
+    let mut matches = matched_at_all.or_else(|error| {
         // A default that its option does not take is the file's mistake, and not of what was typed.
         let (false, Ok(without)) = (error.exit_code() == 0, matched(args::command())) else {
             return Err(error);
@@ -191,6 +195,9 @@ fn perform(typed: Typed) -> Result<u8, Failure> {
                 return verbs::config(&settings, &chosen, &typed);
             }
             warn_of(&chosen, &verb);
+            if verb.is_quiet() {
+                output::be_quiet();
+            }
             supervise::suspend::between_transactions();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;

@@ -78,6 +78,9 @@ pub(crate) fn commands(text: &str) -> Vec<String> {
     ours.map(str::to_owned).collect()
 }
 
+/// Lines of the pages' blocks that are no commands of tenure's: what builds it, what CI runs, and the store, which each test has its own of.
+const NOT_OURS: [&str; 3] = ["cargo ", "examples/word-counts.sh", "export TENURE_STORE="];
+
 #[test]
 fn the_commands_of_the_pages_work_as_they_stand_there() {
     for (page, most) in [
@@ -87,6 +90,13 @@ fn the_commands_of_the_pages_work_as_they_stand_there() {
         (include_str!("../../../stores/sqlite/README.md"), 1),
     ] {
         let (bench, commands) = (desk(), commands(page));
+        let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let lines = blocks.flat_map(str::lines).map(str::trim).filter(|line| !line.is_empty());
+        let is_known = |line: &&str| {
+            commands.iter().any(|it| line.starts_with(it.as_str()))
+                || NOT_OURS.iter().any(|it| line.starts_with(it))
+        };
+        assert_eq!(lines.filter(|line| !is_known(line)).collect::<Vec<_>>(), Vec::<&str>::new());
         assert!(commands.len() > most, "{commands:?}");
         for command in commands {
             follow(&bench, &command);
@@ -128,7 +138,9 @@ fn follow(bench: &Bench, example: &str) {
 
 /// Runs an example on that store, unless another test does.
 pub(crate) fn follow_on(bench: &Bench, url: &str, example: &str) {
-    if ELSEWHERE.iter().any(|elsewhere| format!("{example} ").contains(elsewhere)) {
+    // By what it calls, and not by what stands anywhere in it.
+    let called = example.split_once("tenure ").map_or(example, |(_, called)| called);
+    if ELSEWHERE.iter().any(|elsewhere| format!("{called} ").starts_with(elsewhere)) {
         return;
     }
     let is_endless = ENDLESS.iter().any(|endless| example.contains(endless));
@@ -150,6 +162,33 @@ pub(crate) fn follow_on(bench: &Bench, url: &str, example: &str) {
     }
     let ran = Ran::of(shell.args(["120", "sh", "-c", example]).output().unwrap());
     assert!(statuses(example).contains(&ran.code), "{example}: {ran:?}");
+}
+
+/// Where man(1) and groff(1) are, as in CI: other hosts may lack them.
+#[test]
+fn man_has_nothing_to_say_against_the_pages() {
+    let has_man = Command::new("man").arg("--version").output().is_ok_and(|ran| ran.status.success());
+    let has_groff = Command::new("groff").arg("--version").output().is_ok_and(|ran| ran.status.success());
+    if !has_man || !has_groff {
+        return;
+    }
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["man", "--install", "man"]).code, 0);
+    for page in std::fs::read_dir(bench.path("man/man1")).unwrap() {
+        let page = page.unwrap().path();
+        let mut man = Command::new("man");
+        man.args(["--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z"])
+            .arg(&page)
+            .env("LC_ALL", "C.UTF-8")
+            .env("MANWIDTH", "80");
+        let ran = Ran::of(man.stdin(Stdio::null()).output().unwrap());
+        assert!(
+            ran.code == 0 && ran.err.is_empty() && !ran.out.is_empty(),
+            "{}: {}",
+            page.display(),
+            ran.err
+        );
+    }
 }
 
 #[test]

@@ -27,6 +27,25 @@ fn the_next_one_has_a_killed_holders_key_long_before_its_ttl() {
     }
 }
 
+/// The second is started while the lease is asked for: it must know of all that the first was told.
+#[test]
+fn either_watchdog_gives_the_key_back_by_itself() {
+    for other in 0..2 {
+        let bench = Bench::new();
+        let killed =
+            bench.start(&["run", "k", "--ttl", TTL, "--", "sh", "-c", "echo $$ > pid; exec sleep 600"]);
+        let pid = bench.await_number("pid");
+        let _next = next(&bench);
+        let watchdogs = watchdogs_of(&killed);
+        let killed_at = now_ms();
+        killed.signal(Signal::SIGKILL);
+        kill(Pid::from_raw(watchdogs[other]), Signal::SIGKILL).unwrap();
+        let began = await_next(&bench);
+        assert!(began - killed_at < 60_000, "without {other}: {} ms", began - killed_at);
+        assert!(!is_alive(pid));
+    }
+}
+
 /// As in a container whose program is the first process.
 #[test]
 fn the_next_one_has_a_killed_holders_key_also_where_nobody_takes_the_dead_off() {

@@ -4,7 +4,7 @@
 //! the hook at the beginning runs under the lease and can forbid the command; the one at a loss knows what was lost, and runs at no other end.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::{Bench, first_words, wait_until};
+use crate::common::{Bench, Process, first_words, wait_until};
 use nix::sys::signal::Signal;
 use std::process::Stdio;
 
@@ -90,6 +90,40 @@ fn the_first_hook_runs_under_the_lease_and_can_forbid_the_command() {
         let refused = bench.run(&["run", "k", option, "", "--", "true"]);
         assert!(refused.code == 64 && refused.err.contains(option), "{refused:?}");
     }
+}
+
+#[test]
+fn who_waits_for_a_key_s_end_is_told_whom_for() {
+    let bench = Bench::new();
+    let mut holds = bench.start(&["run", "k", "--note", "a move", "--", "sh", "-c", STAYS]);
+    bench.await_number("pid");
+    let waits = |arguments: &[&str]| {
+        let mut command = bench.tenure(&[&["wait"], arguments].concat());
+        let file = std::fs::File::create(bench.path("told")).unwrap();
+        let waits: Process = command.stderr(file).spawn().unwrap().into();
+        wait_until("it to be told", || bench.read("told").contains("waiting for "));
+        (waits, bench.read("told"))
+    };
+    let (mut waiting, told) = waits(&["k"]);
+    assert!(told.contains("waiting for k, held by ") && told.contains("a move"), "{told}");
+    for quiet in
+        [&["run", "--quiet", "k", "--wait", "1s", "--", "true"][..], &["wait", "-q", "k", "--timeout", "1s"]]
+    {
+        let ran = bench.run(quiet);
+        assert!(ran.code == 75 && ran.err.lines().count() == 1 && !ran.err.contains("waiting"), "{ran:?}");
+    }
+    holds.signal(Signal::SIGTERM);
+    assert_eq!((holds.wait(), waiting.wait()), (143, 0));
+    let (_waiting, told) = waits(&["k", "--held"]);
+    assert!(told.contains("waiting for somebody to hold k"), "{told}");
+    // Of a section.
+    let mut holds =
+        bench.start(&["range", "s", "0..5", "--", "sh", "-c", "echo $$ > ranges; exec sleep 600"]);
+    bench.await_number("ranges");
+    let (_waiting, told) = waits(&["section/s"]);
+    assert!(told.contains("waiting for section/s, held by ") && told.contains("1 range"), "{told}");
+    holds.signal(Signal::SIGTERM);
+    holds.wait();
 }
 
 #[test]

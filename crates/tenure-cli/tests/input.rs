@@ -224,6 +224,30 @@ fn help_that_can_t_be_written_is_a_failure_and_help_that_nobody_reads_is_none() 
 }
 
 #[test]
+fn a_list_that_can_t_be_written_is_a_failure() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["run", "k", "--", "true"]).code, 0);
+    for arguments in
+        [&["ls", "--all"][..], &["ls", "--all", "--json"], &["show", "k"], &["show", "k", "--json"]]
+    {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let ran = Ran::of(bench.tenure(arguments).stdout(full).output().unwrap());
+        assert_eq!((ran.code, ran.err.contains("standard output can't be written")), (70, true), "{ran:?}");
+    }
+}
+
+#[test]
+fn help_by_its_verb_is_the_help_of_that_verb() {
+    let bench = Bench::new();
+    for verb in [&["run"][..], &["work"], &["work", "status"], &["fleet", "top"]] {
+        let by_verb = bench.run(&[&["help"], verb].concat());
+        assert!(by_verb.code == 0 && by_verb.out.contains("Usage: tenure"), "{by_verb:?}");
+        assert_eq!(by_verb.out, bench.run(&[verb, &["--help"]].concat()).out);
+    }
+    refused(&bench, &["help", "flock"], 64, "flock");
+}
+
+#[test]
 fn no_verb_waits_for_ever_for_who_does_not_read_what_it_says() {
     let bench = Bench::new();
     let holding = bench.start(&["run", "k", "--", "sleep", "600"]);

@@ -78,6 +78,52 @@ fn who_works_on_a_job_and_what_runs_is_told_and_such_a_job_is_not_removed() {
 }
 
 #[test]
+fn the_list_of_records_tells_how_units_ended() {
+    let bench = Bench::new();
+    let job = ["work", "--name", "j", "--retries", "0", "good", "bad", "--", "test", "{}", "=", "good"];
+    let ran = bench.run(&job);
+    assert!(ran.code == 1 && ran.err.contains("failed: bad: exit 1, 1 attempt"), "{ran:?}");
+    let states = || {
+        let listing = bench.run(&["ls", "--all", "work/"]).out;
+        let row = |line: &str| {
+            line.split("  ").map(str::trim).filter(|it| !it.is_empty()).nth(1).map(str::to_owned)
+        };
+        listing.lines().skip(1).filter_map(row).collect::<Vec<_>>()
+    };
+    assert_eq!(states(), ["vacant (failed)", "vacant (done)"]);
+    assert_eq!(bench.run(&["work", "retry", "j"]).code, 0);
+    assert_eq!(states(), ["vacant (pending)", "vacant (done)"]);
+    assert_eq!(bench.show("work/j/good")["job"]["status"], "done");
+}
+
+#[test]
+fn a_unit_that_is_withdrawn_is_said_to_be_and_has_failed() {
+    let bench = Bench::new();
+    let job = [
+        "work",
+        "--name",
+        "j",
+        "--ttl",
+        "3s",
+        "--retries",
+        "0",
+        "u",
+        "--",
+        "sh",
+        "-c",
+        "echo $$ > pid; exec sleep 600",
+    ];
+    let mut command = bench.tenure(&job);
+    let work =
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    bench.await_number("pid");
+    assert_eq!(bench.run(&["revoke", "work/j/u", "--yes"]).code, 0);
+    let ran = crate::common::Ran::of(work.wait_with_output().unwrap());
+    assert!(ran.code == 1 && ran.err.contains("u: the lease was withdrawn"), "{ran:?}");
+    assert!(ran.err.contains("failed: u: exit 76, 1 attempt"), "{ran:?}");
+}
+
+#[test]
 fn failed_units_are_tried_again_all_of_them_or_some() {
     let bench = Bench::new();
     assert_eq!(night(&bench, "b\nc"), 1);

@@ -8,6 +8,7 @@
 use crate::common::{Bench, Process, wait_until};
 use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use yaml_rust2::{Yaml, YamlLoader};
@@ -186,6 +187,34 @@ fn the_workflow_of_releases_builds_what_there_is() {
         }
     }
     assert!(scripts.iter().any(|script| script.contains(" -f packaging/Containerfile ")), "{scripts:?}");
+}
+
+#[test]
+fn the_image_that_manifests_name_is_one_that_a_release_pushes() {
+    let bench = Bench::new();
+    bench.write("docker", "#!/bin/sh\n[ \"$1\" != push ] || echo \"$2\" >> pushed\n");
+    std::fs::set_permissions(bench.path("docker"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let workflow = document(&root().join(".github/workflows/release.yml"));
+    let steps = list(&workflow["jobs"]["image"]["steps"]).iter().filter_map(|step| step["run"].as_str());
+    for script in steps.filter(|script| script.contains("docker push")) {
+        let ran = Command::new("bash")
+            .args(["-ec", script])
+            .current_dir(bench.path(""))
+            .env("PATH", format!("{}:/usr/bin:/bin", bench.path("").display()))
+            .env("GITHUB_REPOSITORY", "tenure-rs/tenure")
+            .env("GITHUB_REF_NAME", concat!("v", env!("CARGO_PKG_VERSION")))
+            .status();
+        assert!(ran.unwrap().success(), "{script}");
+    }
+    let pushed = bench.read("pushed");
+    let images = files("packaging/kubernetes").into_iter().flat_map(|path| {
+        let images: Vec<String> =
+            containers(pod(&document(&path))).map(|it| text(&it["image"]).to_owned()).collect();
+        images
+    });
+    let ours: BTreeSet<String> = images.filter(|image| !image.starts_with("example.com/")).collect();
+    assert!(!ours.is_empty() && ours.iter().all(|ours| pushed.lines().any(|it| it == ours)), "{pushed}");
+    assert!(pushed.lines().any(|image| image.ends_with(concat!(":", env!("CARGO_PKG_VERSION")))), "{pushed}");
 }
 
 #[test]

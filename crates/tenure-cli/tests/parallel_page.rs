@@ -1,7 +1,7 @@
 //! docs/parallel.md beside the programs that it speaks of.
 //!
 //! Plan: each option that GNU parallel tells shells of, that flock(1) and xargs(1) tell of in their help, and that consul's source has, has a
-//! place on the page; each of tenure's that the page names is one of the verb's; what newcomers type is answered as the page says.
+//! place on the page, and a reason where it is not there; each of tenure's that the page names is one of the verb's; what newcomers type is answered as the page says.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::Bench;
@@ -52,7 +52,7 @@ fn rows(heading: &str) -> Vec<(BTreeSet<String>, BTreeSet<String>)> {
 }
 
 /// The options in a text: what begins with a dash, up to its value.
-fn options(text: &str) -> BTreeSet<String> {
+pub(crate) fn options(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| c.is_whitespace() || "`,[]=;".contains(c));
     let is_option = |word: &&str| {
         let name = word.trim_start_matches('-');
@@ -105,6 +105,18 @@ fn each_option_of_parallel_has_a_row() {
 fn each_option_of_consul_lock_has_a_row() {
     let told: BTreeSet<String> = rows("consul lock").into_iter().flat_map(|(theirs, _)| theirs).collect();
     assert_eq!(told, CONSUL.map(str::to_owned).into());
+}
+
+#[test]
+fn each_option_that_is_not_there_has_a_reason() {
+    let rows = PAGE.lines().filter(|line| line.starts_with('|')).map(|line| line.replace("\\|", "\u{1}"));
+    let rows: Vec<Vec<String>> =
+        rows.map(|line| line.split('|').map(|cell| cell.trim().to_owned()).collect()).collect();
+    let missing = rows.iter().filter(|cells| ["none", "not needed", "never"].contains(&cells[2].as_str()));
+    let missing: Vec<_> = missing.collect();
+    assert!(missing.len() > 20, "{missing:?}");
+    let without: Vec<_> = missing.iter().filter(|cells| cells[3].is_empty()).collect();
+    assert!(without.is_empty(), "{without:?}");
 }
 
 #[test]

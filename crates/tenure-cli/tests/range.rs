@@ -204,9 +204,13 @@ fn what_a_killed_tenure_ran_is_stopped_before_its_ranges_are_free() {
 #[test]
 fn bad_input_is_told_before_anything_is_made() {
     let bench = Bench::new();
-    for (range, says) in
-        [("5..4", "ends before it begins"), ("5..5", "no key"), ("5", "not a range"), ("x..y", "hexadecimal")]
-    {
+    for (range, says) in [
+        ("5..4", "ends before it begins"),
+        ("5..5", "no key"),
+        ("5", "not a range"),
+        ("0-f", "write LO..HI in hexadecimal digits"),
+        ("x..y", "hexadecimal"),
+    ] {
         let ran = bench.run(&["range", "s", range, "--", "true"]);
         assert_eq!((ran.code, ran.err.contains(says)), (64, true), "{ran:?}");
     }

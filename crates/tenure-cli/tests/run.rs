@@ -531,6 +531,33 @@ fn who_waits_for_a_store_that_fails_is_told_so_and_when_it_is_over() {
 }
 
 #[test]
+fn a_command_is_called_as_it_was_typed_wherever_it_was_found() {
+    let bench = Bench::new();
+    let called = "tr '\\0' ' ' < /proc/$$/cmdline | cut -d ' ' -f 1,2";
+    for (typed, is) in [("sh", "sh -c\n"), ("/bin/sh", "/bin/sh -c\n")] {
+        let ran = bench.run(&["run", "k", "--", typed, "-c", called]);
+        assert_eq!((ran.code, ran.out.as_str()), (0, is), "{ran:?}");
+    }
+}
+
+#[test]
+fn the_status_of_a_conflict_is_the_one_that_was_asked_for() {
+    let bench = Bench::new();
+    let holding = bench.start(&["run", "k", "--", "sh", "-c", STAYS]);
+    bench.await_number("pid");
+    for wanted in [
+        &["-E", "9", "--try", "k"][..],
+        &["--conflict-exit-code", "9", "--try", "other", "k"],
+        &["-E", "9", "--wait", "1s", "k"],
+    ] {
+        let ran = bench.run(&[&["run"], wanted, &["--", "true"]].concat());
+        assert!(ran.code == 9 && ran.err.contains("held"), "{wanted:?}: {ran:?}");
+    }
+    assert_eq!(bench.run(&["run", "-E", "9", "--try", "free", "--", "sh", "-c", "exit 3"]).code, 3);
+    drop(holding);
+}
+
+#[test]
 fn who_loses_a_lease_is_told_of_the_first_renewal_that_failed_and_why_it_was_lost() {
     let bench = Bench::new();
     let mut run = noted(&bench, &["run", "k", "--ttl", "4s", "--", "sh", "-c", STAYS]);
@@ -542,4 +569,5 @@ fn who_loses_a_lease_is_told_of_the_first_renewal_that_failed_and_why_it_was_los
     let notes = bench.read("notes");
     let last = notes.lines().last().unwrap();
     assert!(last.contains("k: the lease ") && last.contains("leases.db"), "{notes}");
+    assert!(last.contains("a longer --ttl") && last.contains("tenure doctor"), "what can be done: {notes}");
 }

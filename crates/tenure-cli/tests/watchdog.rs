@@ -72,6 +72,16 @@ fn whoever_is_killed_at_any_moment_of_its_start_leaves_nothing_running() {
 }
 
 #[test]
+fn both_watchdogs_are_there_before_the_command_is() {
+    let bench = Bench::new();
+    // The first thing that it does.
+    let counts = "cat /proc/$PPID/task/$PPID/children > children; for child in $(cat children); do tr '\\0' ' ' < /proc/$child/cmdline; done > names";
+    assert_eq!(bench.run(&["run", "--try", "k", "--", "sh", "-c", counts]).code, 0);
+    let names = bench.read("names");
+    assert_eq!(names.matches("__watchdog").count(), 2, "{names} {}", bench.read("children"));
+}
+
+#[test]
 fn a_command_is_told_before_it_is_killed() {
     let bench = Bench::new();
     let run = bench.start(&["run", "k", "--ttl", "60s", "--", "sh", "-c", OBEYS]);

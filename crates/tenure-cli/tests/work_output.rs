@@ -233,8 +233,26 @@ fn several_units_go_into_one_command() {
     let bench = Bench::new();
     let ran = bench.run(&work(&["-k", "-n", "2", "a", "b", "c"], &["echo", "{}", "<{}>"]));
     assert_eq!(ran.out, "a b <a b>\nc <c>\n");
+    for name in ["-L", "--max-args"] {
+        let again = bench.run(&work(&["--fresh", "-k", name, "2", "a", "b", "c"], &["echo", "{}", "<{}>"]));
+        assert_eq!(again.out, ran.out, "{name}");
+    }
     let status = bench.run(&["work", "status", "j", "--json"]).json();
     assert_eq!(status["units"], 2);
+}
+
+#[test]
+fn a_load_above_the_limit_holds_back_all_but_one() {
+    let bench = Bench::new();
+    let busy = || {
+        let told = std::fs::read_to_string("/proc/loadavg").unwrap();
+        told.split(' ').next().unwrap().parse::<f64>().unwrap() >= 0.01
+    };
+    wait_until("the machine to have something to do", busy);
+    let script = "echo begins >> log; sleep 0.3; echo ends >> log";
+    let ran = bench.run(&work(&["-p", "3", "--load", "0.001", "a", "b", "c"], &["sh", "-c", script]));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(bench.read("log"), "begins\nends\n".repeat(3));
 }
 
 #[test]

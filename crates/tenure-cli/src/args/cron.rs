@@ -43,6 +43,8 @@ pub(crate) struct Cron {
     /// Stop CMD when it has run for this long [default: any]
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) max: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) voice: super::Voice,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,

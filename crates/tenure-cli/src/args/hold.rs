@@ -41,4 +41,6 @@ pub(crate) struct Hold {
     pub(crate) max: Option<Duration>,
     #[command(flatten)]
     pub(crate) about: super::About,
+    #[command(flatten)]
+    pub(crate) voice: super::Voice,
 }

@@ -43,6 +43,8 @@ pub(crate) struct Wait {
     /// Wait until somebody holds it instead
     #[arg(long)]
     pub(crate) held: bool,
+    #[command(flatten)]
+    pub(crate) voice: super::Voice,
 }
 
 /// Remove a record that is damaged, so that its key can be had again.

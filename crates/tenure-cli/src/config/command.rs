@@ -5,7 +5,7 @@ use crate::work::template::Filling;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A command with its arguments, in which `{}` stands for a unit.
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 pub(crate) struct Template {
     pub(crate) program: OsString,
     pub(crate) arguments: Vec<OsString>,
-    /// Where the program is. Found once for many units: each entry of the PATH that lacks it costs each of them a call.
+    /// Where the program is, if it was looked for. Each entry of the PATH that lacks it costs each start a call.
     path: Option<PathBuf>,
     /// Units are several ones, with newlines between.
     is_batched: bool,
@@ -43,8 +43,14 @@ impl Template {
 
     /// The command as it stands.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = self.of_program();
         command.args(&self.arguments);
+        command
+    }
+
+    fn of_program(&self) -> Command {
+        let mut command = Command::new(self.path.as_deref().unwrap_or(Path::new(&self.program)));
+        command.arg0(&self.program);
         command
     }
 
@@ -55,11 +61,7 @@ impl Template {
 
     /// The same, for a unit whose number is known.
     pub(crate) fn filled(&self, filling: &Filling<'_>) -> Command {
-        let mut command = match &self.path {
-            Some(path) => Command::new(path),
-            None => Command::new(&self.program),
-        };
-        command.arg0(&self.program);
+        let mut command = self.of_program();
         if let Some(slot) = filling.slot {
             command.env("TENURE_SLOT", slot.to_string());
         }

@@ -161,9 +161,34 @@ pub(crate) fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
     }
 }
 
-/// A loss in words.
-pub(crate) fn loss(loss: &Loss) -> String {
-    LeaseError::Lost(loss.clone()).to_string()
+/// What outlasts a loss that came of delays.
+pub(crate) const AGAINST_DELAYS: &str =
+    "a longer --ttl outlasts longer delays, and `tenure doctor` looks for their cause";
+
+/// Why a lease was lost, and what can be done against it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Lost {
+    pub(crate) why: String,
+    /// None where somebody wanted it.
+    pub(crate) remedy: Option<&'static str>,
+}
+
+impl Lost {
+    pub(crate) fn of(loss: &Loss) -> Lost {
+        let remedy = match loss {
+            Loss::Expired | Loss::Unreachable(_) | Loss::Taken(_) => Some(AGAINST_DELAYS),
+            Loss::Deleted => Some("`tenure release` and `tenure revoke` end leases, and leave their records"),
+            _ => None,
+        };
+        Lost { why: LeaseError::Lost(loss.clone()).to_string(), remedy }
+    }
+}
+
+impl std::fmt::Display for Lost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.why)?;
+        self.remedy.map_or(Ok(()), |remedy| write!(f, " ({remedy})"))
+    }
 }
 
 /// Text with a colour if `stream` is a terminal that may have one.

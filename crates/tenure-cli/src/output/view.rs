@@ -1,7 +1,7 @@
 //! Records as people and programs are shown them.
 
 use crate::exit::{DAMAGED, Failure};
-use crate::keys::{Part, part_of};
+use crate::keys::{JobName, Part, UnitStatus, part_of};
 use crate::output::permits::Shared;
 use crate::output::section::Leased;
 use crate::text::{brief, count, date, hex};
@@ -11,6 +11,7 @@ use std::time::Duration;
 use tenure::range::Ledger;
 use tenure::{
     Attachment, Fence, Freshness, Key, Listed, Metadata, Record, Store, StoreError, Stored, Ttl, Value, Wall,
+    reserved,
 };
 
 /// What a record says about its key now.
@@ -161,8 +162,17 @@ impl View {
         self.leased.as_ref().map(Leased::ranges).filter(|ranges| *ranges > 0)
     }
 
+    /// Where the unit of a job stands, if it is one's.
+    fn unit_status(&self) -> Option<UnitStatus> {
+        JobName::of_key(&self.key).and_then(|_| UnitStatus::of(&self.stored.as_ref().ok()?.record.metadata))
+    }
+
     /// Its state in words.
     pub(crate) fn status(&self) -> String {
+        // Of one that is held there is nothing more to say: it is being run.
+        if let Some(status) = self.unit_status().filter(|_| self.state != State::Held) {
+            return format!("{} ({})", self.state.name(), status.name());
+        }
         if let Some(shared) = self.shared.as_ref().filter(|shared| !shared.is_empty()) {
             return format!("{} ({})", self.state.name(), shared.status());
         }
@@ -207,6 +217,10 @@ impl View {
             let unit = if let Part::Unit(unit) = part { Some(unit) } else { None };
             view.insert("fleet".into(), json!({"name": fleet, "unit": unit}));
         }
+        if let Some((job, unit)) = JobName::of_key(&self.key) {
+            let status = self.unit_status().map(UnitStatus::name);
+            view.insert("job".into(), json!({"name": job, "unit": unit, "status": status}));
+        }
         view.insert("state".into(), self.state.name().into());
         match &self.stored {
             Err(problem) => {
@@ -249,7 +263,7 @@ impl View {
             view.insert("covered".into(), json!(ranges));
             return;
         }
-        view.insert("metadata".into(), fields(metadata));
+        view.insert("metadata".into(), told(&self.key, metadata));
     }
 }
 
@@ -283,6 +297,37 @@ pub(crate) fn millis(span: Duration) -> u64 {
 /// Metadata as JSON. What JSON has no kind for is told by a list, or by the hexadecimal digits of bytes.
 pub(crate) fn fields(metadata: &Metadata) -> serde_json::Value {
     metadata.iter().map(|(name, field)| (name.clone(), value(field))).collect::<Map<_, _>>().into()
+}
+
+/// The metadata of a record, in which times that tenure itself has written are told as all others are.
+pub(crate) fn told(key: &Key, metadata: &Metadata) -> serde_json::Value {
+    const OF_UNITS: &[&str] = &["started", "finished", "not_before"];
+    const OF_TICKS: &[&str] = &["tick", "began", "ended", "keep"];
+    let mut told = fields(metadata);
+    if JobName::of_key(key).is_some() {
+        date_all(&mut told, OF_UNITS);
+    } else if key.as_str().starts_with(reserved::ONCE)
+        && let Some(history) = told.get_mut("once")
+    {
+        date_all(history, OF_TICKS);
+    }
+    told
+}
+
+/// Makes dates of the numbers of these names, which are Unix milliseconds.
+fn date_all(value: &mut serde_json::Value, names: &[&str]) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (name, field) in fields {
+                match field.as_u64() {
+                    Some(millis) if names.contains(&name.as_str()) => *field = date(Wall(millis)).into(),
+                    _ => date_all(field, names),
+                }
+            }
+        }
+        serde_json::Value::Array(values) => values.iter_mut().for_each(|value| date_all(value, names)),
+        _ => {}
+    }
 }
 
 fn value(field: &Value) -> serde_json::Value {

@@ -288,6 +288,31 @@ mod tests {
     }
 
     #[test]
+    fn the_user_s_file_counts_before_the_host_s_setting_by_setting() {
+        let mut settings = Settings::default();
+        for (path, text) in [
+            (
+                "/home/u/config.toml",
+                "store = \"mine\"\n[stores]\nmine = { url = \"sqlite:/u.db\" }\n[defaults]\nttl = \"7s\"",
+            ),
+            (
+                "/etc/tenure/config.toml",
+                "store = \"sqlite:/h.db\"\nnamespace = \"ops\"\n[stores]\nmine = { url = \"sqlite:/h.db\" }\n[defaults]\nttl = \"9s\"\ngrace = \"3s\"",
+            ),
+        ] {
+            settings.take_in(File::parse(text, Path::new(path)).unwrap(), Path::new(path)).unwrap();
+        }
+        assert_eq!(settings.choose(None, None).unwrap().url.shown(), "sqlite:/u.ops.db");
+        let command = settings.apply(crate::args::command()).unwrap();
+        let run = command.find_subcommand("run").unwrap();
+        let default = |name: &str| {
+            let option = run.get_arguments().find(|it| it.get_long() == Some(name)).unwrap();
+            option.get_default_values().first().unwrap().to_str().unwrap().to_owned()
+        };
+        assert_eq!((default("ttl"), default("grace")), ("7s".to_owned(), "3s".to_owned()));
+    }
+
+    #[test]
     fn a_file_s_mistake_is_named_with_its_line_and_without_its_text() {
         let path = Path::new("/etc/x.toml");
         for (text, told) in [

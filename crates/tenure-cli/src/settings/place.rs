@@ -24,12 +24,22 @@ fn xdg() -> Result<Xdg, Failure> {
 /// The store that is used if none is named, and why it is that one.
 pub(super) fn default_store() -> Result<(PathBuf, String), Failure> {
     let user = rustix::process::geteuid().as_raw();
+    let named = std::env::var_os(STATE_VARIABLE).map(PathBuf::from);
+    default_store_of(user, named, || Ok(xdg()?.state_dir()))
+}
+
+/// The same for this user, whose variable says this, and who has a home with a directory for state.
+fn default_store_of(
+    user: u32,
+    named: Option<PathBuf>,
+    own: impl FnOnce() -> Result<Option<PathBuf>, Failure>,
+) -> Result<(PathBuf, String), Failure> {
     // In a container there may be no home, nor a user of that number.
-    let named = std::env::var_os(STATE_VARIABLE).map(PathBuf::from).filter(|path| path.is_absolute());
+    let named = named.filter(|path| path.is_absolute());
     let (directory, why) = if let Some(state) = named {
         (Some(state.join("tenure")), format!("below {STATE_VARIABLE}"))
     } else if (FIRST_USER..NOBODY).contains(&user) {
-        (xdg()?.state_dir().map(|state| state.join("tenure")), "this user's".to_owned())
+        (own()?.map(|state| state.join("tenure")), "this user's".to_owned())
     } else {
         (Some(PathBuf::from(HOST_STATE)), format!("this host's, for system users as {user} is"))
     };
@@ -50,4 +60,37 @@ pub(super) fn files() -> Result<Vec<PathBuf>, Failure> {
     // Who has no home has the host's file.
     let own = Xdg::new().ok().map(|xdg| xdg.config_dir().join("tenure/config.toml"));
     Ok(own.into_iter().chain([PathBuf::from(HOST_CONFIGURATION)]).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_store_is_the_user_s_or_that_of_the_host_s_system_users() {
+        let of = |user, named: Option<&str>| {
+            let own = || Ok(Some(PathBuf::from("/home/u/.local/state")));
+            let (store, why) = default_store_of(user, named.map(PathBuf::from), own).unwrap();
+            (store.to_str().unwrap().to_owned(), why)
+        };
+        const USERS: &str = "/home/u/.local/state/tenure/leases.db";
+        const HOSTS: &str = "/var/lib/tenure/leases.db";
+        for (user, store) in
+            [(0, HOSTS), (999, HOSTS), (1000, USERS), (65_533, USERS), (65_534, HOSTS), (u32::MAX, HOSTS)]
+        {
+            let (is, why) = of(user, None);
+            assert_eq!(is, store, "{user}");
+            assert_eq!(why.contains("system users"), store == HOSTS, "{user}: {why}");
+            assert_eq!(of(user, Some("/s")).0, "/s/tenure/leases.db", "{user}: what is named counts first");
+            assert_eq!(of(user, Some("s")).0, store, "{user}: XDG has relative paths ignored");
+        }
+    }
+
+    #[test]
+    fn a_user_without_a_home_is_told_and_a_system_user_needs_none() {
+        let homeless = || Err(Failure::usage("set HOME"));
+        assert!(default_store_of(1000, None, homeless).unwrap_err().text.contains("HOME"));
+        assert!(default_store_of(33, None, homeless).is_ok());
+        assert!(default_store_of(1000, Some("/s".into()), homeless).is_ok());
+    }
 }

@@ -42,6 +42,10 @@ pub(crate) struct Watchdogs {
 #[derive(Debug)]
 struct State {
     watchdogs: Vec<WatchdogChild>,
+    /// How many of them there are to be: both before any command is started, and one until then if that saves time.
+    wanted: usize,
+    /// Those that were dismissed, and may still be on the table of processes.
+    dismissed: Vec<Child>,
     groups: BTreeSet<i32>,
     /// Those that lost their parent and came to us, by number and time of start.
     adopted: BTreeSet<(i32, u64)>,
@@ -93,19 +97,22 @@ pub(crate) struct Subject {
     pub(crate) mark: String,
 }
 
+fn not_started(error: std::io::Error) -> Failure {
+    Failure::new(INTERNAL, format!("the watchdog process can't be started: {error}"))
+}
+
 impl Watchdogs {
-    /// Starts the watchdogs. `mark` must be a text that no other process uses.
-    pub(crate) fn start(mark: &str, lead: Lead) -> Result<Arc<Watchdogs>, Failure> {
-        let failed = |error: std::io::Error| {
-            Failure::new(INTERNAL, format!("the watchdog process can't be started: {error}"))
-        };
+    /// Starts the first watchdog. [`Self::complete_pair`] has to follow before a command does. `mark` must be a text that no other process uses.
+    pub(crate) fn start_first(mark: &str, lead: Lead) -> Result<Arc<Watchdogs>, Failure> {
         // Marks are put in a list.
         let mark = mark.replace(':', "_");
         let children = Children::gather();
-        let (waker, woken) = UnixStream::pair().map_err(failed)?;
+        let (waker, woken) = UnixStream::pair().map_err(not_started)?;
         let on_child = signal_hook::low_level::pipe::register(Signal::SIGCHLD as i32, waker).ok();
         let state = State {
             watchdogs: Vec::new(),
+            wanted: 1,
+            dismissed: Vec::new(),
             groups: BTreeSet::new(),
             adopted: BTreeSet::new(),
             looked_at: Duration::ZERO,
@@ -124,13 +131,20 @@ impl Watchdogs {
             on_child,
             seen: Mutex::default(),
         };
-        watchdogs.complete(&mut watchdogs.state(), When::First).map_err(failed)?;
+        watchdogs.complete(&mut watchdogs.state(), When::First).map_err(not_started)?;
         let watchdogs = Arc::new(watchdogs);
         suspend::together_with(&watchdogs);
         let of_thread = Arc::downgrade(&watchdogs);
         let thread = std::thread::Builder::new().name("children".to_owned()).stack_size(256 << 10);
-        thread.spawn(move || see_to_children(woken, &of_thread)).map_err(failed)?;
+        thread.spawn(move || see_to_children(woken, &of_thread)).map_err(not_started)?;
         Ok(watchdogs)
+    }
+
+    /// Starts the second watchdog, which is told all that the first one was.
+    pub(crate) fn complete_pair(&self) -> Result<(), Failure> {
+        let mut state = self.state();
+        state.wanted = TWO;
+        self.complete(&mut state, When::First).map_err(not_started)
     }
 
     pub(crate) fn lead(&self) -> Lead {
@@ -143,8 +157,11 @@ impl Watchdogs {
         let mark = format!("{}.{n}", self.mark);
         command.env(MARK, marked(&mark)).process_group(0);
         let start = table::ticks(boottime());
+        let mut state = self.state();
+        state.wanted = TWO;
         // Until it is known, it is found by its mark.
-        self.tell(&mut self.state(), "?\n");
+        self.tell(&mut state, "?\n");
+        drop(state);
         let child = self.children.start(command);
         let mut state = self.state();
         match child {
@@ -328,7 +345,7 @@ impl Watchdogs {
     /// Replaces those of the watchdogs that are of no use any more.
     fn replace(&self, state: &mut State, useless: &[usize]) {
         self.remove(state, useless);
-        if state.watchdogs.len() < TWO && !state.is_dismissed {
+        if state.watchdogs.len() < state.wanted && !state.is_dismissed {
             // If that can't be done now, it is tried again with the next news.
             let _incomplete = self.complete(state, When::Late);
         }
@@ -336,8 +353,8 @@ impl Watchdogs {
 
     /// Starts those of the watchdogs that are missing, and tells them all.
     fn complete(&self, state: &mut State, when: When) -> std::io::Result<()> {
-        let is_news = state.watchdogs.len() < TWO;
-        while state.watchdogs.len() < TWO {
+        let is_news = state.watchdogs.len() < state.wanted;
+        while state.watchdogs.len() < state.wanted {
             state.watchdogs.push(spawn(&self.children, &self.mark, self.lead)?);
         }
         if is_news {
@@ -397,14 +414,17 @@ impl Watchdogs {
             .filter_map(|(n, watchdog)| is_dead(watchdog).then_some(n))
             .collect();
         self.replace(&mut state, &dead);
+        state.dismissed.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
     }
 
     /// Nothing runs any more, and nothing will.
     pub(crate) fn dismiss(&self) {
         let mut state = self.state();
         state.is_dismissed = true;
-        for watchdog in &mut state.watchdogs {
-            let _gone_anyway = watchdog.pipe.write_all(b"bye\n");
+        // With its pipe closed a watchdog does not wait for more news: it has ended by the time that the lease is given up.
+        for WatchdogChild { child, mut pipe } in std::mem::take(&mut state.watchdogs) {
+            let _gone_anyway = pipe.write_all(b"bye\n");
+            state.dismissed.push(child);
         }
     }
 }
@@ -414,15 +434,18 @@ impl Drop for Watchdogs {
         if let Some(id) = self.on_child {
             signal_hook::low_level::unregister(id);
         }
-        let watchdogs = std::mem::take(&mut self.state().watchdogs);
+        let mut state = self.state();
+        let undismissed = std::mem::take(&mut state.watchdogs);
+        let dismissed = std::mem::take(&mut state.dismissed);
+        drop(state);
         // Once nobody talks to them they end, sooner or later, and must not be left on the table of processes until then.
-        let reap = move || {
-            watchdogs.into_iter().for_each(|WatchdogChild { mut child, pipe }| {
-                drop(pipe);
-                let _reaped = child.wait();
-            })
-        };
-        let _left_to_our_end = std::thread::Builder::new().name("farewell".to_owned()).spawn(reap);
+        let mut left: Vec<Child> =
+            undismissed.into_iter().map(|watchdog| watchdog.child).chain(dismissed).collect();
+        left.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+        if !left.is_empty() {
+            let reap = move || left.iter_mut().for_each(|child| drop(child.wait()));
+            let _left_to_our_end = std::thread::Builder::new().name("farewell".to_owned()).spawn(reap);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::signals::{self, Signals};
 use super::stopping::{Stopper, Why};
 use super::terminal::Terminal;
 use crate::exit::{self, Asked, Failure};
-use crate::output;
+use crate::output::{self, Lost};
 use crate::text::brief;
 use std::pin::pin;
 use std::process::Command;
@@ -124,7 +124,8 @@ async fn attend_alone<T: Tenancy>(
     let patience = if asked.is_some() { policy.ttl.min(MOMENT) } else { policy.ttl };
     let released = async { drop(tokio::time::timeout(patience, tenancy.release()).await) };
     signals.unless_hurried(released).await;
-    let loss = loss.or_else(|| stopped.map(|_| T::TOO_LATE.to_owned()));
+    let late = || Lost { why: T::TOO_LATE.to_owned(), remedy: Some(T::REMEDY) };
+    let loss = loss.or_else(|| stopped.map(|_| late()));
     // The loss may name its cause already.
     let because = |text: String| match trouble {
         Some(trouble) if !text.contains(&trouble) => format!("{text}: {trouble}"),
@@ -138,7 +139,10 @@ async fn attend_alone<T: Tenancy>(
             let most = policy.at_most.map_or_else(String::new, |most| format!(" {}", brief(most)));
             Ok(Ended::Lost(stopped_since(&format!("it ran for longer than the{most} of --max"))))
         }
-        (_, _, Some(loss), _) => Ok(Ended::Lost(stopped_since(&because(loss)))),
+        (_, _, Some(Lost { why, remedy }), _) => {
+            let remedy = remedy.map_or_else(String::new, |remedy| format!(" ({remedy})"));
+            Ok(Ended::Lost(format!("{}{remedy}", stopped_since(&because(why)))))
+        }
         (_, _, None, status) => Ok(Ended::Done(status.map_or(exit::INTERNAL, shell_status))),
     }
 }

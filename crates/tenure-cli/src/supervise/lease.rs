@@ -1,6 +1,6 @@
 //! What a command runs under: a lease, whatever its layout.
 
-use crate::output;
+use crate::output::{AGAINST_DELAYS, Lost};
 use crate::supervise::outage::Outage;
 use crate::supervise::stopping::Why;
 use std::process::ExitStatus;
@@ -47,11 +47,13 @@ pub(crate) trait Tenancy {
     const WHAT: &str = "its lease is";
     /// Why the command had to stop if nothing more is known.
     const TOO_LATE: &str = "the lease could not be renewed in time";
+    /// What can be done against that.
+    const REMEDY: &str = AGAINST_DELAYS;
 
     fn lease(&self) -> &impl Lease;
 
-    /// Why it is not held any more, in words; none if it is, or was withdrawn.
-    async fn loss(&self) -> Option<String>;
+    /// Why it is not held any more; none if it is, or was withdrawn.
+    async fn loss(&self) -> Option<Lost>;
 
     /// What went wrong with the store of late, in words.
     fn trouble(&self) -> Option<String>;
@@ -100,11 +102,11 @@ impl Tenancy for Native<'_> {
         &self.guard
     }
 
-    async fn loss(&self) -> Option<String> {
+    async fn loss(&self) -> Option<Lost> {
         if self.guard.is_held() || self.guard.is_revoked() {
             return None;
         }
-        Some(output::loss(&self.guard.lost().await))
+        Some(Lost::of(&self.guard.lost().await))
     }
 
     fn trouble(&self) -> Option<String> {
@@ -168,13 +170,14 @@ impl Tenancy for NativeAll<'_> {
         &self.all
     }
 
-    async fn loss(&self) -> Option<String> {
+    async fn loss(&self) -> Option<Lost> {
         let guards = &self.all.guards;
         if guards.is_held() || guards.is_revoked() {
             return None;
         }
         let (key, loss) = guards.lost().await;
-        Some(format!("{key}: {}", output::loss(&loss)))
+        let Lost { why, remedy } = Lost::of(&loss);
+        Some(Lost { why: format!("{key}: {why}"), remedy })
     }
 
     fn trouble(&self) -> Option<String> {

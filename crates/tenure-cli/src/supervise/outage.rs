@@ -12,6 +12,7 @@ use tenure::{
     AnyStore, Capabilities, Changes, ErrorKind, Freshness, Image, Key, Listed, Outcome, Record, Store,
     StoreError, Stored, Version, Write,
 };
+use tokio::sync::Notify;
 
 /// What a store has failed at.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct Outage {
     calls: Mutex<[Calls; 2]>,
     /// It was said that nothing is pushed.
     is_unpushed: AtomicBool,
+    /// Tells of the first call that is made.
+    asked: Notify,
 }
 
 /// Reading may work where writing does not, as on a full disk.
@@ -51,12 +54,22 @@ const SELDOM: Duration = Duration::from_secs(60);
 impl Outage {
     /// `is_told`: to the user, as it goes.
     pub(crate) fn new(is_told: bool) -> Arc<Outage> {
-        Arc::new(Outage { is_told, calls: Mutex::default(), is_unpushed: AtomicBool::new(false) })
+        Arc::new(Outage {
+            is_told,
+            calls: Mutex::default(),
+            is_unpushed: AtomicBool::new(false),
+            asked: Notify::new(),
+        })
     }
 
     /// The store, with an eye on its failures.
     pub(crate) fn watch(self: &Arc<Outage>, store: AnyStore) -> AnyStore {
         AnyStore::new(Watched { store, outage: Arc::clone(self) })
+    }
+
+    /// Until something was asked of the store since this was asked last.
+    pub(crate) async fn asked(&self) {
+        self.asked.notified().await;
     }
 
     /// What went wrong within this time, if anything did. What was to be written comes first: a lease is renewed by that.
@@ -148,6 +161,8 @@ impl Watched {
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let mut pending = Unanswered { outage: &self.outage, kind, began: boottime(), is_answered: false };
+        // On one thread, whoever waits for this goes on when the call is under way.
+        self.outage.asked.notify_one();
         let result = call.await;
         pending.is_answered = true;
         self.outage.note(kind, &result);

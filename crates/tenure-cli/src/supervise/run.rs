@@ -36,7 +36,14 @@ pub(crate) struct Policy {
 impl Policy {
     /// For one command at a time. Starts the watchdogs; `name` must be a text that no other process uses.
     pub(crate) fn new(name: &str, ttl: Duration, grace: Duration) -> Result<Policy, Failure> {
-        let watchdogs = Watchdogs::start(name, Lead::new(ttl, grace))?;
+        let policy = Policy::with_one_watchdog(name, ttl, grace)?;
+        policy.watchdogs.complete_pair()?;
+        Ok(policy)
+    }
+
+    /// As [`Self::new`], with one watchdog: the other must be there before a command is.
+    pub(crate) fn with_one_watchdog(name: &str, ttl: Duration, grace: Duration) -> Result<Policy, Failure> {
+        let watchdogs = Watchdogs::start_first(name, Lead::new(ttl, grace))?;
         let (threads, clock) = (Arc::default(), tenure::clock::system());
         Ok(Policy {
             watchdogs,

@@ -10,7 +10,11 @@ use unicode_width::UnicodeWidthStr;
 const NAMES: &[&str] =
     &["KEY", "HOLDER", "UNIT", "WORKER", "GOES TO", "LABELS", "NEEDS", "JOB", "FLEET", "VALUE", "FROM"];
 /// Columns that one can do without: they are left out, the last ones first, before names become too short. `show` and `--json` have them.
-const EXTRAS: [&str; 4] = ["ON SESSION", "WEIGHT", "MOST", "PLANNED"];
+const EXTRAS: [&str; 7] = ["ON SESSION", "WEIGHT", "MOST", "PLANNED", "WAITING", "WORKERS", "LAST RESULT"];
+/// Of units one can do without this, too, as names of two kinds stand beside it.
+const EXTRA_OF_UNITS: &str = "FENCE";
+/// Names that are typed again, so they are not cut as long as there are extras.
+const TYPED: &[&str] = &["JOB"];
 /// Names are cut to no less than this, and to less than [`SHORT`] only when all extras are left out.
 const LEAST: usize = 8;
 const SHORT: usize = 14;
@@ -89,10 +93,16 @@ fn total(widths: &[usize], hidden: &[bool]) -> usize {
 
 /// Leaves out what one can do without, as long as names would be too short.
 fn hide(heading: &[&str], widths: &[usize], hidden: &mut [bool], room: usize) {
-    let short = |title: &str, width: usize| if NAMES.contains(&title) { width.min(SHORT) } else { width };
+    let short = |title: &str, width: usize| match title {
+        _ if TYPED.contains(&title) => width.min(MOST),
+        _ if NAMES.contains(&title) => width.min(SHORT),
+        _ => width,
+    };
+    let is_of_units = heading.first() == Some(&"UNIT");
+    let is_extra = |title: &&str| EXTRAS.contains(title) || (is_of_units && *title == EXTRA_OF_UNITS);
     let widths: Vec<usize> = heading.iter().zip(widths).map(|(title, width)| short(title, *width)).collect();
     for (n, title) in heading.iter().enumerate().rev() {
-        if total(&widths, hidden) > room && EXTRAS.contains(title) {
+        if total(&widths, hidden) > room && is_extra(title) {
             hidden[n] = true;
         }
     }
@@ -163,6 +173,19 @@ mod tests {
         let shown = Table::within(&["KEY", "STATE"], None).part(&rows);
         let widths: Vec<usize> = shown.lines().map(str::len).collect();
         assert_eq!(widths, [MOST + GAP + 5, 200 + GAP + 4, MOST + GAP + 4], "{shown}");
+    }
+
+    #[test]
+    fn a_job_s_name_is_whole_at_80_columns() {
+        let job = format!("gunzip-{}", "0123456789abcdef".repeat(2));
+        let row = [&job, "1000000", "999999", "12", "128", "1000000", "12", "90m", "2026-11-23T05:00:00Z"];
+        let heading =
+            ["JOB", "UNITS", "DONE", "FAILED", "RUNNING", "WAITING", "WORKERS", "LEFT", "LAST RESULT"];
+        let shown = |room| Table::within(&heading, Some(room)).part(&rows(&[&row]));
+        let narrow = shown(80);
+        assert!(narrow.lines().all(|line| line.width() <= 80) && narrow.contains(&job), "{narrow}");
+        assert!(narrow.contains("FAILED") && narrow.contains("LEFT"), "{narrow}");
+        assert!(shown(200).contains("LAST RESULT"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::args::cron::Missed;
 use crate::config;
 use crate::exit::{self, Failure};
-use crate::output;
+use crate::output::{self, Lost};
 use crate::stores::{Missing, Url};
 use crate::supervise::command::{Ended, Input, attend};
 use crate::supervise::lease::{Lease, Tenancy};
@@ -171,12 +171,12 @@ impl Tenancy for Ticking<'_> {
         self.guard.lease()
     }
 
-    async fn loss(&self) -> Option<String> {
+    async fn loss(&self) -> Option<Lost> {
         let lease = self.guard.lease();
         if lease.is_held() || lease.is_revoked() {
             return None;
         }
-        Some(output::loss(&lease.lost().await))
+        Some(Lost::of(&lease.lost().await))
     }
 
     fn trouble(&self) -> Option<String> {

@@ -88,7 +88,7 @@ async fn held(
     };
     if let Ok(Some(loss)) = ended {
         teller.lost(&guard, &loss);
-        let text = format!("{}: {}", plan.key, output::loss(&loss));
+        let text = format!("{}: {}", plan.key, output::Lost::of(&loss));
         // Why it ends is told by its status, too.
         let _told = signals.unless(teller.lines.end(broken, LAST_WORDS)).await;
         return Err(Failure::new(exit::LOST, text));

@@ -7,7 +7,7 @@ use crate::keys::JobName;
 use crate::keys::{Part, part_of};
 use crate::output;
 use crate::output::json_list::JsonList;
-use crate::output::view::{Sessions, State, View, fields};
+use crate::output::view::{Sessions, State, View, told};
 use crate::stores::Url;
 use crate::stores::pages::Pages;
 use crate::text::{Table, brief, count, date, escaped};
@@ -154,7 +154,7 @@ fn page(view: &View) -> String {
                 lines.extend(shared.lines().map(|line| ("permits", line)));
             } else if let Ok(covered) = Ledger::covered(&stored.record) {
                 lines.push(("covered", covered.to_string()));
-            } else if let serde_json::Value::Object(mut fields) = fields(&stored.record.metadata) {
+            } else if let serde_json::Value::Object(mut fields) = told(&view.key, &stored.record.metadata) {
                 lines.extend(about(&mut fields));
                 for (name, value) in fields {
                     // JSON escapes control characters, but not all that steer a terminal.

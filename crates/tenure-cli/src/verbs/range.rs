@@ -2,6 +2,7 @@
 
 use crate::config;
 use crate::exit::{self, Failure};
+use crate::output::Lost;
 use crate::stores::{Missing, Url};
 use crate::supervise::command::{Ended, Input, attend};
 use crate::supervise::lease::{Lease, Tenancy};
@@ -103,12 +104,13 @@ impl Lease for Leased {
 impl Tenancy for Leased {
     const WHAT: &str = "its ranges are";
     const TOO_LATE: &str = "the time was over";
+    const REMEDY: &str = "--for TIME leases them for longer";
 
     fn lease(&self) -> &impl Lease {
         self
     }
 
-    async fn loss(&self) -> Option<String> {
+    async fn loss(&self) -> Option<Lost> {
         None
     }
 

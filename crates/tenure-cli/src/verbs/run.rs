@@ -12,11 +12,13 @@ use crate::supervise::signals::Signals;
 use crate::supervise::will::Will;
 use crate::text::date;
 use crate::verbs::waiting::told;
+use std::pin::pin;
 use std::time::Duration;
-use tenure::{AcquireError, ErrorKind, Guard, HolderId, Leases, Occupant, StoreError, reserved};
+use tenure::{AcquireError, ErrorKind, Guard, HolderId, Leases, Metadata, Occupant, StoreError, reserved};
 
-pub(crate) async fn run(url: &Url, plan: config::Run) -> Result<u8, Failure> {
-    process::find(&plan.command.program)?;
+pub(crate) async fn run(url: &Url, mut plan: config::Run) -> Result<u8, Failure> {
+    let path = process::find(&plan.command.program)?;
+    plan.command = plan.command.at(path);
     #[cfg(feature = "dynamodb")]
     if let Some(rest) = url.of_dialect(tenure::dynamodb::Dialect::TableTheory)? {
         return crate::verbs::tabletheory::run(rest, plan).await;
@@ -26,12 +28,15 @@ pub(crate) async fn run(url: &Url, plan: config::Run) -> Result<u8, Failure> {
     }
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
-    // The watchdogs, which are processes, start while the store is opened.
+    // The first watchdog, which is a process, starts while the store is opened; who we are is looked up meanwhile, too.
     let holder = HolderId::new(tenure::clock::holder_name())?;
-    let (store, policy) = tokio::join!(
+    let (store, (policy, about)) = tokio::join!(
         biased;
         url.open(Missing::Create, clock.clone()),
-        async { Policy::new(holder.as_str(), plan.ttl, plan.grace) }
+        async {
+            let policy = Policy::with_one_watchdog(holder.as_str(), plan.ttl, plan.grace);
+            (policy, plan.about.metadata())
+        }
     );
     let policy = policy?.at_most(plan.at_most).hooks(plan.hooks.clone());
     let store = store.inspect_err(|_| policy.watchdogs.dismiss())?;
@@ -50,7 +55,7 @@ pub(crate) async fn run(url: &Url, plan: config::Run) -> Result<u8, Failure> {
         let keys = [&plan.key].into_iter().chain(&plan.more).filter(|_| plan.hold == Hold::Lease);
         policy.watchdogs.bequeath(Will::of(url, &leases, keys.map(tenure::Key::as_str)));
     }
-    let result = under_lease(&leases, &plan, &outage, &policy, &mut signals).await;
+    let result = under_lease(&leases, &plan, about, &outage, &policy, &mut signals).await;
     // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
     signals.farewell(&result, plan.ttl, leases.stop()).await;
     result
@@ -59,6 +64,7 @@ pub(crate) async fn run(url: &Url, plan: config::Run) -> Result<u8, Failure> {
 async fn under_lease(
     leases: &Leases,
     plan: &config::Run,
+    about: Metadata,
     outage: &Outage,
     policy: &Policy,
     signals: &mut Signals,
@@ -75,13 +81,14 @@ async fn under_lease(
             }
         };
         let acquired = told(leases, &keys, plan.patience, acquired);
-        let guards = had(plan, policy, signals.unless(acquired).await)?;
+        let guards =
+            had(plan, policy, signals.unless(beside_a_watchdog(plan, acquired, outage, policy)).await)?;
         return run_under(plan, NativeAll::new(guards, outage, plan.ttl), policy, signals).await;
     }
     let acquired = async {
         let Hold::Lease = plan.hold else { return acquire_permits(leases, plan).await };
         let lock = leases.lock(plan.key.as_str()).ttl(plan.ttl).at_least_for(plan.at_least);
-        let lock = lock.metadata(plan.about.metadata());
+        let lock = lock.metadata(about);
         let wanted = async {
             match plan.patience {
                 WaitPolicy::Try => lock.try_acquire().await,
@@ -91,8 +98,36 @@ async fn under_lease(
         };
         told(leases, &[&plan.key], plan.patience, wanted).await
     };
-    let guard = had(plan, policy, signals.unless(acquired).await)?;
+    let guard = had(plan, policy, signals.unless(beside_a_watchdog(plan, acquired, outage, policy)).await)?;
     run_under(plan, Native { guard, outage, ttl: plan.ttl }, policy, signals).await
+}
+
+/// What is acquired. The second watchdog starts while the store is asked: it is there before the command is, as the first is before
+/// anything is asked for, and both know what to give back.
+async fn beside_a_watchdog<T>(
+    plan: &config::Run,
+    acquired: impl Future<Output = Result<T, AcquireError>>,
+    outage: &Outage,
+    policy: &Policy,
+) -> Result<Result<T, AcquireError>, Failure> {
+    if let WaitPolicy::Within(_) = plan.patience {
+        // The time that is waited for the lease is not spent on processes.
+        policy.watchdogs.complete_pair()?;
+    }
+    let mut acquired = pin!(acquired);
+    // To start a process blocks this thread, on which all is asked for that the store does on others.
+    let early = tokio::select! {
+        biased;
+        acquired = &mut acquired => Some(acquired),
+        () = outage.asked() => None,
+    };
+    if !matches!(early, Some(Err(_))) {
+        policy.watchdogs.complete_pair()?;
+    }
+    match early {
+        Some(acquired) => Ok(acquired),
+        None => Ok(acquired.await),
+    }
 }
 
 async fn run_under<T: Tenancy>(
@@ -108,9 +143,9 @@ async fn run_under<T: Tenancy>(
 fn had<T>(
     plan: &config::Run,
     policy: &Policy,
-    acquired: Result<Result<T, AcquireError>, Failure>,
+    acquired: Result<Result<Result<T, AcquireError>, Failure>, Failure>,
 ) -> Result<T, Failure> {
-    let had = acquired.and_then(|acquired| acquired.map_err(|error| refusal(plan, error)));
+    let had = acquired.flatten().and_then(|acquired| acquired.map_err(|error| refusal(plan, error)));
     if had.is_err() {
         policy.watchdogs.dismiss();
     }

@@ -2,7 +2,7 @@
 
 use crate::config::{self, WaitPolicy};
 use crate::exit::{self, Failure};
-use crate::output;
+use crate::output::{self, Lost};
 use crate::supervise;
 use crate::supervise::command::{Input, attend};
 use crate::supervise::lease::Tenancy;
@@ -40,17 +40,18 @@ impl Tenancy for Rented {
         self
     }
 
-    async fn loss(&self) -> Option<String> {
+    async fn loss(&self) -> Option<Lost> {
         if self.hold.is_held() {
             return None;
         }
-        Some(match self.hold.trouble() {
+        let why = match self.hold.trouble() {
             Some(LeaseError::NotOwned { .. }) => {
                 "the lease was taken over, or its item was removed".to_owned()
             }
             Some(error) => format!("the lease has expired: {error}"),
             None => "the lease has expired".to_owned(),
-        })
+        };
+        Some(Lost { why, remedy: Some(Self::REMEDY) })
     }
 
     fn trouble(&self) -> Option<String> {

@@ -1,8 +1,9 @@
 //! `wait`: until nobody holds a key, or somebody does.
 
 use super::look::view;
+use super::waiting::{said, told};
 use crate::args;
-use crate::config;
+use crate::config::{self, WaitPolicy};
 use crate::exit::{self, Failure};
 use crate::output::view::State;
 use crate::stores::{Missing, Url};
@@ -18,7 +19,15 @@ pub(crate) async fn wait(url: &Url, typed: &args::Wait) -> Result<u8, Failure> {
     let clock = tenure::clock::system();
     let store = url.open(Missing::Look, clock.clone()).await?;
     let leases = Leases::builder(Outage::new(true).watch(store)).clock(clock).start()?;
-    let wanted = until(&leases, &key, typed.held);
+    let keys = [&key];
+    let wanted = async {
+        let wanted = until(&leases, &key, typed.held);
+        if typed.held {
+            said(format!("waiting for somebody to hold {key}"), wanted).await
+        } else {
+            told(&leases, &keys, WaitPolicy::Forever, wanted).await
+        }
+    };
     let Some(most) = typed.timeout else { return signals.unless(wanted).await? };
     match signals.unless(tokio::time::timeout(most, wanted)).await? {
         Ok(ended) => ended,

@@ -59,7 +59,7 @@ pub(super) async fn said<T>(words: String, work: impl Future<Output = T>) -> T {
     tokio::select! {
         biased;
         done = &mut work => return done,
-        () = tokio::time::sleep(SOON) => output::note(words),
+        () = tokio::time::sleep(SOON) => output::tell(words),
     }
     work.await
 }
@@ -76,7 +76,7 @@ async fn tell(look: impl AsyncFn(&Key) -> Option<Holding>, keys: &[&Key]) -> Inf
             if last.get(*key) != Some(&whom) {
                 let until =
                     until.map_or_else(String::new, |until| format!(" until {} at least", date(until)));
-                output::note(format!("waiting for {key}, held by {whom}{until}"));
+                output::tell(format!("waiting for {key}, held by {whom}{until}"));
                 last.insert(*key, whom);
             }
         }
@@ -88,6 +88,10 @@ fn holding(view: &View) -> Option<Holding> {
     if let Some(shared) = &view.shared {
         let (holder, since) = (shared.holders()?, date(shared.since()?));
         let whom = format!("{holder} since {since} ({})", shared.status());
+        return Some(Holding { whom, until: None });
+    }
+    if let Some(leased) = &view.leased {
+        let whom = format!("{} since {} ({})", leased.holders()?, date(leased.since()?), view.status());
         return Some(Holding { whom, until: None });
     }
     let record = &view.stored.as_ref().ok()?.record;

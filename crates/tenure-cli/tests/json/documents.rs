@@ -42,6 +42,8 @@ pub struct Record {
     pub key: String,
     /// Of a unit or a worker: whose it is.
     pub fleet: Option<OfFleet>,
+    /// Of a unit of a job: where it stands.
+    pub job: Option<OfJob>,
     /// held, vacant, expired (its holder was not heard of for its ttl: it may be taken) or damaged.
     pub state: String,
     /// Why it can't be read. Nothing but key and state is told besides.
@@ -68,7 +70,8 @@ pub struct Record {
     pub semaphore: Option<Semaphore>,
     /// Of a sweep: the ranges that are covered.
     pub covered: Option<Vec<String>>,
-    /// What the record carries besides. `run`, `elect` and `hold` write user, host, pid, program and note.
+    /// What the record carries besides. `run`, `elect` and `hold` write user, host, pid, program and note. The times that `work` and `cron`
+    /// write there are dates.
     pub metadata: Option<Fields>,
 }
 
@@ -79,6 +82,17 @@ pub struct OfFleet {
     pub name: String,
     /// The unit's, if it is one.
     pub unit: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OfJob {
+    /// The job's.
+    pub name: String,
+    /// What the key calls the unit.
+    pub unit: String,
+    /// pending, done or failed; null where the record does not tell.
+    pub status: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -350,7 +364,8 @@ pub struct Work {
     pub open: u64,
     /// Those of the failed ones that an earlier run recorded.
     pub failed_before: u64,
-    pub failed_units: Vec<String>,
+    /// As of `work status`.
+    pub failed_units: Vec<FailedUnit>,
     pub damaged_units: Vec<String>,
     pub here: Here,
     pub seconds: f64,
@@ -443,7 +458,7 @@ pub struct FailedUnit {
     pub exit: Option<i64>,
     pub host: Option<String>,
     pub finished: Option<String>,
-    pub attempts: u64,
+    pub attempts: Option<u64>,
     /// Why it failed if not by its command.
     pub reason: Option<String>,
     /// The last lines that it wrote.

@@ -140,7 +140,12 @@ fn jobs() {
         "a",
     ]);
     let summary: is::Work = document(&work.out);
-    assert_eq!((work.code, summary.done, summary.failed_units), (1, 1, vec!["b".to_owned()]));
+    assert_eq!((work.code, summary.done), (1, 1));
+    let failed: Vec<_> =
+        summary.failed_units.iter().map(|unit| (unit.unit.as_str(), unit.exit, unit.attempts)).collect();
+    assert_eq!(failed, [("b", Some(1), Some(1))]);
+    let record: is::Record = ok(&bench, &["show", "work/j/b", "--json"]);
+    assert_eq!(record.job.and_then(|job| job.status).as_deref(), Some("failed"));
     let listed: is::Jobs = ok(&bench, &["work", "ls", "--json"]);
     assert_eq!(listed.jobs.len(), 1);
     let status: is::JobStatus = ok(&bench, &["work", "status", "j", "--json"]);

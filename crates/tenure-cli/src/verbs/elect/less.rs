@@ -3,7 +3,7 @@
 use super::hook::{Hook, Leader};
 use crate::config::{self, WaitPolicy};
 use crate::exit::{self, Failure};
-use crate::output;
+use crate::output::{self, Lost};
 use crate::stores::less::{Place, leader};
 use crate::supervise::lease::{Lease, Tenancy};
 use crate::supervise::signals::Signals;
@@ -37,7 +37,7 @@ impl Tenancy for Elected {
         self
     }
 
-    async fn loss(&self) -> Option<String> {
+    async fn loss(&self) -> Option<Lost> {
         if self.term.is_held() {
             return None;
         }
@@ -48,10 +48,11 @@ impl Tenancy for Elected {
             Some(Cause::HiddenTime) => "the wall clock shows that time was hidden from this process",
             Some(_) | None => "the term is over",
         };
-        Some(match self.term.trouble() {
+        let why = match self.term.trouble() {
             Some(error) => format!("{why}: {error}"),
             None => why.to_owned(),
-        })
+        };
+        Some(Lost { why, remedy: Some(Self::REMEDY) })
     }
 
     fn trouble(&self) -> Option<String> {

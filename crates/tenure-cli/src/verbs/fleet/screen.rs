@@ -11,6 +11,7 @@ use ratatui::widgets::{Row, Table, Widget};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure::{Fence, HolderId, Wall};
+use unicode_width::UnicodeWidthStr as _;
 
 /// What was seen to happen since the first snapshot.
 #[derive(Debug, Default)]
@@ -206,8 +207,12 @@ pub(super) fn text(screen: &Screen, width: u16) -> String {
     screen.render(area, &mut buffer);
     let mut text = String::new();
     for y in 0..area.height {
-        let line: String =
-            (0..area.width).filter_map(|x| buffer.cell((x, y))).map(|cell| cell.symbol()).collect();
+        let (mut line, mut x) = (String::new(), 0);
+        while let Some(cell) = buffer.cell((x, y)) {
+            line.push_str(cell.symbol());
+            // Behind what is two columns wide stands an empty cell, which is none on a screen either.
+            x += u16::try_from(cell.symbol().width()).unwrap_or(1).max(1);
+        }
         text.push_str(line.trim_end());
         text.push('\n');
     }
@@ -307,6 +312,16 @@ mod tests {
     }
 
     #[test]
+    fn at_80_columns_real_fences_leave_room_for_names() {
+        let (unit, worker) = ("shard".repeat(10), "worker".repeat(10));
+        let units = [(unit.as_str(), 1_795_000_000_000, Some(worker.as_str()))];
+        let shown = lines(&screen(snapshot(&[(&worker, 300)], &units)), 80, 12);
+        let row = shown.iter().find(|line| line.starts_with("shard")).unwrap();
+        let names: Vec<&str> = row.split_whitespace().filter(|word| word.contains('…')).collect();
+        assert!(names.len() == 2 && names.iter().all(|name| name.width() >= 14), "{shown:#?}");
+    }
+
+    #[test]
     fn at_80_columns_all_that_matters_of_a_long_name_is_there() {
         let long = format!("{}-17", "shard".repeat(10));
         let shown = lines(&screen(snapshot(&[("a", 300)], &[(&long, 5, Some("a"))])), 80, 12).join("\n");
@@ -369,6 +384,17 @@ mod tests {
             (1, 2),
             "what comes back to the same worker has not moved"
         );
+    }
+
+    #[test]
+    fn what_is_two_columns_wide_stays_in_line_as_text() {
+        let units = [("日本", 1, Some("a")), ("u0", 1, Some("a"))];
+        let text = text(&screen(snapshot(&[("a", 0)], &units)), 100);
+        let column = |unit: &str| {
+            let line = text.lines().find(|line| line.starts_with(unit)).unwrap();
+            line.split_once("held").unwrap().0.width()
+        };
+        assert_eq!(column("日本"), column("u0"), "{text}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `work ls` and `work status`.
 
-use super::survey::{Failed, Running, Survey, Worker, of_job, survey};
+use super::survey::{Running, Survey, Worker, of_job, survey};
 use crate::args::jobs::{Ls, Status};
 use crate::exit::{self, Failure};
 use crate::keys::{JOBS, JobName};
@@ -8,6 +8,7 @@ use crate::output;
 use crate::stores::Url;
 use crate::text::{brief, count, date, escaped, per_time, table};
 use crate::verbs::open_to_look;
+use crate::work::job::failed::Failed;
 use serde_json::json;
 use tenure::Wall;
 
@@ -59,8 +60,10 @@ pub(super) async fn status(url: &Url, typed: &Status) -> Result<u8, Failure> {
                 "running_units".into(),
                 job.running.iter().take(typed.most).map(running_json).collect(),
             );
-            document
-                .insert("failed_units".into(), job.failed.iter().take(typed.most).map(failed_json).collect());
+            document.insert(
+                "failed_units".into(),
+                job.failed.iter().take(typed.most).map(Failed::json).collect(),
+            );
         }
         output::json(&document)?;
     } else {
@@ -94,14 +97,6 @@ fn worker_json(worker: &Worker) -> serde_json::Value {
 fn running_json(running: &Running) -> serde_json::Value {
     let Running { unit, holder, since } = running;
     json!({"unit": unit, "worker": holder, "since": date(*since)})
-}
-
-fn failed_json(failed: &Failed) -> serde_json::Value {
-    let Failed { unit, exit, host, finished, attempts, reason, output } = failed;
-    json!({
-        "unit": unit, "exit": exit, "host": host, "finished": finished.map(date), "attempts": attempts,
-        "reason": reason, "output": output,
-    })
 }
 
 pub(super) fn page(name: &JobName, job: &Survey, most: usize, now: Wall) -> String {
@@ -153,22 +148,9 @@ pub(super) fn page(name: &JobName, job: &Survey, most: usize, now: Wall) -> Stri
     }
     if !job.failed.is_empty() {
         text.push_str("failed\n");
-        job.failed.iter().take(most).for_each(|failed| text.push_str(&told(failed)));
+        job.failed.iter().take(most).for_each(|failed| text.push_str(&failed.lines()));
         text.push_str(&more(job.failed.len()));
         text.push_str(&format!("try them again: tenure work retry {}\n", escaped(name.as_str())));
-    }
-    text
-}
-
-fn told(failed: &Failed) -> String {
-    let mut parts: Vec<String> = failed.exit.map(|exit| format!("exit {exit}")).into_iter().collect();
-    parts.extend(failed.host.as_ref().map(|host| format!("on {}", escaped(host))));
-    parts.extend(failed.finished.map(|at| format!("at {}", date(at))));
-    parts.push(count(usize::try_from(failed.attempts).unwrap_or(usize::MAX), "attempt"));
-    parts.extend(failed.reason.as_ref().map(|reason| escaped(reason)));
-    let mut text = format!("  {}: {}\n", escaped(&failed.unit), parts.join(", "));
-    for line in failed.output.iter().flat_map(|output| output.lines()) {
-        text.push_str(&format!("    | {}\n", escaped(line)));
     }
     text
 }

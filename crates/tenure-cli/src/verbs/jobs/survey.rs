@@ -4,11 +4,12 @@ use crate::exit::Failure;
 use crate::keys::JobName;
 use crate::output::view::{Sessions, State, View};
 use crate::stores::pages::Pages;
+use crate::work::job::failed::Failed;
 use crate::work::job::unit::{Status, Unit};
 use crate::work::units::text_of;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tenure::{AnyStore, Leases, Listed, Metadata, Value, Wall};
+use tenure::{AnyStore, Leases, Listed, Value, Wall};
 
 /// How far back the rate looks.
 pub(super) const WINDOW: Duration = Duration::from_secs(300);
@@ -25,8 +26,9 @@ pub(super) struct Survey {
     /// When the first run of those that are known began, and when the last one ended, in Unix milliseconds.
     pub(super) began: Option<u64>,
     pub(super) ended: Option<u64>,
-    /// Units that came to a result of late.
+    /// Units that came to a result of late, and when the first of these runs began: a job may have rested before that.
     recent: usize,
+    recent_since: Option<u64>,
     pub(super) workers: Vec<Worker>,
 }
 
@@ -36,18 +38,6 @@ pub(super) struct Running {
     pub(super) unit: String,
     pub(super) holder: String,
     pub(super) since: Wall,
-}
-
-/// A unit that has failed, and why.
-#[derive(Debug)]
-pub(super) struct Failed {
-    pub(super) unit: String,
-    pub(super) exit: Option<i64>,
-    pub(super) host: Option<String>,
-    pub(super) finished: Option<Wall>,
-    pub(super) attempts: u32,
-    pub(super) reason: Option<String>,
-    pub(super) output: Option<String>,
 }
 
 /// A process that works on the job.
@@ -72,7 +62,7 @@ impl Survey {
 
     /// Results a second, of late.
     pub(super) fn rate(&self, now: Wall) -> Option<f64> {
-        let span = now.since(Wall(self.began?)).min(WINDOW);
+        let span = now.since(Wall(self.recent_since?)).min(WINDOW);
         (self.recent > 0 && !span.is_zero()).then(|| self.recent as f64 / span.as_secs_f64())
     }
 
@@ -104,7 +94,10 @@ impl Survey {
         self.ended = self.ended.max(finished);
         let is_settled = seen.status != Status::Pending;
         let is_recent = finished.is_some_and(|at| now.since(Wall(at)) < WINDOW);
-        self.recent += usize::from(is_settled && is_recent);
+        if is_settled && is_recent {
+            self.recent += 1;
+            self.recent_since = self.recent_since.into_iter().chain(started).min();
+        }
         let tenure = stored.record.tenure.as_ref().filter(|_| view.state == State::Held);
         match (seen.status, tenure) {
             (Status::Done, _) => self.done += 1,
@@ -114,22 +107,6 @@ impl Survey {
                 let (unit, holder) = (unit.to_owned(), tenure.holder.to_string());
                 self.running.push(Running { unit, holder, since: tenure.since });
             }
-        }
-    }
-}
-
-impl Failed {
-    fn of(unit: &str, seen: &Unit, metadata: &Metadata) -> Failed {
-        let text = |name: &str| metadata.get(name).and_then(Value::as_text).map(str::to_owned);
-        let finished = Unit::finished(metadata);
-        Failed {
-            unit: unit.to_owned(),
-            exit: metadata.get("exit").and_then(Value::as_i64),
-            host: text("host"),
-            finished: (finished > 0).then_some(Wall(finished)),
-            attempts: seen.attempts,
-            reason: text("reason"),
-            output: text("output"),
         }
     }
 }
@@ -194,4 +171,60 @@ pub(super) async fn records(store: &AnyStore, name: &JobName) -> Result<Vec<List
         all.extend(page);
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::work::job::unit::Ran;
+    use tenure::{Fence, Key, Record, Stored};
+
+    const NOW: u64 = 10_000_000;
+
+    /// A job whose units were run so, in seconds before now; and one that waits.
+    fn job(runs: &[(u64, u64)]) -> Survey {
+        let at = |secs: u64| NOW - secs * 1000;
+        let mut job = Survey::default();
+        let waiting = std::iter::once(Unit::fresh());
+        let ran = runs.iter().map(|(began, ended)| {
+            let (started, finished) = (at(*began), at(*ended));
+            let ran = Ran { exit: 0, host: "h", worker: "w", started, finished, output: None };
+            Unit::record(Unit::fresh(), Status::Done, 0, None, &ran)
+        });
+        for (n, metadata) in ran.chain(waiting).enumerate() {
+            let key = Key::new(format!("work/j/{n}")).unwrap();
+            let nonce = Default::default();
+            let record = Record { fence: Fence(1), nonce, stamp: Wall(0), tenure: None, metadata };
+            let stored = Ok(Stored::new(record));
+            let (left, leased, shared) = (None, None, None);
+            job.add(View { key, state: State::Vacant, left, leased, shared, stored }, Wall(NOW));
+        }
+        job
+    }
+
+    #[test]
+    fn a_job_that_was_resumed_is_as_fast_as_it_is_since_then() {
+        let run = [(60, 40), (40, 20), (20, 0)];
+        let fresh = job(&run).rate(Wall(NOW)).unwrap();
+        assert!((fresh - 0.05).abs() < 1e-9, "{fresh}");
+        let before: Vec<(u64, u64)> = (0..100).map(|n| (4000 + n, 3999 + n)).collect();
+        let resumed = job(&[&before[..], &run].concat());
+        assert_eq!(resumed.rate(Wall(NOW)), Some(fresh), "what was long before makes no difference");
+        assert_eq!(job(&before).rate(Wall(NOW)), None);
+        assert_eq!(job(&[]).rate(Wall(NOW)), None);
+    }
+
+    #[test]
+    fn a_run_that_began_long_ago_counts_for_the_time_that_is_looked_at() {
+        assert_eq!(job(&[(9000, 1)]).rate(Wall(NOW)), Some(1.0 / WINDOW.as_secs_f64()));
+    }
+
+    #[test]
+    fn time_left_is_told_while_somebody_is_at_work() {
+        let mut job = job(&[(20, 10)]);
+        assert_eq!(job.left(Wall(NOW)), None);
+        let holder = "w".to_owned();
+        job.workers.push(Worker { host: "h".into(), pid: 1, since: Wall(0), held: 0, holder });
+        assert_eq!(job.left(Wall(NOW)), Some(Duration::from_secs(20)), "one unit, at one in 20 s");
+    }
 }

@@ -98,7 +98,7 @@ impl Kcl {
                 Some(Event::Assigned(Box::new(assignment)))
             }
             kcl::Event::Lost { lease, loss } => {
-                Some(Event::Lost { unit: lease.key().to_owned(), why: output::loss(&loss) })
+                Some(Event::Lost { unit: lease.key().to_owned(), why: output::Lost::of(&loss).to_string() })
             }
             kcl::Event::Wanted { lease, by } => {
                 let (_, draining) = self.assignments.get(&tenure_of(&lease))?;

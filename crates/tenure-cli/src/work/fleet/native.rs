@@ -68,7 +68,9 @@ impl Member for Native {
                     Event::Draining { unit, reason, within } => {
                         member::Event::Draining { unit, why: reason_text(&reason), within }
                     }
-                    Event::Lost { unit, loss } => member::Event::Lost { unit, why: output::loss(&loss) },
+                    Event::Lost { unit, loss } => {
+                        member::Event::Lost { unit, why: output::Lost::of(&loss).to_string() }
+                    }
                     _ => continue,
                 };
                 return Some(told);

@@ -2,6 +2,7 @@
 
 mod anew;
 mod board;
+pub(crate) mod failed;
 mod naming;
 mod pacing;
 pub(crate) mod pieces;

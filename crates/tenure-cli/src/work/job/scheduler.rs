@@ -285,7 +285,7 @@ impl Scheduler {
                 self.on(event);
             }
         }
-        self.conclude(is_read)
+        self.conclude(is_read).await
     }
 
     /// Whether the user has asked us to stop.
@@ -324,7 +324,7 @@ impl Scheduler {
     }
 
     /// `is_read`: whether standard output is not full for as long as nobody reads it.
-    fn conclude(&mut self, is_read: bool) -> Result<u8, Failure> {
+    async fn conclude(&mut self, is_read: bool) -> Result<u8, Failure> {
         self.progress.end();
         self.tell_losses(true);
         let took = boottime().saturating_sub(self.began);
@@ -333,7 +333,14 @@ impl Scheduler {
             return Err(self.stop.take().unwrap_or_else(|| Failure::silent(exit::OK)));
         }
         let as_json = self.plan.json && is_read;
-        let written = summary::print(&self.name, &self.board, &self.names, &self.tally, took, as_json);
+        // Whoever asks to stop does not wait for the store.
+        let mut failed = if self.is_asked() {
+            BTreeMap::new()
+        } else {
+            summary::failed(self.leases.store(), &self.board, as_json).await
+        };
+        let (board, names, tally) = (&self.board, &self.names, &self.tally);
+        let written = summary::print(&self.name, board, names, tally, &mut failed, took, as_json);
         match self.stop.take() {
             // Whoever stops us has to know that not all has stopped.
             Some(Failure { by: Some(_), .. }) if !self.lapsing.is_empty() => Err(Failure::silent(exit::LOST)),

@@ -1,6 +1,7 @@
 //! The last words of `work`.
 
 use super::board::{Board, Local};
+use super::failed::Failed;
 use crate::exit::Failure;
 use crate::keys::JobName;
 use crate::output;
@@ -8,7 +9,7 @@ use crate::text::{brief, count, escaped};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tenure::Key;
+use tenure::{Key, Store};
 
 /// What this process has done.
 #[derive(Debug, Default)]
@@ -26,18 +27,34 @@ pub(crate) struct Tally {
     pub(crate) handed_back: usize,
 }
 
+/// Failed units that are told one by one.
+const SHOWN: usize = 10;
+
+/// What the store tells of units that have failed: of all of them, or of those that people are told. Nothing where it does not answer,
+/// which keeps nobody from being told the rest.
+pub(crate) async fn failed(store: &impl Store, board: &Board, of_all: bool) -> BTreeMap<Key, Failed> {
+    const LONGEST: Duration = Duration::from_secs(5);
+    let keys = board.keys(Local::Failed).take(if of_all { usize::MAX } else { SHOWN });
+    let keys: Vec<Key> = keys.cloned().collect();
+    let read = tokio::time::timeout(LONGEST, Failed::read(store, &keys)).await;
+    read.unwrap_or_else(|_| Ok(BTreeMap::new())).unwrap_or_default()
+}
+
+/// `failed`: what is known of the failed units beside their names.
 pub(crate) fn print(
     name: &JobName,
     board: &Board,
     names: &BTreeMap<Key, String>,
     tally: &Tally,
+    failed: &mut BTreeMap<Key, Failed>,
     took: Duration,
     as_json: bool,
 ) -> Result<(), Failure> {
     let counts = board.counts();
     let of_key = |key: &Key| JobName::of_key(key).map_or_else(String::new, |(_, unit)| unit.to_owned());
     let unit = |key: &Key| names.get(key).cloned().unwrap_or_else(|| of_key(key));
-    let bad: Vec<String> = board.keys(Local::Failed).map(unit).collect();
+    let known = |key: &Key| failed.remove(key).unwrap_or_else(|| Failed::named(unit(key)));
+    let bad: Vec<Failed> = board.keys(Local::Failed).map(known).collect();
     let damaged: Vec<String> = board.keys(Local::Damaged).map(unit).collect();
     let mut written = Ok(());
     if as_json {
@@ -49,7 +66,7 @@ pub(crate) fn print(
             "damaged": counts.damaged,
             "open": counts.open + counts.ours,
             "failed_before": board.bygone(),
-            "failed_units": bad,
+            "failed_units": bad.iter().map(Failed::json).collect::<Vec<_>>(),
             "damaged_units": damaged,
             "here": {
                 "done": tally.done,
@@ -90,10 +107,11 @@ pub(crate) fn print(
     } else {
         output::note(text)
     }
-    const SHOWN: usize = 10;
+    let bad: Vec<String> = bad.iter().map(Failed::brief).collect();
+    let damaged: Vec<String> = damaged.iter().map(|unit| escaped(unit)).collect();
     for (units, what) in [(&bad, "failed"), (&damaged, "damaged")] {
         for unit in units.iter().take(SHOWN) {
-            output::note(format!("  {what}: {}", escaped(unit)));
+            output::note(format!("  {what}: {unit}"));
         }
         if units.len() > SHOWN {
             output::note(format!(

@@ -1,6 +1,6 @@
 //! What a unit's record says about it.
 
-use crate::keys::JobName;
+use crate::keys::{JobName, NAMED, STATUS};
 use crate::work::units::is_digest;
 use tenure::{HolderId, Key, Metadata, Value};
 
@@ -16,19 +16,8 @@ const TAKEOVERS: &str = "takeovers";
 const REASON: &str = "reason";
 const OUTPUT: &str = "output";
 const NAME: &str = "name";
-/// What the status begins with where the record has the name.
-const NAMED: &str = "named-";
 
-/// Where a unit stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Status {
-    /// To be run, again perhaps.
-    Pending,
-    /// Run with success. Never run again.
-    Done,
-    /// Given up after too many attempts.
-    Failed,
-}
+pub(crate) use crate::keys::UnitStatus as Status;
 
 /// What a unit's record says, beside fields that we don't know and keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,13 +49,7 @@ pub(crate) struct Ran<'a> {
 impl Unit {
     /// Reads a record's metadata; none if it is no unit's.
     pub(crate) fn of(metadata: &Metadata) -> Option<Unit> {
-        let status = metadata.get("status")?.as_text()?;
-        let status = match status.strip_prefix(NAMED).unwrap_or(status) {
-            "pending" => Status::Pending,
-            "done" => Status::Done,
-            "failed" => Status::Failed,
-            _ => return None,
-        };
+        let status = Status::of(metadata)?;
         let number = |name| number(metadata, name);
         Some(Unit {
             status,
@@ -84,7 +67,7 @@ impl Unit {
 
     /// The metadata of a unit that was never run.
     pub(crate) fn fresh() -> Metadata {
-        Metadata::from([("status".to_owned(), Value::from("pending"))])
+        Metadata::from([(STATUS.to_owned(), Value::from(Status::Pending.name()))])
     }
 
     /// The same, with the unit's name, if the key does not tell it.
@@ -92,7 +75,7 @@ impl Unit {
         let mut metadata = Unit::fresh();
         if let Some(name) = name {
             metadata.insert(NAME.to_owned(), Value::Bytes(name.to_vec()));
-            set_status(&mut metadata, "pending");
+            set_status(&mut metadata, Status::Pending);
         }
         metadata
     }
@@ -114,11 +97,6 @@ impl Unit {
         not_before: Option<u64>,
         ran: &Ran<'_>,
     ) -> Metadata {
-        let status = match status {
-            Status::Pending => "pending",
-            Status::Done => "done",
-            Status::Failed => "failed",
-        };
         set_status(&mut metadata, status);
         metadata.insert("attempts".to_owned(), i64::from(attempts).into());
         metadata.insert("exit".to_owned(), ran.exit.into());
@@ -149,14 +127,14 @@ impl Unit {
 
     /// The metadata of a unit that has come to no result, and is not tried again for this reason.
     pub(crate) fn give_up(mut metadata: Metadata, reason: &str) -> Metadata {
-        set_status(&mut metadata, "failed");
+        set_status(&mut metadata, Status::Failed);
         metadata.insert(REASON.to_owned(), reason.into());
         metadata
     }
 
     /// The metadata of a settled unit that is to be run again from the start.
     pub(crate) fn reset(mut metadata: Metadata) -> Metadata {
-        set_status(&mut metadata, "pending");
+        set_status(&mut metadata, Status::Pending);
         metadata.insert("attempts".to_owned(), 0.into());
         metadata.remove("not_before");
         metadata.remove(TAKEOVERS);
@@ -166,9 +144,9 @@ impl Unit {
 }
 
 /// Versions that take the end of the key for the name don't know this status, and leave the unit alone.
-fn set_status(metadata: &mut Metadata, status: &str) {
+fn set_status(metadata: &mut Metadata, status: Status) {
     let prefix = if metadata.contains_key(NAME) { NAMED } else { "" };
-    metadata.insert("status".to_owned(), format!("{prefix}{status}").into());
+    metadata.insert(STATUS.to_owned(), format!("{prefix}{}", status.name()).into());
 }
 
 fn number(metadata: &Metadata, name: &str) -> u64 {

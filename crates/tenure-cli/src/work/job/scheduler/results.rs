@@ -172,6 +172,10 @@ impl Scheduler {
                 self.failed(key, guard, TIMED_OUT, started, finished, tail);
             }
             Ended::Stopped(Why::Revoked) => {
+                let unit = escaped(&text_of(&Unit::name(&key, guard.metadata()).unwrap_or_default()));
+                output::note(format!(
+                    "{unit}: the lease was withdrawn, and the command was stopped; that is a failed attempt"
+                ));
                 let now = self.wall();
                 self.failed(key, guard, i64::from(exit::LOST), now, now, tail);
             }
@@ -206,7 +210,7 @@ impl Scheduler {
         let keys = std::mem::take(&mut self.losing);
         let why = self.outage.within(self.plan.ttl).map_or_else(String::new, |text| format!(" ({text})"));
         let first = keys.first().map_or_else(String::new, ToString::to_string);
-        output::note(match keys.len() {
+        let what = match keys.len() {
             1 => format!(
                 "{first}: the lease was being lost{why}, and the command was stopped; the unit is run again"
             ),
@@ -214,7 +218,8 @@ impl Scheduler {
                 "{first} and {} more: the leases were being lost{why}, and the commands were stopped; the units are run again",
                 n - 1
             ),
-        });
+        };
+        output::note(format!("{what} ({})", output::AGAINST_DELAYS));
     }
 
     pub(super) fn hand_back(&mut self, key: &Key) {
