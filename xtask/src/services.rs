@@ -112,10 +112,12 @@ pub(crate) fn fetch_for_faults() -> Vec<Step> {
     servers.into_iter().chain([tools]).collect()
 }
 
-/// Has the shells whose jobs the tests control, and the program whose options they compare with.
+/// Has the shells whose jobs the tests control, what shows manual pages, and the program whose options the tests compare with.
 pub(crate) fn need_tools() -> Result<(), String> {
     package::need("bash", "--version", "bash")?;
     package::need("zsh", "--version", "zsh")?;
+    // With groff, which it shows pages by.
+    package::need("man", "--version", "man-db")?;
     need_parallel()
 }
 
