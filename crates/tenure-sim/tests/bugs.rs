@@ -40,7 +40,7 @@ fn scenario_of(bug: Bug) -> Option<&'static str> {
     match bug {
         Bug::RefusalIsMiss | Bug::AwaitedForEver | Bug::ToldEachTime => Some("fleet-forbidden"),
         Bug::OverflowIsNothing => Some("fleet-names"),
-        Bug::MissedPlanIgnored => Some("fleet-lags"),
+        Bug::MissedPlanIgnored => Some("fleet-rows"),
         Bug::RestersUntold | Bug::RestsUnseen | Bug::OnePageWatched => Some("fleet-rests"),
         Bug::UnfitPlans | Bug::UnfitPlansAgain => Some("fleet-unfit"),
         Bug::MarkedFirst | Bug::DeposedPlannerObeyed | Bug::UnderWayForgotten | Bug::StateIgnored => {

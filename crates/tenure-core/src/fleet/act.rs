@@ -309,7 +309,6 @@ impl Worker {
         let Some((key, own)) = self.own_of(lease) else { return };
         let (told, is_done) = (own.told, own.spec.status == Status::Done);
         let (transferee, chosen, asker) = (own.transferee.take(), own.chosen, own.asked.end);
-        let since = own.since;
         let told_by_letter = self.retries.passed(&key).filter(|_| ours);
         self.forget(lease);
         if told {
@@ -328,21 +327,12 @@ impl Worker {
         } else if chosen {
             // No plan tells its transferee to expect it.
             self.want_bump(now.held);
-        } else if !self.passes_as_told(since) && !self.has_bug(Bug::AwaitedForgotten) {
+        } else if !self.has_bug(Bug::AwaitedForgotten) {
             // All look once more whether what was passed on has arrived: at once when that was the last for now.
             let goes = |own: &Own| matches!(own.stage, Stage::Draining | Stage::Going);
             let parts = if self.own.values().any(goes) { 1 } else { 4 };
             self.want_bump(now.held.after(self.interval() / parts));
         }
-    }
-
-    /// Whether the next owner of a unit was told to wait for it, so that nobody else has to hear of it. A worker that lists for itself goes by
-    /// a plan that nobody was told of. A unit that came after the plan was made shows another state than the next owner was told.
-    fn passes_as_told(&self, since: Tick) -> bool {
-        let plans = self.is_planner() && !self.telling.is_under_way();
-        let is_told = !self.is_planner() && self.hearing.heard_of(self.planner.as_ref());
-        let was_planned = since < self.planned_from && !self.leaving && !self.look.blind;
-        was_planned && (plans || is_told && !self.hearing.lists())
     }
 
     pub(super) fn asked(&mut self, now: Now, lease: LeaseId, reason: Reason) {

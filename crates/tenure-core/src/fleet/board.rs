@@ -129,12 +129,6 @@ pub(crate) fn mark(
     write(board, Some(seen), seen.record.fence, nonce, wall, metadata)
 }
 
-/// The same write ends the alarm.
-pub(crate) fn without_alarm(mut write: Write) -> Write {
-    write.record.metadata.remove(ALARM);
-    write
-}
-
 /// The last plan that was told by who plans now.
 pub(crate) fn marked(board: &Record) -> Option<Mark> {
     let mark = board.metadata.get(PLAN).and_then(Mark::parse)?;
@@ -210,7 +204,7 @@ fn write(
 
 #[cfg(test)]
 mod tests {
-    //! Plan: a generation ends the alarm, as a mark may, and keeps who plans and what was marked; who plans anew, or no more, ends the mark; what was marked is
+    //! Plan: a generation ends the alarm, and keeps who plans and what was marked; who plans anew, or no more, ends the mark; what was marked is
     //! read as it was written, but for too many names; what is of another type is nothing.
     use super::*;
     use crate::values::fence::Version;
@@ -249,8 +243,6 @@ mod tests {
         let alarmed = stands(alarm(key.clone(), &marked, nonce, wall));
         assert_eq!(shows(&alarmed), (true, Some(me.clone()), Some(plan(2))));
         assert_eq!(generation(Some(&alarmed)), generation(Some(&led)));
-        let calm = stands(without_alarm(mark(key.clone(), &alarmed, &plan(3), &by, nonce, wall)));
-        assert_eq!(shows(&calm), (false, Some(me.clone()), Some(plan(3))));
         let next = stands(bump(key.clone(), Some(&alarmed), nonce, wall).unwrap());
         assert_eq!(shows(&next), (false, Some(me.clone()), Some(plan(2))));
         assert!(generation(Some(&next)) > generation(Some(&alarmed)));

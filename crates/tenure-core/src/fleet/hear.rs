@@ -55,11 +55,6 @@ impl Hearing {
         self.lists
     }
 
-    /// Whether the last plan that it goes by is this planner's.
-    pub(super) fn heard_of(&self, planner: Option<&Attachment>) -> bool {
-        planner.is_some() && self.heard.as_ref().map(|(who, _)| who) == planner
-    }
-
     pub(super) fn begin_listing(&mut self) {
         self.lists = false;
         self.reading = None;

@@ -305,8 +305,7 @@ impl Worker {
         // However much is to be listed: not all the time. Only one plans, for whom all wait.
         let share = if plans { 1 } else { 3 };
         let took = now.held.since(listing.began).saturating_mul(share).min(self.part(1));
-        // Changes that come one after the other, as in a rolling restart, share a plan.
-        let pause = if self.look.blind { self.interval() } else { took.max(self.part(16)) };
+        let pause = if self.look.blind { self.interval() } else { took.max(self.part(32)) };
         self.list_at = now.held.after(pause);
         if plans {
             self.listed = Some(listing.generation);

@@ -373,11 +373,7 @@ impl Worker {
             return;
         };
         let (key, nonce) = (self.board_key.clone(), self.nonces.draw());
-        let mut write = board::mark(key, seen, &round.mark, &round.standbys, nonce, now.wall);
-        if self.look.overdue.is_empty() && self.look.suspected.is_empty() {
-            // It is decided: nobody has to look often any more.
-            write = board::without_alarm(write);
-        }
+        let write = board::mark(key, seen, &round.mark, &round.standbys, nonce, now.wall);
         self.send(Errand::Mark(Box::new(write.clone())), Op::Write(Box::new(write)));
     }
 
