@@ -99,7 +99,7 @@ impl Worker {
             Ok(Answer::Listed(_)) | Err(_) => None,
         };
         let Attempts { fence, made, .. } = *attempts;
-        let is_unit = self.options.fleet.unit_of(&letter.1).is_some();
+        let is_unit = self.is_unit(&letter.1);
         let most = if is_unit { ATTEMPTS } else { ATTEMPTS_ABOUT_A_PART };
         let has_gone = found
             .as_ref()

@@ -1,7 +1,7 @@
 //! One process in a fleet: its units, its knowledge of the other workers, and its actions.
 //!
-//! The parts are in `look` (the board and the planner), `listing` and `tell` (the planner's reads and writes after the board has changed),
-//! `hear` (how other workers learn of that) and `act` (acting on the plan for this worker's own units).
+//! `look` has the board and the planner, `listing` and `tell` the planner's reads and writes after the board has changed. `hear` is how other
+//! workers learn of that, and `act` does what the plan says for this worker's own units.
 
 use super::about::About;
 use super::choice::Choice;
