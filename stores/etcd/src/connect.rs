@@ -108,6 +108,8 @@ impl Lines {
         A: Message + Default + 'static,
     {
         let (mut members, mut passes) = (self.members.len(), PASSES);
+        // What a member said of the call tells more than that the ones after it can't be reached.
+        let mut said = None;
         loop {
             let turn = self.turn();
             let fault = match self.attempt(call, &turn, path, question.clone(), sent).await {
@@ -128,13 +130,16 @@ impl Lines {
                     false
                 }
                 Fault::Broken(_) if call == Call::Write => false,
-                Fault::Elsewhere(_) | Fault::Broken(_) => {
+                Fault::Unreached(_) | Fault::Elsewhere(_) | Fault::Broken(_) => {
                     members -= 1;
                     members > 0
                 }
             };
-            if !again {
-                return Err(fault);
+            match (fault, again) {
+                (Fault::Unreached(error), false) => return Err(said.unwrap_or(Fault::Unreached(error))),
+                (fault, false) => return Err(fault),
+                (fault @ Fault::Elsewhere(_), true) => said = Some(fault),
+                (_, true) => (),
             }
             *sent = false;
         }

@@ -11,7 +11,9 @@ use tonic::{Code, Status};
 /// What came of one attempt at one member.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// Certainly not done here; another member may do it.
+    /// Certainly not done: there was no connection to send it by. Another member may do it.
+    Unreached(StoreError),
+    /// Certainly not done here, as the member itself says; another one may do it.
     Elsewhere(StoreError),
     /// The pass was not accepted: certainly not done, and may be with a new one.
     Pass(StoreError),
@@ -26,6 +28,7 @@ pub(crate) enum Fault {
 impl Fault {
     pub(crate) fn of(place: &str, status: &Status) -> Fault {
         match Fault::meaning(place, status) {
+            Fault::Unreached(error) => Fault::Unreached(error.because(status.clone())),
             Fault::Elsewhere(error) => Fault::Elsewhere(error.because(status.clone())),
             Fault::Pass(error) => Fault::Pass(error.because(status.clone())),
             Fault::Refused(error) => Fault::Refused(error.because(status.clone())),
@@ -36,7 +39,7 @@ impl Fault {
 
     fn meaning(place: &str, status: &Status) -> Fault {
         if never_connected(status) {
-            return Fault::Elsewhere(StoreError::unavailable(format!(
+            return Fault::Unreached(StoreError::unavailable(format!(
                 "{place}: {}; is etcd listening for clients there, and does it speak what the URL says (etcd:, etcds:)?",
                 words(status)
             )));
@@ -100,7 +103,8 @@ impl Fault {
                 StoreError::unknown(format!("a write was not answered: {error}")).because(error)
             }
             Fault::Full(error) if call == Call::Write => full::unclear(&error),
-            Fault::Elsewhere(error)
+            Fault::Unreached(error)
+            | Fault::Elsewhere(error)
             | Fault::Pass(error)
             | Fault::Refused(error)
             | Fault::Full(error)
