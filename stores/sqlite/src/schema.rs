@@ -35,6 +35,13 @@ const TABLES: &str = "
 /// To make a new file takes ten syncs of the disk, each of which may take long; whoever opens it meanwhile waits for that.
 const MAKING: Duration = Duration::from_secs(10);
 
+/// From how many pages in the log on a commit moves them into the database: the first commit of a process, and each later one.
+///
+/// A process that opens the file alone reads the whole log first. Commands that write twice and end would never shorten it, and each
+/// would take a millisecond longer than the first.
+const SHORT_LOG: u32 = 100;
+pub(crate) const LOG: u32 = 1000;
+
 /// A file that is ours, opened.
 #[derive(Debug)]
 pub(crate) struct Opened {
@@ -86,6 +93,7 @@ pub(crate) fn open(place: &Place, config: &SqliteConfig) -> Result<Opened, Store
         )));
     };
     use_wal(place, &writer)?;
+    checkpoint_from(&writer, SHORT_LOG).map_err(failed)?;
     writer.busy_timeout(config.busy_timeout - patience(config)).map_err(failed)?;
     let turnstile = turnstile(patience(config))?;
     Ok(Opened { writer, turnstile, side, id: format!("sqlite:{id}") })
@@ -227,6 +235,11 @@ fn use_wal(place: &Place, connection: &Connection) -> Result<(), StoreError> {
         "{}: SQLite can't use a write-ahead log here (journal mode {mode}); use another filesystem",
         place.path.display()
     )))
+}
+
+/// Has this connection's commits move the log into the database from so many pages on.
+pub(crate) fn checkpoint_from(connection: &Connection, pages: u32) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "wal_autocheckpoint", pages)
 }
 
 /// Makes the tables, unless another process was quicker.

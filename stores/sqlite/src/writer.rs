@@ -9,6 +9,7 @@ use crate::files::Files;
 use crate::pause;
 use crate::place::Place;
 use crate::row::{Reading, RowError, Standing, Writing, image};
+use crate::schema::{LOG, checkpoint_from};
 use crate::turnstile::Turnstile;
 use crate::wake::touch;
 use rusqlite::Connection;
@@ -87,8 +88,14 @@ impl Writer {
     /// Works until no one can ask any more.
     pub(crate) fn run(self, jobs: &Receiver<Job>) {
         let Writer { connection, mut turnstile, side, place, files, ages } = self;
-        let mut pen =
-            Pen { connection: &connection, statements: None, place: &place, files: &files, ages: &ages };
+        let mut pen = Pen {
+            connection: &connection,
+            statements: None,
+            place: &place,
+            files: &files,
+            ages: &ages,
+            is_fresh: true,
+        };
         let mut queue = VecDeque::new();
         while let Some(first) = queue.pop_front().or_else(|| jobs.recv().ok()) {
             queue.push_front(first);
@@ -148,6 +155,8 @@ struct Pen<'c> {
     place: &'c Place,
     files: &'c Files,
     ages: &'c Ages,
+    /// It has committed nothing yet.
+    is_fresh: bool,
 }
 
 impl<'c> Pen<'c> {
@@ -194,6 +203,10 @@ impl<'c> Pen<'c> {
         if result.is_ok() {
             // Committed, though perhaps to a log that is not the others' any more: they may have judged without it.
             whole(StoreError::unknown)?;
+            if std::mem::take(&mut self.is_fresh) {
+                // If that fails, the log is kept shorter than it need be.
+                let _ = checkpoint_from(self.connection, LOG);
+            }
         }
         result
     }

@@ -1,7 +1,8 @@
 //! Opening files that can't be used: each has its own error, of the right kind, that names the path and a remedy, and
 //! leaves what it found as it was. And opening files that can.
 //!
-//! Plan: what is no file; what is read-only; what belongs to others; what several make at once, or another makes slowly; links.
+//! Plan: what is no file; what is read-only; what belongs to others; what several make at once, or another makes slowly; links; a log that
+//! stays short.
 
 #![allow(
     clippy::unwrap_used,
@@ -234,4 +235,21 @@ async fn whoever_only_writes_has_one_connection_and_whoever_reads_has_two() {
         assert!(store.read(&key("k")).await.unwrap().is_some());
         assert_eq!(connections(), 2);
     }
+}
+
+/// Each that opens a file alone reads the whole log first.
+#[tokio::test]
+async fn processes_that_write_once_and_end_keep_the_log_short() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let scribe = Scribe::new();
+    drop(open(&path));
+    // While it has the file open, nobody is the last who closes it, which would move the log into the database.
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.query_row("SELECT count(*) FROM tenure_meta", [], |_| Ok(())).unwrap();
+    for round in 0..200 {
+        assert!(wins(&open(&path), scribe.absent(&key(&format!("k{round}")), scribe.held(5))).await);
+    }
+    let log = std::fs::metadata(directory.path().join("leases.db-wal")).unwrap().len();
+    assert!(log < 150 * 4096, "{log} bytes are in the log");
 }
