@@ -329,11 +329,12 @@ class AsyncWork(WithAgent):
                 works.cancel()
                 with self.assertRaises(asyncio.CancelledError):
                     await works
-                # Given back, and not kept for a minute.
+                # Given back, and neither kept for a minute nor left alone for one, as if it had failed.
                 async with await client.worker("g", ttl=60) as worker:
-                    unit = None
+                    begin, unit = time.monotonic(), None
                     while unit is None:
                         unit = await worker.next(1)
+                    self.assertLess(time.monotonic() - begin, 30)
                     async with unit:
                         self.assertTrue(unit.wanted and unit.fence > 0)
 

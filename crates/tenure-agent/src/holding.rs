@@ -162,8 +162,8 @@ impl Holding {
             }
             Holding::Unit(unit, _) => match end {
                 End::Done(fields) => unit.finish(fields.map(metadata)).await,
-                // Its end was asked for: it goes where it is planned to be.
-                End::GivenBack | End::Gone(_) if unit.draining().is_some() => {
+                // It goes where it is planned to be: what is given back has not failed, nor has what was to end.
+                End::GivenBack | End::Gone(_) if end == End::GivenBack || unit.draining().is_some() => {
                     let is_ours = unit.is_held();
                     unit.drained();
                     Ok(is_ours)

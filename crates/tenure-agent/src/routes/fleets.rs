@@ -251,7 +251,8 @@ pub(crate) struct Failure {
     pub(crate) says: String,
 }
 
-/// What was done for a unit has failed: another worker has a go, and this one again after a while. `DELETE /v1/leases/ID` gives a unit back that was to go.
+/// What was done for a unit has failed: another worker has a go, and this one again after a while. `DELETE /v1/leases/ID` gives a unit back
+/// that was to go, or that says nothing about it: it goes to where it is planned, perhaps to this worker again.
 #[utoipa::path(
     post, path = "/v1/units/{id}/failed", tag = "fleets", operation_id = "unit_failed", request_body = Failure, params(("id" = String, Path)),
     responses((status = 200, description = "False: it was lost before", body = Released), (status = 410, description = "It is over", body = Problem),
