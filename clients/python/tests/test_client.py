@@ -313,6 +313,44 @@ class WithoutAgent(WithAgent):
         wait_until("all programs to end", lambda: all(process.poll() is not None for process in list(_hold._programs)))
         self.assertEqual(self.state("k"), "vacant")
 
+    def test_a_program_that_goes_on_after_ctrl_c_keeps_its_lease(self):
+        script = """
+import signal, sys, time
+import tenure
+signal.signal(signal.SIGINT, lambda *_: print("interrupted", flush=True))
+with tenure.hold("k", program=[sys.argv[1]], store=sys.argv[2]) as lease:
+    print("held", flush=True)
+    sys.stdin.readline()
+    print(lease.held, flush=True)
+"""
+        command = [sys.executable, "-c", script, PROGRAM, self.environment["TENURE_STORE"]]
+        environment = {**self.environment, "PYTHONPATH": str(HERE / "src")}
+        child = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        with child:
+            self.assertEqual(child.stdout.readline(), "held\n")
+            # As a terminal sends it: to all of the group.
+            os.killpg(child.pid, signal.SIGINT)
+            self.assertEqual(child.stdout.readline(), "interrupted\n")
+            refused = self.tenure("run", "--try", "k", "--", "true")
+            self.assertEqual(refused.returncode, 75, refused.stderr)
+            child.stdin.write("\n")
+            child.stdin.close()
+            self.assertEqual(child.stdout.read(), "True\n")
+        self.assertEqual(self.tenure("run", "--try", "k", "--", "true").returncode, 0)
+
+    def test_an_agent_that_stands_still_is_not_waited_for_without_end(self):
+        client = self.client()
+        with unittest.mock.patch("tenure._client._PATIENCE", 0.5):
+            self.agent.send_signal(signal.SIGSTOP)
+            for wait in (0, 1):
+                begin = time.monotonic()
+                with self.assertRaises(tenure.Unreachable):
+                    client.lease("k", wait=wait)
+                self.assertLess(time.monotonic() - begin, 30)
+        self.agent.send_signal(signal.SIGCONT)
+
     def test_a_loss_and_what_is_missing_are_told(self):
         lease = self.hold("k", at_most=0.3)
         self.assertTrue(lease.wait_lost(LONG))

@@ -127,6 +127,34 @@ class Fleets(WithAgent):
             self.client().worker("f", units=["u"], weights={"u": 0})
         self.assertIn("weigh 0", str(refused.exception))
 
+    def test_a_worker_that_leaves_tells_its_units_at_once(self):
+        with self.client().worker("f", units=["u"], ttl=60) as worker:
+            unit = wait_for_unit(worker)
+            leaves = threading.Thread(target=worker.leave)
+            begin = time.monotonic()
+            leaves.start()
+            wait_until("the word", lambda: not unit.wanted)
+            # The agent's word would come with the next beat, a good ten seconds later.
+            self.assertLess(time.monotonic() - begin, 5)
+            unit.release()
+            leaves.join()
+
+    def test_a_unit_that_nobody_lets_go_of_is_kept_until_the_end_of_its_drain_and_no_longer(self):
+        worker = self.client().worker("f", units=["u"], ttl=4, drain=1)
+        unit = wait_for_unit(worker)
+        worker.leave()
+        self.assertFalse(unit.held)
+        with self.client().worker("f", ttl=4) as other:
+            with wait_for_unit(other) as again:
+                self.assertGreater(again.fence, unit.fence)
+
+    def test_what_ends_a_worker_is_told_also_where_no_agent_is_told_of_its_end(self):
+        with self.assertRaises(ZeroDivisionError):
+            with self.client().worker("f", units=["u"], ttl=60):
+                self.agent.kill()
+                self.agent.wait()
+                1 / 0
+
     def test_a_worker_whose_agent_is_away_or_was_started_anew_goes_on_by_itself(self):
         stop, lock, had = threading.Event(), threading.Lock(), []
 
@@ -337,6 +365,25 @@ class AsyncWork(WithAgent):
                     self.assertLess(time.monotonic() - begin, 30)
                     async with unit:
                         self.assertTrue(unit.wanted and unit.fence > 0)
+
+        asyncio.run(asyncio.wait_for(main(), LONG))
+
+    def test_a_worker_is_cancelled_also_while_no_agent_is_there(self):
+        async def main():
+            async with tenure.AsyncClient(self.address) as client:
+                begun = asyncio.Event()
+
+                async def endless(unit):
+                    begun.set()
+                    await asyncio.sleep(LONG)
+
+                works = asyncio.ensure_future(client.work("f", endless, units=["u"], ttl=60))
+                await begun.wait()
+                self.agent.kill()
+                self.agent.wait()
+                works.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await works
 
         asyncio.run(asyncio.wait_for(main(), LONG))
 

@@ -138,6 +138,8 @@ impl LeaseTable {
         let now = boottime();
         let left = entry.holding.remaining().min(entry.longest);
         let left = entry.over_at.map_or(left, |at| left.min(at.saturating_sub(now)));
+        // A unit that is to go is not kept for longer by who doesn't hear of that.
+        let left = entry.holding.draining().map_or(left, |within| left.min(within));
         // What was told is not taken back.
         entry.told = entry.told.max(now + left);
         Told {

@@ -1,6 +1,6 @@
 //! What a tenure that is killed held is given back as soon as nothing of its command is alive, and never before.
 //!
-//! Plan: the next one has the key long before the ttl is over, after `run`, `elect`, `range`, `work` and `work --forever`; whoever stands
+//! Plan: the next one has the key, or the permits, long before the ttl is over, after `run`, `elect`, `range`, `work` and `work --forever`; whoever stands
 //! still keeps what it has; what can't be killed keeps it, too, and so does `--min`; a successor keeps its own. Who has run away is in
 //! `crate::runaway`, and what holds on every store in `crate::common::every_store`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
@@ -24,6 +24,26 @@ fn the_next_one_has_a_killed_holders_key_long_before_its_ttl() {
         // A thousandth of the ttl where the machine is not busy.
         assert!(began - killed_at < 60_000, "{verb}: {} ms", began - killed_at);
         assert!(!is_alive(pid), "{verb}");
+    }
+}
+
+/// Those who wait look at others' sessions a few times in a ttl only, so what is given back has to wake them.
+#[test]
+fn the_next_one_has_a_killed_holders_permits_long_before_its_ttl() {
+    for how in [&["--permits", "1"][..], &["--exclusive"]] {
+        let bench = Bench::new();
+        let run = |script: &str| {
+            bench.start(&[&["run", "s", "--ttl", TTL], how, &["--", "sh", "-c", script]].concat())
+        };
+        let killed = run("echo $$ > pid; exec sleep 600");
+        bench.await_number("pid");
+        let mut waits = run("date +%s%3N > next; echo >> next");
+        wait_until("it to wait", || !bench.show("semaphore/s")["semaphore"]["queue"][0].is_null());
+        let killed_at = now_ms();
+        killed.signal(Signal::SIGKILL);
+        let began = await_next(&bench);
+        assert!(began - killed_at < 60_000, "{how:?}: {} ms", began - killed_at);
+        assert_eq!(waits.wait(), 0, "{how:?}");
     }
 }
 

@@ -63,7 +63,7 @@ namespace = \"blue\"
 ttl = \"7s\"
 
 [defaults.run]
-wait = \"50ms\"
+wait = \"1s\"
 ttl = \"8s\"
 ";
 

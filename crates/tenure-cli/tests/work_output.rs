@@ -2,7 +2,7 @@
 //!
 //! Plan: outputs in one piece, tagged, in order, saved, logged; a reader that goes away; parts of a unit's name in the command; the order
 //! of runs; names of any bytes, lines that are none, several units in one; a command that runs for too long; pauses between starts; a halt, at once and soon; what is told; what bad
-//! values are told, before anything is made, and where output can't be caught.
+//! values are told, before anything is made, and where output can't be caught, or not all of it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 #![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
 
@@ -327,6 +327,27 @@ fn where_output_can_not_be_caught_the_directory_is_told_and_not_the_command() {
     assert!(ran.err.contains("gone/tenure-") && ran.err.contains("TMPDIR"), "{ran:?}");
     let ran = bench.run(&command);
     assert_eq!((ran.code, ran.out.lines().count()), (0, 2), "no attempt was counted: {ran:?}");
+}
+
+/// Some commands don't notice that what they write is lost.
+#[test]
+fn a_unit_whose_output_was_cut_off_by_a_full_disk_is_not_done() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path("small")).unwrap();
+    let script = "mount -t tmpfs -o size=200k none small && export TMPDIR=$PWD/small && \
+                  exec \"$TENURE\" work --name j -p 2 a b -- sh -c 'head -c 300000 /dev/zero 2> /dev/null; exit 0'";
+    // As root, or where users may have namespaces of their own.
+    let own = "unshare --mount true 2> /dev/null && exec unshare --mount \"$@\"; exec unshare --user --map-root-user --mount \"$@\"";
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", own, "own", "sh", "-c", script]);
+    let command = bench.settle(&mut command).env("TENURE", env!("CARGO_BIN_EXE_tenure"));
+    let ran = Ran::of(command.output().unwrap());
+    assert_eq!(ran.code, 70, "{ran:?}");
+    assert!(ran.err.contains("small is full: the output of ") && ran.err.contains("set TMPDIR"), "{ran:?}");
+    // Where there is room they are run once more, and all is there.
+    let again = bench.run(&work(&["-p", "2", "a", "b"], &["sh", "-c", "echo $1", "x"]));
+    assert!(again.code == 0 && !again.out.is_empty(), "{again:?}");
+    assert!(ran.out.is_empty(), "a part of an output went out: {} bytes", ran.out.len());
 }
 
 #[test]

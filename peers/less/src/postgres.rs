@@ -29,8 +29,10 @@ const RENEW: &str = "\
 
 const RELEASE: &str = "DELETE FROM less.record WHERE key = $1 AND value = $2";
 
-/// As less's own migration makes it.
+/// As less's own migration makes it. Of two sessions that make a schema at once one fails, so only one does; the lock ends with the
+/// transaction, which all of this is.
 const TABLE: &str = "\
+    SELECT pg_advisory_xact_lock(hashtext('tenure migration'));
     CREATE SCHEMA IF NOT EXISTS less;
     CREATE TABLE IF NOT EXISTS less.record (
         key TEXT PRIMARY KEY, value TEXT NOT NULL, deadline TIMESTAMPTZ)";
@@ -93,7 +95,12 @@ impl PostgresStorage {
     /// # Cancel safety
     /// All is made, or nothing.
     pub async fn migrate(config: &PostgresConfig) -> Result<(), StoreError> {
-        Lines::open(config)?.run(TABLE).await
+        let lines = Lines::open(config)?;
+        match lines.run(TABLE).await {
+            // less's own migration knows no lock. Whatever it was making is there now.
+            Err(_) => lines.run(TABLE).await,
+            Ok(()) => Ok(()),
+        }
     }
 }
 

@@ -138,6 +138,28 @@ async fn a_row_without_a_deadline_is_left_alone_and_told() {
     assert_eq!(row.get::<_, &str>(0), "theirs");
 }
 
+/// A schema that two sessions make at once fails in one of them, even where it is made only if it is missing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_table_is_made_once_by_many_at_once() {
+    let (peer, database) = (peer().await, unique().replace('-', "_"));
+    for round in 0..4 {
+        let database = format!("{database}_{round}");
+        peer.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
+        let mut server = url().parse::<tenure_postgres::tokio_postgres::Config>().unwrap();
+        server.dbname(&database);
+        let config = PostgresConfig::new(server);
+        let mut making = tokio::task::JoinSet::new();
+        for _ in 0..8 {
+            let config = config.clone();
+            making.spawn(async move { PostgresStorage::migrate(&config).await });
+        }
+        for made in making.join_all().await {
+            made.unwrap();
+        }
+        PostgresStorage::open(&config).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn missing_tables_and_rights_are_named() {
     let peer = peer().await;

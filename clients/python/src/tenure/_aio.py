@@ -39,7 +39,7 @@ class AsyncClient:
     ) -> Wanted[_L]:
         check_wait(wait)
         client = self._client
-        return Wanted(lambda wire: client._get(asked, wait, wire, made), client._wire(None))
+        return Wanted(lambda wire: client._get(asked, wait, wire, made), client._wire_for(wait))
 
     def lease(
         self,
@@ -104,7 +104,7 @@ class AsyncClient:
         check_wait(wait)
         client, asked = self._client, wish(key, tick, every, at_least_once, ttl)
         return AsyncOncePer(
-            lambda: had(lambda wire: client._begin_tick(asked, wait, wire), client._wire(None), lambda tick: tick.release())
+            lambda: had(lambda wire: client._begin_tick(asked, wait, wire), client._wire_for(wait), lambda tick: tick.release())
         )
 
     async def worker(self, fleet: str, **options: Any) -> AsyncWorker:

@@ -165,7 +165,10 @@ class AsyncWorker:
     async def next(self, wait: float = 0.0) -> Optional[AsyncUnit]:
         """As `Worker.next`. Who is cancelled meanwhile is given none."""
         unit = await self._next(self._worker._id, wait)
-        return None if unit is None else AsyncUnit(unit)
+        if unit is None:
+            return None
+        self._worker._know(unit)
+        return AsyncUnit(unit)
 
     def units(self) -> AsyncIterator[AsyncUnit]:
         """As `Worker.units`."""
@@ -219,8 +222,15 @@ class AsyncWorker:
     async def __aenter__(self) -> AsyncWorker:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.leave()
+    async def __aexit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        try:
+            await self.leave()
+        except AgentError:
+            # What has ended the block says more than that no agent was there to be told.
+            if error is None:
+                raise
 
 
 async def _attend(body: Body, unit: AsyncUnit) -> None:

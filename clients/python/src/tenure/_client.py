@@ -262,6 +262,10 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _wire_for(self, wait: Optional[float]) -> Wire:
+        """For requests that wait for so long, in parts: an agent that is stopped answers none of them."""
+        return self._wire(min(_LONGEST_WAIT if wait is None else wait, _LONGEST_WAIT) + _PATIENCE)
+
     def _wire(self, timeout: Optional[float]) -> Wire:
         return Wire(self._address, self._token, timeout, self._tls)
 
@@ -282,7 +286,7 @@ class Client:
         check_wait(wait)
         path, body = asked
         end_ns = None if wait is None or wait == math.inf else boottime_ns() + int(wait * 1e9)
-        wire = wire or self._wire(None)
+        wire = wire or self._wire_for(wait)
         try:
             while True:
                 left = _LONGEST_WAIT if end_ns is None else max(0.0, (end_ns - boottime_ns()) / 1e9)

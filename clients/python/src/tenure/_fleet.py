@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from types import TracebackType
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Type
 
@@ -103,10 +104,21 @@ class Worker:
         self._next = next_unit
         self._leave = leave
         self._has_left = threading.Event()
+        self._lock = threading.Lock()
+        self._units: "weakref.WeakSet[Unit]" = weakref.WeakSet()
 
     def next(self, wait: float = 0.0) -> Optional[Unit]:
         """The next unit that this worker is given, if there is one within so many seconds (a minute at the most). Raises `LeaseLost` when the worker has left."""
-        return self._next(self._id, wait)
+        unit = self._next(self._id, wait)
+        if unit is not None:
+            self._know(unit)
+        return unit
+
+    def _know(self, unit: Unit) -> None:
+        with self._lock:
+            self._units.add(unit)
+            if self._has_left.is_set():
+                unit._drain.set()
 
     def units(self) -> Iterator[Unit]:
         """The units that this worker is given, for as long as it takes part. Who takes long for one lets others be asked for by another thread."""
@@ -153,9 +165,14 @@ class Worker:
 
     def leave(self) -> None:
         """Takes no more units, and waits until those that it has are let go of, or their deadlines are over. A body that watches `unit.wanted` ends."""
-        if not self._has_left.is_set():
+        with self._lock:
+            if self._has_left.is_set():
+                return
             self._has_left.set()
-            self._leave(self._id)
+            # They would hear it from the agent, with their next beat.
+            for unit in self._units:
+                unit._drain.set()
+        self._leave(self._id)
 
     def __enter__(self) -> Worker:
         return self
@@ -163,7 +180,12 @@ class Worker:
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
-        self.leave()
+        try:
+            self.leave()
+        except AgentError:
+            # What has ended the block says more than that no agent was there to be told.
+            if error is None:
+                raise
 
 
 def _attend(body: Callable[[Unit], Any], unit: Unit) -> None:

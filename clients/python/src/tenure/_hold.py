@@ -116,7 +116,15 @@ def _command(
 
 def _held(command: List[str], started: _Program) -> Lease:
     try:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        # In a session of its own: a Ctrl-C that this process goes on after must not end the lease. It ends with its standard input.
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
     except OSError as error:
         raise Unreachable(f"{command[0]} can't be started: {error}") from error
     _programs.add(process)

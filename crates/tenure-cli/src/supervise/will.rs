@@ -6,13 +6,14 @@
 use super::table::Entry;
 use crate::exit::{Failure, UNAVAILABLE};
 use crate::stores::{Missing, Url};
-use crate::verbs::take_out;
+use crate::verbs::{rewrite, take_out};
 use serde_json::{Value, json};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::fleet::FleetName;
+use tenure::permits;
 use tenure::range::{self, Section};
 use tenure::{HolderId, Key, LeaseError, Leases, Store};
 
@@ -36,7 +37,7 @@ impl fmt::Debug for Will {
 }
 
 impl Will {
-    /// That all of `leases` is given back: what is attached to its session, and these keys.
+    /// That all of `leases` is given back: what is attached to its session, and these keys, semaphores' among them.
     ///
     /// None where that can't be done: the store is this process's own or of another layout, or has a name that is no text.
     pub(crate) fn of<'k>(url: &Url, leases: &'k Leases, keys: impl Iterator<Item = &'k str>) -> Option<Will> {
@@ -125,6 +126,10 @@ impl Will {
                 self.give_ranges_back(&leases, key).await?;
                 continue;
             }
+            if key.starts_with(permits::PREFIX) {
+                self.give_permits_back(&leases, key).await?;
+                continue;
+            }
             match leases.release_of_dead(key, &self.holder).await {
                 Err(LeaseError::Store(error)) if error.is_passing() => return Err(error.into()),
                 // Given back, or another's, or not to be given back at all.
@@ -138,6 +143,21 @@ impl Will {
         let key = Key::new(section)?;
         let Some(stored) = leases.store().read(&key).await? else { return Ok(()) };
         take_out(leases, &key, stored, |entry| entry.holder == self.holder).await
+    }
+
+    /// Those who wait for permits are woken by a change of the semaphore's record. At the sessions of others they look a few times in
+    /// a ttl only.
+    async fn give_permits_back(&self, leases: &Leases, semaphore: &str) -> Result<(), Failure> {
+        let key = Key::new(semaphore)?;
+        let Some(stored) = leases.store().read(&key).await? else { return Ok(()) };
+        rewrite(leases, &key, stored, |standing| {
+            let mut ledger = permits::Ledger::of(&standing.record)?;
+            let before = ledger.tickets().count();
+            ledger.holders.retain(|grant| grant.ticket.holder != self.holder);
+            ledger.queue.retain(|ticket| ticket.holder != self.holder);
+            Ok((ledger.tickets().count() < before).then(|| ledger.to_metadata().0))
+        })
+        .await
     }
 }
 

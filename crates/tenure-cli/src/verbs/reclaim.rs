@@ -11,7 +11,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tenure::range::{Entry, Ledger, PREFIX, Section};
-use tenure::{Expect, Key, Leases, Nonce, Outcome, Record, Store, Stored, Write};
+use tenure::{Expect, Key, Leases, Metadata, Nonce, Outcome, Record, Store, StoreError, Stored, Write};
 
 /// How often the section is looked at.
 const EVERY: Duration = Duration::from_millis(500);
@@ -68,17 +68,28 @@ pub(crate) async fn take_out(
     seen: Stored,
     is_to_go: impl Fn(&Entry) -> bool,
 ) -> Result<(), Failure> {
-    let (mut nonces, mut standing) = (nonces(leases), seen);
-    loop {
-        let mut left = Ledger::seen_in(&standing)?;
+    rewrite(leases, key, seen, |standing| {
+        let mut left = Ledger::seen_in(standing)?;
         let before = left.entries.len();
         left.entries.retain(|entry| !is_to_go(entry));
-        if left.entries.len() == before {
-            return Ok(());
-        }
+        Ok((left.entries.len() < before).then(|| left.into_metadata()))
+    })
+    .await
+}
+
+/// Writes what `change` makes of a record's metadata, on condition that nothing else was written; and again on what was. None: it is
+/// to stay as it is.
+pub(crate) async fn rewrite(
+    leases: &Leases,
+    key: &Key,
+    seen: Stored,
+    change: impl Fn(&Stored) -> Result<Option<Metadata>, StoreError>,
+) -> Result<(), Failure> {
+    let (mut nonces, mut standing) = (nonces(leases), seen);
+    loop {
+        let Some(metadata) = change(&standing)? else { return Ok(()) };
         let stamp = leases.clock().now().wall;
-        let record =
-            Record { nonce: nonces.draw(), stamp, metadata: left.into_metadata(), ..standing.record };
+        let record = Record { nonce: nonces.draw(), stamp, metadata, ..standing.record };
         let write = Write { key: key.clone(), expect: Expect::Unchanged(standing.version), record };
         match leases.store().write(write).await? {
             Outcome::Won { .. } | Outcome::Lost(None) => return Ok(()),

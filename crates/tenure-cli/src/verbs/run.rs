@@ -52,8 +52,11 @@ pub(crate) async fn run(url: &Url, mut plan: config::Run) -> Result<u8, Failure>
     let leases = leases.inspect_err(|_| policy.watchdogs.dismiss())?;
     // What is kept for a least time is kept for it whatever becomes of this process.
     if plan.at_least.is_zero() {
+        let semaphore =
+            (plan.hold != Hold::Lease).then(|| tenure::permits::key(plan.key.as_str()).ok()).flatten();
         let keys = [&plan.key].into_iter().chain(&plan.more).filter(|_| plan.hold == Hold::Lease);
-        policy.watchdogs.bequeath(Will::of(url, &leases, keys.map(tenure::Key::as_str)));
+        let keys = keys.chain(&semaphore).map(tenure::Key::as_str);
+        policy.watchdogs.bequeath(Will::of(url, &leases, keys));
     }
     let result = under_lease(&leases, &plan, about, &outage, &policy, &mut signals).await;
     // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.

@@ -1,7 +1,8 @@
 //! Files that catch what a command writes. They have no names, so nothing is left of them however tenure ends.
 
+use nix::sys::statvfs::fstatvfs;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,10 +49,28 @@ impl Captured {
         [&self.out, &self.err].iter().all(|file| file.metadata().is_ok_and(|file| file.len() == 0))
     }
 
+    /// Whether the end of what the command has written may be missing: there is no room for more.
+    pub(crate) fn is_cut(&self) -> bool {
+        [&self.out, &self.err].iter().any(|file| has_no_room(file))
+    }
+
     /// The last lines of its errors, or else of its output; none if it has written nothing.
     pub(crate) fn tail(&self) -> Option<String> {
         [&self.err, &self.out].into_iter().find_map(|file| tail(file).ok()?)
     }
+}
+
+/// Tried only where little is left, since to try takes longer than to ask.
+fn has_no_room(mut file: &File) -> bool {
+    const LITTLE: u64 = 1 << 20;
+    const MORE: usize = 4096;
+    let Ok(length) = file.metadata().map(|file| file.len()) else { return true };
+    let left = fstatvfs(file).map_or(0, |all| all.blocks_available().saturating_mul(all.fragment_size()));
+    if length == 0 || left >= LITTLE {
+        return false;
+    }
+    let written = file.write(&[0; MORE]);
+    file.set_len(length).is_err() || !written.is_ok_and(|written| written == MORE)
 }
 
 fn tail(file: &File) -> io::Result<Option<String>> {
@@ -102,7 +121,6 @@ fn emptied(mut file: &File) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
 
     #[test]
     fn files_are_used_again_empty_and_the_tail_is_that_of_the_errors() {

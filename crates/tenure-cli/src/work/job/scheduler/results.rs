@@ -16,6 +16,7 @@ use crate::work::job::unit::{Ran, Status, Unit};
 use crate::work::pace::doubled;
 use crate::work::template::Filling;
 use crate::work::units::text_of;
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -121,6 +122,13 @@ impl Scheduler {
         ended: Ended,
         captured: Option<Captured>,
     ) {
+        let has_run = matches!(ended, Ended::Ran { .. } | Ended::Overran { .. });
+        if has_run && captured.as_ref().is_some_and(Captured::is_cut) {
+            // What is missing of its output would be missing for ever: it is run again, where there is room.
+            let place = std::env::temp_dir();
+            let full = format!("{} is full: the output of {key} is not complete", place.display());
+            return self.on_ended(key, guard, Ended::Uncaught(io::Error::other(full)), None);
+        }
         let name = Unit::name(&key, guard.metadata()).unwrap_or_default();
         let unit = text_of(&name);
         let number = self.numbers.get(&key).copied();
