@@ -1,6 +1,7 @@
 //! Who plans for a fleet and which plan was told last, as its board says; and what a worker tells its users of that.
 
 use super::board;
+use super::names::FleetName;
 use super::talk::FleetNotice;
 use super::worker::Worker;
 use crate::values::key::HolderId;
@@ -32,6 +33,13 @@ impl Planning {
             plan: board::told_plan(board),
             told: board::told_at(board),
         }
+    }
+
+    /// The worker that plans, by name.
+    #[must_use]
+    pub fn holder(&self, fleet: &FleetName) -> Option<HolderId> {
+        let session = &self.planner.as_ref()?.session;
+        HolderId::new(session.as_str().strip_prefix(&fleet.worker_prefix())?).ok()
     }
 }
 
@@ -97,6 +105,8 @@ mod tests {
         told(&mut worker);
         worker.saw_board(at(100), Some(board_by(8, 8, &myself())));
         let now = Planning { planner: Some(myself()), ..Planning::default() };
+        assert_eq!(now.holder(&fleet()), Some(holder(0)));
+        assert_eq!(Planning::default().holder(&fleet()), None);
         assert_eq!(plannings(&mut worker), [(Role::Planner, now.clone())]);
         // A generation alone says nothing of that.
         worker.saw_board(at(101), Some(board_by(9, 9, &myself())));

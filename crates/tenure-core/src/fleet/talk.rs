@@ -127,6 +127,9 @@ impl fmt::Display for Reason {
 }
 
 impl Reason {
+    /// All names that there are.
+    pub const NAMES: [&str; 6] = ["moved", "leaving", "asked", "revoked", "closed", "uncovered"];
+
     /// In one word, as in labels of metrics.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -157,6 +160,9 @@ pub enum Taken {
 }
 
 impl Taken {
+    /// All that there are.
+    pub const ALL: [Taken; 4] = [Taken::Passed, Taken::Vacant, Taken::Gone, Taken::Rested];
+
     /// In one word, as in labels of metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
