@@ -1,6 +1,6 @@
 //! Plan: a worker and whoever looks from outside see who plans, who stands by, which plan was told last and when; the planner says how many
 //! units move and why. As metrics, the same.
-#![allow(clippy::unwrap_used, reason = "a test may fail")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
 use crate::common::{TTL, World};
 use std::collections::BTreeMap;
