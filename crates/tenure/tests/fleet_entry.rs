@@ -71,6 +71,24 @@ async fn a_store_that_does_not_answer_is_asked_again_until_it_does() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_comes_while_the_store_does_not_answer_is_refused_once_it_does() {
+    for fault in [Fault::Refuse, Fault::Hang] {
+        let world = World::new();
+        let (faults, store) = world.line();
+        let fleet = fleet(&world, AnyStore::new(store));
+        faults.always(fault);
+        let worker = fleet.join().ttl(TTL).start().unwrap();
+        tokio::time::sleep(TTL).await;
+        older_worker(&world, fleet.name()).await;
+        let before = records(&world).await;
+        faults.always(Fault::None);
+        let error = worker.joined().await.unwrap_err();
+        assert!(error.to_string().contains("another version"), "{fault:?}: {error}");
+        assert_eq!(records(&world).await, before, "{fault:?}: nothing was written");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_leaves_while_the_store_does_not_answer_is_gone_at_once_and_never_joins() {
     let world = World::new();
     let (faults, store) = world.line();
