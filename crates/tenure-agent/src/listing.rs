@@ -4,10 +4,12 @@ use crate::wire::millis;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use tenure::fleet::{self, FleetName};
 use tenure::permits::{Ledger, Mode, Ticket, is_semaphore};
 use tenure::range::{self, is_section};
 use tenure::{
-    AnyStore, Attachment, Fence, Freshness, Key, Leases, Listed, Store, StoreError, Stored, Ttl, Value, Wall,
+    AnyStore, Attachment, Fence, Freshness, Key, Leases, Listed, Record, Store, StoreError, Stored, Ttl,
+    Value, Wall,
 };
 use utoipa::ToSchema;
 
@@ -54,6 +56,25 @@ pub(crate) struct Row {
     /// The leases of a section's ranges.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) section: Option<Vec<RangeLease>>,
+    /// Of a fleet's board.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) planning: Option<Planning>,
+}
+
+/// Who plans for a fleet, and which plan was told last.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Planning {
+    /// The worker that plans, by name. It may be dead: its session, fleet/FLEET/worker/NAME, tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) planner: Option<String>,
+    /// The workers that are to take its place.
+    pub(crate) standbys: Vec<String>,
+    /// The number of the last plan that this planner told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) plan: Option<u64>,
+    /// When that was, by the planner's wall clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) told: Option<String>,
 }
 
 /// Ranges of a section that one holder has.
@@ -169,6 +190,7 @@ fn row(listed: Listed, sessions: &Sessions, ours: &str, now: Wall) -> Row {
         about: BTreeMap::new(),
         semaphore: None,
         section: None,
+        planning: None,
     };
     let described = stored.and_then(|stored| describe(&mut row, &stored, sessions, ours, now));
     if let Err(error) = described {
@@ -205,6 +227,7 @@ fn describe(
         row.section = Some(section);
         return Ok(());
     }
+    row.planning = planning(&row.key, record);
     let texts = record.metadata.iter().filter_map(|(name, value)| match value {
         Value::Text(text) => Some((name.clone(), text.clone())),
         _ => None,
@@ -231,6 +254,18 @@ fn describe(
 fn left(stored: &Stored, ttl: Ttl, now: Wall) -> Duration {
     let age = stored.age().unwrap_or_else(|| now.since(stored.record.stamp));
     ttl.duration().saturating_sub(age)
+}
+
+/// What a fleet's board says.
+fn planning(key: &str, record: &Record) -> Option<Planning> {
+    let (name, "board") = key.strip_prefix("fleet/")?.split_once('/')? else { return None };
+    let (fleet, planning) = (FleetName::new(name).ok()?, fleet::Planning::of(record));
+    Some(Planning {
+        planner: planning.holder(&fleet).map(|holder| holder.as_str().to_owned()),
+        standbys: planning.standbys.iter().map(|holder| holder.as_str().to_owned()).collect(),
+        plan: planning.plan,
+        told: planning.told.map(|told| told.to_string()),
+    })
 }
 
 fn section(stored: &Stored, now: Wall) -> Result<Vec<RangeLease>, StoreError> {

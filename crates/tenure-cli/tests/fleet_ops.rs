@@ -46,6 +46,9 @@ fn fleets_units_and_workers_are_listed() {
     let ran = bench.run(&["fleet", "top", "f", "--once"]);
     assert!(ran.out.contains(&format!("{name} plans, plan ")) && ran.out.contains("live, plans"), "{ran:?}");
     assert_eq!(bench.workers()[0]["plans"], true);
+    assert!(ran.out.contains(" was told ") && f["plan_age_ms"].as_u64().is_some(), "{ran:?} {f}");
+    let told = bench.run(&["fleet", "workers", "f"]);
+    assert!(told.err.contains(&format!("{name} plans, plan ")), "{told:?}");
     let ran = bench.run(&["fleet", "units", "other"]);
     for text in ["UNIT", "x     uncovered  -       (no worker)", "7", "gpu"] {
         assert!(ran.out.contains(text), "{text}: {ran:?}");

@@ -256,6 +256,7 @@ async fn events_and_spans_of_fleets_are_those_of_their_page() {
     running.await.unwrap();
     // A task that blocks its thread can't be ended. Time is real there.
     std::thread::spawn(stuck).join().unwrap();
+    let (old, refused) = refused(&world).await;
     let told = scribe.of("tenure::fleet");
     assert_eq!(table(&told), documented(include_str!("../src/fleet/mod.rs"), "fleet."));
     let spans = told.iter().filter(|told| told.is_span);
@@ -288,6 +289,23 @@ async fn events_and_spans_of_fleets_are_those_of_their_page() {
     assert_eq!(lost.says("holder"), kept_by.as_str());
     assert!(of_unit("fleet.panicked", "panicking").says("reason").contains("out of range"));
     assert!(of_unit("fleet.not_let_go", "elsewhere").says("reason").contains("nobody"));
+    let refusals = scribe.named("fleet.refused");
+    assert_eq!((refusals[0].says("reason"), refusals[0].says("holder")), (&*old, refused.as_str()));
+    let mut roles = scribe.named("fleet.role").into_iter();
+    let plans =
+        roles.find(|told| told.says("holder") == worker.holder().as_str() && told.says("role") == "planner");
+    assert_eq!(plans.unwrap().says("planner"), worker.holder().as_str());
+    assert!(scribe.named("fleet.planned").iter().any(|told| told.says("causes") == "5 vacant"));
+}
+
+/// A worker that comes to a fleet of another layout; whose that is, and who comes.
+async fn refused(world: &World) -> (String, HolderId) {
+    let fleet =
+        Fleet::with_clock(AnyStore::new(world.memory.clone()), "older", world.clock.clone(), 98).unwrap();
+    common::older_worker(world, fleet.name()).await;
+    let worker = fleet.join().ttl(TTL).instance(3).start().unwrap();
+    let error = worker.joined().await.unwrap_err();
+    (error.to_string(), worker.holder().clone())
 }
 
 fn stuck() {

@@ -48,7 +48,8 @@ impl Engine {
             store,
             excess,
             places: Arc::new(Semaphore::new(Self::PLACES as usize)),
-            booked: Arc::new(Mutex::new(Instant::now())),
+            // It has been idle before: there is a second of capacity to begin with.
+            booked: Arc::new(Mutex::new(Instant::now() - Duration::from_secs(1))),
             writes: Arc::default(),
             refused: Arc::default(),
         }
@@ -119,7 +120,8 @@ impl Store for Engine {
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
         let (store, prefix, after) = (self.store.clone(), prefix.to_owned(), after.cloned());
         // A page of a thousand records takes as long as twenty writes.
-        self.serve(ONE * 20, async move { store.list(&prefix, after.as_ref(), limit).await }).await
+        let cost = ONE * u32::try_from(limit.div_ceil(50)).unwrap();
+        self.serve(cost, async move { store.list(&prefix, after.as_ref(), limit).await }).await
     }
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
         self.store.remove(key, version).await

@@ -13,6 +13,8 @@ mod election_bodies;
 mod election_settings;
 mod fleet;
 mod fleet_crowd;
+mod fleet_entry;
+mod fleet_planning;
 #[cfg(feature = "metrics")]
 mod fleet_runs;
 mod fleet_units;

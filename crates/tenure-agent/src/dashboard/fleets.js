@@ -10,11 +10,12 @@ const [LARGEST, SMALLEST, BAND, LABEL] = [16, 3, 6, 18];
 export function fleets(rows) {
   const all = new Map();
   for (const row of rows) {
-    const [, name, part] = /^fleet\/([^/]+)\/(unit|worker)\/./.exec(row.key) ?? [];
+    const [, name, part] = /^fleet\/([^/]+)\/(unit\/.|worker\/.|board$)/.exec(row.key) ?? [];
     if (!name) continue;
-    if (!all.has(name)) all.set(name, { workers: new Map(), units: [] });
+    if (!all.has(name)) all.set(name, { workers: new Map(), units: [], planning: null });
     const fleet = all.get(name);
-    if (part === "unit") fleet.units.push(row);
+    if (part === "board") fleet.planning = row.planning ?? null;
+    else if (part.startsWith("unit")) fleet.units.push(row);
     else if (row.holder) fleet.workers.set(row.holder, row);
   }
   return all;
@@ -27,6 +28,17 @@ function bands({ workers, units }) {
   for (const unit of units) (unit.state === "held" ? (all.get(unit.holder) ?? free) : free).units.push(unit);
   const sorted = [...all.values()].sort((a, b) => (a.holder < b.holder ? -1 : 1));
   return free.units.length > 0 ? [...sorted, free] : sorted;
+}
+
+/** Who plans, how old the last plan is, and who is to take the planner's place. */
+function plans({ workers, planning }) {
+  if (!planning) return "";
+  const lives = (holder) => workers.get(holder)?.state === "held";
+  const planner = lives(planning.planner) ? `${shown(planning.planner)} plans` : "nobody plans";
+  const age = planning.told ? ` was told ${brief(Date.now() - Date.parse(planning.told))} ago` : "";
+  const plan = planning.plan === undefined ? "" : `, plan ${planning.plan}${age}`;
+  const standbys = planning.standbys.filter((holder) => lives(holder) && holder !== planning.planner).map(shown);
+  return `; ${planner}${plan}${standbys.length > 0 ? `, ${standbys.join(" and ")} ${standbys.length > 1 ? "stand" : "stands"} by` : ""}`;
 }
 
 const name = (band) => (band.holder === null ? "without a worker" : `${shown(band.holder)}${band.row.state === "held" ? "" : ", silent"}`);
@@ -52,7 +64,7 @@ export class Fleets {
     }
     for (const [key, fleet] of all) {
       if (!this.#drawn.has(key)) this.#drawn.set(key, this.#part(key));
-      Object.assign(this.#drawn.get(key), { bands: bands(fleet), units: fleet.units.length, fits });
+      Object.assign(this.#drawn.get(key), { bands: bands(fleet), units: fleet.units.length, plans: plans(fleet), fits });
     }
     this.draw();
     return all.size;
@@ -118,7 +130,7 @@ export class Fleets {
       });
     }
     const lines = part.bands.map((band) => `${name(band)}: ${band.units.length}`);
-    part.title.textContent = `${shown(part.key)}: ${count(part.bands.filter((band) => band.holder).length, "worker")}, ${count(part.units, "unit")}`;
+    part.title.textContent = `${shown(part.key)}: ${count(part.bands.filter((band) => band.holder).length, "worker")}, ${count(part.units, "unit")}${part.plans}`;
     canvas.setAttribute("aria-label", lines.join("; "));
   }
 }

@@ -31,7 +31,7 @@ const VIEWS = {
   },
   semaphores: { name: "Semaphores", has: (row) => kind(row) === "semaphore" },
   sections: { name: "Sections", has: (row) => kind(row) === "section" },
-  fleets: { name: "Fleets", about: "A square is a unit. What has just moved is blue. The same as a list, for the keyboard: Units.", has: (row) => /^fleet\/[^/]+\/(unit|worker)\//.test(row.key) },
+  fleets: { name: "Fleets", about: "A square is a unit. What has just moved is blue. The same as a list, for the keyboard: Units.", has: (row) => /^fleet\/[^/]+\/(unit\/|worker\/|board$)/.test(row.key) },
   units: { name: "Units", has: (row) => kind(row) === "unit" },
   sessions: { name: "Sessions", has: (row) => kind(row) === "session" },
   changes: { name: "Changes", heads: { state: "change", left: "at" }, about: "What this page and its agent have seen, the newest first. Of others' leases the agent sees what happens while a page is open. The store keeps no history." },

@@ -339,3 +339,25 @@ fn what_is_described_is_there_and_the_copy_in_the_docs_is_the_same() {
     let there = std::fs::read_to_string(&copy).unwrap_or_default();
     assert!(there == made, "{} is stale: TENURE_UPDATE_DOCS=1 cargo test -p tenure-agent", copy.display());
 }
+
+#[test]
+fn a_fleets_board_tells_who_plans_and_no_other_record_does() {
+    let served = Served::new();
+    let (status, joined) =
+        served.ask("POST", "/v1/fleets/f/workers", json!({"units": ["u"]}).to_string().into_bytes());
+    assert_eq!(status, 201, "{joined}");
+    let mut planning = Value::Null;
+    for _ in 0..2_000 {
+        let (_, rows) = served.ask("GET", "/v1/leases?prefix=fleet%2F", Vec::new());
+        let rows = rows["leases"].as_array().unwrap().clone();
+        let is_board = |row: &&Value| row["key"] == "fleet/f/board";
+        assert!(rows.iter().filter(|row| !is_board(row)).all(|row| row["planning"].is_null()), "{rows:?}");
+        planning = rows.iter().find(is_board).map(|row| row["planning"].clone()).unwrap_or_default();
+        if planning["plan"].is_u64() {
+            break;
+        }
+        served.runtime.block_on(async { tokio::time::sleep(std::time::Duration::from_millis(5)).await });
+    }
+    assert_eq!((&planning["planner"], &planning["standbys"]), (&joined["holder"], &json!([])));
+    assert!(planning["told"].as_str().is_some_and(|told| told.ends_with('Z')), "{planning}");
+}

@@ -48,7 +48,7 @@ pub(crate) struct Ls {
     pub(crate) json: bool,
 }
 
-/// List a fleet's units: who owns them, and who is to.
+/// List a fleet's units: who owns them, who is to, and why.
 #[derive(Debug, Parser)]
 pub(crate) struct Units {
     /// The fleet's name
@@ -58,7 +58,7 @@ pub(crate) struct Units {
     pub(crate) json: bool,
 }
 
-/// List a fleet's workers.
+/// List a fleet's workers: what they have, who plans and stands by, and what moves from whom to whom and why.
 #[derive(Debug, Parser)]
 pub(crate) struct Workers {
     /// The fleet's name
@@ -129,7 +129,7 @@ pub(crate) struct Drain {
     pub(crate) yes: bool,
 }
 
-/// Watch a fleet, live: workers, their units, when they last renewed, what moves and what was taken over.
+/// Watch a fleet, live: who plans, workers, their units, when they last renewed, what moves and why, and what was taken over.
 ///
 /// Keys: q quits; up, down, page up and page down scroll the units.
 #[derive(Debug, Parser)]

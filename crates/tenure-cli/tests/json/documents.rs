@@ -512,10 +512,18 @@ pub struct Fleet {
     pub damaged: u64,
     /// The worker that plans; null if none does.
     pub planner: Option<String>,
+    /// The workers that are to take its place.
+    pub standbys: Vec<String>,
     /// The number of the last plan that it told.
     pub plan: Option<u64>,
+    /// When that was, by the planner's clock, and how long ago.
+    pub plan_told: Option<String>,
+    pub plan_age_ms: Option<u64>,
     /// When a plan was told, or something happened that wants one, whichever was last.
     pub changed: Option<String>,
+    /// How many units go elsewhere, by the cause: vacant (nobody holds it), gone (its worker is), leave, pin, labels, declined, full, join or
+    /// evenness.
+    pub moves: BTreeMap<String, u64>,
 }
 
 /// `fleet units`.
@@ -538,6 +546,8 @@ pub struct Unit {
     pub since: Option<String>,
     /// Who is to have it.
     pub planned_for: Option<String>,
+    /// Why it goes there, if it is not there yet, as in `moves` of `fleet ls`.
+    pub why: Option<String>,
     /// Why nobody is.
     pub uncovered: Option<String>,
     pub weight: u64,
@@ -560,17 +570,40 @@ pub struct Damaged {
 #[serde(deny_unknown_fields)]
 pub struct Workers {
     pub fleet: String,
+    /// As in `fleet ls`, as are the others of the planning.
+    pub planner: Option<String>,
+    pub standbys: Vec<String>,
+    pub plan: Option<u64>,
+    pub plan_told: Option<String>,
+    pub plan_age_ms: Option<u64>,
+    pub changed: Option<String>,
+    /// What moves.
+    pub moves: Vec<Move>,
     pub workers: Vec<Worker>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Move {
+    /// The worker that has the units, dead or alive; null if nobody has.
+    pub from: Option<String>,
+    pub to: String,
+    /// As in `moves` of `fleet ls`.
+    pub why: String,
+    /// How many.
+    pub units: u64,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Worker {
     pub worker: String,
-    /// live, leaving, silent and so on, as in the words without --json.
+    /// live, leaving, silent or "other version" (it divides units in another way).
     pub state: String,
     /// Whether it is the one that plans for all.
     pub plans: bool,
+    /// Whether it is to take the planner's place.
+    pub stands_by: bool,
     /// How many units it has.
     pub held: u64,
     /// How many it is to have.

@@ -8,7 +8,7 @@
 
 mod documents;
 
-use crate::common::{Bench, Ran, TICKS, wait_until};
+use crate::common::{Bench, Ran, TICKS, wait_for, wait_until};
 use documents as is;
 use nix::sys::signal::Signal;
 use schemars::{JsonSchema, Schema, schema_for};
@@ -172,6 +172,11 @@ fn fleets() {
     assert!(units.units.iter().all(|unit| unit.needs == ["gpu"]));
     let workers: is::Workers = ok(&bench, &["fleet", "workers", "f", "--json"]);
     assert_eq!(workers.workers.len(), 1);
+    let told = || {
+        let fleets: is::Fleets = ok(&bench, &["fleet", "ls", "--json"]);
+        fleets.fleets.into_iter().find(|fleet| fleet.plan_age_ms.is_some() && fleet.plan_told.is_some())
+    };
+    assert!(wait_for("the plan to be told", told).moves.is_empty());
 }
 
 #[test]

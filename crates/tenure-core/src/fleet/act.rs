@@ -6,7 +6,7 @@ use super::claims::Claim;
 use super::listing::{Owner, Peer, Unit};
 use super::own::{Own, Stage};
 use super::plan::Uncovered;
-use super::talk::{FleetNotice, Reason, RequestId, Summary};
+use super::talk::{FleetNotice, Reason, RequestId, Summary, Taken};
 use super::unit::{Status, UnitSpec};
 use super::worker::Worker;
 use crate::bugs::Bug;
@@ -200,6 +200,11 @@ impl Worker {
             transferee: Some(self.me.clone()),
             chosen: false,
             given: false,
+            how: match seen.as_ref().map(|seen| &seen.record.tenure) {
+                None => Taken::Passed,
+                Some(None) => Taken::Vacant,
+                Some(Some(_)) => Taken::Gone,
+            },
             letter: false,
             goes: None,
             told: false,

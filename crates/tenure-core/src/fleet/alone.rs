@@ -5,7 +5,7 @@ use super::asked::Asked;
 use super::listing::Peer;
 use super::names::FleetName;
 use super::own::{Own, Stage};
-use super::talk::{FleetCommand, FleetNotice, Options, Reason};
+use super::talk::{FleetCommand, FleetNotice, Options, Reason, Taken};
 use super::unit::UnitSpec;
 use super::worker::Worker;
 use crate::holder::Identity;
@@ -91,6 +91,7 @@ pub(super) fn has(worker: &mut Worker, n: usize, stage: Stage, transferee: Optio
         transferee: transferee.map(session),
         chosen: false,
         given: false,
+        how: Taken::Passed,
         letter: false,
         goes: transferee
             .filter(|transferee| *transferee != 0)

@@ -21,6 +21,8 @@ const PLANNER: &str = "planner";
 const PLAN: &str = "plan";
 const STANDBYS: &str = "standbys";
 const REST: &str = "rest";
+/// When the plan was told. Nothing is decided by it.
+const AT: &str = "at";
 /// With more than so many bytes of names, a plan concerns everybody as far as the board tells.
 const NAMES: usize = 512;
 
@@ -58,6 +60,12 @@ pub fn planner(board: &Record) -> Option<Attachment> {
 #[must_use]
 pub fn told_plan(board: &Record) -> Option<u64> {
     marked(board).map(|mark| mark.number)
+}
+
+/// When that was, by the planner's wall clock, if the board says so.
+pub(crate) fn told_at(board: &Record) -> Option<Wall> {
+    let Some(Value::Map(plan)) = board.metadata.get(PLAN) else { return None };
+    plan.get(AT)?.as_i64().and_then(|at| u64::try_from(at).ok()).map(Wall)
 }
 
 /// The workers that are to take the planner's place, if the board names any.
@@ -123,7 +131,7 @@ pub(crate) fn mark(
     wall: Wall,
 ) -> Write {
     let mut metadata = seen.record.metadata.clone();
-    metadata.insert(PLAN.to_owned(), plan.compose());
+    metadata.insert(PLAN.to_owned(), plan.compose(wall));
     metadata.insert(STANDBYS.to_owned(), list(standbys));
     metadata.insert(REST.to_owned(), number(plan.rest.into()));
     write(board, Some(seen), seen.record.fence, nonce, wall, metadata)
@@ -160,7 +168,7 @@ fn names(list: &Value) -> Option<BTreeSet<HolderId>> {
 }
 
 impl Mark {
-    fn compose(&self) -> Value {
+    fn compose(&self, at: Wall) -> Value {
         let millis = |ttl: Ttl| number(ttl.millis());
         let fields = [
             ("number", number(self.number)),
@@ -168,6 +176,7 @@ impl Mark {
             ("units", number(self.counts.1)),
             ("least", millis(self.ttls.0)),
             ("most", millis(self.ttls.1)),
+            (AT, number(at.0)),
         ];
         let mut fields: Metadata = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let names = self
@@ -235,11 +244,12 @@ mod tests {
             generation(Some(&led)) > generation(Some(&first)) && generation(None) < generation(Some(&first))
         );
         let by = BTreeSet::from([HolderId::new("s").unwrap()]);
-        let marked = mark(key.clone(), &led, &plan(2), &by, nonce, wall);
+        let marked = mark(key.clone(), &led, &plan(2), &by, nonce, Wall(44));
         assert_eq!(marked.expect, Expect::Unchanged(led.version));
         let marked = stands(marked);
         assert_eq!(shows(&marked), (false, Some(me.clone()), Some(plan(2))));
         assert_eq!((standbys(&led.record), standbys(&marked.record)), (BTreeSet::new(), by.clone()));
+        assert_eq!((told_at(&led.record), told_at(&marked.record)), (None, Some(Wall(44))));
         let alarmed = stands(alarm(key.clone(), &marked, nonce, wall));
         assert_eq!(shows(&alarmed), (true, Some(me.clone()), Some(plan(2))));
         assert_eq!(generation(Some(&alarmed)), generation(Some(&led)));
@@ -256,8 +266,9 @@ mod tests {
 
     #[test]
     fn more_names_than_fit_are_everybody() {
+        let wall = Wall(1_795_000_000_000);
         for (names, fits) in [(73, true), (74, false)] {
-            let read = Mark::parse(&plan(names).compose());
+            let read = Mark::parse(&plan(names).compose(wall));
             assert_eq!(read.map(|plan| plan.told.is_some()), Some(fits), "{names}");
         }
     }
@@ -273,6 +284,7 @@ mod tests {
         };
         for value in [Value::Bool(true), Value::Text(String::new()), Value::Map(Metadata::new())] {
             assert_eq!(planner(&record(PLANNER, value.clone())), None);
+            assert_eq!(told_at(&record(PLAN, value.clone())), None);
             assert_eq!(marked(&record(PLAN, value)), None);
         }
         for value in [Value::Bool(false), Value::Text("true".to_owned())] {

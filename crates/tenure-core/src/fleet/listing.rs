@@ -8,7 +8,7 @@ use super::digest::Digest;
 use super::layout::{is_of_this_layout, other_layout};
 use super::names::FleetName;
 use super::part::Shows;
-use super::plan::{Balance, Load, Plan, Room, Uncovered, plan};
+use super::plan::{self, Balance, Cause, Load, Plan, Room, Uncovered, plan};
 use super::talk::{FleetNotice, Summary};
 use super::unit::{Status, UnitSpec};
 use super::worker::{Errand, Worker};
@@ -109,6 +109,8 @@ pub(super) struct Listing {
     dead: Vec<(Key, Stored)>,
     /// Sessions that are there, and are no live worker's, or this worker's own.
     ended: BTreeSet<Key>,
+    /// Sessions that have begun lately.
+    young: BTreeSet<Key>,
 }
 
 impl Worker {
@@ -174,6 +176,7 @@ impl Worker {
                 odd: BTreeMap::new(),
                 dead: Vec::new(),
                 ended: BTreeSet::from([self.me.clone()]),
+                young: BTreeSet::new(),
             }));
         }
         let Some(listing) = &mut self.listing else { return };
@@ -249,6 +252,9 @@ impl Worker {
         };
         let rules = self.holder.env.rules.clone();
         let verdict = self.holder.env.detector.judge(now, &key, &stored, tenure, &rules);
+        if now.wall.since(tenure.since) < tenure.ttl.duration() * plan::JOINING {
+            listing.young.insert(key.clone());
+        }
         if key == self.me {
             return;
         }
@@ -336,7 +342,7 @@ impl Worker {
         if self.has_bug(Bug::DeletedTaken) {
             listing.units.values_mut().for_each(|unit| unit.spec.status = Status::Open);
         }
-        let (plan, names, workers) = listing.plan(&self.options.fleet, self.holder.env.rules.bugs);
+        let (plan, names, workers, moves) = listing.plan(&self.options.fleet, self.holder.env.rules.bugs);
         listing.peers.values_mut().for_each(|peer| peer.planned = 0);
         for owner in plan.iter().filter_map(|owner| owner.as_ref().ok()) {
             if let Some(peer) = listing.peers.get_mut(&workers[*owner]) {
@@ -349,6 +355,7 @@ impl Worker {
             workers: workers.len(),
             units: names.len(),
             damaged: std::mem::take(&mut listing.damaged),
+            moves: if plans { moves } else { BTreeMap::new() },
             ..Summary::default()
         };
         let targets: BTreeMap<Key, Result<Key, _>> = names
@@ -406,6 +413,7 @@ impl Listing {
             odd: BTreeMap::new(),
             dead: Vec::new(),
             ended: BTreeSet::new(),
+            young: BTreeSet::new(),
         }
     }
 
@@ -451,8 +459,8 @@ impl Listing {
         }
     }
 
-    /// The plan, with the units and the workers that its numbers stand for.
-    fn plan(&self, fleet: &FleetName, bugs: Bugs) -> (Plan, Vec<Key>, Vec<Key>) {
+    /// The plan, with the units and the workers that its numbers stand for, and how many units move for each cause.
+    fn plan(&self, fleet: &FleetName, bugs: Bugs) -> (Plan, Vec<Key>, Vec<Key>, BTreeMap<Cause, usize>) {
         let workers: Vec<Key> = self.peers.keys().cloned().collect();
         let rooms: Vec<Room> = self.peers.values().map(|peer| peer.about.room()).collect();
         let index: BTreeMap<&Key, usize> = workers.iter().enumerate().map(|(at, key)| (key, at)).collect();
@@ -483,7 +491,17 @@ impl Listing {
             })
             .unzip();
         let balance = self.peers.values().next().map_or(Balance::Count, |first| first.about.balance);
-        (plan(&loads, &rooms, balance), names, workers)
+        let plan = plan(&loads, &rooms, balance);
+        let is_gone =
+            |at: usize| match names.get(at).and_then(|name| self.units.get(name)).map(|unit| &unit.owner) {
+                Some(Owner::Nobody(stored)) => stored.record.tenure.is_some(),
+                Some(Owner::Missing(_) | Owner::LongMissing(_)) => true,
+                _ => false,
+            };
+        let has_joined = |at: usize| workers.get(at).is_some_and(|worker| self.young.contains(worker));
+        let causes = plan::causes(&loads, &rooms, &plan, is_gone, has_joined);
+        let moves = plan::count(causes.into_iter().flatten());
+        (plan, names, workers, moves)
     }
 }
 

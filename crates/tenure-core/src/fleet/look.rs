@@ -239,6 +239,9 @@ impl Worker {
             self.look.watch.again();
             (self.list_at, self.audit_at) = (now.held, Tick::NEVER);
         }
+        if !same {
+            self.tell_planning();
+        }
         self.fill_vacancy(now);
     }
 }

@@ -1,7 +1,7 @@
 //! A unit that this worker has, claims, or is giving up.
 
 use super::asked::Asked;
-use super::talk::Reason;
+use super::talk::{Reason, Taken};
 use super::unit::UnitSpec;
 use crate::holder::command::LeaseId;
 use crate::values::fence::{Fence, Nonce};
@@ -37,6 +37,8 @@ pub(super) struct Own {
     pub(super) given: bool,
     /// Why it has to go, if it has to.
     pub(super) goes: Option<Reason>,
+    /// How this worker came to it.
+    pub(super) how: Taken,
     /// Whether a letter told this worker of it.
     pub(super) letter: bool,
     /// Whether users know of it.

@@ -5,7 +5,10 @@
 //! may. So moves are few, and an even fleet is left alone. The order in which planned moves are done does not matter:
 //! a plan made half-way has the rest of the same moves, at least while all units are alike.
 
+mod cause;
 mod chain;
+
+pub use cause::{Cause, JOINING, causes, count};
 
 use chain::Failed;
 use std::collections::{BTreeMap, BTreeSet};

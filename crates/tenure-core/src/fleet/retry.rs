@@ -8,7 +8,7 @@
 use super::asked::Asked;
 use super::listing::Peer;
 use super::own::Stage;
-use super::talk::FleetNotice;
+use super::talk::{FleetNotice, Taken};
 use super::unit::{Retry, Status, UnitSpec};
 use super::worker::Worker;
 use crate::bugs::Bug;
@@ -155,6 +155,7 @@ impl Worker {
         let asker = own.asked.end.take();
         own.stage = Stage::Held;
         own.told = false;
+        own.how = Taken::Rested;
         own.since = now.held;
         own.asked = Asked::default();
         let has_to_go = own.goes.is_some();
@@ -192,11 +193,11 @@ impl Worker {
         let fields = self.users_fields(lease);
         let Some((unit, own)) = self.own_of(lease) else { return };
         (own.told, own.since) = (true, now.held);
-        let (fence, spec) = (own.fence, own.spec.clone());
+        let (fence, how, spec) = (own.fence, own.how, own.spec.clone());
         if spec.fails() {
             self.retries.forgets.insert(unit.clone(), forgotten);
         }
-        self.tell(FleetNotice::Assigned { unit, lease, fence, spec, fields });
+        self.tell(FleetNotice::Assigned { unit, lease, fence, how, spec, fields });
     }
 
     /// What a listing shows of a unit that is this worker's: somebody may have ended its rest.

@@ -2,7 +2,8 @@
 
 use super::about::About;
 use super::names::FleetName;
-use super::plan::Uncovered;
+use super::plan::{Cause, Uncovered};
+use super::planning::{Planning, Role};
 use super::unit::{Status, UnitSpec};
 use crate::holder::command::LeaseId;
 use crate::holder::renewal::Loss;
@@ -11,6 +12,7 @@ use crate::values::fence::Fence;
 use crate::values::key::{HolderId, Key};
 use crate::values::metadata::Metadata;
 use crate::values::time::Tick;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -124,6 +126,55 @@ impl fmt::Display for Reason {
     }
 }
 
+impl Reason {
+    /// All names that there are.
+    pub const NAMES: [&str; 6] = ["moved", "leaving", "asked", "revoked", "closed", "uncovered"];
+
+    /// In one word, as in labels of metrics.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Reason::Moved(_) => "moved",
+            Reason::Leaving => "leaving",
+            Reason::Asked => "asked",
+            Reason::Revoked => "revoked",
+            Reason::Closed(_) => "closed",
+            Reason::Uncovered(_) => "uncovered",
+        }
+    }
+}
+
+/// How a worker has come to a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum Taken {
+    /// Another worker passed it on.
+    Passed,
+    /// Nobody held it: it was new, or given up.
+    Vacant,
+    /// Its worker was gone: it had died, or stopped without passing it on.
+    Gone,
+    /// It had failed here, and rested.
+    Rested,
+}
+
+impl Taken {
+    /// All that there are.
+    pub const ALL: [Taken; 4] = [Taken::Passed, Taken::Vacant, Taken::Gone, Taken::Rested];
+
+    /// In one word, as in labels of metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Taken::Passed => "passed",
+            Taken::Vacant => "vacant",
+            Taken::Gone => "gone",
+            Taken::Rested => "rested",
+        }
+    }
+}
+
 /// What a plan came to, as this worker sees it.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -143,6 +194,8 @@ pub struct Summary {
     pub outgoing: usize,
     /// How many this worker waits for.
     pub incoming: usize,
+    /// How many units move in the whole fleet, by cause. Only the planner knows.
+    pub moves: BTreeMap<Cause, usize>,
     /// Units that nobody can have, with the reason.
     pub uncovered: Vec<(Key, Uncovered)>,
     /// Units whose records can't be read, with the reason.
@@ -160,6 +213,8 @@ pub enum FleetNotice {
         lease: LeaseId,
         /// Its fence.
         fence: Fence,
+        /// How it came here.
+        how: Taken,
         /// What its record says to the plan.
         spec: UnitSpec,
         /// The users' fields.
@@ -198,6 +253,8 @@ pub enum FleetNotice {
     Valid(Tick),
     /// There is a new plan.
     Planned(Box<Summary>),
+    /// What this worker is to the fleet's planning, and what the board says of that: either has changed.
+    Planning(Role, Box<Planning>),
     /// The store could not be asked about the fleet; it will be asked again.
     Trouble(StoreError),
     /// Everything is given up.

@@ -15,6 +15,7 @@ use super::listing::{Listing, Peer};
 use super::look::Look;
 use super::own::{Own, Stage};
 use super::pace::Pace;
+use super::planning::{Planning, Role};
 use super::raise::Bump;
 use super::rest::Rest;
 use super::retry::Retries;
@@ -96,6 +97,8 @@ pub struct Worker {
     pub(super) audit_at: Tick,
     /// Who plans, by the board.
     pub(super) planner: Option<Attachment>,
+    /// What users were told of that.
+    pub(super) planning: (Role, Planning),
     pub(super) lead: Lead,
     pub(super) telling: Telling,
     pub(super) hearing: Hearing,
@@ -225,6 +228,7 @@ impl Worker {
             list_at: Tick(0),
             audit_at: Tick::NEVER,
             planner: None,
+            planning: (Role::default(), Planning::default()),
             lead: Lead::default(),
             telling: Telling::default(),
             hearing: Hearing::default(),
@@ -378,6 +382,7 @@ impl Worker {
             return;
         }
         self.session = session;
+        self.tell_planning();
         if session.is_some() {
             self.hearing.expect(now.held.after(self.part(1)));
             // The session before this one may have ended before it could say that this worker leaves; this one says so from

@@ -414,7 +414,7 @@ impl Harness {
             }
             FleetNotice::Failed(_, request, _) => self.answers.push((request.0, "failed")),
             FleetNotice::Trouble(error) => self.troubles.push(format!("{index}: {error}")),
-            FleetNotice::Planned(_) => {}
+            FleetNotice::Planned(_) | FleetNotice::Planning(..) => {}
             FleetNotice::Stopped => {
                 assert!(post.works.is_empty(), "{index} stopped with {:?}", post.works);
                 post.up = false;

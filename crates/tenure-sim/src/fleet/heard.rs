@@ -31,7 +31,7 @@ impl World {
                 }
             }
             FleetNotice::Planned(summary) => self.obeys(index, summary.planner.as_ref()),
-            FleetNotice::Trouble(_) | FleetNotice::Rests { .. } => {}
+            FleetNotice::Trouble(_) | FleetNotice::Rests { .. } | FleetNotice::Planning(..) => {}
         }
     }
 

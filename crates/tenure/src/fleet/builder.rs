@@ -1,6 +1,7 @@
 //! The settings of a worker, and its start.
 
 use super::catalogue::Fleet;
+use super::entry;
 use super::meters::Meters;
 use super::sink::Notices;
 use super::worker::{AtStop, Inner, Worker};
@@ -145,6 +146,9 @@ impl WorkerBuilder {
 
     /// Joins the fleet, in the background. Units come as [`Event`](super::Event)s.
     ///
+    /// Before it writes anything it asks the store which version the fleet's workers are of, as [`Fleet::check_layout`] does. If they divide
+    /// units in another way, it stops at once: [`Worker::joined`] and [`Worker::trouble`] say so, and so does the event `fleet.refused`.
+    ///
     /// # Errors
     /// When a setting is out of range for this store, or the fields are too large or one is named `tenure`, or the thread can't be started;
     /// with a clock of one's own, outside a tokio runtime. There is no I/O.
@@ -188,14 +192,16 @@ impl WorkerBuilder {
         let meters = Meters::new(&name);
         let span = tracing::info_span!(target: "tenure::fleet", "worker", fleet = %name, %holder);
         let troubles = Troubles::new(Arc::clone(&clock), holder.clone());
+        let joins = commands.clone();
         let inner = Arc::new(Inner::new(self.fleet, ttl, holder, commands));
         // The driver must not keep itself alive: it ends when all who could ask something of it are gone.
         let sink = Notices::new(&inner, meters, belief);
         let watches = name.prefix();
         let driver =
             Driver { machine, store, clock, commands: receiver, listen: listening, watches, troubles, sink };
-        inner.send(FleetCommand::Join);
-        home.run(driver.run(|| FleetCommand::Leave).instrument(span))?;
+        let enter = entry::enter(&inner, joins).instrument(span.clone());
+        let driving = home.run(driver.run(|| FleetCommand::Leave).instrument(span))?;
+        driving.spawn(enter);
         // A store without hints is polled.
         let _ = listen.send(push);
         Ok(Worker::new(inner, self.at_stop))

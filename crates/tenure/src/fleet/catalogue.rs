@@ -8,7 +8,7 @@ use crate::mail;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tenure_core::fleet::{
-    About, FleetName, Status, UnitSpec, bump, generation, is_of_this_layout, other_layout, planner,
+    About, FleetName, Planning, Status, UnitSpec, bump, generation, is_of_this_layout, other_layout, planner,
 };
 use tenure_core::gc::is_older;
 use tenure_core::{
@@ -227,10 +227,22 @@ impl Fleet {
         Ok(sessions.filter_map(member).collect())
     }
 
-    /// Whether this fleet's workers are of a version that divides units as this one does. Ask before a worker is started: a worker of
-    /// another version plans for itself, and is left out by those of this one.
+    /// Who plans, who is to take that place, and which plan was told last; none if no worker has been there yet. Costs one read.
     ///
-    /// Costs one read where a worker of this version plans, and else a listing of the roster. Who has been silent for two ttls by the wall
+    /// # Errors
+    /// The store's.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub async fn planning(&self) -> Result<Option<Planning>, StoreError> {
+        let board = self.store.read(&self.name.board()?).await?;
+        Ok(board.map(|board| Planning::of(&board.record)))
+    }
+
+    /// Whether this fleet's workers are of a version that divides units as this one does. A worker of another version plans for itself, and is
+    /// left out by those of this one. Each worker asks this before it takes part. Ask by yourself before units are created.
+    ///
+    /// Costs one read where a worker of this version plans, and else a page of the roster, or more where the first workers in it are dead. Who has been silent for two ttls by the wall
     /// clock and by the store's counts as dead.
     ///
     /// # Errors
@@ -239,23 +251,39 @@ impl Fleet {
     /// # Cancel safety
     /// May be dropped.
     pub async fn check_layout(&self) -> Result<(), StoreError> {
+        match self.of_another_layout().await? {
+            Some(worker) => Err(other_layout(&self.name, &worker)),
+            None => Ok(()),
+        }
+    }
+
+    /// A live worker of another layout, if such workers are there. Those of a fleet are all of one, but for mistakes: the first that lives
+    /// tells. So many workers that come at once don't each list all that have come before.
+    pub(super) async fn of_another_layout(&self) -> Result<Option<HolderId>, StoreError> {
+        const PAGE: usize = 32;
         let board = self.store.read(&self.name.board()?).await?;
         if board.is_none_or(|board| planner(&board.record).is_some()) {
-            return Ok(());
+            return Ok(None);
         }
-        let now = self.clock.now().wall;
-        for listed in self.store.list_all(&self.name.worker_prefix()).await? {
-            let Ok(stored) = listed.stored else { continue };
-            let Some(tenure) = &stored.record.tenure else { continue };
-            let is_worker = About::parse(&stored.record.metadata).is_some();
-            if is_worker
-                && !is_of_this_layout(&stored.record.metadata)
-                && !is_older(now, &stored, tenure.ttl.duration() * 2)
-            {
-                return Err(other_layout(&self.name, &tenure.holder));
+        let (now, prefix) = (self.clock.now().wall, self.name.worker_prefix());
+        let mut after = None;
+        loop {
+            let page = self.store.list(&prefix, after.as_ref(), PAGE).await?;
+            let is_last = page.len() < PAGE;
+            after = page.last().map(|listed| listed.key.clone());
+            for listed in page {
+                let Ok(stored) = listed.stored else { continue };
+                let Some(tenure) = &stored.record.tenure else { continue };
+                let is_worker = About::parse(&stored.record.metadata).is_some();
+                if is_worker && !is_older(now, &stored, tenure.ttl.duration() * 2) {
+                    let is_other = !is_of_this_layout(&stored.record.metadata);
+                    return Ok(is_other.then(|| tenure.holder.clone()));
+                }
+            }
+            if is_last {
+                return Ok(None);
             }
         }
-        Ok(())
     }
 
     /// Changes a unit, whoever holds it: its weight, its needs, its fields, or whether it is done. One that has failed, and is left

@@ -2,8 +2,9 @@
 
 use super::seat::Seat;
 use crate::meters::{self, Counter, Gauge, Histogram};
+use std::collections::BTreeMap;
 use tenure_core::Loss;
-use tenure_core::fleet::{FleetName, Summary};
+use tenure_core::fleet::{Cause, FleetName, Planning, Reason, Role, Summary, Taken};
 
 pub(super) struct Meters {
     pub(super) held: Gauge,
@@ -11,8 +12,16 @@ pub(super) struct Meters {
     units: Gauge,
     uncovered: Gauge,
     moves: Gauge,
-    pub(super) assigned: Counter,
-    pub(super) drained: Counter,
+    planner: Gauge,
+    standby: Gauge,
+    plan: Gauge,
+    plan_told: Gauge,
+    /// By cause.
+    planned_moves: Vec<(Cause, Gauge)>,
+    /// By reason.
+    assigned: Vec<(&'static str, Counter)>,
+    /// By reason.
+    drained: Vec<(&'static str, Counter)>,
     /// By reason.
     lost: Vec<(&'static str, Counter)>,
     pub(super) trouble: Counter,
@@ -30,20 +39,26 @@ impl Meters {
         let gauge = |name: &'static str| meters::gauge(name, &labels);
         let counter = |name: &'static str| meters::counter(name, &labels);
         let [fleet, worker] = &labels;
-        let lost = |reason: &str| {
-            let labels = [fleet.clone(), worker.clone(), ("reason", reason.to_owned())];
-            meters::counter("tenure_fleet_lost_total", &labels)
+        let with = |reason: &str| [fleet.clone(), worker.clone(), ("reason", reason.to_owned())];
+        // All are there from the start, as nobody sees a counter rise that begins with its first event.
+        let counters = |name: &'static str, reasons: &[&'static str]| {
+            reasons.iter().map(|reason| (*reason, meters::counter(name, &with(reason)))).collect::<Vec<_>>()
         };
+        let planned_moves = |cause: Cause| meters::gauge("tenure_fleet_planned_moves", &with(cause.name()));
         Meters {
             held: gauge("tenure_fleet_held"),
             workers: gauge("tenure_fleet_workers"),
             units: gauge("tenure_fleet_units"),
             uncovered: gauge("tenure_fleet_uncovered"),
             moves: gauge("tenure_fleet_moves"),
-            assigned: counter("tenure_fleet_assigned_total"),
-            drained: counter("tenure_fleet_drained_total"),
-            // All are there from the start, as nobody sees a counter rise that begins with its first event.
-            lost: meters::LOSSES.iter().map(|reason| (*reason, lost(reason))).collect(),
+            planner: gauge("tenure_fleet_planner"),
+            standby: gauge("tenure_fleet_standby"),
+            plan: gauge("tenure_fleet_plan"),
+            plan_told: gauge("tenure_fleet_plan_told_seconds"),
+            planned_moves: Cause::ALL.into_iter().map(|cause| (cause, planned_moves(cause))).collect(),
+            assigned: counters("tenure_fleet_assigned_total", &Taken::ALL.map(Taken::name)),
+            drained: counters("tenure_fleet_drained_total", &Reason::NAMES),
+            lost: counters("tenure_fleet_lost_total", &meters::LOSSES),
             trouble: counter("tenure_fleet_trouble_total"),
             hold: meters::histogram("tenure_fleet_hold_seconds", &labels),
             drain: meters::histogram("tenure_fleet_drain_seconds", &labels),
@@ -52,9 +67,31 @@ impl Meters {
     }
 
     pub(super) fn lost(&self, loss: &Loss) {
-        let counter = self.lost.iter().find(|(reason, _)| *reason == loss.name());
-        if let Some((_, counter)) = counter {
-            counter.increment(1);
+        count(&self.lost, loss.name());
+    }
+
+    pub(super) fn assigned(&self, how: Taken) {
+        count(&self.assigned, how.name());
+    }
+
+    pub(super) fn drained(&self, reason: &Reason) {
+        count(&self.drained, reason.name());
+    }
+
+    /// Who plans, or what this worker is to that, has changed.
+    pub(super) fn planning(&self, role: Role, planning: &Planning) {
+        self.planner.set(f64::from(u8::from(role == Role::Planner)));
+        self.standby.set(f64::from(u8::from(role == Role::Standby)));
+        self.plan.set(planning.plan.unwrap_or_default() as f64);
+        self.plan_told.set(planning.told.map_or(0.0, |told| told.0 as f64 / 1000.0));
+        if role != Role::Planner {
+            self.moves_planned(&BTreeMap::new());
+        }
+    }
+
+    fn moves_planned(&self, moves: &BTreeMap<Cause, usize>) {
+        for (cause, gauge) in &self.planned_moves {
+            gauge.set(moves.get(cause).copied().unwrap_or_default() as f64);
         }
     }
 
@@ -63,6 +100,7 @@ impl Meters {
         self.units.set(summary.units as f64);
         self.uncovered.set(summary.uncovered.len() as f64);
         self.moves.set((summary.incoming + summary.outgoing) as f64);
+        self.moves_planned(&summary.moves);
     }
 
     /// It has stopped: nothing of what it said last is so any more.
@@ -70,5 +108,12 @@ impl Meters {
         for gauge in [&self.held, &self.workers, &self.units, &self.uncovered, &self.moves] {
             gauge.set(0.0);
         }
+        self.planning(Role::Member, &Planning::default());
+    }
+}
+
+fn count(counters: &[(&'static str, Counter)], reason: &str) {
+    if let Some((_, counter)) = counters.iter().find(|(name, _)| *name == reason) {
+        counter.increment(1);
     }
 }

@@ -49,8 +49,13 @@
 //! | `tenure_fleet_units` | gauge | units with work to do, by the last plan |
 //! | `tenure_fleet_uncovered` | gauge | units that no worker can have |
 //! | `tenure_fleet_moves` | gauge | units on their way to or from this worker |
-//! | `tenure_fleet_assigned_total` | counter | units given to this worker |
-//! | `tenure_fleet_drained_total` | counter | units that it was asked to let go of |
+//! | `tenure_fleet_planner` | gauge | 1 if this worker plans for all, else 0 |
+//! | `tenure_fleet_standby` | gauge | 1 if it is to take the planner's place, else 0 |
+//! | `tenure_fleet_plan` | gauge | the number of the last plan that was told, as this worker knows; each planner counts its own |
+//! | `tenure_fleet_plan_told_seconds` | gauge | when that was, in seconds since 1970 by the planner's clock; 0 before the first one |
+//! | `tenure_fleet_planned_moves` | gauge | units that move by the planner's last plan, by `reason`: `vacant` (nobody holds it), `gone` (its worker is), `leave`, `pin`, `labels`, `declined`, `full`, `join`, `evenness`; 0 of all but the planner |
+//! | `tenure_fleet_assigned_total` | counter | units given to this worker, by `reason`: `passed` (by another worker), `vacant` (nobody held it), `gone` (its worker was), `rested` (it had failed here) |
+//! | `tenure_fleet_drained_total` | counter | units that it was asked to let go of, by `reason`: `moved`, `leaving`, `asked`, `revoked`, `closed`, `uncovered` |
 //! | `tenure_fleet_lost_total` | counter | units that it lost, by `reason`, as [leases](crate#what-is-measured) are lost |
 //! | `tenure_fleet_trouble_total` | counter | failed looks and listings |
 //! | `tenure_fleet_hold_seconds` | histogram | how long it held units that it has no more |
@@ -68,11 +73,14 @@
 //! | `fleet.draining` | info | unit is to go | `key`, `fence`, `holder`, `reason` |
 //! | `fleet.lost` | warn | unit lost | `key`, `fence`, `holder`, `reason` |
 //! | `fleet.suspended` | warn | session not believed in | `holder` |
-//! | `fleet.planned` | debug | fleet planned | `holder`, `generation`, `workers`, `units`, `moves`, `uncovered` |
+//! | `fleet.role` | info | role in the fleet's planning | `holder`, `role` (`planner`, `standby` or `member`), `planner` (nobody: empty) |
+//! | `fleet.told` | debug | plan told | `holder`, `planner`, `plan` |
+//! | `fleet.planned` | debug | fleet planned | `holder`, `generation`, `workers`, `units`, `moves`, `uncovered`, `causes` (of all moves; only the planner knows them) |
 //! | `fleet.uncovered` | warn | no worker can have this unit | `key`, `holder`, `reason` |
 //! | `fleet.rests` | warn | this unit has failed, and is tried again later | `key`, `holder`, `failures` (in a row), `rest_ms` |
 //! | `fleet.unreadable` | warn | this record can't be read | `key`, `holder`, `reason` |
 //! | `fleet.failing` | warn | the store could not be asked about the fleet | `holder`, `reason` |
+//! | `fleet.refused` | error | the fleet's workers divide units in another way | `holder`, `reason` |
 //! | `fleet.stopped` | info | worker stopped | `holder` |
 //! | `fleet.failed` | warn | what was done for this unit has failed | `key`, `fence`, `holder`, `reason` |
 //! | `fleet.panicked` | error | what was done for this unit panicked | `key`, `fence`, `holder`, `reason` |
@@ -100,6 +108,7 @@
 mod assignment;
 mod builder;
 mod catalogue;
+mod entry;
 mod meters;
 mod news;
 mod run;
@@ -114,7 +123,8 @@ pub use builder::WorkerBuilder;
 pub use catalogue::Fleet;
 pub use run::Verdict;
 pub use tenure_core::fleet::{
-    About, Balance, FleetName, Reason, Retry, Status, Summary, Uncovered, UnitSpec,
+    About, Balance, Cause, FleetName, Planning, Reason, Retry, Role, Status, Summary, Taken, Uncovered,
+    UnitSpec,
 };
 pub use unit::Unit;
 pub use view::{Member, NewUnit, UnitView, Units};

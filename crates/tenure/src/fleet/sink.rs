@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tenure_core::fleet::{FleetCommand, FleetNotice, RequestId, Summary, Worker as Machine};
+use tenure_core::fleet::{FleetCommand, FleetNotice, Planning, RequestId, Role, Summary, Worker as Machine};
 use tenure_core::{HolderId, LeaseId, Loss, StoreError, Tick};
 
 pub(super) struct Notices {
@@ -75,12 +75,15 @@ impl Notices {
                 }
                 self.renewals.extended(&inner.session, until, self.belief, inner.clock().held());
                 inner.session.set(until);
+                if until > Tick(0) {
+                    inner.entry.send_if_modified(|entry| entry.joined());
+                }
             }
-            FleetNotice::Assigned { unit, lease, fence, spec, fields } => {
+            FleetNotice::Assigned { unit, lease, fence, how, spec, fields } => {
                 tracing::info!(
                     name: "fleet.assigned", target: "tenure::fleet", key = %unit, %fence, %holder, "unit assigned"
                 );
-                self.meters.assigned.increment(1);
+                self.meters.assigned(how);
                 let share = Arc::new(Share::new(Arc::clone(inner), lease, unit, fence, (spec, fields)));
                 let mut users = inner.users();
                 users.shares.insert(lease, Arc::clone(&share));
@@ -94,7 +97,7 @@ impl Notices {
                     tracing::info!(
                         name: "fleet.draining", target: "tenure::fleet", %key, %fence, %holder, %reason, "unit is to go"
                     );
-                    self.meters.drained.increment(1);
+                    self.meters.drained(&reason);
                     unit.share.told_to_drain(reason.clone(), until);
                     if users.news.take_back(lease) {
                         // Nothing was begun for it, so there is nothing to end.
@@ -145,6 +148,11 @@ impl Notices {
                 tell_plan(holder, &summary);
                 inner.summary.send_replace(*summary);
                 inner.trouble.send_if_modified(|trouble| trouble.take().is_some());
+            }
+            FleetNotice::Planning(role, planning) => {
+                self.meters.planning(role, &planning);
+                let before = inner.planning.send_replace((role, (*planning).clone()));
+                tell_planning(inner, &before, role, &planning);
             }
             FleetNotice::Rests { unit, failures, rest } => {
                 let rest_ms = u64::try_from(rest.as_millis()).unwrap_or(u64::MAX);
@@ -207,12 +215,33 @@ impl Notices {
     }
 }
 
+/// Who plans, by name; nobody is the empty one.
+fn tell_planning(inner: &Inner, before: &(Role, Planning), role: Role, planning: &Planning) {
+    let (holder, name) = (&inner.holder, inner.fleet.name());
+    let planner = planning.holder(name).map(|planner| planner.to_string()).unwrap_or_default();
+    if (before.0, &before.1.planner) != (role, &planning.planner) {
+        tracing::info!(
+            name: "fleet.role", target: "tenure::fleet", %holder, role = role.name(), planner,
+            "role in the fleet's planning"
+        );
+    }
+    if let Some(plan) = planning.plan.filter(|plan| before.1.plan != Some(*plan)) {
+        tracing::debug!(name: "fleet.told", target: "tenure::fleet", %holder, planner, plan, "plan told");
+    }
+}
+
+/// How many units move for each cause.
+fn causes(summary: &Summary) -> String {
+    let causes = summary.moves.iter().map(|(cause, units)| format!("{units} {}", cause.name()));
+    causes.collect::<Vec<_>>().join(", ")
+}
+
 fn tell_plan(holder: &HolderId, summary: &Summary) {
     let Summary { workers, units, ref uncovered, ref damaged, .. } = *summary;
     let (generation, moves) = (summary.generation, summary.incoming + summary.outgoing);
     tracing::debug!(
         name: "fleet.planned", target: "tenure::fleet", %holder, %generation, workers, units, moves,
-        uncovered = uncovered.len(), "fleet planned"
+        uncovered = uncovered.len(), causes = causes(summary), "fleet planned"
     );
     for (key, why) in uncovered {
         tracing::warn!(

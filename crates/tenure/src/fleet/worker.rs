@@ -2,13 +2,14 @@
 
 use super::assignment::Assignment;
 use super::catalogue::Fleet;
+use super::entry::Entry;
 use super::news::{News, Piece};
 use super::unit::Share;
 use crate::belief::Belief;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tenure_core::fleet::{About, FleetCommand, Reason, RequestId, Summary};
+use tenure_core::fleet::{About, FleetCommand, Planning, Reason, RequestId, Role, Summary};
 use tenure_core::{Clock, Fence, HolderId, InvalidInput, LeaseId, Loss, StoreError, Ttl};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
@@ -79,6 +80,9 @@ pub(super) struct Inner {
     pub(super) holder: HolderId,
     pub(super) summary: watch::Sender<Summary>,
     pub(super) trouble: watch::Sender<Option<StoreError>>,
+    pub(super) planning: watch::Sender<(Role, Planning)>,
+    /// Whether it takes part.
+    pub(super) entry: watch::Sender<Entry>,
     commands: mpsc::UnboundedSender<FleetCommand>,
     pub(super) users: Mutex<Users>,
     /// Notified when there is news, or there won't be any more.
@@ -123,7 +127,8 @@ impl Inner {
         let (session, summary, trouble) =
             (Belief::default(), watch::Sender::default(), watch::Sender::default());
         let (users, told) = (Mutex::default(), Notify::new());
-        Inner { fleet, session, ttl, holder, summary, trouble, commands, users, told }
+        let (planning, entry) = (watch::Sender::default(), watch::Sender::default());
+        Inner { fleet, session, ttl, holder, summary, trouble, planning, entry, commands, users, told }
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
@@ -136,6 +141,9 @@ impl Inner {
     }
 
     pub(super) fn send(&self, command: FleetCommand) {
+        if matches!(command, FleetCommand::Leave | FleetCommand::Stop) {
+            self.entry.send_if_modified(Entry::leaves);
+        }
         // The driver only ends after everything is given up.
         let _ = self.commands.send(command);
     }
@@ -256,6 +264,33 @@ impl Worker {
     #[must_use]
     pub fn summary(&self) -> Summary {
         self.inner.summary.borrow().clone()
+    }
+
+    /// Waits until this worker takes part in its fleet.
+    ///
+    /// # Errors
+    /// `Foreign` when the fleet's workers divide units in another way, as [`Fleet::check_layout`] says: then this one has stopped, and has
+    /// written nothing. `Unavailable` when it was told to leave or to stop before it could take part.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub async fn joined(&self) -> Result<(), StoreError> {
+        let mut entry = self.inner.entry.subscribe();
+        let entry = entry.wait_for(|entry| entry.outcome().is_some()).await;
+        let outcome = entry.ok().and_then(|entry| entry.outcome());
+        outcome.unwrap_or_else(|| Err(StoreError::unavailable("the worker has stopped")))
+    }
+
+    /// What it is to the fleet's planning, and what the board said of that when this worker last saw it.
+    #[must_use]
+    pub fn planning(&self) -> (Role, Planning) {
+        self.inner.planning.borrow().clone()
+    }
+
+    /// A watch of that.
+    #[must_use]
+    pub fn plannings(&self) -> watch::Receiver<(Role, Planning)> {
+        self.inner.planning.subscribe()
     }
 
     /// A watch of what plans come to.

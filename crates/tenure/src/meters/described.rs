@@ -15,7 +15,7 @@ pub(super) const COUNTERS: [(&str, &str); 12] = [
     ("tenure_fleet_trouble_total", "Failed looks and listings of a worker"),
 ];
 
-pub(super) const GAUGES: [(&str, &str); 12] = [
+pub(super) const GAUGES: [(&str, &str); 17] = [
     ("tenure_leases_held", "Leases that are held now"),
     ("tenure_leases_waiting", "Leases that somebody waits for now"),
     ("tenure_permits_held", "Permits of semaphores that are held now"),
@@ -31,6 +31,11 @@ pub(super) const GAUGES: [(&str, &str); 12] = [
     ("tenure_fleet_units", "Units with work to do, by the last plan"),
     ("tenure_fleet_uncovered", "Units that no worker can have"),
     ("tenure_fleet_moves", "Units on their way to or from a worker"),
+    ("tenure_fleet_planner", "Whether a worker plans for its fleet"),
+    ("tenure_fleet_standby", "Whether a worker is to take the planner's place"),
+    ("tenure_fleet_plan", "The number of the last plan that was told"),
+    ("tenure_fleet_plan_told_seconds", "When the last plan was told, in seconds since 1970"),
+    ("tenure_fleet_planned_moves", "Units that move by the planner's last plan"),
 ];
 
 pub(super) const HISTOGRAMS: [(&str, &str); 9] = [

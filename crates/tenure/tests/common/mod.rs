@@ -9,7 +9,10 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tenure::{AnyStore, Clock, Leases, LeasesBuilder, MemoryStore, Tick, Wall};
+use tenure::{
+    AnyStore, Clock, Expect, Fence, HolderId, Leases, LeasesBuilder, MemoryStore, Metadata, Nonce, Outcome,
+    Record, Store, Tenure, Tick, Ttl, Value, Wall, Write,
+};
 use tenure_core::Now;
 use tenure_store::{FaultyStore, MeteredStore};
 use tokio::time::Instant;
@@ -66,6 +69,22 @@ pub(crate) type TestStore = MeteredStore<FaultyStore<MemoryStore>>;
 pub(crate) struct World {
     pub(crate) clock: Arc<PausedClock>,
     pub(crate) memory: MemoryStore,
+}
+
+/// A worker of the fleet as of the version before this one, by its record in the store, and the board that it has raised.
+pub(crate) async fn older_worker(world: &World, fleet: &tenure::fleet::FleetName) {
+    let old = HolderId::new("old").unwrap();
+    let wall = world.clock.now().wall;
+    let tenure = Tenure::new(Nonce(7), old.clone(), Ttl::new(TTL).unwrap(), wall);
+    let said = Metadata::from([("letters".to_owned(), Value::Bool(true))]);
+    let said = Metadata::from([("tenure".to_owned(), Value::Map(said))]);
+    for (key, tenure, metadata) in
+        [(fleet.worker(&old).unwrap(), Some(tenure), said), (fleet.board().unwrap(), None, Metadata::new())]
+    {
+        let record = Record { fence: Fence(wall.0), nonce: Nonce(7), stamp: wall, tenure, metadata };
+        let written = world.memory.write(Write { key, expect: Expect::Vacant, record }).await.unwrap();
+        assert!(matches!(written, Outcome::Won { .. }));
+    }
 }
 
 impl World {

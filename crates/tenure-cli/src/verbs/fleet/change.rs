@@ -91,6 +91,10 @@ fn check(worker: &Worker, spec: &UnitSpec) -> Result<(), Failure> {
         let text = format!("{} is dead, and can't be given anything; choose another worker", worker.holder);
         return Err(Failure::new(exit::ABSENT, text));
     }
+    if !worker.is_of_this_layout {
+        let text = format!("{} is of another version of tenure; choose another worker", worker.holder);
+        return Err(Failure::usage(text));
+    }
     let lacks = &spec.needs - &worker.about.labels;
     if !lacks.is_empty() {
         let text = format!("{} lacks what the unit needs: {}", worker.holder, labels(&lacks));

@@ -1,12 +1,13 @@
 //! A fleet's snapshot, gathered from its records one by one: of a million units, no more is kept than is shown.
 
-use super::snapshot::{Board, Owner, Snapshot, Stated, Unit, Worker};
+use super::planning::Board;
+use super::snapshot::{Owner, Snapshot, Stated, Unit, Worker};
 use crate::keys::{Part, part_of};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tenure::fleet::{FleetName, Status, UnitSpec};
+use std::time::Duration;
+use tenure::fleet::{FleetName, Planning, Status, Uncovered, UnitSpec};
 use tenure::{Attachment, HolderId, Key, Listed, Record, Stored, Wall};
-use tenure_core::fleet::{planner, told_plan};
 
 /// One fleet's records so far.
 pub(crate) struct Gathering {
@@ -14,6 +15,8 @@ pub(crate) struct Gathering {
     board: Option<Record>,
     /// Who has units by their records, and their place among the owners: nobody is the first one.
     owners: BTreeMap<(HolderId, Option<Attachment>), u32>,
+    /// Sessions that can't be read, or are no worker's of this version: what is attached to them stays there.
+    odd: BTreeMap<Key, Uncovered>,
     /// What the last unit states: most often the next one states the same.
     stated: Arc<Stated>,
 }
@@ -24,6 +27,7 @@ impl Gathering {
             snapshot: Snapshot::empty(name),
             board: None,
             owners: BTreeMap::new(),
+            odd: BTreeMap::new(),
             stated: Arc::default(),
         }
     }
@@ -32,16 +36,33 @@ impl Gathering {
     pub(crate) fn add(&mut self, listed: Listed, now: Wall) {
         let Listed { key, stored } = listed;
         self.snapshot.records += 1;
+        self.snapshot.now = now;
+        let part = part_of(&key).map(|(_, part)| part);
         let stored = match stored {
             Ok(stored) => stored,
-            Err(error) => return self.snapshot.damaged.push((key, error.to_string())),
+            Err(error) => {
+                if part == Some(Part::Worker) {
+                    self.odd.insert(key.clone(), Uncovered::Damaged);
+                }
+                return self.snapshot.damaged.push((key, error.to_string()));
+            }
         };
-        match part_of(&key).map(|(_, part)| part) {
-            Some(Part::Worker) => self.snapshot.workers.extend(Worker::of(key, &stored, now)),
+        match part {
+            Some(Part::Worker) => self.add_worker(key, &stored, now),
             Some(Part::Board) => self.board = Some(stored.record),
             Some(Part::Unit(unit)) => self.add_unit(unit, &key, stored),
             _ => {}
         }
+    }
+
+    fn add_worker(&mut self, key: Key, stored: &Stored, now: Wall) {
+        let Some(tenure) = &stored.record.tenure else { return };
+        let is_alive = silence(stored, now) < tenure.ttl.duration();
+        let worker = Worker::of(key.clone(), stored, now);
+        if is_alive && !worker.as_ref().is_some_and(|worker| worker.is_of_this_layout) {
+            self.odd.insert(key, Uncovered::Foreign);
+        }
+        self.snapshot.workers.extend(worker);
     }
 
     fn add_unit(&mut self, name: &str, key: &Key, stored: Stored) {
@@ -66,13 +87,13 @@ impl Gathering {
             *self.owners.entry((tenure.holder, tenure.attachment)).or_insert(next)
         });
         let (name, stated) = (name.into(), Arc::clone(&self.stated));
-        let unit = Unit { name, stated, fence: stored.record.fence, owner, since, target: None };
+        let unit = Unit { name, stated, fence: stored.record.fence, owner, since, target: None, why: None };
         self.snapshot.units.push(unit);
     }
 
     /// All of its records are there.
     pub(crate) fn end(self) -> Snapshot {
-        let Gathering { mut snapshot, board, owners, .. } = self;
+        let Gathering { mut snapshot, board, owners, odd, .. } = self;
         let sessions: BTreeMap<Key, usize> =
             snapshot.workers.iter().enumerate().map(|(at, worker)| (worker.session.clone(), at)).collect();
         let worker_of = |attachment: &Attachment| {
@@ -80,16 +101,21 @@ impl Gathering {
             snapshot.workers.get(at).filter(|worker| worker.session_fence == attachment.fence).map(|_| at)
         };
         let is_alive = |at: &usize| snapshot.workers.get(*at).is_some_and(Worker::is_alive);
-        let board = board.map(|board| Board {
-            planner: planner(&board).and_then(|named| worker_of(&named).filter(is_alive)),
-            plan: told_plan(&board),
-            changed: board.stamp,
+        let board = board.map(|board| {
+            let planning = Planning::of(&board);
+            let planner = planning.planner.as_ref().and_then(&worker_of).filter(is_alive);
+            Board { planner, planning, changed: board.stamp }
         });
+        let roster = snapshot.name.worker_prefix();
         let mut in_order: Vec<_> = owners.into_iter().collect();
         in_order.sort_unstable_by_key(|(_, place)| *place);
         let owner = |((holder, attachment), _): ((HolderId, Option<Attachment>), u32)| match attachment {
             None => Owner::Outsider(holder),
-            Some(attachment) => worker_of(&attachment).map_or(Owner::Dead(holder), Owner::Worker),
+            Some(attachment) if !attachment.session.as_str().starts_with(&roster) => Owner::Outsider(holder),
+            Some(attachment) => match odd.get(&attachment.session) {
+                Some(why) => Owner::Behind(holder, *why),
+                None => worker_of(&attachment).map_or(Owner::Dead(holder), Owner::Worker),
+            },
         };
         let owners = std::iter::once(Owner::Nobody).chain(in_order.into_iter().map(owner)).collect();
         (snapshot.board, snapshot.owners) = (board, owners);
@@ -97,6 +123,11 @@ impl Gathering {
         snapshot.plan();
         snapshot
     }
+}
+
+/// How long nothing was heard of a session.
+pub(super) fn silence(session: &Stored, now: Wall) -> Duration {
+    session.age().unwrap_or_else(|| now.since(session.record.stamp))
 }
 
 /// Fleets one after the other, as their records come in the order of keys.

@@ -20,6 +20,12 @@ pub(crate) fn health(snapshot: &Snapshot) -> Health {
     let (workers, units) = (count(snapshot.alive(), "worker"), count(snapshot.units.len(), "unit"));
     let counts = format!("{name}: {workers}, {units}, {} held", snapshot.count(Stage::Held));
     let mut problems = Vec::new();
+    for worker in snapshot.workers.iter().filter(|worker| worker.is_alive() && !worker.is_of_this_layout) {
+        let holder = &worker.holder;
+        problems.push(format!(
+            "{holder} is of another version of tenure, which divides units in another way: stop it, and start it with one version"
+        ));
+    }
     match snapshot.count(Stage::Uncovered) {
         0 => {}
         n if snapshot.alive() == 0 => {

@@ -11,7 +11,7 @@ use crate::output::json_list::JsonList;
 use crate::stores::pages::{PAGE, Pages};
 use crate::stores::{Missing, Url};
 use crate::text::{Table, brief, count, date, escaped, table};
-use serde_json::{Value as Json, json};
+use serde_json::{Map, Value as Json, json};
 use std::sync::Arc;
 use tenure::{Clock, Key};
 
@@ -64,7 +64,7 @@ fn summary_row(fleet: &Snapshot) -> Vec<String> {
 }
 
 fn summary_json(fleet: &Snapshot) -> Json {
-    json!({
+    let counts = json!({
         "fleet": fleet.name.as_str(),
         "workers": fleet.alive(),
         "units": fleet.units.len(),
@@ -76,10 +76,11 @@ fn summary_json(fleet: &Snapshot) -> Json {
         "outside": fleet.count(Stage::Outside),
         "removed": fleet.removed,
         "damaged": fleet.damaged.len(),
-        "planner": fleet.planner().map(|planner| planner.holder.as_str()),
-        "plan": fleet.board.as_ref().and_then(|board| board.plan),
-        "changed": fleet.board.as_ref().map(|board| date(board.changed)),
-    })
+        "moves": fleet.causes_json(),
+    });
+    let mut json = counts.as_object().cloned().unwrap_or_default();
+    json.extend(fleet.planning_json());
+    Json::Object(json)
 }
 
 /// What can't be read is said, and left alone.
@@ -124,7 +125,10 @@ pub(super) fn unit_row(snapshot: &Snapshot, unit: &Unit) -> Vec<String> {
     let stage = snapshot.stage(unit);
     let goes_to = match snapshot.target_of(unit) {
         Some(Err(reason)) => format!("({})", reason),
-        Some(Ok(holder)) if stage != Stage::Held => holder.to_string(),
+        Some(Ok(holder)) if stage != Stage::Held => match unit.why {
+            Some(why) => format!("{holder} ({})", why.name()),
+            None => holder.to_string(),
+        },
         _ if unit.stated.spec.pin.is_some() => "(pinned)".to_owned(),
         _ => dash(),
     };
@@ -147,7 +151,11 @@ pub(super) async fn workers(url: &Url, typed: &args::Workers) -> Result<u8, Fail
     let snapshot = super::snapshot_of_some(&fleet).await?;
     if typed.json {
         let workers: Vec<Json> = snapshot.workers.iter().map(|worker| snapshot.worker_json(worker)).collect();
-        output::json(&json!({"fleet": snapshot.name.as_str(), "workers": workers}))?;
+        let mut json = Map::from_iter([("fleet".to_owned(), snapshot.name.as_str().into())]);
+        json.extend(snapshot.planning_json());
+        json.insert("moves".into(), snapshot.moves_json());
+        json.insert("workers".into(), workers.into());
+        output::json(&Json::Object(json))?;
     } else if snapshot.workers.is_empty() {
         let units = count(snapshot.units.len(), "unit");
         output::note(format!("fleet {} has no workers, and {units}", snapshot.name));
@@ -155,6 +163,7 @@ pub(super) async fn workers(url: &Url, typed: &args::Workers) -> Result<u8, Fail
         let rows: Vec<Vec<String>> =
             snapshot.workers.iter().map(|worker| worker_row(&snapshot, worker)).collect();
         output::print(&table(&WORKER_HEADING, &rows))?;
+        snapshot.planning_text().into_iter().chain(snapshot.moves_text()).for_each(output::note);
     }
     Ok(exit::OK)
 }
@@ -163,7 +172,11 @@ pub(super) const WORKER_HEADING: [&str; 8] =
     ["WORKER", "STATE", "UNITS", "PLANNED", "MOST", "RENEWED", "TTL", "LABELS"];
 
 pub(super) fn worker_row(snapshot: &Snapshot, worker: &Worker) -> Vec<String> {
-    let plans = snapshot.is_planner(worker);
+    let role = match () {
+        () if snapshot.is_planner(worker) => ", plans",
+        () if snapshot.stands_by(worker) => ", stands by",
+        () => "",
+    };
     let most = match (worker.about.units, worker.about.weight) {
         (u64::MAX, u64::MAX) => "-".to_owned(),
         (units, u64::MAX) => units.to_string(),
@@ -171,7 +184,7 @@ pub(super) fn worker_row(snapshot: &Snapshot, worker: &Worker) -> Vec<String> {
     };
     vec![
         worker.holder.to_string(),
-        if plans { format!("{}, plans", worker.state()) } else { worker.state().to_owned() },
+        format!("{}{role}", worker.state()),
         worker.held.to_string(),
         worker.planned.to_string(),
         most,

@@ -2,7 +2,7 @@
 
 use super::look::{UNIT_HEADING, WORKER_HEADING, unit_row, worker_row};
 use super::snapshot::{Owner, Snapshot, Stage, Unit};
-use crate::text::{brief, count, cut, date, escaped, layout};
+use crate::text::{count, cut, date, escaped, layout};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
@@ -109,15 +109,11 @@ impl Screen {
         Line::from(parts.join(", ") + &seen)
     }
 
-    /// Who plans, and how old what it knows is.
-    fn planning(&self) -> Option<String> {
-        let board = self.snapshot.board.as_ref()?;
-        let planner = match self.snapshot.planner() {
-            Some(planner) => format!("{} plans", planner.holder),
-            None => "nobody plans".to_owned(),
-        };
-        let plan = board.plan.map_or_else(String::new, |plan| format!(", plan {plan} is told"));
-        Some(format!("{planner}{plan}, last change {} ago", brief(self.now.since(board.changed))))
+    /// Who plans, and what moves and why.
+    fn planning(&self) -> Line<'_> {
+        let moves = self.snapshot.causes_text().map(|causes| format!("moves: {causes}"));
+        let parts: Vec<String> = self.snapshot.planning_text().into_iter().chain(moves).collect();
+        Line::from(parts.join("; "))
     }
 
     /// Those first that something is to happen to.
@@ -181,8 +177,8 @@ impl Widget for &Screen {
         self.counts().render(counts, buffer);
         if let Some(text) = &self.trouble {
             Line::from(escaped(text)).style(Color::Red).render(trouble, buffer);
-        } else if let Some(planning) = self.planning() {
-            Line::from(planning).render(trouble, buffer);
+        } else {
+            self.planning().render(trouble, buffer);
         }
         let style = |is_alive: bool| if is_alive { Style::new() } else { Color::Red.into() };
         let workers = self
@@ -295,16 +291,16 @@ mod tests {
             [
                 "fleet f  memory:  1970-01-01T00:16:40Z",
                 "2 workers, 4 units, 2 held, 1 moving, 1 waiting   seen: 0 moves, 0 takeovers",
-                "",
+                "moves: 1 vacant, 1 join",
                 "WORKER  STATE  UNITS  PLANNED  MOST  RENEWED    TTL  LABELS",
                 "a       live   3      2        -     300ms ago  10s  -",
                 "b       live   0      2        -     1.5s ago   10s  -",
                 "",
-                "UNIT  STATE    WORKER  GOES TO  FENCE  SINCE                 WEIGHT  NEEDS",
-                "u3    waiting  -       b        0      -                     1       -",
-                "u0    moving   a       b        5      1970-01-01T00:16:45Z  1       -",
-                "u1    held     a       -        5      1970-01-01T00:16:45Z  1       -",
-                "u2    held     a       -        5      1970-01-01T00:16:45Z  1       -",
+                "UNIT  STATE    WORKER  GOES TO     FENCE  SINCE                 WEIGHT  NEEDS",
+                "u3    waiting  -       b (vacant)  0      -                     1       -",
+                "u0    moving   a       b (join)    5      1970-01-01T00:16:45Z  1       -",
+                "u1    held     a       -           5      1970-01-01T00:16:45Z  1       -",
+                "u2    held     a       -           5      1970-01-01T00:16:45Z  1       -",
                 "",
                 "q quit   ↑ ↓ scroll",
             ]

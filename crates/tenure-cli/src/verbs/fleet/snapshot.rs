@@ -1,13 +1,15 @@
 //! A fleet as it looks from outside, by its records: who owns what, and who is to.
 
+use super::gather::silence;
+use super::planning::Board;
 use crate::output::view::{fields, millis};
 use serde_json::{Value as Json, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::fleet::{About, Balance, FleetName, Status, Uncovered, UnitSpec};
+use tenure::fleet::{About, Cause, FleetName, Uncovered, UnitSpec};
 use tenure::{Fence, HolderId, Key, Metadata, Stored, Wall};
-use tenure_core::fleet::plan::{Load, Room, plan};
+use tenure_core::fleet::{is_of_this_layout, plan::JOINING};
 
 /// A fleet.
 #[derive(Debug)]
@@ -29,17 +31,8 @@ pub(crate) struct Snapshot {
     pub(super) owners: Vec<Owner>,
     /// How many records there are, of any kind.
     pub(super) records: usize,
-}
-
-/// Who plans.
-#[derive(Debug)]
-pub(crate) struct Board {
-    /// The index of the planner; none if there is none, or it is dead.
-    pub(crate) planner: Option<usize>,
-    /// The number of the last plan that it told.
-    pub(crate) plan: Option<u64>,
-    /// When something changed that wants a plan, or the plan was told, whichever was last.
-    pub(crate) changed: Wall,
+    /// When it was taken.
+    pub(super) now: Wall,
 }
 
 /// A unit.
@@ -54,6 +47,8 @@ pub(crate) struct Unit {
     pub(crate) since: Option<Wall>,
     /// The index of the worker that is to have it; none if it is done.
     pub(crate) target: Option<Result<usize, Uncovered>>,
+    /// Why it goes there, if it is not there yet.
+    pub(crate) why: Option<Cause>,
 }
 
 /// What a unit's record states, beside who has it.
@@ -73,6 +68,8 @@ pub(crate) enum Owner {
     Dead(HolderId),
     /// Something outside the fleet, such as a person who holds it by hand.
     Outsider(HolderId),
+    /// One whose session can't be read, or is no worker's of this version: nobody else can have the unit before that is mended.
+    Behind(HolderId, Uncovered),
 }
 
 /// How it is with a unit.
@@ -118,6 +115,10 @@ pub(crate) struct Worker {
     pub(crate) held: usize,
     /// How many it is to have.
     pub(crate) planned: usize,
+    /// Whether it divides units as this version does.
+    pub(crate) is_of_this_layout: bool,
+    /// Whether it has joined lately.
+    pub(super) is_young: bool,
 }
 
 impl Worker {
@@ -128,6 +129,7 @@ impl Worker {
     pub(crate) fn state(&self) -> &'static str {
         match (self.is_alive(), self.about.leaving) {
             (false, _) => "silent",
+            _ if !self.is_of_this_layout => "other version",
             (true, true) => "leaving",
             (true, false) => "live",
         }
@@ -144,10 +146,12 @@ impl Worker {
             session_fence: stored.record.fence,
             about,
             fields,
-            age: stored.age().unwrap_or_else(|| now.since(stored.record.stamp)),
+            age: silence(stored, now),
             ttl: tenure.ttl.duration(),
             held: 0,
             planned: 0,
+            is_of_this_layout: is_of_this_layout(&stored.record.metadata),
+            is_young: now.since(tenure.since) < tenure.ttl.duration() * JOINING,
         })
     }
 }
@@ -165,95 +169,24 @@ impl Snapshot {
             unreadable: Vec::new(),
             owners: Vec::new(),
             records: 0,
+            now: Wall(0),
         }
     }
 
     /// Counts the units that each worker has.
     pub(super) fn count_held(&mut self) {
         for unit in &self.units {
-            if let Some(Owner::Worker(at)) = self.owners.get(unit.owner as usize)
-                && let Some(worker) = self.workers.get_mut(*at)
-            {
+            let worker = match self.owners.get(unit.owner as usize) {
+                Some(Owner::Worker(at)) => self.workers.get_mut(*at),
+                Some(Owner::Behind(holder, _)) => {
+                    self.workers.iter_mut().find(|worker| worker.holder == *holder)
+                }
+                _ => None,
+            };
+            if let Some(worker) = worker {
                 worker.held += 1;
             }
         }
-    }
-
-    /// Plans as the planner does, by the same function of the same records.
-    pub(super) fn plan(&mut self) {
-        for worker in &mut self.workers {
-            worker.planned = 0;
-        }
-        let live: Vec<usize> = self
-            .workers
-            .iter()
-            .enumerate()
-            .filter(|(_, worker)| worker.is_alive())
-            .map(|(at, _)| at)
-            .collect();
-        let rooms: Vec<Room> =
-            live.iter().filter_map(|at| self.workers.get(*at)).map(|worker| room(&worker.about)).collect();
-        let place = |at: usize| live.binary_search(&at).ok();
-        let holders: BTreeMap<&HolderId, usize> = self
-            .workers
-            .iter()
-            .enumerate()
-            .filter_map(|(at, worker)| Some((&worker.holder, place(at)?)))
-            .collect();
-        let owners = &self.owners;
-        let owner = |unit: &Unit| owners.get(unit.owner as usize);
-        let is_planned = |unit: &Unit| {
-            unit.stated.spec.status == Status::Open && !matches!(owner(unit), Some(Owner::Outsider(_)))
-        };
-        let declined_by = |name: &str| {
-            let about = live.iter().filter_map(|at| self.workers.get(*at)).map(|worker| &worker.about);
-            about.enumerate().filter(|(_, about)| about.declines.contains(name)).map(|(at, _)| at).collect()
-        };
-        let loads: Vec<Load> = self
-            .units
-            .iter()
-            .filter(|unit| is_planned(unit))
-            .map(|unit| {
-                let spec = &unit.stated.spec;
-                Load {
-                    weight: spec.weight,
-                    needs: spec.needs.clone(),
-                    owner: if let Some(Owner::Worker(at)) = owner(unit) { place(*at) } else { None },
-                    pin: spec.pin.as_ref().and_then(|pin| holders.get(pin)).copied(),
-                    stays: spec.fails(),
-                    settled: spec.retry.is_some(),
-                    declined_by: declined_by(&unit.name),
-                }
-            })
-            .collect();
-        let balance = live.first().and_then(|at| self.workers.get(*at));
-        let balance = balance.map_or(Balance::Count, |worker| worker.about.balance);
-        let targets = plan(&loads, &rooms, balance);
-        for (unit, target) in self.units.iter_mut().filter(|unit| is_planned(unit)).zip(targets) {
-            let target = target.map(|at| live.get(at).copied().unwrap_or_default());
-            unit.target = Some(target);
-            if let Ok(at) = target
-                && let Some(worker) = self.workers.get_mut(at)
-            {
-                worker.planned += 1;
-            }
-        }
-    }
-
-    /// Whether a worker would be given this unit if it were pinned to it.
-    pub(crate) fn would_get(&mut self, worker: &HolderId, unit: &str) -> bool {
-        let Some(at) = self.units.iter().position(|known| &*known.name == unit) else { return false };
-        let before = self.units.get(at).map(|unit| Arc::clone(&unit.stated));
-        if let Some(unit) = self.units.get_mut(at) {
-            Arc::make_mut(&mut unit.stated).spec.pin = Some(worker.clone());
-        }
-        self.plan();
-        let gets = self.units.get(at).and_then(|unit| self.target_of(unit)) == Some(Ok(worker));
-        if let (Some(unit), Some(before)) = (self.units.get_mut(at), before) {
-            unit.stated = before;
-            self.plan();
-        }
-        gets
     }
 
     /// Whether there is nothing at all of that name.
@@ -286,28 +219,19 @@ impl Snapshot {
         self.workers.iter().filter(|worker| worker.is_alive()).count()
     }
 
-    /// The worker that plans.
-    pub(crate) fn planner(&self) -> Option<&Worker> {
-        self.workers.get(self.board.as_ref()?.planner?)
-    }
-
-    pub(crate) fn is_planner(&self, worker: &Worker) -> bool {
-        self.planner().is_some_and(|planner| planner.holder == worker.holder)
-    }
-
     /// Who has a unit, by name.
     pub(crate) fn owner_of(&self, unit: &Unit) -> Option<&HolderId> {
         match self.owner(unit) {
             Owner::Nobody => None,
             Owner::Worker(at) => self.workers.get(*at).map(|worker| &worker.holder),
-            Owner::Dead(holder) | Owner::Outsider(holder) => Some(holder),
+            Owner::Dead(holder) | Owner::Outsider(holder) | Owner::Behind(holder, _) => Some(holder),
         }
     }
 
     /// Whether who has a unit by its record is dead.
     pub(crate) fn is_owner_dead(&self, unit: &Unit) -> bool {
         match self.owner(unit) {
-            Owner::Nobody | Owner::Outsider(_) => false,
+            Owner::Nobody | Owner::Outsider(_) | Owner::Behind(..) => false,
             Owner::Worker(at) => !self.workers.get(*at).is_some_and(Worker::is_alive),
             Owner::Dead(_) => true,
         }
@@ -330,6 +254,7 @@ impl Snapshot {
             "owner": self.owner_of(unit).map(HolderId::as_str),
             "since": unit.since.map(crate::text::date),
             "planned_for": target.and_then(Result::ok).map(HolderId::as_str),
+            "why": unit.why.map(Cause::name),
             "uncovered": target.and_then(Result::err).map(|why| why.to_string()),
             "weight": unit.stated.spec.weight,
             "needs": unit.stated.spec.needs,
@@ -344,6 +269,7 @@ impl Snapshot {
             "worker": worker.holder.as_str(),
             "state": worker.state(),
             "plans": self.is_planner(worker),
+            "stands_by": self.stands_by(worker),
             "held": worker.held,
             "planned": worker.planned,
             "renewed_ms_ago": millis(worker.age),
@@ -354,11 +280,6 @@ impl Snapshot {
             "fields": fields(&worker.fields),
         })
     }
-}
-
-fn room(about: &About) -> Room {
-    let About { units, weight, labels, leaving, .. } = about.clone();
-    Room { units, weight, labels, leaving }
 }
 
 /// Labels, for people.

@@ -298,3 +298,21 @@ fn a_drain_says_until_when_it_may_last() {
     let drains = FleetNotice::Draining(lease, Reason::Asked, at(105).held);
     assert!(told(&mut worker).contains(&drains));
 }
+
+#[test]
+fn who_gets_a_unit_is_told_how_it_came_there() {
+    let gone = Attachment { session: session(9), fence: Fence(7) };
+    let of_gone = Box::new(record(Some(Some(gone)), &UnitSpec::default()));
+    for (seen, how) in [(None, Taken::Passed), (Some(vacant()), Taken::Vacant), (Some(of_gone), Taken::Gone)]
+    {
+        let mut worker = up();
+        worker.try_unit(at(100), unit(0), seen);
+        let lease = worker.own[&unit(0)].lease;
+        worker.acquired(at(100), lease, Fence(4), UnitSpec::default().compose(Metadata::new()).unwrap());
+        let told = told(&mut worker).into_iter().find_map(|told| match told {
+            FleetNotice::Assigned { how, .. } => Some(how),
+            _ => None,
+        });
+        assert_eq!(told, Some(how));
+    }
+}

@@ -296,3 +296,40 @@ fn a_worker_of_an_older_layout_is_left_out_and_told_and_what_it_has_stays_there(
     assert_eq!(uncovered, [(unit(0), Uncovered::Foreign)]);
     assert!(worker.peers.contains_key(&session(2)) && !worker.peers.contains_key(&older));
 }
+
+#[test]
+fn the_planner_tells_how_many_units_move_and_why_and_nobody_else_does() {
+    let of = |n: usize, owner: usize| (unit(n), record(attachment(session(owner), 7), &UnitSpec::default()));
+    let vacant = |n: usize| (unit(n), *vacant());
+    let moves = |plans: bool, secs: u64, units: &[(Key, Stored)]| {
+        let mut worker = rested();
+        if !plans {
+            worker.planner = Some(Attachment { session: session(1), fence: Fence(7) });
+            worker.look.blind = true;
+        }
+        worker.list_at = at(secs).held;
+        worker.audit_at = if plans { at(secs).held } else { Tick::NEVER };
+        worker.wake_listing(at(secs));
+        let number = worker.lists;
+        worker.paged(at(secs), number, page(&[lives(1, 1)]));
+        worker.wake_listing(at(secs));
+        if plans {
+            worker.paged(at(secs), number, page(&[]));
+            worker.wake_listing(at(secs));
+        }
+        worker.paged(at(secs), number, page(units));
+        let planned =
+            |notice| if let FleetNotice::Planned(summary) = notice { Some(summary.moves) } else { None };
+        told(&mut worker).into_iter().find_map(planned).unwrap()
+    };
+    let units = [of(0, 1), of(1, 9), vacant(2), vacant(3)];
+    let both = BTreeMap::from([(Cause::Vacant, 2), (Cause::Gone, 1)]);
+    assert_eq!(moves(true, 100, &units), both);
+    assert_eq!(moves(false, 100, &units), BTreeMap::new());
+    let uneven = [of(0, 1), of(1, 1)];
+    assert_eq!(moves(true, 100, &uneven), BTreeMap::from([(Cause::Evenness, 1)]));
+    let mine: Vec<_> =
+        (0..2).map(|n| (unit(n), record(attachment(session(0), 5), &UnitSpec::default()))).collect();
+    assert_eq!(moves(true, 100, &mine), BTreeMap::from([(Cause::Join, 1)]));
+    assert_eq!(moves(true, 481, &mine), BTreeMap::from([(Cause::Evenness, 1)]));
+}

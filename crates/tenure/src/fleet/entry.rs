@@ -1,0 +1,119 @@
+//! The entry into a fleet: a worker takes part only where the others divide units as it does.
+
+use super::worker::Inner;
+use crate::driver::NOW_AND_THEN;
+use std::sync::{Arc, Weak};
+use tenure_core::StoreError;
+use tenure_core::fleet::{FleetCommand, other_layout};
+use tokio::sync::mpsc;
+
+/// Whether a worker takes part.
+#[derive(Debug, Default)]
+pub(super) enum Entry {
+    #[default]
+    Awaited,
+    Joined,
+    Refused(StoreError),
+    /// It was told to go before it could take part.
+    Left,
+}
+
+impl Entry {
+    /// It takes part. Whether that is new.
+    pub(super) fn joined(&mut self) -> bool {
+        let is_new = matches!(self, Entry::Awaited);
+        if is_new {
+            *self = Entry::Joined;
+        }
+        is_new
+    }
+
+    /// It is told to go. Whether that is before it takes part.
+    pub(super) fn leaves(&mut self) -> bool {
+        let is_new = matches!(self, Entry::Awaited);
+        if is_new {
+            *self = Entry::Left;
+        }
+        is_new
+    }
+
+    /// What came of it, once that is known.
+    pub(super) fn outcome(&self) -> Option<Result<(), StoreError>> {
+        match self {
+            Entry::Awaited => None,
+            Entry::Joined => Some(Ok(())),
+            Entry::Refused(error) => Some(Err(error.clone())),
+            Entry::Left => Some(Err(StoreError::unavailable("the worker has left its fleet"))),
+        }
+    }
+}
+
+/// Has the worker join, unless the fleet is of another layout. A store that does not answer is asked again. One that can't answer that
+/// question, as where it refuses listings, does not keep anybody out.
+pub(super) fn enter(
+    inner: &Arc<Inner>,
+    commands: mpsc::UnboundedSender<FleetCommand>,
+) -> impl Future<Output = ()> + Send + use<> {
+    let (fleet, ttl) = (inner.fleet.clone(), inner.ttl);
+    let mut entry = inner.entry.subscribe();
+    // Whoever waits for the worker must not be kept waiting by this.
+    let inner: Weak<Inner> = Arc::downgrade(inner);
+    async move {
+        let mut told = None;
+        loop {
+            let asked = async {
+                let late = |_| StoreError::unavailable("no answer in time");
+                tokio::time::timeout(ttl.duration(), fleet.of_another_layout())
+                    .await
+                    .unwrap_or_else(|at| Err(late(at)))
+            };
+            let answer = tokio::select! {
+                biased;
+                // An error means that nobody wants the worker any more.
+                _ = entry.wait_for(|entry| matches!(entry, Entry::Left)) => break send(&commands, FleetCommand::Stop),
+                answer = asked => answer,
+            };
+            match answer {
+                Ok(Some(worker)) => break refuse(&inner, &commands, other_layout(fleet.name(), &worker)),
+                Err(error) if error.is_passing() => {
+                    let now = fleet.clock().held();
+                    let is_due = told.is_none_or(|told| now.since(told) >= NOW_AND_THEN);
+                    told = if is_due { Some(now) } else { told };
+                    trouble(&inner, error, is_due);
+                }
+                Ok(None) | Err(_) => break send(&commands, FleetCommand::Join),
+            }
+            tokio::time::sleep(ttl.part(16)).await;
+        }
+    }
+}
+
+fn send(commands: &mpsc::UnboundedSender<FleetCommand>, command: FleetCommand) {
+    // The driver only ends after the worker has stopped.
+    let _ = commands.send(command);
+}
+
+fn trouble(inner: &Weak<Inner>, error: StoreError, is_told: bool) {
+    let Some(inner) = inner.upgrade() else { return };
+    if is_told {
+        let holder = &inner.holder;
+        tracing::warn!(
+            name: "fleet.failing", target: "tenure::fleet", %holder, reason = %error,
+            "the store could not be asked about the fleet"
+        );
+    }
+    inner.trouble.send_replace(Some(error));
+}
+
+fn refuse(inner: &Weak<Inner>, commands: &mpsc::UnboundedSender<FleetCommand>, error: StoreError) {
+    if let Some(inner) = inner.upgrade() {
+        let holder = &inner.holder;
+        tracing::error!(
+            name: "fleet.refused", target: "tenure::fleet", %holder, reason = %error,
+            "the fleet's workers divide units in another way"
+        );
+        inner.trouble.send_replace(Some(error.clone()));
+        inner.entry.send_replace(Entry::Refused(error));
+    }
+    send(commands, FleetCommand::Stop);
+}

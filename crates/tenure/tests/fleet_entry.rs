@@ -1,0 +1,191 @@
+//! Plan: a worker takes part only where the others divide units as it does; it says who does not and what to do, writes nothing, and stops. A
+//! store that does not answer is asked again; one that can't tell keeps nobody out; who leaves meanwhile does not wait.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use crate::common::{TTL, World, older_worker, timed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tenure::fleet::{About, Fleet, NewUnit};
+use tenure::{
+    AnyStore, Capabilities, Changes, Clock, ErrorKind, Expect, Fence, HolderId, Image, Key, Listed,
+    MemoryStore, Metadata, Nonce, Outcome, Record, Store, StoreError, Stored, Tenure, Ttl, Version, Write,
+};
+use tenure_store::{Fault, Freshness, StoreExt};
+
+fn fleet(world: &World, store: AnyStore) -> Fleet {
+    Fleet::with_clock(store, "f", world.clock.clone(), 7).unwrap()
+}
+
+async fn records(world: &World) -> Vec<(Key, Version)> {
+    let listed = world.memory.list_all("").await.unwrap();
+    listed.into_iter().map(|listed| (listed.key, listed.stored.unwrap().version)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fleet_of_another_layout_is_refused_with_the_same_words_as_by_the_command_line() {
+    let world = World::new();
+    let fleet = fleet(&world, AnyStore::new(world.memory.clone()));
+    fleet.create(NewUnit::named("u")).await.unwrap();
+    older_worker(&world, fleet.name()).await;
+    let before = records(&world).await;
+    let worker = fleet.join().ttl(TTL).start().unwrap();
+    let error = worker.joined().await.unwrap_err();
+    assert_eq!(error, fleet.check_layout().await.unwrap_err());
+    let told = error.to_string();
+    for says in [
+        "the worker old of the fleet f",
+        "another version",
+        "stop all workers",
+        "tenure release fleet/f/worker/old",
+    ] {
+        assert!(told.contains(says), "{says}: {told}");
+    }
+    assert!(worker.next().await.is_none(), "it has stopped");
+    worker.leave().await;
+    assert_eq!(worker.trouble().borrow().as_ref(), Some(&error));
+    assert_eq!(worker.joined().await, Err(error));
+    assert_eq!(records(&world).await, before, "nothing was written");
+    // Once that one has been silent for long, it stops nobody.
+    tokio::time::sleep(TTL * 3).await;
+    let worker = fleet.join().ttl(TTL).start().unwrap();
+    worker.joined().await.unwrap();
+    assert!(worker.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_does_not_answer_is_asked_again_until_it_does() {
+    for fault in [Fault::Refuse, Fault::Hang] {
+        let world = World::new();
+        let (faults, store) = world.line();
+        faults.always(fault);
+        let worker = fleet(&world, AnyStore::new(store)).join().ttl(TTL).start().unwrap();
+        tokio::time::sleep(TTL * 2).await;
+        let trouble = worker.trouble().borrow().clone().unwrap();
+        assert_eq!(trouble.kind(), ErrorKind::Unavailable);
+        assert!(!worker.is_valid());
+        faults.always(Fault::None);
+        let (joined, took) = timed(worker.joined()).await;
+        joined.unwrap();
+        assert!(took <= TTL * 9 / 8, "{fault:?}: {took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_while_the_store_does_not_answer_is_refused_once_it_does() {
+    for fault in [Fault::Refuse, Fault::Hang] {
+        let world = World::new();
+        let (faults, store) = world.line();
+        let fleet = fleet(&world, AnyStore::new(store));
+        faults.always(fault);
+        let worker = fleet.join().ttl(TTL).start().unwrap();
+        tokio::time::sleep(TTL).await;
+        older_worker(&world, fleet.name()).await;
+        let before = records(&world).await;
+        faults.always(Fault::None);
+        let error = worker.joined().await.unwrap_err();
+        assert!(error.to_string().contains("another version"), "{fault:?}: {error}");
+        assert_eq!(records(&world).await, before, "{fault:?}: nothing was written");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leaves_while_the_store_does_not_answer_is_gone_at_once_and_never_joins() {
+    let world = World::new();
+    let (faults, store) = world.line();
+    let fleet = fleet(&world, AnyStore::new(store));
+    for leaves in [true, false] {
+        faults.always(Fault::Hang);
+        let worker = fleet.join().ttl(TTL).start().unwrap();
+        tokio::time::sleep(TTL / 8).await;
+        let (_, took) =
+            timed(async { if leaves { worker.leave().await } else { worker.stop().await } }).await;
+        assert!(took < TTL / 8, "{took:?}");
+        assert_eq!(worker.joined().await.unwrap_err().kind(), ErrorKind::Unavailable);
+        // Nor does one that nobody wants any more.
+        drop(fleet.join().ttl(TTL).start().unwrap());
+        faults.always(Fault::None);
+        tokio::time::sleep(TTL * 2).await;
+        assert_eq!(records(&world).await, []);
+    }
+}
+
+/// A store that does not let anybody list.
+#[derive(Clone)]
+struct Unlisted(MemoryStore, Arc<AtomicUsize>);
+
+impl Store for Unlisted {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+    fn id(&self) -> String {
+        self.0.id()
+    }
+    async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
+        self.0.read(key).await
+    }
+    async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
+        self.0.read_many(keys, freshness).await
+    }
+    async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+        self.0.write(write).await
+    }
+    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+        self.0.write_many(writes).await
+    }
+    async fn list(&self, _: &str, _: Option<&Key>, _: usize) -> Result<Vec<Listed>, StoreError> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        Err(StoreError::unsupported("listing is denied"))
+    }
+    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
+        self.0.remove(key, version).await
+    }
+    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
+        self.0.image(key).await
+    }
+    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
+        self.0.mend(key, seen, instead).await
+    }
+    fn changed(&self, keys: &str) -> Result<Changes, StoreError> {
+        self.0.changed(keys)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_lets_nobody_list_keeps_nobody_out() {
+    let world = World::new();
+    // A board that names nobody, so that the roster is asked for.
+    fleet(&world, AnyStore::new(world.memory.clone())).tell().await.unwrap();
+    let store = Unlisted(world.memory.clone(), Arc::default());
+    let worker = fleet(&world, AnyStore::new(store.clone())).join().ttl(TTL).start().unwrap();
+    worker.joined().await.unwrap();
+    assert!(store.1.load(Ordering::SeqCst) > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_many_that_are_dead_one_that_lives_is_found() {
+    let world = World::new();
+    let fleet = fleet(&world, AnyStore::new(world.memory.clone()));
+    // More than a page of workers that died, all of which come before the one that lives.
+    for n in 0..40 {
+        dead_worker(&world, &fleet, &format!("a{n:02}")).await;
+    }
+    tokio::time::sleep(TTL * 3).await;
+    older_worker(&world, fleet.name()).await;
+    let error = fleet.join().ttl(TTL).start().unwrap().joined().await.unwrap_err();
+    assert!(error.to_string().contains("the worker old of"), "{error}");
+    // Where the first that lives is of this layout, the others are not asked for.
+    dead_worker(&world, &fleet, "b").await;
+    fleet.join().ttl(TTL).start().unwrap().joined().await.unwrap();
+}
+
+/// A worker of this layout that says nothing from now on.
+async fn dead_worker(world: &World, fleet: &Fleet, name: &str) {
+    let wall = world.clock.now().wall;
+    let holder = HolderId::new(name).unwrap();
+    let key = fleet.name().worker(&holder).unwrap();
+    let tenure = Some(Tenure::new(Nonce(7), holder, Ttl::new(TTL).unwrap(), wall));
+    let metadata = About::default().compose(Metadata::new());
+    let record = Record { fence: Fence(wall.0), nonce: Nonce(7), stamp: wall, tenure, metadata };
+    let write = Write { key, expect: Expect::Vacant, record };
+    assert!(matches!(world.memory.write(write).await.unwrap(), Outcome::Won { .. }));
+}
