@@ -117,6 +117,7 @@ pub enum Bug {
     UnfitPlansAgain,
     UnderWayForgotten,
     LateLapseUnheard,
+    LapseUntold,
     GrowthUnbounded,
     AttachedUnaudited,
     AuditByName,
@@ -275,6 +276,7 @@ impl Bug {
         Bug::UnfitPlansAgain,
         Bug::UnderWayForgotten,
         Bug::LateLapseUnheard,
+        Bug::LapseUntold,
         Bug::GrowthUnbounded,
         Bug::AttachedUnaudited,
         Bug::AuditByName,
@@ -365,6 +367,7 @@ impl Bug {
         Bug::UnfitPlansAgain,
         Bug::UnderWayForgotten,
         Bug::LateLapseUnheard,
+        Bug::LapseUntold,
         Bug::RetryForgotten,
         Bug::DeclineTellsAll,
         Bug::TransfereeUntold,
@@ -542,6 +545,7 @@ impl Bug {
                 "a planner that plans anew forgets what it has sent: a part that arrives late stands though nobody is to have it"
             }
             Bug::LateLapseUnheard => "a lapse of a unit that was just lost is never answered",
+            Bug::LapseUntold => "nobody is told once a unit is vacated that was withdrawn or could not be ended",
             Bug::GrowthUnbounded => "metadata that can't be written is renewed with all the same",
             Bug::AttachedUnaudited => "nobody looks whether the records of attached leases still show them",
             Bug::AuditByName => "an attached lease counts as held while its record names the same holder",

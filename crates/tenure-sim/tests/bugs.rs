@@ -47,6 +47,7 @@ fn scenario_of(bug: Bug) -> Option<&'static str> {
             Some("fleet-telling")
         }
         Bug::OldPartStands | Bug::ToldOnce => Some("fleet-slow-drain"),
+        Bug::LapseUntold => Some("fleet-hands"),
         Bug::RunsUnheld => Some("ticks"),
         Bug::HintWhileLooking => Some("hands-many"),
         Bug::StampNotCorrected => Some("cron-clocks"),
@@ -60,6 +61,7 @@ fn first_of(bug: Bug) -> u64 {
     match bug {
         Bug::ToldEachTime => 268,
         Bug::UnderWayForgotten => 1275,
+        Bug::LapseUntold => 7_000_503,
         _ => Options::default().seed,
     }
 }

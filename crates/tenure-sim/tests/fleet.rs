@@ -69,6 +69,9 @@ const FOUND: &[(&str, u64, &str)] = &[
         247,
         "L3: who was to stand by was taken for one that had been told, since the board named it",
     ),
+    ("fleet-hands", 7_000_503, "L3: a unit that was withdrawn was vacated later, and nobody was told"),
+    ("fleet-hands", 36, "S2: a tenure from before somebody put its record back, told late, was taken for a later one"),
+    ("fleet-usual", 378, "L2: a leaver whose session was over before its last word was not taken for a dead one"),
     ("fleet-zones", 1670, "L3: workers that saw a plan half carried out gave the rest to others"),
 ];
 

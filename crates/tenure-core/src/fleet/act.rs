@@ -335,6 +335,15 @@ impl Worker {
         }
     }
 
+    /// What was withdrawn or could not be ended is vacated after its time. A plan that was made before that left it here.
+    pub(super) fn tell_vacated(&mut self, now: Now) {
+        let (before, holder) = (self.lapsing.len(), &self.holder);
+        self.lapsing.retain(|lease| holder.is_given_up(*lease));
+        if self.lapsing.len() < before && !self.has_bug(Bug::LapseUntold) {
+            self.want_bump(now.held);
+        }
+    }
+
     pub(super) fn asked(&mut self, now: Now, lease: LeaseId, reason: Reason) {
         let Some((_, own)) = self.own_of(lease) else { return };
         if own.stage == Stage::Held {
@@ -436,6 +445,9 @@ impl Worker {
 
     pub(super) fn forget(&mut self, lease: LeaseId) -> Option<Key> {
         self.claims.ended(lease);
+        if self.holder.is_given_up(lease) {
+            self.lapsing.insert(lease);
+        }
         let key = self.units.remove(&lease)?;
         self.choices.retain(|choice| choice.lease != lease);
         self.own.remove(&key);

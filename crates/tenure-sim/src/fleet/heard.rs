@@ -53,7 +53,9 @@ impl World {
         // Whoever is told so late that he does not believe in it any more does nothing with it.
         if node.believes(t) && !self.checks.excused.contains(&Rule::S1) {
             self.checks.check(self.t, Rule::S2, invariants::s2::grows(&unit, truth, fence, who));
-            truth.assigned = (fence, who);
+            if fence >= truth.assigned.0 {
+                truth.assigned = (fence, who);
+            }
         }
         self.checks.check(self.t, Rule::S4, invariants::s4::open_when_claimed(&unit, truth, fence));
         self.checks.check(
@@ -211,7 +213,8 @@ impl World {
             let text = format!("w{index} has stopped, and {unit} is still worked on there");
             self.checks.check(self.t, Rule::S6, Err(text));
         }
-        self.check(Rule::L2, invariants::l2::last_word(node, self.healed.is_some() && self.board_is_sound()));
+        let (now, is_calm) = (node.clock.held(self.t), self.healed.is_some() && self.board_is_sound());
+        self.check(Rule::L2, invariants::l2::last_word(node, now, is_calm));
         self.end_process(index);
         let span = if self.healed.is_some() { self.per_mille(100) } else { self.per_mille(1000) };
         self.restart(index, span);
