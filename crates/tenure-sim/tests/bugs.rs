@@ -48,6 +48,7 @@ fn scenario_of(bug: Bug) -> Option<&'static str> {
         }
         Bug::OldPartStands | Bug::ToldOnce => Some("fleet-slow-drain"),
         Bug::LapseUntold => Some("fleet-hands"),
+        Bug::AnySessionsPart | Bug::UnreadPartIgnored | Bug::PartNotCompared => Some("fleet-spoilt"),
         Bug::RunsUnheld => Some("ticks"),
         Bug::HintWhileLooking => Some("hands-many"),
         Bug::StampNotCorrected => Some("cron-clocks"),

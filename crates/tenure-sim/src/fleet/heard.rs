@@ -5,7 +5,7 @@ use super::bodies::{POINT, asking};
 use super::invariants;
 use super::node::{Body, Work};
 use crate::invariants::Rule;
-use tenure_core::fleet::{FleetNotice, RequestId};
+use tenure_core::fleet::{FleetNotice, Reason, RequestId, Uncovered};
 use tenure_core::{ErrorKind, Fence, Key, LeaseId, Loss, Metadata, Now, StoreError, Tick, Value};
 
 impl World {
@@ -15,7 +15,12 @@ impl World {
             FleetNotice::Assigned { unit, lease, fence, fields, .. } => {
                 self.assigned(index, now, unit, lease, fence, &fields);
             }
-            FleetNotice::Draining(lease, _, until) => {
+            FleetNotice::Draining(lease, reason, until) => {
+                let is_full = reason == Reason::Uncovered(Uncovered::NoRoom);
+                if is_full && self.scenario.room == u64::MAX && self.healed.is_some() {
+                    let text = format!("w{index} goes by a part that nobody planned: there is room for all");
+                    self.check(Rule::L2, Err(text));
+                }
                 self.check(Rule::S6, invariants::s6::drain_is_due(index, now.held, until, self.ttl));
                 self.draining(index, lease);
             }

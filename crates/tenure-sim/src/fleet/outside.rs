@@ -72,7 +72,7 @@ impl World {
         let seen = self.store.stored_at(&self.scene.board, self.t);
         let nonce = self.admin.draw();
         if let Ok(write) = bump(self.scene.board.clone(), seen.as_ref(), nonce, self.true_wall()) {
-            self.write(write);
+            self.scene.untold = !self.write(write);
         }
     }
 

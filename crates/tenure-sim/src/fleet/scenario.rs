@@ -1,5 +1,7 @@
 //! What a world of a fleet is like, as data.
 
+mod aimed;
+
 use crate::invariants::Rule;
 use crate::kernel::fault::Fault;
 use crate::kernel::registers::{Ages, StoreSpec};
@@ -50,6 +52,18 @@ pub(crate) enum Disturbance {
     Permit,
     /// The store does not let the planner plan any more, and there is something to plan.
     Unfit,
+    /// The planner dies before or after one step of planning.
+    Step,
+    /// The planner, both standbys and up to two others die at once.
+    Heads,
+    /// Parts of a plan are spoilt when they are told.
+    Spoil,
+    /// Letters are thrown away, or find no room.
+    Mail,
+    /// Many units come and go, some workers leave, and all are told again and again, in one instant.
+    Burst,
+    /// The planner is cut off from the store at one step of planning, and comes back.
+    Island,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -189,7 +203,12 @@ const PROMPT: Scenario = Scenario {
     ..USUAL
 };
 
-pub(crate) const ALL: &[Scenario] = &[
+/// All scenarios of fleets.
+pub(crate) fn all() -> Vec<Scenario> {
+    [ALL, aimed::ALL].concat()
+}
+
+const ALL: &[Scenario] = &[
     USUAL,
     Scenario {
         name: "fleet-calm",

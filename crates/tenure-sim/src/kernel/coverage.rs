@@ -25,6 +25,12 @@ pub enum Coverage {
     DiedHolding,
     TickRun,
     TickHadRun,
+    PlannerStruck,
+    HeadsLost,
+    PartSpoilt,
+    LetterLost,
+    MailboxFull,
+    Burst,
 }
 
 kinds! { Coverage,
@@ -44,4 +50,10 @@ kinds! { Coverage,
     DiedHolding "died-holding": "a process died while it held something",
     TickRun "tick-run": "a tick was run",
     TickHadRun "tick-had-run": "who had the lease found that the tick, or a later one, had run",
+    PlannerStruck "planner-struck": "a fleet's planner died, or was cut off, at a step of planning that was chosen",
+    HeadsLost "heads-lost": "a fleet's planner and all who stood by died at once",
+    PartSpoilt "part-spoilt": "a worker's part of a plan was spoilt before it was read",
+    LetterLost "letter-lost": "a letter to a worker that rests was thrown away",
+    MailboxFull "mailbox-full": "there was no room for letters to a worker",
+    Burst "burst": "many units came or went and workers left in one instant",
 }

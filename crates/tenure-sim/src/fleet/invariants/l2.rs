@@ -8,9 +8,9 @@ use super::fair;
 use crate::fleet::Node;
 use crate::fleet::World;
 use crate::fleet::process::LABEL;
-use tenure_core::{Key, Tick};
 use tenure_core::fleet::plan::{Balance, Load, Room, plan};
 use tenure_core::fleet::{Status, UnitSpec};
+use tenure_core::{Key, Tick};
 
 /// A unit with work to do, who works on it, and who should; by the places of nodes.
 pub(crate) struct Due<'a> {
