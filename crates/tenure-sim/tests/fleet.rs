@@ -52,6 +52,11 @@ fn many_changes_in_one_instant_are_planned_though_no_board_can_name_all_whom_the
 }
 
 #[test]
+fn a_unit_whose_body_outlasts_its_withdrawal_is_had_by_another_once_it_is_vacated() {
+    nothing_is_broken_by("fleet-withdrawn", 12, &[(Coverage::Outlasted, 10)]);
+}
+
+#[test]
 fn a_planner_that_is_cut_off_in_the_midst_of_planning_comes_back_with_a_stale_plan() {
     nothing_is_broken_by("fleet-island", 12, &[(Coverage::PlannerStruck, 60)]);
 }
@@ -103,7 +108,6 @@ const FOUND: &[(&str, u64, &str)] = &[
         247,
         "L3: who was to stand by was taken for one that had been told, since the board named it",
     ),
-    ("fleet-hands", 7_000_503, "L3: a unit that was withdrawn was vacated later, and nobody was told"),
     (
         "fleet-hands",
         36,

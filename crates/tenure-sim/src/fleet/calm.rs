@@ -171,6 +171,7 @@ impl World {
             Disturbance::Spoil => self.spoil_next(index),
             Disturbance::Mail => self.lose_mail(),
             Disturbance::Burst => self.burst(&up),
+            Disturbance::Withdraw => self.withdraw(),
             Disturbance::Island => self.cut_planner_off(&up),
         }
         let deaths = [Disturbance::Death, Disturbance::ZoneDeath, Disturbance::Row, Disturbance::Heads];

@@ -5,6 +5,7 @@ use super::bodies::{POINT, asking};
 use super::invariants;
 use super::node::{Body, Work};
 use crate::invariants::Rule;
+use crate::kernel::coverage::Coverage;
 use tenure_core::fleet::{FleetNotice, Reason, RequestId, Uncovered};
 use tenure_core::{ErrorKind, Fence, Key, LeaseId, Loss, Metadata, Now, StoreError, Tick, Value};
 
@@ -120,6 +121,7 @@ impl World {
                 self.begin_end(index, lease);
             }
             if *loss == Loss::Revoked {
+                self.tally.coverage(Coverage::Outlasted);
                 let bound = self.bound(1400) + self.per_mille(1500);
                 self.idles_for(&unit, bound, false);
                 self.disturb(bound + self.per_mille(1500));

@@ -172,6 +172,15 @@ impl World {
         self.write_letter(&key, ask, all);
     }
 
+    /// The same for one unit, while all else is calm.
+    pub(super) fn withdraw(&mut self) {
+        let Some(key) = self.any_open() else { return };
+        let ask = if self.rng.chance(0.5) { Ask::HandOver } else { Ask::Revoke };
+        self.write_letter(&key, ask, false);
+        // The letter is read with the next renewal.
+        self.disturb(self.bound(340) + self.plan_bound());
+    }
+
     /// Leaves a letter in the session that a unit is attached to. Under which fence it is held, if that was possible.
     pub(super) fn write_letter(&mut self, key: &Key, ask: Ask, all: bool) -> Option<Fence> {
         let record = self.store.get(key)?;

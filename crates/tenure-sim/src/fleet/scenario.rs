@@ -62,6 +62,8 @@ pub(crate) enum Disturbance {
     Mail,
     /// Many units come and go, some workers leave, and all are told again and again, in one instant.
     Burst,
+    /// Somebody withdraws a unit, or asks for it.
+    Withdraw,
     /// The planner is cut off from the store at one step of planning, and comes back.
     Island,
 }

@@ -31,6 +31,7 @@ pub enum Coverage {
     LetterLost,
     MailboxFull,
     Burst,
+    Outlasted,
 }
 
 kinds! { Coverage,
@@ -55,5 +56,6 @@ kinds! { Coverage,
     PartSpoilt "part-spoilt": "a worker's part of a plan was spoilt before it was read",
     LetterLost "letter-lost": "a letter to a worker that rests was thrown away",
     MailboxFull "mailbox-full": "there was no room for letters to a worker",
+    Outlasted "outlasted": "the body of a unit outlasted the unit's withdrawal",
     Burst "burst": "many units came or went and workers left in one instant",
 }

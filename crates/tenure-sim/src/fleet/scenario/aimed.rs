@@ -65,6 +65,13 @@ pub(super) const ALL: &[Scenario] = &[
         ..AIMED
     },
     Scenario {
+        name: "fleet-withdrawn",
+        about: "units are withdrawn or asked for, and their bodies end too late, or can't be ended",
+        bodies: Bodies { ends: 400, lapse: 150, ..AIMED.bodies },
+        disturbances: &[Disturbance::Withdraw],
+        ..AIMED
+    },
+    Scenario {
         name: "fleet-island",
         about: "the planner is cut off from the store in the midst of planning, for a moment or for long, and comes back with a stale plan",
         disturbances: &[Disturbance::Island],
