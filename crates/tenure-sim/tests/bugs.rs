@@ -46,8 +46,7 @@ fn scenario_of(bug: Bug) -> Option<&'static str> {
         Bug::MarkedFirst | Bug::DeposedPlannerObeyed | Bug::UnderWayForgotten | Bug::StateIgnored => {
             Some("fleet-telling")
         }
-        Bug::OldPartStands => Some("fleet-slow-drain"),
-        Bug::ToldOnce => Some("fleet-mail"),
+        Bug::OldPartStands | Bug::ToldOnce => Some("fleet-slow-drain"),
         Bug::LapseUntold => Some("fleet-withdrawn"),
         Bug::AnySessionsPart | Bug::UnreadPartIgnored | Bug::PartNotCompared => Some("fleet-spoilt"),
         Bug::RunsUnheld => Some("ticks"),
@@ -63,6 +62,7 @@ fn first_of(bug: Bug) -> u64 {
     match bug {
         Bug::ToldEachTime => 268,
         Bug::UnderWayForgotten => 1275,
+        Bug::OldPartStands => 398,
         _ => Options::default().seed,
     }
 }
