@@ -2,7 +2,8 @@
 //! production: what all of them ask at rest, after a change, and when many start at once, and how soon all is where it should be.
 //!
 //! What one shard is asked for in a second stands beside what the service does for it, 3,000 read units and 1,000 write units. Nothing is
-//! throttled here: where that is exceeded, the service would have refused calls. A change is over once all units are held, and evenly.
+//! throttled before the last rows: where that is exceeded, the service would have refused calls. In the last rows it does, with and without the
+//! credit for capacity that was not used before. A change is over once all units are held, and evenly.
 //!
 //! `cargo xtask bench fleet_table`; some minutes. `cargo bench -p tenure-bench --bench fleet_table -- 100 10000` for other sizes.
 #![allow(missing_docs, reason = "a program")]
@@ -11,7 +12,7 @@
 #[path = "../../crates/tenure-core/tests/harness/mod.rs"]
 mod harness;
 
-use harness::{Harness, Store, TTL, Turns};
+use harness::{Harness, Limits, Store, TTL, Turns};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tenure_bench::{cpu_time, is_bench, stopwatch};
@@ -40,9 +41,9 @@ fn main() {
         "simulated time, ttl {TTL:?}, {workers} workers, {units} units, {SHARDS} shards; ages are told, no push\n"
     );
     println!(
-        "| what | over after | moves | pages listed | read units | write units | the most of a shard in 1 s: reads, writes | real, CPU |"
+        "| what | over after | moves | pages listed | read units | write units | the most of a shard in 1 s: reads, writes | calls refused | real, CPU |"
     );
-    println!("|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|");
     let store = Store { age: true, push: false };
     let mut fleet = Harness::large(store, workers, units);
     at_rest(&mut fleet);
@@ -61,11 +62,19 @@ fn main() {
     });
     restarts(&mut fleet, here);
     drop(fleet);
-    let mut fleet = Harness::new(store);
-    fleet.turns = Some(Turns::default());
-    fleet.create(units);
-    measure("all start at once", &mut fleet, workers, |fleet| join(fleet, workers));
-    drop(fleet);
+    for (what, limits) in [
+        ("all start at once", None),
+        ("the same where what is too much is refused", Some(Limits::of_dynamodb(false))),
+        ("the same with credit for 300 s", Some(Limits::of_dynamodb(true))),
+    ] {
+        let mut fleet = Harness::new(store);
+        fleet.turns = Some(Turns::default());
+        fleet.create(units);
+        if let Some(limits) = limits {
+            fleet.limit(weigh, SHARDS, limits);
+        }
+        measure(what, &mut fleet, workers, |fleet| join(fleet, workers));
+    }
     plan_alone(workers * 10, units * 10);
 }
 
@@ -95,7 +104,7 @@ fn at_rest(fleet: &mut Harness) {
     let each = |units: f64| units / f64::from(INTERVALS);
     let (reads, writes) = (each(bill.sum.reads()), each(bill.sum.writes as f64));
     println!(
-        "| at rest, in a third of a ttl | | | {:.1} | {reads:.0} ({:.2} a worker) | {writes:.0} ({:.2} a worker) | {} | |",
+        "| at rest, in a third of a ttl | | | {:.1} | {reads:.0} ({:.2} a worker) | {writes:.0} ({:.2} a worker) | {} | | |",
         each(calls.lists as f64),
         reads / workers,
         writes / workers,
@@ -117,8 +126,9 @@ fn measure(what: &str, fleet: &mut Harness, workers: usize, change: impl Fn(&mut
     fleet.run(Duration::from_millis(5));
     let took = fleet.run_until(TTL * 100, |fleet| is_over(fleet, workers)).expect("it is over in time");
     let (calls, bill) = (fleet.calls.since(calls), fleet.bill.take().unwrap());
+    let refused = fleet.service.as_ref().map_or(0, |service| service.refused);
     println!(
-        "| {what} | {:.2} thirds of a ttl | {} | {} | {:.0} | {} | {} | {:.0} s, {:.0} s |",
+        "| {what} | {:.2} thirds of a ttl | {} | {} | {:.0} | {} | {} | {refused} | {:.0} s, {:.0} s |",
         took.as_secs_f64() / INTERVAL.as_secs_f64(),
         fleet.moves - moves,
         calls.lists,

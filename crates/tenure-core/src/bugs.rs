@@ -116,7 +116,11 @@ pub enum Bug {
     UnfitPlans,
     UnfitPlansAgain,
     UnderWayForgotten,
+    AnySessionsPart,
+    UnreadPartIgnored,
+    PartNotCompared,
     LateLapseUnheard,
+    LapseUntold,
     GrowthUnbounded,
     AttachedUnaudited,
     AuditByName,
@@ -274,7 +278,11 @@ impl Bug {
         Bug::UnfitPlans,
         Bug::UnfitPlansAgain,
         Bug::UnderWayForgotten,
+        Bug::AnySessionsPart,
+        Bug::UnreadPartIgnored,
+        Bug::PartNotCompared,
         Bug::LateLapseUnheard,
+        Bug::LapseUntold,
         Bug::GrowthUnbounded,
         Bug::AttachedUnaudited,
         Bug::AuditByName,
@@ -364,7 +372,11 @@ impl Bug {
         Bug::UnfitPlans,
         Bug::UnfitPlansAgain,
         Bug::UnderWayForgotten,
+        Bug::AnySessionsPart,
+        Bug::UnreadPartIgnored,
+        Bug::PartNotCompared,
         Bug::LateLapseUnheard,
+        Bug::LapseUntold,
         Bug::RetryForgotten,
         Bug::DeclineTellsAll,
         Bug::TransfereeUntold,
@@ -541,7 +553,13 @@ impl Bug {
             Bug::UnderWayForgotten => {
                 "a planner that plans anew forgets what it has sent: a part that arrives late stands though nobody is to have it"
             }
+            Bug::AnySessionsPart => "a part of a plan is obeyed that is for another session of its worker",
+            Bug::UnreadPartIgnored => "a worker whose part of a plan can't be read does nothing about it",
+            Bug::PartNotCompared => "a part that somebody else has written over is taken for told",
             Bug::LateLapseUnheard => "a lapse of a unit that was just lost is never answered",
+            Bug::LapseUntold => {
+                "nobody is told once a unit is vacated that was withdrawn or could not be ended"
+            }
             Bug::GrowthUnbounded => "metadata that can't be written is renewed with all the same",
             Bug::AttachedUnaudited => "nobody looks whether the records of attached leases still show them",
             Bug::AuditByName => "an attached lease counts as held while its record names the same holder",

@@ -320,6 +320,11 @@ impl Holder {
         self.leases.get(&id).map(Lease::metadata).unwrap_or_default()
     }
 
+    /// Whether its record may still show this lease, of whose end its user has been told.
+    pub(crate) fn is_given_up(&self, id: LeaseId) -> bool {
+        self.leases.get(&id).is_some_and(Lease::is_given_up)
+    }
+
     /// The id and the fence of the tenure that a lease is held by, if it is held and attached.
     pub(crate) fn tenure_of(&self, id: LeaseId) -> Option<(Nonce, Fence)> {
         match self.leases.get(&id)? {
@@ -333,7 +338,7 @@ impl Holder {
         let all: Vec<LeaseId> = self.leases.iter().map(|(id, _)| id).collect();
         for id in all {
             // Of what is being vacated already, its user has heard.
-            if !self.leases.get(&id).is_some_and(Lease::is_given_up) {
+            if !self.is_given_up(id) {
                 self.release(now, id, Fields::Keep);
             }
         }

@@ -16,6 +16,7 @@ mod fleet;
 mod fleet_asked;
 mod fleet_dead;
 mod fleet_retry;
+mod fleet_service;
 mod fleet_trouble;
 mod follow;
 mod give_up;

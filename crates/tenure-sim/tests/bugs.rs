@@ -47,6 +47,8 @@ fn scenario_of(bug: Bug) -> Option<&'static str> {
             Some("fleet-telling")
         }
         Bug::OldPartStands | Bug::ToldOnce => Some("fleet-slow-drain"),
+        Bug::LapseUntold => Some("fleet-withdrawn"),
+        Bug::AnySessionsPart | Bug::UnreadPartIgnored | Bug::PartNotCompared => Some("fleet-spoilt"),
         Bug::RunsUnheld => Some("ticks"),
         Bug::HintWhileLooking => Some("hands-many"),
         Bug::StampNotCorrected => Some("cron-clocks"),
@@ -60,6 +62,7 @@ fn first_of(bug: Bug) -> u64 {
     match bug {
         Bug::ToldEachTime => 268,
         Bug::UnderWayForgotten => 1275,
+        Bug::OldPartStands => 398,
         _ => Options::default().seed,
     }
 }

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use tenure_sim::{Options, Report, run};
+use tenure_sim::{Coverage, Options, Report, run};
 
 /// Worlds of all scenarios in turn that each CI run takes.
 const WORLDS: u64 = 192;
@@ -20,6 +20,45 @@ fn no_promise_of_fleets_is_broken() {
     assert!(report.tenures > 5_000 && report.fault_count() > 20_000, "{report}");
     assert!(report.resource.0 > 20_000 && report.resource.1 > 0, "{report}");
     assert!(report.takeovers.len() > 100, "{report}");
+}
+
+/// Nothing is broken in some worlds of a scenario, in which so many of these moments come at least.
+fn nothing_is_broken_by(scenario: &str, worlds: u64, moments: &[(Coverage, u64)]) {
+    let report = fleet(scenario, 1, worlds);
+    assert!(report.failure.is_none(), "{report}");
+    for (moment, least) in moments {
+        assert!(report.coverage(*moment) >= *least, "{moment:?}\n{report}");
+    }
+}
+
+#[test]
+fn the_planner_and_who_stands_by_and_owners_die_together() {
+    nothing_is_broken_by("fleet-heads", 12, &[(Coverage::HeadsLost, 60)]);
+}
+
+#[test]
+fn parts_that_are_cut_short_garbled_deleted_or_of_another_planner_or_session_are_told_again_or_listed() {
+    nothing_is_broken_by("fleet-spoilt", 24, &[(Coverage::PartSpoilt, 100)]);
+}
+
+#[test]
+fn letters_that_are_lost_or_find_no_room_are_made_up_for() {
+    nothing_is_broken_by("fleet-mail", 12, &[(Coverage::LetterLost, 10), (Coverage::MailboxFull, 100)]);
+}
+
+#[test]
+fn many_changes_in_one_instant_are_planned_though_no_board_can_name_all_whom_they_concern() {
+    nothing_is_broken_by("fleet-bursts", 8, &[(Coverage::Burst, 30)]);
+}
+
+#[test]
+fn a_unit_whose_body_outlasts_its_withdrawal_is_had_by_another_once_it_is_vacated() {
+    nothing_is_broken_by("fleet-withdrawn", 12, &[(Coverage::Outlasted, 10)]);
+}
+
+#[test]
+fn a_planner_that_is_cut_off_in_the_midst_of_planning_comes_back_with_a_stale_plan() {
+    nothing_is_broken_by("fleet-island", 12, &[(Coverage::PlannerStruck, 60)]);
 }
 
 #[test]
@@ -68,6 +107,21 @@ const FOUND: &[(&str, u64, &str)] = &[
         "fleet-rests",
         247,
         "L3: who was to stand by was taken for one that had been told, since the board named it",
+    ),
+    (
+        "fleet-hands",
+        36,
+        "S2: a tenure from before somebody put its record back, told late, was taken for a later one",
+    ),
+    (
+        "fleet-usual",
+        378,
+        "L2: a leaver whose session was over before its last word was not taken for a dead one",
+    ),
+    (
+        "fleet-hands-clocks",
+        106,
+        "L3: whoever changed units while the board was damaged told nobody once it was mended",
     ),
     ("fleet-zones", 1670, "L3: workers that saw a plan half carried out gave the rest to others"),
 ];

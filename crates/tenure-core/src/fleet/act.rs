@@ -298,6 +298,7 @@ impl Worker {
         let Some((key, own)) = self.own_of(lease) else { return };
         let asker = own.asked.end;
         let (told, held) = (own.told, asker.is_none() && matches!(own.stage, Stage::Held | Stage::Draining));
+        self.await_vacancy(lease);
         self.forget(lease);
         match (told, held) {
             (true, true) => self.tell(FleetNotice::Lost(lease, loss)),
@@ -315,6 +316,9 @@ impl Worker {
         let (told, is_done) = (own.told, own.spec.status == Status::Done);
         let (transferee, chosen, asker) = (own.transferee.take(), own.chosen, own.asked.end);
         let told_by_letter = self.retries.passed(&key).filter(|_| ours);
+        if transferee.as_ref().is_none_or(|transferee| *transferee == self.me) {
+            self.await_vacancy(lease);
+        }
         self.forget(lease);
         if told {
             self.tell(FleetNotice::Released(lease, asker, ours));
@@ -337,6 +341,22 @@ impl Worker {
             let goes = |own: &Own| matches!(own.stage, Stage::Draining | Stage::Going);
             let parts = if self.own.values().any(goes) { 1 } else { 4 };
             self.want_bump(now.held.after(self.interval() / parts));
+        }
+    }
+
+    /// It is over for its users, and its record may still show it. Nobody else waits for it.
+    fn await_vacancy(&mut self, lease: LeaseId) {
+        if self.holder.is_given_up(lease) {
+            self.lapsing.insert(lease);
+        }
+    }
+
+    /// What was withdrawn or could not be ended is vacated after its time. A plan that was made before that left it here.
+    pub(super) fn tell_vacated(&mut self, now: Now) {
+        let (before, holder) = (self.lapsing.len(), &self.holder);
+        self.lapsing.retain(|lease| holder.is_given_up(*lease));
+        if self.lapsing.len() < before && !self.has_bug(Bug::LapseUntold) {
+            self.want_bump(now.held);
         }
     }
 

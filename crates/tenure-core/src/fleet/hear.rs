@@ -185,7 +185,7 @@ impl Worker {
                     // Nobody can tell this worker anything: it sees for itself.
                     self.tell(FleetNotice::Trouble(error));
                     self.hearing.heard = Some(reading.plan);
-                    self.hearing.lists = self.may_list(now);
+                    self.hearing.lists = self.may_list(now) && !self.has_bug(Bug::UnreadPartIgnored);
                     return;
                 }
                 None => None,
@@ -231,7 +231,10 @@ impl Worker {
     /// A part counts if who plans now has written it, and for this very session.
     fn valid_part(&self, part: Option<Part>, planner: &Attachment) -> Option<Part> {
         let obeys = self.has_bug(Bug::DeposedPlannerObeyed);
-        part.filter(|part| Some(part.to) == self.session_fence() && (obeys || part.planner == *planner))
+        let any = self.has_bug(Bug::AnySessionsPart);
+        part.filter(|part| {
+            (any || Some(part.to) == self.session_fence()) && (obeys || part.planner == *planner)
+        })
     }
 
     /// There is no part for this worker, and so nothing to do, whatever an earlier planner has told it. If there was to be one, somebody

@@ -246,8 +246,9 @@ impl Worker {
         let stands = stands.and_then(|stands| Part::parse(&stands.record.metadata));
         let told = self.telling.told.remove(session).filter(|told| told.part.to == part.to);
         // What does not stand there did not arrive, or somebody has written something else since: nobody goes by it.
+        let bugs = self.holder.env.rules.bugs;
         let told = told.filter(|told| match &told.wrote {
-            Some(wrote) => Some(wrote) == stands.as_ref(),
+            Some(wrote) => Some(wrote) == stands.as_ref() || bugs.has(Bug::PartNotCompared),
             // What was sent long ago may have arrived since.
             None => !stands.as_ref().is_some_and(|stands| {
                 (&stands.planner, stands.to) == (&part.planner, part.to)
@@ -263,7 +264,6 @@ impl Worker {
         let left = left.map(|before| self.left_of(session, before, listing)).unwrap_or_default();
         let is_same = is_known && before.is_some_and(|before| before == *part);
         let times = if is_same { times.saturating_add(1) } else { 1 };
-        let bugs = self.holder.env.rules.bugs;
         let is_news = match () {
             () if is_same && (part.is_empty() || bugs.has(Bug::ToldOnce)) => false,
             () if is_same && !bugs.has(Bug::ToldEachTime) => {

@@ -108,6 +108,8 @@ pub struct Worker {
     pub(super) own: BTreeMap<Key, Own>,
     pub(super) units: BTreeMap<LeaseId, Key>,
     pub(super) claims: Claims,
+    /// Units' leases of whose end users were told, and whose records still show them.
+    pub(super) lapsing: BTreeSet<LeaseId>,
     /// Units that are planned for this worker but held by another.
     pub(super) awaited: BTreeSet<Key>,
     /// Since when no other unit has come to be awaited.
@@ -237,6 +239,7 @@ impl Worker {
             own: BTreeMap::new(),
             units: BTreeMap::new(),
             claims: Claims::default(),
+            lapsing: BTreeSet::new(),
             awaited: BTreeSet::new(),
             awaited_from: Tick(0),
             retries: Retries::default(),
@@ -410,6 +413,7 @@ impl Worker {
         }
         // What may ask for a look comes before the look.
         self.wake_claims(now);
+        self.tell_vacated(now);
         self.wake_drains(now);
         self.wake_look(now);
         self.wake_bump(now);

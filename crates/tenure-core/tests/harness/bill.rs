@@ -5,7 +5,7 @@ use fnv::FnvHasher;
 use std::collections::BTreeMap;
 use std::hash::Hasher as _;
 use tenure_core::op::{Freshness, Listed, Op};
-use tenure_core::{Key, Record};
+use tenure_core::{Key, Record, StoreError};
 
 /// What a unit is good for, in bytes.
 const READ: u64 = 4096;
@@ -79,46 +79,49 @@ impl Harness {
         self.records.get(key).map_or(0, |(record, _)| weigh(key, record))
     }
 
-    /// Before it is performed.
-    pub(super) fn charge(&mut self, op: &Op) {
-        let Some(mut bill) = self.bill.take() else { return };
-        let second = self.t.0 / 1_000_000_000;
+    /// Before it is performed. An error if the service does not do that much for a shard.
+    pub(super) fn charge(&mut self, op: &Op) -> Result<(), StoreError> {
+        let Some(bill) = &self.bill else { return Ok(()) };
         let reads =
             |weight: u64, halves| Units { half_reads: weight.div_ceil(READ).max(1) * halves, writes: 0 };
-        match op {
-            Op::Read(key) => {
-                let units = reads(self.weight(bill.weigh, key), 2);
-                bill.charge(second, bill.shard(key), units);
-            }
+        let asked = match op {
+            Op::Read(key) => vec![(bill.shard(key), reads(self.weight(bill.weigh, key), 2))],
             Op::ReadMany(keys, freshness) => {
                 let halves = if *freshness == Freshness::Latest { 2 } else { 1 };
-                for key in keys {
-                    let units = reads(self.weight(bill.weigh, key), halves);
-                    bill.charge(second, bill.shard(key), units);
-                }
+                let read = |key: &Key| (bill.shard(key), reads(self.weight(bill.weigh, key), halves));
+                keys.iter().map(read).collect()
             }
             Op::Write(write) => {
                 let weight = self.weight(bill.weigh, &write.key).max((bill.weigh)(&write.key, &write.record));
-                let units = Units { half_reads: 0, writes: weight.div_ceil(WRITE) };
-                bill.charge(second, bill.shard(&write.key), units);
+                vec![(bill.shard(&write.key), Units { half_reads: 0, writes: weight.div_ceil(WRITE) })]
             }
             // Once its page is known.
-            Op::List { .. } => {}
+            Op::List { .. } => Vec::new(),
+        };
+        self.settle(&asked)
+    }
+
+    fn settle(&mut self, asked: &[(u64, Units)]) -> Result<(), StoreError> {
+        if self.service.as_mut().is_some_and(|service| !service.admits(self.t, asked)) {
+            return Err(StoreError::unavailable("throttled"));
         }
-        self.bill = Some(bill);
+        let second = self.t.0 / 1_000_000_000;
+        if let Some(bill) = &mut self.bill {
+            asked.iter().for_each(|(shard, units)| bill.charge(second, *shard, *units));
+        }
+        Ok(())
     }
 
     /// A page asks each shard, for all that it has of it.
-    pub(super) fn charge_page(&mut self, page: &[Listed]) {
-        let Some(mut bill) = self.bill.take() else { return };
+    pub(super) fn charge_page(&mut self, page: &[Listed]) -> Result<(), StoreError> {
+        let Some(bill) = &self.bill else { return Ok(()) };
         let mut weights = vec![0; bill.shards as usize];
         for listed in page {
             weights[bill.shard(&listed.key) as usize] += self.weight(bill.weigh, &listed.key);
         }
-        let second = self.t.0 / 1_000_000_000;
-        for (shard, weight) in (0..).zip(weights) {
-            bill.charge(second, shard, Units { half_reads: weight.div_ceil(READ).max(1) * 2, writes: 0 });
-        }
-        self.bill = Some(bill);
+        let units = |weight: u64| Units { half_reads: weight.div_ceil(READ).max(1) * 2, writes: 0 };
+        let asked: Vec<(u64, Units)> =
+            (0..).zip(weights).map(|(shard, weight)| (shard, units(weight))).collect();
+        self.settle(&asked)
     }
 }

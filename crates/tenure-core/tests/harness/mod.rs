@@ -5,6 +5,10 @@
 
 mod bill;
 mod hands;
+// How much production's driver asks for at a time.
+#[path = "../../../tenure/src/driver/room.rs"]
+mod room;
+mod service;
 mod store;
 mod turns;
 mod units;
@@ -20,6 +24,7 @@ use tenure_core::{
 };
 
 pub use bill::Bill;
+pub use service::{Limits, Service};
 pub use turns::Turns;
 
 pub const TTL: Duration = Duration::from_secs(10);
@@ -59,6 +64,8 @@ enum Happens {
     Hint(usize, Hint),
     Wakes(usize),
     BodyEnds(usize, LeaseId),
+    /// A worker may ask for one more at a time.
+    PlaceFree(usize),
 }
 
 struct Post {
@@ -100,6 +107,7 @@ pub struct Harness {
     pub vacated: usize,
     pub turns: Option<Turns>,
     pub bill: Option<Bill>,
+    pub service: Option<Service>,
     name: FleetName,
     t: Tick,
     records: BTreeMap<Key, (Record, Tick)>,
@@ -130,6 +138,7 @@ impl Harness {
             vacated: 0,
             turns: None,
             bill: None,
+            service: None,
             name: FleetName::new("test").unwrap(),
             t: Tick(1_000_000_000),
             records: BTreeMap::new(),
@@ -325,9 +334,12 @@ impl Harness {
                 let answer = self.perform(op);
                 self.at(self.t.after(WAY), Happens::Returns(index, id, answer));
             }
+            Happens::PlaceFree(index) => self.free_place(index),
             Happens::Returns(index, id, result) => {
+                self.land(index, id, &result);
                 self.step(index, Event::Answer(id, result));
                 self.end_turn(index, id);
+                self.launch_waiting(index);
             }
             Happens::Hint(index, hint) => self.step(index, Event::Changed(hint)),
             Happens::Wakes(index) if self.posts[index].wakes_at <= self.t => {
@@ -361,7 +373,7 @@ impl Harness {
             let lists_units =
                 matches!(&request.op, Op::List { prefix, .. } if *prefix == self.name.unit_prefix());
             assert!(!lists_units || !request.urgent);
-            self.ask(index, request.id, request.op, request.urgent);
+            self.ask(index, request);
         }
         if let Some(at) = step.wake_at {
             // Orphaned claims are looked at in a step of their own, at once.

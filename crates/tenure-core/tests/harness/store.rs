@@ -27,7 +27,7 @@ impl Harness {
     }
 
     pub(super) fn perform(&mut self, op: Op) -> Result<Answer, StoreError> {
-        self.charge(&op);
+        self.charge(&op)?;
         Ok(match op {
             Op::Read(key) => {
                 self.calls.reads += 1;
@@ -48,7 +48,7 @@ impl Harness {
                 let keys = self.records.range((from, Bound::Unbounded)).map(|(key, _)| key);
                 let keys = keys.take_while(|key| key.as_str().starts_with(&prefix)).take(limit);
                 let page: Vec<Listed> = keys.filter_map(|key| self.listed(key.clone())).collect();
-                self.charge_page(&page);
+                self.charge_page(&page)?;
                 Answer::Listed(page)
             }
             Op::Write(write) => {

@@ -5,13 +5,13 @@ use super::{Happens, Harness, Store, TTL, WAY};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tenure_core::fleet::About;
-use tenure_core::op::{Op, OpId};
+use tenure_core::op::{Op, OpId, Request};
 
 /// Whose listing is served, page by page, until it asks for no more; and who waits for that. Nothing else waits.
 #[derive(Default)]
 pub struct Turns {
     at: Option<(usize, OpId)>,
-    waiting: VecDeque<(usize, OpId, Op)>,
+    waiting: VecDeque<(usize, Request)>,
 }
 
 impl Harness {
@@ -34,22 +34,26 @@ impl Harness {
     }
 
     /// A worker's request sets out for the store. Pages of sessions that are watched wait for nobody.
-    pub(super) fn ask(&mut self, index: usize, id: OpId, op: Op, urgent: bool) {
-        if let (Op::List { .. }, false, Some(turns)) = (&op, urgent, &mut self.turns) {
+    pub(super) fn ask(&mut self, index: usize, request: Request) {
+        if let (Op::List { .. }, false, Some(turns)) = (&request.op, request.urgent, &mut self.turns) {
             if turns.at.is_some_and(|(at, _)| at != index) {
-                return turns.waiting.push_back((index, id, op));
+                return turns.waiting.push_back((index, request));
             }
-            turns.at = Some((index, id));
+            turns.at = Some((index, request.id));
         }
-        self.at(self.t.after(WAY), Happens::Arrives(index, id, op));
+        if self.has_place(index, &request) {
+            self.at(self.t.after(WAY), Happens::Arrives(index, request.id, request.op));
+        } else {
+            self.wait_for_place(index, request);
+        }
     }
 
     /// The answer to `id` has come: if that was the last page, it is the next one's turn.
     pub(super) fn end_turn(&mut self, index: usize, id: OpId) {
         let Some(turns) = self.turns.as_mut().filter(|turns| turns.at == Some((index, id))) else { return };
         turns.at = None;
-        if let Some((next, id, op)) = turns.waiting.pop_front() {
-            self.ask(next, id, op, false);
+        if let Some((next, request)) = turns.waiting.pop_front() {
+            self.ask(next, request);
         }
     }
 }

@@ -63,7 +63,7 @@ impl World {
     }
 
     /// L2's bound: three intervals, and the drain.
-    fn plan_bound(&self) -> True {
+    pub(super) fn plan_bound(&self) -> True {
         let told = 2 * self.scenario.part_ms * MILLI + self.bound(self.rested(350));
         let drains = self.per_mille(self.scenario.bodies.ends * 8) + self.per_mille(500);
         self.bound(1000) + drains + told + self.unfit_bound()
@@ -166,8 +166,16 @@ impl World {
                 self.make_unfit(index);
                 self.change_units();
             }
+            Disturbance::Step => self.kill_at_step(&up),
+            Disturbance::Heads => self.lose_heads(&up),
+            Disturbance::Spoil => self.spoil_next(index),
+            Disturbance::Mail => self.lose_mail(),
+            Disturbance::Burst => self.burst(&up),
+            Disturbance::Withdraw => self.withdraw(),
+            Disturbance::Island => self.cut_planner_off(&up),
         }
-        if matches!(disturbance, Disturbance::Death | Disturbance::ZoneDeath | Disturbance::Row) {
+        let deaths = [Disturbance::Death, Disturbance::ZoneDeath, Disturbance::Row, Disturbance::Heads];
+        if deaths.contains(&disturbance) {
             self.deaths_settle();
         }
     }

@@ -4,8 +4,9 @@
 use super::calm::AUDITED;
 use super::{What, World};
 use crate::kernel::clock::MILLI;
+use crate::kernel::coverage::Coverage;
 use crate::kernel::trace::Story;
-use tenure_core::fleet::{planner, standbys};
+use tenure_core::fleet::{Status, planner, standbys};
 use tenure_core::{HolderId, Key};
 
 impl World {
@@ -25,7 +26,7 @@ impl World {
             self.hint(&key);
             is_told &= key == self.scene.board;
         }
-        if !is_told {
+        if !is_told || self.scene.untold {
             self.tell_workers();
         }
     }
@@ -75,6 +76,45 @@ impl World {
             dead.push(others.swap_remove(self.rng.index(others.len())));
         }
         self.kill_all(&dead);
+    }
+
+    /// The planner, both who stand by, and up to two others die at once.
+    pub(super) fn lose_heads(&mut self, up: &[usize]) {
+        let (heads, mut others): (Vec<usize>, Vec<usize>) =
+            up.iter().partition(|index| self.watches(**index));
+        let mut dead = heads;
+        // One at least is left.
+        for _ in 0..self.rng.below(3).min((others.len() as u64).saturating_sub(1)) {
+            dead.push(others.swap_remove(self.rng.index(others.len())));
+        }
+        if !others.is_empty() {
+            self.tally.coverage(Coverage::HeadsLost);
+            self.kill_all(&dead);
+        }
+    }
+
+    /// In one instant units come and go, two workers leave, and the board is raised again and again.
+    pub(super) fn burst(&mut self, up: &[usize]) {
+        self.tally.coverage(Coverage::Burst);
+        let open = self.scene.units.values().filter(|truth| truth.status == Status::Open).count();
+        let grows = open < 2 * self.scenario.units;
+        for _ in 0..self.scenario.units {
+            if grows {
+                self.create_unit();
+            } else if let Some(key) = self.any_open()
+                && self.revise(&key, |spec| spec.status = Status::Deleted)
+            {
+                self.closed(&key, Status::Deleted);
+            }
+        }
+        let first = self.rng.index(up.len());
+        for index in [first, (first + 1) % up.len()] {
+            self.deliver(up[index], crate::kernel::Input::Own(super::node::Call::Leave));
+        }
+        for _ in 0..20 {
+            self.tell_workers();
+        }
+        self.disturb_by_plan();
     }
 
     /// Whether one of those lives who stand by.

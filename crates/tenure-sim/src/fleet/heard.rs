@@ -5,7 +5,8 @@ use super::bodies::{POINT, asking};
 use super::invariants;
 use super::node::{Body, Work};
 use crate::invariants::Rule;
-use tenure_core::fleet::{FleetNotice, RequestId};
+use crate::kernel::coverage::Coverage;
+use tenure_core::fleet::{FleetNotice, Reason, RequestId, Uncovered};
 use tenure_core::{ErrorKind, Fence, Key, LeaseId, Loss, Metadata, Now, StoreError, Tick, Value};
 
 impl World {
@@ -15,7 +16,12 @@ impl World {
             FleetNotice::Assigned { unit, lease, fence, fields, .. } => {
                 self.assigned(index, now, unit, lease, fence, &fields);
             }
-            FleetNotice::Draining(lease, _, until) => {
+            FleetNotice::Draining(lease, reason, until) => {
+                let is_full = reason == Reason::Uncovered(Uncovered::NoRoom);
+                if is_full && self.scenario.room == u64::MAX && self.healed.is_some() {
+                    let text = format!("w{index} goes by a part that nobody planned: there is room for all");
+                    self.check(Rule::L2, Err(text));
+                }
                 self.check(Rule::S6, invariants::s6::drain_is_due(index, now.held, until, self.ttl));
                 self.draining(index, lease);
             }
@@ -53,7 +59,9 @@ impl World {
         // Whoever is told so late that he does not believe in it any more does nothing with it.
         if node.believes(t) && !self.checks.excused.contains(&Rule::S1) {
             self.checks.check(self.t, Rule::S2, invariants::s2::grows(&unit, truth, fence, who));
-            truth.assigned = (fence, who);
+            if fence >= truth.assigned.0 {
+                truth.assigned = (fence, who);
+            }
         }
         self.checks.check(self.t, Rule::S4, invariants::s4::open_when_claimed(&unit, truth, fence));
         self.checks.check(
@@ -113,6 +121,7 @@ impl World {
                 self.begin_end(index, lease);
             }
             if *loss == Loss::Revoked {
+                self.tally.coverage(Coverage::Outlasted);
                 let bound = self.bound(1400) + self.per_mille(1500);
                 self.idles_for(&unit, bound, false);
                 self.disturb(bound + self.per_mille(1500));
@@ -211,7 +220,8 @@ impl World {
             let text = format!("w{index} has stopped, and {unit} is still worked on there");
             self.checks.check(self.t, Rule::S6, Err(text));
         }
-        self.check(Rule::L2, invariants::l2::last_word(node, self.healed.is_some() && self.board_is_sound()));
+        let (now, is_calm) = (node.clock.held(self.t), self.healed.is_some() && self.board_is_sound());
+        self.check(Rule::L2, invariants::l2::last_word(node, now, is_calm));
         self.end_process(index);
         let span = if self.healed.is_some() { self.per_mille(100) } else { self.per_mille(1000) };
         self.restart(index, span);

@@ -1,5 +1,6 @@
 //! The scene of fleets: workers, units and those who change them from outside. Users are bodies that work on units.
 
+mod aim;
 mod bodies;
 mod calm;
 mod chaos;
@@ -12,6 +13,7 @@ mod node;
 mod outside;
 mod process;
 mod scenario;
+mod spoil;
 mod telling;
 mod unfit;
 mod world;
@@ -22,9 +24,11 @@ use crate::kernel::fault::Fault;
 use crate::kernel::registers::{Ages, Landed, StoreSpec};
 use crate::kernel::rng::Rng;
 use crate::kernel::{self, Envelope, Frame, Process, Scene};
+use aim::{Aim, Blow, Change};
 use node::{Call, Own};
-pub(crate) use scenario::ALL as SCENARIOS;
 use scenario::Scenario;
+pub(crate) use scenario::all as scenarios;
+use spoil::Spoil;
 use std::collections::BTreeMap;
 use telling::Doom;
 use tenure_core::fleet::{FleetName, FleetNotice, Worker};
@@ -48,12 +52,22 @@ pub(crate) struct Fleet {
     pub(crate) haunted: bool,
     /// The planner is to die when it tells its next plan.
     pub(crate) doom: Doom,
+    /// What is aimed at a step of the planner.
+    pub(crate) aim: Option<Aim>,
+    /// What, if that is chosen and not drawn.
+    pub(crate) aimed: Option<(Change, u64, Blow)>,
+    /// How the next parts are spoilt, and how many.
+    pub(crate) spoil: Option<(Spoil, u64)>,
+    /// Until when letters get lost.
+    pub(crate) letters_lost_until: True,
     /// Which worker the store does not let plan.
     pub(crate) unfit: Option<Unfit>,
     /// Who planned once and does not by now, by their sessions, and since when.
     pub(crate) deposed: BTreeMap<Key, True>,
     /// When somebody last began to list the units.
     pub(crate) listed: True,
+    /// Somebody outside has changed something, and could not raise the board: it is raised once it is mended.
+    pub(crate) untold: bool,
     /// When the board was raised last.
     pub(crate) raised: True,
     /// By then everything must be as planned, and stay so.
@@ -133,9 +147,14 @@ impl Scene for Fleet {
             next_point: 0,
             haunted: false,
             doom: Doom::None,
+            aim: None,
+            aimed: None,
+            spoil: None,
+            letters_lost_until: 0,
             unfit: None,
             deposed: BTreeMap::new(),
             listed: 0,
+            untold: false,
             raised: 0,
             settled_by: True::MAX,
             takeovers: Vec::new(),
@@ -216,6 +235,7 @@ impl Scene for Fleet {
 
     fn performed(world: &mut World, envelope: &Envelope, result: &Result<Answer, StoreError>) {
         world.count_refused(envelope, result);
+        world.outlive_aim(envelope);
     }
 
     fn listens(_: &World, node: &Node, _key: &Key) -> bool {

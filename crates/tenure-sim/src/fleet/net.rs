@@ -12,6 +12,10 @@ use tenure_core::{ErrorKind, Key, Record, StoreError};
 impl World {
     /// How much longer than others a request takes to arrive.
     pub(super) fn delay(&mut self, envelope: &Envelope) -> True {
+        let aimed_at = self.meet_aim(envelope);
+        if aimed_at > 0 {
+            return aimed_at;
+        }
         match &envelope.op {
             Op::List { .. } => self.rng.below(self.scenario.list_ms * MILLI + 1),
             Op::Write(write) if self.scenario.part_ms > 0 && self.scene.is_part(&write.key) => {
@@ -85,6 +89,10 @@ impl World {
         self.hint(key);
         if is_own {
             self.renewed(envelope.node);
+        } else if self.scene.is_part(key) {
+            self.spoil_part(key, after);
+        } else {
+            self.lose_letter(key, after);
         }
     }
 

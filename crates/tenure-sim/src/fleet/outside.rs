@@ -72,7 +72,7 @@ impl World {
         let seen = self.store.stored_at(&self.scene.board, self.t);
         let nonce = self.admin.draw();
         if let Ok(write) = bump(self.scene.board.clone(), seen.as_ref(), nonce, self.true_wall()) {
-            self.write(write);
+            self.scene.untold = !self.write(write);
         }
     }
 
@@ -170,6 +170,15 @@ impl World {
         // Now and then it is all of a worker's units that are asked for, or withdrawn.
         let all = self.rng.chance(0.2);
         self.write_letter(&key, ask, all);
+    }
+
+    /// The same for one unit, while all else is calm.
+    pub(super) fn withdraw(&mut self) {
+        let Some(key) = self.any_open() else { return };
+        let ask = if self.rng.chance(0.5) { Ask::HandOver } else { Ask::Revoke };
+        self.write_letter(&key, ask, false);
+        // The letter is read with the next renewal.
+        self.disturb(self.bound(340) + self.plan_bound());
     }
 
     /// Leaves a letter in the session that a unit is attached to. Under which fence it is held, if that was possible.

@@ -80,6 +80,11 @@ impl World {
         if self.nodes[index].life == life && self.nodes[index].acts() {
             self.kill(index);
             self.deaths_settle();
+            // What it was to have told of those who died before, the next planner tells.
+            let (t, bound) = (self.t, self.deaths_bound(self.ttl));
+            for idle in self.scene.units.values_mut().filter_map(|truth| truth.idle.as_mut()) {
+                idle.bound = idle.bound.max(t + bound - idle.since);
+            }
         }
     }
 }

@@ -73,7 +73,7 @@ fn kinds() -> [Kind; 4] {
         Kind::of::<Leases>("all", "all worlds of leases and elections by turns", &scenario::all()),
         Kind::of::<Sections>("sections-all", "all worlds of sections by turns", sections::SCENARIOS),
         Kind::of::<Semaphores>("semaphores-all", "all worlds of semaphores by turns", semaphores::SCENARIOS),
-        Kind::of::<Fleet>("fleet-all", "all worlds of fleets by turns", fleet::SCENARIOS),
+        Kind::of::<Fleet>("fleet-all", "all worlds of fleets by turns", &fleet::scenarios()),
     ]
 }
 

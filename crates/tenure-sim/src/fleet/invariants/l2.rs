@@ -8,9 +8,9 @@ use super::fair;
 use crate::fleet::Node;
 use crate::fleet::World;
 use crate::fleet::process::LABEL;
-use tenure_core::Key;
 use tenure_core::fleet::plan::{Balance, Load, Room, plan};
 use tenure_core::fleet::{Status, UnitSpec};
+use tenure_core::{Key, Tick};
 
 /// A unit with work to do, who works on it, and who should; by the places of nodes.
 pub(crate) struct Due<'a> {
@@ -29,10 +29,11 @@ pub(crate) fn as_planned(due: &[Due<'_>]) -> Result<(), String> {
     Ok(())
 }
 
-/// A worker that leaves has stopped: whatever it gave up, the others were told to look.
-pub(crate) fn last_word(node: &Node, is_calm: bool) -> Result<(), String> {
+/// A worker that leaves has stopped at this time of its own clock: whatever it gave up, the others were told to look. One whose session was over
+/// before it could tell them is as dead to them as one that was killed.
+pub(crate) fn last_word(node: &Node, now: Tick, is_calm: bool) -> Result<(), String> {
     match &node.own.unsaid {
-        Some(unit) if is_calm && node.own.leaving && !node.stopping => {
+        Some(unit) if is_calm && node.own.leaving && !node.stopping && now < node.own.deadline => {
             Err(format!("{} has left, and told nobody that it gave {unit} up", node.who))
         }
         _ => Ok(()),

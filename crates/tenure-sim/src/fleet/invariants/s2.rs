@@ -14,7 +14,8 @@ pub(crate) fn grows(
 ) -> Result<(), String> {
     let (highest, whose) = truth.assigned;
     let again = whose == who;
-    if fence > highest || again && fence == highest {
+    // Whoever is told late of a tenure from before somebody put the record back has it under a lower fence, which resources refuse.
+    if fence > highest || again && fence == highest || truth.is_behind(fence) {
         return Ok(());
     }
     Err(format!("w{} is assigned {unit} under fence {fence}, and it was under {highest} before", who.0))

@@ -1,0 +1,200 @@
+//! Faults that are aimed at one step of the planner: each request by which it lists, or writes a part, the board or another worker's session.
+//! It dies before the request is sent or as soon as the store has done it, or is cut off from the store with that very request.
+
+use super::node::Call;
+use super::{Due, What, World};
+use crate::kernel::clock::{MILLI, True};
+use crate::kernel::coverage::Coverage;
+use crate::kernel::trace::Story;
+use crate::kernel::{Envelope, Input};
+use tenure_core::op::{Op, OpId};
+
+/// What the planner is to plan for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    Units,
+    Death,
+    Leave,
+}
+
+/// What happens at the step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Blow {
+    DiesBefore,
+    DiesAfter,
+    /// After this request, so much does not pass for so many thousandths of a ttl.
+    Cut {
+        requests_pass: bool,
+        answers_pass: bool,
+        per_mille: u64,
+    },
+}
+
+/// A fault that waits for its step.
+#[derive(Debug)]
+pub(crate) struct Aim {
+    node: usize,
+    life: u32,
+    /// So many steps come before.
+    left: u64,
+    blow: Blow,
+    /// The request of the step, once it was sent.
+    pub(crate) fell: Option<OpId>,
+}
+
+impl World {
+    /// Something changes, and the planner meets `blow` at so many steps from now.
+    pub(super) fn strike_planner(&mut self, up: &[usize], change: Change, left: u64, blow: Blow) {
+        let Some(node) = self.planner() else { return };
+        let others: Vec<usize> = up.iter().copied().filter(|index| *index != node).collect();
+        let life = self.nodes[node].life;
+        self.scene.aim = Some(Aim { node, life, left, blow, fell: None });
+        let other = self.rng.index(others.len());
+        match (change, others.get(other)) {
+            (Change::Death, Some(index)) => {
+                self.kill(*index);
+                self.deaths_settle();
+            }
+            (Change::Leave, Some(index)) => self.deliver(*index, Input::Own(Call::Leave)),
+            _ => {
+                // So many that some are for others.
+                (0..4).for_each(|_| self.create_unit());
+                self.change_units();
+            }
+        }
+    }
+
+    /// The planner dies at some step, or at the one that is chosen.
+    pub(super) fn kill_at_step(&mut self, up: &[usize]) {
+        let change = [Change::Units, Change::Death, Change::Leave][self.rng.index(3)];
+        let blow = [Blow::DiesBefore, Blow::DiesAfter][self.rng.index(2)];
+        let drawn = (change, self.rng.below(16), blow);
+        let (change, left, blow) = self.scene.aimed.unwrap_or(drawn);
+        self.strike_planner(up, change, left, blow);
+    }
+
+    /// The planner lives, and is cut off from the store in the midst of planning: for a moment, or for so long that others take its place.
+    pub(super) fn cut_planner_off(&mut self, up: &[usize]) {
+        let (requests_pass, answers_pass) = [(false, false), (true, false), (false, true)][self.rng.index(3)];
+        let per_mille = [400, 1300, 2500][self.rng.index(3)];
+        let left = self.rng.below(12);
+        let blow = Blow::Cut { requests_pass, answers_pass, per_mille };
+        self.strike_planner(up, Change::Units, left, blow);
+    }
+
+    /// A request is sent: if it is the step that is aimed at, or one of a planner that died before it, how much later it arrives.
+    pub(super) fn meet_aim(&mut self, envelope: &Envelope) -> True {
+        let is_step = self.is_planners_step(envelope);
+        let Some(aim) = &mut self.scene.aim else { return 0 };
+        let (node, life, blow) = (aim.node, aim.life, aim.blow);
+        if (node, life) != (envelope.node, envelope.life) {
+            return 0;
+        }
+        // Of a process that is dead by then, nothing is sent.
+        let never = self.ttl.millis() * MILLI * 10_000;
+        if aim.fell.is_some() {
+            return if blow == Blow::DiesBefore { never } else { 0 };
+        }
+        if !is_step {
+            return 0;
+        }
+        if let Some(left) = aim.left.checked_sub(1) {
+            aim.left = left;
+            return 0;
+        }
+        aim.fell = Some(envelope.id);
+        self.tally.coverage(Coverage::PlannerStruck);
+        match blow {
+            Blow::DiesBefore => {
+                self.at(self.t, What::Own(Due::Dies(node as u8, life)));
+                never
+            }
+            Blow::DiesAfter => 0,
+            Blow::Cut { requests_pass, answers_pass, per_mille } => {
+                self.cut_for(node, (requests_pass, answers_pass), per_mille);
+                0
+            }
+        }
+    }
+
+    /// The store has done what was asked: if that was the step, whoever asked dies.
+    pub(super) fn outlive_aim(&mut self, envelope: &Envelope) {
+        let Some(Aim { node, life, blow: Blow::DiesAfter, fell: Some(id), .. }) = self.scene.aim else {
+            return;
+        };
+        if (node, life, id) == (envelope.node, envelope.life, envelope.id) {
+            self.dies(node, life);
+        }
+    }
+
+    fn is_planners_step(&self, envelope: &Envelope) -> bool {
+        match &envelope.op {
+            Op::List { .. } => !envelope.urgent,
+            Op::Write(write) => {
+                let own = write.key == self.nodes[envelope.node].session;
+                !own && !self.scene.units.contains_key(&write.key)
+            }
+            Op::Read(_) | Op::ReadMany(..) => false,
+        }
+    }
+
+    fn cut_for(&mut self, index: usize, (requests_pass, answers_pass): (bool, bool), per_mille: u64) {
+        let span = self.per_mille(per_mille);
+        let node = &mut self.nodes[index];
+        (node.requests_pass, node.answers_pass) = (requests_pass, answers_pass);
+        node.link_turn += 1;
+        let turn = node.link_turn;
+        self.at(self.t + span, What::HealLink(index as u8, turn));
+        self.tell(|world| {
+            let what = format!("is cut off ({requests_pass}, {answers_pass}) for {per_mille} ‰");
+            Story::Fault(Some(world.name(index)), what)
+        });
+        // Its session ends for it and for the others, and it comes back as whoever joins.
+        let noticed = self.deaths_bound(self.ttl).max(self.bound(1400));
+        self.disturb(span + noticed + self.plan_bound());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: whatever has changed, the planner dies before and after each step of planning and telling that there is, one after the other, and
+    //! no promise is broken; also where workers are told by letters.
+    use super::*;
+    use crate::fleet::scenario::Scenario;
+    use crate::fleet::scenarios;
+    use crate::kernel::Setup;
+    use crate::kernel::registers::{Ages, StoreSpec};
+
+    /// The planner meets `blow` at one step after the other, as long as there is one. How many there are.
+    fn steps(lookers: usize, push: bool, change: Change, blow: Blow) -> u64 {
+        let scenario = scenarios().into_iter().find(|scenario| scenario.name == "fleet-steps").unwrap();
+        let store = Some(StoreSpec { ages: Ages::Fine, push, lags: true });
+        let scenario = Scenario { store, lookers, calm: 20, ..scenario };
+        for left in 0.. {
+            // The same world each time, up to that step.
+            let mut world = World::new(scenario, Setup { seed: 7, ..Setup::default() });
+            world.scene.aimed = Some((change, left, blow));
+            world.run(u64::MAX);
+            let struck = world.tally.coverage[Coverage::PlannerStruck as usize];
+            assert!(world.checks.broken.is_none(), "{change:?} {left} {blow:?}: {:?}", world.checks.broken);
+            if struck == 0 {
+                return left;
+            }
+        }
+        unreachable!("a plan has an end")
+    }
+
+    #[test]
+    fn the_planner_dies_before_and_after_each_step_of_planning_and_telling() {
+        for (lookers, push) in [(3, false), (1000, false), (1000, true)] {
+            for change in [Change::Units, Change::Death, Change::Leave] {
+                for blow in [Blow::DiesBefore, Blow::DiesAfter] {
+                    let steps = steps(lookers, push, change, blow);
+                    println!("{lookers} {push} {change:?} {blow:?}: {steps} steps");
+                    // It lists sessions, parts and units, writes parts, and marks the board.
+                    assert!((5..100).contains(&steps), "{change:?} {blow:?}: {steps}");
+                }
+            }
+        }
+    }
+}

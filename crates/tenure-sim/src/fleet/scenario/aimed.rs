@@ -1,0 +1,80 @@
+//! Scenarios in which one fault is aimed at the planner, or at what it tells.
+
+use super::{BODIES, Bodies, Disturbance, Scenario, USUAL};
+use crate::kernel::registers::{Ages, StoreSpec};
+
+/// Nothing else goes wrong: bodies work on, and clocks are close.
+const AIMED: Scenario = Scenario {
+    nodes: 6,
+    rate: 20_000,
+    wall_off_ms: 20,
+    mail: false,
+    bodies: Bodies { finish: 0, pass: 0, ..BODIES },
+    faults: &[],
+    calls: &[],
+    chaos: 3,
+    calm: 100,
+    rounds: 1,
+    ..USUAL
+};
+
+pub(super) const ALL: &[Scenario] = &[
+    Scenario {
+        name: "fleet-steps",
+        about: "the planner dies before or after one step of planning and telling, by parts and by letters",
+        lookers: 3,
+        disturbances: &[Disturbance::Step],
+        ..AIMED
+    },
+    Scenario {
+        name: "fleet-heads",
+        about: "the planner and both standbys die at once, and owners with them",
+        nodes: 9,
+        units: 18,
+        disturbances: &[Disturbance::Heads],
+        calm: 60,
+        ..AIMED
+    },
+    Scenario {
+        name: "fleet-spoilt",
+        about: "somebody cuts parts of a plan short, garbles or deletes them, or makes them another planner's or another session's",
+        disturbances: &[Disturbance::Spoil],
+        calm: 60,
+        ..AIMED
+    },
+    Scenario {
+        name: "fleet-mail",
+        about: "letters to workers that rest are thrown away, or find no room",
+        nodes: 16,
+        units: 24,
+        lookers: 2,
+        page: 10,
+        store: Some(StoreSpec { ages: Ages::Coarse, push: false, lags: true }),
+        disturbances: &[Disturbance::Mail],
+        calm: 60,
+        ..AIMED
+    },
+    Scenario {
+        name: "fleet-bursts",
+        about: "many units come and go and workers leave in one instant, all are told again and again, and no board can name all whom that concerns",
+        nodes: 12,
+        units: 24,
+        names: 90,
+        disturbances: &[Disturbance::Burst],
+        calm: 60,
+        ..AIMED
+    },
+    Scenario {
+        name: "fleet-withdrawn",
+        about: "units are withdrawn or asked for, and their bodies end too late, or can't be ended",
+        bodies: Bodies { ends: 400, lapse: 150, ..AIMED.bodies },
+        disturbances: &[Disturbance::Withdraw],
+        ..AIMED
+    },
+    Scenario {
+        name: "fleet-island",
+        about: "the planner is cut off from the store in the midst of planning, for a moment or for long, and comes back with a stale plan",
+        disturbances: &[Disturbance::Island],
+        ..AIMED
+    },
+];
