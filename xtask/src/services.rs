@@ -103,7 +103,7 @@ pub(crate) fn fetch() -> Vec<Step> {
 
 /// Fetches the servers that faults happen to, and what makes them.
 pub(crate) fn fetch_for_faults() -> Vec<Step> {
-    let servers = [dynamodb::KIND, postgres::KIND, etcd::KIND, redis::KIND];
+    let servers = [dynamodb::KIND, postgres::KIND, etcd::KIND, redis::KIND, redis::VALKEY];
     let servers = servers.map(|kind| Step::check(format!("{} is fetched", kind.name), kind.fetch));
     let tools = Step::check("ip and iptables are fetched", || {
         package::need("ip", "-V", "iproute2")?;
@@ -223,7 +223,7 @@ fn environment(ports: &Ports) -> Result<Vec<(&'static str, String)>, String> {
     all.push((promtool::VARIABLE, promtool::PROMTOOL.path()?.display().to_string()));
     all.extend(postgres::environment(ports));
     all.extend(etcd::environment(ports));
-    all.extend(redis::environment(ports));
+    all.extend(redis::environment(ports)?);
     Ok(all)
 }
 
