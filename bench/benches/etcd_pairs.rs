@@ -57,7 +57,7 @@ async fn main() {
     ];
     table(&mut contenders, span).await.unwrap();
     let [.., (name, Contender::Peer(mutex))] = &mut contenders else { panic!("the peer is the last one") };
-    compare(&crowds, &open().await, Some((*name, mutex)), span).await.unwrap();
+    compare(&crowds, &open().await, &mut [(*name, mutex)], span).await.unwrap();
     // By itself: who may have to hand a fair lock on listens, and each write tells who listens.
     let mut contenders = [
         ("the limit: bare transactions", Contender::Here(limit)),

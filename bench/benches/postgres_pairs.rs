@@ -101,7 +101,7 @@ async fn handoffs(config: &PostgresConfig, span: Duration) {
         stores.push(open(&config.clone().connections(1)).await);
     }
     let crowds = Crowd::all(Crowd::of_tasks(open(config).await, MOST), Crowd::of_processes(stores));
-    compare(&crowds, &open(config).await, None, span).await.unwrap();
+    compare(&crowds, &open(config).await, &mut [], span).await.unwrap();
 }
 
 /// Twice `UPDATE … WHERE key = … AND version = …`.

@@ -75,18 +75,19 @@ impl Crowd {
     }
 }
 
-/// Prints what handoffs take by tenure and by a peer, if there is one, each with as many waiters, beside a round trip of the store.
+/// Prints what handoffs take by tenure and by peers, each with as many waiters, beside a round trip of the store.
 ///
 /// # Errors
-/// The store or the peer has failed.
+/// The store or a peer has failed.
 pub async fn compare(
     crowds: &[Crowd],
     store: &impl Store,
-    mut peer: Option<(&str, &mut Peer)>,
+    peers: &mut [(&str, &mut Peer)],
     span: Duration,
 ) -> Result<(), Trouble> {
     let waiters = crowds.iter().map(|crowd| crowd.tasks).max().unwrap_or(0);
-    let (mut trips, mut theirs) = (Vec::new(), Vec::new());
+    let mut trips = Vec::new();
+    let mut theirs: Vec<Vec<Tally>> = peers.iter().map(|_| Vec::new()).collect();
     let mut ours: Vec<(Vec<Tally>, u64)> = crowds.iter().map(|_| Default::default()).collect();
     for _ in 0..ROUNDS {
         trips.push(round_trips(store).await?);
@@ -95,8 +96,8 @@ pub async fn compare(
             rounds.push(handoffs(crowd, span).await?);
             *requests += (crowd.requests)() - before;
         }
-        if let Some((_, peer)) = &mut peer {
-            theirs.push(peer.measure("handoffs", waiters, span)?);
+        for ((_, peer), rounds) in peers.iter_mut().zip(&mut theirs) {
+            rounds.push(peer.measure("handoffs", waiters, span)?);
         }
     }
     println!("\nhandoffs of one lock that {waiters} want, each for {HELD:?}, in µs\n");
@@ -118,8 +119,8 @@ pub async fn compare(
     for (crowd, (rounds, requests)) in crowds.iter().zip(&ours) {
         row(crowd.name, rounds, Some(*requests));
     }
-    if let Some((name, _)) = peer {
-        row(name, &theirs, None);
+    for ((name, _), rounds) in peers.iter().zip(&theirs) {
+        row(name, rounds, None);
     }
     Ok(())
 }
