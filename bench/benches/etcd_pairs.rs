@@ -41,7 +41,12 @@ async fn main() {
     for _ in 0..32 {
         stores.push(open().await);
     }
-    let crowds = Crowd::all(Crowd::of_tasks(open().await, 32), Crowd::of_processes(stores));
+    let crowds = Crowd::all(
+        // As programs open it.
+        Crowd::of_tasks(tenure::open(format!("{url}/{prefix}")).await.unwrap(), 32),
+        Crowd::of_tasks_here(open().await, 32),
+        Crowd::of_processes(stores),
+    );
     let leases = Leases::new(AnyStore::new(open().await)).unwrap();
     leases.begin_session();
     let server = url.trim_start_matches("etcd://").to_owned();

@@ -35,8 +35,14 @@ async fn main() {
     for _ in 0..32 {
         stores.push(open().await);
     }
-    let crowds = Crowd::all(Crowd::of_tasks(open().await, 32), Crowd::of_processes(stores));
-    let leases = Leases::new(tenure::open(format!("{url}?namespace={namespace}")).await.unwrap()).unwrap();
+    // As programs open it.
+    let opened = tenure::open(format!("{url}?namespace={namespace}")).await.unwrap();
+    let crowds = Crowd::all(
+        Crowd::of_tasks(opened.clone(), 32),
+        Crowd::of_tasks_here(open().await, 32),
+        Crowd::of_processes(stores),
+    );
+    let leases = Leases::new(opened).unwrap();
     let here = Leases::builder(AnyStore::new(open().await)).runtime(Handle::current()).start().unwrap();
     leases.begin_session();
     here.begin_session();
