@@ -101,7 +101,7 @@ fn episode(
     let mark = format!("released/{}/{n}", stage.key());
     let released = marked(stage, &mark)?;
 
-    let span = fault.span(stage.lane.servers.kind, n, stage.ttl);
+    let span = fault.span(n, stage.ttl);
     let inflicted = stage.inflict(fault, n, span)?;
     let start = inflicted.since;
     if fault.is_of_servers() {

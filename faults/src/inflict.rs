@@ -73,7 +73,6 @@ impl Stage<'_> {
                 self.contenders[0].process.signal(Signal::STOP);
                 inflicted.stopped = raw::now();
             }
-            Fault::RatesWithin | Fault::RatesBeyond => self.cut_or_stop()?,
             Fault::SentinelFailover => {
                 let onlooker = self.lane.onlooker.as_ref().ok_or("there is no onlooker")?;
                 inflicted._sentinel = Some(self.lane.servers.guard(onlooker)?);
@@ -86,7 +85,10 @@ impl Stage<'_> {
             }
             Fault::HolderStopped => self.contenders[0].process.signal(Signal::STOP),
             Fault::HolderKilled => self.contenders[0].process.kill(),
-            Fault::Partition => self.rules(0, &["INPUT -j DROP", "OUTPUT -j DROP"])?,
+            // What a holder may believe by its own clock shows when it hears nothing.
+            Fault::Partition | Fault::RatesWithin | Fault::RatesBeyond => {
+                self.rules(0, &["INPUT -j DROP", "OUTPUT -j DROP"])?;
+            }
             Fault::RequestsLost => self.rules(0, &["OUTPUT -j DROP"])?,
             Fault::AnswersLost => self.rules(0, &["INPUT -j DROP"])?,
             Fault::Flapping => return self.flap(inflicted, span),
@@ -164,10 +166,7 @@ impl Stage<'_> {
                 Ok(self.lane.clocks[0].felt()? - inflicted.clocks)
             }
             Fault::RatesWithin | Fault::RatesBeyond => {
-                self.contenders[0].process.signal(Signal::CONT);
-                if let Some(machine) = self.lane.machines.first() {
-                    machine.open()?;
-                }
+                self.lane.machines[0].open()?;
                 let felt: Result<Vec<u64>, String> =
                     self.lane.clocks.iter().map(|clocks| clocks.felt()).collect();
                 // All of them, or there is nobody who goes by them.
@@ -241,15 +240,6 @@ impl Stage<'_> {
 
     fn rules(&self, machine: usize, rules: &[&str]) -> Result<(), String> {
         rules.iter().try_for_each(|rule| self.lane.machines[machine].rule(rule))
-    }
-
-    /// The holder's machine loses its network, or where there is none the holder stands still.
-    fn cut_or_stop(&self) -> Result<(), String> {
-        if self.lane.machines.is_empty() {
-            self.contenders[0].process.signal(Signal::STOP);
-            return Ok(());
-        }
-        self.rules(0, &["INPUT -j DROP", "OUTPUT -j DROP"])
     }
 
     /// The holder goes on, and those of its clocks show that they have stood meanwhile.

@@ -154,7 +154,7 @@ impl Fault {
 
     /// How long it lasts in the n-th episode, in ttls: shorter and longer than a lease does, and much longer where a process or a server
     /// stands still.
-    pub(crate) fn span(self, kind: Kind, n: u32, ttl: Duration) -> Duration {
+    pub(crate) fn span(self, n: u32, ttl: Duration) -> Duration {
         let tenths = match self {
             // The holder must be found out.
             Fault::HolderKilled | Fault::SynchronousFailover => 1,
@@ -162,8 +162,6 @@ impl Fault {
             Fault::LateRequests | Fault::SentinelFailover => 20,
             // Something must pass, also where waiters poll.
             Fault::Flapping | Fault::LatencyAndLoss | Fault::Resets | Fault::AnswersCut => 18,
-            // A slow holder is stopped, and goes on shortly before it may be deposed.
-            Fault::RatesWithin if kind == Kind::Sqlite && n.is_multiple_of(2) => 7,
             Fault::RatesWithin => 16,
             // A slow holder still believes then, and a fast contender does not wait so long.
             Fault::RatesBeyond => 9,
@@ -209,6 +207,9 @@ pub(crate) fn promise(kind: Kind, fault: Fault) -> Result<Promise, &'static str>
         ) => Err("no network"),
         (Kind::Sqlite, F::ServerKilled | F::ServerStopped | F::ServerForgets | F::ServersClock) => {
             Err("no server; processes that are killed and stopped have the file open")
+        }
+        (Kind::Sqlite, F::TimeHidden | F::RatesWithin | F::RatesBeyond) => {
+            Err("all processes are on one host, which has one clock, and by that the store tells ages")
         }
         (Kind::Etcd, F::ServersClock) => Err(
             "not tested: a Go program can't be given another clock here; etcd tells no ages, so none is used",
@@ -274,7 +275,7 @@ mod tests {
     #[test]
     fn two_episodes_are_on_both_sides_of_a_ttl() {
         let ttl = Duration::from_secs(1);
-        let span = |fault: Fault, n| fault.span(Kind::Etcd, n, ttl);
+        let span = |fault: Fault, n| fault.span(n, ttl);
         for fault in [Fault::Partition, Fault::HolderStopped, Fault::ServerStopped] {
             assert!(span(fault, 0) > ttl && span(fault, 1) < ttl, "{fault:?}");
         }
