@@ -4,6 +4,7 @@
 //!
 //! Each line `pairs TASKS MILLIS` or `handoffs WAITERS MILLIS` on standard input is answered with one line: how many there were, and
 //! the 50th and 99th percentile and the mean of one in µs. It ends with its input. `bench/peers/go` does the same with locks for Go.
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
 use rslock::{LockGuard, LockManager};
 use std::sync::{Arc, Mutex, PoisonError};
