@@ -41,7 +41,12 @@ async fn main() {
     for _ in 0..32 {
         stores.push(open().await);
     }
-    let crowds = Crowd::all(Crowd::of_tasks(open().await, 32), Crowd::of_processes(stores));
+    let crowds = Crowd::all(
+        // As programs open it.
+        Crowd::of_tasks(tenure::open(format!("{url}/{prefix}")).await.unwrap(), 32),
+        Crowd::of_tasks_here(open().await, 32),
+        Crowd::of_processes(stores),
+    );
     let leases = Leases::new(AnyStore::new(open().await)).unwrap();
     leases.begin_session();
     let server = url.trim_start_matches("etcd://").to_owned();
@@ -57,7 +62,7 @@ async fn main() {
     ];
     table(&mut contenders, span).await.unwrap();
     let [.., (name, Contender::Peer(mutex))] = &mut contenders else { panic!("the peer is the last one") };
-    compare(&crowds, &open().await, Some((*name, mutex)), span).await.unwrap();
+    compare(&crowds, &open().await, &mut [(*name, mutex)], span).await.unwrap();
     // By itself: who may have to hand a fair lock on listens, and each write tells who listens.
     let mut contenders = [
         ("the limit: bare transactions", Contender::Here(limit)),

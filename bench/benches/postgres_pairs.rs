@@ -41,7 +41,8 @@ async fn main() {
     PostgresStore::migrate(&config).await.unwrap();
     prepare_tables(&config, &schema).await;
     pairs(&config, &schema, &url, span).await;
-    handoffs(&config, span).await;
+    handoffs(&config, &format!("{url}{}schema={schema}", if url.contains('?') { '&' } else { '?' }), span)
+        .await;
     fleet_at_rest(open(&config).await, if is_bench() { 1000 } else { 50 }).await.unwrap();
     Lines::open(&config).unwrap().run(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
 }
@@ -95,13 +96,18 @@ async fn pairs(config: &PostgresConfig, schema: &str, url: &str, span: Duration)
 }
 
 /// Of one key that all want, by tasks of one process and by processes, each of which has one connection besides that which listens.
-async fn handoffs(config: &PostgresConfig, span: Duration) {
+async fn handoffs(config: &PostgresConfig, url: &str, span: Duration) {
     let mut stores = Vec::new();
     for _ in 0..MOST {
         stores.push(open(&config.clone().connections(1)).await);
     }
-    let crowds = Crowd::all(Crowd::of_tasks(open(config).await, MOST), Crowd::of_processes(stores));
-    compare(&crowds, &open(config).await, None, span).await.unwrap();
+    let crowds = Crowd::all(
+        // As programs open it.
+        Crowd::of_tasks(tenure::open(url).await.unwrap(), MOST),
+        Crowd::of_tasks_here(open(config).await, MOST),
+        Crowd::of_processes(stores),
+    );
+    compare(&crowds, &open(config).await, &mut [], span).await.unwrap();
 }
 
 /// Twice `UPDATE … WHERE key = … AND version = …`.

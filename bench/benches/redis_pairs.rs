@@ -4,8 +4,8 @@
 //! `cargo xtask bench redis_pairs` starts Redis, builds the peers and prints the tables; `TENURE_BENCH_MS` says for how long each of a
 //! cell's rounds runs. The limit is the smallest script that writes on a condition as a lease needs it: it compares what stands there,
 //! tells the server's time, and answers a refusal with what stands there. `SET NX` and `DEL` are below it, as they give neither.
-//! redsync gives less, too, on one server: its locks have no fence, are over when Redis's clock says so, and are polled for. Rust's rslock
-//! does the same; it is not here, as it brings features of its dependencies that have half the workspace compiled once more.
+//! redsync and Rust's rslock give less, too, on one server: their locks have no fence, are over when Redis's clock says so, and are polled
+//! for.
 #![allow(missing_docs, reason = "a program")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a bench may fail")]
@@ -35,14 +35,21 @@ async fn main() {
     for _ in 0..32 {
         stores.push(open().await);
     }
-    let crowds = Crowd::all(Crowd::of_tasks(open().await, 32), Crowd::of_processes(stores));
-    let leases = Leases::new(tenure::open(format!("{url}?namespace={namespace}")).await.unwrap()).unwrap();
+    // As programs open it.
+    let opened = tenure::open(format!("{url}?namespace={namespace}")).await.unwrap();
+    let crowds = Crowd::all(
+        Crowd::of_tasks(opened.clone(), 32),
+        Crowd::of_tasks_here(open().await, 32),
+        Crowd::of_processes(stores),
+    );
+    let leases = Leases::new(opened).unwrap();
     let here = Leases::builder(AnyStore::new(open().await)).runtime(Handle::current()).start().unwrap();
     leases.begin_session();
     here.begin_session();
     let client = redis::Client::open(url.as_str()).unwrap();
     let connection = async || client.get_multiplexed_async_connection().await.unwrap();
     let (limited, bare) = (connection().await, connection().await);
+    let address = url.trim_start_matches("redis://");
     let limit = pair(move |task| limit_pair(limited.clone(), task));
     let mut contenders = [
         ("the limit: a conditional write", Contender::Here(limit.clone())),
@@ -50,14 +57,15 @@ async fn main() {
         ("tenure, the store alone", Contender::store(open().await)),
         ("tenure, `Leases`", Contender::leases(leases.clone())),
         ("tenure, `Leases` on the tasks' runtime", Contender::leases(here.clone())),
-        (
-            "redsync 4.18 (Go)",
-            Contender::Peer(Peer::go("redsync", url.trim_start_matches("redis://")).unwrap()),
-        ),
+        ("redsync 4.18 (Go)", Contender::Peer(Peer::go("redsync", address).unwrap())),
+        ("rslock 0.10 (Rust)", Contender::Peer(Peer::rust("rslock", address).unwrap())),
     ];
     table(&mut contenders, span).await.unwrap();
-    let [.., (name, Contender::Peer(redsync))] = &mut contenders else { panic!("redsync is the last one") };
-    compare(&crowds, &open().await, Some((*name, redsync)), span).await.unwrap();
+    let peers = contenders.iter_mut().filter_map(|(name, contender)| match contender {
+        Contender::Peer(peer) => Some((*name, peer)),
+        Contender::Here(_) => None,
+    });
+    compare(&crowds, &open().await, &mut peers.collect::<Vec<_>>(), span).await.unwrap();
     here.stop().await;
     // By itself: who may have to hand a fair lock on listens, and each write tells who listens.
     let mut contenders = [

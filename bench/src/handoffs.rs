@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tenure::{AcquireError, AnyStore, Guard, Leases};
 use tenure_core::{InvalidInput, Key};
-use tenure_store::{MeteredStore, Store};
+use tenure_store::{MeteredStore, Outcome, Store};
 use tenure_testkit::Scribe;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 /// How long each has it.
@@ -29,14 +30,22 @@ pub struct Crowd {
     tasks: usize,
     /// They have it in the order of their asking.
     in_turn: bool,
+    /// Their leases are kept on their own runtime, and not on tenure's thread.
+    is_here: bool,
     requests: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
 impl Crowd {
-    /// So many tasks of one process.
+    /// So many tasks of one process, whose leases are kept on tenure's thread. A store that [`tenure::open`] opens is there, too.
     #[must_use]
     pub fn of_tasks(store: impl Store + Clone, tasks: usize) -> Crowd {
         Crowd { name: "tenure, tasks of one process", tasks, ..Crowd::of_processes([store]) }
+    }
+
+    /// The same with leases on the tasks' own runtime, where the store was opened.
+    #[must_use]
+    pub fn of_tasks_here(store: impl Store + Clone, tasks: usize) -> Crowd {
+        Crowd { name: "tenure, tasks, on their runtime", is_here: true, ..Crowd::of_tasks(store, tasks) }
     }
 
     /// As many processes, each with a store of its own.
@@ -46,22 +55,33 @@ impl Crowd {
         let stores: Vec<AnyStore> = meters.iter().cloned().map(AnyStore::new).collect();
         let requests = move || meters.iter().map(|meter| meter.counts().round_trips()).sum();
         let tasks = stores.len();
-        Crowd { name: "tenure, processes", stores, tasks, in_turn: false, requests: Arc::new(requests) }
+        Crowd {
+            name: "tenure, processes",
+            stores,
+            tasks,
+            in_turn: false,
+            is_here: false,
+            requests: Arc::new(requests),
+        }
     }
 
-    /// Both, who want a lock, and then a fair one.
+    /// All of them, who want a lock; and then tasks and processes that want a fair one.
     #[must_use]
-    pub fn all(tasks: Crowd, processes: Crowd) -> [Crowd; 4] {
+    pub fn all(tasks: Crowd, here: Crowd, processes: Crowd) -> [Crowd; 5] {
         let in_turn = |crowd: &Crowd, name| Crowd { name, in_turn: true, ..crowd.clone() };
         let (first, second) = (
             in_turn(&tasks, "tenure, tasks, a fair lock"),
             in_turn(&processes, "tenure, processes, a fair lock"),
         );
-        [tasks, processes, first, second]
+        [tasks, here, processes, first, second]
     }
 
     fn start(&self) -> Result<Vec<Leases>, InvalidInput> {
-        let leases: Vec<Leases> = self.stores.iter().cloned().map(Leases::new).collect::<Result<_, _>>()?;
+        let start = |store: &AnyStore| {
+            let builder = Leases::builder(store.clone());
+            if self.is_here { builder.runtime(Handle::current()).start() } else { builder.start() }
+        };
+        let leases: Vec<Leases> = self.stores.iter().map(start).collect::<Result<_, _>>()?;
         leases.iter().for_each(Leases::begin_session);
         Ok(leases)
     }
@@ -75,28 +95,31 @@ impl Crowd {
     }
 }
 
-/// Prints what handoffs take by tenure and by a peer, if there is one, each with as many waiters, beside a round trip of the store.
+/// Prints what handoffs take by tenure and by peers, each with as many waiters, beside a round trip of the store. A handoff is a write that
+/// is done, at least: where such a write takes longer than one that is refused, so do handoffs.
 ///
 /// # Errors
-/// The store or the peer has failed.
+/// The store or a peer has failed.
 pub async fn compare(
     crowds: &[Crowd],
     store: &impl Store,
-    mut peer: Option<(&str, &mut Peer)>,
+    peers: &mut [(&str, &mut Peer)],
     span: Duration,
 ) -> Result<(), Trouble> {
     let waiters = crowds.iter().map(|crowd| crowd.tasks).max().unwrap_or(0);
-    let (mut trips, mut theirs) = (Vec::new(), Vec::new());
+    let (mut trips, mut done) = (Vec::new(), Vec::new());
+    let mut theirs: Vec<Vec<Tally>> = peers.iter().map(|_| Vec::new()).collect();
     let mut ours: Vec<(Vec<Tally>, u64)> = crowds.iter().map(|_| Default::default()).collect();
     for _ in 0..ROUNDS {
-        trips.push(round_trips(store).await?);
+        trips.push(round_trips(store, false).await?);
+        done.push(round_trips(store, true).await?);
         for (crowd, (rounds, requests)) in crowds.iter().zip(&mut ours) {
             let before = (crowd.requests)();
             rounds.push(handoffs(crowd, span).await?);
             *requests += (crowd.requests)() - before;
         }
-        if let Some((_, peer)) = &mut peer {
-            theirs.push(peer.measure("handoffs", waiters, span)?);
+        for ((_, peer), rounds) in peers.iter_mut().zip(&mut theirs) {
+            rounds.push(peer.measure("handoffs", waiters, span)?);
         }
     }
     println!("\nhandoffs of one lock that {waiters} want, each for {HELD:?}, in µs\n");
@@ -115,24 +138,37 @@ pub async fn compare(
         );
     };
     row("a round trip (a write that is refused)", &trips, None);
+    row("a write that is done", &done, None);
     for (crowd, (rounds, requests)) in crowds.iter().zip(&ours) {
         row(crowd.name, rounds, Some(*requests));
     }
-    if let Some((name, _)) = peer {
-        row(name, &theirs, None);
+    for ((name, _), rounds) in peers.iter().zip(&theirs) {
+        row(name, rounds, None);
     }
     Ok(())
 }
 
-/// What a conditional write takes that is refused, on a store that is idle otherwise.
-async fn round_trips(store: &impl Store) -> Result<Tally, Trouble> {
+/// What a conditional write takes that is refused, or done, on a store that is idle otherwise.
+async fn round_trips(store: &impl Store, are_done: bool) -> Result<Tally, Trouble> {
     let (key, scribe) = (Key::new("round-trip")?, Scribe::new());
-    store.write(scribe.if_vacant(&key, scribe.held(1))).await?;
     let mut each = Vec::new();
+    let mut standing = store.write(scribe.if_vacant(&key, scribe.held(1))).await?;
     for _ in 0..200 {
-        let (write, began) = (scribe.if_vacant(&key, scribe.held(1)), Instant::now());
-        store.write(write).await?;
+        let write = match &standing {
+            Outcome::Lost(Some(stored)) if are_done => {
+                scribe.unchanged(&key, stored.version, scribe.held(stored.record.fence.0))
+            }
+            Outcome::Won { version, fence } if are_done => {
+                scribe.unchanged(&key, *version, scribe.held(fence.0))
+            }
+            _ => scribe.if_vacant(&key, scribe.held(1)),
+        };
+        let began = Instant::now();
+        standing = store.write(write).await?;
         each.push(began.elapsed());
+        if matches!(standing, Outcome::Won { .. }) != are_done {
+            return Err(format!("a round trip came to something else: {standing:?}").into());
+        }
     }
     Ok(Tally::of(each))
 }

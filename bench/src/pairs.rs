@@ -82,8 +82,20 @@ impl Peer {
     /// # Errors
     /// It was not built, or did not start.
     pub fn go(locks: &str, server: &str) -> io::Result<Peer> {
-        let program = std::env::var("TENURE_BENCH_GO_PEERS")
-            .map_err(|_| io::Error::other("TENURE_BENCH_GO_PEERS is not set; run `cargo xtask bench`"))?;
+        Peer::named("TENURE_BENCH_GO_PEERS", locks, server)
+    }
+
+    /// The program in `peers/rust`, likewise.
+    ///
+    /// # Errors
+    /// It was not built, or did not start.
+    pub fn rust(locks: &str, server: &str) -> io::Result<Peer> {
+        Peer::named("TENURE_BENCH_RUST_PEERS", locks, server)
+    }
+
+    fn named(variable: &str, locks: &str, server: &str) -> io::Result<Peer> {
+        let program = std::env::var(variable)
+            .map_err(|_| io::Error::other(format!("{variable} is not set; run `cargo xtask bench`")))?;
         Peer::start(Command::new(program).args([locks, server]))
     }
 

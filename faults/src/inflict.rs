@@ -1,9 +1,11 @@
 //! How each fault is made, and how it is healed.
 
+use crate::clocks::Clock;
 use crate::ledger::Told;
 use crate::matrix::Fault;
-use crate::servers::FLOATING;
-use crate::servers::Kind;
+use crate::process::Process;
+use crate::raw;
+use crate::servers::{FLOATING, Kind};
 use crate::stage::{LONG, Stage};
 use rustix::process::Signal;
 use std::time::Duration;
@@ -14,7 +16,14 @@ pub(crate) struct Inflicted {
     fault: Fault,
     /// Which servers it concerns.
     members: Vec<usize>,
+    /// How often processes had been shown other clocks before.
     clocks: u64,
+    /// Since when the holder is stopped.
+    stopped: u64,
+    /// Since when it is there in full: rules take their time, and so does a promotion.
+    pub(crate) since: u64,
+    /// It watches servers, and ends with this.
+    _sentinel: Option<Process>,
     /// The store was asked for a write meanwhile, and did not do it.
     pub(crate) refused: bool,
     /// A server had no room for what it had to write.
@@ -22,12 +31,16 @@ pub(crate) struct Inflicted {
 }
 
 const HOUR: i64 = 3600;
+/// Parts of a million.
+const PERCENT: i64 = 10_000;
 
 impl Stage<'_> {
     /// What must be so before there is a holder for it.
-    pub(crate) fn prepare(&mut self, fault: Fault) -> Result<(), String> {
+    pub(crate) fn prepare(&mut self, fault: Fault, n: u32) -> Result<(), String> {
         let servers = &mut self.lane.servers;
         match fault {
+            Fault::RatesWithin | Fault::RatesBeyond => return self.set_rates(fault, n),
+            Fault::SentinelFailover => return servers.follow(),
             Fault::Failover => servers.follow()?,
             Fault::SynchronousFailover => {
                 servers.follow()?;
@@ -43,12 +56,39 @@ impl Stage<'_> {
 
     /// Makes it, in the n-th episode, and lets it last for that time. With that it is over where it heals by itself.
     pub(crate) fn inflict(&mut self, fault: Fault, n: u32, span: Duration) -> Result<Inflicted, String> {
-        let mut inflicted =
-            Inflicted { fault, members: Vec::new(), clocks: 0, refused: false, used_up: false };
+        let now = raw::now();
+        let mut inflicted = Inflicted {
+            fault,
+            members: Vec::new(),
+            clocks: 0,
+            stopped: now,
+            since: now,
+            _sentinel: None,
+            refused: false,
+            used_up: false,
+        };
         match fault {
+            Fault::HolderSuspended | Fault::TimeHidden => {
+                inflicted.clocks = self.lane.clocks[0].felt()?;
+                self.contenders[0].process.signal(Signal::STOP);
+                inflicted.stopped = raw::now();
+            }
+            Fault::SentinelFailover => {
+                let onlooker = self.lane.onlooker.as_ref().ok_or("there is no onlooker")?;
+                inflicted._sentinel = Some(self.lane.servers.guard(onlooker)?);
+                // Only the holder still reaches the primary.
+                let (first, holder) = (self.lane.servers.primary, &self.lane.machines[0].address);
+                let rule = format!("INPUT -i eth0 ! -s {holder} -j DROP");
+                self.lane.servers.members[first].machine.rule(&rule)?;
+                self.lane.servers.await_promotion()?;
+                self.followed(0)?;
+            }
             Fault::HolderStopped => self.contenders[0].process.signal(Signal::STOP),
             Fault::HolderKilled => self.contenders[0].process.kill(),
-            Fault::Partition => self.rules(0, &["INPUT -j DROP", "OUTPUT -j DROP"])?,
+            // What a holder may believe by its own clock shows when it hears nothing.
+            Fault::Partition | Fault::RatesWithin | Fault::RatesBeyond => {
+                self.rules(0, &["INPUT -j DROP", "OUTPUT -j DROP"])?;
+            }
             Fault::RequestsLost => self.rules(0, &["OUTPUT -j DROP"])?,
             Fault::AnswersLost => self.rules(0, &["INPUT -j DROP"])?,
             Fault::Flapping => return self.flap(inflicted, span),
@@ -72,7 +112,7 @@ impl Stage<'_> {
             Fault::ClientsClock => inflicted.clocks = self.clients_clock(n)?,
             Fault::ServersClock => {
                 let seconds = if n.is_multiple_of(2) { HOUR } else { -HOUR };
-                self.lane.servers.members.iter().try_for_each(|member| member.wall.jump(seconds))?;
+                self.lane.servers.members.iter().try_for_each(|member| member.clocks.jump(seconds))?;
                 // Whoever comes fresh judges by clocks.
                 self.replace(2)?;
             }
@@ -101,9 +141,10 @@ impl Stage<'_> {
                 self.followed(0)?;
             }
         }
+        inflicted.since = raw::now();
         std::thread::sleep(span);
         if fault.is_of_servers() {
-            let key = format!("meanwhile/{}", crate::raw::now());
+            let key = format!("meanwhile/{}", raw::now());
             inflicted.refused = self.lane.probe.ask(&format!("mark {key}")).is_err();
         }
         Ok(inflicted)
@@ -114,6 +155,27 @@ impl Stage<'_> {
         match inflicted.fault {
             Fault::HolderStopped => {
                 self.contenders[0].process.signal(Signal::CONT);
+                Ok(1)
+            }
+            Fault::HolderSuspended => {
+                self.wake(inflicted, &[Clock::Monotonic])?;
+                Ok(self.lane.clocks[0].felt()? - inflicted.clocks)
+            }
+            Fault::TimeHidden => {
+                self.wake(inflicted, &[Clock::Wall, Clock::Monotonic, Clock::Boottime])?;
+                Ok(self.lane.clocks[0].felt()? - inflicted.clocks)
+            }
+            Fault::RatesWithin | Fault::RatesBeyond => {
+                self.lane.machines[0].open()?;
+                let felt: Result<Vec<u64>, String> =
+                    self.lane.clocks.iter().map(|clocks| clocks.felt()).collect();
+                // All of them, or there is nobody who goes by them.
+                felt.map(|felt| felt.into_iter().min().unwrap_or(0))
+            }
+            Fault::SentinelFailover => {
+                let first = 1 - self.lane.servers.primary;
+                self.lane.servers.members[first].machine.open()?;
+                self.lane.servers.await_demotion()?;
                 Ok(1)
             }
             Fault::HolderKilled => self.replace(0).map(|()| 1),
@@ -132,13 +194,13 @@ impl Stage<'_> {
                 self.lane.answers().map(|()| u64::from(inflicted.refused || inflicted.used_up))
             }
             Fault::ClientsClock => {
-                self.lane.walls.iter().try_for_each(|wall| wall.jump(0))?;
+                self.lane.clocks.iter().try_for_each(|clocks| clocks.jump(0))?;
                 Ok(self.clients_shown()? - inflicted.clocks)
             }
             Fault::ServersClock => {
                 let members = &self.lane.servers.members;
-                let shown: Result<Vec<u64>, String> = members.iter().map(|one| one.wall.shown()).collect();
-                members.iter().try_for_each(|member| member.wall.jump(0))?;
+                let shown: Result<Vec<u64>, String> = members.iter().map(|one| one.clocks.shown()).collect();
+                members.iter().try_for_each(|member| member.clocks.jump(0))?;
                 shown.map(|shown| shown.into_iter().sum())
             }
             Fault::ServerStopped => {
@@ -155,7 +217,9 @@ impl Stage<'_> {
             }
             Fault::LeaderCutOff => {
                 let met = self.lane.servers.members[inflicted.members[0]].machine.open()?;
-                Ok(met + self.lane.machines[0].open()?)
+                let met = met + self.lane.machines[0].open()?;
+                // They may have to agree on a leader first.
+                self.lane.answers().map(|()| met)
             }
             Fault::ServerForgets => {
                 let met = self.lane.machines[0].open()?;
@@ -178,6 +242,27 @@ impl Stage<'_> {
         rules.iter().try_for_each(|rule| self.lane.machines[machine].rule(rule))
     }
 
+    /// The holder goes on, and those of its clocks show that they have stood meanwhile.
+    fn wake(&self, inflicted: &Inflicted, hidden: &[Clock]) -> Result<(), String> {
+        self.lane.clocks[0].hide(hidden, raw::since(inflicted.stopped))?;
+        self.contenders[0].process.signal(Signal::CONT);
+        // It has looked at its clocks.
+        std::thread::sleep(self.ttl / 10);
+        Ok(())
+    }
+
+    /// The holder's clocks are slow, and all others' fast; within ρ also the other way round, by turns.
+    fn set_rates(&self, fault: Fault, n: u32) -> Result<(), String> {
+        let percent = match fault {
+            Fault::RatesBeyond => 50,
+            _ if n.is_multiple_of(2) => 10,
+            _ => -10,
+        };
+        let (holder, others) = self.lane.clocks.split_at(1);
+        holder[0].run(-percent * PERCENT)?;
+        others.iter().try_for_each(|clocks| clocks.run(percent * PERCENT))
+    }
+
     /// Tells the proxy; how often it has done something to what passed under its last order.
     fn proxy(&mut self, line: &str) -> Result<u64, String> {
         let proxy = self.proxy.as_mut().ok_or("there is no proxy on this stage")?;
@@ -186,11 +271,11 @@ impl Stage<'_> {
 
     /// Away for a fifth of a ttl, and there for as long.
     fn flap(&mut self, inflicted: Inflicted, span: Duration) -> Result<Inflicted, String> {
-        let start = crate::raw::now();
+        let start = raw::now();
         let machine = &self.lane.machines[0];
         let mut met = 0;
         // Whoever keeps a lease sends little: it may all fall between.
-        while crate::raw::since(start) < span || (met == 0 && crate::raw::since(start) < 10 * span) {
+        while raw::since(start) < span || (met == 0 && raw::since(start) < 10 * span) {
             self.rules(0, &["INPUT -j DROP", "OUTPUT -j DROP"])?;
             std::thread::sleep(self.ttl / 5);
             met += machine.open()?;
@@ -210,9 +295,9 @@ impl Stage<'_> {
         let before = self.clients_shown()?;
         let seconds = [HOUR, HOUR, -HOUR, 10 * 365 * 24 * HOUR][n as usize % 4];
         if n.is_multiple_of(2) {
-            self.lane.walls[0].jump(seconds)?;
+            self.lane.clocks[0].jump(seconds)?;
         } else {
-            self.lane.walls[1..].iter().try_for_each(|wall| wall.jump(seconds))?;
+            self.lane.clocks[1..].iter().try_for_each(|clocks| clocks.jump(seconds))?;
         }
         // Whoever comes fresh judges by clocks.
         self.replace(2)?;
@@ -220,7 +305,7 @@ impl Stage<'_> {
     }
 
     fn clients_shown(&self) -> Result<u64, String> {
-        let shown: Result<Vec<u64>, String> = self.lane.walls.iter().map(|wall| wall.shown()).collect();
+        let shown: Result<Vec<u64>, String> = self.lane.clocks.iter().map(|clocks| clocks.shown()).collect();
         shown.map(|shown| shown.into_iter().sum())
     }
 

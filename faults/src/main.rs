@@ -7,9 +7,11 @@
 //! accepts no older fence after a newer one; what was released stays released; the key is had again in time.
 
 mod check;
+mod clocks;
 mod episode;
 mod inflict;
 mod ledger;
+mod load;
 mod machines;
 mod matrix;
 mod net;
@@ -22,14 +24,13 @@ mod roles;
 mod servers;
 mod stage;
 mod table;
-mod wall;
 
 use episode::play;
+use load::Load;
 use matrix::{FAULTS, promise};
 use options::{Options, parse};
 use servers::Kind;
-use stage::Lane;
-use std::path::{Path, PathBuf};
+use stage::{Lane, Workshop};
 use std::process::ExitCode;
 use table::Row;
 
@@ -60,16 +61,15 @@ fn run(options: &Options) -> Result<bool, String> {
     }
     net::sweep();
     servers::sweep();
-    let folder = workshop()?;
-    let preload = wall::compile(&folder)?;
+    let shop = workshop()?;
     println!("{}", table::HEAD);
     let lanes: Vec<(Vec<Row>, Vec<String>)> = std::thread::scope(|scope| {
         let lanes: Vec<_> = options
             .kinds
             .iter()
             .map(|kind| {
-                let (folder, preload) = (&folder, &preload);
-                scope.spawn(move || lane(*kind, options, folder, preload))
+                let shop = &shop;
+                scope.spawn(move || lane(*kind, options, shop))
             })
             .collect();
         let ended = |lane: std::thread::ScopedJoinHandle<'_, _>| {
@@ -87,7 +87,7 @@ fn run(options: &Options) -> Result<bool, String> {
     let is_right = rows.iter().all(Row::is_right) && wrong.is_empty();
     if is_right {
         // What is kept is for whoever looks for a cause.
-        let _ = std::fs::remove_dir_all(&folder);
+        let _ = std::fs::remove_dir_all(&shop.folder);
     }
     Ok(is_right)
 }
@@ -103,13 +103,12 @@ impl Rows for Vec<Vec<Row>> {
 }
 
 /// All cells of one store; what is wrong besides.
-fn lane(kind: Kind, options: &Options, folder: &Path, preload: &Path) -> (Vec<Row>, Vec<String>) {
+fn lane(kind: Kind, options: &Options, shop: &Workshop) -> (Vec<Row>, Vec<String>) {
     let (mut rows, mut wrong) = (Vec::new(), Vec::new());
     let mut lane = None;
     let cells = FAULTS.iter().filter(|fault| options.faults.contains(fault));
     for (fault, promise) in cells.filter_map(|fault| Some((*fault, promise(kind, *fault).ok()?))) {
-        let result =
-            with(&mut lane, kind, folder, preload, |lane| play(lane, fault, promise, &options.extent, None));
+        let result = with(&mut lane, kind, shop, |lane| play(lane, fault, promise, &options.extent, None));
         if result.is_err() {
             // Whatever state it left the servers in, the next cell is not to suffer from it.
             lane = None;
@@ -119,14 +118,14 @@ fn lane(kind: Kind, options: &Options, folder: &Path, preload: &Path) -> (Vec<Ro
         rows.push(row);
     }
     if options.proofs {
-        let proved = with(&mut lane, kind, folder, preload, |lane| proof::prove(lane, &options.extent));
+        let proved = with(&mut lane, kind, shop, |lane| proof::prove(lane, &options.extent));
         match proved {
             Ok(said) => println!("{}: {said}", kind.name()),
             Err(error) => wrong.push(format!("{}: {error}", kind.name())),
         }
     }
     if options.machines && kind != Kind::Sqlite {
-        let worked = with(&mut lane, kind, folder, preload, machines::play);
+        let worked = with(&mut lane, kind, shop, machines::play);
         match worked {
             Ok(said) => println!("{}: {said}", kind.name()),
             Err(error) => wrong.push(format!("{}: two machines: {error}", kind.name())),
@@ -138,22 +137,22 @@ fn lane(kind: Kind, options: &Options, folder: &Path, preload: &Path) -> (Vec<Ro
 fn with<T>(
     lane: &mut Option<Lane>,
     kind: Kind,
-    folder: &Path,
-    preload: &Path,
+    shop: &Workshop,
     act: impl FnOnce(&mut Lane) -> Result<T, String>,
 ) -> Result<T, String> {
     if lane.is_none() {
-        *lane = Some(Lane::start(kind, folder, preload)?);
+        *lane = Some(Lane::start(kind, shop)?);
     }
     lane.as_mut().map_or_else(|| Err("no lane".to_owned()), act)
 }
 
-/// A folder that all may enter: servers run under users of their own.
-fn workshop() -> Result<PathBuf, String> {
+/// With a folder that all may enter: servers run under users of their own.
+fn workshop() -> Result<Workshop, String> {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = std::env::temp_dir().join(format!("{}{}", servers::MARK, std::process::id()));
     let made = std::fs::create_dir_all(&folder)
         .and_then(|()| std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)));
     made.map_err(|error| format!("{}: {error}", folder.display()))?;
-    Ok(folder)
+    let preload = clocks::compile(&folder)?;
+    Ok(Workshop { folder, preload, load: Load::watch() })
 }

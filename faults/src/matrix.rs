@@ -11,6 +11,10 @@ pub(crate) enum Fault {
     ServerForgets,
     HolderStopped,
     HolderKilled,
+    HolderSuspended,
+    TimeHidden,
+    RatesWithin,
+    RatesBeyond,
     Partition,
     RequestsLost,
     AnswersLost,
@@ -25,11 +29,16 @@ pub(crate) enum Fault {
     LeaderCutOff,
     Failover,
     SynchronousFailover,
+    SentinelFailover,
 }
 
-pub(crate) const FAULTS: [Fault; 19] = [
+pub(crate) const FAULTS: [Fault; 24] = [
     Fault::HolderStopped,
     Fault::HolderKilled,
+    Fault::HolderSuspended,
+    Fault::TimeHidden,
+    Fault::RatesWithin,
+    Fault::RatesBeyond,
     Fault::Partition,
     Fault::RequestsLost,
     Fault::AnswersLost,
@@ -47,6 +56,7 @@ pub(crate) const FAULTS: [Fault; 19] = [
     Fault::ServerForgets,
     Fault::Failover,
     Fault::SynchronousFailover,
+    Fault::SentinelFailover,
 ];
 
 /// What holds in a cell.
@@ -78,6 +88,10 @@ impl Fault {
             Fault::ServerForgets => "server restarts empty",
             Fault::HolderStopped => "holder stopped",
             Fault::HolderKilled => "holder killed",
+            Fault::HolderSuspended => "holder suspended",
+            Fault::TimeHidden => "time hidden",
+            Fault::RatesWithin => "clock rates 10 % off",
+            Fault::RatesBeyond => "clock rates 50 % off",
             Fault::Partition => "holder cut off",
             Fault::RequestsLost => "requests lost",
             Fault::AnswersLost => "answers lost",
@@ -92,6 +106,7 @@ impl Fault {
             Fault::LeaderCutOff => "leader cut off",
             Fault::Failover => "lagging failover",
             Fault::SynchronousFailover => "synchronous failover",
+            Fault::SentinelFailover => "failover by Sentinel",
         }
     }
 
@@ -119,12 +134,16 @@ impl Fault {
             self,
             Fault::HolderStopped
                 | Fault::HolderKilled
+                | Fault::HolderSuspended
+                | Fault::TimeHidden
+                | Fault::RatesWithin
                 | Fault::Partition
                 | Fault::RequestsLost
                 | Fault::AnswersLost
                 | Fault::LateRequests
                 | Fault::ServerForgets
                 | Fault::Failover
+                | Fault::SentinelFailover
         )
     }
 
@@ -133,18 +152,41 @@ impl Fault {
         matches!(self, Fault::LatencyAndLoss | Fault::AnswersCut | Fault::LateRequests)
     }
 
-    /// How long it lasts in the n-th episode, in ttls: shorter and longer than a lease does.
+    /// How long it lasts in the n-th episode, in ttls: shorter and longer than a lease does, and much longer where a process or a server
+    /// stands still.
     pub(crate) fn span(self, n: u32, ttl: Duration) -> Duration {
         let tenths = match self {
             // The holder must be found out.
             Fault::HolderKilled | Fault::SynchronousFailover => 1,
             Fault::ServerForgets | Fault::Failover => 12,
-            Fault::LateRequests => 20,
+            Fault::LateRequests | Fault::SentinelFailover => 20,
             // Something must pass, also where waiters poll.
             Fault::Flapping | Fault::LatencyAndLoss | Fault::Resets | Fault::AnswersCut => 18,
+            Fault::RatesWithin => 16,
+            // A slow holder still believes then, and a fast contender does not wait so long.
+            Fault::RatesBeyond => 9,
+            // By the clocks that it can see, nothing has happened.
+            Fault::TimeHidden => 16,
+            Fault::HolderStopped | Fault::HolderSuspended | Fault::ServerStopped => {
+                [16, 6, 100, 11, 30, 25][n as usize % 6]
+            }
             _ => [16, 6, 25, 11, 30][n as usize % 5],
         };
         ttl * tenths / 10
+    }
+
+    /// How long it takes at most from the death of a holder until another one has its key: promise L1, by the kind of store. Requests come on
+    /// top of it.
+    pub(crate) fn takeover(self, kind: Kind, ttl: Duration) -> Duration {
+        let percent = if kind == Kind::DynamoDb { 140 } else { 115 };
+        let percent = match self {
+            // Contenders' clocks are slow by so much.
+            Fault::RatesWithin => percent * 10 / 9,
+            // Its renewals arrive for as long as it believes.
+            Fault::AnswersLost => percent + 82,
+            _ => percent,
+        };
+        ttl * percent / 100
     }
 }
 
@@ -166,6 +208,9 @@ pub(crate) fn promise(kind: Kind, fault: Fault) -> Result<Promise, &'static str>
         (Kind::Sqlite, F::ServerKilled | F::ServerStopped | F::ServerForgets | F::ServersClock) => {
             Err("no server; processes that are killed and stopped have the file open")
         }
+        (Kind::Sqlite, F::TimeHidden | F::RatesWithin | F::RatesBeyond) => {
+            Err("all processes are on one host, which has one clock, and by that the store tells ages")
+        }
         (Kind::Etcd, F::ServersClock) => Err(
             "not tested: a Go program can't be given another clock here; etcd tells no ages, so none is used",
         ),
@@ -174,25 +219,28 @@ pub(crate) fn promise(kind: Kind, fault: Fault) -> Result<Promise, &'static str>
         (Kind::Etcd | Kind::Postgres | Kind::DynamoDb, F::ServerForgets) => {
             Err("acknowledged writes are on disk")
         }
-        (Kind::Redis, F::ServerForgets) => Ok(Promise::A),
+        (Kind::Redis | Kind::Valkey, F::ServerForgets) => Ok(Promise::A),
         (Kind::Postgres, F::SynchronousFailover) => Ok(Promise::S),
-        (Kind::Redis, F::SynchronousFailover) => {
-            Err("Redis has none; what `wait=N` gives is in the store's own tests")
+        (Kind::Redis | Kind::Valkey, F::SynchronousFailover) => {
+            Err("it has none; what `wait=N` gives is in the store's own tests")
         }
+        (Kind::Redis | Kind::Valkey, F::SentinelFailover) => Ok(Promise::A),
+        (_, F::SentinelFailover) => Err("Sentinel is a program of Redis and Valkey"),
         (_, F::SynchronousFailover) => Err("no server follows another"),
         (Kind::Postgres, F::Failover) => Ok(Promise::F),
-        (Kind::Redis, F::Failover) => Ok(Promise::A),
+        (Kind::Redis | Kind::Valkey, F::Failover) => Ok(Promise::A),
         (Kind::Etcd, F::Failover) => Err("its failover is the leader's, above and killed; it does not lag"),
         (Kind::DynamoDb, F::Failover) => Err("the service's own; nothing local shows it"),
         (Kind::Sqlite, F::Failover) => Err("one file"),
         (Kind::DynamoDb, F::DiskFull) => Err("the service's own; DynamoDB Local's disk says nothing of it"),
+        (_, F::TimeHidden | F::RatesBeyond) => Ok(Promise::F),
         _ => Ok(Promise::S),
     }
 }
 
 /// What this suite does not make at all, and who does.
 pub(crate) const ELSEWHERE: [(&str, &str); 9] = [
-    ("suspend, clocks hidden, clock rates off by 10 % and 50 %", "the simulator only: a host has one clock"),
+    ("rates of a server's clock", "the simulator: a server's clock only jumps here"),
     ("power cut without fsync", "not tested: a process's kill loses nothing that the system has"),
     ("answers lost at every point of the protocol, reordered, repeated", "the simulator"),
     ("errors and throttling for 3 ttls", "the simulator, and `trouble` in tests of the library"),
@@ -227,6 +275,12 @@ mod tests {
     #[test]
     fn two_episodes_are_on_both_sides_of_a_ttl() {
         let ttl = Duration::from_secs(1);
-        assert!(Fault::Partition.span(0, ttl) > ttl && Fault::Partition.span(1, ttl) < ttl);
+        let span = |fault: Fault, n| fault.span(n, ttl);
+        for fault in [Fault::Partition, Fault::HolderStopped, Fault::ServerStopped] {
+            assert!(span(fault, 0) > ttl && span(fault, 1) < ttl, "{fault:?}");
+        }
+        for fault in [Fault::HolderStopped, Fault::HolderSuspended, Fault::ServerStopped] {
+            assert!((0..20).any(|n| span(fault, n) == 10 * ttl), "{fault:?}");
+        }
     }
 }

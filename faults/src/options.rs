@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(crate) const HELP: &str = "\
 usage: cargo xtask faults [OPTION…]
 
-  --store NAME    this store only: sqlite, postgres, redis, etcd, dynamodb; may be repeated
+  --store NAME    this store only: sqlite, postgres, redis, valkey, etcd, dynamodb; may be repeated
   --fault NAME    this fault only, as --list names it; may be repeated
   --episodes N    so many episodes a cell [2; 20 with --long]
   --tenures N     at least so many tenures before each fault [12; 50 with --long]
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn options_are_understood() {
         let all = parsed("").unwrap();
-        assert_eq!((all.kinds.len(), all.faults.len(), all.extent.episodes), (5, FAULTS.len(), 2));
+        assert_eq!((all.kinds.len(), all.faults.len(), all.extent.episodes), (6, FAULTS.len(), 2));
         let some = parsed("--store/redis/--store/etcd/--fault/holder killed/--long/--episodes/7").unwrap();
         assert_eq!(some.kinds, [Kind::Redis, Kind::Etcd]);
         assert_eq!((some.faults, some.extent.episodes), (vec![Fault::HolderKilled], 7));

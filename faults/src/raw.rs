@@ -15,6 +15,14 @@ pub(crate) fn now() -> u64 {
     seconds * 1_000_000_000 + nanos
 }
 
+/// What this process's own clocks show, in nanoseconds: the wall clock, CLOCK_MONOTONIC and CLOCK_BOOTTIME.
+pub(crate) fn clocks() -> [i64; 3] {
+    [ClockId::Realtime, ClockId::Monotonic, ClockId::Boottime].map(|clock| {
+        let time = clock_gettime(clock);
+        time.tv_sec * 1_000_000_000 + time.tv_nsec
+    })
+}
+
 /// The time since `start`, which `now` told.
 pub(crate) fn since(start: u64) -> Duration {
     Duration::from_nanos(now().saturating_sub(start))

@@ -1,14 +1,16 @@
 //! The servers of one store, on machines of their own: killed, stopped, filled up, promoted, and started again.
 
+mod disk;
 mod dynamodb;
 mod etcd;
 mod postgres;
 mod redis;
 
+use crate::clocks::Clocks;
 use crate::net::{Machine, Network};
 use crate::process::{Place, Process, is_left_over, run};
 use crate::raw;
-use crate::wall::Wall;
+use disk::Disk;
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,11 +22,13 @@ pub(crate) enum Kind {
     Sqlite,
     Postgres,
     Redis,
+    Valkey,
     Etcd,
     DynamoDb,
 }
 
-pub(crate) const KINDS: [Kind; 5] = [Kind::Sqlite, Kind::Postgres, Kind::Redis, Kind::Etcd, Kind::DynamoDb];
+pub(crate) const KINDS: [Kind; 6] =
+    [Kind::Sqlite, Kind::Postgres, Kind::Redis, Kind::Valkey, Kind::Etcd, Kind::DynamoDb];
 
 /// What the folders of runs are called; the process's id follows.
 pub(crate) const MARK: &str = "tenure-faults-";
@@ -49,6 +53,7 @@ impl Kind {
             Kind::Sqlite => "sqlite",
             Kind::Postgres => "postgres",
             Kind::Redis => "redis",
+            Kind::Valkey => "valkey",
             Kind::Etcd => "etcd",
             Kind::DynamoDb => "dynamodb",
         }
@@ -60,16 +65,21 @@ impl Kind {
             Kind::Sqlite => 0,
             Kind::Etcd => 3,
             // The second one is for who follows the first.
-            Kind::Postgres | Kind::Redis => 2,
+            Kind::Postgres | Kind::Redis | Kind::Valkey => 2,
             Kind::DynamoDb => 1,
         }
+    }
+
+    /// One server takes writes, and its address moves to whoever is promoted.
+    pub(crate) fn moves(self) -> bool {
+        matches!(self, Kind::Postgres | Kind::Redis | Kind::Valkey)
     }
 
     fn port(self) -> u16 {
         match self {
             Kind::Sqlite => 0,
             Kind::Postgres => 5432,
-            Kind::Redis => 6379,
+            Kind::Redis | Kind::Valkey => 6379,
             Kind::Etcd => 2379,
             Kind::DynamoDb => 8000,
         }
@@ -79,7 +89,7 @@ impl Kind {
     fn disk(self) -> u32 {
         match self {
             Kind::Sqlite => 16,
-            Kind::Redis | Kind::DynamoDb => 64,
+            Kind::Redis | Kind::Valkey | Kind::DynamoDb => 64,
             Kind::Postgres => 192,
             // It makes room for 64 MiB of its log beforehand, twice.
             Kind::Etcd => 320,
@@ -87,11 +97,11 @@ impl Kind {
     }
 }
 
-/// One server's machine, disk, wall clock and, while it runs, process.
+/// One server's machine, disk, clocks and, while it runs, process.
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) machine: Machine,
-    pub(crate) wall: Wall,
+    pub(crate) clocks: Clocks,
     disk: Disk,
     process: Option<Process>,
 }
@@ -119,9 +129,9 @@ impl Servers {
         let mut members = Vec::new();
         for n in 0..kind.members() {
             let machine = network.machine(10 + n)?;
-            let wall = Wall::new(preload, folder.join(format!("server-{n}.wall")))?;
+            let clocks = Clocks::new(preload, folder.join(format!("server-{n}.clocks")))?;
             let disk = Disk::new(&folder.join(format!("server-{n}")), kind.disk())?;
-            members.push(Member { machine, wall, disk, process: None });
+            members.push(Member { machine, clocks, disk, process: None });
         }
         let file = match kind {
             Kind::Sqlite => Some(Disk::new(&folder.join("disk"), kind.disk())?),
@@ -130,12 +140,12 @@ impl Servers {
         let mut servers = Servers { kind, members, primary: 0, folder: folder.to_owned(), file };
         match kind {
             Kind::Postgres => postgres::make(&servers.members[0])?,
-            Kind::Redis | Kind::Etcd | Kind::DynamoDb | Kind::Sqlite => {}
+            Kind::Redis | Kind::Valkey | Kind::Etcd | Kind::DynamoDb | Kind::Sqlite => {}
         }
         for member in servers.always() {
             servers.begin(member)?;
         }
-        if matches!(kind, Kind::Postgres | Kind::Redis) {
+        if kind.moves() {
             for member in &servers.members {
                 member.machine.also(FLOATING)?;
             }
@@ -146,7 +156,7 @@ impl Servers {
     /// Those that run when nothing is the matter.
     pub(crate) fn always(&self) -> Vec<usize> {
         match self.kind {
-            Kind::Postgres | Kind::Redis => vec![self.primary],
+            kind if kind.moves() => vec![self.primary],
             _ => (0..self.members.len()).collect(),
         }
     }
@@ -157,7 +167,7 @@ impl Servers {
         let log = self.folder.join(format!("server-{member}.log"));
         let one = &self.members[member];
         let mut command = match self.kind {
-            Kind::Redis => redis::command(one, None)?,
+            Kind::Redis | Kind::Valkey => redis::command(self.kind, one, None)?,
             Kind::Etcd => etcd::command(one, member, &addresses),
             Kind::Postgres => postgres::command(one)?,
             Kind::DynamoDb => dynamodb::command(one)?,
@@ -190,11 +200,17 @@ impl Servers {
 
     /// Where clients find them: host and port of each.
     pub(crate) fn addresses(&self) -> Vec<String> {
-        let port = self.kind.port();
-        match self.kind {
-            Kind::Postgres | Kind::Redis => vec![format!("{FLOATING}:{port}")],
-            _ => self.members.iter().map(|member| format!("{}:{port}", member.machine.address)).collect(),
+        if self.kind.moves() {
+            vec![format!("{FLOATING}:{}", self.kind.port())]
+        } else {
+            self.all_addresses()
         }
+    }
+
+    /// The same without the address that moves.
+    pub(crate) fn all_addresses(&self) -> Vec<String> {
+        let port = self.kind.port();
+        self.members.iter().map(|member| format!("{}:{port}", member.machine.address)).collect()
     }
 
     /// The store's URL, by way of these addresses.
@@ -206,7 +222,7 @@ impl Servers {
                 format!("sqlite:{}", file.display())
             }
             Kind::Postgres => format!("postgres://postgres@{all}/postgres?sslmode=disable"),
-            Kind::Redis => format!("redis://{all}/0?namespace=faults&plain=accept"),
+            Kind::Redis | Kind::Valkey => format!("redis://{all}/0?namespace=faults&plain=accept"),
             Kind::Etcd => format!("etcd://{all}/faults?tls=off"),
             Kind::DynamoDb => {
                 format!("dynamodb://faults?region=eu-west-1&namespace=f&endpoint=http://{all}&plain_text=yes")
@@ -243,7 +259,7 @@ impl Servers {
     pub(crate) fn use_up(&self) -> bool {
         let ended = self.always().into_iter().filter(|member| match self.kind {
             Kind::Postgres => postgres::use_up(&self.members[*member]),
-            Kind::Redis => redis::use_up(&self.members[*member]),
+            Kind::Redis | Kind::Valkey => redis::use_up(&self.members[*member]),
             Kind::Etcd => etcd::use_up(&self.members[*member]),
             Kind::Sqlite | Kind::DynamoDb => false,
         });
@@ -264,7 +280,7 @@ impl Servers {
         let log = self.folder.join(format!("server-{second}.log"));
         let one = &self.members[second];
         let mut command = match self.kind {
-            Kind::Redis => redis::command(one, Some(&of))?,
+            Kind::Redis | Kind::Valkey => redis::command(self.kind, one, Some(&of))?,
             Kind::Postgres => {
                 postgres::copy(one, &of)?;
                 postgres::command(one)?
@@ -274,7 +290,7 @@ impl Servers {
         self.members[second].process = Some(Process::logged(&mut command, &log)?);
         let (first, second) = (&self.members[primary], &self.members[second]);
         until("the second server does not follow the first", || match self.kind {
-            Kind::Redis => redis::follows(second),
+            Kind::Redis | Kind::Valkey => redis::follows(second),
             _ => postgres::follows(first),
         })
     }
@@ -284,11 +300,36 @@ impl Servers {
         let second = 1 - self.primary;
         let one = &self.members[second];
         match self.kind {
-            Kind::Redis => redis::promote(one)?,
+            Kind::Redis | Kind::Valkey => redis::promote(one)?,
             _ => postgres::promote(one)?,
         }
         self.primary = second;
         Ok(())
+    }
+
+    /// Starts a Sentinel on that machine, which watches the primary, and waits until it knows the follower.
+    pub(crate) fn guard(&self, onlooker: &Machine) -> Result<Process, String> {
+        redis::sentinel(
+            self.kind,
+            onlooker,
+            &self.members[self.primary],
+            &self.members[1 - self.primary],
+            &self.folder,
+        )
+    }
+
+    /// Waits until Sentinel has promoted the follower; the old primary does not know it yet.
+    pub(crate) fn await_promotion(&mut self) -> Result<(), String> {
+        let second = 1 - self.primary;
+        until("Sentinel has promoted nobody", || redis::is_primary(&self.members[second]))?;
+        self.primary = second;
+        Ok(())
+    }
+
+    /// Waits until Sentinel has made the old primary a follower of the new one.
+    pub(crate) fn await_demotion(&self) -> Result<(), String> {
+        let old = &self.members[1 - self.primary];
+        until("the old primary follows nobody", || redis::is_primary(old).map(|is_primary| !is_primary))
     }
 
     /// Starts the primary without anything that it knew.
@@ -322,60 +363,5 @@ impl Member {
 
     fn data(&self) -> PathBuf {
         self.disk.path.join("data")
-    }
-}
-
-/// A small disk in memory, which can be full.
-#[derive(Debug)]
-pub(crate) struct Disk {
-    pub(crate) path: PathBuf,
-}
-
-impl Disk {
-    fn new(path: &Path, size: u32) -> Result<Disk, String> {
-        std::fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let size = format!("size={size}m,mode=777");
-        run(Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tenure-faults"]).arg(path))?;
-        Ok(Disk { path: path.to_owned() })
-    }
-
-    fn filler(&self) -> PathBuf {
-        self.path.join("filler")
-    }
-
-    /// Leaves no room at all.
-    pub(crate) fn fill(&self) -> Result<(), String> {
-        use std::io::Write as _;
-        let path = self.filler();
-        let mut file =
-            std::fs::File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        // Large pieces first, then what is left.
-        for size in [1 << 20, 1 << 12, 1] {
-            let piece = vec![0; size];
-            while file.write_all(&piece).is_ok() {}
-        }
-        Ok(())
-    }
-
-    pub(crate) fn free(&self) -> Result<(), String> {
-        std::fs::remove_file(self.filler()).map_err(|error| format!("{}: {error}", self.path.display()))
-    }
-
-    fn clear(&self) -> Result<(), String> {
-        let error = |error: std::io::Error| format!("{}: {error}", self.path.display());
-        for entry in std::fs::read_dir(&self.path).map_err(error)?.flatten() {
-            let path = entry.path();
-            let removed =
-                if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
-            removed.map_err(error)?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        // Lazily: a process that is about to end may still be there.
-        let _ = run(Command::new("umount").arg("-l").arg(&self.path));
     }
 }

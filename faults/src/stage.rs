@@ -1,14 +1,15 @@
 //! What a cell is played on: contenders on machines of their own, an onlooker, servers, and the resource.
 
+use crate::clocks::Clocks;
 use crate::ledger::{Contender, Helper, Ledger};
+use crate::load::Load;
 use crate::matrix::Fault;
 use crate::net::{Machine, Network};
 use crate::process::Place;
 use crate::resource::Resource;
 use crate::roles::Settings;
 use crate::servers::{Kind, Servers};
-use crate::wall::Wall;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +19,15 @@ pub(crate) const NAMES: [&str; 3] = ["a", "b", "c"];
 /// As long as a server may take to start on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(90);
 
+/// What all lanes of a run share.
+#[derive(Debug)]
+pub(crate) struct Workshop {
+    pub(crate) folder: PathBuf,
+    /// What shows processes other clocks.
+    pub(crate) preload: PathBuf,
+    pub(crate) load: Arc<Load>,
+}
+
 /// Of one store: it lasts for all its cells.
 #[derive(Debug)]
 pub(crate) struct Lane {
@@ -26,21 +36,22 @@ pub(crate) struct Lane {
     pub(crate) probe: Helper,
     pub(crate) machines: Vec<Machine>,
     pub(crate) onlooker: Option<Machine>,
-    pub(crate) walls: Vec<Wall>,
+    pub(crate) clocks: Vec<Clocks>,
     pub(crate) folder: PathBuf,
+    pub(crate) load: Arc<Load>,
     _network: Option<Network>,
 }
 
 impl Lane {
     /// Makes machines, starts servers, and waits until they answer.
-    pub(crate) fn start(kind: Kind, folder: &Path, preload: &Path) -> Result<Lane, String> {
-        let folder = folder.join(kind.name());
+    pub(crate) fn start(kind: Kind, shop: &Workshop) -> Result<Lane, String> {
+        let (folder, preload) = (shop.folder.join(kind.name()), shop.preload.as_path());
         std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let mut network = Network::new(kind.name())?;
         let servers = Servers::start(kind, &mut network, &folder, preload)?;
-        let (mut machines, mut walls, mut onlooker) = (Vec::new(), Vec::new(), None);
+        let (mut machines, mut clocks, mut onlooker) = (Vec::new(), Vec::new(), None);
         for (n, name) in NAMES.iter().enumerate() {
-            walls.push(Wall::new(preload, folder.join(format!("{name}.wall")))?);
+            clocks.push(Clocks::new(preload, folder.join(format!("{name}.clocks")))?);
             if kind != Kind::Sqlite {
                 machines.push(network.machine(u8::try_from(n).unwrap_or(0) + 1)?);
             }
@@ -49,7 +60,7 @@ impl Lane {
             onlooker = Some(network.machine(4)?);
         }
         let place = onlooker.as_ref().map(|machine| machine.place.clone()).unwrap_or_default();
-        if matches!(kind, Kind::Postgres | Kind::Redis) {
+        if kind.moves() {
             for machine in machines.iter().chain(&onlooker) {
                 machine.sends(crate::servers::FLOATING, &servers.members[0].machine)?;
             }
@@ -57,7 +68,16 @@ impl Lane {
         let url = servers.url(&servers.addresses());
         let probe = Helper::start(&place, &servers.environment(), &["probe".to_owned(), url])?;
         let probe = probe.ready(LONG).map_err(|error| format!("{}: {error}", kind.name()))?;
-        Ok(Lane { servers, probe, machines, onlooker, walls, folder, _network: Some(network) })
+        Ok(Lane {
+            servers,
+            probe,
+            machines,
+            onlooker,
+            clocks,
+            folder,
+            load: Arc::clone(&shop.load),
+            _network: Some(network),
+        })
     }
 
     /// Where the n-th contender runs.
@@ -109,7 +129,13 @@ impl<'a> Stage<'a> {
             if broken.is_some() { "-broken" } else { "" }
         );
         let resource = Resource::listen(&lane.folder.join("resource"), broken != Some(Broken::Resource))?;
-        let addresses = lane.servers.addresses();
+        // Whom Sentinel promotes is found by asking all servers, each at its own address.
+        let addresses = match fault {
+            Fault::SentinelFailover => lane.servers.all_addresses(),
+            _ => lane.servers.addresses(),
+        };
+        // No process goes by them now.
+        lane.clocks.iter().try_for_each(Clocks::reset)?;
         let settings = Settings {
             url: lane.servers.url(&addresses),
             key: format!("cell/{name}"),
@@ -158,7 +184,7 @@ impl<'a> Stage<'a> {
             settings.url = self.lane.servers.url(&proxies);
         }
         let mut env = self.lane.servers.environment();
-        env.extend(self.lane.walls[n].environment());
+        env.extend(self.lane.clocks[n].environment());
         Contender::start(NAMES[n], &self.lane.place(n), &env, &settings, &self.ledger)
     }
 

@@ -14,7 +14,7 @@ pub(crate) struct Row {
 }
 
 pub(crate) const HEAD: &str = "\
-| store | fault | promise | episodes | tenures | double holds | old fences accepted | old fences refused | releases lost | slowest takeover | |
+| store | fault | promise | episodes | tenures | double holds | old fences accepted | old fences refused | releases lost | slowest takeover, and its bound | |
 |---|---|---|---|---|---|---|---|---|---|---|";
 
 impl Row {
@@ -43,14 +43,15 @@ impl Row {
                     ),
                 };
                 format!(
-                    "| {kind} | {name} | {promise} | {} | {} | {} | {} | {} | {} | {:.2} s | {}{wrong} |",
+                    "| {kind} | {name} | {promise} | {} | {} | {} | {} | {} | {} | {:.2} of {:.2} s | {}{wrong} |",
                     seen.episodes,
                     seen.tenures,
                     seen.double_holds,
                     seen.old_accepted,
                     seen.refused,
                     seen.lost_releases,
-                    seen.slowest.as_secs_f64(),
+                    seen.slowest.0.as_secs_f64(),
+                    seen.slowest.1.as_secs_f64(),
                     served.unwrap_or_default(),
                 )
             }

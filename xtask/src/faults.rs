@@ -61,6 +61,7 @@ mod tests {
         let shown = share.to_string();
         assert!(shown.ends_with("tenure-faults --share"), "{shown}");
         assert!(shown.contains("TENURE_TEST_DYNAMODB_LIBRARY='"), "{shown}");
+        assert!(shown.contains("TENURE_TEST_VALKEY_SERVER='"), "{shown}");
         assert!(before.iter().chain([&share]).all(|step| !step.to_string().contains("cargo")));
     }
 }

@@ -10,6 +10,7 @@ mod peers;
 mod postgres;
 mod promtool;
 mod redis;
+mod rust;
 mod server;
 
 use crate::step::Step;
@@ -103,7 +104,7 @@ pub(crate) fn fetch() -> Vec<Step> {
 
 /// Fetches the servers that faults happen to, and what makes them.
 pub(crate) fn fetch_for_faults() -> Vec<Step> {
-    let servers = [dynamodb::KIND, postgres::KIND, etcd::KIND, redis::KIND];
+    let servers = [dynamodb::KIND, postgres::KIND, etcd::KIND, redis::KIND, redis::VALKEY];
     let servers = servers.map(|kind| Step::check(format!("{} is fetched", kind.name), kind.fetch));
     let tools = Step::check("ip and iptables are fetched", || {
         package::need("ip", "-V", "iproute2")?;
@@ -153,10 +154,11 @@ fn need_parallel() -> Result<(), String> {
 }
 
 /// Fetches what only benches compare with.
-pub(crate) fn fetch_for_benches() -> [Step; 2] {
+pub(crate) fn fetch_for_benches() -> [Step; 3] {
     [
         Step::check("AWS's lock client is fetched", || peers::LOCK_CLIENT.fetch()),
         Step::check("the peers in Go are built", go::build),
+        Step::check("the peers in Rust are built", rust::build),
     ]
 }
 
@@ -220,10 +222,11 @@ fn environment(ports: &Ports) -> Result<Vec<(&'static str, String)>, String> {
         all.push((peer.variable, peer.class_path()?));
     }
     all.push((go::VARIABLE, go::program()?.display().to_string()));
+    all.push((rust::VARIABLE, rust::program()?.display().to_string()));
     all.push((promtool::VARIABLE, promtool::PROMTOOL.path()?.display().to_string()));
     all.extend(postgres::environment(ports));
     all.extend(etcd::environment(ports));
-    all.extend(redis::environment(ports));
+    all.extend(redis::environment(ports)?);
     Ok(all)
 }
 

@@ -15,7 +15,7 @@ pub(super) fn command(member: &Member) -> Result<Command, String> {
     })?;
     let data = member.data();
     std::fs::create_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
-    let mut env = member.wall.environment().to_vec();
+    let mut env = member.clocks.environment().to_vec();
     env.push(("DDB_LOCAL_TELEMETRY", "0".to_owned()));
     let mut command = member.place().command(Path::new("java"), None, &env);
     command

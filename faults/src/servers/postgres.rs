@@ -38,7 +38,7 @@ pub(super) fn make(member: &Member) -> Result<(), String> {
 /// Starts it with what is on its disk, as a primary or as what follows one.
 pub(super) fn command(member: &Member) -> Result<Command, String> {
     let program = programs()?.join("postgres");
-    let mut command = member.place().command(&program, Some(USER), &member.wall.environment());
+    let mut command = member.place().command(&program, Some(USER), &member.clocks.environment());
     command
         .args(["-c", "listen_addresses=*", "-c", "max_connections=60", "-c", "shared_buffers=16MB"])
         .args([

@@ -1,11 +1,25 @@
-//! Redis, which acknowledges what is in its append-only file: with other settings it promises less, and so does its store.
+//! Redis, and Valkey, which acknowledges what is in its append-only file: with other settings it promises less, and so does its store.
 
-use super::Member;
+use super::{Kind, Member, until};
+use crate::net::Machine;
+use crate::process::Process;
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
+/// Where `cargo xtask faults` says that Valkey is.
+const VALKEY: &str = "TENURE_TEST_VALKEY_SERVER";
+
+fn program(kind: Kind) -> Result<OsString, String> {
+    match kind {
+        Kind::Valkey => std::env::var_os(VALKEY)
+            .ok_or_else(|| format!("{VALKEY} does not say where Valkey is: run this by cargo xtask faults")),
+        _ => Ok("redis-server".into()),
+    }
+}
+
 /// One that starts with its file, or follows another one.
-pub(super) fn command(member: &Member, of: Option<&str>) -> Result<Command, String> {
+pub(super) fn command(kind: Kind, member: &Member, of: Option<&str>) -> Result<Command, String> {
     let file = member.disk.path.join("redis.conf");
     let dir = member.disk.path.display();
     let mut text = format!(
@@ -16,7 +30,8 @@ pub(super) fn command(member: &Member, of: Option<&str>) -> Result<Command, Stri
         text.push_str(&format!("replicaof {of} 6379\n"));
     }
     std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
-    let mut command = member.place().command(Path::new("redis-server"), None, &member.wall.environment());
+    let program = program(kind)?;
+    let mut command = member.place().command(Path::new(&program), None, &member.clocks.environment());
     command.arg(&file);
     Ok(command)
 }
@@ -27,6 +42,39 @@ fn cli(member: &Member, words: &[&str]) -> Result<String, String> {
 
 pub(super) fn follows(member: &Member) -> Result<bool, String> {
     cli(member, &["INFO", "replication"]).map(|info| info.contains("master_link_status:up"))
+}
+
+pub(super) fn is_primary(member: &Member) -> Result<bool, String> {
+    cli(member, &["ROLE"]).map(|role| role.starts_with("master"))
+}
+
+/// Starts a Sentinel there, which decides alone, and soon; waits until it knows who follows the primary.
+pub(super) fn sentinel(
+    kind: Kind,
+    machine: &Machine,
+    primary: &Member,
+    follower: &Member,
+    folder: &Path,
+) -> Result<Process, String> {
+    let file = folder.join("sentinel.conf");
+    let text = format!(
+        "port 26379\nprotected-mode no\ndir {}\nsentinel monitor faults {} 6379 1\n\
+         sentinel down-after-milliseconds faults 500\nsentinel failover-timeout faults 5000\n",
+        folder.display(),
+        primary.machine.address
+    );
+    std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+    let mut command = machine.place.command(Path::new(&program(kind)?), None, &[]);
+    command.arg(&file).arg("--sentinel");
+    let process = Process::logged(&mut command, &folder.join("sentinel.log"))?;
+    let ask = |words: &[&str]| machine.run(&[&["redis-cli", "-e", "-p", "26379"], words].concat());
+    until("Sentinel does not know who follows", || {
+        // By itself it waits for ten seconds before it makes a follower of an old primary that is back.
+        ask(&["SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "100"])?;
+        let known = ask(&["SENTINEL", "REPLICAS", "faults"])?;
+        Ok(known.contains(&follower.machine.address) && known.contains("master-link-status\nok"))
+    })?;
+    Ok(process)
 }
 
 pub(super) fn promote(member: &Member) -> Result<(), String> {

@@ -64,8 +64,8 @@ pub(super) const CLUSTER: [Kind; 3] = [
     },
 ];
 
-/// The URLs by which tests and the command line find them.
-pub(super) fn environment(ports: &Ports) -> Vec<(&'static str, String)> {
+/// The URLs by which tests and the command line find them, and where the faults find Valkey's program.
+pub(super) fn environment(ports: &Ports) -> Result<Vec<(&'static str, String)>, String> {
     let port = |kind: &Kind| ports.get(kind.file).copied();
     let mut all = Vec::new();
     all.extend(port(&KIND).map(|port| ("TENURE_TEST_REDIS", format!("redis://127.0.0.1:{port}"))));
@@ -78,7 +78,8 @@ pub(super) fn environment(ports: &Ports) -> Vec<(&'static str, String)> {
     all.extend(
         members.map(|members| ("TENURE_TEST_REDIS_CLUSTER", format!("redis://{}", members.join(",")))),
     );
-    all
+    all.push(("TENURE_TEST_VALKEY_SERVER", VALKEY_SERVER.path()?.display().to_string()));
+    Ok(all)
 }
 
 fn fetch() -> Result<(), String> {
