@@ -3,7 +3,8 @@
 //! refused; at rest none is.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
-use crate::harness::{Harness, Limits, Store, TTL};
+use crate::harness::service::Limits;
+use crate::harness::{Harness, Store, TTL};
 use std::time::Duration;
 use tenure_core::fleet::About;
 use tenure_core::{Key, Metadata, Record, Value};

@@ -8,7 +8,7 @@ mod hands;
 // How much production's driver asks for at a time.
 #[path = "../../../tenure/src/driver/room.rs"]
 mod room;
-mod service;
+pub mod service;
 mod store;
 mod turns;
 mod units;
@@ -24,7 +24,7 @@ use tenure_core::{
 };
 
 pub use bill::Bill;
-pub use service::{Limits, Service};
+pub use service::Service;
 pub use turns::Turns;
 
 pub const TTL: Duration = Duration::from_secs(10);
