@@ -12,7 +12,8 @@
 #[path = "../../crates/tenure-core/tests/harness/mod.rs"]
 mod harness;
 
-use harness::{Harness, Limits, Store, TTL, Turns};
+use harness::service::Limits;
+use harness::{Harness, Store, TTL, Turns};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tenure_bench::{cpu_time, is_bench, stopwatch};
