@@ -190,6 +190,51 @@ class Leases(WithAgent):
         with self.client().lease("k", wait=LONG) as lease:
             self.assertGreater(lease.fence, fence)
 
+    def test_leaderships_go_on_when_the_agent_was_started_anew(self):
+        client, terms = self.client(), []
+
+        def leads():
+            for term in client.leaderships("e", ttl=2):
+                terms.append(term)
+                wait_until("the loss", lambda: not term.held or len(terms) > 1)
+                if len(terms) > 1:
+                    return
+
+        thread = threading.Thread(target=leads)
+        thread.start()
+        wait_until("the first term", lambda: len(terms) == 1)
+        self.agent.kill()
+        self.agent.wait()
+        wait_until("its end", lambda: not terms[0].held)
+        self.start()
+        wait_until("the second term", lambda: len(terms) == 2)
+        thread.join()
+        self.assertGreater(terms[1].fence, terms[0].fence)
+
+        async def main():
+            async with tenure.AsyncClient(self.address) as other:
+                fences = []
+                async for term in other.leaderships("a", ttl=2):
+                    fences.append(term.fence)
+                    if len(fences) == 2:
+                        return
+                    self.agent.kill()
+                    self.agent.wait()
+                    asyncio.get_running_loop().call_later(0.5, self.start)
+
+        asyncio.run(asyncio.wait_for(main(), LONG))
+
+    def test_an_agent_that_stands_still_is_not_waited_for_without_end(self):
+        client = self.client()
+        with unittest.mock.patch("tenure._client._PATIENCE", 0.5):
+            self.agent.send_signal(signal.SIGSTOP)
+            for wait in (0, 1):
+                begin = time.monotonic()
+                with self.assertRaises(tenure.Unreachable):
+                    client.lease("k", wait=wait)
+                self.assertLess(time.monotonic() - begin, 30)
+        self.agent.send_signal(signal.SIGCONT)
+
 
 class Asyncio(WithAgent):
     def test_leases_leaders_and_the_list(self):
@@ -339,17 +384,6 @@ with tenure.hold("k", program=[sys.argv[1]], store=sys.argv[2]) as lease:
             child.stdin.close()
             self.assertEqual(child.stdout.read(), "True\n")
         self.assertEqual(self.tenure("run", "--try", "k", "--", "true").returncode, 0)
-
-    def test_an_agent_that_stands_still_is_not_waited_for_without_end(self):
-        client = self.client()
-        with unittest.mock.patch("tenure._client._PATIENCE", 0.5):
-            self.agent.send_signal(signal.SIGSTOP)
-            for wait in (0, 1):
-                begin = time.monotonic()
-                with self.assertRaises(tenure.Unreachable):
-                    client.lease("k", wait=wait)
-                self.assertLess(time.monotonic() - begin, 30)
-        self.agent.send_signal(signal.SIGCONT)
 
     def test_a_loss_and_what_is_missing_are_told(self):
         lease = self.hold("k", at_most=0.3)

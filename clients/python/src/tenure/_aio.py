@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import datetime
 from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Mapping, Optional, TypeVar, Union
 
 from . import _asks
 from ._aio_work import AsyncOncePer, AsyncWorker, Body, work
 from ._client import _PATIENCE, Client
-from ._fleet import Unit, Worker
+from ._errors import AgentError, may_pass
+from ._fleet import Pauses, Unit, Worker
 from ._lease import Lease, Ranges
 from ._once import wish
 from ._wanted import Wanted, had, in_thread
@@ -86,8 +88,17 @@ class AsyncClient:
 
     async def leaderships(self, key: str, **options: Any) -> AsyncIterator[Lease]:
         """As `Client.leaderships`."""
+        pauses = Pauses()
         while True:
-            async with self.campaign(key, **options) as term:
+            async with contextlib.AsyncExitStack() as stack:
+                try:
+                    term = await stack.enter_async_context(self.campaign(key, **options))
+                except AgentError as error:
+                    if not may_pass(error):
+                        raise
+                    await asyncio.sleep(pauses.next())
+                    continue
+                pauses = Pauses()
                 yield term
 
     def once_per(

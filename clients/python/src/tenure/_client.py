@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import time
 from datetime import datetime
 import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, TypeVar, Union
@@ -121,9 +122,18 @@ class Client:
         return self._get(_asks.leadership(key, ttl, labels), wait)
 
     def leaderships(self, key: str, **options: Any) -> Iterator[Lease]:
-        """For ever: each time that this client is elected. The leadership is given up when the loop's body ends."""
+        """For ever: each time that this client is elected. The leadership is given up when the loop's body ends. An agent that is away is waited for."""
+        pauses = Pauses()
         while True:
-            with self.campaign(key, **options) as term:
+            try:
+                term = self.campaign(key, **options)
+            except AgentError as error:
+                if not may_pass(error):
+                    raise
+                time.sleep(pauses.next())
+                continue
+            pauses = Pauses()
+            with term:
                 yield term
 
     def leader(self, key: str) -> Optional[Dict[str, Any]]:

@@ -53,12 +53,12 @@ class Unit(Lease):
         return self.held and not self.draining
 
     def done(self, fields: Optional[Mapping[str, str]] = None) -> bool:
-        """Nobody is to have it again; with these fields in place of all others, if given. False: it was lost before."""
+        """Nobody is to have it again; with these fields in place of all others, if given. False: it was lost before, or no agent answered, so that nobody knows."""
         body = {} if fields is None else {"fields": dict(fields)}
         return self._let_go("POST", f"/v1/units/{self.id}/done", body)
 
     def failed(self, says: str = "") -> bool:
-        """Another worker has a go, and this one again after a while. False: it was lost before."""
+        """Another worker has a go, and this one again after a while. False: as of `done`."""
         return self._let_go("POST", f"/v1/units/{self.id}/failed", {"says": says})
 
     def checkpoint(self, value: str) -> None:
