@@ -184,6 +184,8 @@ impl Fault {
             Fault::RatesWithin => percent * 10 / 9,
             // Its renewals arrive for as long as it believes.
             Fault::AnswersLost => percent + 82,
+            // Contenders turn to the new primary when the old one has left a request of theirs without an answer.
+            Fault::SentinelFailover => percent + 50,
             _ => percent,
         };
         ttl * percent / 100

@@ -53,6 +53,15 @@ pub(super) fn command(member: &Member) -> Result<Command, String> {
             "-k",
         ])
         .arg(&member.disk.path)
+        // A client whose connection was reset on its side alone is forgotten soon: else such connections use up all that there may be.
+        .args([
+            "-c",
+            "tcp_keepalives_idle=1",
+            "-c",
+            "tcp_keepalives_interval=1",
+            "-c",
+            "tcp_keepalives_count=10",
+        ])
         .arg("-D")
         .arg(member.data())
         .current_dir(&member.disk.path);
