@@ -351,6 +351,20 @@ fn a_unit_whose_output_was_cut_off_by_a_full_disk_is_not_done() {
 }
 
 #[test]
+fn a_unit_whose_output_could_not_be_written_out_is_not_done() {
+    let bench = Bench::new();
+    let command = work(&["-p", "2", "a", "b", "c"], &["sh", "-c", "echo out $1", "x"]);
+    let mut full = bench.tenure(&command);
+    full.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    let ran = Ran::of(full.output().unwrap());
+    assert!(ran.code == 70 && ran.err.contains("standard output can't be written"), "{ran:?}");
+    let again = bench.run(&command);
+    let mut lines: Vec<&str> = again.out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((again.code, lines), (0, vec!["out a", "out b", "out c"]), "{again:?}");
+}
+
+#[test]
 fn results_of_names_that_look_alike_are_kept_apart() {
     let bench = Bench::new();
     bench.write("list", b"\xff\n\\xff\n\x80\n\xc2\x80\n");

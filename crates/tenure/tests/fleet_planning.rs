@@ -77,14 +77,29 @@ fn metrics_say_who_plans_what_moves_and_why_and_how_units_came_and_went() {
         let shows = |counts: &metrics_exporter_prometheus::PrometheusHandle, line: &str| {
             counts.render().lines().any(|shown| shown.starts_with("tenure_fleet_") && shown.contains(line))
         };
+        // Workers of one process are told apart by a number, and other tests may have some.
+        let numbers = || {
+            let page = counts.render();
+            let of = |line: &str| {
+                let rest = line.strip_prefix("tenure_fleet_planner{fleet=\"planned\",worker=\"")?;
+                rest.split('"').next().map(str::to_owned)
+            };
+            page.lines().filter_map(of).collect::<Vec<String>>()
+        };
+        let zero = numbers().remove(0);
+        let one = std::cell::OnceCell::new();
         let of = |name: &str, worker: usize, reason: &str, value: &str| {
             let reason = if reason.is_empty() { String::new() } else { format!(",reason=\"{reason}\"") };
+            let worker = if worker == 0 { &zero } else { one.get().unwrap() };
             format!("tenure_fleet_{name}{{fleet=\"planned\",worker=\"{worker}\"{reason}}} {value}")
         };
         assert!(shows(&counts, &of("planner", 0, "", "1")) && shows(&counts, &of("standby", 0, "", "0")));
         let second = join(&world, 2);
         until("what moves to be shown", || shows(&counts, &of("planned_moves", 0, "join", "2"))).await;
         until("it to be even", || second.held().len() == 2).await;
+        let is_other = |number: &String| *number != zero;
+        until("the other's metrics", || numbers().iter().any(is_other)).await;
+        one.set(numbers().into_iter().find(is_other).unwrap()).unwrap();
         until("nothing to move", || shows(&counts, &of("planned_moves", 0, "join", "0"))).await;
         until("the other to stand by", || shows(&counts, &of("standby", 1, "", "1"))).await;
         assert!(shows(&counts, &of("assigned_total", 0, "vacant", "4")));

@@ -54,6 +54,8 @@ enum Event {
         writes: Vec<Write>,
         result: Result<Vec<Outcome>, StoreError>,
     },
+    /// What this run has written is written out.
+    Written(usize),
     /// What commands have written can't be written out.
     Unwritable(std::io::Error),
     Recorded {
@@ -71,6 +73,15 @@ enum Event {
     },
 }
 
+/// A run that is over, whose output is on its way out.
+struct Unwritten {
+    since: Duration,
+    key: Key,
+    guard: Guard,
+    ended: Ended,
+    tail: Option<String>,
+}
+
 pub(crate) struct Scheduler {
     plan: config::Work,
     name: JobName,
@@ -86,6 +97,10 @@ pub(crate) struct Scheduler {
     tally: Tally,
     progress: Progress,
     printer: Option<Printer>,
+    /// Runs that are over, whose output is on its way out: until it is, they are not recorded, unless whoever reads it is slow.
+    unwritten: BTreeMap<usize, Unwritten>,
+    /// What is on its way out won't get there.
+    is_unwritable: bool,
     joblog: Option<Joblog>,
     /// The places of the given units among them, from 0, where they matter; and the units by their places.
     numbers: BTreeMap<Key, usize>,
@@ -168,8 +183,10 @@ impl Scheduler {
         let printer = match (&plan.form, &captures) {
             (Some(form), Some(captures)) => {
                 let sender = sender.clone();
+                let again = sender.clone();
+                let written = move |run| drop(again.send(Event::Written(run)));
                 let trouble = move |error| drop(sender.send(Event::Unwritable(error)));
-                Some(Printer::start(form.clone(), Arc::clone(captures), trouble)?)
+                Some(Printer::start(form.clone(), Arc::clone(captures), written, trouble)?)
             }
             _ => None,
         };
@@ -188,6 +205,8 @@ impl Scheduler {
             seed: super::register::instance(&leases),
             slots: Slots::new(plan.slots, Pacing::new(plan.delay, plan.load), setup),
             printer,
+            unwritten: BTreeMap::new(),
+            is_unwritable: false,
             joblog: None,
             numbers: given.iter().enumerate().map(|(number, key)| (key.clone(), number)).collect(),
             given,
@@ -252,6 +271,7 @@ impl Scheduler {
                 };
                 printer.go_on(self.given.len(), is_over);
             }
+            self.on_slowly_written(boottime());
             if self.is_over() {
                 break;
             }
@@ -319,7 +339,7 @@ impl Scheduler {
     }
 
     fn is_over(&self) -> bool {
-        let busy = self.claiming + self.slots.tasks() + self.recording > 0;
+        let busy = self.claiming + self.slots.tasks() + self.recording + self.unwritten.len() > 0;
         !busy && (self.stop.is_some() || (self.is_settled && !self.incoming.is_open()))
     }
 
@@ -418,6 +438,7 @@ impl Scheduler {
                 self.on_over(key, guard, slot, ended, captured);
             }
             Event::Registered { writes, result } => self.on_registered(&writes, result),
+            Event::Written(run) => self.on_written(run),
             Event::Unwritable(error) => self.on_unwritable(&error),
             Event::Recorded { key, to, result } => {
                 self.recording -= 1;

@@ -17,6 +17,8 @@ use tokio::sync::oneshot;
 /// What one run has written.
 #[derive(Debug)]
 pub(crate) struct Piece {
+    /// The run's number.
+    pub(crate) run: usize,
     pub(crate) unit: Vec<u8>,
     pub(crate) captured: Captured,
     /// Its exit code, if it ended by itself.
@@ -55,10 +57,11 @@ pub(crate) struct Printer {
 }
 
 impl Printer {
-    /// `trouble` is told once if nobody reads any more, or what is written is refused.
+    /// `written` is told of each run whose piece is out; `trouble` once if nobody reads any more, or what is written is refused.
     pub(crate) fn start(
         form: Form,
         captures: Arc<Captures>,
+        written: impl Fn(usize) + Send + 'static,
         trouble: impl FnOnce(io::Error) + Send + 'static,
     ) -> Result<Printer, Failure> {
         let (pieces, to_write) = channel();
@@ -68,21 +71,26 @@ impl Printer {
         let writer = Writer { form, captures: Arc::clone(&captures) };
         let thread = std::thread::Builder::new().name("printer".to_owned());
         let write = move || {
-            writer.run(&to_write, trouble);
+            writer.run(&to_write, written, trouble);
             let _left = told.send(());
         };
         thread.spawn(write).map_err(|error| Failure::new(crate::exit::INTERNAL, error.to_string()))?;
         Ok(Printer { order, captures, takes_empty, pieces, over })
     }
 
-    /// Writes it, or keeps it until its turn has come.
-    pub(crate) fn print(&mut self, number: Option<usize>, piece: Piece) {
+    /// Writes it, or keeps it until its turn has come. True: it is being written, and what came of the run is to wait for that.
+    pub(crate) fn print(&mut self, number: Option<usize>, piece: Piece) -> bool {
         match (&mut self.order, number) {
+            // Its turn may come much later.
             (Some(order), Some(number)) => order.hold(number, piece),
             // Not worth a word to the thread.
             _ if !self.takes_empty && piece.captured.is_empty() => self.captures.give_back(piece.captured),
-            _ => self.send(vec![piece]),
+            _ => {
+                self.send(vec![piece]);
+                return true;
+            }
         }
+        false
     }
 
     /// Writes what has waited for units that are over now. Numbers count from 0.
@@ -113,12 +121,13 @@ struct Writer {
 }
 
 impl Writer {
-    fn run(&self, pieces: &Receiver<Piece>, trouble: impl FnOnce(io::Error)) {
-        for Piece { unit, mut captured, exit } in pieces {
+    fn run(&self, pieces: &Receiver<Piece>, written: impl Fn(usize), trouble: impl FnOnce(io::Error)) {
+        for Piece { run, unit, mut captured, exit } in pieces {
             if let Err(error) = self.write(&unit, &mut captured, exit) {
                 return trouble(error);
             }
             self.captures.give_back(captured);
+            written(run);
         }
     }
 

@@ -44,6 +44,7 @@ impl Scheduler {
             std::io::ErrorKind::Other => Failure::new(exit::INTERNAL, error.to_string()),
             _ => Failure::new(exit::INTERNAL, format!("standard output can't be written: {error}")),
         };
+        self.is_unwritable = true;
         self.give_up(failure);
     }
 

@@ -1,7 +1,7 @@
 //! What comes back to the scheduler, and what follows from it: claims won and lost, runs that have ended, results recorded.
 
-use super::Scheduler;
 use super::claims::{From, Trust};
+use super::{Scheduler, Unwritten};
 use crate::exit;
 use crate::output;
 use crate::supervise::process::{not_started, shell_status};
@@ -160,10 +160,36 @@ impl Scheduler {
         let tail = captured.as_ref().filter(|_| exit != Some(0)).and_then(Captured::tail);
         if let (Some(printer), Some(captured)) = (&mut self.printer, captured)
             && !matches!(ended, Ended::Stuck | Ended::TooLate | Ended::NotStarted(_))
+            && printer.print(number, Piece { run: self.runs, unit: name, captured, exit })
         {
-            printer.print(number, Piece { unit: name, captured, exit });
+            self.unwritten.insert(self.runs, Unwritten { since: boottime(), key, guard, ended, tail });
+            return;
         }
         self.on_ended(key, guard, ended, tail);
+    }
+
+    /// The output of this run is out.
+    pub(super) fn on_written(&mut self, run: usize) {
+        if let Some(Unwritten { key, guard, ended, tail, .. }) = self.unwritten.remove(&run) {
+            self.on_ended(key, guard, ended, tail);
+        }
+    }
+
+    /// That nothing can be written is known at once. Who only reads slowly is not waited for, nor is anybody at the end.
+    pub(super) fn on_slowly_written(&mut self, now: Duration) {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        let since = if self.stop.is_some() { Duration::MAX } else { now.saturating_sub(PATIENCE) };
+        for (_, waiting) in
+            self.unwritten.extract_if(.., |_, waiting| waiting.since <= since).collect::<Vec<_>>()
+        {
+            let Unwritten { key, guard, ended, tail, .. } = waiting;
+            if self.is_unwritable {
+                // It is run again, for somebody who reads it.
+                self.hand_back(&key);
+            } else {
+                self.on_ended(key, guard, ended, tail);
+            }
+        }
     }
 
     fn on_ended(&mut self, key: Key, guard: Guard, ended: Ended, tail: Option<String>) {
