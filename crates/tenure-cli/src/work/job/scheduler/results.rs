@@ -179,10 +179,9 @@ impl Scheduler {
     pub(super) fn on_slowly_written(&mut self, now: Duration) {
         const PATIENCE: Duration = Duration::from_secs(1);
         let since = if self.stop.is_some() { Duration::MAX } else { now.saturating_sub(PATIENCE) };
-        for (_, waiting) in
-            self.unwritten.extract_if(.., |_, waiting| waiting.since <= since).collect::<Vec<_>>()
-        {
-            let Unwritten { key, guard, ended, tail, .. } = waiting;
+        // The first in number is the first in time.
+        while let Some(first) = self.unwritten.first_entry().filter(|first| first.get().since <= since) {
+            let Unwritten { key, guard, ended, tail, .. } = first.remove();
             if self.is_unwritable {
                 // It is run again, for somebody who reads it.
                 self.hand_back(&key);
