@@ -65,8 +65,12 @@ fn has_no_room(mut file: &File) -> bool {
     const LITTLE: u64 = 1 << 20;
     const MORE: usize = 4096;
     let Ok(length) = file.metadata().map(|file| file.len()) else { return true };
+    // Most commands write nothing to one of the two, or to both.
+    if length == 0 {
+        return false;
+    }
     let left = fstatvfs(file).map_or(0, |all| all.blocks_available().saturating_mul(all.fragment_size()));
-    if length == 0 || left >= LITTLE {
+    if left >= LITTLE {
         return false;
     }
     let written = file.write(&[0; MORE]);
