@@ -1,5 +1,6 @@
 //! The project's own chores: `cargo xtask test`, `quick`, `soak`, `api`, `audit`, `bench`, `dist`, `faults`, `services`, `spec` and `mutants`.
 
+mod again;
 mod api;
 mod audit;
 mod bench;
@@ -11,6 +12,7 @@ mod hidden;
 mod lanes;
 mod mutants;
 mod program;
+mod report;
 mod services;
 mod shipped;
 mod soak;

@@ -3,8 +3,10 @@
 //! The tests of a package are one program, because each program costs seconds to link and tens of megabytes. Its files are run side by side, as if each were a
 //! program.
 
+use crate::again;
 use crate::lanes::{Done, Job, Lanes, Place};
 use crate::program::{Program, artifacts};
+use crate::report::{failed_tests, failures, reasons, result, slowest, told};
 use crate::step::{self, Step};
 use crate::workspace::built;
 use std::cell::RefCell;
@@ -18,9 +20,6 @@ const BUILD_LIMIT: Duration = Duration::from_secs(60 * 60);
 
 /// The simulator computes for four minutes on a free core; what takes three times as long hangs.
 const PROGRAM_LIMIT: Duration = Duration::from_secs(30 * 60);
-
-/// How many of the slowest are shown.
-const SLOWEST: usize = 15;
 
 /// What runs while nothing else does: it asserts how soon something happens, or leaves processes
 /// behind that others would find, or asks cargo, which would wait for chores.
@@ -56,9 +55,16 @@ const FIRST: [&str; 9] = [
 #[derive(Debug, Default)]
 pub(crate) struct Suite {
     programs: RefCell<Vec<Program>>,
+    /// The tests that passed at their second run only, by program. Without it, there is no second run.
+    unsteady: Option<RefCell<Vec<String>>>,
 }
 
 impl Suite {
+    /// One that runs what fails once more, where `again` allows it.
+    pub(crate) fn with_a_second_run() -> Suite {
+        Suite { unsteady: Some(RefCell::default()), ..Suite::default() }
+    }
+
     /// A step that builds tests, which `cargo test` would run with these words, and everything else that it builds with them. Each of
     /// `examples` must be among it.
     pub(crate) fn build(
@@ -112,7 +118,43 @@ impl Suite {
             println!("{} at once", lanes.count);
             let done = lanes.run(jobs, |done| print!("{}", told(done)));
             print!("\n{}{}{}", slowest(&done), kept(), reasons(&done));
+            let done = suite.run_again(&lanes, &programs, done, |program| job(program, &environment, on));
             failures(&done)
+        })
+    }
+
+    /// What became of them in the end.
+    fn run_again(
+        &self,
+        lanes: &Lanes,
+        programs: &[Program],
+        done: Vec<Done>,
+        job: impl Fn(&Program) -> Job,
+    ) -> Vec<Done> {
+        let Some(unsteady) = &self.unsteady else { return done };
+        let failed = done.iter().filter(|done| result(done).is_err());
+        let failed = failed.map(|done| (&*done.name, failed_tests(&done.output).collect()));
+        let again = again::programs(programs, failed);
+        let jobs = again.iter().map(|program| Job { place: Place::Alone, ..job(program) }).collect();
+        let mut second = lanes.run(jobs, |done| print!("\n==> a second run, alone:\n{}", told(done)));
+        second.retain(|done| result(done).is_ok());
+        for passed in &second {
+            let tests = again.iter().find(|program| program.name == passed.name).map(|program| &program.only);
+            unsteady
+                .borrow_mut()
+                .extend(tests.into_iter().flatten().map(|test| format!("{}: {test}", passed.name)));
+        }
+        let is_mended = |first: &Done| second.iter().any(|passed| passed.name == again::name(&first.name));
+        done.into_iter().filter(|first| !is_mended(first)).collect()
+    }
+
+    /// A step that says which tests passed at their second run only.
+    pub(crate) fn unsteady(self: &Rc<Suite>) -> Step {
+        let suite = Rc::clone(self);
+        Step::check("tests that failed once are told", move || {
+            let tests = suite.unsteady.as_ref().map(|tests| tests.take()).unwrap_or_default();
+            print!("{}", again::told(&tests));
+            Ok(())
         })
     }
 }
@@ -201,87 +243,6 @@ fn job(program: &Program, environment: &[(&'static str, String)], on: Cores) -> 
     Job { name: program.name.clone(), command, place }
 }
 
-/// Why a program has failed, if it has. One of tests that ends well without a word of them has not run them.
-fn result(done: &Done) -> Result<(), String> {
-    done.result.clone()?;
-    let is_tests = matches!(done.place, Place::Shared | Place::Alone);
-    if !is_tests || done.output.contains("test result: ok.") {
-        Ok(())
-    } else {
-        Err("it told of no result".into())
-    }
-}
-
-fn told(done: &Done) -> String {
-    let result = result(done).err().map_or("passed".to_owned(), |error| format!("FAILED: {error}"));
-    format!("\n--> {}: {result} in {:.1} s\n{}", done.name, done.took.as_secs_f64(), done.output.trim_start())
-}
-
-/// A table of what is no test, of the programs of tests that took longest, and of what all of them took.
-fn slowest(done: &[Done]) -> String {
-    let line = |name: &str, took: Duration, processor: Option<Duration>| {
-        format!("{}  {name}\n", step::columns(took, processor))
-    };
-    let mut sorted: Vec<&Done> = done.iter().collect();
-    sorted.sort_by_key(|done| std::cmp::Reverse(done.took));
-    let (chores, tests): (Vec<&Done>, Vec<&Done>) =
-        sorted.into_iter().partition(|done| matches!(done.place, Place::Beside | Place::Together));
-    let rows = chores.into_iter().chain(tests.into_iter().take(SLOWEST));
-    let rows = rows.map(|done| line(&done.name, done.took, done.processor));
-    let took = done.iter().map(|done| done.took).sum();
-    let processor = done.iter().map(|done| done.processor).sum();
-    format!(
-        "      took  processor  (with children, where these were waited for)\n{}{}",
-        rows.collect::<String>(),
-        line(&format!("all {} programs", done.len()), took, processor)
-    )
-}
-
-/// Names every program that failed, with its tests.
-fn failures(done: &[Done]) -> Result<(), String> {
-    let failed: Vec<String> = done
-        .iter()
-        .filter_map(|done| {
-            let error = result(done).err()?;
-            let tests: String = failed_tests(&done.output).map(|test| format!("\n    {test}")).collect();
-            Some(format!("{}: {error}{tests}", done.name))
-        })
-        .collect();
-    if failed.is_empty() { Ok(()) } else { Err(format!("{} failed\n{}", failed.len(), failed.join("\n"))) }
-}
-
-/// What all that failed said: somewhere in the middle of a long output it is hard to find.
-fn reasons(done: &[Done]) -> String {
-    let failed = done.iter().filter(|done| result(done).is_err());
-    failed.map(|done| format!("\n==> {} said:\n{}\n", done.name, said(&done.output))).collect()
-}
-
-/// What the failed tests of a program said, without the way to there; or the end of all that a program said that lists no tests.
-fn said(output: &str) -> String {
-    const MOST: usize = 100;
-    const LAST: usize = 40;
-    let of_tests = output.split_once("\nfailures:\n").and_then(|(_, rest)| rest.rsplit_once("\nfailures:\n"));
-    let is_frame = |line: &str| {
-        let line = line.trim_start();
-        let number = line.split_once(": ").map_or("", |(number, _)| number);
-        line.starts_with("at ") || !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    let lines: Vec<&str> = match of_tests {
-        Some((said, _)) => said.trim().lines().filter(|line| !is_frame(line)).take(MOST).collect(),
-        None => {
-            let all: Vec<&str> = output.lines().collect();
-            all[all.len().saturating_sub(LAST)..].to_vec()
-        }
-    };
-    lines.join("\n")
-}
-
-/// What the last list of failures has.
-fn failed_tests(output: &str) -> impl Iterator<Item = &str> {
-    let list = output.rsplit_once("\nfailures:\n").map_or("", |(_, list)| list);
-    list.lines().take_while(|line| line.starts_with("    ")).map(str::trim)
-}
-
 /// The tests in folders `tests` that are named here, by their packages and names.
 #[cfg(test)]
 pub(crate) fn named() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -306,14 +267,8 @@ pub(crate) fn program(name: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     //! Plan: what takes long begins first, and what is sensitive is
-    //! alone; the environment; what passes, and what only seems to; the failed tests' names; the table; a build that fails or lacks an
-    //! example.
+    //! alone; the environment; a build that fails or lacks an example; a test that fails once, or always, and its second run.
     use super::*;
-
-    fn done(name: &str, seconds: u64, output: &str, result: Result<(), String>) -> Done {
-        let (took, processor) = (Duration::from_secs(seconds), Some(Duration::from_millis(1500)));
-        Done { name: name.into(), place: Place::Shared, took, processor, output: output.into(), result }
-    }
 
     #[test]
     fn what_takes_long_begins_first_and_what_is_sensitive_is_alone() {
@@ -347,40 +302,6 @@ mod tests {
     }
 
     #[test]
-    fn every_failure_is_told_with_its_tests() {
-        let passes = "test a ... ok\n\ntest result: ok. 1 passed\n";
-        let list =
-            "failures:\n\n---- b stdout ----\nno\n\nfailures:\n    b\n    c::d\n\ntest result: FAILED.\n";
-        let all = [
-            done("good", 1, passes, Ok(())),
-            done("bad", 2, &format!("test b ... FAILED\n\n{list}"), Err("exit status: 101".into())),
-            done("mute", 3, "", Ok(())),
-        ];
-        assert_eq!(
-            failures(&all),
-            Err("2 failed\nbad: exit status: 101\n    b\n    c::d\nmute: it told of no result".into())
-        );
-        assert_eq!(failures(&all[..1]), Ok(()));
-        let told_at_the_end = reasons(&all);
-        assert_eq!(told_at_the_end, "\n==> bad said:\n---- b stdout ----\nno\n\n==> mute said:\n\n");
-        let backtrace = "x\nfailures:\n\n---- b stdout ----\nwaited\n   0: std::f\n      at ./a.rs:3\nscreen:\n$\n\nfailures:\n    b\n";
-        assert_eq!(said(backtrace), "---- b stdout ----\nwaited\nscreen:\n$");
-        let long: String = (0..99).map(|n| format!("{n}\n")).collect();
-        assert_eq!(said(&long).lines().next(), Some("59"), "a chore's last lines");
-        assert_eq!(told(&all[0]), format!("\n--> good: passed in 1.0 s\n{passes}"));
-        assert!(told(&all[2]).starts_with("\n--> mute: FAILED: it told of no result in 3.0 s\n"));
-        for place in [Place::Beside, Place::Together] {
-            let chore = Done { place, ..done("lints", 0, "", Ok(())) };
-            assert_eq!(result(&chore), Ok(()));
-            assert!(slowest(&[chore]).contains("lints"));
-        }
-        let table = slowest(&all);
-        let rows: Vec<&str> = table.lines().skip(1).map(str::trim).collect();
-        assert_eq!(rows[0], "3.0 s      1.5 s  mute");
-        assert_eq!(rows[3], "6.0 s      4.5 s  all 3 programs");
-    }
-
-    #[test]
     fn a_build_that_fails_or_lacks_an_example_fails() {
         let suite = Rc::new(Suite::default());
         let build = |words: &[&str], examples: &[&str]| {
@@ -392,5 +313,37 @@ mod tests {
         let smallest = ["test", "--package", "xtask"];
         assert_eq!(build(&smallest, &["nowhere"]), (false, 0));
         assert_eq!(build(&smallest, &[]), (true, 1));
+    }
+
+    /// What became of the program of a script, and the tests that passed at their second run only.
+    fn run_twice(suite: Suite, name: &str, script: &str) -> (Vec<Done>, Vec<String>) {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = std::env::temp_dir().join(format!("tenure-suite-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("tests");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let only = vec!["f::a".to_owned(), "f::b".to_owned()];
+        let programs =
+            [Program { name: "tenure-cli::f".into(), path, folder: folder.clone(), many: false, only }];
+        let lanes = Lanes { count: 1, limit: Duration::from_secs(60), folder: folder.clone() };
+        let job = |program: &Program| job(program, &[], Cores::All);
+        let done = lanes.run(programs.iter().map(job).collect(), |_| {});
+        let done = suite.run_again(&lanes, &programs, done, job);
+        std::fs::remove_dir_all(folder).unwrap();
+        (done, suite.unsteady.map(RefCell::into_inner).unwrap_or_default())
+    }
+
+    #[test]
+    fn a_test_that_fails_once_is_run_once_more_alone() {
+        const FAILS: &str = "printf 'failures:\n\nfailures:\n    f::b\n\ntest result: FAILED.\n'; exit 101\n";
+        let once =
+            format!("test \"$*\" = '--exact f::b' && echo 'test result: ok. 1 passed' && exit\n{FAILS}");
+        let (done, unsteady) = run_twice(Suite::with_a_second_run(), "once", &once);
+        assert_eq!((failures(&done), unsteady), (Ok(()), vec!["tenure-cli::f again: f::b".to_owned()]));
+        let (done, unsteady) = run_twice(Suite::with_a_second_run(), "always", FAILS);
+        assert!(failures(&done).unwrap_err().contains("f::b") && unsteady.is_empty());
+        let (done, unsteady) = run_twice(Suite::default(), "soak", &once);
+        assert!(failures(&done).is_err() && unsteady.is_empty(), "a soak runs nothing again");
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
         lints(&packages),
     ]);
     // What is run by and by is built at once.
-    let suite = Rc::new(Suite::default());
+    let suite = Rc::new(Suite::with_a_second_run());
     steps.extend(builds(&suite, &packages));
     steps.extend(servers.start());
     // A run is long: it is to tell of every test that fails, not of the first only.
@@ -63,6 +63,7 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
     together.extend(scripts()?.iter().map(|path| script(path)));
     steps.push(suite::together("clients, faults and examples", together, LIMIT_TOGETHER));
     steps.extend(dist::checks(&suite::program("tenure"), &first_example(), EXAMPLE_LIMIT)?);
+    steps.push(suite.unsteady());
     Ok(steps)
 }
 

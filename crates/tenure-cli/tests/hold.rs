@@ -103,7 +103,8 @@ fn a_loss_and_its_reason_are_told() {
     let deadline = holder.event("acquired")["deadline_boottime_ms"].as_u64().unwrap();
     bench.move_store("leases.db", "away");
     let lost = holder.event("lost");
-    assert!(lost["reason"].as_str().unwrap().contains("renew"), "{lost}");
+    // What a renewal says depends on whether it was under way: the store is gone, has not answered, or has not been asked.
+    assert!(lost["reason"].as_str().unwrap().contains(" in time"), "{lost}");
     assert!(boot_ms() >= deadline, "{lost}");
     assert_eq!(holder.end(), 76);
 }
