@@ -6,6 +6,7 @@
 #![allow(clippy::disallowed_methods, reason = "chores take real time, and that is what is shown")]
 
 use crate::step::{of_children, of_children_since};
+use crate::stops::{self, Stops};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -62,6 +63,8 @@ pub(crate) struct Lanes {
     pub(crate) count: usize,
     pub(crate) limit: Duration,
     pub(crate) folder: PathBuf,
+    /// Whether those that share lanes are stopped for a moment now and then.
+    pub(crate) with_stops: bool,
 }
 
 struct Running {
@@ -97,9 +100,19 @@ impl Lanes {
         let then = vec![of(Place::Together, &mut jobs, self.count)];
         let last = vec![of(Place::Alone, &mut jobs, 1)];
         let mut all = Vec::new();
+        let start = Instant::now();
+        let mut stops = self.with_stops.then(Stops::default);
         for mut queues in [first, then, last] {
             while queues.iter().any(Queue::has_work) {
                 let mut done: Vec<Done> = queues.iter_mut().flat_map(|queue| self.go_on(queue)).collect();
+                if let Some(stops) = &mut stops {
+                    let running = queues.iter().flat_map(|queue| &queue.running);
+                    let shared = running.filter(|running| running.place == Place::Shared);
+                    let processes: Vec<u32> = shared.map(|running| running.child.id()).collect();
+                    if let Some((signal, process)) = stops.due(start.elapsed(), &processes) {
+                        stops::send(signal, process);
+                    }
+                }
                 if done.is_empty() {
                     std::thread::sleep(Duration::from_millis(10));
                 }
@@ -180,7 +193,8 @@ impl Lanes {
 #[cfg(test)]
 mod tests {
     //! Plan: as many run at once as there are lanes, and those that run alone after them, one by one; a chore runs beside full lanes,
-    //! with the lowest priority, and has ended before what runs alone; what each printed is in one piece; one that fails, can't be started or hangs is told, and the others run all the same.
+    //! with the lowest priority, and has ended before what runs alone; what each printed is in one piece; one that fails, can't be started or hangs is told, and the others run all the same;
+    //! stops, which end.
     use super::*;
 
     fn job(name: &str, script: &str) -> Job {
@@ -192,7 +206,7 @@ mod tests {
     fn run(jobs: Vec<Job>, name: &str, limit: Duration) -> Vec<Done> {
         let folder = std::env::temp_dir().join(format!("tenure-lanes-{name}-{}", std::process::id()));
         let mut told = Vec::new();
-        let lanes = Lanes { count: 2, limit, folder: folder.clone() };
+        let lanes = Lanes { count: 2, limit, folder: folder.clone(), with_stops: false };
         let done = lanes.run(jobs, |done| told.push(done.name.clone()));
         std::fs::remove_dir_all(folder).unwrap();
         assert_eq!(told, done.iter().map(|done| done.name.clone()).collect::<Vec<_>>());
@@ -291,5 +305,20 @@ mod tests {
         );
         let of = |name: &str| done.iter().find(|done| done.name == name).unwrap().processor.unwrap();
         assert!(of("busy") > of("idle"), "{done:?}");
+    }
+
+    #[test]
+    fn those_that_are_stopped_go_on() {
+        let folder = std::env::temp_dir().join(format!("tenure-lanes-stops-{}", std::process::id()));
+        let lanes =
+            Lanes { count: 2, limit: Duration::from_secs(60), folder: folder.clone(), with_stops: true };
+        // It ends when its parent has been seen to stop it.
+        let watch = r#"(while kill -0 $$; do grep -q 'T (stopped)' /proc/$$/status && touch "$SEEN"; done) 2> /dev/null &
+            until test -e "$SEEN"; do sleep 0.01; done; kill $!"#;
+        let mut job = job("stopped", watch);
+        job.command.env("SEEN", folder.join("seen"));
+        let done = lanes.run(vec![job], |_| {});
+        std::fs::remove_dir_all(folder).unwrap();
+        assert_eq!(done[0].result, Ok(()), "{}", done[0].output);
     }
 }

@@ -18,6 +18,7 @@ mod shipped;
 mod soak;
 mod spec;
 mod step;
+mod stops;
 mod suite;
 mod test;
 mod workspace;
@@ -31,8 +32,9 @@ usage: cargo xtask CHORE
                  every example, documentation; stops at the first failure
   quick          a share of it that takes less than a minute where little has changed: format, lints, the core's tests, some
                  worlds of the simulator
-  soak N [--one-core]
-                 all tests N times, whatever fails; with --one-core, all of them on the same one
+  soak N [--one-core | --stops]
+                 all tests N times, whatever fails; with --one-core, all of them on the same one; with --stops, programs
+                 of tests are stopped for up to half a second, at random
   api            writes the public items of each library to docs/api, which must be up to date
   audit          what must hold before a release: licences, bans, sources, unused dependencies, packages
                  (installs cargo-deny and cargo-machete where they are missing)

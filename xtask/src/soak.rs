@@ -15,10 +15,11 @@ pub(crate) struct Asked {
 
 /// Understands the words after `soak`.
 pub(crate) fn parse(words: &[String]) -> Result<Asked, String> {
-    let mistake = || format!("\"soak\" takes how often, from 1, and --one-core; not {words:?}");
+    let mistake = || format!("\"soak\" takes how often, from 1, and --one-core or --stops; not {words:?}");
     let (times, on) = match words {
         [times] => (times, Cores::All),
         [times, option] if option == "--one-core" => (times, Cores::One),
+        [times, option] if option == "--stops" => (times, Cores::Stopped),
         _ => return Err(mistake()),
     };
     let times: u32 = times.parse().map_err(|_| mistake())?;
@@ -43,6 +44,7 @@ mod tests {
     fn what_is_asked_is_understood() {
         assert_eq!(asked("20"), Ok(Asked { times: 20, on: Cores::All }));
         assert_eq!(asked("3 --one-core"), Ok(Asked { times: 3, on: Cores::One }));
+        assert_eq!(asked("3 --stops"), Ok(Asked { times: 3, on: Cores::Stopped }));
         for line in ["", "0", "often", "3 --two-cores", "3 --one-core 4"] {
             assert!(asked(line).unwrap_err().contains("takes how often"), "{line}");
         }

@@ -114,7 +114,9 @@ impl Suite {
             let programs = in_order(suite.programs.borrow().clone());
             let jobs = programs.iter().map(|program| job(program, &environment, on));
             let jobs = jobs.chain(chores.into_iter().filter_map(Step::beside)).collect();
-            let lanes = Lanes { count: on.lanes(), limit: PROGRAM_LIMIT * on.times(), folder: folder() };
+            let limit = PROGRAM_LIMIT * on.times();
+            let lanes =
+                Lanes { count: on.lanes(), limit, folder: folder(), with_stops: on == Cores::Stopped };
             println!("{} at once", lanes.count);
             let done = lanes.run(jobs, |done| print!("{}", told(done)));
             print!("\n{}{}{}", slowest(&done), kept(), reasons(&done));
@@ -163,7 +165,7 @@ impl Suite {
 pub(crate) fn together(name: impl Into<String>, steps: Vec<Step>, limit: Duration) -> Step {
     Step::check(name, move || {
         let jobs = steps.into_iter().filter_map(Step::together).collect();
-        let lanes = Lanes { count: Cores::All.lanes(), limit, folder: folder() };
+        let lanes = Lanes { count: Cores::All.lanes(), limit, folder: folder(), with_stops: false };
         let done = lanes.run(jobs, |done| print!("{}", told(done)));
         print!("\n{}{}", slowest(&done), reasons(&done));
         failures(&done)
@@ -179,13 +181,15 @@ pub(crate) enum Cores {
     All,
     /// All of them on the same one.
     One,
+    /// All, where programs that share them are stopped at random.
+    Stopped,
 }
 
 impl Cores {
     /// Half as many again as there are cores: a program runs as many tests at once as there are cores, and most of them wait.
     fn lanes(self) -> usize {
         let cores = match self {
-            Cores::All => std::thread::available_parallelism().map_or(2, usize::from),
+            Cores::All | Cores::Stopped => std::thread::available_parallelism().map_or(2, usize::from),
             Cores::One => 1,
         };
         cores + cores.div_ceil(2)
@@ -198,7 +202,7 @@ impl Cores {
 
     fn command(self, program: &Path) -> Command {
         match self {
-            Cores::All => Command::new(program),
+            Cores::All | Cores::Stopped => Command::new(program),
             Cores::One => {
                 let mut command = Command::new("taskset");
                 command.args(["--cpu-list", "0"]).arg(program);
@@ -326,7 +330,8 @@ mod tests {
         let only = vec!["f::a".to_owned(), "f::b".to_owned()];
         let programs =
             [Program { name: "tenure-cli::f".into(), path, folder: folder.clone(), many: false, only }];
-        let lanes = Lanes { count: 1, limit: Duration::from_secs(60), folder: folder.clone() };
+        let limit = Duration::from_secs(60);
+        let lanes = Lanes { count: 1, limit, folder: folder.clone(), with_stops: false };
         let job = |program: &Program| job(program, &[], Cores::All);
         let done = lanes.run(programs.iter().map(job).collect(), |_| {});
         let done = suite.run_again(&lanes, &programs, done, job);
