@@ -28,6 +28,8 @@ pub(crate) struct Inflicted {
     pub(crate) refused: bool,
     /// A server had no room for what it had to write.
     used_up: bool,
+    /// How many disks have lost what was not synchronised.
+    lost: u64,
 }
 
 const HOUR: i64 = 3600;
@@ -41,6 +43,11 @@ impl Stage<'_> {
         match fault {
             Fault::RatesWithin | Fault::RatesBeyond => return self.set_rates(fault, n),
             Fault::SentinelFailover => return servers.follow(),
+            Fault::PowerCut if !servers.are_on_block_devices() => {
+                self.goes_down();
+                self.lane.servers.on_block_devices()?;
+                return self.comes_up();
+            }
             Fault::Failover => servers.follow()?,
             Fault::SynchronousFailover => {
                 servers.follow()?;
@@ -66,6 +73,7 @@ impl Stage<'_> {
             _sentinel: None,
             refused: false,
             used_up: false,
+            lost: 0,
         };
         match fault {
             Fault::HolderSuspended | Fault::TimeHidden => {
@@ -125,6 +133,10 @@ impl Stage<'_> {
                         self.lane.servers.signal(member, Signal::STOP);
                     }
                 }
+            }
+            Fault::PowerCut => {
+                self.goes_down();
+                inflicted.lost = self.lane.servers.cut_power()?;
             }
             Fault::LeaderCutOff => inflicted.members = self.cut_off_leader(n)?,
             Fault::ServerForgets => {
@@ -215,6 +227,10 @@ impl Stage<'_> {
                 }
                 self.lane.answers().map(|()| 1)
             }
+            Fault::PowerCut => {
+                self.lane.servers.revive()?;
+                self.comes_up().map(|()| inflicted.lost)
+            }
             Fault::LeaderCutOff => {
                 let met = self.lane.servers.members[inflicted.members[0]].machine.open()?;
                 let met = met + self.lane.machines[0].open()?;
@@ -236,6 +252,23 @@ impl Stage<'_> {
                 Ok(1)
             }
         }
+    }
+
+    /// What has files open on a server's host ends, before that does.
+    fn goes_down(&mut self) {
+        if self.lane.servers.kind == Kind::Sqlite {
+            self.contenders.iter_mut().for_each(|contender| contender.process.kill());
+            self.lane.probe.process.kill();
+        }
+    }
+
+    /// It is there again, and so is the store.
+    fn comes_up(&mut self) -> Result<(), String> {
+        if self.lane.servers.kind == Kind::Sqlite {
+            self.lane.renew_probe()?;
+            (0..self.contenders.len()).try_for_each(|n| self.replace(n))?;
+        }
+        self.lane.answers()
     }
 
     fn rules(&self, machine: usize, rules: &[&str]) -> Result<(), String> {

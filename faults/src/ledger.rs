@@ -120,7 +120,7 @@ impl Contender {
 /// A helper that is told a line and answers with one: the probe, or a proxy.
 #[derive(Debug)]
 pub(crate) struct Helper {
-    process: Process,
+    pub(crate) process: Process,
     answers: std::sync::mpsc::Receiver<String>,
 }
 

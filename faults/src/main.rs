@@ -85,6 +85,7 @@ fn run(options: &Options) -> Result<bool, String> {
     table::print(&rows, &not_tested.collect::<Vec<_>>());
     wrong.iter().for_each(|wrong| println!("WRONG: {wrong}"));
     let is_right = rows.iter().all(Row::is_right) && wrong.is_empty();
+    servers::end_mounts(&shop.folder);
     if is_right {
         // What is kept is for whoever looks for a cause.
         let _ = std::fs::remove_dir_all(&shop.folder);
@@ -153,6 +154,7 @@ fn workshop() -> Result<Workshop, String> {
     let made = std::fs::create_dir_all(&folder)
         .and_then(|()| std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)));
     made.map_err(|error| format!("{}: {error}", folder.display()))?;
+    servers::share_mounts(&folder)?;
     let preload = clocks::compile(&folder)?;
     Ok(Workshop { folder, preload, load: Load::watch() })
 }

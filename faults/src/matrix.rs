@@ -30,9 +30,10 @@ pub(crate) enum Fault {
     Failover,
     SynchronousFailover,
     SentinelFailover,
+    PowerCut,
 }
 
-pub(crate) const FAULTS: [Fault; 24] = [
+pub(crate) const FAULTS: [Fault; 25] = [
     Fault::HolderStopped,
     Fault::HolderKilled,
     Fault::HolderSuspended,
@@ -57,6 +58,8 @@ pub(crate) const FAULTS: [Fault; 24] = [
     Fault::Failover,
     Fault::SynchronousFailover,
     Fault::SentinelFailover,
+    // Disks are others from then on.
+    Fault::PowerCut,
 ];
 
 /// What holds in a cell.
@@ -107,6 +110,7 @@ impl Fault {
             Fault::Failover => "lagging failover",
             Fault::SynchronousFailover => "synchronous failover",
             Fault::SentinelFailover => "failover by Sentinel",
+            Fault::PowerCut => "power cut",
         }
     }
 
@@ -120,12 +124,20 @@ impl Fault {
                 | Fault::LatencyAndLoss
                 | Fault::Resets
                 | Fault::AnswersCut
+                | Fault::PowerCut
         )
     }
 
     /// Nobody is served, perhaps: whether a write was refused is told.
     pub(crate) fn is_of_servers(self) -> bool {
-        matches!(self, Fault::ServerKilled | Fault::ServerStopped | Fault::DiskFull | Fault::LeaderCutOff)
+        matches!(
+            self,
+            Fault::ServerKilled
+                | Fault::ServerStopped
+                | Fault::DiskFull
+                | Fault::LeaderCutOff
+                | Fault::PowerCut
+        )
     }
 
     /// It takes the holder's right to the key, after a ttl.
@@ -234,16 +246,17 @@ pub(crate) fn promise(kind: Kind, fault: Fault) -> Result<Promise, &'static str>
         (Kind::Etcd, F::Failover) => Err("its failover is the leader's, above and killed; it does not lag"),
         (Kind::DynamoDb, F::Failover) => Err("the service's own; nothing local shows it"),
         (Kind::Sqlite, F::Failover) => Err("one file"),
-        (Kind::DynamoDb, F::DiskFull) => Err("the service's own; DynamoDB Local's disk says nothing of it"),
+        (Kind::DynamoDb, F::DiskFull | F::PowerCut) => {
+            Err("the service's own; DynamoDB Local's disk says nothing of it")
+        }
         (_, F::TimeHidden | F::RatesBeyond) => Ok(Promise::F),
         _ => Ok(Promise::S),
     }
 }
 
 /// What this suite does not make at all, and who does.
-pub(crate) const ELSEWHERE: [(&str, &str); 9] = [
+pub(crate) const ELSEWHERE: [(&str, &str); 8] = [
     ("rates of a server's clock", "the simulator: a server's clock only jumps here"),
-    ("power cut without fsync", "not tested: a process's kill loses nothing that the system has"),
     ("answers lost at every point of the protocol, reordered, repeated", "the simulator"),
     ("errors and throttling for 3 ttls", "the simulator, and `trouble` in tests of the library"),
     ("records damaged, hostile, deleted by hand", "the conformance suite and the simulator"),

@@ -44,6 +44,17 @@ pub(crate) fn sweep() {
     }
 }
 
+/// What is unmounted in this folder is so for all processes: each that is started on a machine has mounts of its own, copies of those that are
+/// there, which follow only what is shared.
+pub(crate) fn share_mounts(folder: &Path) -> Result<(), String> {
+    run(Command::new("mount").arg("--bind").args([folder, folder]))?;
+    run(Command::new("mount").arg("--make-shared").arg(folder)).map(drop)
+}
+
+pub(crate) fn end_mounts(folder: &Path) {
+    let _ = run(Command::new("umount").arg("-l").arg(folder));
+}
+
 /// The address that moves between a primary and whoever is promoted.
 pub(crate) const FLOATING: &str = "10.77.0.100";
 
@@ -330,6 +341,31 @@ impl Servers {
     pub(crate) fn await_demotion(&self) -> Result<(), String> {
         let old = &self.members[1 - self.primary];
         until("the old primary follows nobody", || redis::is_primary(old).map(|is_primary| !is_primary))
+    }
+
+    /// Whether the power of disks can be cut.
+    pub(crate) fn are_on_block_devices(&self) -> bool {
+        self.disks().all(Disk::is_block_device)
+    }
+
+    /// Moves what is stored to disks whose power can be cut. Servers start again.
+    pub(crate) fn on_block_devices(&mut self) -> Result<(), String> {
+        let running = self.always();
+        running.iter().for_each(|member| self.kill(*member));
+        let disks = self.members.iter_mut().map(|member| &mut member.disk);
+        disks.chain(&mut self.file).try_for_each(Disk::to_block_device)?;
+        self.revive()
+    }
+
+    /// All servers lose their power at once, and with it what is not written down. They are started later. Tells how many disks have
+    /// lost something.
+    pub(crate) fn cut_power(&mut self) -> Result<u64, String> {
+        // While servers run, and answer.
+        self.disks().try_for_each(Disk::lose_power)?;
+        let running = self.always();
+        running.iter().for_each(|member| self.kill(*member));
+        let lost: Result<Vec<bool>, String> = self.disks().map(Disk::get_power).collect();
+        lost.map(|lost| lost.into_iter().map(u64::from).sum())
     }
 
     /// Starts the primary without anything that it knew.

@@ -65,9 +65,7 @@ impl Lane {
                 machine.sends(crate::servers::FLOATING, &servers.members[0].machine)?;
             }
         }
-        let url = servers.url(&servers.addresses());
-        let probe = Helper::start(&place, &servers.environment(), &["probe".to_owned(), url])?;
-        let probe = probe.ready(LONG).map_err(|error| format!("{}: {error}", kind.name()))?;
+        let probe = start_probe(&servers, &place)?;
         Ok(Lane {
             servers,
             probe,
@@ -78,6 +76,13 @@ impl Lane {
             load: Arc::clone(&shop.load),
             _network: Some(network),
         })
+    }
+
+    /// Another onlooker, in place of one that has ended.
+    pub(crate) fn renew_probe(&mut self) -> Result<(), String> {
+        let place = self.onlooker.as_ref().map(|machine| machine.place.clone()).unwrap_or_default();
+        self.probe = start_probe(&self.servers, &place)?;
+        Ok(())
     }
 
     /// Where the n-th contender runs.
@@ -99,6 +104,12 @@ impl Lane {
             std::thread::sleep(Duration::from_millis(30));
         }
     }
+}
+
+fn start_probe(servers: &Servers, place: &Place) -> Result<Helper, String> {
+    let words = ["probe".to_owned(), servers.url(&servers.addresses())];
+    let probe = Helper::start(place, &servers.environment(), &words)?;
+    probe.ready(LONG).map_err(|error| format!("{}: {error}", servers.kind.name()))
 }
 
 /// Of one cell.

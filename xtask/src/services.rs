@@ -106,9 +106,11 @@ pub(crate) fn fetch() -> Vec<Step> {
 pub(crate) fn fetch_for_faults() -> Vec<Step> {
     let servers = [dynamodb::KIND, postgres::KIND, etcd::KIND, redis::KIND, redis::VALKEY];
     let servers = servers.map(|kind| Step::check(format!("{} is fetched", kind.name), kind.fetch));
-    let tools = Step::check("ip and iptables are fetched", || {
+    let tools = Step::check("tools for networks and disks are fetched", || {
         package::need("ip", "-V", "iproute2")?;
-        package::need("iptables", "--version", "iptables")
+        package::need("iptables", "--version", "iptables")?;
+        package::need("mkfs.ext4", "-V", "e2fsprogs")?;
+        package::need("xfs_io", "-V", "xfsprogs")
     });
     servers.into_iter().chain([tools]).collect()
 }

@@ -52,6 +52,7 @@ fn scenario_of(bug: Bug) -> Option<&'static str> {
         Bug::RunsUnheld => Some("ticks"),
         Bug::HintWhileLooking => Some("hands-many"),
         Bug::StampNotCorrected => Some("cron-clocks"),
+        Bug::MisdatedBelieved => Some("frozen"),
         bug => Bug::OF_FLEETS.contains(&bug).then_some("fleet-all"),
     }
 }
@@ -63,6 +64,7 @@ fn first_of(bug: Bug) -> u64 {
         Bug::ToldEachTime => 268,
         Bug::UnderWayForgotten => 1275,
         Bug::OldPartStands => 398,
+        Bug::MisdatedBelieved => 2538,
         _ => Options::default().seed,
     }
 }
