@@ -353,7 +353,7 @@ impl Servers {
         let running = self.always();
         running.iter().for_each(|member| self.kill(*member));
         let disks = self.members.iter_mut().map(|member| &mut member.disk);
-        disks.chain(&mut self.file).try_for_each(Disk::to_block_device)?;
+        disks.chain(&mut self.file).try_for_each(Disk::become_block_device)?;
         self.revive()
     }
 

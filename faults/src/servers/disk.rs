@@ -27,7 +27,7 @@ impl Disk {
 
     /// Puts what it has on a block device with a filesystem, of which only that survives a cut that was written down. Nobody may write to it
     /// meanwhile.
-    pub(super) fn to_block_device(&mut self) -> Result<(), String> {
+    pub(super) fn become_block_device(&mut self) -> Result<(), String> {
         /// The filesystem's own, with its journal.
         const MORE: u32 = 64;
         let images = self.path.with_extension("images");
@@ -62,7 +62,11 @@ impl Disk {
         // A process that was killed may need a moment to end.
         until("a disk is in use", || run(Command::new("umount").arg(&self.path)).map(|_| true))?;
         mount(image, &self.path)?;
-        Ok(std::fs::read(self.unsynchronised()).map_or(true, |left| left.is_empty()))
+        let lost = self.unsynchronised();
+        let is_lost = std::fs::read(&lost).map_or(true, |left| left.is_empty());
+        // The next one is to be a new file: what replaces another one is written down sooner.
+        let _ = std::fs::remove_file(lost);
+        Ok(is_lost)
     }
 
     fn unsynchronised(&self) -> PathBuf {
@@ -122,5 +126,6 @@ fn in_memory(path: &Path, size: u32) -> Result<(), String> {
 
 /// Files that nobody has synchronised are written down as late as the system allows.
 fn mount(image: &Path, path: &Path) -> Result<(), String> {
-    run(Command::new("mount").args(["-o", "loop,noatime,commit=600"]).arg(image).arg(path)).map(drop)
+    run(Command::new("mount").args(["-o", "loop,noatime,commit=600,noauto_da_alloc"]).arg(image).arg(path))
+        .map(drop)
 }
