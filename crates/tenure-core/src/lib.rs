@@ -44,4 +44,4 @@ pub use values::{error, reserved, time};
 /// The examples of the crate's page in registries are compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

@@ -36,4 +36,4 @@ pub use table::{Listing, Table};
 /// The example of the crate's page in registries is compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

@@ -23,4 +23,4 @@ pub use storage::{Calling, Micros, Row, Seen, Storage};
 /// The example of the crate's page in registries is compiled.
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}
