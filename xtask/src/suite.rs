@@ -3,9 +3,9 @@
 //! The tests of a package are one program, because each program costs seconds to link and tens of megabytes. Its files are run side by side, as if each were a
 //! program.
 
-use crate::lanes::{Done, Job, Lanes, Place};
+use crate::lanes::{FinishedJob, LaneJob, Lanes, Placement};
 use crate::program::{Program, artifacts};
-use crate::step::{self, Step};
+use crate::step::{self, CheckStep};
 use crate::workspace::built;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -66,13 +66,13 @@ impl Suite {
         name: impl Into<String>,
         words: &[String],
         examples: &[&str],
-    ) -> Step {
+    ) -> CheckStep {
         let suite = Rc::clone(self);
         let told = ["--no-run", "--message-format", "json-render-diagnostics"].map(str::to_owned);
         let mut command = step::cargo_command(&[words, &told].concat());
         let examples: Vec<String> = examples.iter().map(|&example| example.to_owned()).collect();
         let shown = step::shown(&command);
-        Step::check(name, move || {
+        CheckStep::check(name, move || {
             println!("{shown}");
             let told = folder().join("built.json");
             let error = |error| format!("{}: {error}", told.display());
@@ -101,13 +101,13 @@ impl Suite {
         name: impl Into<String>,
         environment: Environment,
         on: Cores,
-        chores: Vec<Step>,
-    ) -> Step {
+        chores: Vec<CheckStep>,
+    ) -> CheckStep {
         let suite = Rc::clone(self);
-        Step::check(name, move || {
+        CheckStep::check(name, move || {
             let programs = in_order(suite.programs.borrow().clone());
             let jobs = programs.iter().map(|program| job(program, &environment, on));
-            let jobs = jobs.chain(chores.into_iter().filter_map(Step::beside)).collect();
+            let jobs = jobs.chain(chores.into_iter().filter_map(CheckStep::beside)).collect();
             let lanes = Lanes { count: on.lanes(), limit: PROGRAM_LIMIT * on.times(), folder: folder() };
             println!("{} at once", lanes.count);
             let done = lanes.run(jobs, |done| print!("{}", told(done)));
@@ -118,9 +118,9 @@ impl Suite {
 }
 
 /// A step that runs these commands side by side, since most of their time is waiting. Each may take so long.
-pub(crate) fn together(name: impl Into<String>, steps: Vec<Step>, limit: Duration) -> Step {
-    Step::check(name, move || {
-        let jobs = steps.into_iter().filter_map(Step::together).collect();
+pub(crate) fn together(name: impl Into<String>, steps: Vec<CheckStep>, limit: Duration) -> CheckStep {
+    CheckStep::check(name, move || {
+        let jobs = steps.into_iter().filter_map(CheckStep::together).collect();
         let lanes = Lanes { count: Cores::All.lanes(), limit, folder: folder() };
         let done = lanes.run(jobs, |done| print!("{}", told(done)));
         print!("\n{}{}", slowest(&done), reasons(&done));
@@ -189,7 +189,7 @@ fn in_order(mut programs: Vec<Program>) -> Vec<Program> {
     programs
 }
 
-fn job(program: &Program, environment: &[(&'static str, String)], on: Cores) -> Job {
+fn job(program: &Program, environment: &[(&'static str, String)], on: Cores) -> LaneJob {
     let mut command = on.command(&program.path);
     if !program.only.is_empty() {
         command.arg("--exact").args(&program.only);
@@ -197,14 +197,14 @@ fn job(program: &Program, environment: &[(&'static str, String)], on: Cores) -> 
     step::forget_package(&mut command);
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
     command.envs(environment.iter().map(|(name, value)| (name, value)));
-    let place = if ALONE.contains(&program.name.as_str()) { Place::Alone } else { Place::Shared };
-    Job { name: program.name.clone(), command, place }
+    let place = if ALONE.contains(&program.name.as_str()) { Placement::Alone } else { Placement::Shared };
+    LaneJob { name: program.name.clone(), command, place }
 }
 
 /// Why a program has failed, if it has. One of tests that ends well without a word of them has not run them.
-fn result(done: &Done) -> Result<(), String> {
+fn result(done: &FinishedJob) -> Result<(), String> {
     done.result.clone()?;
-    let is_tests = matches!(done.place, Place::Shared | Place::Alone);
+    let is_tests = matches!(done.place, Placement::Shared | Placement::Alone);
     if !is_tests || done.output.contains("test result: ok.") {
         Ok(())
     } else {
@@ -212,20 +212,20 @@ fn result(done: &Done) -> Result<(), String> {
     }
 }
 
-fn told(done: &Done) -> String {
+fn told(done: &FinishedJob) -> String {
     let result = result(done).err().map_or("passed".to_owned(), |error| format!("FAILED: {error}"));
     format!("\n--> {}: {result} in {:.1} s\n{}", done.name, done.took.as_secs_f64(), done.output.trim_start())
 }
 
 /// A table of what is no test, of the programs of tests that took longest, and of what all of them took.
-fn slowest(done: &[Done]) -> String {
+fn slowest(done: &[FinishedJob]) -> String {
     let line = |name: &str, took: Duration, processor: Option<Duration>| {
         format!("{}  {name}\n", step::columns(took, processor))
     };
-    let mut sorted: Vec<&Done> = done.iter().collect();
+    let mut sorted: Vec<&FinishedJob> = done.iter().collect();
     sorted.sort_by_key(|done| std::cmp::Reverse(done.took));
-    let (chores, tests): (Vec<&Done>, Vec<&Done>) =
-        sorted.into_iter().partition(|done| matches!(done.place, Place::Beside | Place::Together));
+    let (chores, tests): (Vec<&FinishedJob>, Vec<&FinishedJob>) =
+        sorted.into_iter().partition(|done| matches!(done.place, Placement::Beside | Placement::Together));
     let rows = chores.into_iter().chain(tests.into_iter().take(SLOWEST));
     let rows = rows.map(|done| line(&done.name, done.took, done.processor));
     let took = done.iter().map(|done| done.took).sum();
@@ -238,7 +238,7 @@ fn slowest(done: &[Done]) -> String {
 }
 
 /// Names every program that failed, with its tests.
-fn failures(done: &[Done]) -> Result<(), String> {
+fn failures(done: &[FinishedJob]) -> Result<(), String> {
     let failed: Vec<String> = done
         .iter()
         .filter_map(|done| {
@@ -251,7 +251,7 @@ fn failures(done: &[Done]) -> Result<(), String> {
 }
 
 /// What all that failed said: somewhere in the middle of a long output it is hard to find.
-fn reasons(done: &[Done]) -> String {
+fn reasons(done: &[FinishedJob]) -> String {
     let failed = done.iter().filter(|done| result(done).is_err());
     failed.map(|done| format!("\n==> {} said:\n{}\n", done.name, said(&done.output))).collect()
 }
@@ -310,9 +310,16 @@ mod tests {
     //! example.
     use super::*;
 
-    fn done(name: &str, seconds: u64, output: &str, result: Result<(), String>) -> Done {
+    fn done(name: &str, seconds: u64, output: &str, result: Result<(), String>) -> FinishedJob {
         let (took, processor) = (Duration::from_secs(seconds), Some(Duration::from_millis(1500)));
-        Done { name: name.into(), place: Place::Shared, took, processor, output: output.into(), result }
+        FinishedJob {
+            name: name.into(),
+            place: Placement::Shared,
+            took,
+            processor,
+            output: output.into(),
+            result,
+        }
     }
 
     #[test]
@@ -327,10 +334,10 @@ mod tests {
         let programs = in_order(["a", "tenure-cli::run", "tenure-sim::promises", "b"].map(program).into());
         let names: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
         assert_eq!(names, ["tenure-sim::promises", "a", "tenure-cli::run", "b"]);
-        let jobs: Vec<Job> =
+        let jobs: Vec<LaneJob> =
             programs.iter().map(|program| job(program, &[("A", "b".to_owned())], Cores::All)).collect();
         let alone: Vec<&str> =
-            jobs.iter().filter(|job| job.place == Place::Alone).map(|job| job.name.as_str()).collect();
+            jobs.iter().filter(|job| job.place == Placement::Alone).map(|job| job.name.as_str()).collect();
         assert_eq!(alone, ["tenure-cli::run"]);
         assert_eq!(jobs[0].command.get_current_dir(), Some(Path::new("/f")));
         let has = |name: &str, value: &str| {
@@ -369,8 +376,8 @@ mod tests {
         assert_eq!(said(&long).lines().next(), Some("59"), "a chore's last lines");
         assert_eq!(told(&all[0]), format!("\n--> good: passed in 1.0 s\n{passes}"));
         assert!(told(&all[2]).starts_with("\n--> mute: FAILED: it told of no result in 3.0 s\n"));
-        for place in [Place::Beside, Place::Together] {
-            let chore = Done { place, ..done("lints", 0, "", Ok(())) };
+        for place in [Placement::Beside, Placement::Together] {
+            let chore = FinishedJob { place, ..done("lints", 0, "", Ok(())) };
             assert_eq!(result(&chore), Ok(()));
             assert!(slowest(&[chore]).contains("lints"));
         }
