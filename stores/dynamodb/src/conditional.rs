@@ -2,7 +2,7 @@
 
 use crate::error::{Call, failed};
 use crate::item::Item;
-use crate::table::Place;
+use crate::table::TableLocation;
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
@@ -47,7 +47,7 @@ conditional!(PutItemError, UpdateItemError, DeleteItemError);
 
 /// The end of a write to that table.
 pub(crate) fn ended<T, E: Conditional>(
-    place: &Place,
+    place: &TableLocation,
     answer: Result<T, SdkError<E, HttpResponse>>,
 ) -> Result<Ended<T>, StoreError> {
     match answer {

@@ -37,7 +37,7 @@ pub use crate::layout::Layout;
 use crate::config::DynamoConfig;
 use crate::connect::{connect, harnessed, once};
 use crate::dates::Dates;
-use crate::table::{self, Place};
+use crate::table::{self, TableLocation};
 use crate::{conditional, error, store};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::http::HttpResponse;
@@ -53,7 +53,7 @@ use tenure_core::{Clock, StoreError, Wall};
 #[derive(Clone)]
 pub struct Service {
     client: Client,
-    place: Place,
+    place: TableLocation,
     config: DynamoConfig,
 }
 
