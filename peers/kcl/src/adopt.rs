@@ -11,7 +11,7 @@ mod all;
 mod remade;
 mod values;
 
-pub use all::{AdoptedAll, Progress};
+pub use all::{AdoptedAll, AdoptionProgress};
 pub use remade::Remade;
 
 use crate::{Edit, LeaseError, Options, Row, Table};
@@ -81,7 +81,7 @@ pub struct Adopter {
 /// What there is to move.
 #[derive(Debug, Default, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Found {
+pub struct AdoptionFindings {
     /// Rows, with who works on each.
     pub rows: BTreeMap<String, Option<String>>,
     /// Units of an earlier adoption whose rows are gone.
@@ -144,9 +144,13 @@ impl Adopter {
     ///
     /// # Cancel safety
     /// May be dropped.
-    pub async fn find(&self) -> Result<Found, StoreError> {
+    pub async fn find(&self) -> Result<AdoptionFindings, StoreError> {
         let (listing, units) = (self.table.list().await?, self.fleet.list().await?);
-        let mut found = Found { damaged: listing.foreign, skipped: listing.skipped, ..Found::default() };
+        let mut found = AdoptionFindings {
+            damaged: listing.foreign,
+            skipped: listing.skipped,
+            ..AdoptionFindings::default()
+        };
         found.rows =
             listing.rows.iter().map(|row| (row.key().to_owned(), row.holder().map(str::to_owned))).collect();
         let of_adoption = units.units.iter().filter(|unit| mark(&unit.spec).is_some());

@@ -18,7 +18,7 @@ use tenure::{Value, memory};
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb::service::number;
 use tenure_dynamodb_testkit::{endpoint, plain};
-use tenure_kcl::adopt::{Adopted, Adopter, Progress, Step};
+use tenure_kcl::adopt::{Adopted, Adopter, AdoptionProgress, Step};
 use tenure_kcl::{Coordinator, Edit, Events, Fields, Held, Options, Place, Table};
 use tokio::time::{sleep, timeout};
 
@@ -277,7 +277,7 @@ async fn a_fleet_that_steals_much_is_moved_with_hardly_a_take_too_many() {
     let names = adopter.find().await.unwrap().rows.into_keys().collect();
     let mut takes = 0;
     let all = adopter.adopt_all(names, BTreeSet::new(), Duration::from_millis(200), |progress| {
-        takes += usize::from(matches!(progress, Progress::Step(_, Step::Taken)));
+        takes += usize::from(matches!(progress, AdoptionProgress::Step(_, Step::Taken)));
     });
     // Side by side and without a fight, all is moved in little more than the time that owners have to notice.
     let all = timeout(SETTLES * 5, all).await.expect("no unit waits for others").unwrap();
@@ -332,7 +332,7 @@ async fn rows_that_are_made_again_are_deleted_and_what_is_doubtful_is_named() {
     let mut writers = Vec::new();
     let units = ["early", "late", "taken", "calm"].map(str::to_owned);
     let all = adopter.adopt_all(units.into(), BTreeSet::new(), FAILOVER, |progress| {
-        let Progress::Done(unit, Ok(_)) = progress else { return };
+        let AdoptionProgress::Done(unit, Ok(_)) = progress else { return };
         let (name, unit) = (name.clone(), unit.to_owned());
         writers.push(tokio::spawn(async move {
             match &*unit {

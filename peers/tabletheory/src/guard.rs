@@ -3,7 +3,7 @@
 use super::error::LeaseError;
 use super::lease::Lease;
 use super::manager::Manager;
-use super::request::Asked;
+use super::request::RequestExpressions;
 use tenure_core::StoreError;
 use tenure_dynamodb::aws_sdk_dynamodb::types::{ConditionCheck, TransactWriteItem};
 
@@ -20,7 +20,7 @@ impl Manager {
     pub fn guard(&self, lease: &Lease) -> Result<TransactWriteItem, LeaseError> {
         self.options().check_lease(lease)?;
         let calls = self.calls();
-        let asked = Asked::is_of(&calls.options.names, lease.token());
+        let asked = RequestExpressions::is_of(&calls.options.names, lease.token());
         let check = ConditionCheck::builder()
             .table_name(calls.service.table())
             .set_key(Some(calls.keys(lease.key())))

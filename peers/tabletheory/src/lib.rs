@@ -15,10 +15,10 @@ mod table;
 
 pub use error::{LeaseError, LeaseKey};
 pub use hold::Hold;
-pub use item::Standing;
+pub use item::ItemLease;
 pub use lease::{Belief, Lease};
 pub use manager::Manager;
-pub use options::{Names, Options};
+pub use options::{Names, TableTheoryOptions};
 pub use table::ClockGap;
 
 /// The example of the crate's page in registries is compiled.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tenure_core::Fence;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb_testkit::{Losing, client, endpoint};
-use tenure_tabletheory::{Lease, LeaseError, Manager, Options};
+use tenure_tabletheory::{Lease, LeaseError, Manager, TableTheoryOptions};
 use tenure_testkit::{LeaseSubject, Lost, ManualClock, Refusal, Tenant, lease_conformance, run, unique};
 
 const TTL: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ const TTL: Duration = Duration::from_secs(10);
 struct Keys {
     prefix: String,
     clock: Arc<ManualClock>,
-    options: fn(Options) -> Options,
+    options: fn(TableTheoryOptions) -> TableTheoryOptions,
 }
 
 struct Process {
@@ -31,7 +31,7 @@ struct Process {
     losing: Losing,
 }
 
-async fn keys(options: fn(Options) -> Options) -> Keys {
+async fn keys(options: fn(TableTheoryOptions) -> TableTheoryOptions) -> Keys {
     make_table(TABLE, ["pk", "sk"]).await;
     let clock = clock();
     // So that rounding matters.
@@ -44,7 +44,7 @@ impl LeaseSubject for Keys {
 
     async fn tenant(&self) -> Process {
         let losing = Losing::default();
-        let options = (self.options)(Options::new(TABLE));
+        let options = (self.options)(TableTheoryOptions::new(TABLE));
         let client = client(&endpoint()).interceptor(losing.clone());
         Process { prefix: self.prefix.clone(), manager: manager(client, options, self.clock.clone()), losing }
     }
@@ -134,8 +134,8 @@ async fn a_new_table_deletes_items_by_the_attribute_that_the_options_name() {
     let names = Names { ttl: "gone_at".to_owned(), ..Names::default() };
     let (on, off) = (unique("tt-ttl"), unique("tt-no-ttl"));
     for (table, options, attribute) in [
-        (&on, Options::at(tenure_dynamodb_testkit::config(&on)).names(names), Some("gone_at")),
-        (&off, Options::at(tenure_dynamodb_testkit::config(&off)).ttl(false), None),
+        (&on, TableTheoryOptions::at(tenure_dynamodb_testkit::config(&on)).names(names), Some("gone_at")),
+        (&off, TableTheoryOptions::at(tenure_dynamodb_testkit::config(&off)).ttl(false), None),
     ] {
         assert!(Manager::create_table(&options).await.unwrap());
         let service = crate::support::plain();

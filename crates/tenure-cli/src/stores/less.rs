@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::{Clock, Key, Wall};
-use tenure_less::{Options, Seen, SqliteStorage, Storage};
+use tenure_less::{CandidateOptions, Seen, SqliteStorage, Storage};
 
 /// What such a URL says.
 #[derive(Debug)]
@@ -72,8 +72,8 @@ impl Place {
     }
 
     /// The defaults of less but for the times, which are in proportion to the ttl as `elect` has them everywhere.
-    pub(crate) fn options(&self, key: &Key, ttl: Duration) -> Options {
-        Options::new()
+    pub(crate) fn options(&self, key: &Key, ttl: Duration) -> CandidateOptions {
+        CandidateOptions::new()
             .key(key.as_str())
             .ttl(ttl)
             .follow_every(ttl / 5)

@@ -16,7 +16,7 @@ use std::pin::pin;
 use std::time::Duration;
 use tenure::clock::{boottime, uuid};
 use tenure::{Key, Wall};
-use tenure_tabletheory::{ClockGap, Hold, Lease, LeaseError, Manager, Options};
+use tenure_tabletheory::{ClockGap, Hold, Lease, LeaseError, Manager, TableTheoryOptions};
 use tokio::sync::watch;
 
 /// A lease that is refreshed in the background.
@@ -77,7 +77,7 @@ pub(crate) async fn run(rest: &str, plan: config::Run) -> Result<u8, Failure> {
     if !plan.at_least.is_zero() {
         return Err(Failure::usage("TableTheory's leases have no least time; leave --min out"));
     }
-    let options = Options::from_url(rest)?;
+    let options = TableTheoryOptions::from_url(rest)?;
     let (lead, margin) = (Lead::new(plan.ttl, plan.grace), options.margin());
     check_ttl(plan.ttl, options.margin(), lead)?;
     let mut signals = Signals::listen()?;

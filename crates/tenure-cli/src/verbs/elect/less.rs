@@ -12,13 +12,13 @@ use crate::verbs::waiting::{Holding, told_by};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::Key;
-use tenure_less::{Candidate, Cause, Status, Term};
+use tenure_less::{Candidate, CandidateStatus, EndCause, LeadershipTerm};
 
 /// One term of a candidate.
 struct Elected {
     /// What it is taken from when the command can't be ended.
     candidate: Arc<Candidate>,
-    term: Term,
+    term: LeadershipTerm,
     key: String,
 }
 
@@ -42,10 +42,10 @@ impl Tenancy for Elected {
             return None;
         }
         let why = match self.term.ended().await {
-            Some(Cause::Taken) => "the row is another's, was removed, or its deadline was set back",
-            Some(Cause::Errors) => "too many renewals in a row have failed",
-            Some(Cause::Deadline) => "no renewal was answered in time",
-            Some(Cause::HiddenTime) => "the wall clock shows that time was hidden from this process",
+            Some(EndCause::Taken) => "the row is another's, was removed, or its deadline was set back",
+            Some(EndCause::Errors) => "too many renewals in a row have failed",
+            Some(EndCause::Deadline) => "no renewal was answered in time",
+            Some(EndCause::HiddenTime) => "the wall clock shows that time was hidden from this process",
             Some(_) | None => "the term is over",
         };
         let why = match self.term.trouble() {
@@ -79,7 +79,7 @@ pub(super) async fn elect(place: &Place, plan: config::Elect) -> Result<u8, Fail
     let following = match on_change {
         Some(command) => {
             let hook = Hook::start(command, term.key.clone(), candidate.id().to_owned())?;
-            let leader = |status: &Status| Some(Leader { id: status.leader.clone()?, fence: None });
+            let leader = |status: &CandidateStatus| Some(Leader { id: status.leader.clone()?, fence: None });
             Some(hook.follow(candidate.changes(), leader))
         }
         None => None,
@@ -106,7 +106,7 @@ pub(super) async fn elect(place: &Place, plan: config::Elect) -> Result<u8, Fail
 }
 
 /// Waits to be elected, through any trouble that may pass, which is told when it begins and when it is over.
-async fn stand_by(candidate: &Candidate) -> Result<Term, Failure> {
+async fn stand_by(candidate: &Candidate) -> Result<LeadershipTerm, Failure> {
     let mut changes = candidate.changes();
     let mut is_failing = false;
     loop {
