@@ -14,7 +14,7 @@ mod belief;
 mod party;
 pub mod stub;
 
-pub use belief::{Beliefs, Said};
+pub use belief::{Beliefs, ProcessReport};
 pub use party::{Party, monotonic};
 
 use aws_smithy_types::body::SdkBody;
@@ -163,10 +163,10 @@ impl Intercept for NoOldItems {
 
 /// Loses requests that write, or their answers, when told to.
 #[derive(Debug, Clone, Default)]
-pub struct Losing(Arc<Mutex<State>>);
+pub struct Losing(Arc<Mutex<PendingLoss>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct PendingLoss {
     next: Option<Lost>,
     answer_is_lost: bool,
 }

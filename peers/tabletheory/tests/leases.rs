@@ -14,7 +14,7 @@ use tenure_core::Fence;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb_testkit::{Losing, client, endpoint};
 use tenure_tabletheory::{Lease, LeaseError, Manager, TableTheoryOptions};
-use tenure_testkit::{LeaseSubject, Lost, ManualClock, Refusal, Tenant, lease_conformance, run, unique};
+use tenure_testkit::{LeaseRefusal, LeaseSubject, Lost, ManualClock, Tenant, lease_conformance, run, unique};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -91,15 +91,15 @@ impl LeaseSubject for Keys {
 impl Tenant for Process {
     type Lease = Lease;
 
-    async fn try_acquire(&self, key: &str) -> Result<Lease, Refusal> {
+    async fn try_acquire(&self, key: &str) -> Result<Lease, LeaseRefusal> {
         self.manager.acquire(&format!("{}/{key}", self.prefix), TTL).await.map_err(refusal)
     }
 
-    async fn renew(&self, lease: &mut Lease) -> Result<(), Refusal> {
+    async fn renew(&self, lease: &mut Lease) -> Result<(), LeaseRefusal> {
         self.manager.refresh(lease, TTL).await.map_err(refusal)
     }
 
-    async fn release(&self, lease: &mut Lease) -> Result<(), Refusal> {
+    async fn release(&self, lease: &mut Lease) -> Result<(), LeaseRefusal> {
         self.manager.release(lease).await.map_err(refusal)
     }
 
@@ -107,7 +107,7 @@ impl Tenant for Process {
         lease.is_held(self.manager.clock().now())
     }
 
-    fn fence(&self, lease: &Lease) -> Result<Fence, Refusal> {
+    fn fence(&self, lease: &Lease) -> Result<Fence, LeaseRefusal> {
         lease.fence().map_err(refusal)
     }
 
@@ -116,12 +116,12 @@ impl Tenant for Process {
     }
 }
 
-fn refusal(error: LeaseError) -> Refusal {
+fn refusal(error: LeaseError) -> LeaseRefusal {
     match error {
-        LeaseError::Held { .. } => Refusal::Held,
-        LeaseError::NotOwned { .. } => Refusal::NotOwned,
-        LeaseError::Store(error) => Refusal::Store(error),
-        other => Refusal::Store(tenure_core::StoreError::invalid(other.to_string())),
+        LeaseError::Held { .. } => LeaseRefusal::Held,
+        LeaseError::NotOwned { .. } => LeaseRefusal::NotOwned,
+        LeaseError::Store(error) => LeaseRefusal::Store(error),
+        other => LeaseRefusal::Store(tenure_core::StoreError::invalid(other.to_string())),
     }
 }
 
