@@ -7,7 +7,7 @@
 
 use crate::invariants::s10::Acts;
 use crate::kernel::clock::True;
-use crate::leases::node::{Node, Stage, View};
+use crate::leases::node::{LeaseStage, LeaseView, Node};
 use tenure_core::election::{Cause, Input, Terms};
 use tenure_core::{Ask, Notice, Tick};
 
@@ -25,10 +25,10 @@ pub(crate) struct Prompt {
 
 impl Prompt {
     /// `held`: the lease that it leads by.
-    pub(crate) fn of(input: &Input<'_>, held: Option<&View>, session: Option<Tick>) -> Prompt {
+    pub(crate) fn of(input: &Input<'_>, held: Option<&LeaseView>, session: Option<Tick>) -> Prompt {
         let about = |lease| held.is_some_and(|view| view.id == lease);
         let deadline = held.and_then(|view| match view.stage {
-            Stage::Held(belief) if !view.is_attached => Some(belief.deadline),
+            LeaseStage::Held(belief) if !view.is_attached => Some(belief.deadline),
             _ => session,
         });
         let deadline = match input {

@@ -14,14 +14,17 @@ use tenure_core::{Drift, Fence, HolderId, Nonce, Tick};
 
 /// A lease that a user believes in.
 #[derive(Debug, Clone)]
-pub(crate) struct Believed {
+pub(crate) struct BelievedRanges {
     pub(crate) holder: HolderId,
     pub(crate) fence: Fence,
     pub(crate) parts: RangeSet,
 }
 
 /// A process has obtained `new`, and these are all that are believed in at this instant.
-pub(crate) fn disjoint<'a>(new: &Believed, others: impl Iterator<Item = &'a Believed>) -> Result<(), String> {
+pub(crate) fn disjoint<'a>(
+    new: &BelievedRanges,
+    others: impl Iterator<Item = &'a BelievedRanges>,
+) -> Result<(), String> {
     for other in others.filter(|other| other.fence != new.fence) {
         let common = other.parts.intersection(&new.parts);
         if !common.is_empty() {
@@ -73,7 +76,12 @@ impl Entries {
     }
 
     /// A process says that it has obtained a lease, to be believed in until `until`. `sent` is its clock when it sent the write.
-    pub(crate) fn obtained(&self, new: &Believed, sent: Option<Tick>, until: Tick) -> Result<(), String> {
+    pub(crate) fn obtained(
+        &self,
+        new: &BelievedRanges,
+        sent: Option<Tick>,
+        until: Tick,
+    ) -> Result<(), String> {
         let Some(entry) = self.entry(new.fence).filter(|entry| entry.holder == new.holder) else {
             return Err(format!(
                 "{} believes in a lease with fence {} that was never written",
@@ -109,7 +117,7 @@ pub(crate) fn taken_out<'a>(
     before: &Ledger,
     after: &Ledger,
     who: &HolderId,
-    mut believed: impl Iterator<Item = &'a Believed>,
+    mut believed: impl Iterator<Item = &'a BelievedRanges>,
 ) -> Result<(), String> {
     let is_gone = |fence: Fence| {
         before.entries.iter().any(|entry| entry.fence == fence)
@@ -126,7 +134,7 @@ pub(crate) fn taken_out<'a>(
 /// Whoever looks is shown every lease that was believed in when it asked, and still is.
 pub(crate) fn all_listed<'a>(
     entries: &[Entry],
-    mut believed: impl Iterator<Item = &'a Believed>,
+    mut believed: impl Iterator<Item = &'a BelievedRanges>,
 ) -> Result<(), String> {
     match believed.find(|lease| !entries.iter().any(|entry| entry.fence == lease.fence)) {
         Some(lease) => Err(format!(
@@ -167,7 +175,7 @@ mod tests {
 
     #[test]
     fn an_overlap_of_two_beliefs_is_told_and_neighbours_are_none() {
-        let lease = |fence: u64, parts: &str| Believed {
+        let lease = |fence: u64, parts: &str| BelievedRanges {
             holder: HolderId::new(format!("n{fence}")).unwrap(),
             fence: Fence(fence),
             parts: parts.split(' ').map(|part| part.parse().unwrap()).collect(),

@@ -12,7 +12,7 @@ use tenure_core::{Fence, HolderId};
 
 /// Permits that a user believes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Believed<'a> {
+pub(crate) struct BelievedPermits<'a> {
     pub(crate) holder: &'a HolderId,
     pub(crate) fence: Fence,
     pub(crate) mode: Mode,
@@ -23,9 +23,9 @@ pub(crate) struct Believed<'a> {
 pub(crate) fn no_more_than_there_are<'a>(
     key: usize,
     permits: u32,
-    believed: impl Iterator<Item = Believed<'a>>,
+    believed: impl Iterator<Item = BelievedPermits<'a>>,
 ) -> Result<(), String> {
-    let all: Vec<Believed<'a>> = believed.collect();
+    let all: Vec<BelievedPermits<'a>> = believed.collect();
     let tell = || {
         let each = all
             .iter()
@@ -81,7 +81,7 @@ impl Grants {
     }
 
     /// A process says that it holds this.
-    pub(crate) fn obtained(&self, new: Believed<'_>) -> Result<(), String> {
+    pub(crate) fn obtained(&self, new: BelievedPermits<'_>) -> Result<(), String> {
         let found = self.landed.get(&new.fence).map(|(grant, _)| &grant.ticket);
         let is_it = found.is_some_and(|ticket| {
             (&ticket.holder, ticket.mode, ticket.permits) == (new.holder, new.mode, new.permits)
@@ -105,7 +105,7 @@ pub(crate) fn taken_out<'a>(
     before: &Ledger,
     after: &Ledger,
     who: &HolderId,
-    mut believed: impl Iterator<Item = Believed<'a>>,
+    mut believed: impl Iterator<Item = BelievedPermits<'a>>,
 ) -> Result<(), String> {
     let stands = |ledger: &Ledger, fence| ledger.holders.iter().any(|grant| grant.fence == fence);
     match believed.find(|one| stands(before, one.fence) && !stands(after, one.fence)) {
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn permits_are_counted_and_a_writer_is_alone() {
         let who = HolderId::new("a").unwrap();
-        let one = |fence, mode, permits| Believed { holder: &who, fence: Fence(fence), mode, permits };
+        let one = |fence, mode, permits| BelievedPermits { holder: &who, fence: Fence(fence), mode, permits };
         let two = [one(1, Mode::Shared, 1), one(2, Mode::Shared, 2)];
         assert_eq!(no_more_than_there_are(0, 3, two.into_iter()), Ok(()));
         assert!(no_more_than_there_are(0, 2, two.into_iter()).unwrap_err().contains("3 of 2 permits"));

@@ -1,6 +1,6 @@
 //! What people do to the records of semaphores behind their users' backs, and `gc`.
 
-use super::{Due, What, World};
+use super::{SemaphoreDue, What, World};
 use crate::kernel::trace::Story;
 use std::time::Duration;
 use tenure_core::gc::Collector;
@@ -52,7 +52,7 @@ impl World {
 
     /// `gc` by a clock that is right: semaphores that nobody uses, and sessions that nothing names.
     pub(super) fn collect(&mut self) {
-        self.later(self.per_mille(6000), What::Own(Due::Collect));
+        self.later(self.per_mille(6000), What::Own(SemaphoreDue::Collect));
         let retention = Duration::from_millis(self.ttl.millis() * 4);
         let all = self.store.list(self.t);
         let collector = Collector::new(self.true_wall(), retention, &all, self.setup.bugs);
