@@ -8,12 +8,12 @@ use tenure::{StoreError, Stored, Wall};
 
 /// The holders of a semaphore, and those who wait.
 #[derive(Debug)]
-pub(crate) struct Shared(Ledger);
+pub(crate) struct PermitsView(Ledger);
 
-impl Shared {
+impl PermitsView {
     /// None if the record is not a semaphore's.
-    pub(crate) fn of(stored: &Stored) -> Option<Result<Shared, StoreError>> {
-        tenure::permits::is_semaphore(&stored.record).then(|| Ledger::of(&stored.record).map(Shared))
+    pub(crate) fn of(stored: &Stored) -> Option<Result<PermitsView, StoreError>> {
+        tenure::permits::is_semaphore(&stored.record).then(|| Ledger::of(&stored.record).map(PermitsView))
     }
 
     /// Whether nobody holds or wants anything.

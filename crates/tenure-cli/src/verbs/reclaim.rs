@@ -16,7 +16,7 @@ use tenure::{Expect, Key, Leases, Metadata, Nonce, Outcome, Record, Store, Store
 /// How often the section is looked at.
 const EVERY: Duration = Duration::from_millis(500);
 
-pub(crate) async fn reclaim(url: &Url, typed: &args::Reclaim) -> Result<u8, Failure> {
+pub(crate) async fn reclaim(url: &Url, typed: &args::ReclaimArgs) -> Result<u8, Failure> {
     let name = typed.section.strip_prefix(PREFIX).unwrap_or(&typed.section);
     let key = Key::new(format!("{PREFIX}{name}"))?;
     let leases = super::open(url).await?;

@@ -9,7 +9,7 @@ use tenure::clock::boottime;
 use tenure_core::{Bug, Bugs};
 use tenure_sim::{FaultKind, FaultSet, Rule, SimOptions, SimReport};
 
-pub(crate) fn sim(typed: &args::Sim) -> Result<u8, Failure> {
+pub(crate) fn sim(typed: &args::SimArgs) -> Result<u8, Failure> {
     if typed.list {
         list(typed.json)?;
         return Ok(exit::OK);
@@ -34,7 +34,7 @@ pub(crate) fn sim(typed: &args::Sim) -> Result<u8, Failure> {
     Ok(if report.failure.is_some() { exit::SOME_FAILED } else { exit::OK })
 }
 
-fn options(typed: &args::Sim) -> Result<SimOptions, Failure> {
+fn options(typed: &args::SimArgs) -> Result<SimOptions, Failure> {
     if !typed.hours.is_finite() || typed.hours < 0.0 {
         return Err(Failure::usage(format!("--hours {} is no number of hours", typed.hours)));
     }

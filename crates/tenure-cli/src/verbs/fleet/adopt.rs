@@ -15,7 +15,7 @@ use tenure::{AcquireError, Clock, Guard, Leases, StoreError};
 use tenure_kcl::adopt::{Adopted, AdoptedAll, Adopter, AdoptionFindings, AdoptionProgress, Step};
 use tenure_kcl::{Options, Place, Table};
 
-pub(super) async fn adopt(url: &Url, typed: &args::Adopt) -> Result<u8, Failure> {
+pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8, Failure> {
     let name = config::name(&typed.fleet)?;
     let only =
         typed.only.iter().map(|unit| config::unit(&name, unit)).collect::<Result<BTreeSet<String>, _>>()?;
