@@ -127,7 +127,7 @@ pub(crate) fn lease_lost(loss: &Loss, of: Labels<'_>) {
 }
 
 /// One more waits, until this value is dropped.
-pub(crate) struct Waiting {
+pub(crate) struct WaitMeter {
     since: Tick,
     /// None of who waits for ranges.
     kind: Option<&'static str>,
@@ -135,17 +135,18 @@ pub(crate) struct Waiting {
     permits: u32,
 }
 
-impl Waiting {
+impl WaitMeter {
     /// For a lease, of so many permits if it is one of a semaphore.
-    pub(crate) fn for_lease(of: Labels<'_>, permits: u32, now: Tick) -> Waiting {
-        let waiting = Waiting { since: now, kind: Some(of.kind.name()), prefix: of.prefix.cloned(), permits };
+    pub(crate) fn for_lease(of: Labels<'_>, permits: u32, now: Tick) -> WaitMeter {
+        let waiting =
+            WaitMeter { since: now, kind: Some(of.kind.name()), prefix: of.prefix.cloned(), permits };
         waiting.count(1.0);
         waiting
     }
 
     /// For parts of a range.
-    pub(crate) fn for_range(now: Tick) -> Waiting {
-        let waiting = Waiting { since: now, kind: None, prefix: None, permits: 0 };
+    pub(crate) fn for_range(now: Tick) -> WaitMeter {
+        let waiting = WaitMeter { since: now, kind: None, prefix: None, permits: 0 };
         waiting.count(1.0);
         waiting
     }
@@ -171,7 +172,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitMeter {
     fn drop(&mut self) {
         self.count(-1.0);
     }

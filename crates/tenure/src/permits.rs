@@ -72,7 +72,7 @@ pub struct Permits {
 
 /// Permits of a semaphore that are wanted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Share {
+pub(crate) struct PermitShare {
     pub(crate) permits: u32,
     pub(crate) take: u32,
     pub(crate) mode: Mode,
@@ -81,7 +81,7 @@ pub(crate) struct Share {
     pub(crate) is_part: bool,
 }
 
-impl Share {
+impl PermitShare {
     /// How many permits that is; what is exclusive counts as one.
     pub(crate) fn weight(&self) -> u32 {
         if self.mode == Mode::Exclusive { 1 } else { self.take }
@@ -114,11 +114,11 @@ impl Leases {
 impl Permits {
     fn new(leases: &Leases, name: &str, permits: u32, mode: Mode) -> Permits {
         let mut lock = Lock::new(leases.clone(), name);
-        lock.share = Some(Share { permits, take: 1, mode, barges: false, is_part: false });
+        lock.share = Some(PermitShare { permits, take: 1, mode, barges: false, is_part: false });
         Permits { lock }
     }
 
-    fn share(mut self, change: impl FnOnce(&mut Share)) -> Self {
+    fn share(mut self, change: impl FnOnce(&mut PermitShare)) -> Self {
         self.lock.share.as_mut().map(change);
         self
     }
