@@ -5,7 +5,7 @@
 //! stays ahead is asked now and then whether it knows its claim (see [`Ask::Confirm`]).
 
 use super::ledger::Ledger;
-use super::machine::{Flight, Semaphore};
+use super::machine::{Semaphore, SemaphoreInFlight};
 use crate::bugs::Bug;
 use crate::holder::ctx::Ctx;
 use crate::holder::failure_detector::Verdict;
@@ -105,7 +105,7 @@ impl Semaphore {
             Record { fence, nonce: ctx.nonces.draw(), stamp: ctx.now.wall, tenure: None, ..session.record };
         let key = attachment.session.clone();
         let op = ctx.write(Write { key, expect: Expect::Unchanged(session.version), record }, self.ttl);
-        self.flight = Some(Flight::Fencing { op, attachment });
+        self.flight = Some(SemaphoreInFlight::Fencing { op, attachment });
     }
 
     /// Whoever is in the way for two ttls is asked whether it knows of that; one after the other. Nobody waits for the answer.
