@@ -57,12 +57,12 @@ pub trait Tenant: Send + Sync + 'static {
     fn fence(&self, lease: &Self::Lease) -> Result<Fence, LeaseRefusal>;
 
     /// The next request of this process that writes meets this fate.
-    fn lose_next(&self, lost: Lost);
+    fn lose_next(&self, lost: LostMessage);
 }
 
 /// What is lost of a request that writes. Its sender can't tell which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lost {
+pub enum LostMessage {
     /// The request: nothing is written.
     Request,
     /// The answer: what was to be written is.

@@ -35,7 +35,7 @@ mod suite;
 
 pub use clock::{ManualClock, RealClock};
 pub use hinted::hinted;
-pub use lease_subject::{LeaseRefusal, LeaseSubject, Lost, Tenant};
+pub use lease_subject::{LeaseRefusal, LeaseSubject, LostMessage, Tenant};
 pub use live::{Fixture, Live, unique};
 pub use scribe::Scribe;
 pub use subject::{Clones, Prefixed, Subject};

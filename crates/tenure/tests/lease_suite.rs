@@ -8,7 +8,7 @@ use std::time::Duration;
 use tenure::{AcquireError, Clock, Fence, Key, LeaseError, LeaseToken, Tick};
 use tenure_core::{Drift, Ttl};
 use tenure_store::{Fault, Store};
-use tenure_testkit::{LeaseRefusal, LeaseSubject, Lost, Tenant, lease_conformance};
+use tenure_testkit::{LeaseRefusal, LeaseSubject, LostMessage, Tenant, lease_conformance};
 
 struct Native(World);
 
@@ -107,10 +107,10 @@ impl Tenant for One {
         Ok(lease.token.fence())
     }
 
-    fn lose_next(&self, lost: Lost) {
+    fn lose_next(&self, lost: LostMessage) {
         self.process.faults.inject([match lost {
-            Lost::Answer => Fault::LoseAnswer,
-            Lost::Request => Fault::LoseRequest,
+            LostMessage::Answer => Fault::LoseAnswer,
+            LostMessage::Request => Fault::LoseRequest,
         }]);
     }
 }

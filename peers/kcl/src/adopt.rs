@@ -39,7 +39,7 @@ const ATTEMPTS: usize = 32;
 /// How far the adoption of a unit is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Step {
+pub enum AdoptionStep {
     /// There is a unit, closed to all workers.
     Closed,
     /// The row is the adopter's. Its last owner may not know yet.
@@ -177,7 +177,7 @@ impl Adopter {
     pub async fn adopt(
         &self,
         unit: &str,
-        mut goes_on: impl FnMut(Step) -> bool,
+        mut goes_on: impl FnMut(AdoptionStep) -> bool,
     ) -> Result<Adopted, StoreError> {
         let standing = self.fleet.get(unit).await?;
         let Some(mut row) = self.table.read(unit).await? else {
@@ -200,7 +200,7 @@ impl Adopter {
                 self.fleet.create(closed).await?;
             }
         }
-        if !goes_on(Step::Closed) {
+        if !goes_on(AdoptionStep::Closed) {
             return Ok(Adopted::Stopped);
         }
         let id = self.id();
@@ -209,7 +209,7 @@ impl Adopter {
             let was_had = !row.was_given_back();
             match self.table.take(&row, &id).await {
                 Ok(taken) => {
-                    if !goes_on(Step::Taken) {
+                    if !goes_on(AdoptionStep::Taken) {
                         return Ok(Adopted::Stopped);
                     }
                     match self.carry_over(taken, was_had, &mut goes_on).await {
@@ -218,7 +218,7 @@ impl Adopter {
                         Ok(false) => return Ok(Adopted::Stopped),
                         Ok(true) => {
                             self.open(unit).await?;
-                            goes_on(Step::Opened);
+                            goes_on(AdoptionStep::Opened);
                             return Ok(Adopted::Moved);
                         }
                     }
@@ -242,7 +242,7 @@ impl Adopter {
         &self,
         mut row: Row,
         was_had: bool,
-        goes_on: &mut impl FnMut(Step) -> bool,
+        goes_on: &mut impl FnMut(AdoptionStep) -> bool,
     ) -> Result<bool, LeaseError> {
         let failover = self.options.failover_time();
         // As a waiter counts, from after the answer.
@@ -256,14 +256,14 @@ impl Adopter {
             tokio::time::sleep(left.min(failover / 3)).await;
             row = self.table.renew(&row, &Edit::new()).await?;
         }
-        if !goes_on(Step::Quiet) {
+        if !goes_on(AdoptionStep::Quiet) {
             return Ok(false);
         }
         // Once more, for the fields as they are now that nobody else writes them.
         row = self.table.renew(&row, &Edit::new()).await?;
         let fields = typed(&row)?;
         self.mark(row.key(), HERE, Some(fields)).await?;
-        if !goes_on(Step::Ready) {
+        if !goes_on(AdoptionStep::Ready) {
             return Ok(false);
         }
         if let Err(error) = self.table.delete(&row).await {
@@ -273,7 +273,7 @@ impl Adopter {
             }
             return Err(error);
         }
-        Ok(goes_on(Step::Deleted))
+        Ok(goes_on(AdoptionStep::Deleted))
     }
 
     /// What is to be done where there is no row (any more).
@@ -281,12 +281,12 @@ impl Adopter {
         &self,
         unit: &str,
         mark: Option<&'static str>,
-        mut goes_on: impl FnMut(Step) -> bool,
+        mut goes_on: impl FnMut(AdoptionStep) -> bool,
     ) -> Result<Adopted, StoreError> {
         match mark {
             Some(HERE) => {
                 self.open(unit).await?;
-                goes_on(Step::Opened);
+                goes_on(AdoptionStep::Opened);
                 Ok(Adopted::Opened)
             }
             Some(_) => {

@@ -299,7 +299,7 @@ impl Table {
         self.made(RowChange::delete(self.inner.format, row)).await.map(drop)
     }
 
-    /// Deletes a row that has no counter, and so is no lease: see [`Listing::bare`]. False if there is none, or it has one by now.
+    /// Deletes a row that has no counter, and so is no lease: see [`RowListing::bare`]. False if there is none, or it has one by now.
     ///
     /// # Errors
     /// A store error; if its kind is `Unknown`, the row may have been deleted.

@@ -19,7 +19,7 @@ use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb_testkit::{Losing, client, endpoint};
 use tenure_kcl::{Claimant, Edit, Format, Held, LeaseError, Options, Table};
-use tenure_testkit::{LeaseRefusal, LeaseSubject, Lost, ManualClock, Tenant, lease_conformance, run};
+use tenure_testkit::{LeaseRefusal, LeaseSubject, LostMessage, ManualClock, Tenant, lease_conformance, run};
 
 const FAILOVER: Duration = Duration::from_secs(10);
 
@@ -126,7 +126,7 @@ impl Tenant for Process {
         Ok(lease.fence())
     }
 
-    fn lose_next(&self, lost: Lost) {
+    fn lose_next(&self, lost: LostMessage) {
         self.losing.lose_next(lost);
     }
 }

@@ -1,7 +1,7 @@
 //! A lease as a condition of the caller's own transaction.
 
 use super::error::LeaseError;
-use super::lease::Lease;
+use super::lease::HeldLease;
 use super::manager::Manager;
 use super::request::RequestExpressions;
 use tenure_core::StoreError;
@@ -17,7 +17,7 @@ impl Manager {
     ///
     /// # Errors
     /// [`LeaseError::Invalid`]: the lease has no token.
-    pub fn guard(&self, lease: &Lease) -> Result<TransactWriteItem, LeaseError> {
+    pub fn guard(&self, lease: &HeldLease) -> Result<TransactWriteItem, LeaseError> {
         self.options().check_lease(lease)?;
         let calls = self.calls();
         let asked = RequestExpressions::is_of(&calls.options.names, lease.token());

@@ -1,7 +1,7 @@
 //! A lease that is refreshed in the background for as long as it is wanted.
 
 use super::error::{LeaseError, LeaseKey};
-use super::lease::{Belief, Lease};
+use super::lease::{Belief, HeldLease};
 use super::manager::Manager;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub struct Hold {
 #[derive(Debug)]
 struct SharedHold {
     /// Whoever refreshes or releases it.
-    lease: AsyncMutex<Lease>,
+    lease: AsyncMutex<HeldLease>,
     /// What can be known of it meanwhile.
     state: Mutex<HoldState>,
 }
@@ -40,7 +40,7 @@ impl Manager {
     /// # Panics
     /// Outside a tokio runtime.
     #[must_use]
-    pub fn hold(&self, lease: Lease, duration: Duration) -> Hold {
+    pub fn hold(&self, lease: HeldLease, duration: Duration) -> Hold {
         let state = HoldState { belief: lease.belief(), is_lost: false, trouble: None };
         let key = lease.key().clone();
         let shared = Arc::new(SharedHold { lease: AsyncMutex::new(lease), state: Mutex::new(state) });

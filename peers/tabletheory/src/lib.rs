@@ -16,7 +16,7 @@ mod table;
 pub use error::{LeaseError, LeaseKey};
 pub use hold::Hold;
 pub use item::ItemLease;
-pub use lease::{Belief, Lease};
+pub use lease::{Belief, HeldLease};
 pub use manager::Manager;
 pub use options::{Names, TableTheoryOptions};
 pub use table::ClockGap;

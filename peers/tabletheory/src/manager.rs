@@ -4,7 +4,7 @@ use super::calls::Calls;
 use super::error::{LeaseError, LeaseKey};
 use super::item::ItemLease;
 use super::judge::{self, Availability, Still};
-use super::lease::{Belief, Lease, Refreshes};
+use super::lease::{Belief, HeldLease, Refreshes};
 use super::options::TableTheoryOptions;
 use super::orphans::OrphanedClaims;
 use super::request::RequestExpressions;
@@ -90,7 +90,7 @@ impl Manager {
     ///
     /// # Cancel safety
     /// As [`Manager::acquire_key`].
-    pub async fn acquire(&self, pk: &str, duration: Duration) -> Result<Lease, LeaseError> {
+    pub async fn acquire(&self, pk: &str, duration: Duration) -> Result<HeldLease, LeaseError> {
         self.acquire_key(pk, &self.options().lock_sort_key, duration).await
     }
 
@@ -105,7 +105,7 @@ impl Manager {
     /// # Cancel safety
     /// When the future is dropped, the lease may have been won. It then ends by itself, unless this manager is asked for it
     /// again before.
-    pub async fn acquire_key(&self, pk: &str, sk: &str, duration: Duration) -> Result<Lease, LeaseError> {
+    pub async fn acquire_key(&self, pk: &str, sk: &str, duration: Duration) -> Result<HeldLease, LeaseError> {
         let SharedManager { calls, clock, orphans, .. } = &*self.inner;
         let options = self.options();
         let key = LeaseKey { pk: pk.to_owned(), sk: sk.to_owned() };
@@ -145,7 +145,7 @@ impl Manager {
                     let expires_at = found.map_or(expires_at, |found| found.expires_at.min(expires_at));
                     let belief = Belief::of(sent, expires_at, options.skew);
                     let ItemLease { token, .. } = standing;
-                    return Ok(Lease { key, token, expires_at, belief, refreshes: Refreshes::Settled });
+                    return Ok(HeldLease { key, token, expires_at, belief, refreshes: Refreshes::Settled });
                 }
                 Availability::Held(until) => {
                     if is_known {
@@ -171,7 +171,7 @@ impl Manager {
         by: String,
         until: i64,
         duration: Duration,
-    ) -> Result<Lease, LeaseError> {
+    ) -> Result<HeldLease, LeaseError> {
         let SharedManager { clock, orphans, .. } = &*self.inner;
         if !orphans.take(&key, &by) {
             return Err(LeaseError::Held { key, until: Some(until) });
@@ -181,7 +181,7 @@ impl Manager {
         // becomes of that, the next attempt finds the one or the other.
         let next = self.token()?;
         let changed = orphans.claim(&key, &next, judge::expiry(clock.now().wall, duration));
-        let mut lease = Lease::known_by(&key.pk, &key.sk, by);
+        let mut lease = HeldLease::known_by(&key.pk, &key.sk, by);
         lease.refreshes = Refreshes::Open(Some(next));
         let outcome = match self.refresh(&mut lease, duration).await {
             Ok(()) => Ok(lease),
@@ -203,7 +203,7 @@ impl Manager {
     ///
     /// # Cancel safety
     /// When the future is dropped, the lease may have been prolonged; it is held for as long as it says.
-    pub async fn refresh(&self, lease: &mut Lease, duration: Duration) -> Result<(), LeaseError> {
+    pub async fn refresh(&self, lease: &mut HeldLease, duration: Duration) -> Result<(), LeaseError> {
         let SharedManager { calls, clock, .. } = &*self.inner;
         let options = self.options();
         options.check_lease(lease)?;
@@ -230,7 +230,7 @@ impl Manager {
             let found = match answer {
                 Ok(Ended::Done(())) => {
                     let token = next.unwrap_or(before.token);
-                    *lease = Lease {
+                    *lease = HeldLease {
                         key: before.key,
                         token,
                         expires_at,
@@ -266,7 +266,7 @@ impl Manager {
                 Still::Moved(until) => {
                     let token = next.unwrap_or(before.token);
                     let belief = Belief::of(sent, until, options.skew);
-                    *lease = Lease {
+                    *lease = HeldLease {
                         key: before.key,
                         token,
                         expires_at: until,
@@ -281,7 +281,7 @@ impl Manager {
                         && until == expires_at
                         && until != before.expires_at =>
                 {
-                    *lease = Lease { expires_at, belief: meant, ..before };
+                    *lease = HeldLease { expires_at, belief: meant, ..before };
                     return Ok(());
                 }
                 Still::Ours(_) if was_answered => lease.is_as(&before),
@@ -299,7 +299,7 @@ impl Manager {
     ///
     /// # Cancel safety
     /// When the future is dropped, the lease may have been given back or not; it isn't held.
-    pub async fn release(&self, lease: &mut Lease) -> Result<(), LeaseError> {
+    pub async fn release(&self, lease: &mut HeldLease) -> Result<(), LeaseError> {
         let calls = &self.inner.calls;
         lease.end();
         self.options().check_lease(lease)?;

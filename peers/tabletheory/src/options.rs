@@ -1,7 +1,7 @@
 //! What can be chosen about TableTheory's leases.
 
 use super::error::LeaseKey;
-use super::lease::Lease;
+use super::lease::HeldLease;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tenure_core::{InvalidInput, StoreError};
@@ -232,7 +232,7 @@ impl TableTheoryOptions {
     }
 
     /// That a lease says which it is, and whose.
-    pub(crate) fn check_lease(&self, lease: &Lease) -> Result<(), InvalidInput> {
+    pub(crate) fn check_lease(&self, lease: &HeldLease) -> Result<(), InvalidInput> {
         self.check_key(&lease.key)?;
         if lease.token.is_empty() && self.validated {
             let key = &lease.key;
@@ -305,12 +305,12 @@ mod tests {
         for (pk, sk, token, says) in
             [("", "s", "t", "partition key"), ("p", "", "t", "sort key"), ("p", "s", "", "no token")]
         {
-            let lease = Lease::known_by(pk, sk, token);
+            let lease = HeldLease::known_by(pk, sk, token);
             let error = options.check_lease(&lease).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
             assert!(unchecked.check_lease(&lease).is_ok());
         }
-        assert!(options.check_lease(&Lease::known_by("p", "s", "t")).is_ok());
+        assert!(options.check_lease(&HeldLease::known_by("p", "s", "t")).is_ok());
         assert!(
             options.check_duration(Duration::ZERO).is_err()
                 && unchecked.check_duration(Duration::ZERO).is_ok()

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tenure_core::{Clock, ErrorKind, Wall};
 use tenure_dynamodb_testkit::stub::{Fate, Stub};
 use tenure_dynamodb_testkit::{client, endpoint};
-use tenure_tabletheory::{Lease, LeaseError, Manager, TableTheoryOptions};
+use tenure_tabletheory::{HeldLease, LeaseError, Manager, TableTheoryOptions};
 use tenure_testkit::{ManualClock, RealClock, unique};
 
 const TEN: Duration = Duration::from_secs(10);
@@ -273,7 +273,7 @@ async fn a_lease_is_kept_in_the_background_and_ends_with_its_item() {
     let manager = manager(client(&endpoint()), options, clock.clone());
     let (pk, span) = (unique("kept"), Duration::from_secs(6));
     let lease = manager.acquire(&pk, span).await.unwrap();
-    let first: Lease = lease.clone();
+    let first: HeldLease = lease.clone();
     let hold = manager.hold(lease, span);
     // Longer than without a refresh, in which case this never comes.
     until(async || !first.is_held(clock.now())).await;
@@ -291,7 +291,7 @@ async fn a_lease_is_kept_in_the_background_and_ends_with_its_item() {
     hold.release().await.unwrap();
     assert_eq!(item(&pk, "LOCK").await, None);
     let lease = manager.acquire(&pk, span).await.unwrap();
-    let last: Lease = lease.clone();
+    let last: HeldLease = lease.clone();
     drop(manager.hold(lease, span));
     until(async || !last.is_held(clock.now())).await;
     let standing = manager.look(&pk, "LOCK").await.unwrap().unwrap();

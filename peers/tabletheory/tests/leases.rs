@@ -13,8 +13,10 @@ use std::time::Duration;
 use tenure_core::Fence;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb_testkit::{Losing, client, endpoint};
-use tenure_tabletheory::{Lease, LeaseError, Manager, TableTheoryOptions};
-use tenure_testkit::{LeaseRefusal, LeaseSubject, Lost, ManualClock, Tenant, lease_conformance, run, unique};
+use tenure_tabletheory::{HeldLease, LeaseError, Manager, TableTheoryOptions};
+use tenure_testkit::{
+    LeaseRefusal, LeaseSubject, LostMessage, ManualClock, Tenant, lease_conformance, run, unique,
+};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -89,29 +91,29 @@ impl LeaseSubject for Keys {
 }
 
 impl Tenant for Process {
-    type Lease = Lease;
+    type Lease = HeldLease;
 
-    async fn try_acquire(&self, key: &str) -> Result<Lease, LeaseRefusal> {
+    async fn try_acquire(&self, key: &str) -> Result<HeldLease, LeaseRefusal> {
         self.manager.acquire(&format!("{}/{key}", self.prefix), TTL).await.map_err(refusal)
     }
 
-    async fn renew(&self, lease: &mut Lease) -> Result<(), LeaseRefusal> {
+    async fn renew(&self, lease: &mut HeldLease) -> Result<(), LeaseRefusal> {
         self.manager.refresh(lease, TTL).await.map_err(refusal)
     }
 
-    async fn release(&self, lease: &mut Lease) -> Result<(), LeaseRefusal> {
+    async fn release(&self, lease: &mut HeldLease) -> Result<(), LeaseRefusal> {
         self.manager.release(lease).await.map_err(refusal)
     }
 
-    fn is_held(&self, lease: &Lease) -> bool {
+    fn is_held(&self, lease: &HeldLease) -> bool {
         lease.is_held(self.manager.clock().now())
     }
 
-    fn fence(&self, lease: &Lease) -> Result<Fence, LeaseRefusal> {
+    fn fence(&self, lease: &HeldLease) -> Result<Fence, LeaseRefusal> {
         lease.fence().map_err(refusal)
     }
 
-    fn lose_next(&self, lost: Lost) {
+    fn lose_next(&self, lost: LostMessage) {
         self.losing.lose_next(lost);
     }
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use tenure_core::{Clock, ErrorKind};
 use tenure_dynamodb::aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
 use tenure_dynamodb_testkit::{NoOldItems, client, config, endpoint};
-use tenure_tabletheory::{ItemLease, Lease, LeaseError, LeaseKey, Manager, Names, TableTheoryOptions};
+use tenure_tabletheory::{HeldLease, ItemLease, LeaseError, LeaseKey, Manager, Names, TableTheoryOptions};
 use tenure_testkit::{ManualClock, unique};
 
 const TEN: Duration = Duration::from_secs(10);
@@ -86,7 +86,7 @@ async fn each_operation_is_one_request_as_peers_make_it() {
     assert_eq!(one(&bodies), ("UpdateItem".to_owned(), refresh));
     assert_eq!((lease.token(), lease.expires_at()), (&*token, 1_700_000_008));
 
-    let mut other = Lease::known_by(&pk, "LOCK", "another");
+    let mut other = HeldLease::known_by(&pk, "LOCK", "another");
     assert!(manager.refresh(&mut other, TEN).await.is_err());
     assert_eq!(one(&bodies).0, "UpdateItem", "refused");
     manager.release(&mut other).await.unwrap();
@@ -115,7 +115,7 @@ async fn without_ttl_none_is_written_and_an_old_one_is_removed() {
         let pk = unique("ttl");
         let lease = with.acquire_key(&pk, "s", TEN).await.unwrap();
         assert!(item(&pk, "s").await.unwrap().contains_key("ttl"));
-        let mut lease = Lease::known_by(&pk, "s", lease.token());
+        let mut lease = HeldLease::known_by(&pk, "s", lease.token());
         without.refresh(&mut lease, TEN).await.unwrap();
         let (_, body) = one(&bodies);
         assert_eq!(body["UpdateExpression"], "SET #lease_expires_at = :exp REMOVE #ttl");
@@ -232,14 +232,14 @@ async fn only_what_has_its_token_is_given_back() {
 #[tokio::test]
 async fn a_mistake_is_told_before_anything_is_sent() {
     let (manager, bodies, _) = watched(TableTheoryOptions::new(TABLE)).await;
-    let mut nameless = Lease::known_by("", "LOCK", "t");
+    let mut nameless = HeldLease::known_by("", "LOCK", "t");
     for error in [
         manager.acquire("", TEN).await.unwrap_err(),
         manager.acquire_key("a", "", TEN).await.unwrap_err(),
         manager.acquire("a", Duration::ZERO).await.unwrap_err(),
         manager.refresh(&mut nameless, TEN).await.unwrap_err(),
-        manager.refresh(&mut Lease::known_by("a", "LOCK", "t"), Duration::ZERO).await.unwrap_err(),
-        manager.release(&mut Lease::known_by("a", "LOCK", "")).await.unwrap_err(),
+        manager.refresh(&mut HeldLease::known_by("a", "LOCK", "t"), Duration::ZERO).await.unwrap_err(),
+        manager.release(&mut HeldLease::known_by("a", "LOCK", "")).await.unwrap_err(),
     ] {
         assert!(matches!(error, LeaseError::Invalid(_)), "{error}");
     }
@@ -258,7 +258,7 @@ async fn a_mistake_is_told_before_anything_is_sent() {
     let empty = Manager::with_client(&client, TableTheoryOptions::new(TABLE), clock(), String::new).unwrap();
     assert!(matches!(empty.acquire("a", TEN).await, Err(LeaseError::Invalid(_))));
     assert_eq!(bodies.take(), []);
-    let fence = Lease::known_by("a", "LOCK", "t").fence().unwrap_err();
+    let fence = HeldLease::known_by("a", "LOCK", "t").fence().unwrap_err();
     let LeaseError::Store(fence) = fence else { panic!("{fence}") };
     assert_eq!(fence.kind(), ErrorKind::Unsupported);
 }
@@ -267,7 +267,7 @@ async fn a_mistake_is_told_before_anything_is_sent() {
 async fn a_guarded_transaction_is_refused_once_another_has_the_lease() {
     let (manager, _, clock) = watched(TableTheoryOptions::new(TABLE)).await;
     let pk = unique("guarded");
-    let write = async |lease: &Lease| {
+    let write = async |lease: &HeldLease| {
         let item = keys(&pk, "RESULT").into_iter().collect();
         let put = Put::builder().table_name(TABLE).set_item(Some(item)).build().unwrap();
         let put = TransactWriteItem::builder().put(put).build();
@@ -285,7 +285,7 @@ async fn a_guarded_transaction_is_refused_once_another_has_the_lease() {
     assert!(!write(&lease).await && write(&next).await);
     manager.release(&mut next).await.unwrap();
     assert!(!write(&next).await);
-    assert!(matches!(manager.guard(&Lease::known_by(&pk, "LOCK", "")), Err(LeaseError::Invalid(_))));
+    assert!(matches!(manager.guard(&HeldLease::known_by(&pk, "LOCK", "")), Err(LeaseError::Invalid(_))));
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use std::pin::pin;
 use std::time::Duration;
 use tenure::clock::{boottime, uuid};
 use tenure::{Key, Wall};
-use tenure_tabletheory::{ClockGap, Hold, Lease, LeaseError, Manager, TableTheoryOptions};
+use tenure_tabletheory::{ClockGap, HeldLease, Hold, LeaseError, Manager, TableTheoryOptions};
 use tokio::sync::watch;
 
 /// A lease that is refreshed in the background.
@@ -137,7 +137,7 @@ async fn acquired(
     plan: &config::RunConfig,
     found: &watch::Sender<Option<CurrentHolder>>,
     signals: &mut Signals,
-) -> Result<Lease, Failure> {
+) -> Result<HeldLease, Failure> {
     let end = match plan.patience {
         WaitLimit::Try => Some(Duration::ZERO),
         WaitLimit::Within(wait) => Some(boottime().saturating_add(wait)),
@@ -165,7 +165,7 @@ async fn attempt(
     manager: &Manager,
     plan: &config::RunConfig,
     signals: &mut Signals,
-) -> Result<Result<Lease, LeaseError>, Failure> {
+) -> Result<Result<HeldLease, LeaseError>, Failure> {
     let mut attempt = pin!(manager.acquire(plan.key.as_str(), plan.ttl));
     let signal = tokio::select! {
         told = &mut attempt => return Ok(told),

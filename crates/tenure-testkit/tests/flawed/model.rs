@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tenure_core::{Clock, Fence, StoreError, Tick};
-use tenure_testkit::{LeaseRefusal, LeaseSubject, Lost, ManualClock, Tenant};
+use tenure_testkit::{LeaseRefusal, LeaseSubject, LostMessage, ManualClock, Tenant};
 
 /// What is wrong with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub(crate) struct Process {
     rows: Arc<Mutex<Rows>>,
     drawn: Arc<AtomicU64>,
     clock: Arc<ManualClock>,
-    lost: Mutex<Option<Lost>>,
+    lost: Mutex<Option<LostMessage>>,
 }
 
 pub(crate) struct Lease {
@@ -155,7 +155,7 @@ impl Process {
     /// The fate of a request that writes, which takes effect unless it is lost; false if it is not answered.
     fn send(&self, write: impl FnOnce()) -> bool {
         let lost = self.lost.lock().unwrap().take();
-        if lost != Some(Lost::Request) {
+        if lost != Some(LostMessage::Request) {
             write();
         }
         lost.is_none()
@@ -282,7 +282,7 @@ impl Tenant for Process {
         Ok(Fence(lease.fence))
     }
 
-    fn lose_next(&self, lost: Lost) {
+    fn lose_next(&self, lost: LostMessage) {
         *self.lost.lock().unwrap() = Some(lost);
     }
 }

@@ -1,6 +1,6 @@
 //! Many units side by side, and the watch over what was moved.
 
-use super::{Adopted, Adopter, Remade, Step};
+use super::{Adopted, Adopter, AdoptionStep, Remade};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure_core::{StoreError, Tick};
@@ -17,7 +17,7 @@ const MOST_WATCHES: u32 = 4;
 #[non_exhaustive]
 pub enum AdoptionProgress<'p> {
     /// A step of a unit is done.
-    Step(&'p str, Step),
+    Step(&'p str, AdoptionStep),
     /// A unit is dealt with.
     Done(&'p str, &'p Result<Adopted, StoreError>),
     /// All are; rows that are made again are deleted for that long.

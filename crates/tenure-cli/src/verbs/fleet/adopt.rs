@@ -12,7 +12,7 @@ use std::time::Duration;
 use tenure::dynamodb::Dialect;
 use tenure::fleet::{Fleet, FleetName};
 use tenure::{AcquireError, Clock, Guard, Leases, StoreError};
-use tenure_kcl::adopt::{Adopted, AdoptedAll, Adopter, AdoptionFindings, AdoptionProgress, Step};
+use tenure_kcl::adopt::{Adopted, AdoptedAll, Adopter, AdoptionFindings, AdoptionProgress, AdoptionStep};
 use tenure_kcl::{Options, Place, Table};
 
 pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8, Failure> {
@@ -132,7 +132,7 @@ async fn move_all(
     watch: Duration,
 ) -> Result<AdoptedAll, Failure> {
     let all = adopter.adopt_all(units, known, watch, |progress| match progress {
-        AdoptionProgress::Step(unit, Step::Taken) => {
+        AdoptionProgress::Step(unit, AdoptionStep::Taken) => {
             output::note(format!("{}: taken; its last owner is given time to notice", escaped(unit)));
         }
         AdoptionProgress::Done(unit, adopted) => {

@@ -2,13 +2,13 @@
 //! true.
 
 use super::{acquired, attempt, is_told_held, part, taken_over};
-use crate::lease_subject::{LeaseRefusal, LeaseSubject, Lost, Tenant};
+use crate::lease_subject::{LeaseRefusal, LeaseSubject, LostMessage, Tenant};
 use tenure_core::ErrorKind;
 
 /// Who got the key but not the answer holds it, and knows it.
 pub async fn a_lost_answer_to_an_acquisition_is_found_out<R: LeaseSubject>(subject: &R) {
     let (holder, other) = (subject.tenant().await, subject.tenant().await);
-    holder.lose_next(Lost::Answer);
+    holder.lose_next(LostMessage::Answer);
     let mut lease = acquired(&holder, "a").await;
     is_told_held(&other, "a").await;
     subject.pass(part(subject, 4)).await;
@@ -19,7 +19,7 @@ pub async fn a_lost_answer_to_an_acquisition_is_found_out<R: LeaseSubject>(subje
 /// Who asked in vain has the key or has not, but no two have it; and it is not lost for good.
 pub async fn a_lost_acquisition_blocks_nobody_for_long<R: LeaseSubject>(subject: &R) {
     let (one, other) = (subject.tenant().await, subject.tenant().await);
-    one.lose_next(Lost::Request);
+    one.lose_next(LostMessage::Request);
     let (lease, refusal) = attempt(&one, "a").await;
     if let Some(LeaseRefusal::Held | LeaseRefusal::NotOwned) = refusal {
         panic!("nobody holds it, and yet {refusal:?}");
@@ -29,15 +29,15 @@ pub async fn a_lost_acquisition_blocks_nobody_for_long<R: LeaseSubject>(subject:
 
 /// A renewal whose answer was lost counts once it is known, not before; and the lease goes on.
 pub async fn a_lost_answer_to_a_renewal_is_found_out<R: LeaseSubject>(subject: &R) {
-    renewed_in_spite_of(subject, Lost::Answer).await;
+    renewed_in_spite_of(subject, LostMessage::Answer).await;
 }
 
 /// A renewal that was lost itself is repeated, or its failure is told; and the lease goes on.
 pub async fn a_lost_renewal_is_not_believed<R: LeaseSubject>(subject: &R) {
-    renewed_in_spite_of(subject, Lost::Request).await;
+    renewed_in_spite_of(subject, LostMessage::Request).await;
 }
 
-async fn renewed_in_spite_of<R: LeaseSubject>(subject: &R, lost: Lost) {
+async fn renewed_in_spite_of<R: LeaseSubject>(subject: &R, lost: LostMessage) {
     let (holder, other) = (subject.tenant().await, subject.tenant().await);
     let mut lease = acquired(&holder, "a").await;
     subject.pass(part(subject, 4)).await;
@@ -64,7 +64,7 @@ async fn renewed_in_spite_of<R: LeaseSubject>(subject: &R, lost: Lost) {
 /// A release whose answer was lost, or that was lost itself, frees the key at once, or its failure is told.
 pub async fn a_lost_release_is_found_out<R: LeaseSubject>(subject: &R) {
     let (holder, other) = (subject.tenant().await, subject.tenant().await);
-    for lost in [Lost::Answer, Lost::Request] {
+    for lost in [LostMessage::Answer, LostMessage::Request] {
         let mut lease = acquired(&holder, "a").await;
         holder.lose_next(lost);
         match holder.release(&mut lease).await {
