@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure::fleet::{self, FleetName};
-use tenure::permits::{Ledger, Mode, Ticket, is_semaphore};
+use tenure::permits::{Mode, SemaphoreLedger, Ticket, is_semaphore};
 use tenure::range::{self, is_section};
 use tenure::{
     AnyStore, Attachment, Fence, Freshness, Key, Leases, Listed, Record, Store, StoreError, Stored, Ttl,
@@ -216,7 +216,7 @@ fn describe(
     let record = &stored.record;
     row.fence = Some(record.fence.0);
     if is_semaphore(record) {
-        let semaphore = semaphore(&Ledger::of(record)?);
+        let semaphore = semaphore(&SemaphoreLedger::of(record)?);
         if !semaphore.holders.is_empty() || !semaphore.queue.is_empty() {
             row.state = RecordState::Held;
         }
@@ -280,7 +280,7 @@ fn section(stored: &Stored, now: Wall) -> Result<Vec<RangeLeaseView>, StoreError
         let stood = stored.times.and_then(|times| entry.stood(times));
         entry.duration.duration().saturating_sub(stood.unwrap_or_else(|| now.since(entry.stamp)))
     };
-    let entries = range::Ledger::seen_in(stored)?.entries;
+    let entries = range::SectionLedger::seen_in(stored)?.entries;
     let leases = entries.iter().map(|entry| RangeLeaseView {
         ranges: entry.parts.ranges().iter().map(ToString::to_string).collect(),
         holder: entry.holder.as_str().to_owned(),
@@ -291,7 +291,7 @@ fn section(stored: &Stored, now: Wall) -> Result<Vec<RangeLeaseView>, StoreError
     Ok(leases.collect())
 }
 
-fn semaphore(ledger: &Ledger) -> SemaphoreView {
+fn semaphore(ledger: &SemaphoreLedger) -> SemaphoreView {
     let claim = |ticket: &Ticket, fence: Option<Fence>| PermitClaim {
         holder: ticket.holder.as_str().to_owned(),
         permits: (ticket.mode == Mode::Shared).then_some(ticket.permits),

@@ -61,7 +61,7 @@ use crate::leases::Leases;
 use crate::lock::Lock;
 pub use spread::Spread;
 use std::time::Duration;
-pub use tenure_core::semaphore::{Grant, Ledger, Mode, PREFIX, Ticket, is_idle, is_semaphore, key};
+pub use tenure_core::semaphore::{Grant, Mode, PREFIX, SemaphoreLedger, Ticket, is_idle, is_semaphore, key};
 
 /// A request for permits, from [`Leases::semaphore`], [`Leases::shared`], [`Leases::exclusive`] or [`Leases::fair_lock`].
 #[derive(Debug, Clone)]
@@ -97,12 +97,12 @@ impl Leases {
 
     /// `name` for a reader: beside all other readers, and no [writer](Leases::exclusive).
     pub fn shared(&self, name: impl AsRef<str>) -> Permits {
-        Permits::new(self, name.as_ref(), Ledger::MOST_PERMITS, Mode::Shared)
+        Permits::new(self, name.as_ref(), SemaphoreLedger::MOST_PERMITS, Mode::Shared)
     }
 
     /// `name` for a writer: beside nobody who holds it [shared](Leases::shared) or exclusively.
     pub fn exclusive(&self, name: impl AsRef<str>) -> Permits {
-        Permits::new(self, name.as_ref(), Ledger::MOST_PERMITS, Mode::Exclusive)
+        Permits::new(self, name.as_ref(), SemaphoreLedger::MOST_PERMITS, Mode::Exclusive)
     }
 
     /// `name` for one at a time, first come, first served: the same as [`Leases::exclusive`], where nobody shares.

@@ -115,7 +115,7 @@ fn claims(stored: &Result<Stored, StoreError>) -> Vec<Ownership> {
     let Ok(stored) = stored else { return Vec::new() };
     let record = &stored.record;
     if is_semaphore(record) {
-        let Ok(ledger) = permits::Ledger::of(record) else { return Vec::new() };
+        let Ok(ledger) = permits::SemaphoreLedger::of(record) else { return Vec::new() };
         let claim = |grant: &permits::Grant| Ownership {
             fence: grant.fence,
             holder: grant.ticket.holder.clone(),
@@ -124,7 +124,7 @@ fn claims(stored: &Result<Stored, StoreError>) -> Vec<Ownership> {
         return ledger.holders.iter().map(claim).collect();
     }
     if is_section(record) {
-        let Ok(ledger) = range::Ledger::seen_in(stored) else { return Vec::new() };
+        let Ok(ledger) = range::SectionLedger::seen_in(stored) else { return Vec::new() };
         let claim = |entry: &range::Entry| Ownership {
             fence: entry.fence,
             holder: entry.holder.clone(),

@@ -5,7 +5,7 @@ use crate::text::{brief, date};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tenure::range::{Entry, KeyRange, Ledger, is_section};
+use tenure::range::{Entry, KeyRange, SectionLedger, is_section};
 use tenure::{StoreError, Stored, Wall};
 
 /// The leases of a section.
@@ -24,7 +24,7 @@ impl SectionLeases {
                 let stood = stood.unwrap_or_else(|| now.since(entry.stamp));
                 entry.duration.duration().saturating_sub(stood)
             };
-            let ledger = Ledger::seen_in(stored)?;
+            let ledger = SectionLedger::seen_in(stored)?;
             let entries = ledger.entries.into_iter().map(|entry| (left(&entry), entry));
             Ok(SectionLeases { entries: entries.map(|(left, entry)| (entry, left)).collect() })
         })

@@ -8,7 +8,7 @@ use crate::text::{brief, count, date, hex};
 use serde_json::{Map, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tenure::range::Ledger;
+use tenure::range::SectionLedger;
 use tenure::{
     Attachment, Fence, Freshness, Key, Listed, Metadata, Record, Store, StoreError, Stored, Ttl, Value, Wall,
     reserved,
@@ -258,7 +258,7 @@ impl View {
             view.insert("semaphore".into(), shared.json());
             return;
         }
-        if let Ok(covered) = Ledger::covered(&stored.record) {
+        if let Ok(covered) = SectionLedger::covered(&stored.record) {
             let ranges: Vec<String> = covered.ranges().iter().map(ToString::to_string).collect();
             view.insert("covered".into(), json!(ranges));
             return;

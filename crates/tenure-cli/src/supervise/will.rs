@@ -151,7 +151,7 @@ impl Will {
         let key = Key::new(semaphore)?;
         let Some(stored) = leases.store().read(&key).await? else { return Ok(()) };
         rewrite(leases, &key, stored, |standing| {
-            let mut ledger = permits::Ledger::of(&standing.record)?;
+            let mut ledger = permits::SemaphoreLedger::of(&standing.record)?;
             let before = ledger.tickets().count();
             ledger.holders.retain(|grant| grant.ticket.holder != self.holder);
             ledger.queue.retain(|ticket| ticket.holder != self.holder);

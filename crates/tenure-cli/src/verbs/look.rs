@@ -12,7 +12,7 @@ use crate::stores::Url;
 use crate::stores::pages::Pages;
 use crate::text::{TextTable, brief, count, date, escaped};
 use serde_json::json;
-use tenure::range::Ledger;
+use tenure::range::SectionLedger;
 use tenure::{Key, Listed, Store};
 
 pub(crate) async fn ls(url: &Url, typed: &args::LsArgs) -> Result<u8, Failure> {
@@ -152,7 +152,7 @@ fn page(view: &View) -> String {
                 lines.extend(leased.lines().map(|line| ("lease", line)));
             } else if let Some(shared) = &view.shared {
                 lines.extend(shared.lines().map(|line| ("permits", line)));
-            } else if let Ok(covered) = Ledger::covered(&stored.record) {
+            } else if let Ok(covered) = SectionLedger::covered(&stored.record) {
                 lines.push(("covered", covered.to_string()));
             } else if let serde_json::Value::Object(mut fields) = told(&view.key, &stored.record.metadata) {
                 lines.extend(about(&mut fields));

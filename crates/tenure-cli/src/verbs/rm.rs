@@ -13,7 +13,7 @@ use crate::text::escaped;
 use crate::work::job::unit::Unit;
 use serde_json::json;
 use tenure::permits;
-use tenure::range::{Ledger, PREFIX, is_cover};
+use tenure::range::{PREFIX, SectionLedger, is_cover};
 use tenure::{Fence, Image, Key, Leases, Metadata, Record, Store, Stored, Wall};
 use tenure_core::fleet::{Status, UnitSpec};
 
@@ -96,7 +96,7 @@ fn misread(key: &Key, record: &Record, now: Wall) -> Option<String> {
         let stored = Stored::new(record.clone());
         let error = match SectionLeases::of(&stored, now) {
             Some(leased) => leased.err()?,
-            None if is_cover(record) => Ledger::covered(record).err()?,
+            None if is_cover(record) => SectionLedger::covered(record).err()?,
             None => return Some("the record is not a section's".to_owned()),
         };
         let text = error.to_string();
@@ -104,7 +104,8 @@ fn misread(key: &Key, record: &Record, now: Wall) -> Option<String> {
     }
     if key.as_str().starts_with(permits::PREFIX) {
         // One that says nothing is a semaphore's that nobody uses.
-        let error = permits::Ledger::of(record).err().filter(|_| !record.metadata.is_empty())?.to_string();
+        let error =
+            permits::SemaphoreLedger::of(record).err().filter(|_| !record.metadata.is_empty())?.to_string();
         return (!error.contains("upgrade it")).then_some(error);
     }
     None
@@ -118,7 +119,7 @@ fn keeps_fence(leases: &Leases, key: &Key, seen: &Image, now: Wall) -> Result<Op
             UnitSpec::default().status(Status::Deleted).compose(Metadata::new())?
         }
         _ if JobName::of_key(key).is_some() => Unit::fresh(),
-        _ if key.as_str().starts_with(PREFIX) => Ledger::default().into_metadata(),
+        _ if key.as_str().starts_with(PREFIX) => SectionLedger::default().into_metadata(),
         _ => Metadata::new(),
     };
     // One more than it: a process that was attached to a session with that fence must not find it again.

@@ -2,7 +2,7 @@
 
 use super::SectionNotice;
 use super::job::{Asker, SectionJob, Try, WantedRanges};
-use super::ledger::Ledger;
+use super::ledger::SectionLedger;
 use super::machine::{Section, SectionInFlight, SeenSection};
 use super::plan::LedgerPlan;
 use super::watch::RecordLook;
@@ -52,7 +52,7 @@ impl Section {
         let times = current.as_ref().and_then(|stored| stored.times);
         let look = RecordLook { clock: times.map(|times| times.now), at: now.waited };
         let nothing = SeenSection {
-            ledger: Ledger::default(),
+            ledger: SectionLedger::default(),
             fence: Fence(0),
             version: None,
             look,
@@ -61,7 +61,7 @@ impl Section {
         };
         let seen = match current {
             None => nothing,
-            Some(stored) => match Ledger::of(&stored.record) {
+            Some(stored) => match SectionLedger::of(&stored.record) {
                 Ok(mut ledger) => {
                     let is_set_back = times.is_some_and(|times| ledger.seen(times, &self.setup.rules));
                     let (fence, version) = (stored.record.fence, Some(stored.version));
@@ -116,7 +116,7 @@ impl Section {
         lease: LeaseId,
         wanted: &WantedRanges,
         attempt: &Try,
-        ledger: &Ledger,
+        ledger: &SectionLedger,
         look: Option<&RecordLook>,
     ) {
         let Some(entry) = ledger.entries.iter().find(|entry| entry.id == attempt.id) else { return };

@@ -1,7 +1,7 @@
 //! The machine of one section in one process. One operation is under way at a time, and all later wishes go into the next.
 
 use super::job::{Asker, SectionJob, WantedRanges};
-use super::ledger::Ledger;
+use super::ledger::SectionLedger;
 use super::plan::LedgerPlan;
 use super::watch::{EntryWatch, RecordLook};
 use super::{SectionCommand, SectionNotice};
@@ -29,14 +29,14 @@ pub struct SectionSetup {
     pub rules: Rules,
     /// The most ranges that are held in the section at a time, by all processes together.
     pub most_parts: usize,
-    /// The most bytes that the store takes for the section's leases; [`Ledger::MAX_BYTES`] at the most.
+    /// The most bytes that the store takes for the section's leases; [`SectionLedger::MAX_BYTES`] at the most.
     pub most_bytes: usize,
 }
 
 /// What was last seen of the record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct SeenSection {
-    pub(super) ledger: Ledger,
+    pub(super) ledger: SectionLedger,
     pub(super) fence: Fence,
     /// None: there is no record.
     pub(super) version: Option<Version>,

@@ -1,7 +1,7 @@
 //! The next write of a section: how it changes the record.
 
 use super::job::{Asker, SectionJob, Try};
-use super::ledger::{Entry, Ledger};
+use super::ledger::{Entry, SectionLedger};
 use super::machine::{Section, SectionInFlight, SeenSection};
 use super::watch::RecordLook;
 use super::{Portion, SectionCommand, SectionNotice, Since};
@@ -17,7 +17,7 @@ use crate::values::time::{Now, Ttl};
 /// A ledger to be written, and what that is good for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct LedgerPlan {
-    pub(super) ledger: Ledger,
+    pub(super) ledger: SectionLedger,
     pub(super) fence: Fence,
     /// Entries that are new.
     pub(super) granted: Vec<(LeaseId, Nonce)>,
@@ -96,7 +96,7 @@ impl Section {
         let SeenSection { ledger, fence, version, look, is_set_back, op } = seen;
         let waited = look.waited(now);
         let mut plan = LedgerPlan {
-            ledger: Ledger::default(),
+            ledger: SectionLedger::default(),
             fence,
             granted: Vec::new(),
             released: Vec::new(),
@@ -142,7 +142,7 @@ impl Section {
     }
 
     /// Our entries that are to go.
-    fn giving(&self, ledger: &Ledger) -> Vec<(LeaseId, Nonce)> {
+    fn giving(&self, ledger: &SectionLedger) -> Vec<(LeaseId, Nonce)> {
         let giving = self.jobs.iter().filter_map(|(lease, job)| match job {
             SectionJob::Giving { id, .. } if self.has(Bug::ReleaseOfAnother) => {
                 let own = ledger.has(*id).then_some(*id);
@@ -312,7 +312,7 @@ impl Section {
 }
 
 /// What of `desired` nobody holds.
-fn free(desired: &RangeSet, ledger: &Ledger) -> RangeSet {
+fn free(desired: &RangeSet, ledger: &SectionLedger) -> RangeSet {
     let Some((first, last)) = desired.ranges().first().zip(desired.ranges().last()) else {
         return RangeSet::new();
     };

@@ -5,7 +5,7 @@
 //! duration has passed. One is the store's clock (see `since`), the other the wall clocks (ours against the holder's stamp). With the
 //! first answer alone, a dead process's entry would stay for ever where only processes that live shorter than its duration come and go.
 
-use super::ledger::{Entry, Ledger};
+use super::ledger::{Entry, SectionLedger};
 use crate::bugs::Bug;
 use crate::rules::Rules;
 use crate::values::fence::Nonce;
@@ -48,7 +48,7 @@ pub(super) struct EntryWatch {
 
 impl EntryWatch {
     /// Takes note of what the record shows. `now` was read after the answer arrived.
-    pub(super) fn look(&mut self, now: Now, ledger: &Ledger) {
+    pub(super) fn look(&mut self, now: Now, ledger: &SectionLedger) {
         let before = std::mem::take(&mut self.since);
         let since = |entry: &Entry| (entry.id, before.get(&entry.id).copied().unwrap_or(now.waited));
         self.since = ledger.entries.iter().map(since).collect();
@@ -105,8 +105,8 @@ mod tests {
         }
     }
 
-    fn ledger(entry: &Entry) -> Ledger {
-        Ledger { entries: vec![entry.clone()] }
+    fn ledger(entry: &Entry) -> SectionLedger {
+        SectionLedger { entries: vec![entry.clone()] }
     }
 
     #[test]
@@ -116,10 +116,10 @@ mod tests {
         let look = RecordLook { clock: None, at: at(0).waited };
         watch.look(at(0), &ledger(&one));
         assert!(!watch.is_over(at(9), &look, &one, &rules) && watch.is_over(at(10), &look, &one, &rules));
-        watch.look(at(5), &Ledger { entries: vec![one.clone(), two.clone()] });
+        watch.look(at(5), &SectionLedger { entries: vec![one.clone(), two.clone()] });
         assert!(watch.is_over(at(10), &look, &one, &rules), "a later look does not start anew");
         assert!(!watch.is_over(at(14), &look, &two, &rules) && watch.is_over(at(15), &look, &two, &rules));
-        watch.look(at(6), &Ledger::default());
+        watch.look(at(6), &SectionLedger::default());
         assert!(!watch.is_over(at(16), &look, &one, &rules), "what is gone is forgotten");
     }
 

@@ -1,7 +1,7 @@
 //! The meaning of a store's answers for a semaphore.
 
 use super::job::SemaphoreJob;
-use super::ledger::Ledger;
+use super::ledger::SemaphoreLedger;
 use super::machine::{SeenSemaphore, Semaphore, SemaphoreInFlight};
 use crate::bugs::Bug;
 use crate::holder::ctx::Ctx;
@@ -82,7 +82,7 @@ impl Semaphore {
     }
 
     /// The record shows what was written.
-    fn wrote(&mut self, ctx: &Ctx<'_>, ledger: Ledger, fence: Fence, version: Version, op: OpId) {
+    fn wrote(&mut self, ctx: &Ctx<'_>, ledger: SemaphoreLedger, fence: Fence, version: Version, op: OpId) {
         (self.changes, self.is_known) = (0, true);
         self.trouble_is_over();
         self.forget_the_gone(&ledger);
@@ -94,7 +94,7 @@ impl Semaphore {
     fn see(&mut self, ctx: &Ctx<'_>, current: Option<Stored>, op: OpId) {
         (self.changes, self.is_known) = (0, true);
         let seen = match current {
-            None => SeenSemaphore { ledger: Ledger::default(), fence: Fence(0), version: None, op },
+            None => SeenSemaphore { ledger: SemaphoreLedger::default(), fence: Fence(0), version: None, op },
             Some(stored) => match ledger_of(&stored.record) {
                 Ok(ledger) => {
                     SeenSemaphore { ledger, fence: stored.record.fence, version: Some(stored.version), op }
@@ -111,7 +111,7 @@ impl Semaphore {
         self.seen = Some(seen);
     }
 
-    fn forget_the_gone(&mut self, ledger: &Ledger) {
+    fn forget_the_gone(&mut self, ledger: &SemaphoreLedger) {
         self.dead.retain(|attachment| ledger.tickets().any(|ticket| ticket.attachment == *attachment));
     }
 
@@ -176,9 +176,9 @@ impl Semaphore {
 }
 
 /// A record that says nothing is one of a semaphore that nobody uses: whoever mends a damaged one leaves such.
-fn ledger_of(record: &Record) -> Result<Ledger, StoreError> {
+fn ledger_of(record: &Record) -> Result<SemaphoreLedger, StoreError> {
     if record.tenure.is_none() && record.metadata.is_empty() {
-        return Ok(Ledger::default());
+        return Ok(SemaphoreLedger::default());
     }
-    Ledger::of(record)
+    SemaphoreLedger::of(record)
 }

@@ -4,7 +4,7 @@
 //! ttl is fenced first, so that its process can't renew it any more. Only then are its claims removed. A live session that
 //! stays ahead is asked now and then whether it knows its claim (see [`Ask::Confirm`]).
 
-use super::ledger::Ledger;
+use super::ledger::SemaphoreLedger;
 use super::machine::{Semaphore, SemaphoreInFlight};
 use crate::bugs::Bug;
 use crate::holder::ctx::Ctx;
@@ -25,7 +25,7 @@ impl Semaphore {
     }
 
     /// The same, as this ledger shows them.
-    pub(super) fn in_the_way_of(&self, ledger: &Ledger, own: &Attachment) -> Vec<Attachment> {
+    pub(super) fn in_the_way_of(&self, ledger: &SemaphoreLedger, own: &Attachment) -> Vec<Attachment> {
         let (mut all, mut known): (Vec<&Attachment>, BTreeSet<&Attachment>) = Default::default();
         for ticket in ledger.tickets() {
             let attachment = &ticket.attachment;

@@ -2,7 +2,7 @@
 
 use super::Wish;
 use super::job::{Giving, SemaphoreJob, WantedPermits};
-use super::ledger::Ledger;
+use super::ledger::SemaphoreLedger;
 use crate::bugs::Bug;
 use crate::holder::acquisition::WaitPolicy;
 use crate::holder::command::LeaseId;
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// What was last seen of the record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct SeenSemaphore {
-    pub(super) ledger: Ledger,
+    pub(super) ledger: SemaphoreLedger,
     pub(super) fence: Fence,
     /// None: there is no record.
     pub(super) version: Option<Version>,
@@ -35,7 +35,7 @@ pub(super) enum SemaphoreInFlight {
     /// The record is read, and these sessions with it.
     Looking { op: OpId, sessions: Vec<Attachment> },
     /// `version`: that of the record if it takes effect.
-    Writing { op: OpId, ledger: Box<Ledger>, fence: Fence, version: Version, over: Option<Version> },
+    Writing { op: OpId, ledger: Box<SemaphoreLedger>, fence: Fence, version: Version, over: Option<Version> },
     /// The fence of a dead session is being raised.
     Fencing { op: OpId, attachment: Attachment },
 }
@@ -361,8 +361,12 @@ impl Semaphore {
                 self.look(ctx);
             }
             None => {
-                let nothing =
-                    SeenSemaphore { ledger: Ledger::default(), fence: Fence(0), version: None, op: OpId(0) };
+                let nothing = SeenSemaphore {
+                    ledger: SemaphoreLedger::default(),
+                    fence: Fence(0),
+                    version: None,
+                    op: OpId(0),
+                };
                 self.plan(ctx, nothing);
             }
         }

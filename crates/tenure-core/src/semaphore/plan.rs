@@ -1,7 +1,7 @@
 //! The next write of a semaphore: how it changes the record.
 
 use super::job::{Giving, SemaphoreJob};
-use super::ledger::{Ledger, Ticket};
+use super::ledger::{SemaphoreLedger, Ticket};
 use super::machine::{SeenSemaphore, Semaphore, SemaphoreInFlight};
 use crate::bugs::Bug;
 use crate::holder::command::LeaseId;
@@ -97,7 +97,7 @@ impl Semaphore {
     }
 
     /// Takes out the claims of the dead, and what of our own nobody wants.
-    fn take_out(&self, ctx: &Ctx<'_>, own: &Attachment, ledger: &mut Ledger) -> bool {
+    fn take_out(&self, ctx: &Ctx<'_>, own: &Attachment, ledger: &mut SemaphoreLedger) -> bool {
         let bugs = ctx.rules.bugs;
         let known: BTreeSet<Nonce> = self.jobs.values().map(SemaphoreJob::id).collect();
         let giving = |job: &SemaphoreJob| is_due(job, ctx.now).then(|| job.id());
@@ -127,7 +127,7 @@ impl Semaphore {
         ctx: &Ctx<'_>,
         own: &Attachment,
         seen: &SeenSemaphore,
-        ledger: &mut Ledger,
+        ledger: &mut SemaphoreLedger,
         fence: &mut Fence,
     ) -> (Vec<LeaseId>, bool) {
         let (bugs, floor) = (ctx.rules.bugs, Fence::floor(ctx.now.wall));
@@ -183,7 +183,7 @@ impl Semaphore {
     fn write(
         &mut self,
         ctx: &mut Ctx<'_>,
-        ledger: Ledger,
+        ledger: SemaphoreLedger,
         fence: Fence,
         over: Option<Version>,
         added: &[LeaseId],
@@ -228,10 +228,10 @@ fn lost(seen: &SeenSemaphore, id: Nonce, fence: Fence) -> Loss {
 fn differs(key: &crate::Key, are: u32, said: u32) -> StoreError {
     // Whoever is merely shared or exclusive has said no number.
     StoreError::invalid(match (are, said) {
-        (_, Ledger::MOST_PERMITS) => format!(
+        (_, SemaphoreLedger::MOST_PERMITS) => format!(
             "{key} has {are} permits as long as it is used, and is not for shared and exclusive holders: ask for permits, or wait until nobody uses it"
         ),
-        (Ledger::MOST_PERMITS, _) => format!(
+        (SemaphoreLedger::MOST_PERMITS, _) => format!(
             "{key} is for shared and exclusive holders as long as it is used, and has not {said} permits: ask as they do, or wait until nobody uses it"
         ),
         _ => format!(

@@ -9,7 +9,7 @@
 use crate::kernel::clock::True;
 use std::collections::{BTreeMap, BTreeSet};
 use tenure_core::range::RangeSet;
-use tenure_core::section::{Entry, Ledger};
+use tenure_core::section::{Entry, SectionLedger};
 use tenure_core::{Drift, Fence, HolderId, Nonce, Tick};
 
 /// A lease that a user believes in.
@@ -50,7 +50,7 @@ pub(crate) struct Entries {
 
 impl Entries {
     /// A write has made `after` of `before`.
-    pub(crate) fn landed(&mut self, before: &Ledger, after: &Ledger) -> Result<(), String> {
+    pub(crate) fn landed(&mut self, before: &SectionLedger, after: &SectionLedger) -> Result<(), String> {
         for entry in &after.entries {
             let stood = before.entries.iter().filter(|old| old.id == entry.id);
             if let Some(old) = stood.clone().find(|old| old.fence == entry.fence) {
@@ -114,8 +114,8 @@ impl Entries {
 
 /// Nobody takes out a lease that its holder believes in: `who` has made `after` of `before`.
 pub(crate) fn taken_out<'a>(
-    before: &Ledger,
-    after: &Ledger,
+    before: &SectionLedger,
+    after: &SectionLedger,
     who: &HolderId,
     mut believed: impl Iterator<Item = &'a BelievedRanges>,
 ) -> Result<(), String> {
@@ -148,8 +148,8 @@ pub(crate) fn all_listed<'a>(
 /// What a process sent before it stopped in good order, and others would have to wait for, does not land after that. `posted`:
 /// when each lease was sent.
 pub(crate) fn nothing_of_who_stopped(
-    before: &Ledger,
-    after: &Ledger,
+    before: &SectionLedger,
+    after: &SectionLedger,
     stopped: &BTreeMap<HolderId, True>,
     posted: &BTreeMap<Nonce, True>,
 ) -> Result<(), String> {

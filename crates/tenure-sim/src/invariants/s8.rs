@@ -7,7 +7,7 @@
 //! enough to look at each such moment.
 
 use std::collections::BTreeMap;
-use tenure_core::semaphore::{Grant, Ledger, Mode};
+use tenure_core::semaphore::{Grant, Mode, SemaphoreLedger};
 use tenure_core::{Fence, HolderId};
 
 /// Permits that a user believes in.
@@ -53,7 +53,7 @@ pub(crate) struct Grants {
 
 impl Grants {
     /// A write has made `after` of `before`.
-    pub(crate) fn landed(&mut self, before: &Ledger, after: &Ledger) -> Result<(), String> {
+    pub(crate) fn landed(&mut self, before: &SemaphoreLedger, after: &SemaphoreLedger) -> Result<(), String> {
         for grant in &after.holders {
             if let Some(old) = before.grant(grant.ticket.id) {
                 if old != grant {
@@ -76,7 +76,7 @@ impl Grants {
     }
 
     /// The record was deleted or put back by hand: later grants have higher fences than what it shows now.
-    pub(crate) fn put_back(&mut self, now: &Ledger) {
+    pub(crate) fn put_back(&mut self, now: &SemaphoreLedger) {
         self.highest = now.holders.iter().map(|grant| grant.fence).max().unwrap_or_default();
     }
 
@@ -102,12 +102,12 @@ impl Grants {
 
 /// Nobody takes out what its holder believes in: `who` has made `after` of `before`.
 pub(crate) fn taken_out<'a>(
-    before: &Ledger,
-    after: &Ledger,
+    before: &SemaphoreLedger,
+    after: &SemaphoreLedger,
     who: &HolderId,
     mut believed: impl Iterator<Item = BelievedPermits<'a>>,
 ) -> Result<(), String> {
-    let stands = |ledger: &Ledger, fence| ledger.holders.iter().any(|grant| grant.fence == fence);
+    let stands = |ledger: &SemaphoreLedger, fence| ledger.holders.iter().any(|grant| grant.fence == fence);
     match believed.find(|one| stands(before, one.fence) && !stands(after, one.fence)) {
         Some(one) => Err(format!("{who} takes out fence {} that {} believes in", one.fence, one.holder)),
         None => Ok(()),

@@ -3,7 +3,7 @@
 use super::{SectionDue, What, World};
 use crate::kernel::trace::Story;
 use std::time::Duration;
-use tenure_core::section::{self, Ledger};
+use tenure_core::section::{self, SectionLedger};
 use tenure_core::{HolderId, Wall};
 
 impl World {
@@ -28,7 +28,7 @@ impl World {
             self.scene.removals += 1;
             self.left_out(
                 &before,
-                &Ledger::default(),
+                &SectionLedger::default(),
                 &HolderId::new("gc").unwrap_or_else(|_| unreachable!("a name")),
             );
         }

@@ -17,7 +17,7 @@ pub(crate) use scenario::SCENARIOS;
 use scenario::SectionScenario;
 use std::collections::BTreeMap;
 use tenure_core::op::{Op, Step};
-use tenure_core::section::{self, Ledger, Section, SectionCommand, SectionNotice, SectionSetup};
+use tenure_core::section::{self, Section, SectionCommand, SectionLedger, SectionNotice, SectionSetup};
 use tenure_core::{HolderId, Key, LeaseId, Nonce, Now, Rules, Tick, Ttl};
 use users::{SectionActivity, SectionView};
 
@@ -142,7 +142,7 @@ impl Scene for SectionsScene {
             instance,
             rules: Rules { bugs: world.setup.bugs, ..Rules::default() },
             most_parts: world.scenario.most_parts,
-            most_bytes: Ledger::MAX_BYTES,
+            most_bytes: SectionLedger::MAX_BYTES,
         });
         Some(NewProcess { who, session: key, machine })
     }
@@ -175,7 +175,7 @@ impl Scene for SectionsScene {
         let node = &mut world.nodes[index];
         for request in &step.requests {
             let Op::Write(write) = &request.op else { continue };
-            let ledger = Ledger::of(&write.record).unwrap_or_default();
+            let ledger = SectionLedger::of(&write.record).unwrap_or_default();
             for entry in ledger.entries.iter().filter(|entry| entry.holder == node.who) {
                 node.own.sent.entry(entry.id).or_insert(now.held);
                 world.scene.posted.entry(entry.id).or_insert(world.t);
@@ -196,8 +196,9 @@ impl Scene for SectionsScene {
     }
 
     fn landed(world: &mut World, envelope: &Envelope, _: &Key, landed: &Landed, _begins: bool) {
-        let before = landed.before.as_ref().and_then(|record| Ledger::of(record).ok()).unwrap_or_default();
-        let after = Ledger::of(&landed.after).unwrap_or_default();
+        let before =
+            landed.before.as_ref().and_then(|record| SectionLedger::of(record).ok()).unwrap_or_default();
+        let after = SectionLedger::of(&landed.after).unwrap_or_default();
         let who = world.nodes[envelope.node].name_of(envelope.life).clone();
         world.scene.anchor.written(world.t, &after);
         let found = world.scene.entries.landed(&before, &after);
@@ -251,12 +252,12 @@ impl World {
     }
 
     /// What a write takes out, nobody may believe in.
-    fn left_out(&mut self, before: &Ledger, after: &Ledger, who: &HolderId) {
+    fn left_out(&mut self, before: &SectionLedger, after: &SectionLedger, who: &HolderId) {
         self.check(Rule::S3, s7::taken_out(before, after, who, self.believed()));
     }
 
-    fn ledger(&self) -> Ledger {
-        self.store.get(&self.scene.key).and_then(|record| Ledger::of(record).ok()).unwrap_or_default()
+    fn ledger(&self) -> SectionLedger {
+        self.store.get(&self.scene.key).and_then(|record| SectionLedger::of(record).ok()).unwrap_or_default()
     }
 
     fn lease(&mut self) -> LeaseId {

@@ -5,7 +5,7 @@ use crate::invariants::Rule;
 use crate::invariants::s7::{self, BelievedRanges};
 use crate::kernel::clock::{MILLI, True};
 use tenure_core::range::{KeyRange, RangeSet};
-use tenure_core::section::{Ledger, Portion, SectionCommand, SectionNotice};
+use tenure_core::section::{Portion, SectionCommand, SectionLedger, SectionNotice};
 use tenure_core::{Drift, Fence, LeaseId, Record, Tick, Ttl};
 
 /// Keys are 0 to this.
@@ -302,11 +302,14 @@ impl World {
         if node.own.views.values().all(|view| view.lapsed.is_none()) {
             return;
         }
-        let written = &Ledger::of(written).unwrap_or_default();
+        let written = &SectionLedger::of(written).unwrap_or_default();
         let mut lapsed = node.own.views.values().filter_map(|view| view.lapsed);
-        let standing =
-            self.store.get(&self.scene.key).and_then(|record| Ledger::of(record).ok()).unwrap_or_default();
-        let stands = |ledger: &Ledger, fence| ledger.entries.iter().any(|entry| entry.fence == fence);
+        let standing = self
+            .store
+            .get(&self.scene.key)
+            .and_then(|record| SectionLedger::of(record).ok())
+            .unwrap_or_default();
+        let stands = |ledger: &SectionLedger, fence| ledger.entries.iter().any(|entry| entry.fence == fence);
         let found = match lapsed.find(|(fence, _)| stands(&standing, *fence) && !stands(written, *fence)) {
             Some((fence, _)) => {
                 Err(format!("{} takes out fence {fence}, which was left to expire", node.who))

@@ -5,7 +5,7 @@ use crate::invariants::Rule;
 use crate::kernel::fault::FaultKind;
 use crate::kernel::trace::Story;
 use tenure_core::Holder;
-use tenure_core::semaphore::{Grant, Ledger, Ticket};
+use tenure_core::semaphore::{Grant, SemaphoreLedger, Ticket};
 
 impl World {
     /// Whether the process that made this claim runs, on the same session.
@@ -89,7 +89,7 @@ impl World {
         if self.t - healed < self.per_mille(2500) {
             return;
         }
-        let shows = |ledger: &Ledger, fence| ledger.holders.iter().any(|grant| grant.fence == fence);
+        let shows = |ledger: &SemaphoreLedger, fence| ledger.holders.iter().any(|grant| grant.fence == fence);
         for key in 0..self.scene.keys.len() {
             let ledger = self.ledger(key);
             for node in self.nodes.iter().filter(|node| node.acts()) {

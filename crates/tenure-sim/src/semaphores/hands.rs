@@ -5,7 +5,7 @@ use crate::kernel::trace::Story;
 use std::time::Duration;
 use tenure_core::gc::Collector;
 use tenure_core::op::Listed;
-use tenure_core::semaphore::{self, Ledger};
+use tenure_core::semaphore::{self, SemaphoreLedger};
 
 impl World {
     fn some_key(&mut self) -> usize {
@@ -74,7 +74,7 @@ impl World {
     /// Whoever finds a claim on a session that is missing can't tell since when.
     fn names(&self, session: &tenure_core::Key) -> Result<(), String> {
         for key in 0..self.scene.keys.len() {
-            let ledger: Ledger = self.ledger(key);
+            let ledger: SemaphoreLedger = self.ledger(key);
             if ledger.tickets().any(|ticket| ticket.attachment.session == *session) {
                 return Err(format!("gc removes {session}, and k{key} names it"));
             }

@@ -18,7 +18,7 @@ pub(crate) use scenario::SCENARIOS;
 use scenario::SemaphoreScenario;
 use std::collections::{BTreeMap, BTreeSet};
 use tenure_core::op::{Hint, Op};
-use tenure_core::semaphore::{self, Ledger};
+use tenure_core::semaphore::{self, SemaphoreLedger};
 use tenure_core::{
     Command, Fence, Holder, HolderId, Host, Identity, Key, LeaseId, Metadata, Nonce, Notice, Now, Rules,
     Tick, Ttl,
@@ -210,7 +210,7 @@ impl Scene for SemaphoresScene {
         let who = world.nodes[envelope.node].name_of(envelope.life).clone();
         world.changed(
             index,
-            landed.before.as_ref().and_then(|record| Ledger::of(record).ok()),
+            landed.before.as_ref().and_then(|record| SemaphoreLedger::of(record).ok()),
             &landed.after,
             &who,
         );
@@ -272,9 +272,9 @@ impl World {
         self.scene.keys.iter().position(|known| known == key)
     }
 
-    fn ledger(&self, key: usize) -> Ledger {
+    fn ledger(&self, key: usize) -> SemaphoreLedger {
         let record = self.store.get(&self.scene.keys[key]);
-        record.and_then(|record| Ledger::of(record).ok()).unwrap_or_default()
+        record.and_then(|record| SemaphoreLedger::of(record).ok()).unwrap_or_default()
     }
 
     /// What is believed in of a key at this instant.
@@ -297,9 +297,15 @@ impl World {
     }
 
     /// `who` has written the record of a key.
-    fn changed(&mut self, key: usize, before: Option<Ledger>, after: &tenure_core::Record, who: &HolderId) {
+    fn changed(
+        &mut self,
+        key: usize,
+        before: Option<SemaphoreLedger>,
+        after: &tenure_core::Record,
+        who: &HolderId,
+    ) {
         let before = before.unwrap_or_default();
-        let after = match Ledger::of(after) {
+        let after = match SemaphoreLedger::of(after) {
             Ok(after) => after,
             Err(error) => {
                 return self.check(Rule::S8, Err(format!("{who} writes a record of which {error}")));

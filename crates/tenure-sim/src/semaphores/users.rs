@@ -5,7 +5,7 @@ use crate::invariants::Rule;
 use crate::invariants::s8::BelievedPermits;
 use crate::kernel::clock::True;
 use tenure_core::op::{Expect, Op};
-use tenure_core::semaphore::{Ledger, Mode, Wish};
+use tenure_core::semaphore::{Mode, SemaphoreLedger, Wish};
 use tenure_core::{Command, Fence, HolderId, LeaseId, Notice, Tick, WaitPolicy};
 
 /// What a user is doing.
@@ -218,8 +218,9 @@ impl World {
             // It takes nothing out of what stands there.
             return;
         }
-        let (standing, written) = (self.ledger(key), Ledger::of(&write.record).unwrap_or_default());
-        let stands = |ledger: &Ledger, fence| ledger.holders.iter().any(|grant| grant.fence == fence);
+        let (standing, written) = (self.ledger(key), SemaphoreLedger::of(&write.record).unwrap_or_default());
+        let stands =
+            |ledger: &SemaphoreLedger, fence| ledger.holders.iter().any(|grant| grant.fence == fence);
         let node = &mut self.nodes[index];
         node.own.lapses.retain(|lapse| now < lapse.over);
         let session = node.machine.as_ref().and_then(tenure_core::Holder::session_fence);

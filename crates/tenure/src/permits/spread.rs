@@ -8,7 +8,7 @@ use crate::guard::Guard;
 use crate::leases::end_of;
 use crate::lock::Lock;
 use std::time::Duration;
-use tenure_core::semaphore::{Ledger, Mode};
+use tenure_core::semaphore::{Mode, SemaphoreLedger};
 use tenure_core::{InvalidInput, Tick};
 
 /// How long one waits in the queue of one record before the others are tried again.
@@ -138,8 +138,9 @@ impl Spread {
     /// What is asked of each record that has as many permits as are wanted at once.
     fn parts(&self) -> Result<Vec<Lock>, InvalidInput> {
         let (records, lock) = (self.records, &self.whole.lock);
-        let share =
-            lock.share.filter(|share| share.mode == Mode::Shared && share.permits != Ledger::MOST_PERMITS);
+        let share = lock
+            .share
+            .filter(|share| share.mode == Mode::Shared && share.permits != SemaphoreLedger::MOST_PERMITS);
         let Some(share) = share else {
             return Err(InvalidInput::new(
                 "only a semaphore can be spread: what is held shared or exclusively stands in one record",
