@@ -10,7 +10,7 @@ mod on;
 use crate::prefixes::Labels;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_core::election::Cause;
+use tenure_core::election::StepDownCause;
 use tenure_core::{ErrorKind, Loss, StoreError, Tick};
 
 #[cfg(not(feature = "metrics"))]
@@ -206,14 +206,14 @@ pub(crate) fn leadership_begun() {
 }
 
 /// A candidate leads no more.
-pub(crate) fn leadership_ended(cause: &Cause) {
+pub(crate) fn leadership_ended(cause: &StepDownCause) {
     let cause = match cause {
-        Cause::Resigned => "resigned",
-        Cause::Stopping => "stopping",
-        Cause::Asked => "asked",
-        Cause::Failing => "failing",
-        Cause::Stuck => "stuck",
-        Cause::Lost(_) => "lost",
+        StepDownCause::Resigned => "resigned",
+        StepDownCause::Stopping => "stopping",
+        StepDownCause::Asked => "asked",
+        StepDownCause::Failing => "failing",
+        StepDownCause::Stuck => "stuck",
+        StepDownCause::Lost(_) => "lost",
         _ => "other",
     };
     count("tenure_leaderships_ended_total", &[("cause", cause)], None, 1);

@@ -1,6 +1,6 @@
 //! The machine of one candidate, from its start to its stop.
 
-use super::{Cause, Change, Input, Output, Standing, Term, Terms};
+use super::{Change, Input, Output, Standing, StepDownCause, Term, Terms};
 use crate::bugs::{Bug, Bugs};
 use crate::holder::command::{Command, LeaseId};
 use crate::holder::notice::Notice;
@@ -27,9 +27,9 @@ enum CandidacyState {
     Following(LeaseId),
     Leading(Leadership),
     /// It is to be given up as soon as the bodies have ended.
-    Retiring(Leadership, Cause),
+    Retiring(Leadership, StepDownCause),
     /// It is given up, but the holder has not said yet that it is done.
-    Leaving(Leadership, Cause),
+    Leaving(Leadership, StepDownCause),
     /// It is lost, and bodies are still ending.
     Waning,
     /// Stands back, looking on.
@@ -121,7 +121,7 @@ impl Election {
         match input {
             Input::Start => self.start(&mut stage, false),
             Input::Observe => self.start(&mut stage, true),
-            Input::Resign => self.retire(&mut stage, Cause::Resigned),
+            Input::Resign => self.retire(&mut stage, StepDownCause::Resigned),
             Input::Stop => self.stop(&mut stage),
             Input::BodyBegan => self.bodies += 1,
             Input::BodyEnded { joined } => self.body_ended(&mut stage, joined),
@@ -171,7 +171,7 @@ impl Election {
     fn stop(&mut self, stage: &mut StepContext<'_>) {
         self.stopping = true;
         match self.state {
-            CandidacyState::Leading(_) => self.retire(stage, Cause::Stopping),
+            CandidacyState::Leading(_) => self.retire(stage, StepDownCause::Stopping),
             CandidacyState::Observing(lease)
             | CandidacyState::Following(lease)
             | CandidacyState::Cooling(lease, _) => {
@@ -192,7 +192,7 @@ impl Election {
     }
 
     /// Stops leading, as soon as what runs under it has ended.
-    fn retire(&mut self, stage: &mut StepContext<'_>, cause: Cause) {
+    fn retire(&mut self, stage: &mut StepContext<'_>, cause: StepDownCause) {
         let CandidacyState::Leading(lead) = self.state else { return };
         stage.output.changes.push(Change::StepDown(cause.clone()));
         if self.bodies == 0 || self.bugs.has(Bug::BodyOutlivesTerm) {
@@ -202,7 +202,7 @@ impl Election {
         }
     }
 
-    fn leave(&mut self, stage: &mut StepContext<'_>, lead: Leadership, cause: Cause) {
+    fn leave(&mut self, stage: &mut StepContext<'_>, lead: Leadership, cause: StepDownCause) {
         stage.ended(cause.clone());
         let stuck = std::mem::take(&mut self.stuck);
         // What could not be ended may act until the deadline: then nobody may be let in before.
@@ -228,7 +228,7 @@ impl Election {
                 );
                 self.state = state;
                 if self.stuck {
-                    self.retire(stage, Cause::Stuck);
+                    self.retire(stage, StepDownCause::Stuck);
                 }
             }
         }
@@ -247,7 +247,7 @@ impl Election {
             }
             Notice::Valid(lease, until) => self.valid(*lease, *until),
             Notice::Asked(lease, ask) if self.leads(*lease) && *ask != Ask::Confirm => {
-                self.retire(stage, Cause::Asked);
+                self.retire(stage, StepDownCause::Asked);
             }
             Notice::Lost(lease, loss) => self.lost(stage, *lease, loss),
             Notice::Released(lease, _) => self.released(stage, *lease),
@@ -263,7 +263,7 @@ impl Election {
             }
             Notice::Stopped if self.state != CandidacyState::Stopped => {
                 if matches!(self.state, CandidacyState::Leading(_) | CandidacyState::Retiring(..)) {
-                    stage.ended(Cause::Stopping);
+                    stage.ended(StepDownCause::Stopping);
                 }
                 self.stopped(stage);
             }
@@ -301,7 +301,7 @@ impl Election {
         if !self.leads(lease) || self.bugs.has(Bug::LostStillLeads) {
             return;
         }
-        let cause = Cause::Lost(loss.clone());
+        let cause = StepDownCause::Lost(loss.clone());
         if matches!(self.state, CandidacyState::Leading(_)) {
             stage.output.changes.push(Change::StepDown(cause.clone()));
         }
@@ -327,7 +327,7 @@ impl Election {
     fn mind_time(&mut self, stage: &mut StepContext<'_>) {
         match self.state {
             CandidacyState::Leading(lead) if stage.now.held >= self.fall_back_at(lead) => {
-                self.retire(stage, Cause::Failing);
+                self.retire(stage, StepDownCause::Failing);
             }
             CandidacyState::Cooling(watch, until) if stage.now.held >= until => {
                 stage.output.commands.push(Command::Release(watch, None));
@@ -371,7 +371,7 @@ struct StepContext<'a> {
 }
 
 impl StepContext<'_> {
-    fn ended(&mut self, cause: Cause) {
+    fn ended(&mut self, cause: StepDownCause) {
         self.output.changes.extend([Change::Ended(cause), Change::Leader(None)]);
     }
 }

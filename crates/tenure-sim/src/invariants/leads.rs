@@ -8,7 +8,7 @@
 use crate::invariants::s10::Acts;
 use crate::kernel::clock::True;
 use crate::leases::node::{LeaseStage, LeaseView, Node};
-use tenure_core::election::{Cause, Input, Terms};
+use tenure_core::election::{Input, StepDownCause, Terms};
 use tenure_core::{Ask, Notice, Tick};
 
 /// What a candidate was told when it stepped down.
@@ -52,19 +52,19 @@ impl Prompt {
 pub(crate) fn has_cause(
     node: usize,
     key: usize,
-    cause: &Cause,
+    cause: &StepDownCause,
     prompt: Prompt,
     now: Tick,
     terms: &Terms,
 ) -> Result<(), String> {
     let is_so = match cause {
-        Cause::Resigned => prompt.resign,
-        Cause::Stopping => prompt.stop,
-        Cause::Stuck => prompt.stuck,
-        Cause::Asked => prompt.asked,
-        Cause::Lost(_) => prompt.lost,
+        StepDownCause::Resigned => prompt.resign,
+        StepDownCause::Stopping => prompt.stop,
+        StepDownCause::Stuck => prompt.stuck,
+        StepDownCause::Asked => prompt.asked,
+        StepDownCause::Lost(_) => prompt.lost,
         // So long after the renewal that its belief comes from was sent.
-        Cause::Failing => prompt
+        StepDownCause::Failing => prompt
             .deadline
             .is_some_and(|deadline| now.after(terms.belief()) >= deadline.after(terms.tolerance(true))),
         _ => false,

@@ -9,7 +9,7 @@ use crate::kernel::clock::{MILLI, True};
 use crate::kernel::fault::FaultKind;
 use crate::leases::node::{Closed, LeaseCall, LeaseStage, LeaseView};
 use crate::leases::{LeaseDue, What, World};
-use tenure_core::election::{self, Cause, Change, Election, Output, Standing, Terms};
+use tenure_core::election::{self, Change, Election, Output, Standing, StepDownCause, Terms};
 use tenure_core::{Bugs, Command, KeepAlive, LeaseId, Notice, Tick, WaitPolicy, Want};
 
 /// The task of leases that are a candidate's: it has no turns of its own.
@@ -240,10 +240,10 @@ impl World {
                 self.next_turn(index, key, 30)
             }
             Change::Stopped => self.nodes[index].own.seats[key].has_stopped = true,
-            Change::Ended(Cause::Lost(_)) => {}
+            Change::Ended(StepDownCause::Lost(_)) => {}
             Change::Ended(cause) => {
                 let seat = &mut self.nodes[index].own.seats[key];
-                if *cause != Cause::Stopping {
+                if *cause != StepDownCause::Stopping {
                     seat.tries_from = held.after(seat.election.terms().cooldown);
                 }
                 self.checks.check(
