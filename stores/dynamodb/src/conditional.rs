@@ -1,6 +1,6 @@
 //! How a conditional write ends: it took effect, or its condition did not hold, or nothing better than an error is known.
 
-use crate::error::{Call, failed};
+use crate::error::failed;
 use crate::item::Item;
 use crate::table::TableLocation;
 use aws_sdk_dynamodb::config::http::HttpResponse;
@@ -11,6 +11,7 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::error::ConditionalCheckFailedException;
 use std::error::Error;
 use tenure_core::StoreError;
+use tenure_store::parts::Call;
 
 /// What came of a conditional write.
 #[derive(Debug)]

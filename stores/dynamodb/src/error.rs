@@ -10,15 +10,7 @@ use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use std::error::Error;
 use tenure_core::StoreError;
-
-/// Whether a call changes anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
-    /// It only reads.
-    Read,
-    /// It writes, or may.
-    Write,
-}
+use tenure_store::parts::Call;
 
 /// The error of a call to the service.
 pub(crate) fn failed<E>(place: &TableLocation, call: Call, error: SdkError<E, HttpResponse>) -> StoreError

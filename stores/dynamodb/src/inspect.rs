@@ -1,11 +1,12 @@
 //! What the service says of the table, beyond what opening refuses: how it is billed, its other regions, the service's clock.
 
 use crate::dates::Dates;
-use crate::error::{Call, failed};
+use crate::error::failed;
 use crate::store::TableClient;
 use aws_sdk_dynamodb::types::{BillingMode, TableDescription};
 use std::time::Duration;
 use tenure_core::Wall;
+use tenure_store::parts::Call;
 use tenure_store::{Inspection, ServerClock};
 
 /// One `DescribeTable`, whose answer is dated.

@@ -2,7 +2,7 @@
 //!
 //! Each shard is read a page at a time, as much as its share of what is asked for and a little more, and the lowest of all heads is the next.
 
-use crate::error::{Call, failed};
+use crate::error::failed;
 use crate::item::{self, Item, KEY, NAMESPACE};
 use crate::read::listed;
 use crate::store::TableClient;
@@ -12,6 +12,7 @@ use futures_util::future::try_join_all;
 use std::collections::VecDeque;
 use tenure_core::{Key, StoreError};
 use tenure_store::Listed;
+use tenure_store::parts::Call;
 
 pub(crate) async fn list(
     inner: &TableClient,

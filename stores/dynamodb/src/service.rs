@@ -30,9 +30,9 @@
 
 pub use crate::conditional::{Conditional, Ended};
 pub use crate::config::yes;
-pub use crate::error::Call;
 pub use crate::item::{Item, number, text};
 pub use crate::layout::Layout;
+pub use tenure_store::parts::Call;
 
 use crate::config::DynamoConfig;
 use crate::connect::{connect, harnessed, once};

@@ -11,7 +11,7 @@
 //! | `NAMESPACE#shards` | the item that fixes the number, in `shards` |
 
 use crate::conditional::{Ended, ended};
-use crate::error::{Call, failed};
+use crate::error::failed;
 use crate::item::{self, Item};
 use crate::store::TableClient;
 use crate::table::TableLocation;
@@ -20,6 +20,7 @@ use aws_sdk_dynamodb::Client;
 use fnv::FnvHasher;
 use std::hash::Hasher as _;
 use tenure_core::{ErrorKind, Key, StoreError};
+use tenure_store::parts::Call;
 use tokio::sync::OnceCell;
 
 /// The most that there can be: each page of a listing asks all of them.

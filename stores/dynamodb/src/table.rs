@@ -1,6 +1,6 @@
 //! The table: whether it is fit for leases, and how it is made.
 
-use crate::error::{Call, failed, wrong_keys};
+use crate::error::{failed, wrong_keys};
 use crate::layout::Layout;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::primitives::DateTime;
@@ -11,6 +11,7 @@ use aws_sdk_dynamodb::types::{
 use std::fmt;
 use std::time::Duration;
 use tenure_core::StoreError;
+use tenure_store::parts::Call;
 
 /// Where a table is, as messages name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
