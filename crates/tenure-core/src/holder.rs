@@ -31,7 +31,7 @@ use crate::holder::notice::Notice;
 use crate::holder::orphans::Orphans;
 use crate::holder::permits::Semaphores;
 use crate::holder::session::Session;
-use crate::holder::table::Table;
+use crate::holder::table::LeaseMap;
 use crate::holder::turns::Turns;
 use crate::holder::update::{Fields, Token, Update, UpdateKind};
 use crate::op::{Answer, Event, Hint, Machine, OpId, Request, Step};
@@ -76,7 +76,7 @@ pub(crate) struct Env {
 pub struct Holder {
     pub(crate) env: Env,
     pub(crate) session: Session,
-    pub(crate) leases: Table<LeaseState>,
+    pub(crate) leases: LeaseMap<LeaseState>,
     pub(crate) orphans: Orphans,
     pub(crate) audit: Audit,
     /// Leases that wait for the session to be up.
@@ -145,7 +145,7 @@ impl Holder {
         Holder {
             env,
             session,
-            leases: Table::default(),
+            leases: LeaseMap::default(),
             orphans,
             audit: Audit::default(),
             queued: BTreeSet::new(),

@@ -25,7 +25,7 @@ pub use holder::command::{Command, KeepAlive, LeaseId, Want};
 pub use holder::notice::Notice;
 pub use holder::renewal::Loss;
 pub use holder::seizure::{Seized, Seizure};
-pub use holder::table::Table;
+pub use holder::table::LeaseMap;
 pub use holder::update::{Token, Transferee};
 pub use holder::{Holder, Identity};
 pub use rules::Rules;

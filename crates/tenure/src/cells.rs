@@ -5,11 +5,11 @@ use crate::meters;
 use crate::prefixes::Prefixes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tenure_core::{LeaseId, Table, Tick};
+use tenure_core::{LeaseId, LeaseMap, Tick};
 
 /// Leases that were had, and did not end yet. Each that begins or ends is measured.
 pub(crate) struct LeaseCells {
-    all: Table<(Arc<LeaseCell>, Tick)>,
+    all: LeaseMap<(Arc<LeaseCell>, Tick)>,
     /// How many permits those have that are of semaphores: few, beside all leases.
     permits: BTreeMap<LeaseId, u32>,
     prefixes: Arc<Prefixes>,
@@ -17,7 +17,7 @@ pub(crate) struct LeaseCells {
 
 impl LeaseCells {
     pub(crate) fn new(prefixes: Arc<Prefixes>) -> LeaseCells {
-        LeaseCells { all: Table::default(), permits: BTreeMap::new(), prefixes }
+        LeaseCells { all: LeaseMap::default(), permits: BTreeMap::new(), prefixes }
     }
 
     /// A lease that is had from now on, believed in until then.

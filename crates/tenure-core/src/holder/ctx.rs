@@ -3,7 +3,7 @@
 use crate::bugs::Bug;
 use crate::holder::failure_detector::FailureDetector;
 use crate::holder::lease::LeaseState;
-use crate::holder::table::Table;
+use crate::holder::table::LeaseMap;
 use crate::op::{Freshness, Op, OpId, Request, Write};
 use crate::rules::Rules;
 use crate::values::fence::{Nonce, Nonces};
@@ -67,7 +67,7 @@ pub(crate) struct Ctx<'a> {
     /// The fence of the session while it is up.
     pub(crate) session: Option<Attachment>,
     /// All leases but the one that is taking the step.
-    pub(crate) leases: &'a Table<LeaseState>,
+    pub(crate) leases: &'a LeaseMap<LeaseState>,
 }
 
 impl Ctx<'_> {
