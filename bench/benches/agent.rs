@@ -15,7 +15,7 @@ use std::time::Duration;
 use tenure::registry::{Opening, Registry};
 use tenure::{AnyStore, Leases};
 use tenure_bench::command_line::build_with;
-use tenure_bench::pairs::{Contender, pair, table};
+use tenure_bench::pairs::{PairMaker, pair, table};
 use tenure_bench::{cpu_time_of, is_bench, span, stopwatch};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpStream, UnixStream};
@@ -42,10 +42,10 @@ async fn main() {
     let (first, second) = (Clients::of_agent(&sockets[0]).await, Clients::of_agent(&sockets[1]).await);
     let theirs = Arc::new(Gateway::new(&gateway).await);
     let mut contenders = [
-        ("the library in process, SQLite", Contender::leases(leases.clone())),
-        ("the agent, SQLite", Contender::Here(pair(move |task| Arc::clone(&first).pair(task)))),
-        ("the agent, etcd", Contender::Here(pair(move |task| Arc::clone(&second).pair(task)))),
-        ("the lock of etcd's gateway", Contender::Here(pair(move |task| Arc::clone(&theirs).pair(task)))),
+        ("the library in process, SQLite", PairMaker::leases(leases.clone())),
+        ("the agent, SQLite", PairMaker::Here(pair(move |task| Arc::clone(&first).pair(task)))),
+        ("the agent, etcd", PairMaker::Here(pair(move |task| Arc::clone(&second).pair(task)))),
+        ("the lock of etcd's gateway", PairMaker::Here(pair(move |task| Arc::clone(&theirs).pair(task)))),
     ];
     table(&mut contenders, span).await.unwrap();
     leases.stop().await;

@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use tenure::{AnyStore, Leases, clock};
 use tenure_bench::dynamodb::{Requests, client, emulator, endpoint, make, make_with_hash, told, unique};
-use tenure_bench::pairs::{Contender, Peer, ROUNDS, Tally, pair};
+use tenure_bench::pairs::{LatencyStats, PairMaker, PeerProgram, ROUNDS, pair};
 use tenure_bench::wire::Relay;
 use tenure_bench::{cpu_time_of, span};
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
@@ -34,7 +34,7 @@ const ITEM_BYTES: usize = 250;
 /// What the rounds of a cell came to.
 #[derive(Default)]
 struct Cell {
-    rounds: Vec<Tally>,
+    rounds: Vec<LatencyStats>,
     requests: f64,
     /// Of processors: the client's, and the emulator's.
     cpu: [Duration; 2],
@@ -53,11 +53,11 @@ async fn main() {
     let java_requests = requests_a_pair(&locks);
     let (alone, update) = (store(&bare).await, bare.clone());
     let mut contenders = [
-        ("bare conditional puts", Contender::Here(pair(move |task| bare_pair(bare.clone(), task)))),
-        ("bare conditional updates", Contender::Here(pair(move |task| update_pair(update.clone(), task)))),
-        ("tenure, the store alone", Contender::store(alone)),
-        ("tenure, `Leases`", Contender::leases(leases.clone())),
-        ("AWS's lock client 1.4.0", Contender::Peer(lock_client(&endpoint(), &locks))),
+        ("bare conditional puts", PairMaker::Here(pair(move |task| bare_pair(bare.clone(), task)))),
+        ("bare conditional updates", PairMaker::Here(pair(move |task| update_pair(update.clone(), task)))),
+        ("tenure, the store alone", PairMaker::store(alone)),
+        ("tenure, `Leases`", PairMaker::leases(leases.clone())),
+        ("AWS's lock client 1.4.0", PairMaker::Peer(lock_client(&endpoint(), &locks))),
     ];
     let emulator = emulator().unwrap();
     println!(
@@ -84,15 +84,15 @@ async fn main() {
                     *sum += cpu_time_of(process).saturating_sub(before);
                 }
                 cell.requests += match contender {
-                    Contender::Here(_) => requests.take() as f64,
-                    Contender::Peer(_) => java_requests * round.count as f64,
+                    PairMaker::Here(_) => requests.take() as f64,
+                    PairMaker::Peer(_) => java_requests * round.count as f64,
                 };
                 cell.rounds.push(round);
             }
         }
-        let limit = Tally::of_rounds(&cells[0].rounds).count as f64;
+        let limit = LatencyStats::of_rounds(&cells[0].rounds).count as f64;
         for ((name, _), cell) in contenders.iter().zip(cells) {
-            let Tally { count, percentiles, .. } = Tally::of_rounds(&cell.rounds);
+            let LatencyStats { count, percentiles, .. } = LatencyStats::of_rounds(&cell.rounds);
             let ([p50, p99], pairs) = (percentiles.map(|span| span.as_micros()), count as f64);
             let [client, emulator] = cell.cpu.map(|cpu| cpu.as_micros() as f64 / pairs);
             println!(
@@ -156,11 +156,11 @@ async fn update_pair(client: Client, task: usize) {
 }
 
 /// A process with AWS's lock client.
-fn lock_client(endpoint: &str, table: &str) -> Peer {
+fn lock_client(endpoint: &str, table: &str) -> PeerProgram {
     let class_path = told("TENURE_TEST_LOCK_CLIENT").unwrap();
     let mut command = Command::new("java");
     command.args(["-classpath", &class_path, "LockPairs", endpoint, table]).stderr(Stdio::null());
-    Peer::start(&mut command).unwrap()
+    PeerProgram::start(&mut command).unwrap()
 }
 
 /// Of the lock client, by what goes over the wire, which would slow down what is measured.

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::{AnyStore, Leases};
 use tenure_bench::handoffs::{Crowd, compare};
-use tenure_bench::pairs::{Contender, Peer, pair, table};
+use tenure_bench::pairs::{PairMaker, PeerProgram, pair, table};
 use tenure_bench::rest::fleet_at_rest;
 use tenure_bench::{is_bench, span};
 use tenure_etcd::{EtcdConfig, EtcdStore};
@@ -55,18 +55,18 @@ async fn main() {
     let revisions: Arc<Mutex<Vec<i64>>> = Arc::new(Mutex::new(vec![0; 32]));
     let limit = pair(move |task| limit_pair(channel.clone(), Arc::clone(&revisions), task));
     let mut contenders = [
-        ("the limit: bare transactions", Contender::Here(limit.clone())),
-        ("tenure, the store alone", Contender::store(open().await)),
-        ("tenure, `Leases`", Contender::leases(leases.clone())),
-        ("etcd's Mutex 3.7 (Go)", Contender::Peer(Peer::go("etcd", &server).unwrap())),
+        ("the limit: bare transactions", PairMaker::Here(limit.clone())),
+        ("tenure, the store alone", PairMaker::store(open().await)),
+        ("tenure, `Leases`", PairMaker::leases(leases.clone())),
+        ("etcd's Mutex 3.7 (Go)", PairMaker::Peer(PeerProgram::go("etcd", &server).unwrap())),
     ];
     table(&mut contenders, span).await.unwrap();
-    let [.., (name, Contender::Peer(mutex))] = &mut contenders else { panic!("the peer is the last one") };
+    let [.., (name, PairMaker::Peer(mutex))] = &mut contenders else { panic!("the peer is the last one") };
     compare(&crowds, &open().await, &mut [(*name, mutex)], span).await.unwrap();
     // By itself: who may have to hand a fair lock on listens, and each write tells who listens.
     let mut contenders = [
-        ("the limit: bare transactions", Contender::Here(limit)),
-        ("tenure, a fair lock", Contender::fair_locks(leases.clone())),
+        ("the limit: bare transactions", PairMaker::Here(limit)),
+        ("tenure, a fair lock", PairMaker::fair_locks(leases.clone())),
     ];
     table(&mut contenders, span).await.unwrap();
     leases.stop().await;

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tenure::{AnyStore, Guard, Leases};
-use tenure_bench::pairs::{Contender, Tally, table};
+use tenure_bench::pairs::{LatencyStats, PairMaker, table};
 use tenure_bench::{is_bench, span, stopwatch};
 use tenure_store::MeteredStore;
 
@@ -29,10 +29,10 @@ async fn main() {
     leases.begin_session();
     let (eight, shared) = (leases.clone(), leases.clone());
     let mut contenders = [
-        ("a plain lock", Contender::leases(leases.clone())),
-        ("a fair lock", Contender::fair_locks(leases.clone())),
-        ("one of 8 permits", Contender::permits(move |task| eight.semaphore(format!("of-8/{task}"), 8))),
-        ("shared", Contender::permits(move |task| shared.shared(format!("shared/{task}")))),
+        ("a plain lock", PairMaker::leases(leases.clone())),
+        ("a fair lock", PairMaker::fair_locks(leases.clone())),
+        ("one of 8 permits", PairMaker::permits(move |task| eight.semaphore(format!("of-8/{task}"), 8))),
+        ("shared", PairMaker::permits(move |task| shared.shared(format!("shared/{task}")))),
     ];
     table(&mut contenders, span).await.unwrap();
     leases.stop().await;
@@ -138,7 +138,7 @@ async fn readers_and_writers(file: &Path, tasks: usize, span: Duration) {
     println!("| | a second | wait p50, ms | p99 | longest |\n|---|---|---|---|---|");
     for (who, waits) in [("readers", reads), ("writers", writes)] {
         let longest = waits.iter().max().copied().unwrap_or_default();
-        let Tally { count, percentiles: [p50, p99], .. } = Tally::of(waits);
+        let LatencyStats { count, percentiles: [p50, p99], .. } = LatencyStats::of(waits);
         let [p50, p99, longest] = [p50, p99, longest].map(|wait| wait.as_secs_f64() * 1e3);
         println!("| {who} | {:.0} | {p50:.1} | {p99:.1} | {longest:.1} |", count as f64 / span.as_secs_f64());
     }

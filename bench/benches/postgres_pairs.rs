@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenure::{AnyStore, Leases};
 use tenure_bench::handoffs::{Crowd, compare};
-use tenure_bench::pairs::{Contender, pair, table};
+use tenure_bench::pairs::{PairMaker, pair, table};
 use tenure_bench::rest::fleet_at_rest;
 use tenure_bench::{is_bench, span};
 use tenure_postgres::statements::{Call, Lines};
@@ -72,24 +72,24 @@ async fn pairs(config: &PostgresConfig, schema: &str, url: &str, span: Duration)
     let (less, advisory) = (Less::new(config, schema), Arc::new(Advisory::new(url).await));
     let limit = pair(move |task| bare.clone().pair(task));
     let mut contenders = [
-        ("the limit: a conditional write", Contender::Here(limit.clone())),
-        ("tenure, the store alone", Contender::store(open(config).await)),
-        ("tenure, `Leases`", Contender::leases(leases.clone())),
-        ("tenure, `Leases` on the tasks' runtime", Contender::leases(here.clone())),
-        ("less's statements, without a fence", Contender::Here(pair(move |task| less.clone().pair(task)))),
+        ("the limit: a conditional write", PairMaker::Here(limit.clone())),
+        ("tenure, the store alone", PairMaker::store(open(config).await)),
+        ("tenure, `Leases`", PairMaker::leases(leases.clone())),
+        ("tenure, `Leases` on the tasks' runtime", PairMaker::leases(here.clone())),
+        ("less's statements, without a fence", PairMaker::Here(pair(move |task| less.clone().pair(task)))),
         (
             "advisory locks, nothing written",
-            Contender::Here(pair(move |task| Arc::clone(&advisory).pair(task))),
+            PairMaker::Here(pair(move |task| Arc::clone(&advisory).pair(task))),
         ),
-        ("the limit, unprepared", Contender::Here(pair(move |task| plain.clone().pair(task)))),
-        ("the store alone, unprepared", Contender::store(open(&unprepared).await)),
+        ("the limit, unprepared", PairMaker::Here(pair(move |task| plain.clone().pair(task)))),
+        ("the store alone, unprepared", PairMaker::store(open(&unprepared).await)),
     ];
     table(&mut contenders, span).await.unwrap();
     here.stop().await;
     // By itself: who may have to hand a fair lock on listens, and each write tells who listens.
     let mut contenders = [
-        ("the limit: a conditional write", Contender::Here(limit)),
-        ("tenure, a fair lock", Contender::fair_locks(leases.clone())),
+        ("the limit: a conditional write", PairMaker::Here(limit)),
+        ("tenure, a fair lock", PairMaker::fair_locks(leases.clone())),
     ];
     table(&mut contenders, span).await.unwrap();
     leases.stop().await;

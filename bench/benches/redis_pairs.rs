@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 use tenure::{AnyStore, Leases};
 use tenure_bench::handoffs::{Crowd, compare};
-use tenure_bench::pairs::{Contender, Peer, pair, table};
+use tenure_bench::pairs::{PairMaker, PeerProgram, pair, table};
 use tenure_bench::rest::fleet_at_rest;
 use tenure_bench::{is_bench, span};
 use tenure_redis::{RedisConfig, RedisStore};
@@ -52,25 +52,25 @@ async fn main() {
     let address = url.trim_start_matches("redis://");
     let limit = pair(move |task| limit_pair(limited.clone(), task));
     let mut contenders = [
-        ("the limit: a conditional write", Contender::Here(limit.clone())),
-        ("`SET NX`, `DEL`", Contender::Here(pair(move |task| bare_pair(bare.clone(), task)))),
-        ("tenure, the store alone", Contender::store(open().await)),
-        ("tenure, `Leases`", Contender::leases(leases.clone())),
-        ("tenure, `Leases` on the tasks' runtime", Contender::leases(here.clone())),
-        ("redsync 4.18 (Go)", Contender::Peer(Peer::go("redsync", address).unwrap())),
-        ("rslock 0.10 (Rust)", Contender::Peer(Peer::rust("rslock", address).unwrap())),
+        ("the limit: a conditional write", PairMaker::Here(limit.clone())),
+        ("`SET NX`, `DEL`", PairMaker::Here(pair(move |task| bare_pair(bare.clone(), task)))),
+        ("tenure, the store alone", PairMaker::store(open().await)),
+        ("tenure, `Leases`", PairMaker::leases(leases.clone())),
+        ("tenure, `Leases` on the tasks' runtime", PairMaker::leases(here.clone())),
+        ("redsync 4.18 (Go)", PairMaker::Peer(PeerProgram::go("redsync", address).unwrap())),
+        ("rslock 0.10 (Rust)", PairMaker::Peer(PeerProgram::rust("rslock", address).unwrap())),
     ];
     table(&mut contenders, span).await.unwrap();
     let peers = contenders.iter_mut().filter_map(|(name, contender)| match contender {
-        Contender::Peer(peer) => Some((*name, peer)),
-        Contender::Here(_) => None,
+        PairMaker::Peer(peer) => Some((*name, peer)),
+        PairMaker::Here(_) => None,
     });
     compare(&crowds, &open().await, &mut peers.collect::<Vec<_>>(), span).await.unwrap();
     here.stop().await;
     // By itself: who may have to hand a fair lock on listens, and each write tells who listens.
     let mut contenders = [
-        ("the limit: a conditional write", Contender::Here(limit)),
-        ("tenure, a fair lock", Contender::fair_locks(leases.clone())),
+        ("the limit: a conditional write", PairMaker::Here(limit)),
+        ("tenure, a fair lock", PairMaker::fair_locks(leases.clone())),
     ];
     table(&mut contenders, span).await.unwrap();
     leases.stop().await;

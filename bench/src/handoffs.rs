@@ -1,6 +1,6 @@
 //! One lock that all want: how long it takes from one's release to the next one's having it.
 
-use crate::pairs::{Peer, Tally};
+use crate::pairs::{LatencyStats, PeerProgram};
 use crate::{Trouble, is_bench};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -103,13 +103,13 @@ impl Crowd {
 pub async fn compare(
     crowds: &[Crowd],
     store: &impl Store,
-    peers: &mut [(&str, &mut Peer)],
+    peers: &mut [(&str, &mut PeerProgram)],
     span: Duration,
 ) -> Result<(), Trouble> {
     let waiters = crowds.iter().map(|crowd| crowd.tasks).max().unwrap_or(0);
     let (mut trips, mut done) = (Vec::new(), Vec::new());
-    let mut theirs: Vec<Vec<Tally>> = peers.iter().map(|_| Vec::new()).collect();
-    let mut ours: Vec<(Vec<Tally>, u64)> = crowds.iter().map(|_| Default::default()).collect();
+    let mut theirs: Vec<Vec<LatencyStats>> = peers.iter().map(|_| Vec::new()).collect();
+    let mut ours: Vec<(Vec<LatencyStats>, u64)> = crowds.iter().map(|_| Default::default()).collect();
     for _ in 0..ROUNDS {
         trips.push(round_trips(store, false).await?);
         done.push(round_trips(store, true).await?);
@@ -126,9 +126,9 @@ pub async fn compare(
     println!(
         "| | handoffs | mean | p50 | p99 | p50 in round trips | requests for one |\n|---|---|---|---|---|---|---|"
     );
-    let trip = Tally::of_rounds(&trips).percentiles[0].as_secs_f64();
-    let row = |name: &str, rounds: &[Tally], requests: Option<u64>| {
-        let Tally { count, mean, percentiles } = Tally::of_rounds(rounds);
+    let trip = LatencyStats::of_rounds(&trips).percentiles[0].as_secs_f64();
+    let row = |name: &str, rounds: &[LatencyStats], requests: Option<u64>| {
+        let LatencyStats { count, mean, percentiles } = LatencyStats::of_rounds(rounds);
         let [p50, p99] = percentiles.map(|span| span.as_micros());
         let mean = mean.as_micros();
         let requests = requests.map_or_else(String::new, |n| format!("{:.1}", n as f64 / count as f64));
@@ -150,7 +150,7 @@ pub async fn compare(
 
 /// What a conditional write takes on a store that is idle otherwise: one that is refused, of many in a row; or one that is done, each after
 /// a pause.
-async fn round_trips(store: &impl Store, are_done: bool) -> Result<Tally, Trouble> {
+async fn round_trips(store: &impl Store, are_done: bool) -> Result<LatencyStats, Trouble> {
     let (key, scribe) = (Key::new("round-trip")?, Scribe::new());
     let mut each = Vec::new();
     let mut standing = store.write(scribe.if_vacant(&key, scribe.held(1))).await?;
@@ -175,20 +175,20 @@ async fn round_trips(store: &impl Store, are_done: bool) -> Result<Tally, Troubl
             return Err(format!("a round trip came to something else: {standing:?}").into());
         }
     }
-    Ok(Tally::of(each))
+    Ok(LatencyStats::of(each))
 }
 
 /// When it was released last.
 #[derive(Default)]
-struct Lock {
+struct LastRelease {
     released: Mutex<Option<Instant>>,
 }
 
 /// Each of them takes the lock over and over for `span`. Whoever has released waits until another one has it.
-async fn handoffs(crowd: &Crowd, span: Duration) -> Result<Tally, Trouble> {
+async fn handoffs(crowd: &Crowd, span: Duration) -> Result<LatencyStats, Trouble> {
     let processes = crowd.start()?;
     tokio::time::sleep(if is_bench() { WARM } else { Duration::ZERO }).await;
-    let (lock, holder) = (Arc::new(Lock::default()), Arc::new(watch::channel(usize::MAX).0));
+    let (lock, holder) = (Arc::new(LastRelease::default()), Arc::new(watch::channel(usize::MAX).0));
     let end = Instant::now() + span;
     let running: Vec<_> = processes
         .iter()
@@ -208,14 +208,14 @@ async fn handoffs(crowd: &Crowd, span: Duration) -> Result<Tally, Trouble> {
     for leases in &processes {
         leases.stop().await;
     }
-    Ok(Tally::of(each))
+    Ok(LatencyStats::of(each))
 }
 
 async fn hand_on(
     crowd: &Crowd,
     leases: &Leases,
     task: usize,
-    lock: &Lock,
+    lock: &LastRelease,
     holder: &watch::Sender<usize>,
     end: Instant,
 ) -> Result<Vec<Duration>, AcquireError> {

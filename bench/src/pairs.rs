@@ -27,16 +27,16 @@ pub fn pair<F: Future<Output = ()> + Send + 'static>(
 }
 
 /// Whoever makes pairs.
-pub enum Contender {
+pub enum PairMaker {
     /// In this process.
     Here(Pair),
     /// In a process of its own.
-    Peer(Peer),
+    Peer(PeerProgram),
 }
 
 /// A program that answers each line `WHAT TASKS MILLIS` with one line: how many there were, and the 50th and 99th percentile and the mean
 /// of one in µs. It ends with its input.
-pub struct Peer {
+pub struct PeerProgram {
     process: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -44,7 +44,7 @@ pub struct Peer {
 
 /// What one round, or several, came to.
 #[derive(Debug, Clone, Default)]
-pub struct Tally {
+pub struct LatencyStats {
     /// How many there were.
     pub count: u64,
     /// Of one.
@@ -53,18 +53,18 @@ pub struct Tally {
     pub percentiles: [Duration; 2],
 }
 
-impl Tally {
+impl LatencyStats {
     /// Of these.
     #[must_use]
-    pub fn of(mut each: Vec<Duration>) -> Tally {
+    pub fn of(mut each: Vec<Duration>) -> LatencyStats {
         let percentiles = [50, 99].map(|percent| percentile(&mut each, percent));
         let mean = each.iter().sum::<Duration>() / each.len().max(1) as u32;
-        Tally { count: each.len() as u64, mean, percentiles }
+        LatencyStats { count: each.len() as u64, mean, percentiles }
     }
 
     /// Of several rounds.
     #[must_use]
-    pub fn of_rounds(rounds: &[Tally]) -> Tally {
+    pub fn of_rounds(rounds: &[LatencyStats]) -> LatencyStats {
         let middle = |which: usize| {
             let mut all: Vec<Duration> = rounds.iter().map(|round| round.percentiles[which]).collect();
             percentile(&mut all, 50)
@@ -72,51 +72,51 @@ impl Tally {
         let count: u64 = rounds.iter().map(|round| round.count).sum();
         let total: f64 = rounds.iter().map(|round| round.mean.as_secs_f64() * round.count as f64).sum();
         let mean = Duration::from_secs_f64(total / count.max(1) as f64);
-        Tally { count, mean, percentiles: [middle(0), middle(1)] }
+        LatencyStats { count, mean, percentiles: [middle(0), middle(1)] }
     }
 }
 
-impl Peer {
+impl PeerProgram {
     /// The program in `peers/go` with these locks on this server. `cargo xtask bench` builds it.
     ///
     /// # Errors
     /// It was not built, or did not start.
-    pub fn go(locks: &str, server: &str) -> io::Result<Peer> {
-        Peer::named("TENURE_BENCH_GO_PEERS", locks, server)
+    pub fn go(locks: &str, server: &str) -> io::Result<PeerProgram> {
+        PeerProgram::named("TENURE_BENCH_GO_PEERS", locks, server)
     }
 
     /// The program in `peers/rust`, likewise.
     ///
     /// # Errors
     /// It was not built, or did not start.
-    pub fn rust(locks: &str, server: &str) -> io::Result<Peer> {
-        Peer::named("TENURE_BENCH_RUST_PEERS", locks, server)
+    pub fn rust(locks: &str, server: &str) -> io::Result<PeerProgram> {
+        PeerProgram::named("TENURE_BENCH_RUST_PEERS", locks, server)
     }
 
-    fn named(variable: &str, locks: &str, server: &str) -> io::Result<Peer> {
+    fn named(variable: &str, locks: &str, server: &str) -> io::Result<PeerProgram> {
         let program = std::env::var(variable)
             .map_err(|_| io::Error::other(format!("{variable} is not set; run `cargo xtask bench`")))?;
-        Peer::start(Command::new(program).args([locks, server]))
+        PeerProgram::start(Command::new(program).args([locks, server]))
     }
 
     /// Starts one.
     ///
     /// # Errors
     /// It did not start.
-    pub fn start(command: &mut Command) -> io::Result<Peer> {
+    pub fn start(command: &mut Command) -> io::Result<PeerProgram> {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (input, output) = (process.stdin.take(), process.stdout.take());
         let (Some(input), Some(output)) = (input, output) else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
-        Ok(Peer { process, input, output: BufReader::new(output) })
+        Ok(PeerProgram { process, input, output: BufReader::new(output) })
     }
 
     /// Has it measure something, with that many tasks.
     ///
     /// # Errors
     /// It has ended, or says something else.
-    pub fn measure(&mut self, what: &str, tasks: usize, span: Duration) -> io::Result<Tally> {
+    pub fn measure(&mut self, what: &str, tasks: usize, span: Duration) -> io::Result<LatencyStats> {
         writeln!(self.input, "{what} {tasks} {}", span.as_millis())?;
         let mut line = String::new();
         self.output.read_line(&mut line)?;
@@ -125,7 +125,7 @@ impl Peer {
             return Err(io::Error::other(format!("the peer says {line:?}")));
         };
         let mean = Duration::from_micros(mean);
-        Ok(Tally { count, mean, percentiles: [p50, p99].map(Duration::from_micros) })
+        Ok(LatencyStats { count, mean, percentiles: [p50, p99].map(Duration::from_micros) })
     }
 
     /// Ends its input, and waits for its end.
@@ -133,43 +133,43 @@ impl Peer {
     /// # Errors
     /// It can't be waited for.
     pub fn end(self) -> io::Result<()> {
-        let Peer { mut process, input, .. } = self;
+        let PeerProgram { mut process, input, .. } = self;
         drop(input);
         process.wait().map(drop)
     }
 }
 
-impl Contender {
+impl PairMaker {
     /// A lease on a key of the task's, and its end.
     #[must_use]
-    pub fn leases(leases: Leases) -> Contender {
-        Contender::Here(pair(move |task| lease_pair(leases.clone(), task)))
+    pub fn leases(leases: Leases) -> PairMaker {
+        PairMaker::Here(pair(move |task| lease_pair(leases.clone(), task)))
     }
 
     /// The same with a fair lock.
     #[must_use]
-    pub fn fair_locks(leases: Leases) -> Contender {
-        Contender::permits(move |task| leases.fair_lock(format!("task/{task}")))
+    pub fn fair_locks(leases: Leases) -> PairMaker {
+        PairMaker::permits(move |task| leases.fair_lock(format!("task/{task}")))
     }
 
     /// Permits of a name of the task's, and their end.
     #[must_use]
-    pub fn permits(of: impl Fn(usize) -> Permits + Send + Sync + 'static) -> Contender {
-        Contender::Here(pair(move |task| permits_pair(of(task))))
+    pub fn permits(of: impl Fn(usize) -> Permits + Send + Sync + 'static) -> PairMaker {
+        PairMaker::Here(pair(move |task| permits_pair(of(task))))
     }
 
     /// The two writes of that, by the store alone.
     #[must_use]
-    pub fn store(store: impl Store + Clone) -> Contender {
-        Contender::Here(pair(move |task| store_pair(store.clone(), task)))
+    pub fn store(store: impl Store + Clone) -> PairMaker {
+        PairMaker::Here(pair(move |task| store_pair(store.clone(), task)))
     }
 
     /// The id of the process that makes the pairs.
     #[must_use]
     pub fn process(&self) -> String {
         match self {
-            Contender::Here(_) => "self".to_owned(),
-            Contender::Peer(peer) => peer.process.id().to_string(),
+            PairMaker::Here(_) => "self".to_owned(),
+            PairMaker::Peer(peer) => peer.process.id().to_string(),
         }
     }
 
@@ -177,10 +177,10 @@ impl Contender {
     ///
     /// # Errors
     /// A peer has failed, or a pair.
-    pub async fn measure(&mut self, tasks: usize, span: Duration) -> io::Result<Tally> {
+    pub async fn measure(&mut self, tasks: usize, span: Duration) -> io::Result<LatencyStats> {
         let pair = match self {
-            Contender::Here(pair) => pair,
-            Contender::Peer(peer) => return peer.measure("pairs", tasks, span),
+            PairMaker::Here(pair) => pair,
+            PairMaker::Peer(peer) => return peer.measure("pairs", tasks, span),
         };
         let start = Instant::now();
         let running: Vec<_> = (0..tasks)
@@ -201,7 +201,7 @@ impl Contender {
         for task in running {
             all.extend(task.await?);
         }
-        Ok(Tally::of(all))
+        Ok(LatencyStats::of(all))
     }
 }
 
@@ -237,7 +237,7 @@ async fn won(store: &impl Store, write: Write) -> (Version, u64) {
 ///
 /// # Errors
 /// A contender has failed.
-pub async fn table(contenders: &mut [(&str, Contender)], span: Duration) -> io::Result<()> {
+pub async fn table(contenders: &mut [(&str, PairMaker)], span: Duration) -> io::Result<()> {
     println!(
         "{:?} a cell, by turns; latencies are of pairs, client is its processor time for a pair, all in µs\n",
         span * ROUNDS
@@ -247,7 +247,8 @@ pub async fn table(contenders: &mut [(&str, Contender)], span: Duration) -> io::
         contender.measure(32, span).await?;
     }
     for tasks in [1, 32] {
-        let mut all: Vec<(Vec<Tally>, Duration)> = contenders.iter().map(|_| Default::default()).collect();
+        let mut all: Vec<(Vec<LatencyStats>, Duration)> =
+            contenders.iter().map(|_| Default::default()).collect();
         for _ in 0..ROUNDS {
             for ((_, contender), (rounds, client)) in contenders.iter_mut().zip(&mut all) {
                 let process = contender.process();
@@ -256,9 +257,9 @@ pub async fn table(contenders: &mut [(&str, Contender)], span: Duration) -> io::
                 *client += cpu_time_of(&process).saturating_sub(before);
             }
         }
-        let limit = Tally::of_rounds(&all[0].0).count as f64;
+        let limit = LatencyStats::of_rounds(&all[0].0).count as f64;
         for ((name, _), (rounds, client)) in contenders.iter().zip(&all) {
-            let Tally { count, percentiles, .. } = Tally::of_rounds(rounds);
+            let LatencyStats { count, percentiles, .. } = LatencyStats::of_rounds(rounds);
             let [p50, p99] = percentiles.map(|span| span.as_micros());
             let (count, each) = (count as f64, client.as_micros() as f64 / count as f64);
             println!(

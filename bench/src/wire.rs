@@ -13,7 +13,7 @@ const READS: [&str; 4] = ["GetItem", "BatchGetItem", "Query", "Scan"];
 
 /// Requests, and capacity units as the service tells them.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub struct Counted {
+pub struct RequestCounts {
     /// How many of each action.
     pub requests: BTreeMap<String, u64>,
     /// What writes cost. A refused one tells no units; it counts as one.
@@ -22,7 +22,7 @@ pub struct Counted {
     pub read_units: f64,
 }
 
-impl Counted {
+impl RequestCounts {
     /// Requests that write.
     #[must_use]
     pub fn writes(&self) -> u64 {
@@ -45,7 +45,7 @@ impl Counted {
 pub struct Relay {
     /// Where clients find it.
     pub endpoint: String,
-    counted: Arc<Mutex<Counted>>,
+    counted: Arc<Mutex<RequestCounts>>,
 }
 
 impl Relay {
@@ -76,12 +76,12 @@ impl Relay {
 
     /// What went over it since the last call.
     #[must_use]
-    pub fn take(&self) -> Counted {
+    pub fn take(&self) -> RequestCounts {
         std::mem::take(&mut *self.counted.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-async fn serve(mut client: TcpStream, service: &str, counted: &Mutex<Counted>) -> io::Result<()> {
+async fn serve(mut client: TcpStream, service: &str, counted: &Mutex<RequestCounts>) -> io::Result<()> {
     let mut onward = TcpStream::connect(service).await?;
     client.set_nodelay(true)?;
     onward.set_nodelay(true)?;
@@ -102,7 +102,7 @@ async fn serve(mut client: TcpStream, service: &str, counted: &Mutex<Counted>) -
     Ok(())
 }
 
-fn note(counted: &mut Counted, action: String, answer: &Message) {
+fn note(counted: &mut RequestCounts, action: String, answer: &Message) {
     let body = String::from_utf8_lossy(&answer.body);
     let units: f64 = body
         .split("\"CapacityUnits\":")
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!((counted.reads(), counted.read_units), (1, 2.5));
         assert_eq!((counted.writes(), counted.write_units), (1, 1.0));
         assert_eq!(counted.requests.len(), 3);
-        assert_eq!(relay.take(), Counted::default());
+        assert_eq!(relay.take(), RequestCounts::default());
         let asked = asked.await.unwrap();
         let charged = "{\"ReturnConsumedCapacity\":\"TOTAL\",\"TableName\":\"t\"}";
         assert!(

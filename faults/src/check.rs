@@ -2,7 +2,7 @@
 
 /// One tenure as its holder saw it: it believed from `begin` to `end` at least, by the clock that all processes share.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Tenure {
+pub(crate) struct ContenderTenure {
     pub(crate) who: String,
     pub(crate) fence: u64,
     pub(crate) begin: u64,
@@ -14,15 +14,15 @@ pub(crate) struct Tenure {
 /// Two tenures that can't both be right: they overlap, have one fence, or the later one has the lower fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Overlap {
-    pub(crate) lower: Tenure,
-    pub(crate) higher: Tenure,
+    pub(crate) lower: ContenderTenure,
+    pub(crate) higher: ContenderTenure,
 }
 
 /// Promise S1, and that fences grow with time (S2): sorted by fence, each tenure begins after all with lower fences have ended.
-pub(crate) fn overlaps(tenures: &[Tenure]) -> Vec<Overlap> {
-    let mut sorted: Vec<&Tenure> = tenures.iter().collect();
+pub(crate) fn overlaps(tenures: &[ContenderTenure]) -> Vec<Overlap> {
+    let mut sorted: Vec<&ContenderTenure> = tenures.iter().collect();
     sorted.sort_by_key(|tenure| (tenure.fence, tenure.begin));
-    let mut last: Option<&Tenure> = None;
+    let mut last: Option<&ContenderTenure> = None;
     let mut found = Vec::new();
     for tenure in sorted {
         if let Some(lower) = last.filter(|last| tenure.begin < last.end || tenure.fence == last.fence) {
@@ -37,13 +37,13 @@ pub(crate) fn overlaps(tenures: &[Tenure]) -> Vec<Overlap> {
 
 /// A write that the resource was asked for, in the order in which it decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct ResourceWrite {
     pub(crate) fence: u64,
     pub(crate) accepted: bool,
 }
 
 /// Promise S2 at the resource: writes that were accepted after one with a higher fence.
-pub(crate) fn old_accepted(asked: &[Asked]) -> usize {
+pub(crate) fn old_accepted(asked: &[ResourceWrite]) -> usize {
     let mut highest = 0;
     let mut old = 0;
     for write in asked.iter().filter(|write| write.accepted) {
@@ -59,8 +59,8 @@ mod tests {
     //! neighbour; so is a fence that goes back, and one that two have; an old fence that is accepted is counted, one that is refused is not.
     use super::*;
 
-    fn tenure(fence: u64, begin: u64, end: u64) -> Tenure {
-        Tenure { who: format!("p{fence}"), fence, begin, end, long: false }
+    fn tenure(fence: u64, begin: u64, end: u64) -> ContenderTenure {
+        ContenderTenure { who: format!("p{fence}"), fence, begin, end, long: false }
     }
 
     #[test]
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn an_old_fence_that_is_accepted_is_counted() {
-        let asked = |fence, accepted| Asked { fence, accepted };
+        let asked = |fence, accepted| ResourceWrite { fence, accepted };
         assert_eq!(old_accepted(&[asked(3, true), asked(3, true), asked(5, true), asked(3, false)]), 0);
         assert_eq!(old_accepted(&[asked(3, true), asked(5, true), asked(4, true), asked(5, true)]), 1);
     }

@@ -51,7 +51,7 @@ impl Shift {
 
 /// The clocks from which time can be hidden, as `clocks.c` counts them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Clock {
+pub(crate) enum ClockKind {
     Wall = 0,
     Monotonic = 1,
     Boottime = 2,
@@ -96,7 +96,7 @@ impl Clocks {
     /// Sets the wall clock apart from the true time by so many seconds.
     pub(crate) fn jump(&self, seconds: i64) -> Result<(), String> {
         self.change(|mut shift| {
-            shift.add[Clock::Wall as usize] = seconds * 1_000_000_000;
+            shift.add[ClockKind::Wall as usize] = seconds * 1_000_000_000;
             shift
         })
     }
@@ -107,7 +107,7 @@ impl Clocks {
     }
 
     /// They have stood for that time while the true ones went on.
-    pub(crate) fn hide(&self, hidden: &[Clock], span: Duration) -> Result<(), String> {
+    pub(crate) fn hide(&self, hidden: &[ClockKind], span: Duration) -> Result<(), String> {
         let span = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
         self.change(|mut shift| {
             hidden.iter().for_each(|clock| shift.add[*clock as usize] -= span);
@@ -180,7 +180,7 @@ mod tests {
         let clocks = Clocks::new(Path::new("none"), folder.path().join("clocks")).unwrap();
         clocks.at(|file| file.write_all_at(&7_i64.to_ne_bytes(), 8 * FELT as u64)).unwrap();
         clocks.jump(3600).unwrap();
-        clocks.hide(&[Clock::Monotonic], Duration::from_secs(2)).unwrap();
+        clocks.hide(&[ClockKind::Monotonic], Duration::from_secs(2)).unwrap();
         let shift = Shift::of_words(clocks.words().unwrap());
         assert_eq!(shift, Shift { rate: 0, since: [0; 3], add: [3600 * SECOND, -2 * SECOND, 0] });
         assert_eq!((clocks.felt(), clocks.shown()), (Ok(7), Ok(0)));

@@ -2,9 +2,9 @@
 
 use crate::check::{old_accepted, overlaps};
 use crate::ledger::keep;
-use crate::matrix::{Fault, Promise};
+use crate::matrix::{InjectedFault, Promise};
 use crate::raw;
-use crate::stage::{Broken, LONG, Lane, NAMES, Stage};
+use crate::stage::{Broken, CellStage, LONG, NAMES, StoreLane};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(crate) struct Extent {
 
 /// What a cell has shown.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct CellResult {
     pub(crate) episodes: u32,
     pub(crate) tenures: usize,
     pub(crate) released: usize,
@@ -44,22 +44,23 @@ pub(crate) struct Seen {
 
 /// Plays a cell.
 pub(crate) fn play(
-    lane: &mut Lane,
-    fault: Fault,
+    lane: &mut StoreLane,
+    fault: InjectedFault,
     promise: Promise,
     extent: &Extent,
     broken: Option<Broken>,
-) -> Result<Seen, String> {
+) -> Result<CellResult, String> {
     let ttl = match fault {
         // There must be time for another one beside the holder.
-        Fault::ServerForgets | Fault::Failover | Fault::SentinelFailover | Fault::RatesBeyond => {
-            extent.ttl.max(Duration::from_secs(2))
-        }
+        InjectedFault::ServerForgets
+        | InjectedFault::Failover
+        | InjectedFault::SentinelFailover
+        | InjectedFault::RatesBeyond => extent.ttl.max(Duration::from_secs(2)),
         _ => extent.ttl,
     };
     let file = lane.folder.join(format!("{}.tenures", fault.name().replace([' ', '\''], "-")));
-    let mut stage = Stage::set(lane, fault, ttl, broken)?;
-    let mut seen = Seen::default();
+    let mut stage = CellStage::set(lane, fault, ttl, broken)?;
+    let mut seen = CellResult::default();
     for n in 0..extent.episodes {
         let played = episode(&mut stage, fault, n, extent.tenures, &mut seen);
         played.map_err(|error| format!("episode {}: {error}", n + 1))?;
@@ -78,11 +79,11 @@ pub(crate) fn play(
 
 /// Everybody competes; one keeps the lease, where that matters; the fault; its end; and all go on.
 fn episode(
-    stage: &mut Stage<'_>,
-    fault: Fault,
+    stage: &mut CellStage<'_>,
+    fault: InjectedFault,
     n: u32,
     tenures: usize,
-    seen: &mut Seen,
+    seen: &mut CellResult,
 ) -> Result<(), String> {
     stage.lane.servers.revive()?;
     stage.tell_all("flow")?;
@@ -94,8 +95,9 @@ fn episode(
     if fault.wants_holder() || n.is_multiple_of(2) {
         let asked = raw::now();
         stage.contenders[0].tell("hold")?;
-        let of_a =
-            |told: &crate::ledger::Told| told.kept(NAMES[0]).filter(|kept| kept.begin > asked).cloned();
+        let of_a = |told: &crate::ledger::LedgerState| {
+            told.kept(NAMES[0]).filter(|kept| kept.begin > asked).cloned()
+        };
         held = Some(stage.await_told("a lease to keep", of_a)?);
     }
     let mark = format!("released/{}/{n}", stage.key());
@@ -156,21 +158,27 @@ fn episode(
 }
 
 /// The holder's record is not there any more, or its process, whatever the ttl is.
-fn is_sudden(fault: Fault) -> bool {
-    matches!(fault, Fault::HolderKilled | Fault::ServerForgets | Fault::Failover | Fault::SentinelFailover)
+fn is_sudden(fault: InjectedFault) -> bool {
+    matches!(
+        fault,
+        InjectedFault::HolderKilled
+            | InjectedFault::ServerForgets
+            | InjectedFault::Failover
+            | InjectedFault::SentinelFailover
+    )
 }
 
 /// A tenure of another key whose release was confirmed just before the fault.
-fn marked(stage: &mut Stage<'_>, key: &str) -> Result<u64, String> {
+fn marked(stage: &mut CellStage<'_>, key: &str) -> Result<u64, String> {
     repeated(stage, &format!("mark {key}")).map(|(_, fence)| fence)
 }
 
-fn looked(stage: &mut Stage<'_>, key: &str) -> Result<(String, u64), String> {
+fn looked(stage: &mut CellStage<'_>, key: &str) -> Result<(String, u64), String> {
     repeated(stage, &format!("look {key}"))
 }
 
 /// Asks the onlooker until there is an answer: a busy store takes its time.
-fn repeated(stage: &mut Stage<'_>, line: &str) -> Result<(String, u64), String> {
+fn repeated(stage: &mut CellStage<'_>, line: &str) -> Result<(String, u64), String> {
     let start = raw::now();
     loop {
         match stage.lane.probe.number(line) {
@@ -182,7 +190,7 @@ fn repeated(stage: &mut Stage<'_>, line: &str) -> Result<(String, u64), String> 
 }
 
 /// All give up what they have. What the store shows then is what was promised to them.
-fn finish(stage: &mut Stage<'_>, promise: Promise, seen: &mut Seen) -> Result<(), String> {
+fn finish(stage: &mut CellStage<'_>, promise: Promise, seen: &mut CellResult) -> Result<(), String> {
     stage.tell_all("rest")?;
     stage.await_told("rest", |told| told.ready.values().all(|rests| *rests).then_some(()))?;
     let key = stage.key().to_owned();
@@ -222,7 +230,7 @@ fn finish(stage: &mut Stage<'_>, promise: Promise, seen: &mut Seen) -> Result<()
 }
 
 /// What is promised, and that what may happen was seen to.
-fn judge(promise: Promise, seen: &mut Seen) {
+fn judge(promise: Promise, seen: &mut CellResult) {
     if seen.old_accepted > 0 {
         seen.wrong.push(format!("{} old fences were accepted", seen.old_accepted));
     }

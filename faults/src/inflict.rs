@@ -1,19 +1,19 @@
 //! How each fault is made, and how it is healed.
 
-use crate::clocks::Clock;
-use crate::ledger::Told;
-use crate::matrix::Fault;
-use crate::process::Process;
+use crate::clocks::ClockKind;
+use crate::ledger::LedgerState;
+use crate::matrix::InjectedFault;
+use crate::process::OwnedProcess;
 use crate::raw;
-use crate::servers::{FLOATING, Kind};
-use crate::stage::{LONG, Stage};
+use crate::servers::{FLOATING, StoreKind};
+use crate::stage::{CellStage, LONG};
 use rustix::process::Signal;
 use std::time::Duration;
 
 /// A fault under way.
 #[derive(Debug)]
 pub(crate) struct Inflicted {
-    fault: Fault,
+    fault: InjectedFault,
     /// Which servers it concerns.
     members: Vec<usize>,
     /// How often processes had been shown other clocks before.
@@ -23,7 +23,7 @@ pub(crate) struct Inflicted {
     /// Since when it is there in full: rules take their time, and so does a promotion.
     pub(crate) since: u64,
     /// It watches servers, and ends with this.
-    _sentinel: Option<Process>,
+    _sentinel: Option<OwnedProcess>,
     /// The store was asked for a write meanwhile, and did not do it.
     pub(crate) refused: bool,
     /// A server had no room for what it had to write.
@@ -36,20 +36,20 @@ const HOUR: i64 = 3600;
 /// Parts of a million.
 const PERCENT: i64 = 10_000;
 
-impl Stage<'_> {
+impl CellStage<'_> {
     /// What must be so before there is a holder for it.
-    pub(crate) fn prepare(&mut self, fault: Fault, n: u32) -> Result<(), String> {
+    pub(crate) fn prepare(&mut self, fault: InjectedFault, n: u32) -> Result<(), String> {
         let servers = &mut self.lane.servers;
         match fault {
-            Fault::RatesWithin | Fault::RatesBeyond => return self.set_rates(fault, n),
-            Fault::SentinelFailover => return servers.follow(),
-            Fault::PowerCut if !servers.are_on_block_devices() => {
+            InjectedFault::RatesWithin | InjectedFault::RatesBeyond => return self.set_rates(fault, n),
+            InjectedFault::SentinelFailover => return servers.follow(),
+            InjectedFault::PowerCut if !servers.are_on_block_devices() => {
                 self.goes_down();
                 self.lane.servers.on_block_devices()?;
                 return self.comes_up();
             }
-            Fault::Failover => servers.follow()?,
-            Fault::SynchronousFailover => {
+            InjectedFault::Failover => servers.follow()?,
+            InjectedFault::SynchronousFailover => {
                 servers.follow()?;
                 return servers.wait_for_follower();
             }
@@ -62,7 +62,12 @@ impl Stage<'_> {
     }
 
     /// Makes it, in the n-th episode, and lets it last for that time. With that it is over where it heals by itself.
-    pub(crate) fn inflict(&mut self, fault: Fault, n: u32, span: Duration) -> Result<Inflicted, String> {
+    pub(crate) fn inflict(
+        &mut self,
+        fault: InjectedFault,
+        n: u32,
+        span: Duration,
+    ) -> Result<Inflicted, String> {
         let now = raw::now();
         let mut inflicted = Inflicted {
             fault,
@@ -76,12 +81,12 @@ impl Stage<'_> {
             lost: 0,
         };
         match fault {
-            Fault::HolderSuspended | Fault::TimeHidden => {
+            InjectedFault::HolderSuspended | InjectedFault::TimeHidden => {
                 inflicted.clocks = self.lane.clocks[0].felt()?;
                 self.contenders[0].process.signal(Signal::STOP);
                 inflicted.stopped = raw::now();
             }
-            Fault::SentinelFailover => {
+            InjectedFault::SentinelFailover => {
                 let onlooker = self.lane.onlooker.as_ref().ok_or("there is no onlooker")?;
                 inflicted._sentinel = Some(self.lane.servers.guard(onlooker)?);
                 // Only the holder still reaches the primary.
@@ -91,63 +96,63 @@ impl Stage<'_> {
                 self.lane.servers.await_promotion()?;
                 self.followed(0)?;
             }
-            Fault::HolderStopped => self.contenders[0].process.signal(Signal::STOP),
-            Fault::HolderKilled => self.contenders[0].process.kill(),
+            InjectedFault::HolderStopped => self.contenders[0].process.signal(Signal::STOP),
+            InjectedFault::HolderKilled => self.contenders[0].process.kill(),
             // What a holder may believe by its own clock shows when it hears nothing.
-            Fault::Partition | Fault::RatesWithin | Fault::RatesBeyond => {
+            InjectedFault::Partition | InjectedFault::RatesWithin | InjectedFault::RatesBeyond => {
                 self.rules(0, &["INPUT -j DROP", "OUTPUT -j DROP"])?;
             }
-            Fault::RequestsLost => self.rules(0, &["OUTPUT -j DROP"])?,
-            Fault::AnswersLost => self.rules(0, &["INPUT -j DROP"])?,
-            Fault::Flapping => return self.flap(inflicted, span),
-            Fault::LatencyAndLoss => {
+            InjectedFault::RequestsLost => self.rules(0, &["OUTPUT -j DROP"])?,
+            InjectedFault::AnswersLost => self.rules(0, &["INPUT -j DROP"])?,
+            InjectedFault::Flapping => return self.flap(inflicted, span),
+            InjectedFault::LatencyAndLoss => {
                 self.rules(0, &["OUTPUT ! -o lo -m statistic --mode random --probability 0.1 -j DROP"])?;
                 self.proxy("delay 150")?;
             }
-            Fault::Resets => self.rules(
+            InjectedFault::Resets => self.rules(
                 0,
                 &["OUTPUT -p tcp -m statistic --mode nth --every 8 --packet 0 -j REJECT --reject-with tcp-reset"],
             )?,
-            Fault::AnswersCut => drop(self.proxy(&format!("cut {}", 3 + 2 * (n % 2)))?),
-            Fault::LateRequests => drop(self.proxy("keep")?),
-            Fault::DiskFull => {
+            InjectedFault::AnswersCut => drop(self.proxy(&format!("cut {}", 3 + 2 * (n % 2)))?),
+            InjectedFault::LateRequests => drop(self.proxy("keep")?),
+            InjectedFault::DiskFull => {
                 self.lane.servers.disks().try_for_each(|disk| disk.fill())?;
                 inflicted.used_up = self.lane.servers.use_up();
-                if self.lane.servers.kind == Kind::Sqlite {
+                if self.lane.servers.kind == StoreKind::Sqlite {
                     self.lane.probe.ask(&format!("fill filler/{n}"))?;
                 }
             }
-            Fault::ClientsClock => inflicted.clocks = self.clients_clock(n)?,
-            Fault::ServersClock => {
+            InjectedFault::ClientsClock => inflicted.clocks = self.clients_clock(n)?,
+            InjectedFault::ServersClock => {
                 let seconds = if n.is_multiple_of(2) { HOUR } else { -HOUR };
                 self.lane.servers.members.iter().try_for_each(|member| member.clocks.jump(seconds))?;
                 // Whoever comes fresh judges by clocks.
                 self.replace(2)?;
             }
-            Fault::ServerStopped | Fault::ServerKilled => {
+            InjectedFault::ServerStopped | InjectedFault::ServerKilled => {
                 inflicted.members = self.concerned(n)?;
                 for &member in &inflicted.members {
-                    if fault == Fault::ServerKilled {
+                    if fault == InjectedFault::ServerKilled {
                         self.lane.servers.kill(member);
                     } else {
                         self.lane.servers.signal(member, Signal::STOP);
                     }
                 }
             }
-            Fault::PowerCut => {
+            InjectedFault::PowerCut => {
                 self.goes_down();
                 inflicted.lost = self.lane.servers.cut_power()?;
             }
-            Fault::LeaderCutOff => inflicted.members = self.cut_off_leader(n)?,
-            Fault::ServerForgets => {
+            InjectedFault::LeaderCutOff => inflicted.members = self.cut_off_leader(n)?,
+            InjectedFault::ServerForgets => {
                 self.rules(0, &["INPUT -j DROP", "OUTPUT -j DROP"])?;
                 self.lane.servers.forget()?;
             }
-            Fault::Failover => {
+            InjectedFault::Failover => {
                 self.lane.servers.promote()?;
                 self.followed(1)?;
             }
-            Fault::SynchronousFailover => {
+            InjectedFault::SynchronousFailover => {
                 self.lane.servers.kill(self.lane.servers.primary);
                 self.lane.servers.promote()?;
                 self.followed(0)?;
@@ -165,84 +170,86 @@ impl Stage<'_> {
     /// Ends it; tells how much of it was felt, of which there must be some.
     pub(crate) fn heal(&mut self, inflicted: &Inflicted) -> Result<u64, String> {
         match inflicted.fault {
-            Fault::HolderStopped => {
+            InjectedFault::HolderStopped => {
                 self.contenders[0].process.signal(Signal::CONT);
                 Ok(1)
             }
-            Fault::HolderSuspended => {
-                self.wake(inflicted, &[Clock::Monotonic])?;
+            InjectedFault::HolderSuspended => {
+                self.wake(inflicted, &[ClockKind::Monotonic])?;
                 Ok(self.lane.clocks[0].felt()? - inflicted.clocks)
             }
-            Fault::TimeHidden => {
-                self.wake(inflicted, &[Clock::Wall, Clock::Monotonic, Clock::Boottime])?;
+            InjectedFault::TimeHidden => {
+                self.wake(inflicted, &[ClockKind::Wall, ClockKind::Monotonic, ClockKind::Boottime])?;
                 Ok(self.lane.clocks[0].felt()? - inflicted.clocks)
             }
-            Fault::RatesWithin | Fault::RatesBeyond => {
+            InjectedFault::RatesWithin | InjectedFault::RatesBeyond => {
                 self.lane.machines[0].open()?;
                 let felt: Result<Vec<u64>, String> =
                     self.lane.clocks.iter().map(|clocks| clocks.felt()).collect();
                 // All of them, or there is nobody who goes by them.
                 felt.map(|felt| felt.into_iter().min().unwrap_or(0))
             }
-            Fault::SentinelFailover => {
+            InjectedFault::SentinelFailover => {
                 let first = 1 - self.lane.servers.primary;
                 self.lane.servers.members[first].machine.open()?;
                 self.lane.servers.await_demotion()?;
                 Ok(1)
             }
-            Fault::HolderKilled => self.replace(0).map(|()| 1),
-            Fault::Partition | Fault::RequestsLost | Fault::AnswersLost | Fault::Resets | Fault::Flapping => {
-                self.lane.machines[0].open()
-            }
-            Fault::LatencyAndLoss => {
+            InjectedFault::HolderKilled => self.replace(0).map(|()| 1),
+            InjectedFault::Partition
+            | InjectedFault::RequestsLost
+            | InjectedFault::AnswersLost
+            | InjectedFault::Resets
+            | InjectedFault::Flapping => self.lane.machines[0].open(),
+            InjectedFault::LatencyAndLoss => {
                 let delayed = self.proxy("pass")?;
                 Ok(delayed + self.lane.machines[0].open()?)
             }
-            Fault::AnswersCut | Fault::LateRequests => self.proxy("pass"),
-            Fault::DiskFull => {
+            InjectedFault::AnswersCut | InjectedFault::LateRequests => self.proxy("pass"),
+            InjectedFault::DiskFull => {
                 self.lane.servers.disks().try_for_each(|disk| disk.free())?;
                 // A majority may answer without a member that has ended.
                 self.lane.servers.revive()?;
                 self.lane.answers().map(|()| u64::from(inflicted.refused || inflicted.used_up))
             }
-            Fault::ClientsClock => {
+            InjectedFault::ClientsClock => {
                 self.lane.clocks.iter().try_for_each(|clocks| clocks.jump(0))?;
                 Ok(self.clients_shown()? - inflicted.clocks)
             }
-            Fault::ServersClock => {
+            InjectedFault::ServersClock => {
                 let members = &self.lane.servers.members;
                 let shown: Result<Vec<u64>, String> = members.iter().map(|one| one.clocks.shown()).collect();
                 members.iter().try_for_each(|member| member.clocks.jump(0))?;
                 shown.map(|shown| shown.into_iter().sum())
             }
-            Fault::ServerStopped => {
+            InjectedFault::ServerStopped => {
                 for &member in &inflicted.members {
                     self.lane.servers.signal(member, Signal::CONT);
                 }
                 self.lane.answers().map(|()| 1)
             }
-            Fault::ServerKilled => {
+            InjectedFault::ServerKilled => {
                 for &member in &inflicted.members {
                     self.lane.servers.begin(member)?;
                 }
                 self.lane.answers().map(|()| 1)
             }
-            Fault::PowerCut => {
+            InjectedFault::PowerCut => {
                 self.lane.servers.revive()?;
                 self.comes_up().map(|()| inflicted.lost)
             }
-            Fault::LeaderCutOff => {
+            InjectedFault::LeaderCutOff => {
                 let met = self.lane.servers.members[inflicted.members[0]].machine.open()?;
                 let met = met + self.lane.machines[0].open()?;
                 // They may have to agree on a leader first.
                 self.lane.answers().map(|()| met)
             }
-            Fault::ServerForgets => {
+            InjectedFault::ServerForgets => {
                 let met = self.lane.machines[0].open()?;
                 self.lane.answers().map(|()| met)
             }
-            Fault::SynchronousFailover => self.lane.answers().map(|()| 1),
-            Fault::Failover => {
+            InjectedFault::SynchronousFailover => self.lane.answers().map(|()| 1),
+            InjectedFault::Failover => {
                 // The old primary is gone for good; its machine will follow the new one.
                 let servers = &mut self.lane.servers;
                 let (first, old) = (servers.primary, 1 - servers.primary);
@@ -256,7 +263,7 @@ impl Stage<'_> {
 
     /// What has files open on a server's host ends, before that does.
     fn goes_down(&mut self) {
-        if self.lane.servers.kind == Kind::Sqlite {
+        if self.lane.servers.kind == StoreKind::Sqlite {
             self.contenders.iter_mut().for_each(|contender| contender.process.kill());
             self.lane.probe.process.kill();
         }
@@ -264,7 +271,7 @@ impl Stage<'_> {
 
     /// It is there again, and so is the store.
     fn comes_up(&mut self) -> Result<(), String> {
-        if self.lane.servers.kind == Kind::Sqlite {
+        if self.lane.servers.kind == StoreKind::Sqlite {
             self.lane.renew_probe()?;
             (0..self.contenders.len()).try_for_each(|n| self.replace(n))?;
         }
@@ -276,7 +283,7 @@ impl Stage<'_> {
     }
 
     /// The holder goes on, and those of its clocks show that they have stood meanwhile.
-    fn wake(&self, inflicted: &Inflicted, hidden: &[Clock]) -> Result<(), String> {
+    fn wake(&self, inflicted: &Inflicted, hidden: &[ClockKind]) -> Result<(), String> {
         self.lane.clocks[0].hide(hidden, raw::since(inflicted.stopped))?;
         self.contenders[0].process.signal(Signal::CONT);
         // It has looked at its clocks.
@@ -285,9 +292,9 @@ impl Stage<'_> {
     }
 
     /// The holder's clocks are slow, and all others' fast; within ρ also the other way round, by turns.
-    fn set_rates(&self, fault: Fault, n: u32) -> Result<(), String> {
+    fn set_rates(&self, fault: InjectedFault, n: u32) -> Result<(), String> {
         let percent = match fault {
-            Fault::RatesBeyond => 50,
+            InjectedFault::RatesBeyond => 50,
             _ if n.is_multiple_of(2) => 10,
             _ => -10,
         };
@@ -345,7 +352,7 @@ impl Stage<'_> {
     /// All servers, or of a cluster the leader only, by turns.
     fn concerned(&self, n: u32) -> Result<Vec<usize>, String> {
         match (&self.lane.onlooker, self.lane.servers.kind) {
-            (Some(onlooker), Kind::Etcd) if n.is_multiple_of(2) => {
+            (Some(onlooker), StoreKind::Etcd) if n.is_multiple_of(2) => {
                 Ok(vec![self.lane.servers.leader(onlooker)?])
             }
             _ => Ok(self.lane.servers.always()),
@@ -378,7 +385,11 @@ impl Stage<'_> {
     }
 
     /// Waits for what `look` finds, as long as anything may take.
-    pub(crate) fn await_told<T>(&self, what: &str, look: impl Fn(&Told) -> Option<T>) -> Result<T, String> {
+    pub(crate) fn await_told<T>(
+        &self,
+        what: &str,
+        look: impl Fn(&LedgerState) -> Option<T>,
+    ) -> Result<T, String> {
         self.ledger.until(LONG, look).ok_or_else(|| {
             let troubles = self.ledger.read(|told| told.troubles.clone());
             format!("{what}: not after {} s; troubles: {troubles:?}", LONG.as_secs())

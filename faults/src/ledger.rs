@@ -1,9 +1,9 @@
 //! What the contenders of a cell have told, all in one place.
 
-use crate::check::Tenure;
-use crate::process::{Place, Process};
+use crate::check::ContenderTenure;
+use crate::process::{NetNamespace, OwnedProcess};
 use crate::raw;
-use crate::roles::{Said, Settings};
+use crate::roles::{ContenderEvent, ContenderSettings};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -11,15 +11,15 @@ use std::time::Duration;
 
 /// Shared by those who listen to contenders.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
-    told: Mutex<Told>,
+pub(crate) struct ContenderLedger {
+    told: Mutex<LedgerState>,
     news: Condvar,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct LedgerState {
     /// In the order in which they were told.
-    pub(crate) tenures: Vec<Tenure>,
+    pub(crate) tenures: Vec<ContenderTenure>,
     /// Who has the store open, and who holds and wants nothing.
     pub(crate) ready: BTreeMap<String, bool>,
     /// The last thing that each could not do.
@@ -28,50 +28,50 @@ pub(crate) struct Told {
     pub(crate) released: usize,
 }
 
-impl Told {
+impl LedgerState {
     /// The tenures of that contender, or of all others, that began after then.
-    pub(crate) fn since(&self, start: u64, who: impl Fn(&str) -> bool) -> Option<&Tenure> {
+    pub(crate) fn since(&self, start: u64, who: impl Fn(&str) -> bool) -> Option<&ContenderTenure> {
         self.tenures.iter().find(|tenure| tenure.begin > start && who(&tenure.who))
     }
 
     /// The tenure that it keeps until it is told otherwise, if it has it.
-    pub(crate) fn kept(&self, who: &str) -> Option<&Tenure> {
+    pub(crate) fn kept(&self, who: &str) -> Option<&ContenderTenure> {
         self.tenures.iter().rev().find(|tenure| tenure.who == who).filter(|tenure| tenure.long)
     }
 
-    fn hear(&mut self, who: &str, said: Said) {
+    fn hear(&mut self, who: &str, said: ContenderEvent) {
         let who = who.to_owned();
         match said {
-            Said::Ready => drop(self.ready.insert(who, false)),
-            Said::Rests => drop(self.ready.insert(who, true)),
-            Said::Began { fence, at, long } => {
+            ContenderEvent::Ready => drop(self.ready.insert(who, false)),
+            ContenderEvent::Rests => drop(self.ready.insert(who, true)),
+            ContenderEvent::Began { fence, at, long } => {
                 self.ready.insert(who.clone(), false);
-                self.tenures.push(Tenure { who, fence, begin: at, end: at, long });
+                self.tenures.push(ContenderTenure { who, fence, begin: at, end: at, long });
             }
-            Said::Held { fence, at } => {
+            ContenderEvent::Held { fence, at } => {
                 let mut of_fence = self.tenures.iter_mut().rev().filter(|tenure| tenure.fence == fence);
                 if let Some(tenure) = of_fence.find(|tenure| tenure.who == who) {
                     tenure.end = at;
                 }
             }
-            Said::Ended { confirmed, .. } => self.released += usize::from(confirmed),
-            Said::Trouble(text) => drop(self.troubles.insert(who, text)),
+            ContenderEvent::Ended { confirmed, .. } => self.released += usize::from(confirmed),
+            ContenderEvent::Trouble(text) => drop(self.troubles.insert(who, text)),
         }
     }
 }
 
-impl Ledger {
-    pub(crate) fn read<T>(&self, look: impl FnOnce(&Told) -> T) -> T {
+impl ContenderLedger {
+    pub(crate) fn read<T>(&self, look: impl FnOnce(&LedgerState) -> T) -> T {
         look(&self.told.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn hear(&self, who: &str, said: Said) {
+    fn hear(&self, who: &str, said: ContenderEvent) {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).hear(who, said);
         self.news.notify_all();
     }
 
     /// Waits until `look` finds something.
-    pub(crate) fn until<T>(&self, limit: Duration, look: impl Fn(&Told) -> Option<T>) -> Option<T> {
+    pub(crate) fn until<T>(&self, limit: Duration, look: impl Fn(&LedgerState) -> Option<T>) -> Option<T> {
         let start = raw::now();
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -86,29 +86,29 @@ impl Ledger {
 
 /// A contender's process.
 #[derive(Debug)]
-pub(crate) struct Contender {
+pub(crate) struct ContenderProcess {
     pub(crate) name: String,
-    pub(crate) process: Process,
+    pub(crate) process: OwnedProcess,
 }
 
-impl Contender {
+impl ContenderProcess {
     /// Starts one; it has the store open when the ledger says so.
     pub(crate) fn start(
         name: &str,
-        place: &Place,
+        place: &NetNamespace,
         env: &[(&str, String)],
-        settings: &Settings,
-        ledger: &Arc<Ledger>,
-    ) -> Result<Contender, String> {
+        settings: &ContenderSettings,
+        ledger: &Arc<ContenderLedger>,
+    ) -> Result<ContenderProcess, String> {
         let mut command = place.command(&own_program()?, None, env);
         command.arg("contend").args(settings.words());
         let (ledger, who) = (Arc::clone(ledger), name.to_owned());
-        let process = Process::talking(&mut command, move |line| {
-            if let Some(said) = Said::parse(line) {
+        let process = OwnedProcess::talking(&mut command, move |line| {
+            if let Some(said) = ContenderEvent::parse(line) {
                 ledger.hear(&who, said);
             }
         })?;
-        Ok(Contender { name: name.to_owned(), process })
+        Ok(ContenderProcess { name: name.to_owned(), process })
     }
 
     /// `flow`, `hold` or `rest`.
@@ -120,16 +120,20 @@ impl Contender {
 /// A helper that is told a line and answers with one: the probe, or a proxy.
 #[derive(Debug)]
 pub(crate) struct Helper {
-    pub(crate) process: Process,
+    pub(crate) process: OwnedProcess,
     answers: std::sync::mpsc::Receiver<String>,
 }
 
 impl Helper {
-    pub(crate) fn start(place: &Place, env: &[(&str, String)], words: &[String]) -> Result<Helper, String> {
+    pub(crate) fn start(
+        place: &NetNamespace,
+        env: &[(&str, String)],
+        words: &[String],
+    ) -> Result<Helper, String> {
         let mut command = place.command(&own_program()?, None, env);
         command.args(words);
         let (sender, answers) = std::sync::mpsc::channel();
-        let process = Process::talking(&mut command, move |line| {
+        let process = OwnedProcess::talking(&mut command, move |line| {
             // That nobody listens any more is as good.
             let _ = sender.send(line.to_owned());
         })?;
@@ -173,11 +177,13 @@ pub(crate) fn own_program() -> Result<std::path::PathBuf, String> {
 }
 
 /// Writes what a cell's contenders told into a file, for whoever looks for the cause of a violation.
-pub(crate) fn keep(ledger: &Ledger, path: &Path) -> Result<(), String> {
+pub(crate) fn keep(ledger: &ContenderLedger, path: &Path) -> Result<(), String> {
     let lines: Vec<String> = ledger.read(|told| {
         told.tenures
             .iter()
-            .map(|Tenure { who, fence, begin, end, long }| format!("{fence} {who} {begin} {end} {long}\n"))
+            .map(|ContenderTenure { who, fence, begin, end, long }| {
+                format!("{fence} {who} {begin} {end} {long}\n")
+            })
             .collect()
     });
     std::fs::write(path, lines.concat()).map_err(|error| format!("{}: {error}", path.display()))
@@ -190,13 +196,13 @@ mod tests {
 
     #[test]
     fn a_tenure_lasts_until_it_was_last_held() {
-        let ledger = Ledger::default();
-        ledger.hear("a", Said::Ready);
-        ledger.hear("a", Said::Began { fence: 3, at: 10, long: false });
-        ledger.hear("a", Said::Held { fence: 3, at: 20 });
-        ledger.hear("a", Said::Ended { fence: 3, confirmed: true });
-        ledger.hear("b", Said::Began { fence: 4, at: 30, long: true });
-        ledger.hear("a", Said::Held { fence: 3, at: 25 });
+        let ledger = ContenderLedger::default();
+        ledger.hear("a", ContenderEvent::Ready);
+        ledger.hear("a", ContenderEvent::Began { fence: 3, at: 10, long: false });
+        ledger.hear("a", ContenderEvent::Held { fence: 3, at: 20 });
+        ledger.hear("a", ContenderEvent::Ended { fence: 3, confirmed: true });
+        ledger.hear("b", ContenderEvent::Began { fence: 4, at: 30, long: true });
+        ledger.hear("a", ContenderEvent::Held { fence: 3, at: 25 });
         ledger.read(|told| {
             assert_eq!((told.tenures[0].begin, told.tenures[0].end), (10, 25));
             assert_eq!(told.kept("b").map(|tenure| tenure.fence), Some(4));
@@ -204,7 +210,7 @@ mod tests {
             assert_eq!(told.since(20, |_| true).map(|tenure| tenure.fence), Some(4));
             assert!(told.since(20, |who| who == "a").is_none());
         });
-        ledger.hear("b", Said::Rests);
+        ledger.hear("b", ContenderEvent::Rests);
         assert_eq!(ledger.until(Duration::ZERO, |told| told.ready.get("b").copied()), Some(true));
         assert_eq!(ledger.until(Duration::from_millis(5), |told| told.since(30, |_| true).cloned()), None);
     }

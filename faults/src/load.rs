@@ -13,14 +13,14 @@ const REMEMBERED: usize = 60_000;
 
 /// Looks for as long as this value lives.
 #[derive(Debug, Default)]
-pub(crate) struct Load {
+pub(crate) struct HostLoad {
     /// When it woke, and how late.
     wakes: Mutex<VecDeque<(u64, Duration)>>,
 }
 
-impl Load {
-    pub(crate) fn watch() -> Arc<Load> {
-        let load = Arc::new(Load::default());
+impl HostLoad {
+    pub(crate) fn watch() -> Arc<HostLoad> {
+        let load = Arc::new(HostLoad::default());
         let weak = Arc::downgrade(&load);
         std::thread::spawn(move || watch(&weak));
         load
@@ -42,7 +42,7 @@ impl Load {
     }
 }
 
-fn watch(load: &Weak<Load>) {
+fn watch(load: &Weak<HostLoad>) {
     let mut asleep = raw::now();
     while let Some(load) = load.upgrade() {
         std::thread::sleep(PAUSE);
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn what_was_late_counts_for_its_time() {
-        let load = Load::default();
+        let load = HostLoad::default();
         let ms = |n: u64| Duration::from_millis(n);
         for (at, late) in [(1, 0), (7, 2), (90, 77), (96, 1)] {
             load.woke(at * 1_000_000, ms(late));

@@ -1,11 +1,11 @@
 //! The command line on two machines: `tenure elect` and `tenure work` by real processes in two namespaces, one of which is cut off
 //! for a while.
 
-use crate::check::{Tenure, overlaps};
+use crate::check::{ContenderTenure, overlaps};
 use crate::ledger::own_program;
-use crate::process::Process;
+use crate::process::OwnedProcess;
 use crate::raw;
-use crate::stage::{LONG, Lane};
+use crate::stage::{LONG, StoreLane};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const UNITS: usize = 60;
 const PARALLEL: usize = 2;
 
 /// An election, then a job; says what was seen.
-pub(crate) fn play(lane: &mut Lane) -> Result<String, String> {
+pub(crate) fn play(lane: &mut StoreLane) -> Result<String, String> {
     let (leaders, gap) = elect(lane)?;
     work(lane, "calm", false)?;
     let again = work(lane, "cut", true)?;
@@ -40,16 +40,16 @@ fn tenure() -> Result<PathBuf, String> {
     }
 }
 
-fn start(lane: &Lane, machine: usize, words: &[String]) -> Result<Process, String> {
+fn start(lane: &StoreLane, machine: usize, words: &[String]) -> Result<OwnedProcess, String> {
     let mut env = lane.servers.environment();
     env.push(("TENURE_STORE", lane.servers.url(&lane.servers.addresses())));
     let mut command = lane.place(machine).command(&tenure()?, None, &env);
     command.args(words);
-    Process::logged(&mut command, &lane.folder.join(format!("tenure-{machine}.log")))
+    OwnedProcess::logged(&mut command, &lane.folder.join(format!("tenure-{machine}.log")))
 }
 
 /// Cuts a machine off for that time; tells since when.
-fn cut_off(lane: &Lane, machine: usize, span: Duration) -> Result<u64, String> {
+fn cut_off(lane: &StoreLane, machine: usize, span: Duration) -> Result<u64, String> {
     let start = raw::now();
     lane.machines[machine].rule("INPUT -j DROP")?;
     lane.machines[machine].rule("OUTPUT -j DROP")?;
@@ -63,7 +63,7 @@ fn cut_off(lane: &Lane, machine: usize, span: Duration) -> Result<u64, String> {
 /// What `lead` wrote: who was at work when, by name and fence; and what was done, how often.
 #[derive(Debug, Default)]
 struct Log {
-    spans: BTreeMap<String, Vec<Tenure>>,
+    spans: BTreeMap<String, Vec<ContenderTenure>>,
     done: BTreeMap<String, usize>,
 }
 
@@ -81,7 +81,13 @@ fn read(file: &Path) -> Log {
             Err(_) => *log.done.entry(name.to_owned()).or_default() += 1,
             Ok(at) => match spans.iter_mut().find(|tenure| tenure.fence == fence) {
                 Some(tenure) => tenure.end = at,
-                None => spans.push(Tenure { who: name.to_owned(), fence, begin: at, end: at, long: false }),
+                None => spans.push(ContenderTenure {
+                    who: name.to_owned(),
+                    fence,
+                    begin: at,
+                    end: at,
+                    long: false,
+                }),
             },
         }
     }
@@ -89,7 +95,7 @@ fn read(file: &Path) -> Log {
 }
 
 /// A leader on each machine; the one that leads is cut off, then the other one is ended. Terms, and the gap at the cut.
-fn elect(lane: &Lane) -> Result<(usize, Duration), String> {
+fn elect(lane: &StoreLane) -> Result<(usize, Duration), String> {
     let file = lane.folder.join("terms");
     let lead = own_program()?.display().to_string();
     let words = |name: &str| {
@@ -107,7 +113,7 @@ fn elect(lane: &Lane) -> Result<(usize, Duration), String> {
     both[second].end(Signal::TERM, Duration::from_secs(20));
     let (_, _) = leads_after(&file, end, |who| who == first)?;
     both[first].end(Signal::TERM, Duration::from_secs(20));
-    let terms: Vec<Tenure> = read(&file).spans.into_values().flatten().collect();
+    let terms: Vec<ContenderTenure> = read(&file).spans.into_values().flatten().collect();
     match overlaps(&terms).first() {
         None => Ok((terms.len(), gap)),
         Some(two) => Err(format!("two led at a time: {two:?}")),
@@ -131,7 +137,7 @@ fn leads_after(file: &Path, start: u64, who: impl Fn(usize) -> bool) -> Result<(
 }
 
 /// One job by a worker on each machine; how many units were done twice.
-fn work(lane: &Lane, name: &str, cuts: bool) -> Result<usize, String> {
+fn work(lane: &StoreLane, name: &str, cuts: bool) -> Result<usize, String> {
     let list = lane.folder.join(format!("list-{name}"));
     let units: Vec<String> = (0..UNITS).map(|n| format!("u{n}")).collect();
     std::fs::write(&list, units.join("\n")).map_err(|error| format!("{}: {error}", list.display()))?;
@@ -157,7 +163,7 @@ fn work(lane: &Lane, name: &str, cuts: bool) -> Result<usize, String> {
         }
         cut = cut_off(lane, 0, CUT)?;
     }
-    while !both.iter_mut().all(Process::has_ended) {
+    while !both.iter_mut().all(OwnedProcess::has_ended) {
         if raw::since(begun) > LONG {
             return Err(format!("the job {name} is not over: {} of {UNITS} units", done()));
         }
@@ -205,7 +211,8 @@ mod tests {
     use super::*;
 
     fn log(runs: &[(u64, u64, u64)], done: usize) -> Log {
-        let tenure = |&(fence, begin, end)| Tenure { who: "u".into(), fence, begin, end, long: false };
+        let tenure =
+            |&(fence, begin, end)| ContenderTenure { who: "u".into(), fence, begin, end, long: false };
         let mut log = Log::default();
         log.spans.insert("u".into(), runs.iter().map(tenure).collect());
         log.done.insert("u".into(), done);

@@ -26,13 +26,13 @@ mod stage;
 mod table;
 
 use episode::play;
-use load::Load;
+use load::HostLoad;
 use matrix::{FAULTS, promise};
-use options::{Options, parse};
-use servers::Kind;
-use stage::{Lane, Workshop};
+use options::{FaultsArgs, parse};
+use servers::StoreKind;
+use stage::{StoreLane, Workshop};
 use std::process::ExitCode;
-use table::Row;
+use table::CellRow;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs all lanes side by side: mostly they wait. True if nothing was wrong.
-fn run(options: &Options) -> Result<bool, String> {
+fn run(options: &FaultsArgs) -> Result<bool, String> {
     if options.only_list {
         options::list();
         return Ok(true);
@@ -63,7 +63,7 @@ fn run(options: &Options) -> Result<bool, String> {
     servers::sweep();
     let shop = workshop()?;
     println!("{}", table::HEAD);
-    let lanes: Vec<(Vec<Row>, Vec<String>)> = std::thread::scope(|scope| {
+    let lanes: Vec<(Vec<CellRow>, Vec<String>)> = std::thread::scope(|scope| {
         let lanes: Vec<_> = options
             .kinds
             .iter()
@@ -78,13 +78,13 @@ fn run(options: &Options) -> Result<bool, String> {
         lanes.into_iter().map(ended).collect()
     });
     let (rows, wrong): (Vec<_>, Vec<_>) = lanes.into_iter().unzip();
-    let (rows, wrong): (Vec<Row>, Vec<String>) = (rows.concat_rows(), wrong.concat());
+    let (rows, wrong): (Vec<CellRow>, Vec<String>) = (rows.concat_rows(), wrong.concat());
     let not_tested = options.kinds.iter().flat_map(|kind| {
         FAULTS.iter().filter_map(|fault| promise(*kind, *fault).err().map(|reason| (*kind, *fault, reason)))
     });
     table::print(&rows, &not_tested.collect::<Vec<_>>());
     wrong.iter().for_each(|wrong| println!("WRONG: {wrong}"));
-    let is_right = rows.iter().all(Row::is_right) && wrong.is_empty();
+    let is_right = rows.iter().all(CellRow::is_right) && wrong.is_empty();
     servers::end_mounts(&shop.folder);
     if is_right {
         // What is kept is for whoever looks for a cause.
@@ -94,17 +94,17 @@ fn run(options: &Options) -> Result<bool, String> {
 }
 
 trait Rows {
-    fn concat_rows(self) -> Vec<Row>;
+    fn concat_rows(self) -> Vec<CellRow>;
 }
 
-impl Rows for Vec<Vec<Row>> {
-    fn concat_rows(self) -> Vec<Row> {
+impl Rows for Vec<Vec<CellRow>> {
+    fn concat_rows(self) -> Vec<CellRow> {
         self.into_iter().flatten().collect()
     }
 }
 
 /// All cells of one store; what is wrong besides.
-fn lane(kind: Kind, options: &Options, shop: &Workshop) -> (Vec<Row>, Vec<String>) {
+fn lane(kind: StoreKind, options: &FaultsArgs, shop: &Workshop) -> (Vec<CellRow>, Vec<String>) {
     let (mut rows, mut wrong) = (Vec::new(), Vec::new());
     let mut lane = None;
     let cells = FAULTS.iter().filter(|fault| options.faults.contains(fault));
@@ -114,7 +114,7 @@ fn lane(kind: Kind, options: &Options, shop: &Workshop) -> (Vec<Row>, Vec<String
             // Whatever state it left the servers in, the next cell is not to suffer from it.
             lane = None;
         }
-        let row = Row::new(kind, fault, promise, result);
+        let row = CellRow::new(kind, fault, promise, result);
         println!("{}", row.line());
         rows.push(row);
     }
@@ -125,7 +125,7 @@ fn lane(kind: Kind, options: &Options, shop: &Workshop) -> (Vec<Row>, Vec<String
             Err(error) => wrong.push(format!("{}: {error}", kind.name())),
         }
     }
-    if options.machines && kind != Kind::Sqlite {
+    if options.machines && kind != StoreKind::Sqlite {
         let worked = with(&mut lane, kind, shop, machines::play);
         match worked {
             Ok(said) => println!("{}: {said}", kind.name()),
@@ -136,13 +136,13 @@ fn lane(kind: Kind, options: &Options, shop: &Workshop) -> (Vec<Row>, Vec<String
 }
 
 fn with<T>(
-    lane: &mut Option<Lane>,
-    kind: Kind,
+    lane: &mut Option<StoreLane>,
+    kind: StoreKind,
     shop: &Workshop,
-    act: impl FnOnce(&mut Lane) -> Result<T, String>,
+    act: impl FnOnce(&mut StoreLane) -> Result<T, String>,
 ) -> Result<T, String> {
     if lane.is_none() {
-        *lane = Some(Lane::start(kind, shop)?);
+        *lane = Some(StoreLane::start(kind, shop)?);
     }
     lane.as_mut().map_or_else(|| Err("no lane".to_owned()), act)
 }
@@ -156,5 +156,5 @@ fn workshop() -> Result<Workshop, String> {
     made.map_err(|error| format!("{}: {error}", folder.display()))?;
     servers::share_mounts(&folder)?;
     let preload = clocks::compile(&folder)?;
-    Ok(Workshop { folder, preload, load: Load::watch() })
+    Ok(Workshop { folder, preload, load: HostLoad::watch() })
 }

@@ -1,11 +1,11 @@
 //! Which faults there are, what each store promises under each, and why some cells are empty.
 
-use crate::servers::Kind;
+use crate::servers::StoreKind;
 use std::time::Duration;
 
 /// What is done to machines, networks, disks and clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Fault {
+pub(crate) enum InjectedFault {
     ServerKilled,
     ServerStopped,
     ServerForgets,
@@ -33,33 +33,33 @@ pub(crate) enum Fault {
     PowerCut,
 }
 
-pub(crate) const FAULTS: [Fault; 25] = [
-    Fault::HolderStopped,
-    Fault::HolderKilled,
-    Fault::HolderSuspended,
-    Fault::TimeHidden,
-    Fault::RatesWithin,
-    Fault::RatesBeyond,
-    Fault::Partition,
-    Fault::RequestsLost,
-    Fault::AnswersLost,
-    Fault::Flapping,
-    Fault::LatencyAndLoss,
-    Fault::Resets,
-    Fault::AnswersCut,
-    Fault::LateRequests,
-    Fault::ClientsClock,
-    Fault::ServersClock,
-    Fault::ServerStopped,
-    Fault::ServerKilled,
-    Fault::DiskFull,
-    Fault::LeaderCutOff,
-    Fault::ServerForgets,
-    Fault::Failover,
-    Fault::SynchronousFailover,
-    Fault::SentinelFailover,
+pub(crate) const FAULTS: [InjectedFault; 25] = [
+    InjectedFault::HolderStopped,
+    InjectedFault::HolderKilled,
+    InjectedFault::HolderSuspended,
+    InjectedFault::TimeHidden,
+    InjectedFault::RatesWithin,
+    InjectedFault::RatesBeyond,
+    InjectedFault::Partition,
+    InjectedFault::RequestsLost,
+    InjectedFault::AnswersLost,
+    InjectedFault::Flapping,
+    InjectedFault::LatencyAndLoss,
+    InjectedFault::Resets,
+    InjectedFault::AnswersCut,
+    InjectedFault::LateRequests,
+    InjectedFault::ClientsClock,
+    InjectedFault::ServersClock,
+    InjectedFault::ServerStopped,
+    InjectedFault::ServerKilled,
+    InjectedFault::DiskFull,
+    InjectedFault::LeaderCutOff,
+    InjectedFault::ServerForgets,
+    InjectedFault::Failover,
+    InjectedFault::SynchronousFailover,
+    InjectedFault::SentinelFailover,
     // Disks are others from then on.
-    Fault::PowerCut,
+    InjectedFault::PowerCut,
 ];
 
 /// What holds in a cell.
@@ -83,34 +83,34 @@ impl Promise {
     }
 }
 
-impl Fault {
+impl InjectedFault {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Fault::ServerKilled => "server killed",
-            Fault::ServerStopped => "server stopped",
-            Fault::ServerForgets => "server restarts empty",
-            Fault::HolderStopped => "holder stopped",
-            Fault::HolderKilled => "holder killed",
-            Fault::HolderSuspended => "holder suspended",
-            Fault::TimeHidden => "time hidden",
-            Fault::RatesWithin => "clock rates 10 % off",
-            Fault::RatesBeyond => "clock rates 50 % off",
-            Fault::Partition => "holder cut off",
-            Fault::RequestsLost => "requests lost",
-            Fault::AnswersLost => "answers lost",
-            Fault::Flapping => "flapping",
-            Fault::LatencyAndLoss => "latency and loss",
-            Fault::Resets => "connections reset",
-            Fault::AnswersCut => "answers cut off",
-            Fault::LateRequests => "requests come late",
-            Fault::DiskFull => "disk full",
-            Fault::ClientsClock => "clients' wall clock",
-            Fault::ServersClock => "server's wall clock",
-            Fault::LeaderCutOff => "leader cut off",
-            Fault::Failover => "lagging failover",
-            Fault::SynchronousFailover => "synchronous failover",
-            Fault::SentinelFailover => "failover by Sentinel",
-            Fault::PowerCut => "power cut",
+            InjectedFault::ServerKilled => "server killed",
+            InjectedFault::ServerStopped => "server stopped",
+            InjectedFault::ServerForgets => "server restarts empty",
+            InjectedFault::HolderStopped => "holder stopped",
+            InjectedFault::HolderKilled => "holder killed",
+            InjectedFault::HolderSuspended => "holder suspended",
+            InjectedFault::TimeHidden => "time hidden",
+            InjectedFault::RatesWithin => "clock rates 10 % off",
+            InjectedFault::RatesBeyond => "clock rates 50 % off",
+            InjectedFault::Partition => "holder cut off",
+            InjectedFault::RequestsLost => "requests lost",
+            InjectedFault::AnswersLost => "answers lost",
+            InjectedFault::Flapping => "flapping",
+            InjectedFault::LatencyAndLoss => "latency and loss",
+            InjectedFault::Resets => "connections reset",
+            InjectedFault::AnswersCut => "answers cut off",
+            InjectedFault::LateRequests => "requests come late",
+            InjectedFault::DiskFull => "disk full",
+            InjectedFault::ClientsClock => "clients' wall clock",
+            InjectedFault::ServersClock => "server's wall clock",
+            InjectedFault::LeaderCutOff => "leader cut off",
+            InjectedFault::Failover => "lagging failover",
+            InjectedFault::SynchronousFailover => "synchronous failover",
+            InjectedFault::SentinelFailover => "failover by Sentinel",
+            InjectedFault::PowerCut => "power cut",
         }
     }
 
@@ -118,13 +118,13 @@ impl Fault {
     pub(crate) fn wants_holder(self) -> bool {
         !matches!(
             self,
-            Fault::ServerKilled
-                | Fault::ServerStopped
-                | Fault::Flapping
-                | Fault::LatencyAndLoss
-                | Fault::Resets
-                | Fault::AnswersCut
-                | Fault::PowerCut
+            InjectedFault::ServerKilled
+                | InjectedFault::ServerStopped
+                | InjectedFault::Flapping
+                | InjectedFault::LatencyAndLoss
+                | InjectedFault::Resets
+                | InjectedFault::AnswersCut
+                | InjectedFault::PowerCut
         )
     }
 
@@ -132,11 +132,11 @@ impl Fault {
     pub(crate) fn is_of_servers(self) -> bool {
         matches!(
             self,
-            Fault::ServerKilled
-                | Fault::ServerStopped
-                | Fault::DiskFull
-                | Fault::LeaderCutOff
-                | Fault::PowerCut
+            InjectedFault::ServerKilled
+                | InjectedFault::ServerStopped
+                | InjectedFault::DiskFull
+                | InjectedFault::LeaderCutOff
+                | InjectedFault::PowerCut
         )
     }
 
@@ -144,24 +144,27 @@ impl Fault {
     pub(crate) fn deposes(self) -> bool {
         matches!(
             self,
-            Fault::HolderStopped
-                | Fault::HolderKilled
-                | Fault::HolderSuspended
-                | Fault::TimeHidden
-                | Fault::RatesWithin
-                | Fault::Partition
-                | Fault::RequestsLost
-                | Fault::AnswersLost
-                | Fault::LateRequests
-                | Fault::ServerForgets
-                | Fault::Failover
-                | Fault::SentinelFailover
+            InjectedFault::HolderStopped
+                | InjectedFault::HolderKilled
+                | InjectedFault::HolderSuspended
+                | InjectedFault::TimeHidden
+                | InjectedFault::RatesWithin
+                | InjectedFault::Partition
+                | InjectedFault::RequestsLost
+                | InjectedFault::AnswersLost
+                | InjectedFault::LateRequests
+                | InjectedFault::ServerForgets
+                | InjectedFault::Failover
+                | InjectedFault::SentinelFailover
         )
     }
 
     /// The holder's machine speaks with servers through a proxy.
     pub(crate) fn wants_proxy(self) -> bool {
-        matches!(self, Fault::LatencyAndLoss | Fault::AnswersCut | Fault::LateRequests)
+        matches!(
+            self,
+            InjectedFault::LatencyAndLoss | InjectedFault::AnswersCut | InjectedFault::LateRequests
+        )
     }
 
     /// How long it lasts in the n-th episode, in ttls: shorter and longer than a lease does, and much longer where a process or a server
@@ -169,17 +172,20 @@ impl Fault {
     pub(crate) fn span(self, n: u32, ttl: Duration) -> Duration {
         let tenths = match self {
             // The holder must be found out.
-            Fault::HolderKilled | Fault::SynchronousFailover => 1,
-            Fault::ServerForgets | Fault::Failover => 12,
-            Fault::LateRequests | Fault::SentinelFailover => 20,
+            InjectedFault::HolderKilled | InjectedFault::SynchronousFailover => 1,
+            InjectedFault::ServerForgets | InjectedFault::Failover => 12,
+            InjectedFault::LateRequests | InjectedFault::SentinelFailover => 20,
             // Something must pass, also where waiters poll.
-            Fault::Flapping | Fault::LatencyAndLoss | Fault::Resets | Fault::AnswersCut => 18,
-            Fault::RatesWithin => 16,
+            InjectedFault::Flapping
+            | InjectedFault::LatencyAndLoss
+            | InjectedFault::Resets
+            | InjectedFault::AnswersCut => 18,
+            InjectedFault::RatesWithin => 16,
             // A slow holder still believes then, and a fast contender does not wait so long.
-            Fault::RatesBeyond => 9,
+            InjectedFault::RatesBeyond => 9,
             // By the clocks that it can see, nothing has happened.
-            Fault::TimeHidden => 16,
-            Fault::HolderStopped | Fault::HolderSuspended | Fault::ServerStopped => {
+            InjectedFault::TimeHidden => 16,
+            InjectedFault::HolderStopped | InjectedFault::HolderSuspended | InjectedFault::ServerStopped => {
                 [16, 6, 100, 11, 30, 25][n as usize % 6]
             }
             _ => [16, 6, 25, 11, 30][n as usize % 5],
@@ -189,15 +195,15 @@ impl Fault {
 
     /// How long it takes at most from the death of a holder until another one has its key: promise L1, by the kind of store. Requests come on
     /// top of it.
-    pub(crate) fn takeover(self, kind: Kind, ttl: Duration) -> Duration {
-        let percent = if kind == Kind::DynamoDb { 140 } else { 115 };
+    pub(crate) fn takeover(self, kind: StoreKind, ttl: Duration) -> Duration {
+        let percent = if kind == StoreKind::DynamoDb { 140 } else { 115 };
         let percent = match self {
             // Contenders' clocks are slow by so much.
-            Fault::RatesWithin => percent * 10 / 9,
+            InjectedFault::RatesWithin => percent * 10 / 9,
             // Its renewals arrive for as long as it believes.
-            Fault::AnswersLost => percent + 82,
+            InjectedFault::AnswersLost => percent + 82,
             // Contenders turn to the new primary when the old one has left a request of theirs without an answer.
-            Fault::SentinelFailover => percent + 50,
+            InjectedFault::SentinelFailover => percent + 50,
             _ => percent,
         };
         ttl * percent / 100
@@ -205,11 +211,11 @@ impl Fault {
 }
 
 /// What holds there, or why it is not tested.
-pub(crate) fn promise(kind: Kind, fault: Fault) -> Result<Promise, &'static str> {
-    use Fault as F;
+pub(crate) fn promise(kind: StoreKind, fault: InjectedFault) -> Result<Promise, &'static str> {
+    use InjectedFault as F;
     match (kind, fault) {
         (
-            Kind::Sqlite,
+            StoreKind::Sqlite,
             F::Partition
             | F::RequestsLost
             | F::AnswersLost
@@ -219,34 +225,36 @@ pub(crate) fn promise(kind: Kind, fault: Fault) -> Result<Promise, &'static str>
             | F::AnswersCut
             | F::LateRequests,
         ) => Err("no network"),
-        (Kind::Sqlite, F::ServerKilled | F::ServerStopped | F::ServerForgets | F::ServersClock) => {
+        (StoreKind::Sqlite, F::ServerKilled | F::ServerStopped | F::ServerForgets | F::ServersClock) => {
             Err("no server; processes that are killed and stopped have the file open")
         }
-        (Kind::Sqlite, F::TimeHidden | F::RatesWithin | F::RatesBeyond) => {
+        (StoreKind::Sqlite, F::TimeHidden | F::RatesWithin | F::RatesBeyond) => {
             Err("all processes are on one host, which has one clock, and by that the store tells ages")
         }
-        (Kind::Etcd, F::ServersClock) => Err(
+        (StoreKind::Etcd, F::ServersClock) => Err(
             "not tested: a Go program can't be given another clock here; etcd tells no ages, so none is used",
         ),
-        (Kind::Etcd, F::LeaderCutOff) => Ok(Promise::S),
+        (StoreKind::Etcd, F::LeaderCutOff) => Ok(Promise::S),
         (_, F::LeaderCutOff) => Err("no cluster with a leader"),
-        (Kind::Etcd | Kind::Postgres | Kind::DynamoDb, F::ServerForgets) => {
+        (StoreKind::Etcd | StoreKind::Postgres | StoreKind::DynamoDb, F::ServerForgets) => {
             Err("acknowledged writes are on disk")
         }
-        (Kind::Redis | Kind::Valkey, F::ServerForgets) => Ok(Promise::A),
-        (Kind::Postgres, F::SynchronousFailover) => Ok(Promise::S),
-        (Kind::Redis | Kind::Valkey, F::SynchronousFailover) => {
+        (StoreKind::Redis | StoreKind::Valkey, F::ServerForgets) => Ok(Promise::A),
+        (StoreKind::Postgres, F::SynchronousFailover) => Ok(Promise::S),
+        (StoreKind::Redis | StoreKind::Valkey, F::SynchronousFailover) => {
             Err("it has none; what `wait=N` gives is in the store's own tests")
         }
-        (Kind::Redis | Kind::Valkey, F::SentinelFailover) => Ok(Promise::A),
+        (StoreKind::Redis | StoreKind::Valkey, F::SentinelFailover) => Ok(Promise::A),
         (_, F::SentinelFailover) => Err("Sentinel is a program of Redis and Valkey"),
         (_, F::SynchronousFailover) => Err("no server follows another"),
-        (Kind::Postgres, F::Failover) => Ok(Promise::F),
-        (Kind::Redis | Kind::Valkey, F::Failover) => Ok(Promise::A),
-        (Kind::Etcd, F::Failover) => Err("its failover is the leader's, above and killed; it does not lag"),
-        (Kind::DynamoDb, F::Failover) => Err("the service's own; nothing local shows it"),
-        (Kind::Sqlite, F::Failover) => Err("one file"),
-        (Kind::DynamoDb, F::DiskFull | F::PowerCut) => {
+        (StoreKind::Postgres, F::Failover) => Ok(Promise::F),
+        (StoreKind::Redis | StoreKind::Valkey, F::Failover) => Ok(Promise::A),
+        (StoreKind::Etcd, F::Failover) => {
+            Err("its failover is the leader's, above and killed; it does not lag")
+        }
+        (StoreKind::DynamoDb, F::Failover) => Err("the service's own; nothing local shows it"),
+        (StoreKind::Sqlite, F::Failover) => Err("one file"),
+        (StoreKind::DynamoDb, F::DiskFull | F::PowerCut) => {
             Err("the service's own; DynamoDB Local's disk says nothing of it")
         }
         (_, F::TimeHidden | F::RatesBeyond) => Ok(Promise::F),
@@ -290,11 +298,13 @@ mod tests {
     #[test]
     fn two_episodes_are_on_both_sides_of_a_ttl() {
         let ttl = Duration::from_secs(1);
-        let span = |fault: Fault, n| fault.span(n, ttl);
-        for fault in [Fault::Partition, Fault::HolderStopped, Fault::ServerStopped] {
+        let span = |fault: InjectedFault, n| fault.span(n, ttl);
+        for fault in [InjectedFault::Partition, InjectedFault::HolderStopped, InjectedFault::ServerStopped] {
             assert!(span(fault, 0) > ttl && span(fault, 1) < ttl, "{fault:?}");
         }
-        for fault in [Fault::HolderStopped, Fault::HolderSuspended, Fault::ServerStopped] {
+        for fault in
+            [InjectedFault::HolderStopped, InjectedFault::HolderSuspended, InjectedFault::ServerStopped]
+        {
             assert!((0..20).any(|n| span(fault, n) == 10 * ttl), "{fault:?}");
         }
     }

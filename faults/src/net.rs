@@ -1,7 +1,7 @@
 //! Machines on one host: network namespaces on a bridge, which lies in a namespace of its own. So networks don't see each other, nor the
 //! host's.
 
-use crate::process::{Place, is_left_over, run};
+use crate::process::{NetNamespace, is_left_over, run};
 use std::process::Command;
 
 /// What all namespaces of this suite begin with; the process's id follows.
@@ -16,8 +16,8 @@ pub(crate) struct Network {
 
 /// One of them.
 #[derive(Debug, Clone)]
-pub(crate) struct Machine {
-    pub(crate) place: Place,
+pub(crate) struct NetMachine {
+    pub(crate) place: NetNamespace,
     pub(crate) address: String,
 }
 
@@ -50,7 +50,7 @@ impl Network {
     }
 
     /// Adds the machine with this last part of its address.
-    pub(crate) fn machine(&mut self, host: u8) -> Result<Machine, String> {
+    pub(crate) fn machine(&mut self, host: u8) -> Result<NetMachine, String> {
         let hub = &self.name;
         let name = format!("{hub}-{host}");
         ip(&format!("netns add {name}"))?;
@@ -61,7 +61,7 @@ impl Network {
         ip(&format!("-n {name} addr add {address}/24 dev eth0"))?;
         ip(&format!("-n {name} link set eth0 up"))?;
         ip(&format!("-n {name} link set lo up"))?;
-        Ok(Machine { place: Place(Some(name)), address })
+        Ok(NetMachine { place: NetNamespace(Some(name)), address })
     }
 }
 
@@ -73,7 +73,7 @@ impl Drop for Network {
     }
 }
 
-impl Machine {
+impl NetMachine {
     fn name(&self) -> &str {
         self.place.0.as_deref().unwrap_or_default()
     }
@@ -103,7 +103,7 @@ impl Machine {
     }
 
     /// Has whatever it sends to an address go to that machine: as a name that moves, or a floating address.
-    pub(crate) fn sends(&self, address: &str, to: &Machine) -> Result<(), String> {
+    pub(crate) fn sends(&self, address: &str, to: &NetMachine) -> Result<(), String> {
         let link = to.run(&["cat", "/sys/class/net/eth0/address"])?;
         let (name, link) = (self.name(), link.trim());
         ip(&format!("-n {name} neigh replace {address} lladdr {link} dev eth0 nud permanent")).map(drop)

@@ -1,8 +1,8 @@
 //! What a run is asked for.
 
 use crate::episode::Extent;
-use crate::matrix::{FAULTS, Fault, promise};
-use crate::servers::{KINDS, Kind};
+use crate::matrix::{FAULTS, InjectedFault, promise};
+use crate::servers::{KINDS, StoreKind};
 use std::time::Duration;
 
 pub(crate) const HELP: &str = "\
@@ -22,16 +22,16 @@ usage: cargo xtask faults [OPTION…]
 ";
 
 #[derive(Debug, Clone)]
-pub(crate) struct Options {
-    pub(crate) kinds: Vec<Kind>,
-    pub(crate) faults: Vec<Fault>,
+pub(crate) struct FaultsArgs {
+    pub(crate) kinds: Vec<StoreKind>,
+    pub(crate) faults: Vec<InjectedFault>,
     pub(crate) extent: Extent,
     pub(crate) proofs: bool,
     pub(crate) machines: bool,
     pub(crate) only_list: bool,
 }
 
-pub(crate) fn parse(words: &[String]) -> Result<Options, String> {
+pub(crate) fn parse(words: &[String]) -> Result<FaultsArgs, String> {
     let (mut kinds, mut faults) = (Vec::new(), Vec::new());
     let mut extent = Extent { episodes: 2, tenures: 12, ttl: Duration::from_secs(1) };
     let (mut proofs, mut machines, mut only_list, mut cells) = (false, false, false, true);
@@ -68,7 +68,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Options, String> {
     if faults.is_empty() && cells {
         faults = FAULTS.to_vec();
     }
-    Ok(Options { kinds, faults, extent, proofs, machines, only_list })
+    Ok(FaultsArgs { kinds, faults, extent, proofs, machines, only_list })
 }
 
 fn number(word: &str, text: &str) -> Result<u32, String> {
@@ -94,7 +94,7 @@ mod tests {
     //! Plan: without options it is everything, twice; options narrow it; mistakes are named with what there is.
     use super::*;
 
-    fn parsed(line: &str) -> Result<Options, String> {
+    fn parsed(line: &str) -> Result<FaultsArgs, String> {
         parse(&line.split('/').filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>())
     }
 
@@ -103,8 +103,8 @@ mod tests {
         let all = parsed("").unwrap();
         assert_eq!((all.kinds.len(), all.faults.len(), all.extent.episodes), (6, FAULTS.len(), 2));
         let some = parsed("--store/redis/--store/etcd/--fault/holder killed/--long/--episodes/7").unwrap();
-        assert_eq!(some.kinds, [Kind::Redis, Kind::Etcd]);
-        assert_eq!((some.faults, some.extent.episodes), (vec![Fault::HolderKilled], 7));
+        assert_eq!(some.kinds, [StoreKind::Redis, StoreKind::Etcd]);
+        assert_eq!((some.faults, some.extent.episodes), (vec![InjectedFault::HolderKilled], 7));
         assert!(parsed("--no-cells/--machines").unwrap().faults.is_empty());
     }
 

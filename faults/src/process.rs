@@ -35,9 +35,9 @@ pub(crate) fn run(command: &mut Command) -> Result<String, String> {
 
 /// Where a process runs: on the host, or on a machine of a network, which is a namespace.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Place(pub(crate) Option<String>);
+pub(crate) struct NetNamespace(pub(crate) Option<String>);
 
-impl Place {
+impl NetNamespace {
     /// `program` there. Variables reach the program alone: what is preloaded is for it, not for those who start it.
     pub(crate) fn command(&self, program: &Path, user: Option<&str>, env: &[(&str, String)]) -> Command {
         let mut words: Vec<String> = Vec::new();
@@ -59,26 +59,26 @@ impl Place {
 
 /// A process that ends with this value, with all that descends from it.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct OwnedProcess {
     child: Child,
 }
 
-impl Process {
+impl OwnedProcess {
     /// One whose output goes to a file.
-    pub(crate) fn logged(command: &mut Command, log: &Path) -> Result<Process, String> {
+    pub(crate) fn logged(command: &mut Command, log: &Path) -> Result<OwnedProcess, String> {
         let error = |error| format!("{}: {error}", log.display());
         let out = std::fs::File::options().create(true).append(true).open(log).map_err(error)?;
         let err = out.try_clone().map_err(error)?;
         let child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn();
         let child = child.map_err(|error| format!("a process did not start: {error}"))?;
-        Ok(Process { child })
+        Ok(OwnedProcess { child })
     }
 
     /// One that is told lines, and whose own lines `hear` gets, on a thread of its own.
     pub(crate) fn talking(
         command: &mut Command,
         mut hear: impl FnMut(&str) + Send + 'static,
-    ) -> Result<Process, String> {
+    ) -> Result<OwnedProcess, String> {
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = child.map_err(|error| format!("a process did not start: {error}"))?;
         if let Some(out) = child.stdout.take() {
@@ -92,7 +92,7 @@ impl Process {
                 }
             });
         }
-        Ok(Process { child })
+        Ok(OwnedProcess { child })
     }
 
     /// Tells it a line.
@@ -146,7 +146,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for OwnedProcess {
     fn drop(&mut self) {
         self.kill();
     }

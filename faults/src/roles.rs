@@ -5,7 +5,7 @@ mod leader;
 mod probe;
 mod proxy;
 
-pub(crate) use contender::{Said, Settings};
+pub(crate) use contender::{ContenderEvent, ContenderSettings};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) fn run(words: &[String]) -> Option<Result<(), String>> {
     let (role, rest) = words.split_first()?;
     let act = async {
         match *role {
-            "contend" => Some(contender::run(Settings::parse(rest)?).await),
+            "contend" => Some(contender::run(ContenderSettings::parse(rest)?).await),
             "probe" => Some(probe::run(rest).await),
             "proxy" => Some(proxy::run(rest).await),
             _ => None,

@@ -7,8 +7,8 @@ mod postgres;
 mod redis;
 
 use crate::clocks::Clocks;
-use crate::net::{Machine, Network};
-use crate::process::{Place, Process, is_left_over, run};
+use crate::net::{NetMachine, Network};
+use crate::process::{NetNamespace, OwnedProcess, is_left_over, run};
 use crate::raw;
 use disk::Disk;
 use rustix::process::Signal;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Which store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum StoreKind {
     Sqlite,
     Postgres,
     Redis,
@@ -27,8 +27,14 @@ pub(crate) enum Kind {
     DynamoDb,
 }
 
-pub(crate) const KINDS: [Kind; 6] =
-    [Kind::Sqlite, Kind::Postgres, Kind::Redis, Kind::Valkey, Kind::Etcd, Kind::DynamoDb];
+pub(crate) const KINDS: [StoreKind; 6] = [
+    StoreKind::Sqlite,
+    StoreKind::Postgres,
+    StoreKind::Redis,
+    StoreKind::Valkey,
+    StoreKind::Etcd,
+    StoreKind::DynamoDb,
+];
 
 /// What the folders of runs are called; the process's id follows.
 pub(crate) const MARK: &str = "tenure-faults-";
@@ -58,70 +64,70 @@ pub(crate) fn end_mounts(folder: &Path) {
 /// The address that moves between a primary and whoever is promoted.
 pub(crate) const FLOATING: &str = "10.77.0.100";
 
-impl Kind {
+impl StoreKind {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Kind::Sqlite => "sqlite",
-            Kind::Postgres => "postgres",
-            Kind::Redis => "redis",
-            Kind::Valkey => "valkey",
-            Kind::Etcd => "etcd",
-            Kind::DynamoDb => "dynamodb",
+            StoreKind::Sqlite => "sqlite",
+            StoreKind::Postgres => "postgres",
+            StoreKind::Redis => "redis",
+            StoreKind::Valkey => "valkey",
+            StoreKind::Etcd => "etcd",
+            StoreKind::DynamoDb => "dynamodb",
         }
     }
 
     /// Machines that servers are on, from the first start on.
     fn members(self) -> u8 {
         match self {
-            Kind::Sqlite => 0,
-            Kind::Etcd => 3,
+            StoreKind::Sqlite => 0,
+            StoreKind::Etcd => 3,
             // The second one is for who follows the first.
-            Kind::Postgres | Kind::Redis | Kind::Valkey => 2,
-            Kind::DynamoDb => 1,
+            StoreKind::Postgres | StoreKind::Redis | StoreKind::Valkey => 2,
+            StoreKind::DynamoDb => 1,
         }
     }
 
     /// One server takes writes, and its address moves to whoever is promoted.
     pub(crate) fn moves(self) -> bool {
-        matches!(self, Kind::Postgres | Kind::Redis | Kind::Valkey)
+        matches!(self, StoreKind::Postgres | StoreKind::Redis | StoreKind::Valkey)
     }
 
     fn port(self) -> u16 {
         match self {
-            Kind::Sqlite => 0,
-            Kind::Postgres => 5432,
-            Kind::Redis | Kind::Valkey => 6379,
-            Kind::Etcd => 2379,
-            Kind::DynamoDb => 8000,
+            StoreKind::Sqlite => 0,
+            StoreKind::Postgres => 5432,
+            StoreKind::Redis | StoreKind::Valkey => 6379,
+            StoreKind::Etcd => 2379,
+            StoreKind::DynamoDb => 8000,
         }
     }
 
     /// The size of each server's disk, in MiB.
     fn disk(self) -> u32 {
         match self {
-            Kind::Sqlite => 16,
-            Kind::Redis | Kind::Valkey | Kind::DynamoDb => 64,
-            Kind::Postgres => 192,
+            StoreKind::Sqlite => 16,
+            StoreKind::Redis | StoreKind::Valkey | StoreKind::DynamoDb => 64,
+            StoreKind::Postgres => 192,
             // It makes room for 64 MiB of its log beforehand, twice.
-            Kind::Etcd => 320,
+            StoreKind::Etcd => 320,
         }
     }
 }
 
 /// One server's machine, disk, clocks and, while it runs, process.
 #[derive(Debug)]
-pub(crate) struct Member {
-    pub(crate) machine: Machine,
+pub(crate) struct ClusterMember {
+    pub(crate) machine: NetMachine,
     pub(crate) clocks: Clocks,
     disk: Disk,
-    process: Option<Process>,
+    process: Option<OwnedProcess>,
 }
 
 /// All of one store.
 #[derive(Debug)]
-pub(crate) struct Servers {
-    pub(crate) kind: Kind,
-    pub(crate) members: Vec<Member>,
+pub(crate) struct StoreServers {
+    pub(crate) kind: StoreKind,
+    pub(crate) members: Vec<ClusterMember>,
     /// Who takes writes, where one does.
     pub(crate) primary: usize,
     folder: PathBuf,
@@ -129,29 +135,33 @@ pub(crate) struct Servers {
     file: Option<Disk>,
 }
 
-impl Servers {
+impl StoreServers {
     /// Machines and disks for them; and starts those that are there from the first.
     pub(crate) fn start(
-        kind: Kind,
+        kind: StoreKind,
         network: &mut Network,
         folder: &Path,
         preload: &Path,
-    ) -> Result<Servers, String> {
+    ) -> Result<StoreServers, String> {
         let mut members = Vec::new();
         for n in 0..kind.members() {
             let machine = network.machine(10 + n)?;
             let clocks = Clocks::new(preload, folder.join(format!("server-{n}.clocks")))?;
             let disk = Disk::new(&folder.join(format!("server-{n}")), kind.disk())?;
-            members.push(Member { machine, clocks, disk, process: None });
+            members.push(ClusterMember { machine, clocks, disk, process: None });
         }
         let file = match kind {
-            Kind::Sqlite => Some(Disk::new(&folder.join("disk"), kind.disk())?),
+            StoreKind::Sqlite => Some(Disk::new(&folder.join("disk"), kind.disk())?),
             _ => None,
         };
-        let mut servers = Servers { kind, members, primary: 0, folder: folder.to_owned(), file };
+        let mut servers = StoreServers { kind, members, primary: 0, folder: folder.to_owned(), file };
         match kind {
-            Kind::Postgres => postgres::make(&servers.members[0])?,
-            Kind::Redis | Kind::Valkey | Kind::Etcd | Kind::DynamoDb | Kind::Sqlite => {}
+            StoreKind::Postgres => postgres::make(&servers.members[0])?,
+            StoreKind::Redis
+            | StoreKind::Valkey
+            | StoreKind::Etcd
+            | StoreKind::DynamoDb
+            | StoreKind::Sqlite => {}
         }
         for member in servers.always() {
             servers.begin(member)?;
@@ -178,20 +188,20 @@ impl Servers {
         let log = self.folder.join(format!("server-{member}.log"));
         let one = &self.members[member];
         let mut command = match self.kind {
-            Kind::Redis | Kind::Valkey => redis::command(self.kind, one, None)?,
-            Kind::Etcd => etcd::command(one, member, &addresses),
-            Kind::Postgres => postgres::command(one)?,
-            Kind::DynamoDb => dynamodb::command(one)?,
-            Kind::Sqlite => return Ok(()),
+            StoreKind::Redis | StoreKind::Valkey => redis::command(self.kind, one, None)?,
+            StoreKind::Etcd => etcd::command(one, member, &addresses),
+            StoreKind::Postgres => postgres::command(one)?,
+            StoreKind::DynamoDb => dynamodb::command(one)?,
+            StoreKind::Sqlite => return Ok(()),
         };
-        self.members[member].process = Some(Process::logged(&mut command, &log)?);
+        self.members[member].process = Some(OwnedProcess::logged(&mut command, &log)?);
         Ok(())
     }
 
     /// Starts again what has ended.
     pub(crate) fn revive(&mut self) -> Result<(), String> {
         for member in self.always() {
-            if self.members[member].process.as_mut().is_none_or(Process::has_ended) {
+            if self.members[member].process.as_mut().is_none_or(OwnedProcess::has_ended) {
                 self.kill(member);
                 self.begin(member)?;
             }
@@ -228,14 +238,14 @@ impl Servers {
     pub(crate) fn url(&self, addresses: &[String]) -> String {
         let all = addresses.join(",");
         match self.kind {
-            Kind::Sqlite => {
+            StoreKind::Sqlite => {
                 let file = self.file.as_ref().map(|disk| disk.path.join("leases.db")).unwrap_or_default();
                 format!("sqlite:{}", file.display())
             }
-            Kind::Postgres => format!("postgres://postgres@{all}/postgres?sslmode=disable"),
-            Kind::Redis | Kind::Valkey => format!("redis://{all}/0?namespace=faults&plain=accept"),
-            Kind::Etcd => format!("etcd://{all}/faults?tls=off"),
-            Kind::DynamoDb => {
+            StoreKind::Postgres => format!("postgres://postgres@{all}/postgres?sslmode=disable"),
+            StoreKind::Redis | StoreKind::Valkey => format!("redis://{all}/0?namespace=faults&plain=accept"),
+            StoreKind::Etcd => format!("etcd://{all}/faults?tls=off"),
+            StoreKind::DynamoDb => {
                 format!("dynamodb://faults?region=eu-west-1&namespace=f&endpoint=http://{all}&plain_text=yes")
             }
         }
@@ -245,7 +255,7 @@ impl Servers {
     pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
         match self.kind {
             // What DynamoDB Local takes, as it takes any; and nobody is to look for others.
-            Kind::DynamoDb => [
+            StoreKind::DynamoDb => [
                 ("AWS_ACCESS_KEY_ID", "local"),
                 ("AWS_SECRET_ACCESS_KEY", "local"),
                 ("AWS_EC2_METADATA_DISABLED", "true"),
@@ -257,7 +267,7 @@ impl Servers {
     }
 
     /// The member that leads a cluster of etcd.
-    pub(crate) fn leader(&self, onlooker: &Machine) -> Result<usize, String> {
+    pub(crate) fn leader(&self, onlooker: &NetMachine) -> Result<usize, String> {
         etcd::leader(onlooker, &self.addresses())
     }
 
@@ -269,10 +279,10 @@ impl Servers {
     /// Has servers use up what they have reserved on their full disks; tells whether one of them could not write any more.
     pub(crate) fn use_up(&self) -> bool {
         let ended = self.always().into_iter().filter(|member| match self.kind {
-            Kind::Postgres => postgres::use_up(&self.members[*member]),
-            Kind::Redis | Kind::Valkey => redis::use_up(&self.members[*member]),
-            Kind::Etcd => etcd::use_up(&self.members[*member]),
-            Kind::Sqlite | Kind::DynamoDb => false,
+            StoreKind::Postgres => postgres::use_up(&self.members[*member]),
+            StoreKind::Redis | StoreKind::Valkey => redis::use_up(&self.members[*member]),
+            StoreKind::Etcd => etcd::use_up(&self.members[*member]),
+            StoreKind::Sqlite | StoreKind::DynamoDb => false,
         });
         ended.count() > 0
     }
@@ -291,17 +301,17 @@ impl Servers {
         let log = self.folder.join(format!("server-{second}.log"));
         let one = &self.members[second];
         let mut command = match self.kind {
-            Kind::Redis | Kind::Valkey => redis::command(self.kind, one, Some(&of))?,
-            Kind::Postgres => {
+            StoreKind::Redis | StoreKind::Valkey => redis::command(self.kind, one, Some(&of))?,
+            StoreKind::Postgres => {
                 postgres::copy(one, &of)?;
                 postgres::command(one)?
             }
             _ => return Err(format!("no server follows another of {}", self.kind.name())),
         };
-        self.members[second].process = Some(Process::logged(&mut command, &log)?);
+        self.members[second].process = Some(OwnedProcess::logged(&mut command, &log)?);
         let (first, second) = (&self.members[primary], &self.members[second]);
         until("the second server does not follow the first", || match self.kind {
-            Kind::Redis | Kind::Valkey => redis::follows(second),
+            StoreKind::Redis | StoreKind::Valkey => redis::follows(second),
             _ => postgres::follows(first),
         })
     }
@@ -311,7 +321,7 @@ impl Servers {
         let second = 1 - self.primary;
         let one = &self.members[second];
         match self.kind {
-            Kind::Redis | Kind::Valkey => redis::promote(one)?,
+            StoreKind::Redis | StoreKind::Valkey => redis::promote(one)?,
             _ => postgres::promote(one)?,
         }
         self.primary = second;
@@ -319,7 +329,7 @@ impl Servers {
     }
 
     /// Starts a Sentinel on that machine, which watches the primary, and waits until it knows the follower.
-    pub(crate) fn guard(&self, onlooker: &Machine) -> Result<Process, String> {
+    pub(crate) fn guard(&self, onlooker: &NetMachine) -> Result<OwnedProcess, String> {
         redis::sentinel(
             self.kind,
             onlooker,
@@ -392,8 +402,8 @@ fn until(what: &str, mut holds: impl FnMut() -> Result<bool, String>) -> Result<
     Err(format!("{what}, after {} s: {last}", LIMIT.as_secs()))
 }
 
-impl Member {
-    fn place(&self) -> &Place {
+impl ClusterMember {
+    fn place(&self) -> &NetNamespace {
         &self.machine.place
     }
 

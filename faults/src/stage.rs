@@ -1,14 +1,14 @@
 //! What a cell is played on: contenders on machines of their own, an onlooker, servers, and the resource.
 
 use crate::clocks::Clocks;
-use crate::ledger::{Contender, Helper, Ledger};
-use crate::load::Load;
-use crate::matrix::Fault;
-use crate::net::{Machine, Network};
-use crate::process::Place;
-use crate::resource::Resource;
-use crate::roles::Settings;
-use crate::servers::{Kind, Servers};
+use crate::ledger::{ContenderLedger, ContenderProcess, Helper};
+use crate::load::HostLoad;
+use crate::matrix::InjectedFault;
+use crate::net::{NetMachine, Network};
+use crate::process::NetNamespace;
+use crate::resource::ResourceServer;
+use crate::roles::ContenderSettings;
+use crate::servers::{StoreKind, StoreServers};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,38 +25,38 @@ pub(crate) struct Workshop {
     pub(crate) folder: PathBuf,
     /// What shows processes other clocks.
     pub(crate) preload: PathBuf,
-    pub(crate) load: Arc<Load>,
+    pub(crate) load: Arc<HostLoad>,
 }
 
 /// Of one store: it lasts for all its cells.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct StoreLane {
     // In the order in which they end: servers before the machines that they run on.
-    pub(crate) servers: Servers,
+    pub(crate) servers: StoreServers,
     pub(crate) probe: Helper,
-    pub(crate) machines: Vec<Machine>,
-    pub(crate) onlooker: Option<Machine>,
+    pub(crate) machines: Vec<NetMachine>,
+    pub(crate) onlooker: Option<NetMachine>,
     pub(crate) clocks: Vec<Clocks>,
     pub(crate) folder: PathBuf,
-    pub(crate) load: Arc<Load>,
+    pub(crate) load: Arc<HostLoad>,
     _network: Option<Network>,
 }
 
-impl Lane {
+impl StoreLane {
     /// Makes machines, starts servers, and waits until they answer.
-    pub(crate) fn start(kind: Kind, shop: &Workshop) -> Result<Lane, String> {
+    pub(crate) fn start(kind: StoreKind, shop: &Workshop) -> Result<StoreLane, String> {
         let (folder, preload) = (shop.folder.join(kind.name()), shop.preload.as_path());
         std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let mut network = Network::new(kind.name())?;
-        let servers = Servers::start(kind, &mut network, &folder, preload)?;
+        let servers = StoreServers::start(kind, &mut network, &folder, preload)?;
         let (mut machines, mut clocks, mut onlooker) = (Vec::new(), Vec::new(), None);
         for (n, name) in NAMES.iter().enumerate() {
             clocks.push(Clocks::new(preload, folder.join(format!("{name}.clocks")))?);
-            if kind != Kind::Sqlite {
+            if kind != StoreKind::Sqlite {
                 machines.push(network.machine(u8::try_from(n).unwrap_or(0) + 1)?);
             }
         }
-        if kind != Kind::Sqlite {
+        if kind != StoreKind::Sqlite {
             onlooker = Some(network.machine(4)?);
         }
         let place = onlooker.as_ref().map(|machine| machine.place.clone()).unwrap_or_default();
@@ -66,7 +66,7 @@ impl Lane {
             }
         }
         let probe = start_probe(&servers, &place)?;
-        Ok(Lane {
+        Ok(StoreLane {
             servers,
             probe,
             machines,
@@ -86,7 +86,7 @@ impl Lane {
     }
 
     /// Where the n-th contender runs.
-    pub(crate) fn place(&self, n: usize) -> Place {
+    pub(crate) fn place(&self, n: usize) -> NetNamespace {
         self.machines.get(n).map(|machine| machine.place.clone()).unwrap_or_default()
     }
 
@@ -106,7 +106,7 @@ impl Lane {
     }
 }
 
-fn start_probe(servers: &Servers, place: &Place) -> Result<Helper, String> {
+fn start_probe(servers: &StoreServers, place: &NetNamespace) -> Result<Helper, String> {
     let words = ["probe".to_owned(), servers.url(&servers.addresses())];
     let probe = Helper::start(place, &servers.environment(), &words)?;
     probe.ready(LONG).map_err(|error| format!("{}: {error}", servers.kind.name()))
@@ -114,40 +114,41 @@ fn start_probe(servers: &Servers, place: &Place) -> Result<Helper, String> {
 
 /// Of one cell.
 #[derive(Debug)]
-pub(crate) struct Stage<'a> {
-    pub(crate) lane: &'a mut Lane,
-    pub(crate) ledger: Arc<Ledger>,
-    pub(crate) contenders: Vec<Contender>,
+pub(crate) struct CellStage<'a> {
+    pub(crate) lane: &'a mut StoreLane,
+    pub(crate) ledger: Arc<ContenderLedger>,
+    pub(crate) contenders: Vec<ContenderProcess>,
     pub(crate) proxy: Option<Helper>,
-    pub(crate) resource: Resource,
+    pub(crate) resource: ResourceServer,
     pub(crate) ttl: Duration,
-    settings: Settings,
+    settings: ContenderSettings,
     key: String,
     /// On purpose: the holder goes on when its lease is over.
     overstays: bool,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> CellStage<'a> {
     pub(crate) fn set(
-        lane: &'a mut Lane,
-        fault: Fault,
+        lane: &'a mut StoreLane,
+        fault: InjectedFault,
         ttl: Duration,
         broken: Option<Broken>,
-    ) -> Result<Stage<'a>, String> {
+    ) -> Result<CellStage<'a>, String> {
         let name = format!(
             "{}{}",
             fault.name().replace([' ', '\''], "-"),
             if broken.is_some() { "-broken" } else { "" }
         );
-        let resource = Resource::listen(&lane.folder.join("resource"), broken != Some(Broken::Resource))?;
+        let resource =
+            ResourceServer::listen(&lane.folder.join("resource"), broken != Some(Broken::Resource))?;
         // Whom Sentinel promotes is found by asking all servers, each at its own address.
         let addresses = match fault {
-            Fault::SentinelFailover => lane.servers.all_addresses(),
+            InjectedFault::SentinelFailover => lane.servers.all_addresses(),
             _ => lane.servers.addresses(),
         };
         // No process goes by them now.
         lane.clocks.iter().try_for_each(Clocks::reset)?;
-        let settings = Settings {
+        let settings = ContenderSettings {
             url: lane.servers.url(&addresses),
             key: format!("cell/{name}"),
             resource: resource.path.clone(),
@@ -156,7 +157,7 @@ impl<'a> Stage<'a> {
             overstays: false,
         };
         let key = settings.key.clone();
-        let mut stage = Stage {
+        let mut stage = CellStage {
             ledger: Arc::default(),
             contenders: Vec::new(),
             proxy: None,
@@ -184,7 +185,7 @@ impl<'a> Stage<'a> {
         Helper::start(&self.lane.place(0), &[], &words)?.ready(LONG)
     }
 
-    fn start_contender(&self, n: usize) -> Result<Contender, String> {
+    fn start_contender(&self, n: usize) -> Result<ContenderProcess, String> {
         let mut settings = self.settings.clone();
         // Both kinds of leases compete.
         settings.own_heartbeat = n == 1;
@@ -196,7 +197,7 @@ impl<'a> Stage<'a> {
         }
         let mut env = self.lane.servers.environment();
         env.extend(self.lane.clocks[n].environment());
-        Contender::start(NAMES[n], &self.lane.place(n), &env, &settings, &self.ledger)
+        ContenderProcess::start(NAMES[n], &self.lane.place(n), &env, &settings, &self.ledger)
     }
 
     fn all_ready(&self) -> Result<(), String> {

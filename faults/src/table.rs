@@ -1,25 +1,30 @@
 //! What a run says: a line for each cell, those that were not tested with the reason, and the count.
 
-use crate::episode::Seen;
-use crate::matrix::{ELSEWHERE, Fault, Promise};
-use crate::servers::Kind;
+use crate::episode::CellResult;
+use crate::matrix::{ELSEWHERE, InjectedFault, Promise};
+use crate::servers::StoreKind;
 
 /// What became of a cell.
 #[derive(Debug)]
-pub(crate) struct Row {
-    pub(crate) kind: Kind,
+pub(crate) struct CellRow {
+    pub(crate) kind: StoreKind,
     pub(crate) name: String,
     pub(crate) promise: &'static str,
-    pub(crate) result: Result<Seen, String>,
+    pub(crate) result: Result<CellResult, String>,
 }
 
 pub(crate) const HEAD: &str = "\
 | store | fault | promise | episodes | tenures | double holds | old fences accepted | old fences refused | releases lost | slowest takeover, and its bound | |
 |---|---|---|---|---|---|---|---|---|---|---|";
 
-impl Row {
-    pub(crate) fn new(kind: Kind, fault: Fault, promise: Promise, result: Result<Seen, String>) -> Row {
-        Row { kind, name: fault.name().to_owned(), promise: promise.letter(), result }
+impl CellRow {
+    pub(crate) fn new(
+        kind: StoreKind,
+        fault: InjectedFault,
+        promise: Promise,
+        result: Result<CellResult, String>,
+    ) -> CellRow {
+        CellRow { kind, name: fault.name().to_owned(), promise: promise.letter(), result }
     }
 
     pub(crate) fn is_right(&self) -> bool {
@@ -27,7 +32,7 @@ impl Row {
     }
 
     pub(crate) fn line(&self) -> String {
-        let Row { kind, name, promise, result } = self;
+        let CellRow { kind, name, promise, result } = self;
         let kind = kind.name();
         match result {
             Err(error) => format!("| {kind} | {name} | {promise} | | | | | | | | **FAILED**: {error} |"),
@@ -60,7 +65,7 @@ impl Row {
 }
 
 /// All of it, in order.
-pub(crate) fn print(rows: &[Row], not_tested: &[(Kind, Fault, &'static str)]) {
+pub(crate) fn print(rows: &[CellRow], not_tested: &[(StoreKind, InjectedFault, &'static str)]) {
     println!("\n{HEAD}");
     rows.iter().for_each(|row| println!("{}", row.line()));
     println!("\nNot tested:\n");

@@ -217,20 +217,20 @@ use std::fmt;
 pub use crate::guard::{
     Guard, Held,
 };
-/// A lease.
+/// A parcel.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Lease<T> {
+pub struct Parcel<T> {
     /// Its key.
     pub key: Key,
     own: T,
 }
-pub(crate) struct Own;
-pub enum Loss {
+pub(crate) struct Hidden;
+pub enum Damage {
     Expired,
     Taken { by: Key },
 }
-impl<T> Lease<T> {
+impl<T> Parcel<T> {
     pub fn get(
         &self,
         key: &str,
@@ -243,22 +243,22 @@ impl<T> Lease<T> {
     fn hidden(&self) {}
     pub const MAX: u64 = 5;
 }
-pub trait Store {
+pub trait Depot {
     fn id(&self) -> String;
 }
-trait Erased {
+trait Private {
     fn id(&self);
 }
-impl fmt::Display for Lease<u8> {
+impl fmt::Display for Parcel<u8> {
     fn fmt(&self) {}
 }
-impl Erased for Loss {}
-impl fmt::Display for Own {}
+impl Private for Damage {}
+impl fmt::Display for Hidden {}
 #[cfg(feature = "sqlite")]
 pub mod sqlite {
     pub fn open() {}
 }
-pub struct Fence(pub u64);
+pub struct Weight(pub u64);
 #[cfg(test)]
 mod tests {
     pub fn helper() {}
@@ -266,18 +266,18 @@ mod tests {
 "#;
         let lines = [
             "#[cfg(feature = \"sqlite\")] pub mod sqlite",
-            "#[derive(Debug)] #[non_exhaustive] pub struct Lease<T>",
-            "impl fmt::Display for Lease<u8>",
-            "pub enum Loss",
-            "pub struct Fence(pub u64)",
-            "pub trait Store",
+            "#[derive(Debug)] #[non_exhaustive] pub struct Parcel<T>",
+            "impl fmt::Display for Parcel<u8>",
+            "pub enum Damage",
+            "pub struct Weight(pub u64)",
+            "pub trait Depot",
             "pub use crate::guard::{ Guard, Held, }",
-            "Lease<T>: pub const MAX: u64",
-            "Lease<T>: pub fn get(&self, key: &str) -> Option<T> where T: Clone",
-            "Lease<T>: pub key: Key",
-            "Loss: Expired",
-            "Loss: Taken { by: Key }",
-            "Store: fn id(&self) -> String",
+            "Parcel<T>: pub const MAX: u64",
+            "Parcel<T>: pub fn get(&self, key: &str) -> Option<T> where T: Clone",
+            "Parcel<T>: pub key: Key",
+            "Damage: Expired",
+            "Damage: Taken { by: Key }",
+            "Depot: fn id(&self) -> String",
             "sqlite: pub fn open()",
         ];
         let listed = listing(&[source.to_owned()]);

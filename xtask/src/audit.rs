@@ -1,23 +1,23 @@
 //! `cargo xtask audit`: what must hold before a release. Its tools take minutes to build, so it is no part of `test`.
 
-use crate::step::{Step, cargo};
+use crate::step::{CheckStep, cargo};
 use std::process::Command;
 
 /// Installed where they are missing, in the version that the project's configuration was written for.
 const TOOLS: [(&str, &str); 2] = [("deny", "0.20.2"), ("machete", "0.9.2")];
 
 /// The steps.
-pub(crate) fn steps() -> Vec<Step> {
-    let mut steps: Vec<Step> = TOOLS
+pub(crate) fn steps() -> Vec<CheckStep> {
+    let mut steps: Vec<CheckStep> = TOOLS
         .into_iter()
-        .map(|(tool, version)| Step::check(format!("cargo-{tool}"), move || have(tool, version)))
+        .map(|(tool, version)| CheckStep::check(format!("cargo-{tool}"), move || have(tool, version)))
         .collect();
     steps.extend([
         // Not `advisories`: its database is not on crates.io.
-        Step::cargo("licences, bans, sources", &["deny", "check", "licenses", "bans", "sources"]),
-        Step::cargo("unused dependencies", &["machete"]),
+        CheckStep::cargo("licences, bans, sources", &["deny", "check", "licenses", "bans", "sources"]),
+        CheckStep::cargo("unused dependencies", &["machete"]),
         // The tree as it is, committed or not: nothing is uploaded.
-        Step::cargo("packages", &["publish", "--dry-run", "--workspace", "--allow-dirty"]),
+        CheckStep::cargo("packages", &["publish", "--dry-run", "--workspace", "--allow-dirty"]),
     ]);
     steps
 }

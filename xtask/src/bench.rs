@@ -1,13 +1,13 @@
 //! `cargo xtask bench`: the figures. Every bench target of the workspace is a program that prints its own table, with
 //! what it is measured against in the same run, so that the ratios hold on any machine.
 
-use crate::services::{self, Servers};
-use crate::step::Step;
-use crate::workspace::{Kind, Target, packages};
+use crate::services::{self, RunningServers};
+use crate::step::CheckStep;
+use crate::workspace::{Target, TargetKind, packages};
 use std::rc::Rc;
 
 /// The machine, then every bench program whose name contains one of `names`, or all.
-pub(crate) fn steps(names: &[String], servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
+pub(crate) fn steps(names: &[String], servers: &Rc<RunningServers>) -> Result<Vec<CheckStep>, String> {
     let targets: Vec<Target> = packages()?.into_iter().flat_map(|package| package.targets).collect();
     let benches = choose(&targets, names)?;
     println!("{}", machine());
@@ -35,7 +35,7 @@ pub(crate) fn steps(names: &[String], servers: &Rc<Servers>) -> Result<Vec<Step>
 }
 
 fn choose<'a>(targets: &'a [Target], names: &[String]) -> Result<Vec<&'a Target>, String> {
-    let benches: Vec<&Target> = targets.iter().filter(|target| target.kind == Kind::Bench).collect();
+    let benches: Vec<&Target> = targets.iter().filter(|target| target.kind == TargetKind::Bench).collect();
     if let Some(name) = names.iter().find(|name| !benches.iter().any(|bench| bench.name.contains(*name))) {
         let all: Vec<&str> = benches.iter().map(|bench| bench.name.as_str()).collect();
         return Err(format!("no bench has {name:?} in its name; there are: {}", all.join(", ")));
@@ -54,7 +54,7 @@ const OPTIMISED: [&str; 6] = [
     "profile.dev.package.tenure-core.opt-level=2",
 ];
 
-fn step(bench: &Target) -> Step {
+fn step(bench: &Target) -> CheckStep {
     let needs = bench.needs.join(",");
     let mut args = vec!["bench", "--quiet"];
     args.extend(OPTIMISED);
@@ -62,7 +62,7 @@ fn step(bench: &Target) -> Step {
     if !needs.is_empty() {
         args.extend(["--features", &needs]);
     }
-    Step::cargo(&bench.name, &args)
+    CheckStep::cargo(&bench.name, &args)
 }
 
 /// Figures without the machine that they were taken on say little.
@@ -89,7 +89,11 @@ mod tests {
             needs: vec![],
             path: "/b.rs".into(),
         };
-        vec![target("pairs", Kind::Bench), target("pairs_test", Kind::Test), target("work", Kind::Bench)]
+        vec![
+            target("pairs", TargetKind::Bench),
+            target("pairs_test", TargetKind::Test),
+            target("work", TargetKind::Bench),
+        ]
     }
 
     fn chosen(names: &[&str]) -> Result<Vec<String>, String> {

@@ -82,13 +82,13 @@ fn is_above(root: &Path, text: &str, path: &str) -> bool {
 }
 
 /// What a line of a text is.
-enum Line<'a> {
+enum TextLine<'a> {
     Prose(&'a str),
     Code(&'a str),
 }
 
 /// The lines of a text without its examples, each with its number. In a page all is prose, in code the comments are.
-fn lines(text: &str, is_code: bool) -> Vec<(usize, Line<'_>)> {
+fn lines(text: &str, is_code: bool) -> Vec<(usize, TextLine<'_>)> {
     let mut all = Vec::new();
     let mut in_example = false;
     for (place, line) in text.lines().enumerate() {
@@ -98,10 +98,10 @@ fn lines(text: &str, is_code: bool) -> Vec<(usize, Line<'_>)> {
         match prose {
             Some(prose) if prose.trim_start().starts_with("```") => in_example = !in_example,
             Some(_) if in_example => {}
-            Some(prose) => all.push((place + 1, Line::Prose(prose))),
+            Some(prose) => all.push((place + 1, TextLine::Prose(prose))),
             None => {
                 in_example = false;
-                all.push((place + 1, Line::Code(line)));
+                all.push((place + 1, TextLine::Code(line)));
             }
         }
     }
@@ -112,8 +112,8 @@ fn lines(text: &str, is_code: bool) -> Vec<(usize, Line<'_>)> {
 fn cited(text: &str, is_code: bool) -> Vec<(usize, &str)> {
     let of = |(place, line)| {
         let (line, kinds) = match line {
-            Line::Prose(line) => (line, &KINDS[..]),
-            Line::Code(line) => (line, &["md"][..]),
+            TextLine::Prose(line) => (line, &KINDS[..]),
+            TextLine::Code(line) => (line, &["md"][..]),
         };
         words(line, kinds).map(move |word| (place, word))
     };
@@ -129,7 +129,7 @@ fn top_folders(files: &[String]) -> BTreeSet<&str> {
 fn quoted<'a>(text: &'a str, is_code: bool, folders: &BTreeSet<&str>) -> Vec<(usize, &'a str)> {
     let mut all = Vec::new();
     for (place, line) in lines(text, is_code) {
-        let Line::Prose(line) = line else { continue };
+        let TextLine::Prose(line) = line else { continue };
         let paths = line.split('`').skip(1).step_by(2).filter(|path| {
             let begins = path.split_once('/').is_some_and(|(folder, _)| folders.contains(folder));
             begins && path.chars().all(|c| c.is_ascii_alphanumeric() || "_./-".contains(c))
@@ -143,7 +143,7 @@ fn quoted<'a>(text: &'a str, is_code: bool, folders: &BTreeSet<&str>) -> Vec<(us
 fn linked(text: &str) -> Vec<(usize, &str)> {
     let mut all = Vec::new();
     for (place, line) in lines(text, false) {
-        let Line::Prose(line) = line else { continue };
+        let TextLine::Prose(line) = line else { continue };
         let targets = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         let paths = targets.filter_map(|target| target.split('#').next());
         let is_path = |path: &&str| path.contains(['/', '.']) && !path.contains(':');

@@ -2,7 +2,7 @@
 //! by the pages that say how each is generated and what is added to it.
 
 use crate::services;
-use crate::step::Step;
+use crate::step::CheckStep;
 use crate::workspace::built;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,9 +21,9 @@ const LANGUAGES: [(&str, Need); 3] =
 type Need = fn() -> Result<(), String>;
 
 /// The toolchain of each language, and the files of its page: before anything of it is run.
-pub(crate) fn lay_outs() -> Vec<Step> {
+pub(crate) fn lay_outs() -> Vec<CheckStep> {
     let of = |(language, need): (&'static str, Need)| {
-        Step::check(format!("toolchain and page for {language}"), move || {
+        CheckStep::check(format!("toolchain and page for {language}"), move || {
             services::need_java()?;
             need()?;
             lay_out(language)
@@ -33,10 +33,10 @@ pub(crate) fn lay_outs() -> Vec<Step> {
 }
 
 /// The tests of each, with this command line. They wait out some ttls of seconds, and fetch what they build with.
-pub(crate) fn checks(program: &Path) -> Vec<Step> {
+pub(crate) fn checks(program: &Path) -> Vec<CheckStep> {
     let mut python = Command::new("python3");
     python.args(["-m", "unittest", "discover", "-s", "tests"]).current_dir(Path::new(CLIENTS).join("python"));
-    let step = Step::command("client for Python", python);
+    let step = CheckStep::command("client for Python", python);
     let mut steps = vec![step.env("TENURE_PROGRAM", &program.display().to_string())];
     steps.extend(LANGUAGES.map(|(language, _)| run(language, program)));
     steps
@@ -76,7 +76,7 @@ fn blocks(page: &str) -> impl Iterator<Item = (&str, &str)> {
     rest.filter_map(|block| block.split_once('\n'))
 }
 
-fn run(language: &str, program: &Path) -> Step {
+fn run(language: &str, program: &Path) -> CheckStep {
     let folder = folder(language);
     let programs = program.parent().unwrap_or(program);
     let path = std::env::var("PATH").unwrap_or_default();
@@ -84,7 +84,7 @@ fn run(language: &str, program: &Path) -> Step {
     shell.args(["-e", "page.sh"]).current_dir(&folder);
     shell.env("PATH", format!("{}:{path}", programs.display()));
     shell.env("TENURE_STORE", "sqlite:leases.db").env("TENURE_CONFIG", "/dev/null").env_remove("TENURE_LOG");
-    Step::command(format!("client for {language}"), shell)
+    CheckStep::command(format!("client for {language}"), shell)
 }
 
 #[cfg(test)]

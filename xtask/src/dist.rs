@@ -4,7 +4,7 @@
 mod image;
 
 use crate::services;
-use crate::step::{Step, cargo};
+use crate::step::{CheckStep, cargo};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -18,39 +18,39 @@ const SHELLS: [(&str, &str); 3] = [
 ];
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum DistRequest {
     /// For another target than this machine's, if one is named.
     Release { target: Option<String> },
     /// What `test` does, with that program.
     Check { program: PathBuf },
 }
 
-pub(crate) fn parse(words: &[String]) -> Result<Asked, String> {
+pub(crate) fn parse(words: &[String]) -> Result<DistRequest, String> {
     match words {
-        [] => Ok(Asked::Release { target: None }),
-        [option, target] if option == "--target" => Ok(Asked::Release { target: Some(target.clone()) }),
-        [option, program] if option == "--check" => Ok(Asked::Check { program: program.into() }),
+        [] => Ok(DistRequest::Release { target: None }),
+        [option, target] if option == "--target" => Ok(DistRequest::Release { target: Some(target.clone()) }),
+        [option, program] if option == "--check" => Ok(DistRequest::Check { program: program.into() }),
         _ => Err("dist takes nothing but --target TRIPLE or --check PROGRAM".to_owned()),
     }
 }
 
 /// Files to be installed, and what is made of them.
-struct Package {
+struct DistPackage {
     program: PathBuf,
     /// The directory of all that is made.
     place: PathBuf,
     target: String,
 }
 
-pub(crate) fn steps(asked: Asked, example: &Path, limit: Duration) -> Result<Vec<Step>, String> {
+pub(crate) fn steps(asked: DistRequest, example: &Path, limit: Duration) -> Result<Vec<CheckStep>, String> {
     match asked {
-        Asked::Release { target } => release(target),
-        Asked::Check { program } => checks(&program, example, limit),
+        DistRequest::Release { target } => release(target),
+        DistRequest::Check { program } => checks(&program, example, limit),
     }
 }
 
 /// Builds the program for a release, and packages it.
-fn release(target: Option<String>) -> Result<Vec<Step>, String> {
+fn release(target: Option<String>) -> Result<Vec<CheckStep>, String> {
     let mut build =
         vec!["build", "--release", "--locked", "--package", "tenure-cli", "--features", "all-stores"];
     let mut program = target_directory();
@@ -58,19 +58,19 @@ fn release(target: Option<String>) -> Result<Vec<Step>, String> {
         build.extend(["--target", target]);
         program = program.join(target);
     }
-    let build = Step::cargo("build for a release", &build);
+    let build = CheckStep::cargo("build for a release", &build);
     let target = target.map_or_else(host, Ok)?;
     let program = program.join("release/tenure");
-    let package = Package { program: program.clone(), place: target_directory().join("dist"), target };
+    let package = DistPackage { program: program.clone(), place: target_directory().join("dist"), target };
     let (place, is_static) = (package.place.clone(), package.is_static());
-    let packages = Step::check("packages", move || {
+    let packages = CheckStep::check("packages", move || {
         let (deb, archive) = (package.debian()?, package.archive()?);
         println!("{}\n{}", deb.display(), archive.display());
         Ok(())
     });
     let mut steps = vec![build, packages];
     if is_static {
-        steps.push(Step::check("image, and its program with nothing around it", move || {
+        steps.push(CheckStep::check("image, and its program with nothing around it", move || {
             let files = image::stage(&program, &place)?;
             println!("{}", files.display());
             image::check(&files, &place)
@@ -80,12 +80,12 @@ fn release(target: Option<String>) -> Result<Vec<Step>, String> {
 }
 
 /// Packages `program`, installs the package in a root of its own, and runs `example` from there.
-pub(crate) fn checks(program: &Path, example: &Path, limit: Duration) -> Result<Vec<Step>, String> {
+pub(crate) fn checks(program: &Path, example: &Path, limit: Duration) -> Result<Vec<CheckStep>, String> {
     let place = target_directory().join("dist-test");
-    let package = Package { program: program.to_owned(), place: place.clone(), target: host()? };
+    let package = DistPackage { program: program.to_owned(), place: place.clone(), target: host()? };
     let root = place.join("installed");
     let installed = root.clone();
-    let install = Step::check("the Debian package is installed", move || {
+    let install = CheckStep::check("the Debian package is installed", move || {
         let deb = package.debian()?;
         install(&deb, &installed)?;
         package.archive()?;
@@ -93,7 +93,7 @@ pub(crate) fn checks(program: &Path, example: &Path, limit: Duration) -> Result<
     });
     let mut example = Command::new(example);
     example.env("TENURE_PROGRAM", root.join("usr/bin/tenure"));
-    Ok(vec![install, Step::command("example from the Debian package", example).within(limit)])
+    Ok(vec![install, CheckStep::command("example from the Debian package", example).within(limit)])
 }
 
 fn target_directory() -> PathBuf {
@@ -108,7 +108,7 @@ fn host() -> Result<String, String> {
     host.map(str::to_owned).ok_or_else(|| "cargo does not tell its host".to_owned())
 }
 
-impl Package {
+impl DistPackage {
     fn is_static(&self) -> bool {
         self.target.ends_with("musl")
     }
@@ -284,9 +284,9 @@ mod tests {
     #[test]
     fn nothing_but_a_target_is_asked_for() {
         let words = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
-        assert_eq!(parse(&[]), Ok(Asked::Release { target: None }));
-        assert_eq!(parse(&words("--target x")), Ok(Asked::Release { target: Some("x".to_owned()) }));
-        assert_eq!(parse(&words("--check x")), Ok(Asked::Check { program: "x".into() }));
+        assert_eq!(parse(&[]), Ok(DistRequest::Release { target: None }));
+        assert_eq!(parse(&words("--target x")), Ok(DistRequest::Release { target: Some("x".to_owned()) }));
+        assert_eq!(parse(&words("--check x")), Ok(DistRequest::Check { program: "x".into() }));
         assert!(parse(&words("--target")).is_err() && parse(&words("x")).is_err());
     }
 }

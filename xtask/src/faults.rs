@@ -1,7 +1,7 @@
 //! `cargo xtask faults`: faults on real servers, by the program `tenure-faults`, which has machines, servers and faults of its own.
 
-use crate::services::{self, Servers};
-use crate::step::Step;
+use crate::services::{self, RunningServers};
+use crate::step::CheckStep;
 use crate::test::with_all_stores;
 use crate::workspace::{built, packages};
 use std::process::Command;
@@ -11,7 +11,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(12 * 60 * 60);
 
 /// Builds it as the tests of the workspace do, so that nothing is built twice, and runs it.
-pub(crate) fn steps(options: &[String], servers: &Servers) -> Result<Vec<Step>, String> {
+pub(crate) fn steps(options: &[String], servers: &RunningServers) -> Result<Vec<CheckStep>, String> {
     let mut steps = services::fetch_for_faults();
     // The tests of the program and those of the command line: with them, both are built.
     let tests = ["test", "--workspace", "--no-run", "--test", "said", "--test", "cli"];
@@ -21,11 +21,11 @@ pub(crate) fn steps(options: &[String], servers: &Servers) -> Result<Vec<Step>, 
 }
 
 /// What every run has of it, after the tests, which have built it; and what has to be there before.
-pub(crate) fn share(servers: &Servers) -> Result<(Vec<Step>, Step), String> {
+pub(crate) fn share(servers: &RunningServers) -> Result<(Vec<CheckStep>, CheckStep), String> {
     Ok((services::fetch_for_faults(), run(&["--share".to_owned()], servers)?))
 }
 
-fn run(options: &[String], servers: &Servers) -> Result<Step, String> {
+fn run(options: &[String], servers: &RunningServers) -> Result<CheckStep, String> {
     let program = built().join("debug/tenure-faults");
     let mut command = Command::new(&program);
     if !services::is_root() {
@@ -34,7 +34,7 @@ fn run(options: &[String], servers: &Servers) -> Result<Step, String> {
         command.args(["-n", "-E"]).arg(&program);
     }
     command.args(options);
-    servers.known_to(Step::command("faults on real servers", command))
+    servers.known_to(CheckStep::command("faults on real servers", command))
 }
 
 #[cfg(test)]
@@ -42,13 +42,13 @@ mod tests {
     //! Plan: the long run has the options that were given, after what it is built of; the share runs what the tests have built.
     use super::*;
 
-    fn last(steps: &[Step]) -> String {
+    fn last(steps: &[CheckStep]) -> String {
         steps.last().map(ToString::to_string).unwrap_or_default()
     }
 
     #[test]
     fn options_reach_the_program() {
-        let servers = Servers::new().unwrap();
+        let servers = RunningServers::new().unwrap();
         let steps = steps(&["--store".to_owned(), "redis".to_owned()], &servers).unwrap();
         assert!(last(&steps).ends_with("tenure-faults --store redis"), "{}", last(&steps));
         let built = steps[steps.len() - 2].to_string();
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn the_share_builds_nothing() {
-        let (before, share) = share(&Servers::new().unwrap()).unwrap();
+        let (before, share) = share(&RunningServers::new().unwrap()).unwrap();
         let shown = share.to_string();
         assert!(shown.ends_with("tenure-faults --share"), "{shown}");
         assert!(shown.contains("TENURE_TEST_DYNAMODB_LIBRARY='"), "{shown}");

@@ -1,13 +1,13 @@
 //! Two kinds of tests would never run, without a word: those behind a feature that the run does not switch on, and those in a file that no program has.
 
 use crate::program;
-use crate::workspace::{Kind, Package, Target, packages};
+use crate::workspace::{Target, TargetKind, WorkspacePackage, packages};
 use std::path::{Path, PathBuf};
 
 pub(crate) fn check() -> Result<(), String> {
     let packages = packages()?;
     for package in &packages {
-        for target in package.targets.iter().filter(|target| target.kind == Kind::Test) {
+        for target in package.targets.iter().filter(|target| target.kind == TargetKind::Test) {
             let is_on = |feature: &str| {
                 [&target.needs, &package.defaults, &package.stores]
                     .iter()
@@ -28,7 +28,7 @@ pub(crate) fn check() -> Result<(), String> {
 }
 
 /// The files of a program of tests. Each file beside a main file must be one of its modules, or another program.
-fn files(package: &Package, target: &Target) -> Result<Vec<PathBuf>, String> {
+fn files(package: &WorkspacePackage, target: &Target) -> Result<Vec<PathBuf>, String> {
     let mut files = vec![target.path.clone()];
     if !target.path.ends_with(program::MANY) {
         return Ok(files);
@@ -87,11 +87,11 @@ mod tests {
         let at = |name: &str| Target {
             package: "p".into(),
             name: name.into(),
-            kind: Kind::Test,
+            kind: TargetKind::Test,
             needs: vec![],
             path: folder.join(name),
         };
-        let package = Package {
+        let package = WorkspacePackage {
             name: "p".into(),
             features: vec![],
             defaults: vec![],

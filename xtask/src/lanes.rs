@@ -13,15 +13,15 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A program to run.
-pub(crate) struct Job {
+pub(crate) struct LaneJob {
     pub(crate) name: String,
     pub(crate) command: Command,
-    pub(crate) place: Place,
+    pub(crate) place: Placement,
 }
 
 /// Beside what a job runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Placement {
     /// Others of its kind.
     Shared,
     /// Those, with what they leave of the cores; one at a time.
@@ -47,9 +47,9 @@ pub(crate) fn nice(command: &Command) -> Command {
 
 /// What became of a job.
 #[derive(Debug)]
-pub(crate) struct Done {
+pub(crate) struct FinishedJob {
     pub(crate) name: String,
-    pub(crate) place: Place,
+    pub(crate) place: Placement,
     pub(crate) took: Duration,
     /// The processor time of it and of its children, where the system tells.
     pub(crate) processor: Option<Duration>,
@@ -67,22 +67,22 @@ pub(crate) struct Lanes {
     pub(crate) with_stops: bool,
 }
 
-struct Running {
+struct RunningJob {
     name: String,
-    place: Place,
+    place: Placement,
     child: Child,
     start: Instant,
     log: PathBuf,
 }
 
 /// The jobs of one place, in their order.
-struct Queue {
-    waiting: VecDeque<Job>,
-    running: Vec<Running>,
+struct LaneQueue {
+    waiting: VecDeque<LaneJob>,
+    running: Vec<RunningJob>,
     count: usize,
 }
 
-impl Queue {
+impl LaneQueue {
     fn has_work(&self) -> bool {
         !(self.waiting.is_empty() && self.running.is_empty())
     }
@@ -90,24 +90,25 @@ impl Queue {
 
 impl Lanes {
     /// Runs them all, whatever becomes of one: in their order, but those last that run alone. Each is told of as it ends.
-    pub(crate) fn run(&self, jobs: Vec<Job>, mut tell: impl FnMut(&Done)) -> Vec<Done> {
-        let of = |place: Place, jobs: &mut Vec<Job>, count| {
+    pub(crate) fn run(&self, jobs: Vec<LaneJob>, mut tell: impl FnMut(&FinishedJob)) -> Vec<FinishedJob> {
+        let of = |place: Placement, jobs: &mut Vec<LaneJob>, count| {
             let waiting = jobs.extract_if(.., |job| job.place == place).collect();
-            Queue { waiting, running: Vec::new(), count }
+            LaneQueue { waiting, running: Vec::new(), count }
         };
         let mut jobs = jobs;
-        let first = vec![of(Place::Shared, &mut jobs, self.count), of(Place::Beside, &mut jobs, 1)];
-        let then = vec![of(Place::Together, &mut jobs, self.count)];
-        let last = vec![of(Place::Alone, &mut jobs, 1)];
+        let first = vec![of(Placement::Shared, &mut jobs, self.count), of(Placement::Beside, &mut jobs, 1)];
+        let then = vec![of(Placement::Together, &mut jobs, self.count)];
+        let last = vec![of(Placement::Alone, &mut jobs, 1)];
         let mut all = Vec::new();
         let start = Instant::now();
         let mut stops = self.with_stops.then(Stops::default);
         for mut queues in [first, then, last] {
-            while queues.iter().any(Queue::has_work) {
-                let mut done: Vec<Done> = queues.iter_mut().flat_map(|queue| self.go_on(queue)).collect();
+            while queues.iter().any(LaneQueue::has_work) {
+                let mut done: Vec<FinishedJob> =
+                    queues.iter_mut().flat_map(|queue| self.go_on(queue)).collect();
                 if let Some(stops) = &mut stops {
                     let running = queues.iter().flat_map(|queue| &queue.running);
-                    let shared = running.filter(|running| running.place == Place::Shared);
+                    let shared = running.filter(|running| running.place == Placement::Shared);
                     let processes: Vec<u32> = shared.map(|running| running.child.id()).collect();
                     if let Some((signal, process)) = stops.due(start.elapsed(), &processes) {
                         stops::send(signal, process);
@@ -124,7 +125,7 @@ impl Lanes {
     }
 
     /// Starts what there is room for, and tells what has ended.
-    fn go_on(&self, queue: &mut Queue) -> Vec<Done> {
+    fn go_on(&self, queue: &mut LaneQueue) -> Vec<FinishedJob> {
         let mut done = Vec::new();
         while queue.running.len() < queue.count
             && let Some(job) = queue.waiting.pop_front()
@@ -144,7 +145,7 @@ impl Lanes {
         done
     }
 
-    fn start(&self, mut job: Job) -> Result<Running, Done> {
+    fn start(&self, mut job: LaneJob) -> Result<RunningJob, FinishedJob> {
         let log = self.folder.join(format!("{}.log", job.name.replace(['/', ':'], "-")));
         let started = std::fs::create_dir_all(&self.folder).and_then(|()| {
             let out = std::fs::File::create(&log)?;
@@ -152,8 +153,10 @@ impl Lanes {
             job.command.stdin(Stdio::null()).stdout(out).stderr(err).spawn()
         });
         match started {
-            Ok(child) => Ok(Running { name: job.name, place: job.place, child, start: Instant::now(), log }),
-            Err(error) => Err(Done {
+            Ok(child) => {
+                Ok(RunningJob { name: job.name, place: job.place, child, start: Instant::now(), log })
+            }
+            Err(error) => Err(FinishedJob {
                 name: job.name,
                 place: job.place,
                 took: Duration::ZERO,
@@ -165,7 +168,7 @@ impl Lanes {
     }
 
     /// Nothing while it runs.
-    fn end(&self, running: &mut Running) -> Option<Done> {
+    fn end(&self, running: &mut RunningJob) -> Option<FinishedJob> {
         // Children are reaped one at a time, so what ours have used grows by what this one has used.
         let before = of_children();
         let took = running.start.elapsed();
@@ -186,7 +189,7 @@ impl Lanes {
             |bytes| String::from_utf8_lossy(&bytes).into_owned(),
         );
         let name = std::mem::take(&mut running.name);
-        Some(Done { name, place: running.place, took, processor, output, result })
+        Some(FinishedJob { name, place: running.place, took, processor, output, result })
     }
 }
 
@@ -197,13 +200,13 @@ mod tests {
     //! stops, which end.
     use super::*;
 
-    fn job(name: &str, script: &str) -> Job {
+    fn job(name: &str, script: &str) -> LaneJob {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Job { name: name.into(), command, place: Place::Shared }
+        LaneJob { name: name.into(), command, place: Placement::Shared }
     }
 
-    fn run(jobs: Vec<Job>, name: &str, limit: Duration) -> Vec<Done> {
+    fn run(jobs: Vec<LaneJob>, name: &str, limit: Duration) -> Vec<FinishedJob> {
         let folder = std::env::temp_dir().join(format!("tenure-lanes-{name}-{}", std::process::id()));
         let mut told = Vec::new();
         let lanes = Lanes { count: 2, limit, folder: folder.clone(), with_stops: false };
@@ -225,7 +228,7 @@ mod tests {
             )
         };
         let mut last = job("last", &format!("[ -e {at}/a.over ] && [ -e {at}/b.over ]"));
-        last.place = Place::Alone;
+        last.place = Placement::Alone;
         let jobs = vec![last, job("a", &meets("a", "b")), job("b", &meets("b", "a"))];
         let done = run(jobs, "alone", Duration::from_secs(60));
         std::fs::remove_dir_all(&folder).unwrap();
@@ -244,15 +247,15 @@ mod tests {
         let mut chore =
             job("chore", &format!("nice; echo $WITH; touch {at}/chore; sleep 0.1; touch {at}/over"));
         chore.command = nice(chore.command.env("WITH", "this"));
-        chore.place = Place::Beside;
+        chore.place = Placement::Beside;
         let mut last = job("last", &format!("[ -e {at}/over ]"));
-        last.place = Place::Alone;
+        last.place = Placement::Alone;
         // Each of the two lanes is taken until the chore has run.
         let done =
             run(vec![last, job("a", &waits), job("b", &waits), chore], "chore", Duration::from_secs(60));
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(done.iter().all(|done| done.result.is_ok()), "{done:?}");
-        let chore = done.iter().find(|done| done.place == Place::Beside).unwrap();
+        let chore = done.iter().find(|done| done.place == Placement::Beside).unwrap();
         assert_eq!(chore.output, "19\nthis\n");
         assert_eq!(done[3].name, "last");
     }
@@ -262,14 +265,14 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("tenure-lanes-gathered-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let at = folder.display();
-        let placed = |place, name: &str, script: String| Job { place, ..job(name, &script) };
+        let placed = |place, name: &str, script: String| LaneJob { place, ..job(name, &script) };
         let meets = |me: &str, other: &str| {
             format!("[ -e {at}/test ] && touch {at}/{me} && until [ -e {at}/{other} ]; do sleep 0.01; done")
         };
         let jobs = vec![
-            placed(Place::Alone, "last", format!("[ -e {at}/a ] && [ -e {at}/b ]")),
-            placed(Place::Together, "a", meets("a", "b")),
-            placed(Place::Together, "b", meets("b", "a")),
+            placed(Placement::Alone, "last", format!("[ -e {at}/a ] && [ -e {at}/b ]")),
+            placed(Placement::Together, "a", meets("a", "b")),
+            placed(Placement::Together, "b", meets("b", "a")),
             job("test", &format!("sleep 0.1; touch {at}/test")),
         ];
         let done = run(jobs, "together", Duration::from_secs(60));
@@ -280,8 +283,11 @@ mod tests {
 
     #[test]
     fn what_fails_is_told_and_the_others_run() {
-        let missing =
-            Job { name: "missing".into(), command: Command::new("/no/such/program"), place: Place::Shared };
+        let missing = LaneJob {
+            name: "missing".into(),
+            command: Command::new("/no/such/program"),
+            place: Placement::Shared,
+        };
         let jobs = vec![missing, job("bad", "echo why >&2; exit 3"), job("good", "")];
         let done = run(jobs, "fails", Duration::from_secs(60));
         let of = |name: &str| done.iter().find(|done| done.name == name).unwrap();

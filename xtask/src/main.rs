@@ -60,14 +60,14 @@ usage: cargo xtask CHORE
 enum Chore {
     Test,
     Quick,
-    Soak(soak::Asked),
+    Soak(soak::SoakRequest),
     Api,
     Audit,
     Bench(Vec<String>),
-    Dist(dist::Asked),
+    Dist(dist::DistRequest),
     Faults(Vec<String>),
-    Services(services::Asked),
-    Spec(spec::Asked),
+    Services(services::ServicesRequest),
+    Spec(spec::SpecRequest),
     Mutants(mutants::Scope),
     Help,
 }
@@ -121,14 +121,14 @@ impl Chore {
                 print!("{HELP}");
                 return Ok(true);
             }
-            Chore::Test => test::steps(servers.insert(services::Servers::new()?))?,
+            Chore::Test => test::steps(servers.insert(services::RunningServers::new()?))?,
             Chore::Quick => test::quick()?,
-            Chore::Soak(asked) => soak::steps(asked, servers.insert(services::Servers::new()?))?,
-            Chore::Api => vec![step::Step::check("public items", || api::write(&test::root()))],
+            Chore::Soak(asked) => soak::steps(asked, servers.insert(services::RunningServers::new()?))?,
+            Chore::Api => vec![step::CheckStep::check("public items", || api::write(&test::root()))],
             Chore::Audit => audit::steps(),
-            Chore::Bench(names) => bench::steps(&names, servers.insert(services::Servers::new()?))?,
+            Chore::Bench(names) => bench::steps(&names, servers.insert(services::RunningServers::new()?))?,
             Chore::Dist(asked) => dist::steps(asked, &test::first_example(), test::EXAMPLE_LIMIT)?,
-            Chore::Faults(options) => faults::steps(&options, &*services::Servers::new()?)?,
+            Chore::Faults(options) => faults::steps(&options, &*services::RunningServers::new()?)?,
             Chore::Services(asked) => {
                 let (steps, started) = services::steps(asked)?;
                 servers = started;
@@ -187,8 +187,8 @@ mod tests {
         assert_eq!(parse("bench"), Ok(Chore::Bench(vec![])));
         assert_eq!(parse("bench pairs work"), Ok(Chore::Bench(vec!["pairs".into(), "work".into()])));
         assert_eq!(parse("faults --long"), Ok(Chore::Faults(vec!["--long".into()])));
-        assert_eq!(parse("services up"), Ok(Chore::Services(services::Asked::Up)));
-        assert_eq!(parse("spec --without each"), Ok(Chore::Spec(spec::Asked::WithoutEach)));
+        assert_eq!(parse("services up"), Ok(Chore::Services(services::ServicesRequest::Up)));
+        assert_eq!(parse("spec --without each"), Ok(Chore::Spec(spec::SpecRequest::WithoutEach)));
         assert_eq!(parse("mutants"), Ok(Chore::Mutants(mutants::Scope::Changed)));
         assert_eq!(parse("--help"), Ok(Chore::Help));
     }

@@ -4,7 +4,7 @@
 //! Each mistake costs a build, so what is built most often is small: the tests as one program, without those that take
 //! long, notice most; the unit tests, those that take long, and the simulator see only what is left by those before.
 
-use crate::step::{Step, cargo};
+use crate::step::{CheckStep, cargo};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -49,13 +49,13 @@ pub(crate) fn parse(words: &[String]) -> Result<Scope, String> {
 }
 
 /// The tool, then the run with the core's own tests, then the simulator for what those did not notice.
-pub(crate) fn steps(scope: Scope) -> Result<Vec<Step>, String> {
+pub(crate) fn steps(scope: Scope) -> Result<Vec<CheckStep>, String> {
     let shop = workshop();
     let mut which = vec!["--output".to_owned(), shop.display().to_string()];
     if scope == Scope::Changed {
         let diff = changed()?;
         if diff.is_empty() {
-            return Ok(vec![Step::check("nothing in crates/tenure-core differs from main", || Ok(()))]);
+            return Ok(vec![CheckStep::check("nothing in crates/tenure-core differs from main", || Ok(()))]);
         }
         std::fs::create_dir_all(&shop).map_err(|error| format!("{}: {error}", shop.display()))?;
         let path = shop.join("changed.diff");
@@ -78,14 +78,15 @@ pub(crate) fn steps(scope: Scope) -> Result<Vec<Step>, String> {
     // What the first ones miss is no failure yet.
     let step = |name, args: &[&[&str]]| {
         let args = [&core[..], &which, &args.concat()].concat();
-        Step::cargo(name, &args).passes_with(&[MISSED, TIMEOUT]).within(LIMIT)
+        CheckStep::cargo(name, &args).passes_with(&[MISSED, TIMEOUT]).within(LIMIT)
     };
     Ok(vec![
-        Step::check("cargo-mutants", have_tool),
+        CheckStep::check("cargo-mutants", have_tool),
         step("mutants by the core's fast tests", &[&own, &fast]),
         step("the rest by its unit tests", &[again, &own, &["--cargo-arg=--lib"]]),
         step("the rest by all of its tests", &[again, &own, together]),
-        Step::cargo("the rest by the simulator", &[&core[..], &which, &simulated].concat()).within(LIMIT),
+        CheckStep::cargo("the rest by the simulator", &[&core[..], &which, &simulated].concat())
+            .within(LIMIT),
     ])
 }
 

@@ -1,6 +1,6 @@
 //! What a run of programs says: what became of each, and the tests that failed.
 
-use crate::lanes::{Done, Place};
+use crate::lanes::{FinishedJob, Placement};
 use crate::step;
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use std::time::Duration;
 const SLOWEST: usize = 15;
 
 /// Why a program has failed, if it has. One of tests that ends well without a word of them has not run them.
-pub(crate) fn result(done: &Done) -> Result<(), String> {
+pub(crate) fn result(done: &FinishedJob) -> Result<(), String> {
     done.result.clone()?;
-    let is_tests = matches!(done.place, Place::Shared | Place::Alone);
+    let is_tests = matches!(done.place, Placement::Shared | Placement::Alone);
     if !is_tests || done.output.contains("test result: ok.") {
         Ok(())
     } else {
@@ -18,20 +18,20 @@ pub(crate) fn result(done: &Done) -> Result<(), String> {
     }
 }
 
-pub(crate) fn told(done: &Done) -> String {
+pub(crate) fn told(done: &FinishedJob) -> String {
     let result = result(done).err().map_or("passed".to_owned(), |error| format!("FAILED: {error}"));
     format!("\n--> {}: {result} in {:.1} s\n{}", done.name, done.took.as_secs_f64(), done.output.trim_start())
 }
 
 /// A table of what is no test, of the programs of tests that took longest, and of what all of them took.
-pub(crate) fn slowest(done: &[Done]) -> String {
+pub(crate) fn slowest(done: &[FinishedJob]) -> String {
     let line = |name: &str, took: Duration, processor: Option<Duration>| {
         format!("{}  {name}\n", step::columns(took, processor))
     };
-    let mut sorted: Vec<&Done> = done.iter().collect();
+    let mut sorted: Vec<&FinishedJob> = done.iter().collect();
     sorted.sort_by_key(|done| std::cmp::Reverse(done.took));
-    let (chores, tests): (Vec<&Done>, Vec<&Done>) =
-        sorted.into_iter().partition(|done| matches!(done.place, Place::Beside | Place::Together));
+    let (chores, tests): (Vec<&FinishedJob>, Vec<&FinishedJob>) =
+        sorted.into_iter().partition(|done| matches!(done.place, Placement::Beside | Placement::Together));
     let rows = chores.into_iter().chain(tests.into_iter().take(SLOWEST));
     let rows = rows.map(|done| line(&done.name, done.took, done.processor));
     let took = done.iter().map(|done| done.took).sum();
@@ -44,7 +44,7 @@ pub(crate) fn slowest(done: &[Done]) -> String {
 }
 
 /// Names every program that failed, with its tests.
-pub(crate) fn failures(done: &[Done]) -> Result<(), String> {
+pub(crate) fn failures(done: &[FinishedJob]) -> Result<(), String> {
     let failed: Vec<String> = done
         .iter()
         .filter_map(|done| {
@@ -57,7 +57,7 @@ pub(crate) fn failures(done: &[Done]) -> Result<(), String> {
 }
 
 /// What all that failed said: somewhere in the middle of a long output it is hard to find.
-pub(crate) fn reasons(done: &[Done]) -> String {
+pub(crate) fn reasons(done: &[FinishedJob]) -> String {
     let failed = done.iter().filter(|done| result(done).is_err());
     failed.map(|done| format!("\n==> {} said:\n{}\n", done.name, said(&done.output))).collect()
 }
@@ -93,9 +93,16 @@ mod tests {
     //! Plan: what passes, and what only seems to; the failed tests' names; the table.
     use super::*;
 
-    fn done(name: &str, seconds: u64, output: &str, result: Result<(), String>) -> Done {
+    fn done(name: &str, seconds: u64, output: &str, result: Result<(), String>) -> FinishedJob {
         let (took, processor) = (Duration::from_secs(seconds), Some(Duration::from_millis(1500)));
-        Done { name: name.into(), place: Place::Shared, took, processor, output: output.into(), result }
+        FinishedJob {
+            name: name.into(),
+            place: Placement::Shared,
+            took,
+            processor,
+            output: output.into(),
+            result,
+        }
     }
 
     #[test]
@@ -121,8 +128,8 @@ mod tests {
         assert_eq!(said(&long).lines().next(), Some("59"), "a chore's last lines");
         assert_eq!(told(&all[0]), format!("\n--> good: passed in 1.0 s\n{passes}"));
         assert!(told(&all[2]).starts_with("\n--> mute: FAILED: it told of no result in 3.0 s\n"));
-        for place in [Place::Beside, Place::Together] {
-            let chore = Done { place, ..done("lints", 0, "", Ok(())) };
+        for place in [Placement::Beside, Placement::Together] {
+            let chore = FinishedJob { place, ..done("lints", 0, "", Ok(())) };
             assert_eq!(result(&chore), Ok(()));
             assert!(slowest(&[chore]).contains("lints"));
         }

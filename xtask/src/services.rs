@@ -13,15 +13,15 @@ mod redis;
 mod rust;
 mod server;
 
-use crate::step::Step;
-use server::{Kind, Ports, Server};
+use crate::step::CheckStep;
+use server::{Ports, Server, ServerKind};
 use std::path::PathBuf;
 use std::process::Command;
 use std::rc::Rc;
 use tenure_ports::unused_port;
 
 /// All kinds, in the order in which they are started: each after those that it needs.
-const KINDS: [Kind; 13] = [
+const KINDS: [ServerKind; 13] = [
     dynamodb::KIND,
     postgres::KIND,
     postgres::POOLER,
@@ -49,7 +49,7 @@ const CREDENTIALS: [(&str, &str); 3] = [
 
 /// What `cargo xtask services` was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum ServicesRequest {
     /// Start them, and leave them running.
     Up,
     /// Stop those that are running.
@@ -59,54 +59,54 @@ pub(crate) enum Asked {
 }
 
 /// Understands the words after `services`.
-pub(crate) fn parse(words: &[String]) -> Result<Asked, String> {
+pub(crate) fn parse(words: &[String]) -> Result<ServicesRequest, String> {
     match words {
-        [word] if word == "up" => Ok(Asked::Up),
-        [word] if word == "down" => Ok(Asked::Down),
+        [word] if word == "up" => Ok(ServicesRequest::Up),
+        [word] if word == "down" => Ok(ServicesRequest::Down),
         [word, dashes, command @ ..] if word == "run" && dashes == "--" && !command.is_empty() => {
-            Ok(Asked::Run(command.to_vec()))
+            Ok(ServicesRequest::Run(command.to_vec()))
         }
         _ => Err(format!("\"services\" takes up, down, or run -- COMMAND; not {words:?}")),
     }
 }
 
-/// The steps; with `run`, servers that end when `Servers` is dropped.
-pub(crate) fn steps(asked: Asked) -> Result<(Vec<Step>, Option<Rc<Servers>>), String> {
+/// The steps; with `run`, servers that end when `RunningServers` is dropped.
+pub(crate) fn steps(asked: ServicesRequest) -> Result<(Vec<CheckStep>, Option<Rc<RunningServers>>), String> {
     match asked {
-        Asked::Up => {
+        ServicesRequest::Up => {
             let mut steps = fetch();
-            steps.push(Step::check("up", up));
+            steps.push(CheckStep::check("up", up));
             Ok((steps, None))
         }
-        Asked::Down => Ok((vec![Step::check("down", down)], None)),
-        Asked::Run(words) => {
-            let servers = Servers::new()?;
+        ServicesRequest::Down => Ok((vec![CheckStep::check("down", down)], None)),
+        ServicesRequest::Run(words) => {
+            let servers = RunningServers::new()?;
             let mut steps = fetch();
             steps.extend(servers.start());
             let mut command = Command::new(&words[0]);
             command.args(&words[1..]);
-            steps.push(servers.known_to(Step::command(&words[0], command))?);
+            steps.push(servers.known_to(CheckStep::command(&words[0], command))?);
             Ok((steps, Some(servers)))
         }
     }
 }
 
 /// Fetches what is missing of them, and of their partners in tests.
-pub(crate) fn fetch() -> Vec<Step> {
-    let servers = KINDS.map(|kind| Step::check(format!("{} is fetched", kind.name), kind.fetch));
+pub(crate) fn fetch() -> Vec<CheckStep> {
+    let servers = KINDS.map(|kind| CheckStep::check(format!("{} is fetched", kind.name), kind.fetch));
     let others = [
-        Step::check("the KCL is fetched", || peers::KCL.fetch()),
-        Step::check("promtool is fetched", || promtool::PROMTOOL.fetch()),
-        Step::check("Chromium is fetched", || package::need("chromium", "--version", "chromium")),
+        CheckStep::check("the KCL is fetched", || peers::KCL.fetch()),
+        CheckStep::check("promtool is fetched", || promtool::PROMTOOL.fetch()),
+        CheckStep::check("Chromium is fetched", || package::need("chromium", "--version", "chromium")),
     ];
     servers.into_iter().chain(others).collect()
 }
 
 /// Fetches the servers that faults happen to, and what makes them.
-pub(crate) fn fetch_for_faults() -> Vec<Step> {
+pub(crate) fn fetch_for_faults() -> Vec<CheckStep> {
     let servers = [dynamodb::KIND, postgres::KIND, etcd::KIND, redis::KIND, redis::VALKEY];
-    let servers = servers.map(|kind| Step::check(format!("{} is fetched", kind.name), kind.fetch));
-    let tools = Step::check("tools for networks and disks are fetched", || {
+    let servers = servers.map(|kind| CheckStep::check(format!("{} is fetched", kind.name), kind.fetch));
+    let tools = CheckStep::check("tools for networks and disks are fetched", || {
         package::need("ip", "-V", "iproute2")?;
         package::need("iptables", "--version", "iptables")?;
         package::need("mkfs.ext4", "-V", "e2fsprogs")?;
@@ -147,8 +147,8 @@ pub(crate) fn is_root() -> bool {
 }
 
 /// Fetches what only benches compare with that need no server.
-pub(crate) fn fetch_for_work() -> Step {
-    Step::check("GNU parallel is fetched", need_parallel)
+pub(crate) fn fetch_for_work() -> CheckStep {
+    CheckStep::check("GNU parallel is fetched", need_parallel)
 }
 
 fn need_parallel() -> Result<(), String> {
@@ -156,35 +156,35 @@ fn need_parallel() -> Result<(), String> {
 }
 
 /// Fetches what only benches compare with.
-pub(crate) fn fetch_for_benches() -> [Step; 3] {
+pub(crate) fn fetch_for_benches() -> [CheckStep; 3] {
     [
-        Step::check("AWS's lock client is fetched", || peers::LOCK_CLIENT.fetch()),
-        Step::check("the peers in Go are built", go::build),
-        Step::check("the peers in Rust are built", rust::build),
+        CheckStep::check("AWS's lock client is fetched", || peers::LOCK_CLIENT.fetch()),
+        CheckStep::check("the peers in Go are built", go::build),
+        CheckStep::check("the peers in Rust are built", rust::build),
     ]
 }
 
 /// The servers of one run of steps. They end when this is dropped, however the steps ended.
 #[derive(Debug)]
-pub(crate) struct Servers {
+pub(crate) struct RunningServers {
     ports: Ports,
     /// In the order in which they were started: who stands on another one comes after it.
     running: std::cell::RefCell<Vec<Server>>,
 }
 
-impl Servers {
+impl RunningServers {
     /// None of them runs yet, but it is known where they will listen.
-    pub(crate) fn new() -> Result<Rc<Servers>, String> {
+    pub(crate) fn new() -> Result<Rc<RunningServers>, String> {
         let ports =
             KINDS.iter().map(|kind| Ok((kind.file, unused_port()?))).collect::<Result<Ports, String>>()?;
-        Ok(Rc::new(Servers { ports, running: Default::default() }))
+        Ok(Rc::new(RunningServers { ports, running: Default::default() }))
     }
 
     /// Starts them, once they have been fetched.
-    pub(crate) fn start(self: &Rc<Servers>) -> Vec<Step> {
-        let start = |kind: Kind| {
+    pub(crate) fn start(self: &Rc<RunningServers>) -> Vec<CheckStep> {
+        let start = |kind: ServerKind| {
             let servers = Rc::clone(self);
-            Step::check(format!("{} is started", kind.name), move || {
+            CheckStep::check(format!("{} is started", kind.name), move || {
                 let server = Server::start(kind, servers.ports[kind.file], &servers.ports)?;
                 servers.running.borrow_mut().push(server);
                 Ok(())
@@ -199,13 +199,13 @@ impl Servers {
     }
 
     /// The step with what it takes to find them.
-    pub(crate) fn known_to(&self, step: Step) -> Result<Step, String> {
+    pub(crate) fn known_to(&self, step: CheckStep) -> Result<CheckStep, String> {
         let all = self.environment()?;
         Ok(all.into_iter().fold(step, |step, (name, value)| step.env(name, &value)))
     }
 }
 
-impl Drop for Servers {
+impl Drop for RunningServers {
     fn drop(&mut self) {
         // The last one first.
         while let Some(server) = self.running.borrow_mut().pop() {
@@ -251,7 +251,7 @@ fn up() -> Result<(), String> {
 }
 
 fn down() -> Result<(), String> {
-    KINDS.iter().rev().try_for_each(Kind::down)
+    KINDS.iter().rev().try_for_each(ServerKind::down)
 }
 
 #[cfg(test)]
@@ -262,9 +262,9 @@ mod tests {
     #[test]
     fn what_is_asked_is_understood() {
         let asked = |line: &str| parse(&crate::words(line));
-        assert_eq!(asked("up"), Ok(Asked::Up));
-        assert_eq!(asked("down"), Ok(Asked::Down));
-        assert_eq!(asked("run -- cargo test"), Ok(Asked::Run(vec!["cargo".into(), "test".into()])));
+        assert_eq!(asked("up"), Ok(ServicesRequest::Up));
+        assert_eq!(asked("down"), Ok(ServicesRequest::Down));
+        assert_eq!(asked("run -- cargo test"), Ok(ServicesRequest::Run(vec!["cargo".into(), "test".into()])));
         for line in ["", "run", "run --", "run cargo", "up now"] {
             assert!(asked(line).unwrap_err().contains("run -- COMMAND"), "{line}");
         }
@@ -272,8 +272,8 @@ mod tests {
 
     #[test]
     fn a_step_is_told_where_they_listen() {
-        let servers = Servers::new().unwrap();
-        let step = servers.known_to(Step::command("tests", Command::new("true"))).unwrap().to_string();
+        let servers = RunningServers::new().unwrap();
+        let step = servers.known_to(CheckStep::command("tests", Command::new("true"))).unwrap().to_string();
         assert!(
             step.contains(&format!("TENURE_TEST_DYNAMODB='http://127.0.0.1:{}'", servers.ports["dynamodb"])),
             "{step}"

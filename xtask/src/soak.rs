@@ -1,20 +1,20 @@
 //! `cargo xtask soak`: all tests again and again, for those that fail once in many runs.
 
-use crate::services::Servers;
-use crate::step::Step;
+use crate::services::RunningServers;
+use crate::step::CheckStep;
 use crate::suite::Cores;
 use crate::test;
 use std::rc::Rc;
 
 /// What was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct SoakRequest {
     times: u32,
     on: Cores,
 }
 
 /// Understands the words after `soak`.
-pub(crate) fn parse(words: &[String]) -> Result<Asked, String> {
+pub(crate) fn parse(words: &[String]) -> Result<SoakRequest, String> {
     let mistake = || format!("\"soak\" takes how often, from 1, and --one-core or --stops; not {words:?}");
     let (times, on) = match words {
         [times] => (times, Cores::All),
@@ -23,11 +23,11 @@ pub(crate) fn parse(words: &[String]) -> Result<Asked, String> {
         _ => return Err(mistake()),
     };
     let times: u32 = times.parse().map_err(|_| mistake())?;
-    if times == 0 { Err(mistake()) } else { Ok(Asked { times, on }) }
+    if times == 0 { Err(mistake()) } else { Ok(SoakRequest { times, on }) }
 }
 
 /// Builds the tests, starts the servers and runs the tests as often as asked.
-pub(crate) fn steps(asked: Asked, servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
+pub(crate) fn steps(asked: SoakRequest, servers: &Rc<RunningServers>) -> Result<Vec<CheckStep>, String> {
     test::soak(asked.times, asked.on, servers)
 }
 
@@ -36,15 +36,15 @@ mod tests {
     //! Plan: what may be asked; the tests are run as often.
     use super::*;
 
-    fn asked(line: &str) -> Result<Asked, String> {
+    fn asked(line: &str) -> Result<SoakRequest, String> {
         parse(&crate::words(line))
     }
 
     #[test]
     fn what_is_asked_is_understood() {
-        assert_eq!(asked("20"), Ok(Asked { times: 20, on: Cores::All }));
-        assert_eq!(asked("3 --one-core"), Ok(Asked { times: 3, on: Cores::One }));
-        assert_eq!(asked("3 --stops"), Ok(Asked { times: 3, on: Cores::Stopped }));
+        assert_eq!(asked("20"), Ok(SoakRequest { times: 20, on: Cores::All }));
+        assert_eq!(asked("3 --one-core"), Ok(SoakRequest { times: 3, on: Cores::One }));
+        assert_eq!(asked("3 --stops"), Ok(SoakRequest { times: 3, on: Cores::Stopped }));
         for line in ["", "0", "often", "3 --two-cores", "3 --one-core 4"] {
             assert!(asked(line).unwrap_err().contains("takes how often"), "{line}");
         }
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn the_tests_are_run_as_often() {
-        let steps = steps(asked("2").unwrap(), &Servers::new().unwrap()).unwrap();
+        let steps = steps(asked("2").unwrap(), &RunningServers::new().unwrap()).unwrap();
         let names: Vec<String> = steps.iter().map(ToString::to_string).collect();
         assert_eq!(names[names.len() - 2..], ["tests, 1 of 2", "tests, 2 of 2"]);
         assert!(names.contains(&"build of the tests".to_owned()), "{names:?}");

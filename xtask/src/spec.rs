@@ -1,7 +1,7 @@
 //! `cargo xtask spec`: TLC checks docs/spec/Tenure.tla, for readers who trust that more than our simulator; and without any one
 //! of its assumptions it must find a broken promise, or the specification would say nothing.
 
-use crate::step::Step;
+use crate::step::CheckStep;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -27,7 +27,7 @@ const ASSUMPTIONS: &[(&str, &str)] = &[
 
 /// What `cargo xtask spec` was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum SpecRequest {
     /// That the promises hold.
     Holds,
     /// That without this assumption one breaks.
@@ -37,13 +37,13 @@ pub(crate) enum Asked {
 }
 
 /// Understands the words after `spec`.
-pub(crate) fn parse(words: &[String]) -> Result<Asked, String> {
+pub(crate) fn parse(words: &[String]) -> Result<SpecRequest, String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        [] => Ok(Asked::Holds),
-        ["--without", "each"] => Ok(Asked::WithoutEach),
+        [] => Ok(SpecRequest::Holds),
+        ["--without", "each"] => Ok(SpecRequest::WithoutEach),
         ["--without", name] if ASSUMPTIONS.iter().any(|(known, _)| *known == name) => {
-            Ok(Asked::Without(name.to_owned()))
+            Ok(SpecRequest::Without(name.to_owned()))
         }
         _ => {
             let names: Vec<&str> = ASSUMPTIONS.iter().map(|(name, _)| *name).collect();
@@ -56,19 +56,19 @@ pub(crate) fn parse(words: &[String]) -> Result<Asked, String> {
 }
 
 /// The steps: the tools, and then each run of TLC.
-pub(crate) fn steps(asked: &Asked) -> Vec<Step> {
-    let mut steps = vec![Step::check("java", have_java), Step::check("TLC", have_tlc)];
-    if *asked == Asked::Holds {
-        steps.push(Step::check("S1, S2 and P2 hold", || check("Tenure", &config()?, None)));
-        steps.push(Step::check("S2 and P2 hold whatever the clocks do", || {
+pub(crate) fn steps(asked: &SpecRequest) -> Vec<CheckStep> {
+    let mut steps = vec![CheckStep::check("java", have_java), CheckStep::check("TLC", have_tlc)];
+    if *asked == SpecRequest::Holds {
+        steps.push(CheckStep::check("S1, S2 and P2 hold", || check("Tenure", &config()?, None)));
+        steps.push(CheckStep::check("S2 and P2 hold whatever the clocks do", || {
             check("Clocks", &without_clocks(&config()?), None)
         }));
     }
     for (name, promise) in ASSUMPTIONS {
-        let wanted = matches!(asked, Asked::Without(wanted) if wanted == name);
-        if wanted || *asked == Asked::WithoutEach {
+        let wanted = matches!(asked, SpecRequest::Without(wanted) if wanted == name);
+        if wanted || *asked == SpecRequest::WithoutEach {
             let check = move || check(name, &without(&config()?, name)?, Some(promise));
-            steps.push(Step::check(format!("without {name}, {promise} breaks"), check));
+            steps.push(CheckStep::check(format!("without {name}, {promise} breaks"), check));
         }
     }
     steps
@@ -202,21 +202,21 @@ mod tests {
     //! switched off there, and only it; without clocks, S1 is not asked for and the fences are.
     use super::*;
 
-    fn asked(line: &str) -> Result<Asked, String> {
+    fn asked(line: &str) -> Result<SpecRequest, String> {
         parse(&crate::words(line))
     }
 
     #[test]
     fn what_is_asked_is_understood() {
-        assert_eq!(asked(""), Ok(Asked::Holds));
-        assert_eq!(asked("--without each"), Ok(Asked::WithoutEach));
-        assert_eq!(asked("--without DriftMargin"), Ok(Asked::Without("DriftMargin".into())));
+        assert_eq!(asked(""), Ok(SpecRequest::Holds));
+        assert_eq!(asked("--without each"), Ok(SpecRequest::WithoutEach));
+        assert_eq!(asked("--without DriftMargin"), Ok(SpecRequest::Without("DriftMargin".into())));
         for line in ["--without", "--without Luck", "fast"] {
             let mistake = asked(line).unwrap_err();
             assert!(mistake.contains("each, ClocksWithinRho, DriftMargin"), "{mistake}");
         }
-        assert_eq!(steps(&Asked::WithoutEach).len(), 2 + ASSUMPTIONS.len());
-        assert_eq!(steps(&Asked::Without("FenceGrows".into())).len(), 3);
+        assert_eq!(steps(&SpecRequest::WithoutEach).len(), 2 + ASSUMPTIONS.len());
+        assert_eq!(steps(&SpecRequest::Without("FenceGrows".into())).len(), 3);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A step of a chore, and a run of steps in order: stop at the first failure, say how long each took, count.
 #![allow(clippy::disallowed_methods, reason = "chores take real time, and that is what is shown")]
 
-use crate::lanes::{self, Job, Place};
+use crate::lanes::{self, LaneJob, Placement};
 use std::fmt;
 use std::io::Write;
 use std::process::Command;
@@ -12,15 +12,15 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 type Check = Box<dyn FnOnce() -> Result<(), String>>;
 
-enum Work {
+enum StepWork {
     Command(Command),
     Check(Check),
 }
 
 /// One thing to do, under a name.
-pub(crate) struct Step {
+pub(crate) struct CheckStep {
     name: String,
-    work: Work,
+    work: StepWork,
     limit: Duration,
     /// What a command may exit with besides 0.
     passes_with: &'static [i32],
@@ -28,76 +28,76 @@ pub(crate) struct Step {
     goes_on: bool,
 }
 
-impl Step {
+impl CheckStep {
     /// Runs cargo with the given arguments.
-    pub(crate) fn cargo(name: impl Into<String>, args: &[impl AsRef<std::ffi::OsStr>]) -> Step {
-        Step::command(name, cargo_command(args))
+    pub(crate) fn cargo(name: impl Into<String>, args: &[impl AsRef<std::ffi::OsStr>]) -> CheckStep {
+        CheckStep::command(name, cargo_command(args))
     }
 
     /// Runs a program.
-    pub(crate) fn command(name: impl Into<String>, command: Command) -> Step {
-        Step::of(name.into(), Work::Command(command))
+    pub(crate) fn command(name: impl Into<String>, command: Command) -> CheckStep {
+        CheckStep::of(name.into(), StepWork::Command(command))
     }
 
     /// Something that the chore finds out by itself.
     pub(crate) fn check(
         name: impl Into<String>,
         check: impl FnOnce() -> Result<(), String> + 'static,
-    ) -> Step {
-        Step::of(name.into(), Work::Check(Box::new(check)))
+    ) -> CheckStep {
+        CheckStep::of(name.into(), StepWork::Check(Box::new(check)))
     }
 
-    fn of(name: String, work: Work) -> Step {
-        Step { name, work, limit: LIMIT, passes_with: &[], goes_on: false }
+    fn of(name: String, work: StepWork) -> CheckStep {
+        CheckStep { name, work, limit: LIMIT, passes_with: &[], goes_on: false }
     }
 
     /// With an environment variable. A check has none and stays as it is.
-    pub(crate) fn env(mut self, name: &str, value: &str) -> Step {
-        if let Work::Command(command) = &mut self.work {
+    pub(crate) fn env(mut self, name: &str, value: &str) -> CheckStep {
+        if let StepWork::Command(command) = &mut self.work {
             command.env(name, value);
         }
         self
     }
 
     /// Failed if it takes longer than this.
-    pub(crate) fn within(self, limit: Duration) -> Step {
-        Step { limit, ..self }
+    pub(crate) fn within(self, limit: Duration) -> CheckStep {
+        CheckStep { limit, ..self }
     }
 
     /// The next steps are run also if it fails.
-    pub(crate) fn and_go_on(self) -> Step {
-        Step { goes_on: true, ..self }
+    pub(crate) fn and_go_on(self) -> CheckStep {
+        CheckStep { goes_on: true, ..self }
     }
 
     /// These exit codes of a command are no failure either.
-    pub(crate) fn passes_with(self, codes: &'static [i32]) -> Step {
-        Step { passes_with: codes, ..self }
+    pub(crate) fn passes_with(self, codes: &'static [i32]) -> CheckStep {
+        CheckStep { passes_with: codes, ..self }
     }
 
     /// The same as a chore that runs beside the tests, with the lowest priority. A check runs in this process, and is none.
-    pub(crate) fn beside(self) -> Option<Job> {
-        let Work::Command(command) = self.work else { return None };
-        Some(Job { name: self.name, command: lanes::nice(&command), place: Place::Beside })
+    pub(crate) fn beside(self) -> Option<LaneJob> {
+        let StepWork::Command(command) = self.work else { return None };
+        Some(LaneJob { name: self.name, command: lanes::nice(&command), place: Placement::Beside })
     }
 
     /// The same as a job that runs together with others that mostly wait. A check is none.
-    pub(crate) fn together(self) -> Option<Job> {
-        let Work::Command(command) = self.work else { return None };
-        Some(Job { name: self.name, command, place: Place::Together })
+    pub(crate) fn together(self) -> Option<LaneJob> {
+        let StepWork::Command(command) = self.work else { return None };
+        Some(LaneJob { name: self.name, command, place: Placement::Together })
     }
 
     fn run(self) -> Result<(), String> {
         match self.work {
-            Work::Check(check) => check(),
-            Work::Command(command) => run_within(command, self.limit, self.passes_with),
+            StepWork::Check(check) => check(),
+            StepWork::Command(command) => run_within(command, self.limit, self.passes_with),
         }
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for CheckStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.name)?;
-        let Work::Command(command) = &self.work else { return Ok(()) };
+        let StepWork::Command(command) = &self.work else { return Ok(()) };
         write!(f, ": {}", shown(command))
     }
 }
@@ -180,7 +180,7 @@ pub(crate) fn columns(took: Duration, processor: Option<Duration>) -> String {
 
 /// What became of one step.
 #[derive(Debug)]
-struct Outcome {
+struct StepOutcome {
     name: String,
     took: Duration,
     /// What its commands took of all cores, where the system tells.
@@ -190,21 +190,21 @@ struct Outcome {
 
 /// What became of the steps.
 #[derive(Debug)]
-pub(crate) struct Report {
-    run: Vec<Outcome>,
+pub(crate) struct StepsReport {
+    run: Vec<StepOutcome>,
     not_run: Vec<String>,
 }
 
-impl Report {
+impl StepsReport {
     pub(crate) fn is_pass(&self) -> bool {
         self.run.iter().all(|step| step.passed) && self.not_run.is_empty()
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for StepsReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\n      took  processor")?;
-        for Outcome { name, took, processor, passed } in &self.run {
+        for StepOutcome { name, took, processor, passed } in &self.run {
             let what = if *passed { "passed " } else { "FAILED " };
             writeln!(f, "{}  {what}  {name}", columns(*took, *processor))?;
         }
@@ -219,8 +219,8 @@ impl fmt::Display for Report {
 }
 
 /// Runs the steps in order until one fails, unless that one goes on.
-pub(crate) fn run(steps: Vec<Step>) -> Report {
-    let mut report = Report { run: Vec::new(), not_run: Vec::new() };
+pub(crate) fn run(steps: Vec<CheckStep>) -> StepsReport {
+    let mut report = StepsReport { run: Vec::new(), not_run: Vec::new() };
     let mut steps = steps.into_iter();
     for step in steps.by_ref() {
         println!("\n==> {step}");
@@ -236,7 +236,7 @@ pub(crate) fn run(steps: Vec<Step>) -> Report {
             Ok(()) => println!("<== {name}: passed in {:.1} s", took.as_secs_f64()),
             Err(error) => println!("<== {name}: FAILED after {:.1} s: {error}", took.as_secs_f64()),
         }
-        report.run.push(Outcome { name, took, processor, passed });
+        report.run.push(StepOutcome { name, took, processor, passed });
         if !(passed || goes_on) {
             break;
         }
@@ -251,11 +251,11 @@ mod tests {
     //! a command that does not exist or one that hangs; what was not run is said; the last line is the count.
     use super::*;
 
-    fn passes(report: &Report) -> Vec<(&str, bool)> {
+    fn passes(report: &StepsReport) -> Vec<(&str, bool)> {
         report.run.iter().map(|step| (step.name.as_str(), step.passed)).collect()
     }
 
-    fn count(report: &Report) -> String {
+    fn count(report: &StepsReport) -> String {
         let text = report.to_string();
         text.lines()
             .last()
@@ -263,15 +263,15 @@ mod tests {
             .map_or(text.clone(), |(count, _)| count.into())
     }
 
-    fn shell(name: &str, script: &str) -> Step {
+    fn shell(name: &str, script: &str) -> CheckStep {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Step::command(name, command)
+        CheckStep::command(name, command)
     }
 
     #[test]
     fn passes_are_counted() {
-        let report = run(vec![shell("one", "exit 0"), Step::check("two", || Ok(()))]);
+        let report = run(vec![shell("one", "exit 0"), CheckStep::check("two", || Ok(()))]);
         assert!(report.is_pass());
         assert_eq!(passes(&report), [("one", true), ("two", true)]);
         assert_eq!(count(&report), "2 passed, 0 failed");
@@ -285,15 +285,15 @@ mod tests {
 
     #[test]
     fn the_first_failure_stops_the_run() {
-        let failures: [fn() -> Step; 4] = [
+        let failures: [fn() -> CheckStep; 4] = [
             || shell("bad", "exit 3"),
-            || Step::check("bad", || Err("so it is".into())),
-            || Step::command("bad", Command::new("/no/such/program")),
+            || CheckStep::check("bad", || Err("so it is".into())),
+            || CheckStep::command("bad", Command::new("/no/such/program")),
             || shell("bad", "exec sleep 600").within(Duration::from_millis(50)),
         ];
         for failure in failures {
             let never =
-                Step::check("never", || -> Result<(), String> { unreachable!("runs after a failure") });
+                CheckStep::check("never", || -> Result<(), String> { unreachable!("runs after a failure") });
             let report = run(vec![shell("good", "exit 0"), failure(), never]);
             assert!(!report.is_pass());
             assert_eq!(passes(&report), [("good", true), ("bad", false)]);
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_step_shows_what_can_be_typed() {
-        let step = Step::cargo("docs", &["doc", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
+        let step = CheckStep::cargo("docs", &["doc", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
         assert_eq!(step.to_string(), "docs: RUSTDOCFLAGS='-D warnings' cargo doc --no-deps");
     }
 }

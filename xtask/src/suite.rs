@@ -4,10 +4,10 @@
 //! program.
 
 use crate::again;
-use crate::lanes::{Done, Job, Lanes, Place};
+use crate::lanes::{FinishedJob, LaneJob, Lanes, Placement};
 use crate::program::{Program, artifacts};
 use crate::report::{failed_tests, failures, reasons, result, slowest, told};
-use crate::step::{self, Step};
+use crate::step::{self, CheckStep};
 use crate::workspace::built;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -72,13 +72,13 @@ impl Suite {
         name: impl Into<String>,
         words: &[String],
         examples: &[&str],
-    ) -> Step {
+    ) -> CheckStep {
         let suite = Rc::clone(self);
         let told = ["--no-run", "--message-format", "json-render-diagnostics"].map(str::to_owned);
         let mut command = step::cargo_command(&[words, &told].concat());
         let examples: Vec<String> = examples.iter().map(|&example| example.to_owned()).collect();
         let shown = step::shown(&command);
-        Step::check(name, move || {
+        CheckStep::check(name, move || {
             println!("{shown}");
             let told = folder().join("built.json");
             let error = |error| format!("{}: {error}", told.display());
@@ -107,13 +107,13 @@ impl Suite {
         name: impl Into<String>,
         environment: Environment,
         on: Cores,
-        chores: Vec<Step>,
-    ) -> Step {
+        chores: Vec<CheckStep>,
+    ) -> CheckStep {
         let suite = Rc::clone(self);
-        Step::check(name, move || {
+        CheckStep::check(name, move || {
             let programs = in_order(suite.programs.borrow().clone());
             let jobs = programs.iter().map(|program| job(program, &environment, on));
-            let jobs = jobs.chain(chores.into_iter().filter_map(Step::beside)).collect();
+            let jobs = jobs.chain(chores.into_iter().filter_map(CheckStep::beside)).collect();
             let limit = PROGRAM_LIMIT * on.times();
             let lanes =
                 Lanes { count: on.lanes(), limit, folder: folder(), with_stops: on == Cores::Stopped };
@@ -130,14 +130,14 @@ impl Suite {
         &self,
         lanes: &Lanes,
         programs: &[Program],
-        done: Vec<Done>,
-        job: impl Fn(&Program) -> Job,
-    ) -> Vec<Done> {
+        done: Vec<FinishedJob>,
+        job: impl Fn(&Program) -> LaneJob,
+    ) -> Vec<FinishedJob> {
         let Some(unsteady) = &self.unsteady else { return done };
         let failed = done.iter().filter(|done| result(done).is_err());
         let failed = failed.map(|done| (&*done.name, failed_tests(&done.output).collect()));
         let again = again::programs(programs, failed);
-        let jobs = again.iter().map(|program| Job { place: Place::Alone, ..job(program) }).collect();
+        let jobs = again.iter().map(|program| LaneJob { place: Placement::Alone, ..job(program) }).collect();
         let mut second = lanes.run(jobs, |done| print!("\n==> a second run, alone:\n{}", told(done)));
         second.retain(|done| result(done).is_ok());
         for passed in &second {
@@ -146,14 +146,15 @@ impl Suite {
                 .borrow_mut()
                 .extend(tests.into_iter().flatten().map(|test| format!("{}: {test}", passed.name)));
         }
-        let is_mended = |first: &Done| second.iter().any(|passed| passed.name == again::name(&first.name));
+        let is_mended =
+            |first: &FinishedJob| second.iter().any(|passed| passed.name == again::name(&first.name));
         done.into_iter().filter(|first| !is_mended(first)).collect()
     }
 
     /// A step that says which tests passed at their second run only.
-    pub(crate) fn unsteady(self: &Rc<Suite>) -> Step {
+    pub(crate) fn unsteady(self: &Rc<Suite>) -> CheckStep {
         let suite = Rc::clone(self);
-        Step::check("tests that failed once are told", move || {
+        CheckStep::check("tests that failed once are told", move || {
             let tests = suite.unsteady.as_ref().map(|tests| tests.take()).unwrap_or_default();
             print!("{}", again::told(&tests));
             Ok(())
@@ -162,9 +163,9 @@ impl Suite {
 }
 
 /// A step that runs these commands side by side, since most of their time is waiting. Each may take so long.
-pub(crate) fn together(name: impl Into<String>, steps: Vec<Step>, limit: Duration) -> Step {
-    Step::check(name, move || {
-        let jobs = steps.into_iter().filter_map(Step::together).collect();
+pub(crate) fn together(name: impl Into<String>, steps: Vec<CheckStep>, limit: Duration) -> CheckStep {
+    CheckStep::check(name, move || {
+        let jobs = steps.into_iter().filter_map(CheckStep::together).collect();
         let lanes = Lanes { count: Cores::All.lanes(), limit, folder: folder(), with_stops: false };
         let done = lanes.run(jobs, |done| print!("{}", told(done)));
         print!("\n{}{}", slowest(&done), reasons(&done));
@@ -235,7 +236,7 @@ fn in_order(mut programs: Vec<Program>) -> Vec<Program> {
     programs
 }
 
-fn job(program: &Program, environment: &[(&'static str, String)], on: Cores) -> Job {
+fn job(program: &Program, environment: &[(&'static str, String)], on: Cores) -> LaneJob {
     let mut command = on.command(&program.path);
     if !program.only.is_empty() {
         command.arg("--exact").args(&program.only);
@@ -243,8 +244,8 @@ fn job(program: &Program, environment: &[(&'static str, String)], on: Cores) -> 
     step::forget_package(&mut command);
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
     command.envs(environment.iter().map(|(name, value)| (name, value)));
-    let place = if ALONE.contains(&program.name.as_str()) { Place::Alone } else { Place::Shared };
-    Job { name: program.name.clone(), command, place }
+    let place = if ALONE.contains(&program.name.as_str()) { Placement::Alone } else { Placement::Shared };
+    LaneJob { name: program.name.clone(), command, place }
 }
 
 /// The tests in folders `tests` that are named here, by their packages and names.
@@ -286,10 +287,10 @@ mod tests {
         let programs = in_order(["a", "tenure-cli::run", "tenure-sim::promises", "b"].map(program).into());
         let names: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
         assert_eq!(names, ["tenure-sim::promises", "a", "tenure-cli::run", "b"]);
-        let jobs: Vec<Job> =
+        let jobs: Vec<LaneJob> =
             programs.iter().map(|program| job(program, &[("A", "b".to_owned())], Cores::All)).collect();
         let alone: Vec<&str> =
-            jobs.iter().filter(|job| job.place == Place::Alone).map(|job| job.name.as_str()).collect();
+            jobs.iter().filter(|job| job.place == Placement::Alone).map(|job| job.name.as_str()).collect();
         assert_eq!(alone, ["tenure-cli::run"]);
         assert_eq!(jobs[0].command.get_current_dir(), Some(Path::new("/f")));
         let has = |name: &str, value: &str| {
@@ -320,7 +321,7 @@ mod tests {
     }
 
     /// What became of the program of a script, and the tests that passed at their second run only.
-    fn run_twice(suite: Suite, name: &str, script: &str) -> (Vec<Done>, Vec<String>) {
+    fn run_twice(suite: Suite, name: &str, script: &str) -> (Vec<FinishedJob>, Vec<String>) {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = std::env::temp_dir().join(format!("tenure-suite-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();

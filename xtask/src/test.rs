@@ -6,11 +6,11 @@ use crate::clients;
 use crate::dist;
 use crate::faults;
 use crate::hidden;
-use crate::services::{self, Servers};
+use crate::services::{self, RunningServers};
 use crate::shipped;
-use crate::step::{Step, cargo};
+use crate::step::{CheckStep, cargo};
 use crate::suite::{self, Cores, Suite};
-use crate::workspace::{ALL_STORES, Kind, Package, Target, packages};
+use crate::workspace::{ALL_STORES, Target, TargetKind, WorkspacePackage, packages};
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -34,17 +34,17 @@ const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
 const BUGS: &str = "bugs";
 
 /// The steps, the quick ones first.
-pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
+pub(crate) fn steps(servers: &Rc<RunningServers>) -> Result<Vec<CheckStep>, String> {
     let packages = packages()?;
-    let mut steps = vec![Step::check("tools", have_tools)];
+    let mut steps = vec![CheckStep::check("tools", have_tools)];
     steps.extend(services::fetch());
     steps.extend([
-        Step::cargo("format", &["fmt", "--all", "--check"]),
-        Step::check("no bugs shipped", shipped::no_bugs),
-        Step::check("small by default", shipped::small_by_default),
-        Step::check("no hidden tests", hidden::check),
-        Step::check("cited files", cited_files),
-        Step::check("public items", public_items),
+        CheckStep::cargo("format", &["fmt", "--all", "--check"]),
+        CheckStep::check("no bugs shipped", shipped::no_bugs),
+        CheckStep::check("small by default", shipped::small_by_default),
+        CheckStep::check("no hidden tests", hidden::check),
+        CheckStep::check("cited files", cited_files),
+        CheckStep::check("public items", public_items),
         lints(&packages),
     ]);
     // What is run by and by is built at once.
@@ -73,7 +73,7 @@ pub(crate) fn first_example() -> PathBuf {
 }
 
 /// What the compiler does while tests wait.
-fn chores(packages: &[Package], servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
+fn chores(packages: &[WorkspacePackage], servers: &Rc<RunningServers>) -> Result<Vec<CheckStep>, String> {
     let documented = ["test", "--workspace", "--doc", "--no-fail-fast"];
     let mut chores = vec![
         servers.known_to(with_all_stores("tests in documentation", &documented, packages))?,
@@ -85,10 +85,10 @@ fn chores(packages: &[Package], servers: &Rc<Servers>) -> Result<Vec<Step>, Stri
 }
 
 /// The step of all tests as often as this, whatever it is that fails.
-pub(crate) fn soak(times: u32, on: Cores, servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
+pub(crate) fn soak(times: u32, on: Cores, servers: &Rc<RunningServers>) -> Result<Vec<CheckStep>, String> {
     let packages = packages()?;
     let suite = Rc::new(Suite::default());
-    let mut steps: Vec<Step> = services::fetch();
+    let mut steps: Vec<CheckStep> = services::fetch();
     steps.extend(builds(&suite, &packages));
     steps.extend(servers.start());
     for n in 1..=times {
@@ -100,7 +100,7 @@ pub(crate) fn soak(times: u32, on: Cores, servers: &Rc<Servers>) -> Result<Vec<S
 }
 
 /// All tests, and what is run besides them.
-fn builds(suite: &Rc<Suite>, packages: &[Package]) -> Vec<Step> {
+fn builds(suite: &Rc<Suite>, packages: &[WorkspacePackage]) -> Vec<CheckStep> {
     let made: Vec<&str> = examples(packages).collect();
     let all = suite.build("build of the tests", &words(packages, &["test", "--workspace"]), &made);
     let buggy = packages.iter().filter_map(Buggy::of).map(|buggy| {
@@ -109,12 +109,12 @@ fn builds(suite: &Rc<Suite>, packages: &[Package]) -> Vec<Step> {
     std::iter::once(all).chain(buggy).collect()
 }
 
-fn examples(packages: &[Package]) -> impl Iterator<Item = &str> {
-    targets(packages, Kind::Example).map(|example| example.name.as_str())
+fn examples(packages: &[WorkspacePackage]) -> impl Iterator<Item = &str> {
+    targets(packages, TargetKind::Example).map(|example| example.name.as_str())
 }
 
 /// What a person runs before each commit: a share of those steps, each as it is there, so that nothing is built twice. No server is asked.
-pub(crate) fn quick() -> Result<Vec<Step>, String> {
+pub(crate) fn quick() -> Result<Vec<CheckStep>, String> {
     let packages = packages()?;
     let suite = Rc::new(Suite::default());
     let which = ["test", "--workspace", "--test", "core", "--test", "determinism"];
@@ -123,16 +123,16 @@ pub(crate) fn quick() -> Result<Vec<Step>, String> {
     let mut simulator = Command::new(suite::example("sim"));
     simulator.args(["--hours", QUICK_HOURS]);
     Ok(vec![
-        Step::cargo("format", &["fmt", "--all", "--check"]),
-        Step::check("no hidden tests", hidden::check),
-        Step::check("cited files", cited_files),
-        Step::check("public items", public_items),
+        CheckStep::cargo("format", &["fmt", "--all", "--check"]),
+        CheckStep::check("no hidden tests", hidden::check),
+        CheckStep::check("cited files", cited_files),
+        CheckStep::check("public items", public_items),
         // Only what has changed is linted again.
         lints(&packages),
         suite.build("build of the tests of the core", &words(&packages, &which), &[]),
         suite.run("tests of the core", vec![], Cores::All, vec![]),
-        Step::cargo("build of the simulator", &program),
-        Step::command("simulator", simulator).within(EXAMPLE_LIMIT),
+        CheckStep::cargo("build of the simulator", &program),
+        CheckStep::command("simulator", simulator).within(EXAMPLE_LIMIT),
     ])
 }
 
@@ -149,22 +149,22 @@ fn public_items() -> Result<(), String> {
     api::check(&root())
 }
 
-fn targets(packages: &[Package], kind: Kind) -> impl Iterator<Item = &Target> {
+fn targets(packages: &[WorkspacePackage], kind: TargetKind) -> impl Iterator<Item = &Target> {
     packages.iter().flat_map(|package| &package.targets).filter(move |target| target.kind == kind)
 }
 
-fn documentation(packages: &[Package]) -> Step {
+fn documentation(packages: &[WorkspacePackage]) -> CheckStep {
     with_all_stores("documentation", &["doc", "--workspace", "--no-deps"], packages)
 }
 
-pub(crate) fn with_all_stores(name: &str, args: &[&str], packages: &[Package]) -> Step {
-    Step::cargo(name, &words(packages, args))
+pub(crate) fn with_all_stores(name: &str, args: &[&str], packages: &[WorkspacePackage]) -> CheckStep {
+    CheckStep::cargo(name, &words(packages, args))
 }
 
 /// The words with the features that switch every store on, and what tests and examples need besides, as cargo names them for a
 /// workspace: it leaves out, without a word, a target whose features are off.
-fn words(packages: &[Package], args: &[&str]) -> Vec<String> {
-    let needs = needs(packages, &[Kind::Test, Kind::Example]);
+fn words(packages: &[WorkspacePackage], args: &[&str]) -> Vec<String> {
+    let needs = needs(packages, &[TargetKind::Test, TargetKind::Example]);
     let mut words: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
     if !needs.is_empty() {
         words.extend(["--features".to_owned(), needs.into_iter().collect::<Vec<_>>().join(",")]);
@@ -173,10 +173,11 @@ fn words(packages: &[Package], args: &[&str]) -> Vec<String> {
 }
 
 /// Those features.
-fn needs(packages: &[Package], kinds: &[Kind]) -> BTreeSet<String> {
+fn needs(packages: &[WorkspacePackage], kinds: &[TargetKind]) -> BTreeSet<String> {
     let stores = packages.iter().filter(|package| !package.stores.is_empty());
     let stores = stores.map(|package| format!("{}/{ALL_STORES}", package.name));
-    let is_switched = |package: &Package, need: &String| package.stores.contains(need) || need == BUGS;
+    let is_switched =
+        |package: &WorkspacePackage, need: &String| package.stores.contains(need) || need == BUGS;
     let others = packages.iter().flat_map(|package| {
         let targets = package.targets.iter().filter(|target| kinds.contains(&target.kind));
         let needs = targets.flat_map(|target| &target.needs).filter(move |need| !is_switched(package, need));
@@ -192,8 +193,8 @@ struct Buggy<'a> {
 }
 
 impl Buggy<'_> {
-    fn of(package: &Package) -> Option<Buggy<'_>> {
-        let tests = package.targets.iter().filter(|target| target.kind == Kind::Test);
+    fn of(package: &WorkspacePackage) -> Option<Buggy<'_>> {
+        let tests = package.targets.iter().filter(|target| target.kind == TargetKind::Test);
         let tests = tests.filter(|test| test.needs.iter().any(|need| need == BUGS));
         let tests: Vec<&str> = tests.map(|test| test.name.as_str()).collect();
         if tests.is_empty() { None } else { Some(Buggy { package: &package.name, tests }) }
@@ -205,30 +206,30 @@ impl Buggy<'_> {
         words.into_iter().chain(tests).map(str::to_owned).collect()
     }
 
-    fn lints(&self) -> Step {
+    fn lints(&self) -> CheckStep {
         let mut words = self.words("clippy");
         words.extend(["--", "-D", "warnings"].map(str::to_owned));
-        Step::cargo(format!("lints of the tests of {} with {BUGS}", self.package), &words)
+        CheckStep::cargo(format!("lints of the tests of {} with {BUGS}", self.package), &words)
     }
 }
 
 /// Of everything, benches too.
-fn lints(packages: &[Package]) -> Step {
-    let needs = needs(packages, &[Kind::Test, Kind::Example, Kind::Bench]);
+fn lints(packages: &[WorkspacePackage]) -> CheckStep {
+    let needs = needs(packages, &[TargetKind::Test, TargetKind::Example, TargetKind::Bench]);
     let mut args = vec!["clippy", "--workspace", "--all-targets"];
     let needs = needs.into_iter().collect::<Vec<_>>().join(",");
     if !needs.is_empty() {
         args.extend(["--features", &needs]);
     }
     args.extend(["--", "-D", "warnings"]);
-    Step::cargo("lints", &args)
+    CheckStep::cargo("lints", &args)
 }
 
 /// Users compile a crate without the rest of the workspace, which may lend it features that it forgot to ask for.
-fn alone(package: &Package) -> Vec<Step> {
+fn alone(package: &WorkspacePackage) -> Vec<CheckStep> {
     let lint = |name: String, features: &[&str]| {
         let args = ["clippy", "--package", &package.name];
-        Step::cargo(name, &[&args, features, &["--", "-D", "warnings"]].concat())
+        CheckStep::cargo(name, &[&args, features, &["--", "-D", "warnings"]].concat())
     };
     let bare: &[&str] = if package.features.is_empty() { &[] } else { &["--no-default-features"] };
     let mut steps = vec![lint(format!("{} alone", package.name), bare)];
@@ -237,7 +238,7 @@ fn alone(package: &Package) -> Vec<Step> {
         lint(format!("{} with {feature}", package.name), &["--no-default-features", "--features", feature])
     }));
     // A reader runs an example with the features that are on by default.
-    let mut examples = package.targets.iter().filter(|target| target.kind == Kind::Example);
+    let mut examples = package.targets.iter().filter(|target| target.kind == TargetKind::Example);
     if examples.any(|example| example.needs.is_empty()) {
         steps.push(lint(format!("examples of {}", package.name), &["--examples"]));
     }
@@ -245,8 +246,8 @@ fn alone(package: &Package) -> Vec<Step> {
 }
 
 /// It has been built with the tests.
-fn example(name: &str) -> Step {
-    Step::command(format!("example {name}"), Command::new(suite::example(name)))
+fn example(name: &str) -> CheckStep {
+    CheckStep::command(format!("example {name}"), Command::new(suite::example(name)))
 }
 
 /// The examples that are not a program of a crate but a script over the command line.
@@ -262,9 +263,9 @@ fn scripts() -> Result<Vec<PathBuf>, String> {
     Ok(scripts)
 }
 
-fn script(path: &Path) -> Step {
+fn script(path: &Path) -> CheckStep {
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    let step = Step::command(format!("example {name}"), Command::new(path));
+    let step = CheckStep::command(format!("example {name}"), Command::new(path));
     // It would build this itself, for those who run it alone.
     step.env("TENURE_PROGRAM", &suite::program("tenure").display().to_string())
 }
@@ -301,18 +302,18 @@ mod tests {
     use super::*;
     use crate::program;
 
-    fn target(kind: Kind, needs: &[&str]) -> Target {
+    fn target(kind: TargetKind, needs: &[&str]) -> Target {
         let needs = needs.iter().map(ToString::to_string).collect();
         Target { package: "p".into(), name: "t".into(), kind, needs, path: "/t.rs".into() }
     }
 
-    fn shown(steps: impl IntoIterator<Item = Step>) -> Vec<String> {
+    fn shown(steps: impl IntoIterator<Item = CheckStep>) -> Vec<String> {
         steps.into_iter().map(|step| step.to_string()).collect()
     }
 
     #[test]
     fn a_crate_is_linted_alone_and_with_each_feature() {
-        let mut package = Package {
+        let mut package = WorkspacePackage {
             name: "p".into(),
             features: vec![],
             defaults: vec![],
@@ -331,16 +332,23 @@ mod tests {
         );
     }
 
-    fn package(stores: &[&str], targets: Vec<Target>) -> Package {
+    fn package(stores: &[&str], targets: Vec<Target>) -> WorkspacePackage {
         let stores = stores.iter().map(ToString::to_string).collect();
-        Package { name: "p".into(), features: vec![], defaults: vec![], stores, is_published: true, targets }
+        WorkspacePackage {
+            name: "p".into(),
+            features: vec![],
+            defaults: vec![],
+            stores,
+            is_published: true,
+            targets,
+        }
     }
 
     #[test]
     fn examples_are_linted_with_the_features_that_are_on_by_default() {
-        let mut package = package(&[], vec![target(Kind::Example, &["x"])]);
+        let mut package = package(&[], vec![target(TargetKind::Example, &["x"])]);
         assert_eq!(shown(alone(&package)), ["p alone: cargo clippy --package p -- -D warnings"]);
-        package.targets.push(target(Kind::Example, &[]));
+        package.targets.push(target(TargetKind::Example, &[]));
         let examples = "examples of p: cargo clippy --package p --examples -- -D warnings";
         assert_eq!(shown(alone(&package))[1..], [examples]);
     }
@@ -351,21 +359,21 @@ mod tests {
         assert_eq!(lints(&[package(&[], vec![])]).to_string(), format!("{all} -- -D warnings"));
         let needy = |kind| package(&[], vec![target(kind, &["x"]), target(kind, &["x", "y"])]);
         let lints = |kind| lints(&[needy(kind)]).to_string();
-        for kind in [Kind::Bench, Kind::Test, Kind::Example] {
+        for kind in [TargetKind::Bench, TargetKind::Test, TargetKind::Example] {
             assert_eq!(lints(kind), format!("{all} --features p/x,p/y -- -D warnings"));
         }
         // Nobody runs benches with the tests.
-        assert_eq!(words(&[needy(Kind::Bench)], &["test"]), ["test"]);
-        assert_eq!(words(&[needy(Kind::Test)], &["test"]), ["test", "--features", "p/x,p/y"]);
-        assert_eq!(words(&[needy(Kind::Example)], &["test"]), ["test", "--features", "p/x,p/y"]);
+        assert_eq!(words(&[needy(TargetKind::Bench)], &["test"]), ["test"]);
+        assert_eq!(words(&[needy(TargetKind::Test)], &["test"]), ["test", "--features", "p/x,p/y"]);
+        assert_eq!(words(&[needy(TargetKind::Example)], &["test"]), ["test", "--features", "p/x,p/y"]);
     }
 
     #[test]
     fn tests_of_every_store_are_in_the_run_of_the_workspace_and_those_with_bugs_are_not() {
         let targets = vec![
-            target(Kind::Test, &["x"]),
-            Target { name: "u".into(), ..target(Kind::Test, &["x", "bugs"]) },
-            Target { name: "v".into(), ..target(Kind::Test, &["bugs"]) },
+            target(TargetKind::Test, &["x"]),
+            Target { name: "u".into(), ..target(TargetKind::Test, &["x", "bugs"]) },
+            Target { name: "v".into(), ..target(TargetKind::Test, &["bugs"]) },
         ];
         let package = package(&["x", "all-stores"], targets);
         assert_eq!(
@@ -379,7 +387,7 @@ mod tests {
             "lints of the tests of p with bugs: \
              cargo clippy --package p --features bugs --test u --test v -- -D warnings"
         );
-        assert!(Buggy::of(&Package { targets: vec![], ..package.clone() }).is_none());
+        assert!(Buggy::of(&WorkspacePackage { targets: vec![], ..package.clone() }).is_none());
     }
 
     #[test]
@@ -401,7 +409,7 @@ mod tests {
                         && hidden::read(&target.path).unwrap().contains(&format!("\nmod {name};"))
             };
             let is_it = |target: &Target| target.package == package && has_it(target);
-            assert!(targets(&packages, Kind::Test).any(is_it), "{package}::{name}");
+            assert!(targets(&packages, TargetKind::Test).any(is_it), "{package}::{name}");
         }
     }
 }

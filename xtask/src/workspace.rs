@@ -10,7 +10,7 @@ pub(crate) const ALL_STORES: &str = "all-stores";
 
 /// What a target is for. Others than these need no step of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TargetKind {
     Example,
     Bench,
     Test,
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
 pub(crate) struct Target {
     pub(crate) package: String,
     pub(crate) name: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: TargetKind,
     /// Features without which cargo leaves it out, also from `--workspace`, without a word.
     pub(crate) needs: Vec<String>,
     /// Its main file.
@@ -30,7 +30,7 @@ pub(crate) struct Target {
 
 /// A package of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Package {
+pub(crate) struct WorkspacePackage {
     pub(crate) name: String,
     /// Without `default`.
     pub(crate) features: Vec<String>,
@@ -49,7 +49,7 @@ pub(crate) fn built() -> PathBuf {
 }
 
 /// All packages, by name.
-pub(crate) fn packages() -> Result<Vec<Package>, String> {
+pub(crate) fn packages() -> Result<Vec<WorkspacePackage>, String> {
     let output = Command::new(cargo())
         .args(["metadata", "--no-deps", "--format-version", "1"])
         .output()
@@ -60,15 +60,15 @@ pub(crate) fn packages() -> Result<Vec<Package>, String> {
     parse(&String::from_utf8_lossy(&output.stdout)).ok_or_else(|| "cargo metadata can't be understood".into())
 }
 
-fn parse(metadata: &str) -> Option<Vec<Package>> {
+fn parse(metadata: &str) -> Option<Vec<WorkspacePackage>> {
     let metadata: JsonValue = metadata.parse().ok()?;
     let packages: &Vec<JsonValue> = object(&metadata)?.get("packages")?.get()?;
-    let mut packages: Vec<Package> = packages.iter().map(package).collect::<Option<_>>()?;
+    let mut packages: Vec<WorkspacePackage> = packages.iter().map(package).collect::<Option<_>>()?;
     packages.sort_by(|a, b| a.name.cmp(&b.name));
     Some(packages)
 }
 
-fn package(json: &JsonValue) -> Option<Package> {
+fn package(json: &JsonValue) -> Option<WorkspacePackage> {
     let json = object(json)?;
     let name: &String = json.get("name")?.get()?;
     let all_features = object(json.get("features")?)?;
@@ -89,16 +89,16 @@ fn package(json: &JsonValue) -> Option<Package> {
     targets.sort_by(|a, b| a.name.cmp(&b.name));
     // `publish = false` is told as an empty list of registries, and its absence as null.
     let is_published = json.get("publish").is_none_or(JsonValue::is_null);
-    Some(Package { name: name.clone(), features, defaults, stores, is_published, targets })
+    Some(WorkspacePackage { name: name.clone(), features, defaults, stores, is_published, targets })
 }
 
 fn target(package: &str, json: &JsonValue) -> Option<Option<Target>> {
     let json = object(json)?;
     let kinds = strings(json.get("kind")?)?;
     let kind = match kinds.first()?.as_str() {
-        "example" => Kind::Example,
-        "bench" => Kind::Bench,
-        "test" => Kind::Test,
+        "example" => TargetKind::Example,
+        "bench" => TargetKind::Bench,
+        "test" => TargetKind::Test,
         _ => return Some(None),
     };
     let needs = json.get("required-features").map_or(Some(Vec::new()), strings)?;
@@ -141,19 +141,19 @@ mod tests {
             needs: needs.iter().map(ToString::to_string).collect(),
             path: format!("/{name}.rs").into(),
         };
-        let a = Package {
+        let a = WorkspacePackage {
             name: "a".into(),
             features: vec!["all-stores".into(), "bugs".into(), "x".into()],
             defaults: vec![],
             stores: vec!["x".into(), "all-stores".into()],
             is_published: true,
             targets: vec![
-                target("first", Kind::Example, &[]),
-                target("pairs", Kind::Bench, &[]),
-                target("t", Kind::Test, &["bugs"]),
+                target("first", TargetKind::Example, &[]),
+                target("pairs", TargetKind::Bench, &[]),
+                target("t", TargetKind::Test, &["bugs"]),
             ],
         };
-        let b = Package {
+        let b = WorkspacePackage {
             name: "b".into(),
             features: vec![],
             defaults: vec![],

@@ -16,7 +16,7 @@ mod units;
 use crew::Crew;
 use std::time::Duration;
 use tenure_bench::dynamodb::endpoint;
-use tenure_bench::wire::{Counted, Relay};
+use tenure_bench::wire::{Relay, RequestCounts};
 use tenure_bench::{percentile, stopwatch};
 
 const TTL: Duration = Duration::from_secs(10);
@@ -48,7 +48,7 @@ async fn main() {
     for (n, count) in leases.into_iter().enumerate() {
         let library = measure(Crew::library(relay().await, count).await, count, n == 0).await;
         let ours = measure(Crew::ours(relay().await, count).await, count, n == 0).await;
-        let ratio = |of: fn(&Counted) -> f64| of(&library.0) / of(&ours.0);
+        let ratio = |of: fn(&RequestCounts) -> f64| of(&library.0) / of(&ours.0);
         println!(
             "| {count} | KCL : tenure | {:.0} | {:.0} | {:.1} | {:.1} | |",
             ratio(|counted| counted.writes() as f64),
@@ -67,7 +67,7 @@ async fn relay() -> Relay {
 }
 
 /// What a crew with all its workers asks for; and, if so wished, what becomes of it when workers die and come.
-async fn measure(mut crew: Crew, leases: usize, moves: bool) -> (Counted, Vec<String>) {
+async fn measure(mut crew: Crew, leases: usize, moves: bool) -> (RequestCounts, Vec<String>) {
     (0..WORKERS).for_each(|_| drop(crew.start()));
     crew.await_ready(WORKERS);
     crew.even(Duration::from_secs(180)).await.expect("even at first");

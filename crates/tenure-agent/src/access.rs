@@ -62,8 +62,9 @@ pub struct Access {
 
 /// What a request may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
+#[schema(as = Role)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Role {
+pub(crate) enum AccessLevel {
     /// Look at everything, and change nothing.
     Read,
     /// All.
@@ -71,10 +72,10 @@ pub(crate) enum Role {
 }
 
 impl Access {
-    fn role(&self, headers: &HeaderMap) -> Result<Role, Problem> {
+    fn role(&self, headers: &HeaderMap) -> Result<AccessLevel, Problem> {
         let mut sent = headers.get_all(AUTHORIZATION).iter();
         let token = match (sent.next(), sent.next()) {
-            (None, _) if self.is_open => return Ok(Role::Full),
+            (None, _) if self.is_open => return Ok(AccessLevel::Full),
             (None, _) => return Err(Problem::no_token()),
             (Some(header), None) => header.to_str().ok().and_then(bearer).ok_or_else(Problem::no_token)?,
             _ => return Err(Problem::no_token()),
@@ -82,8 +83,8 @@ impl Access {
         let is = |secret: &Option<Secret>| secret.as_ref().is_some_and(|secret| secret.is(token));
         // Both are compared, whatever the first says.
         match (is(&self.full), is(&self.read)) {
-            (true, _) => Ok(Role::Full),
-            (_, true) => Ok(Role::Read),
+            (true, _) => Ok(AccessLevel::Full),
+            (_, true) => Ok(AccessLevel::Read),
             _ => Err(Problem::wrong_token()),
         }
     }
@@ -107,9 +108,9 @@ impl Access {
         Ok(())
     }
 
-    fn check(&self, method: &Method, headers: &HeaderMap) -> Result<Role, Problem> {
+    fn check(&self, method: &Method, headers: &HeaderMap) -> Result<AccessLevel, Problem> {
         self.check_site(headers)?;
-        let needed = if method.is_safe() { Role::Read } else { Role::Full };
+        let needed = if method.is_safe() { AccessLevel::Read } else { AccessLevel::Full };
         let role = self.role(headers)?;
         if role < needed { Err(Problem::only_read()) } else { Ok(role) }
     }
@@ -160,7 +161,7 @@ pub(crate) async fn guard(State(access): State<Access>, mut request: Request, ne
     // A browser sends no token for a page. These files are the same for all, and say nothing of leases.
     let is_page = dashboard::has(path) && request.method().is_safe();
     let checked = if is_page {
-        access.check_site(request.headers()).map(|()| Role::Read)
+        access.check_site(request.headers()).map(|()| AccessLevel::Read)
     } else {
         access.check(request.method(), request.headers())
     };
@@ -169,8 +170,8 @@ pub(crate) async fn guard(State(access): State<Access>, mut request: Request, ne
             // Nobody has looked at the token of whoever asks for a page.
             if !is_page && let Some(stranger) = request.extensions().get::<Arc<Stranger>>() {
                 match role {
-                    Role::Full => stranger.is_known(),
-                    Role::Read => stranger.is_reader(),
+                    AccessLevel::Full => stranger.is_known(),
+                    AccessLevel::Read => stranger.is_reader(),
                 }
             }
             request.extensions_mut().insert(role);

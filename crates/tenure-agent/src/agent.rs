@@ -2,11 +2,11 @@
 
 use crate::access::{Access, guard};
 use crate::config::Limits;
-use crate::connection::{self, Served};
+use crate::connection::{self, ConnectionContext};
 use crate::door::Door;
-use crate::history::History;
+use crate::history::TenureHistory;
 use crate::lease_table::LeaseTable;
-use crate::news::News;
+use crate::news::NewsFeed;
 use crate::problem::Problem;
 use crate::routes;
 use crate::strangers::Strangers;
@@ -29,14 +29,14 @@ pub type Scrape = Arc<dyn Fn() -> String + Send + Sync>;
 /// Dropping the last clone ends nothing by itself: see [`Agent::stop`].
 #[derive(Clone)]
 pub struct Agent {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<AgentState>,
 }
 
-pub(crate) struct Shared {
+pub(crate) struct AgentState {
     pub(crate) leases: Leases,
     pub(crate) table: Arc<LeaseTable>,
-    pub(crate) history: Arc<History>,
-    pub(crate) news: Arc<News>,
+    pub(crate) history: Arc<TenureHistory>,
+    pub(crate) news: Arc<NewsFeed>,
     pub(crate) workers: Arc<Workers>,
     /// By name.
     pub(crate) sections: Mutex<BTreeMap<String, Section>>,
@@ -47,7 +47,7 @@ pub(crate) struct Shared {
     sweeper: AbortHandle,
 }
 
-impl Drop for Shared {
+impl Drop for AgentState {
     fn drop(&mut self) {
         self.sweeper.abort();
         self.news.stop();
@@ -63,16 +63,16 @@ impl Agent {
     #[must_use]
     pub fn new(leases: Leases, limits: Limits, scrape: Option<Scrape>) -> Agent {
         describe();
-        let history = Arc::new(History::new(Arc::clone(leases.clock())));
+        let history = Arc::new(TenureHistory::new(Arc::clone(leases.clock())));
         let table = LeaseTable::new(&leases, Arc::clone(&history), limits.leases);
-        let news = News::new();
+        let news = NewsFeed::new();
         let sweeper = {
             let table = Arc::clone(&table);
             tokio::spawn(async move { table.sweep().await }).abort_handle()
         };
         let (workers, sections, seizures) = (Arc::default(), Mutex::default(), Arc::new(()));
         Agent {
-            shared: Arc::new(Shared {
+            shared: Arc::new(AgentState {
                 leases,
                 table,
                 history,
@@ -96,7 +96,7 @@ impl Agent {
         let strangers =
             (!access.is_open).then(|| Strangers::new(limits.strangers, limits.connections.div_ceil(2)));
         let router = routes::router(&self.shared).layer(axum::middleware::from_fn_with_state(access, guard));
-        let served = Served { router, limits, strangers };
+        let served = ConnectionContext { router, limits, strangers };
         tokio::join!(connection::serve(door, &served), door.follow_certificate());
     }
 
@@ -119,10 +119,10 @@ impl Agent {
 /// The body of a request, as JSON.
 pub(crate) struct Posted<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for Posted<T> {
+impl<T: DeserializeOwned> FromRequest<Arc<AgentState>> for Posted<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Problem> {
+    async fn from_request(request: Request, shared: &Arc<AgentState>) -> Result<Self, Problem> {
         let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
         // A form of another site can't say so.

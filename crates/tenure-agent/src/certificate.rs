@@ -23,13 +23,13 @@ use x509_cert::time::Time;
 /// A certificate and its key, from files in PEM. A new one in the same files is shown to whoever connects from a minute after that.
 #[derive(Clone)]
 pub struct Certificate {
-    files: Arc<Files>,
+    files: Arc<CertificateFiles>,
     names: Arc<[String]>,
-    shown: Arc<Shown>,
+    shown: Arc<CurrentCertificate>,
     acceptor: TlsAcceptor,
 }
 
-struct Files {
+struct CertificateFiles {
     certificate: PathBuf,
     key: PathBuf,
     clock: Arc<dyn Clock>,
@@ -44,9 +44,9 @@ struct Valid {
 
 /// What whoever connects is shown.
 #[derive(Debug)]
-struct Shown(RwLock<Arc<CertifiedKey>>);
+struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.0.read().ok().map(|key| Arc::clone(&key))
     }
@@ -62,9 +62,9 @@ impl Certificate {
         key: impl Into<PathBuf>,
         clock: Arc<dyn Clock>,
     ) -> Result<Certificate, InvalidInput> {
-        let files = Files { certificate: certificate.into(), key: key.into(), clock };
+        let files = CertificateFiles { certificate: certificate.into(), key: key.into(), clock };
         let valid = files.read()?;
-        let shown = Arc::new(Shown(RwLock::new(valid.key)));
+        let shown = Arc::new(CurrentCertificate(RwLock::new(valid.key)));
         let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| InvalidInput::new(format!("TLS: {error}")))?
@@ -125,7 +125,7 @@ impl fmt::Debug for Certificate {
     }
 }
 
-impl Files {
+impl CertificateFiles {
     fn read(&self) -> Result<Valid, InvalidInput> {
         let chain = CertificateDer::pem_file_iter(&self.certificate)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)

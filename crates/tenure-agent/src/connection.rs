@@ -2,8 +2,8 @@
 
 use crate::certificate::Certificate;
 use crate::config::Limits;
-use crate::door::{Door, Listener};
-use crate::peer::Peer;
+use crate::door::{AgentListener, Door};
+use crate::peer::ClientIdentity;
 use crate::strangers::{Stranger, Strangers};
 use axum::Router;
 use axum::body::Body;
@@ -21,7 +21,7 @@ use tokio_io_timeout::TimeoutStream;
 use tower_service::Service;
 
 /// What is served, and how patiently.
-pub(crate) struct Served {
+pub(crate) struct ConnectionContext {
     pub(crate) router: Router,
     pub(crate) limits: Limits,
     /// Where tokens are asked for.
@@ -29,7 +29,7 @@ pub(crate) struct Served {
 }
 
 /// Lets clients in, for ever.
-pub(crate) async fn serve(door: &Door, served: &Served) {
+pub(crate) async fn serve(door: &Door, served: &ConnectionContext) {
     /// There may be no descriptor left for a moment.
     const PAUSE: Duration = Duration::from_millis(100);
     let room = Arc::new(Semaphore::new(served.limits.connections));
@@ -38,16 +38,17 @@ pub(crate) async fn serve(door: &Door, served: &Served) {
     loop {
         while inside.try_join_next().is_some() {}
         let accepted = match &door.listener {
-            Listener::Unix { listener, .. } => {
-                listener.accept().await.map(|(stream, _)| (Arc::new(Peer::of(&stream)), Stream::Unix(stream)))
-            }
-            Listener::Tcp(listener) => {
-                listener.accept().await.map(|(stream, at)| (Arc::new(Peer::at(at)), Stream::Tcp(stream)))
-            }
-            Listener::Tls(listener, certificate) => listener
+            AgentListener::Unix { listener, .. } => listener
                 .accept()
                 .await
-                .map(|(stream, at)| (Arc::new(Peer::at(at)), Stream::Tls(stream, certificate.clone()))),
+                .map(|(stream, _)| (Arc::new(ClientIdentity::of(&stream)), ClientStream::Unix(stream))),
+            AgentListener::Tcp(listener) => listener
+                .accept()
+                .await
+                .map(|(stream, at)| (Arc::new(ClientIdentity::at(at)), ClientStream::Tcp(stream))),
+            AgentListener::Tls(listener, certificate) => listener.accept().await.map(|(stream, at)| {
+                (Arc::new(ClientIdentity::at(at)), ClientStream::Tls(stream, certificate.clone()))
+            }),
         };
         let Ok((peer, stream)) = accepted else {
             tokio::time::sleep(PAUSE).await;
@@ -78,7 +79,7 @@ async fn makes_room(stranger: Option<Arc<Stranger>>) {
     }
 }
 
-enum Stream {
+enum ClientStream {
     Unix(UnixStream),
     Tcp(TcpStream),
     Tls(TcpStream, Certificate),
@@ -91,18 +92,18 @@ fn at_once(stream: TcpStream) -> TcpStream {
 }
 
 /// A place for one connection. Without one, the connection is closed as it is dropped.
-fn place(room: &Arc<Semaphore>) -> Option<Place> {
+fn place(room: &Arc<Semaphore>) -> Option<ConnectionPermit> {
     let permit = Arc::clone(room).try_acquire_owned().ok();
     if permit.is_none() {
         metrics::counter!("tenure_agent_refused_total").increment(1);
     }
     metrics::gauge!("tenure_agent_connections").increment(f64::from(u8::from(permit.is_some())));
-    permit.map(Place)
+    permit.map(ConnectionPermit)
 }
 
-struct Place(#[allow(dead_code, reason = "held, not used")] OwnedSemaphorePermit);
+struct ConnectionPermit(#[allow(dead_code, reason = "held, not used")] OwnedSemaphorePermit);
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         metrics::gauge!("tenure_agent_connections").decrement(1.0);
     }
@@ -110,20 +111,20 @@ impl Drop for Place {
 
 /// Whoever has made a connection, until it leaves or takes too long.
 struct Guest {
-    peer: Arc<Peer>,
+    peer: Arc<ClientIdentity>,
     /// Where tokens are asked for.
     stranger: Option<Arc<Stranger>>,
     router: Router,
     limits: Limits,
-    _place: Place,
+    _place: ConnectionPermit,
 }
 
 impl Guest {
-    async fn greet(self, stream: Stream) {
+    async fn greet(self, stream: ClientStream) {
         match stream {
-            Stream::Unix(stream) => self.attend(stream).await,
-            Stream::Tcp(stream) => self.attend(at_once(stream)).await,
-            Stream::Tls(stream, certificate) => {
+            ClientStream::Unix(stream) => self.attend(stream).await,
+            ClientStream::Tcp(stream) => self.attend(at_once(stream)).await,
+            ClientStream::Tls(stream, certificate) => {
                 let shaken = certificate.shake_hands(at_once(stream));
                 // Whoever takes too long, or speaks no TLS, is cut off.
                 if let Ok(Ok(stream)) = tokio::time::timeout(self.limits.patience, shaken).await {
@@ -179,7 +180,13 @@ mod tests {
         let router = Router::new().route("/", get(async || vec![b'x'; 1 << 20]));
         let limits = Limits { patience: Duration::from_millis(50), ..Limits::default() };
         let place = place(&Arc::new(Semaphore::new(1))).unwrap();
-        let guest = Guest { peer: Arc::new(Peer::unknown()), stranger: None, router, limits, _place: place };
+        let guest = Guest {
+            peer: Arc::new(ClientIdentity::unknown()),
+            stranger: None,
+            router,
+            limits,
+            _place: place,
+        };
         (client, tokio::spawn(guest.attend(server)))
     }
 
@@ -217,7 +224,7 @@ mod tests {
         let door = Door::open(address, Some(&certificate)).await.unwrap();
         let Address::Tls(at) = *door.address() else { panic!("{door:?}") };
         let limits = Limits { patience: Duration::from_millis(50), ..Limits::default() };
-        let served = Served { router: Router::new(), limits, strangers: None };
+        let served = ConnectionContext { router: Router::new(), limits, strangers: None };
         let clients = async {
             // The first bytes of a greeting that would be longer.
             for half in [&b""[..], &[22, 3, 1, 2, 0, 1, 0]] {
@@ -239,7 +246,7 @@ mod tests {
     }
 
     /// Serves while there are these clients.
-    async fn among(door: &Door, served: &Served, clients: impl Future<Output = ()>) {
+    async fn among(door: &Door, served: &ConnectionContext, clients: impl Future<Output = ()>) {
         tokio::select! {
             () = serve(door, served) => unreachable!("it serves for ever"),
             done = tokio::time::timeout(LONG, clients) => done.unwrap(),
@@ -251,7 +258,7 @@ mod tests {
         let door = Door::open(Address::Loopback(([127, 0, 0, 1], 0).into()), None).await.unwrap();
         let Address::Loopback(at) = *door.address() else { panic!("{door:?}") };
         let limits = Limits { patience: 10 * LONG, ..Limits::default() };
-        let served = Served { router, limits, strangers: Some(Strangers::new(2, 3)) };
+        let served = ConnectionContext { router, limits, strangers: Some(Strangers::new(2, 3)) };
         among(&door, &served, clients(at)).await;
     }
 

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Redirect};
 use axum::routing::get;
 
 /// A file of the page.
-struct File {
+struct Asset {
     path: &'static str,
     kind: &'static str,
     text: &'static str,
@@ -26,11 +26,11 @@ const PAGE: &str = "/dashboard/";
 
 macro_rules! files {
     ($($name:literal as $path:literal: $kind:ident),* $(,)?) => {
-        [$(File { path: concat!("/dashboard/", $path), kind: $kind, text: include_str!(concat!("dashboard/", $name)) }),*]
+        [$(Asset { path: concat!("/dashboard/", $path), kind: $kind, text: include_str!(concat!("dashboard/", $name)) }),*]
     };
 }
 
-const FILES: [File; 10] = files![
+const FILES: [Asset; 10] = files![
     "index.html" as "": HTML,
     "style.css" as "style.css": CSS,
     "main.js" as "main.js": SCRIPT,
@@ -59,7 +59,7 @@ pub(crate) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     })
 }
 
-fn served(file: &'static File) -> impl IntoResponse {
+fn served(file: &'static Asset) -> impl IntoResponse {
     let headers: [(HeaderName, &str); 7] = [
         (CONTENT_TYPE, file.kind),
         (CONTENT_SECURITY_POLICY, POLICY),

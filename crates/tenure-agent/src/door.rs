@@ -34,12 +34,12 @@ pub enum ServeError {
 /// An address that is listened at.
 #[derive(Debug)]
 pub struct Door {
-    pub(crate) listener: Listener,
+    pub(crate) listener: AgentListener,
     address: Address,
 }
 
 #[derive(Debug)]
-pub(crate) enum Listener {
+pub(crate) enum AgentListener {
     Unix {
         listener: UnixListener,
         path: PathBuf,
@@ -52,7 +52,7 @@ pub(crate) enum Listener {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        if let Listener::Unix { path, .. } = &self.listener {
+        if let AgentListener::Unix { path, .. } = &self.listener {
             // Whoever comes next removes it otherwise.
             let _ = std::fs::remove_file(path);
         }
@@ -69,18 +69,18 @@ impl Door {
         let named = |error| ServeError::Io(address.to_string(), error);
         let listener = match &address {
             Address::Unix(path) => unix(path)?,
-            Address::Loopback(at) => Listener::Tcp(TcpListener::bind(at).await.map_err(named)?),
+            Address::Loopback(at) => AgentListener::Tcp(TcpListener::bind(at).await.map_err(named)?),
             Address::Tls(at) => {
                 let certificate =
                     certificate.ok_or_else(|| ServeError::NoCertificate(address.to_string()))?;
-                Listener::Tls(TcpListener::bind(at).await.map_err(named)?, certificate.clone())
+                AgentListener::Tls(TcpListener::bind(at).await.map_err(named)?, certificate.clone())
             }
         };
         let address = match &listener {
             // The port that was given for port 0.
-            Listener::Tcp(tcp) => Address::Loopback(tcp.local_addr().map_err(named)?),
-            Listener::Tls(tcp, _) => Address::Tls(tcp.local_addr().map_err(named)?),
-            Listener::Unix { .. } => address,
+            AgentListener::Tcp(tcp) => Address::Loopback(tcp.local_addr().map_err(named)?),
+            AgentListener::Tls(tcp, _) => Address::Tls(tcp.local_addr().map_err(named)?),
+            AgentListener::Unix { .. } => address,
         };
         Ok(Door { listener, address })
     }
@@ -90,12 +90,12 @@ impl Door {
         let named = |error| ServeError::Io(format!("http://{address}"), error);
         let tcp = TcpListener::bind(address).await.map_err(named)?;
         let address = Address::Loopback(tcp.local_addr().map_err(named)?);
-        Ok(Door { listener: Listener::Tcp(tcp), address })
+        Ok(Door { listener: AgentListener::Tcp(tcp), address })
     }
 
     /// Shows a new certificate once there is one, for as long as it is polled.
     pub(crate) async fn follow_certificate(&self) {
-        if let Listener::Tls(_, certificate) = &self.listener {
+        if let AgentListener::Tls(_, certificate) = &self.listener {
             certificate.follow().await;
         }
     }
@@ -107,7 +107,7 @@ impl Door {
     }
 }
 
-fn unix(path: &Path) -> Result<Listener, ServeError> {
+fn unix(path: &Path) -> Result<AgentListener, ServeError> {
     let named = |error| ServeError::Io(path.display().to_string(), error);
     // Before anything is made; the system's own words name no remedy.
     std::os::unix::net::SocketAddr::from_pathname(path).map_err(|error| {
@@ -142,7 +142,7 @@ fn unix(path: &Path) -> Result<Listener, ServeError> {
     let former = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
     let listener = UnixListener::bind(path);
     rustix::process::umask(former);
-    Ok(Listener::Unix { listener: listener.map_err(named)?, path: path.to_owned(), _lock: lock })
+    Ok(AgentListener::Unix { listener: listener.map_err(named)?, path: path.to_owned(), _lock: lock })
 }
 
 /// Whether nobody else can put something in the place of what is in there, or of the directory itself.

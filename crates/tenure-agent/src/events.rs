@@ -47,13 +47,13 @@ pub(crate) const UNREAD: usize = 1024;
 const QUIET: Duration = Duration::from_secs(10);
 
 /// What one client listens to.
-pub(crate) struct Heard {
+pub(crate) struct Subscription {
     pub(crate) events: broadcast::Receiver<Event>,
     /// News of the store, if it wants them, as lines.
     pub(crate) news: Option<broadcast::Receiver<Arc<str>>>,
 }
 
-impl Heard {
+impl Subscription {
     /// None when there is no more.
     async fn next(&mut self) -> Option<String> {
         let came = tokio::select! {
@@ -79,7 +79,7 @@ async fn next_of(news: &mut Option<broadcast::Receiver<Arc<str>>>) -> Result<Arc
 }
 
 /// A response that goes on until the client leaves or the agent stops.
-pub(crate) fn stream_of(heard: Heard) -> Response {
+pub(crate) fn stream_of(heard: Subscription) -> Response {
     // The first sign tells that all that happens from here on is told.
     let lines = stream::unfold((heard, true), |(mut heard, is_first)| async move {
         let line = if is_first { ": listening\n\n".to_owned() } else { heard.next().await? };

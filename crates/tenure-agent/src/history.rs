@@ -25,14 +25,14 @@ pub(crate) struct PastTenure {
 
 /// Whose a key is, under which fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Claim {
+pub(crate) struct Ownership {
     pub(crate) fence: Fence,
     pub(crate) holder: HolderId,
     pub(crate) since: Option<Wall>,
 }
 
 /// Those of this agent's clients, and while somebody listens to the store's news, those of all others.
-pub(crate) struct History {
+pub(crate) struct TenureHistory {
     clock: Arc<dyn Clock>,
     past: Mutex<Past>,
 }
@@ -40,25 +40,25 @@ pub(crate) struct History {
 #[derive(Default)]
 struct Past {
     /// The oldest first.
-    seen: VecDeque<Seen>,
+    seen: VecDeque<ObservedTenure>,
     /// The number of the oldest.
     first: u64,
     /// Their numbers.
     places: BTreeMap<(Key, Fence), u64>,
 }
 
-struct Seen {
+struct ObservedTenure {
     key: Key,
-    claim: Claim,
+    claim: Ownership,
     end: Option<(Wall, String)>,
 }
 
-impl History {
+impl TenureHistory {
     /// More are forgotten, the oldest first.
     pub(crate) const MOST: usize = 1000;
 
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> History {
-        History { clock, past: Mutex::default() }
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> TenureHistory {
+        TenureHistory { clock, past: Mutex::default() }
     }
 
     fn past(&self) -> MutexGuard<'_, Past> {
@@ -67,12 +67,12 @@ impl History {
     }
 
     /// It begins, unless it was seen before.
-    pub(crate) fn began(&self, key: &Key, claim: &Claim) {
+    pub(crate) fn began(&self, key: &Key, claim: &Ownership) {
         self.past().place(key, claim);
     }
 
     /// It is over, unless that was seen before.
-    pub(crate) fn ended(&self, key: &Key, claim: &Claim, reason: &str) {
+    pub(crate) fn ended(&self, key: &Key, claim: &Ownership, reason: &str) {
         let now = self.clock.now().wall;
         if let Some(seen) = self.past().place(key, claim)
             && seen.end.is_none()
@@ -85,31 +85,31 @@ impl History {
     pub(crate) fn newest(&self, key: Option<&Key>, limit: usize) -> Vec<PastTenure> {
         let past = self.past();
         let wanted = past.seen.iter().rev().filter(|seen| key.is_none_or(|key| seen.key == *key));
-        wanted.take(limit).map(Seen::told).collect()
+        wanted.take(limit).map(ObservedTenure::told).collect()
     }
 }
 
 impl Past {
-    fn place(&mut self, key: &Key, claim: &Claim) -> Option<&mut Seen> {
+    fn place(&mut self, key: &Key, claim: &Ownership) -> Option<&mut ObservedTenure> {
         let name = (key.clone(), claim.fence);
         if let Some(number) = self.places.get(&name) {
             return self.seen.get_mut(usize::try_from(number - self.first).ok()?);
         }
-        if self.seen.len() == History::MOST
+        if self.seen.len() == TenureHistory::MOST
             && let Some(oldest) = self.seen.pop_front()
         {
             self.first += 1;
             self.places.remove(&(oldest.key, oldest.claim.fence));
         }
         self.places.insert(name, self.first + self.seen.len() as u64);
-        self.seen.push_back(Seen { key: key.clone(), claim: claim.clone(), end: None });
+        self.seen.push_back(ObservedTenure { key: key.clone(), claim: claim.clone(), end: None });
         self.seen.back_mut()
     }
 }
 
-impl Seen {
+impl ObservedTenure {
     fn told(&self) -> PastTenure {
-        let Claim { fence, holder, since } = &self.claim;
+        let Ownership { fence, holder, since } = &self.claim;
         PastTenure {
             key: self.key.as_str().to_owned(),
             fence: fence.0,
@@ -126,13 +126,13 @@ mod tests {
     //! Plan: a tenure is there once, whoever tells of it how often; its first end counts; the oldest are forgotten, and one of those that ends is there again.
     use super::*;
 
-    fn claim(fence: u64) -> Claim {
-        Claim { fence: Fence(fence), holder: HolderId::new("h").unwrap(), since: Some(Wall(1_500)) }
+    fn claim(fence: u64) -> Ownership {
+        Ownership { fence: Fence(fence), holder: HolderId::new("h").unwrap(), since: Some(Wall(1_500)) }
     }
 
     #[test]
     fn a_tenure_is_there_once_and_its_first_end_counts() {
-        let history = History::new(tenure::clock::system());
+        let history = TenureHistory::new(tenure::clock::system());
         let (a, b) = (Key::new("a").unwrap(), Key::new("b").unwrap());
         for _ in 0..2 {
             history.began(&a, &claim(1));
@@ -154,18 +154,21 @@ mod tests {
 
     #[test]
     fn the_oldest_are_forgotten_and_one_that_ends_later_is_there_again() {
-        let history = History::new(tenure::clock::system());
+        let history = TenureHistory::new(tenure::clock::system());
         let key = Key::new("k").unwrap();
-        let many = History::MOST as u64 + 5;
+        let many = TenureHistory::MOST as u64 + 5;
         (0..many).for_each(|fence| history.began(&key, &claim(fence)));
         let all = history.newest(None, usize::MAX);
-        assert_eq!((all.len(), all[0].fence, all[History::MOST - 1].fence), (History::MOST, many - 1, 5));
+        assert_eq!(
+            (all.len(), all[0].fence, all[TenureHistory::MOST - 1].fence),
+            (TenureHistory::MOST, many - 1, 5)
+        );
         history.ended(&key, &claim(700), "late");
         history.ended(&key, &claim(3), "forgotten");
         let all = history.newest(None, usize::MAX);
         assert_eq!(
             (all.len(), all[0].fence, all[0].reason.as_deref()),
-            (History::MOST, 3, Some("forgotten"))
+            (TenureHistory::MOST, 3, Some("forgotten"))
         );
         let late = all.iter().find(|seen| seen.fence == 700).unwrap();
         assert_eq!(late.reason.as_deref(), Some("late"));

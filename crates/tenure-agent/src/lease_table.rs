@@ -3,13 +3,13 @@
 mod state;
 
 use crate::events::{self, Event};
-use crate::history::{Claim, History};
+use crate::history::{Ownership, TenureHistory};
 use crate::holding::{End, Holding};
-use crate::listing::Row;
-use crate::peer::Peer;
+use crate::listing::RecordRow;
+use crate::peer::ClientIdentity;
 use crate::problem::Problem;
-use crate::wire::{OnExit, Told, millis};
-use state::{EXITED, Entry, LAPSED, OUTLASTS, RELEASED, State, id_of};
+use crate::wire::{LeaseReply, OnExit, millis};
+use state::{EXITED, LAPSED, LeaseTableEntry, OUTLASTS, RELEASED, TableState, id_of};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 /// What a client asks for with a lease, whatever kind it is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms {
+pub(crate) struct LeaseTerms {
     /// The longest that a deadline is ahead when it is told.
     pub(crate) longest: Duration,
     /// The longest that it is held.
@@ -36,17 +36,17 @@ pub(crate) struct LeaseTable {
     clock: Arc<dyn Clock>,
     /// Whose name the records of most leases show.
     holder: HolderId,
-    history: Arc<History>,
+    history: Arc<TenureHistory>,
     boot: Option<String>,
     most: usize,
-    state: Mutex<State>,
+    state: Mutex<TableState>,
     /// A deadline is earlier than all others, or the table is empty.
     changed: Notify,
     events: broadcast::Sender<Event>,
 }
 
 impl LeaseTable {
-    pub(crate) fn new(leases: &Leases, history: Arc<History>, most: usize) -> Arc<LeaseTable> {
+    pub(crate) fn new(leases: &Leases, history: Arc<TenureHistory>, most: usize) -> Arc<LeaseTable> {
         let (events, _) = broadcast::channel(events::UNREAD);
         let table = LeaseTable {
             drift: leases.drift(),
@@ -62,7 +62,7 @@ impl LeaseTable {
         Arc::new(table)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TableState> {
         // No code that can panic runs under the lock, so what it guards is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -78,7 +78,7 @@ impl LeaseTable {
     }
 
     /// Tells which of these records clients lead by.
-    pub(crate) fn mark_elections(&self, rows: &mut [Row]) {
+    pub(crate) fn mark_elections(&self, rows: &mut [RecordRow]) {
         let led: BTreeSet<String> = {
             let state = self.state();
             let led = state.entries.values().filter(|entry| entry.is_election);
@@ -90,7 +90,7 @@ impl LeaseTable {
     }
 
     /// Room for one more lease, until it is dropped.
-    pub(crate) fn room(self: &Arc<Self>) -> Result<Room, Problem> {
+    pub(crate) fn room(self: &Arc<Self>) -> Result<ReservedSlot, Problem> {
         let mut state = self.state();
         if state.is_stopping {
             return Err(Problem::stopping());
@@ -99,16 +99,16 @@ impl LeaseTable {
             return Err(Problem::too_many(self.most));
         }
         state.waiting += 1;
-        Ok(Room { table: Arc::clone(self) })
+        Ok(ReservedSlot { table: Arc::clone(self) })
     }
 
     /// Takes in a lease that was acquired for a client, and tells of it.
     pub(crate) fn enter(
         self: &Arc<Self>,
         holding: Holding,
-        terms: Terms,
-        peer: &Arc<Peer>,
-    ) -> Result<Told, Problem> {
+        terms: LeaseTerms,
+        peer: &Arc<ClientIdentity>,
+    ) -> Result<LeaseReply, Problem> {
         let (id, holding) = (id_of(&tenure::clock::uuid())?, Arc::new(holding));
         let mut state = self.state();
         if state.is_stopping {
@@ -117,12 +117,13 @@ impl LeaseTable {
         let peer = if terms.on_exit == OnExit::Release { state.watched(peer) } else { None };
         let watch = tokio::spawn(Arc::clone(self).watch(id, Arc::clone(&holding), peer.clone()));
         let over_at = terms.at_most.map(|most| boottime().saturating_add(most));
-        let Terms { longest, is_election, .. } = terms;
-        let mut entry = Entry { holding, told: Duration::ZERO, longest, over_at, is_election, peer, watch };
+        let LeaseTerms { longest, is_election, .. } = terms;
+        let mut entry =
+            LeaseTableEntry { holding, told: Duration::ZERO, longest, over_at, is_election, peer, watch };
         let told = self.tell(id, &mut entry);
         state.due.insert((entry.told, id));
         if let Some(claim) = self.claim(&entry.holding) {
-            let claim = Claim { since: Some(self.clock.now().wall), ..claim };
+            let claim = Ownership { since: Some(self.clock.now().wall), ..claim };
             self.history.began(entry.holding.key(), &claim);
         }
         self.say("acquired", id, &entry.holding, None);
@@ -134,7 +135,7 @@ impl LeaseTable {
     }
 
     /// What a client is told now: it is held until then, whatever comes.
-    fn tell(&self, id: Uuid, entry: &mut Entry) -> Told {
+    fn tell(&self, id: Uuid, entry: &mut LeaseTableEntry) -> LeaseReply {
         let now = boottime();
         let left = entry.holding.remaining().min(entry.longest);
         let left = entry.over_at.map_or(left, |at| left.min(at.saturating_sub(now)));
@@ -142,7 +143,7 @@ impl LeaseTable {
         let left = entry.holding.draining().map_or(left, |within| left.min(within));
         // What was told is not taken back.
         entry.told = entry.told.max(now + left);
-        Told {
+        LeaseReply {
             id: id.to_string(),
             key: entry.holding.key().as_str().to_owned(),
             fence: entry.holding.fence().0,
@@ -157,7 +158,7 @@ impl LeaseTable {
     }
 
     /// A client wants its lease still: it is told of a later deadline, if there is one.
-    pub(crate) fn beat(&self, id: &str, peer: &Peer) -> Result<Told, Problem> {
+    pub(crate) fn beat(&self, id: &str, peer: &ClientIdentity) -> Result<LeaseReply, Problem> {
         let id = id_of(id)?;
         let mut state = self.state();
         let is_stopping = state.is_stopping;
@@ -206,10 +207,10 @@ impl LeaseTable {
     }
 
     /// Looks after one lease until it is over.
-    async fn watch(self: Arc<Self>, id: Uuid, holding: Arc<Holding>, peer: Option<Arc<Peer>>) {
+    async fn watch(self: Arc<Self>, id: Uuid, holding: Arc<Holding>, peer: Option<Arc<ClientIdentity>>) {
         let cancelled = holding.cancelled();
         tokio::pin!(cancelled);
-        let exited = Peer::any_ended(peer.as_deref());
+        let exited = ClientIdentity::any_ended(peer.as_deref());
         tokio::pin!(exited);
         loop {
             tokio::select! {
@@ -317,13 +318,13 @@ impl LeaseTable {
     }
 
     /// Whose name its record shows, and under which fence. None of ranges: their section has a name of its own.
-    fn claim(&self, holding: &Holding) -> Option<Claim> {
+    fn claim(&self, holding: &Holding) -> Option<Ownership> {
         let holder = match holding {
             Holding::Lease(_) | Holding::Tick(..) => &self.holder,
             Holding::Unit(_, worker) => worker,
             Holding::Ranges(..) => return None,
         };
-        Some(Claim { fence: holding.fence(), holder: holder.clone(), since: None })
+        Some(Ownership { fence: holding.fence(), holder: holder.clone(), since: None })
     }
 
     /// A lease has left the table.
@@ -349,7 +350,7 @@ impl LeaseTable {
 }
 
 /// Gives back what its client can't give back any more. What fails is logged: the lease lasts until it expires then.
-async fn give_back(entry: Entry, why: &'static str) {
+async fn give_back(entry: LeaseTableEntry, why: &'static str) {
     let (key, fence) = (entry.holding.key().clone(), entry.holding.fence());
     match entry.give_back(End::Gone(why)).await {
         Ok(true) => {}
@@ -363,11 +364,11 @@ async fn give_back(entry: Entry, why: &'static str) {
 }
 
 /// A place for a lease that is waited for.
-pub(crate) struct Room {
+pub(crate) struct ReservedSlot {
     table: Arc<LeaseTable>,
 }
 
-impl Drop for Room {
+impl Drop for ReservedSlot {
     fn drop(&mut self) {
         let mut state = self.table.state();
         state.waiting = state.waiting.saturating_sub(1);

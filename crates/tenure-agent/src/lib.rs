@@ -91,4 +91,4 @@ pub use openapi::document;
 /// The example of the crate's page in registries is compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure::fleet::{self, FleetName};
-use tenure::permits::{Ledger, Mode, Ticket, is_semaphore};
+use tenure::permits::{Mode, SemaphoreLedger, Ticket, is_semaphore};
 use tenure::range::{self, is_section};
 use tenure::{
     AnyStore, Attachment, Fence, Freshness, Key, Leases, Listed, Record, Store, StoreError, Stored, Ttl,
@@ -15,8 +15,9 @@ use utoipa::ToSchema;
 
 /// A page of records.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Page {
-    pub(crate) leases: Vec<Row>,
+#[schema(as = Page)]
+pub(crate) struct RecordPage {
+    pub(crate) leases: Vec<RecordRow>,
     /// The last key of this page, if there may be more after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next: Option<String>,
@@ -24,9 +25,10 @@ pub(crate) struct Page {
 
 /// A record, judged from outside.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Row {
+#[schema(as = Row)]
+pub(crate) struct RecordRow {
     pub(crate) key: String,
-    pub(crate) state: State,
+    pub(crate) state: RecordState,
     /// What is wrong with it, if it is damaged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) problem: Option<String>,
@@ -52,18 +54,19 @@ pub(crate) struct Row {
     pub(crate) about: BTreeMap<String, String>,
     /// Of a semaphore.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) semaphore: Option<Semaphore>,
+    pub(crate) semaphore: Option<SemaphoreView>,
     /// The leases of a section's ranges.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) section: Option<Vec<RangeLease>>,
+    pub(crate) section: Option<Vec<RangeLeaseView>>,
     /// Of a fleet's board.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) planning: Option<Planning>,
+    pub(crate) planning: Option<PlanningView>,
 }
 
 /// Who plans for a fleet, and which plan was told last.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Planning {
+#[schema(as = Planning)]
+pub(crate) struct PlanningView {
     /// The worker that plans, by name. It may be dead: its session, fleet/FLEET/worker/NAME, tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) planner: Option<String>,
@@ -79,7 +82,8 @@ pub(crate) struct Planning {
 
 /// Ranges of a section that one holder has.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct RangeLease {
+#[schema(as = RangeLease)]
+pub(crate) struct RangeLeaseView {
     /// Each LOW_HIGH in hexadecimal digits, the high end excluded.
     pub(crate) ranges: Vec<String>,
     pub(crate) holder: String,
@@ -91,15 +95,17 @@ pub(crate) struct RangeLease {
 
 /// Who has permits, and who waits for some, in turn.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Semaphore {
+#[schema(as = Semaphore)]
+pub(crate) struct SemaphoreView {
     pub(crate) permits: u32,
-    pub(crate) holders: Vec<Claim>,
-    pub(crate) queue: Vec<Claim>,
+    pub(crate) holders: Vec<PermitClaim>,
+    pub(crate) queue: Vec<PermitClaim>,
 }
 
 /// A claim to permits.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Claim {
+#[schema(as = Claim)]
+pub(crate) struct PermitClaim {
     pub(crate) holder: String,
     /// How many; none is all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,8 +116,9 @@ pub(crate) struct Claim {
 
 /// What a record says about its key now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = State)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum State {
+pub(crate) enum RecordState {
     /// Held, as far as can be told from outside.
     Held,
     /// Nobody holds it.
@@ -122,9 +129,9 @@ pub(crate) enum State {
     Damaged,
 }
 
-impl Row {
+impl RecordRow {
     pub(crate) fn is_held(&self) -> bool {
-        self.state == State::Held
+        self.state == RecordState::Held
     }
 }
 
@@ -133,20 +140,20 @@ pub(crate) async fn page(
     prefix: &str,
     after: Option<&Key>,
     limit: usize,
-) -> Result<Page, StoreError> {
+) -> Result<RecordPage, StoreError> {
     let listed = leases.store().list(prefix, after, limit).await?;
     let next = listed.last().filter(|_| listed.len() == limit).map(|last| last.key.as_str().to_owned());
-    Ok(Page { leases: judged(leases, listed).await?, next })
+    Ok(RecordPage { leases: judged(leases, listed).await?, next })
 }
 
-pub(crate) async fn one(leases: &Leases, key: &Key) -> Result<Option<Row>, StoreError> {
+pub(crate) async fn one(leases: &Leases, key: &Key) -> Result<Option<RecordRow>, StoreError> {
     let Some(stored) = leases.store().read(key).await? else { return Ok(None) };
     let listed = vec![Listed { key: key.clone(), stored: Ok(stored) }];
     Ok(judged(leases, listed).await?.pop())
 }
 
 /// As records of a page.
-pub(crate) async fn judged(leases: &Leases, listed: Vec<Listed>) -> Result<Vec<Row>, StoreError> {
+pub(crate) async fn judged(leases: &Leases, listed: Vec<Listed>) -> Result<Vec<RecordRow>, StoreError> {
     let now = leases.clock().now().wall;
     let sessions = sessions(leases.store(), &listed, now).await?;
     let ours = leases.holder().as_str();
@@ -174,11 +181,11 @@ async fn sessions(store: &AnyStore, listed: &[Listed], now: Wall) -> Result<Sess
     Ok(lives.collect())
 }
 
-fn row(listed: Listed, sessions: &Sessions, ours: &str, now: Wall) -> Row {
+fn row(listed: Listed, sessions: &Sessions, ours: &str, now: Wall) -> RecordRow {
     let Listed { key, stored } = listed;
-    let mut row = Row {
+    let mut row = RecordRow {
         key: key.as_str().to_owned(),
-        state: State::Vacant,
+        state: RecordState::Vacant,
         problem: None,
         fence: None,
         holder: None,
@@ -194,13 +201,13 @@ fn row(listed: Listed, sessions: &Sessions, ours: &str, now: Wall) -> Row {
     };
     let described = stored.and_then(|stored| describe(&mut row, &stored, sessions, ours, now));
     if let Err(error) = described {
-        (row.state, row.problem) = (State::Damaged, Some(error.to_string()));
+        (row.state, row.problem) = (RecordState::Damaged, Some(error.to_string()));
     }
     row
 }
 
 fn describe(
-    row: &mut Row,
+    row: &mut RecordRow,
     stored: &Stored,
     sessions: &Sessions,
     ours: &str,
@@ -209,9 +216,9 @@ fn describe(
     let record = &stored.record;
     row.fence = Some(record.fence.0);
     if is_semaphore(record) {
-        let semaphore = semaphore(&Ledger::of(record)?);
+        let semaphore = semaphore(&SemaphoreLedger::of(record)?);
         if !semaphore.holders.is_empty() || !semaphore.queue.is_empty() {
-            row.state = State::Held;
+            row.state = RecordState::Held;
         }
         row.is_here = semaphore.holders.iter().any(|claim| claim.holder == ours);
         row.semaphore = Some(semaphore);
@@ -221,7 +228,7 @@ fn describe(
         let section = section(stored, now)?;
         row.left_ms = section.iter().map(|lease| lease.left_ms).max().filter(|left| *left > 0);
         if !section.is_empty() {
-            row.state = if row.left_ms.is_some() { State::Held } else { State::Expired };
+            row.state = if row.left_ms.is_some() { RecordState::Held } else { RecordState::Expired };
         }
         row.is_here = section.iter().any(|lease| lease.holder == ours);
         row.section = Some(section);
@@ -241,7 +248,7 @@ fn describe(
             .filter(|(shown, _)| shown == fence)
             .map_or(Duration::ZERO, |(_, left)| *left),
     };
-    row.state = if left.is_zero() { State::Expired } else { State::Held };
+    row.state = if left.is_zero() { RecordState::Expired } else { RecordState::Held };
     row.left_ms = (!left.is_zero()).then(|| millis(left));
     row.ttl_ms = tenure.attachment.is_none().then(|| tenure.ttl.millis());
     row.is_here = tenure.holder.as_str() == ours;
@@ -257,10 +264,10 @@ fn left(stored: &Stored, ttl: Ttl, now: Wall) -> Duration {
 }
 
 /// What a fleet's board says.
-fn planning(key: &str, record: &Record) -> Option<Planning> {
+fn planning(key: &str, record: &Record) -> Option<PlanningView> {
     let (name, "board") = key.strip_prefix("fleet/")?.split_once('/')? else { return None };
     let (fleet, planning) = (FleetName::new(name).ok()?, fleet::Planning::of(record));
-    Some(Planning {
+    Some(PlanningView {
         planner: planning.holder(&fleet).map(|holder| holder.as_str().to_owned()),
         standbys: planning.standbys.iter().map(|holder| holder.as_str().to_owned()).collect(),
         plan: planning.plan,
@@ -268,13 +275,13 @@ fn planning(key: &str, record: &Record) -> Option<Planning> {
     })
 }
 
-fn section(stored: &Stored, now: Wall) -> Result<Vec<RangeLease>, StoreError> {
+fn section(stored: &Stored, now: Wall) -> Result<Vec<RangeLeaseView>, StoreError> {
     let left = |entry: &range::Entry| {
         let stood = stored.times.and_then(|times| entry.stood(times));
         entry.duration.duration().saturating_sub(stood.unwrap_or_else(|| now.since(entry.stamp)))
     };
-    let entries = range::Ledger::seen_in(stored)?.entries;
-    let leases = entries.iter().map(|entry| RangeLease {
+    let entries = range::SectionLedger::seen_in(stored)?.entries;
+    let leases = entries.iter().map(|entry| RangeLeaseView {
         ranges: entry.parts.ranges().iter().map(ToString::to_string).collect(),
         holder: entry.holder.as_str().to_owned(),
         fence: entry.fence.0,
@@ -284,13 +291,13 @@ fn section(stored: &Stored, now: Wall) -> Result<Vec<RangeLease>, StoreError> {
     Ok(leases.collect())
 }
 
-fn semaphore(ledger: &Ledger) -> Semaphore {
-    let claim = |ticket: &Ticket, fence: Option<Fence>| Claim {
+fn semaphore(ledger: &SemaphoreLedger) -> SemaphoreView {
+    let claim = |ticket: &Ticket, fence: Option<Fence>| PermitClaim {
         holder: ticket.holder.as_str().to_owned(),
         permits: (ticket.mode == Mode::Shared).then_some(ticket.permits),
         fence: fence.map(|fence| fence.0),
     };
-    Semaphore {
+    SemaphoreView {
         permits: ledger.permits,
         holders: ledger.holders.iter().map(|grant| claim(&grant.ticket, Some(grant.fence))).collect(),
         queue: ledger.queue.iter().map(|ticket| claim(ticket, None)).collect(),

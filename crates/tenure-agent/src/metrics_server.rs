@@ -2,7 +2,7 @@
 
 use crate::agent::Scrape;
 use crate::config::Limits;
-use crate::connection::{self, Served};
+use crate::connection::{self, ConnectionContext};
 use crate::door::{Door, ServeError};
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
@@ -38,7 +38,7 @@ impl MetricsServer {
         };
         let router = Router::new().route("/metrics", get(metrics)).route("/healthz", get(async || "ok\n"));
         let limits = Limits { connections: CONNECTIONS, ..Limits::default() };
-        connection::serve(&self.door, &Served { router, limits, strangers: None }).await;
+        connection::serve(&self.door, &ConnectionContext { router, limits, strangers: None }).await;
     }
 }
 

@@ -8,9 +8,9 @@ mod compared;
 #[cfg(test)]
 mod tests;
 
-use crate::history::History;
+use crate::history::TenureHistory;
 use crate::lease_table::LeaseTable;
-use crate::listing::{self, Row};
+use crate::listing::{self, RecordRow};
 use compared::Compared;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ pub(crate) struct Changed {
     pub(crate) event: &'static str,
     /// As a page of records has them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) leases: Vec<Row>,
+    pub(crate) leases: Vec<RecordRow>,
     /// Keys that have no record any more.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) gone: Vec<String>,
@@ -60,14 +60,14 @@ const MOST_KEYS: usize = 100;
 const LINGER: Duration = Duration::from_secs(5);
 
 /// Those who listen, and the task that looks for news while there are any.
-pub(crate) struct News {
+pub(crate) struct NewsFeed {
     lines: broadcast::Sender<Arc<str>>,
     reader: Mutex<Option<AbortHandle>>,
 }
 
-impl News {
-    pub(crate) fn new() -> Arc<News> {
-        Arc::new(News { lines: broadcast::channel(UNREAD).0, reader: Mutex::default() })
+impl NewsFeed {
+    pub(crate) fn new() -> Arc<NewsFeed> {
+        Arc::new(NewsFeed { lines: broadcast::channel(UNREAD).0, reader: Mutex::default() })
     }
 
     fn reader(&self) -> MutexGuard<'_, Option<AbortHandle>> {
@@ -80,19 +80,19 @@ impl News {
         self: &Arc<Self>,
         leases: &Leases,
         table: &Arc<LeaseTable>,
-        history: &Arc<History>,
+        history: &Arc<TenureHistory>,
     ) -> broadcast::Receiver<Arc<str>> {
         let mut reader = self.reader();
         let lines = self.lines.subscribe();
         if leases.store().capabilities().watch && reader.as_ref().is_none_or(AbortHandle::is_finished) {
-            let found = Reader {
+            let found = NewsReader {
                 leases: leases.clone(),
                 table: Arc::clone(table),
                 compared: Compared::new(Arc::clone(history)),
                 hints: None,
-                wanted: Wanted::default(),
-                all: Reading::default(),
-                some: Reading::default(),
+                wanted: ReadRequest::default(),
+                all: ReadTiming::default(),
+                some: ReadTiming::default(),
             };
             *reader = Some(tokio::spawn(found.run(Arc::clone(self))).abort_handle());
         }
@@ -114,14 +114,14 @@ impl News {
 
 /// What is to be read.
 #[derive(Default)]
-struct Wanted {
+struct ReadRequest {
     is_all: bool,
     keys: BTreeSet<Key>,
     /// When the first of these keys was told.
     since: Tick,
 }
 
-impl Wanted {
+impl ReadRequest {
     fn add(&mut self, hint: Hint, now: Tick) {
         if self.keys.is_empty() {
             self.since = now;
@@ -137,34 +137,34 @@ impl Wanted {
 
 /// How the last reading went.
 #[derive(Debug, Clone, Copy, Default)]
-struct Reading {
+struct ReadTiming {
     ended: Tick,
     took: Duration,
 }
 
-impl Reading {
+impl ReadTiming {
     /// When the next one may begin.
     fn next(self, least: Duration) -> Tick {
         self.ended.after(self.took.saturating_mul(SHARE).max(least))
     }
 }
 
-struct Reader {
+struct NewsReader {
     leases: Leases,
     table: Arc<LeaseTable>,
     compared: Compared,
     hints: Option<Changes>,
-    wanted: Wanted,
-    all: Reading,
-    some: Reading,
+    wanted: ReadRequest,
+    all: ReadTiming,
+    some: ReadTiming,
 }
 
-impl Reader {
+impl NewsReader {
     fn now(&self) -> Tick {
         self.leases.clock().now().held
     }
 
-    async fn run(mut self, news: Arc<News>) {
+    async fn run(mut self, news: Arc<NewsFeed>) {
         // Whether all has been told that was found.
         let mut is_whole = false;
         let mut listened = self.now();
@@ -197,13 +197,13 @@ impl Reader {
     }
 
     /// Reads what is wanted, and tells what has changed. False: nothing was wanted.
-    async fn read(&mut self, news: &News) -> Result<bool, StoreError> {
+    async fn read(&mut self, news: &NewsFeed) -> Result<bool, StoreError> {
         let wanted = std::mem::take(&mut self.wanted);
         let began = self.now();
         if wanted.is_all || !self.compared.is_whole() {
             let came = self.read_all(news).await;
             let ended = self.now();
-            self.all = Reading { ended, took: ended.since(began) };
+            self.all = ReadTiming { ended, took: ended.since(began) };
             return came.map(|()| true);
         }
         if wanted.keys.is_empty() {
@@ -216,11 +216,11 @@ impl Reader {
         let changed = self.compared.changed(found);
         let came = self.tell(news, changed, gone).await;
         let ended = self.now();
-        self.some = Reading { ended, took: ended.since(began) };
+        self.some = ReadTiming { ended, took: ended.since(began) };
         came.map(|()| true)
     }
 
-    async fn read_all(&mut self, news: &News) -> Result<(), StoreError> {
+    async fn read_all(&mut self, news: &NewsFeed) -> Result<(), StoreError> {
         const PAGE: usize = 1000;
         let is_first = !self.compared.is_whole();
         self.compared.begin();
@@ -241,7 +241,7 @@ impl Reader {
         self.tell(news, Vec::new(), gone).await
     }
 
-    async fn tell(&self, news: &News, changed: Vec<Listed>, gone: Vec<Key>) -> Result<(), StoreError> {
+    async fn tell(&self, news: &NewsFeed, changed: Vec<Listed>, gone: Vec<Key>) -> Result<(), StoreError> {
         for gone in gone.chunks(TOGETHER) {
             let gone = gone.iter().map(|key| key.as_str().to_owned()).collect();
             news.tell(&Changed { event: "changed", gone, ..Changed::default() });

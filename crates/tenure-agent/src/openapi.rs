@@ -12,7 +12,7 @@ use utoipa::{Modify, OpenApi};
         title = "tenure's lease agent",
         description = "Leases for programs in any language. Until when a client may act on one: see promise S9."
     ),
-    modifiers(&Token),
+    modifiers(&BearerToken),
     security((), ("token" = [])),
     paths(
         routes::leases::acquire,
@@ -48,37 +48,37 @@ use utoipa::{Modify, OpenApi};
         wire::Acquire,
         wire::AcquirePermits,
         wire::Campaign,
-        wire::Told,
+        wire::LeaseReply,
         wire::Beats,
         wire::AllBeaten,
-        wire::Released,
+        wire::ReleaseReply,
         problem::Problem,
         events::Event,
         news::Changed,
-        listing::Page,
-        listing::Row,
-        routes::history::Tenures,
+        listing::RecordPage,
+        listing::RecordRow,
+        routes::history::PastTenures,
         routes::overview::Overview,
         routes::elections::Resign,
-        routes::once::Tick,
-        routes::once::Ended,
+        routes::once::TickRequest,
+        routes::once::TickEnd,
         routes::sections::AcquireRange,
         routes::sections::LeasedRanges,
         routes::fleets::Join,
         routes::fleets::Joined,
-        routes::fleets::Next,
-        routes::fleets::Given,
-        routes::fleets::Done,
-        routes::fleets::Failure,
+        routes::fleets::NextUnitRequest,
+        routes::fleets::GivenUnit,
+        routes::fleets::DoneRequest,
+        routes::fleets::FailureReport,
         routes::fleets::Checkpoint
     ))
 )]
 struct Document;
 
 /// What a TCP address asks for. Who comes by the Unix socket needs none.
-struct Token;
+struct BearerToken;
 
-impl Modify for Token {
+impl Modify for BearerToken {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
         let description = "The agent's token, or its read token, which may look and change nothing";
         let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(description)).build();

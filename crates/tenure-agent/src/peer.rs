@@ -11,30 +11,30 @@ use tokio::net::unix::UCred;
 
 /// Whoever has made a connection.
 #[derive(Debug)]
-pub(crate) struct Peer {
+pub(crate) struct ClientIdentity {
     /// Who that is, for logs.
     name: String,
     /// None for a client of a TCP address, and where the system doesn't tell.
-    process: Option<Process>,
+    process: Option<PeerProcess>,
 }
 
 /// It can't be mistaken for another: a descriptor names the process, not its number.
 #[derive(Debug)]
-struct Process {
+struct PeerProcess {
     id: i32,
     descriptor: AsyncFd<OwnedFd>,
 }
 
-impl Peer {
+impl ClientIdentity {
     /// Nobody that is known.
     #[cfg(test)]
-    pub(crate) fn unknown() -> Peer {
-        Peer { name: "unknown".to_owned(), process: None }
+    pub(crate) fn unknown() -> ClientIdentity {
+        ClientIdentity { name: "unknown".to_owned(), process: None }
     }
 
     /// Whoever has connected from this address. Its process can't be watched.
-    pub(crate) fn at(address: SocketAddr) -> Peer {
-        Peer { name: address.to_string(), process: None }
+    pub(crate) fn at(address: SocketAddr) -> ClientIdentity {
+        ClientIdentity { name: address.to_string(), process: None }
     }
 
     /// Its address, or the user and the process, as far as the system tells.
@@ -43,7 +43,7 @@ impl Peer {
     }
 
     /// The process that has connected.
-    pub(crate) fn of(stream: &UnixStream) -> Peer {
+    pub(crate) fn of(stream: &UnixStream) -> ClientIdentity {
         let who = stream.peer_cred().ok();
         let id = who.as_ref().and_then(UCred::pid).filter(|id| *id > 0);
         let name = match (&who, id) {
@@ -57,9 +57,9 @@ impl Peer {
                 reason = "what takes its place is unsafe code; an owned descriptor is closed once only"
             )]
             let descriptor = AsyncFd::new(descriptor(stream, id)?).ok()?;
-            Some(Process { id, descriptor })
+            Some(PeerProcess { id, descriptor })
         });
-        Peer { name, process }
+        ClientIdentity { name, process }
     }
 
     /// The number of its process, if its end can be seen.
@@ -68,7 +68,7 @@ impl Peer {
     }
 
     /// Whether the two are surely one process, that has not ended.
-    pub(crate) fn is_same(&self, other: &Peer) -> bool {
+    pub(crate) fn is_same(&self, other: &ClientIdentity) -> bool {
         match (&self.process, &other.process) {
             // As long as the first has not ended, its number is its own.
             (Some(one), Some(two)) => one.id == two.id && !one.has_ended(),
@@ -77,7 +77,7 @@ impl Peer {
     }
 
     /// Waits until the process of whoever is to be watched has ended. For ever, where nobody is.
-    pub(crate) async fn any_ended(watched: Option<&Peer>) {
+    pub(crate) async fn any_ended(watched: Option<&ClientIdentity>) {
         match watched {
             Some(peer) => peer.ended().await,
             None => std::future::pending().await,
@@ -101,7 +101,7 @@ impl Peer {
     }
 }
 
-impl Process {
+impl PeerProcess {
     fn has_ended(&self) -> bool {
         let mut polled = [PollFd::new(self.descriptor.get_ref().as_fd(), PollFlags::POLLIN)];
         // What can't be asked counts as ended: nobody else is taken for it then.

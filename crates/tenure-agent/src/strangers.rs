@@ -7,9 +7,9 @@ use tokio::sync::Notify;
 /// Those of one address, so many at the most: whoever is silent for long makes room for others, and nobody who has a token is kept out.
 #[derive(Debug)]
 pub(crate) struct Strangers {
-    silent: Queue,
+    silent: ConnectionQueue,
     /// They may only look: the beats of others are not kept out by them.
-    readers: Queue,
+    readers: ConnectionQueue,
 }
 
 /// One of them.
@@ -21,14 +21,14 @@ pub(crate) struct Stranger {
 
 /// Those of one kind. Who has waited for longest comes first.
 #[derive(Debug)]
-struct Queue {
+struct ConnectionQueue {
     most: usize,
     waiting: Mutex<VecDeque<Arc<Notify>>>,
 }
 
-impl Queue {
-    fn new(most: usize) -> Queue {
-        Queue { most, waiting: Mutex::default() }
+impl ConnectionQueue {
+    fn new(most: usize) -> ConnectionQueue {
+        ConnectionQueue { most, waiting: Mutex::default() }
     }
 
     fn waiting(&self) -> MutexGuard<'_, VecDeque<Arc<Notify>>> {
@@ -58,7 +58,10 @@ impl Queue {
 
 impl Strangers {
     pub(crate) fn new(most: usize, most_readers: usize) -> Arc<Strangers> {
-        Arc::new(Strangers { silent: Queue::new(most), readers: Queue::new(most_readers) })
+        Arc::new(Strangers {
+            silent: ConnectionQueue::new(most),
+            readers: ConnectionQueue::new(most_readers),
+        })
     }
 
     /// One more, of whom nothing is known.

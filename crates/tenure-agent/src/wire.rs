@@ -48,7 +48,7 @@ pub(crate) struct AcquirePermits {
     /// How many of them to take; 1 if absent.
     pub(crate) take: Option<u32>,
     /// In the place of `permits`.
-    pub(crate) mode: Option<Mode>,
+    pub(crate) mode: Option<PermitMode>,
     /// As of a lease.
     #[serde(default)]
     pub(crate) wait_ms: u64,
@@ -62,8 +62,9 @@ pub(crate) struct AcquirePermits {
 
 /// How a key is shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[schema(as = Mode)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Mode {
+pub(crate) enum PermitMode {
     /// Beside others that are shared.
     Shared,
     /// Beside nobody; in turn.
@@ -96,7 +97,8 @@ pub(crate) struct Beats {
 
 /// A lease as a client is told of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub(crate) struct Told {
+#[schema(as = Told)]
+pub(crate) struct LeaseReply {
     /// Names it in later requests.
     pub(crate) id: String,
     /// Its record.
@@ -126,7 +128,7 @@ pub(crate) struct Told {
 #[serde(untagged)]
 pub(crate) enum Beaten {
     /// It was prolonged.
-    Told(Told),
+    Told(LeaseReply),
     /// It was not.
     Over {
         /// The lease.
@@ -146,7 +148,8 @@ pub(crate) struct AllBeaten {
 
 /// What came of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-pub(crate) struct Released {
+#[schema(as = Released)]
+pub(crate) struct ReleaseReply {
     /// False: it was lost before.
     pub(crate) released: bool,
 }
@@ -154,7 +157,7 @@ pub(crate) struct Released {
 /// Which records to list.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Listing {
+pub(crate) struct ListQuery {
     /// What their keys begin with.
     #[serde(default)]
     pub(crate) prefix: String,

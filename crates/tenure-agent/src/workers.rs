@@ -1,7 +1,7 @@
 //! Workers of fleets that clients have here: each takes part for as long as its client asks for units.
 
-use crate::lease_table::Terms;
-use crate::peer::Peer;
+use crate::lease_table::LeaseTerms;
+use crate::peer::ClientIdentity;
 use crate::problem::Problem;
 use crate::wire::OnExit;
 use std::collections::BTreeMap;
@@ -14,16 +14,16 @@ use tokio::sync::Notify;
 /// The workers that clients have. Each has a session of its own, as it is by sessions that a fleet knows its workers.
 #[derive(Default)]
 pub(crate) struct Workers {
-    state: Mutex<State>,
+    state: Mutex<WorkersState>,
 }
 
 #[derive(Default)]
-struct State {
-    members: BTreeMap<String, Arc<Member>>,
+struct WorkersState {
+    members: BTreeMap<String, Arc<ClientWorker>>,
     is_stopping: bool,
 }
 
-impl State {
+impl WorkersState {
     fn check_open(&self) -> Result<(), Problem> {
         if self.is_stopping { Err(Problem::stopping()) } else { Ok(()) }
     }
@@ -38,10 +38,10 @@ impl State {
 }
 
 /// A worker, and what its client asked for.
-pub(crate) struct Member {
+pub(crate) struct ClientWorker {
     pub(crate) worker: Worker,
     /// Of each unit.
-    pub(crate) terms: Terms,
+    pub(crate) terms: LeaseTerms,
     /// It leaves when its client has not asked for a unit for so long.
     patience: Duration,
     /// By CLOCK_BOOTTIME.
@@ -49,10 +49,10 @@ pub(crate) struct Member {
     left: Notify,
 }
 
-impl Member {
-    pub(crate) fn new(worker: Worker, terms: Terms, patience: Duration) -> Member {
+impl ClientWorker {
+    pub(crate) fn new(worker: Worker, terms: LeaseTerms, patience: Duration) -> ClientWorker {
         let wanted_until = Mutex::new(boottime().saturating_add(patience));
-        Member { worker, terms, patience, wanted_until, left: Notify::new() }
+        ClientWorker { worker, terms, patience, wanted_until, left: Notify::new() }
     }
 
     fn wanted_until(&self) -> MutexGuard<'_, Duration> {
@@ -100,10 +100,10 @@ impl Member {
 }
 
 /// Its client waits for a unit, however long that takes, and wants the worker for a while after that.
-struct Asking<'a>(&'a Member);
+struct Asking<'a>(&'a ClientWorker);
 
 impl Asking<'_> {
-    fn begin(member: &Member, wait: Duration) -> Asking<'_> {
+    fn begin(member: &ClientWorker, wait: Duration) -> Asking<'_> {
         let mut until = member.wanted_until();
         *until = (*until).max(boottime().saturating_add(wait).saturating_add(member.patience));
         Asking(member)
@@ -122,7 +122,7 @@ impl Workers {
     /// More are refused.
     pub(crate) const MOST: usize = 256;
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WorkersState> {
         // No code that can panic runs under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,7 +133,11 @@ impl Workers {
     }
 
     /// Takes in a client's worker, and looks after it until it has left.
-    pub(crate) fn enter(self: &Arc<Self>, member: Member, peer: &Arc<Peer>) -> Result<String, Problem> {
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        member: ClientWorker,
+        peer: &Arc<ClientIdentity>,
+    ) -> Result<String, Problem> {
         let (id, member) = (tenure::clock::uuid(), Arc::new(member));
         let peer = (member.terms.on_exit == OnExit::Release).then(|| Arc::clone(peer));
         {
@@ -146,7 +150,7 @@ impl Workers {
         tokio::spawn(async move {
             tokio::select! {
                 () = member.unwanted() => {}
-                () = Peer::any_ended(peer.as_deref()) => {}
+                () = ClientIdentity::any_ended(peer.as_deref()) => {}
             }
             // It takes no more units from here on. Those that it has are let go of one by one, each no sooner than its client is done with it or its
             // deadline is over.
@@ -156,7 +160,7 @@ impl Workers {
         Ok(id)
     }
 
-    pub(crate) fn find(&self, id: &str) -> Result<Arc<Member>, Problem> {
+    pub(crate) fn find(&self, id: &str) -> Result<Arc<ClientWorker>, Problem> {
         let state = self.state();
         state.check_open()?;
         let member = state.members.get(id).cloned();

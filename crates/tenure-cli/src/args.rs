@@ -15,13 +15,13 @@ use crate::exit;
 use crate::stores;
 use crate::text::span;
 use clap::{Parser, Subcommand};
-use fleet::Balance;
+use fleet::BalanceArg;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) use examples::command;
-pub(crate) use records::{Gc, Ls, Reclaim, Release, Revoke, Rm, Show, Wait};
+pub(crate) use records::{GcArgs, LsArgs, ReclaimArgs, ReleaseArgs, RevokeArgs, RmArgs, ShowArgs, WaitArgs};
 
 /// Leases on a store you already have: run a command under a lock, share units of work between machines.
 #[derive(Debug, Parser)]
@@ -38,37 +38,37 @@ pub(crate) struct Args {
     #[arg(long, global = true, env = "TENURE_NAMESPACE", hide_env_values = true, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
     #[command(flatten)]
-    pub(crate) telemetry: telemetry::Telemetry,
+    pub(crate) telemetry: telemetry::TelemetryArgs,
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    Run(Run),
-    Elect(Elect),
-    Cron(cron::Cron),
-    Hold(hold::Hold),
+    Run(RunArgs),
+    Elect(ElectArgs),
+    Cron(cron::CronArgs),
+    Hold(hold::HoldArgs),
     #[cfg(feature = "serve")]
-    Serve(serve::Serve),
-    Leader(Leader),
-    Work(Work),
-    Range(Range),
-    Fleet(fleet::Fleet),
-    Ls(Ls),
-    Show(Show),
-    Wait(Wait),
-    Rm(Rm),
-    Release(Release),
-    Revoke(Revoke),
-    Reclaim(Reclaim),
-    Gc(Gc),
-    Doctor(Doctor),
-    Config(Config),
-    Bench(Bench),
-    Sim(Sim),
-    Completions(Completions),
-    Man(Man),
+    Serve(serve::ServeArgs),
+    Leader(LeaderArgs),
+    Work(WorkArgs),
+    Range(RangeArgs),
+    Fleet(fleet::FleetArgs),
+    Ls(LsArgs),
+    Show(ShowArgs),
+    Wait(WaitArgs),
+    Rm(RmArgs),
+    Release(ReleaseArgs),
+    Revoke(RevokeArgs),
+    Reclaim(ReclaimArgs),
+    Gc(GcArgs),
+    Doctor(DoctorArgs),
+    Config(ConfigArgs),
+    Bench(BenchArgs),
+    Sim(SimArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
 }
 
 impl Verb {
@@ -129,7 +129,7 @@ impl Verb {
 /// turns in the order of their coming. They exclude each other, but not who runs under the plain lease of that name. With several KEYs CMD
 /// runs while it holds all of them; it finds TENURE_FENCES, a line of fence and key for each, in the place of TENURE_FENCE.
 #[derive(Debug, Parser)]
-pub(crate) struct Run {
+pub(crate) struct RunArgs {
     /// The name of the lease: 1 to 512 bytes of UTF-8. Of several, all are held, or none
     #[arg(required = true, value_name = "KEY")]
     pub(crate) keys: Vec<OsString>,
@@ -175,11 +175,11 @@ pub(crate) struct Run {
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) min: Option<Duration>,
     #[command(flatten)]
-    pub(crate) about: About,
+    pub(crate) about: AboutArgs,
     #[command(flatten)]
-    pub(crate) hooks: Hooks,
+    pub(crate) hooks: HookArgs,
     #[command(flatten)]
-    pub(crate) voice: Voice,
+    pub(crate) voice: VerbosityArgs,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
@@ -187,7 +187,7 @@ pub(crate) struct Run {
 
 /// What others are told of who holds a lease, by `show`: user, host, process and program besides.
 #[derive(Debug, Clone, Parser)]
-pub(crate) struct About {
+pub(crate) struct AboutArgs {
     /// Say why, for whoever asks who holds it (see `show`): up to 1000 bytes, which all who may read the store can read
     #[arg(long, value_name = "TEXT")]
     pub(crate) note: Option<String>,
@@ -195,7 +195,7 @@ pub(crate) struct About {
 
 /// How much is told.
 #[derive(Debug, Clone, Parser)]
-pub(crate) struct Voice {
+pub(crate) struct VerbosityArgs {
     /// Tell only what goes wrong, and not who is waited for
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -203,7 +203,7 @@ pub(crate) struct Voice {
 
 /// What is run when a lease begins, and when it is lost.
 #[derive(Debug, Clone, Parser)]
-pub(crate) struct Hooks {
+pub(crate) struct HookArgs {
     /// Run this by sh(1) under the lease, before CMD starts. If it fails, CMD does not run, and its status is that of CMD
     #[arg(long, value_name = "CMD")]
     pub(crate) on_acquire: Option<OsString>,
@@ -226,7 +226,7 @@ pub(crate) struct Hooks {
 /// The first INT, TERM or HUP stops CMD cleanly and then makes room for another; a second one kills CMD at
 /// once, and the lease is given back when CMD is dead.
 #[derive(Debug, Parser)]
-pub(crate) struct Elect {
+pub(crate) struct ElectArgs {
     /// What is led: 1 to 512 bytes of UTF-8
     pub(crate) key: OsString,
     /// How long a leader that dies still counts as one
@@ -241,11 +241,11 @@ pub(crate) struct Elect {
     #[arg(long, value_name = "CMD")]
     pub(crate) on_change: Option<OsString>,
     #[command(flatten)]
-    pub(crate) about: About,
+    pub(crate) about: AboutArgs,
     #[command(flatten)]
-    pub(crate) hooks: Hooks,
+    pub(crate) hooks: HookArgs,
     #[command(flatten)]
-    pub(crate) voice: Voice,
+    pub(crate) voice: VerbosityArgs,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
@@ -255,7 +255,7 @@ pub(crate) struct Elect {
 ///
 /// Exits with status 66 if nobody does.
 #[derive(Debug, Parser)]
-pub(crate) struct Leader {
+pub(crate) struct LeaderArgs {
     /// What is led
     pub(crate) key: OsString,
     /// Go on, and print a line whenever another leads, or nobody (-): the time, the leader, its fence
@@ -276,7 +276,7 @@ pub(crate) struct Leader {
 ///
 /// The first INT, TERM or HUP stops CMD cleanly and then hands the ranges back; a second one does so at once.
 #[derive(Debug, Parser)]
-pub(crate) struct Range {
+pub(crate) struct RangeArgs {
     /// The name of the section: not empty; with `section/` before it, the key of its record
     pub(crate) section: OsString,
     /// The keys: two hexadecimal numbers, of any width, the second excluded
@@ -295,7 +295,7 @@ pub(crate) struct Range {
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
     pub(crate) grace: Duration,
     #[command(flatten)]
-    pub(crate) voice: Voice,
+    pub(crate) voice: VerbosityArgs,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
@@ -346,9 +346,9 @@ pub(crate) struct Range {
 /// a CMD is a unit, also if it is one of these: `work ls -- echo`.
 #[derive(Debug, Parser)]
 #[command(subcommand_negates_reqs = true, disable_help_subcommand = true)]
-pub(crate) struct Work {
+pub(crate) struct WorkArgs {
     #[command(subcommand)]
-    pub(crate) jobs: Option<jobs::Jobs>,
+    pub(crate) jobs: Option<jobs::WorkVerb>,
     /// The units
     #[arg(value_name = "UNIT")]
     pub(crate) units: Vec<OsString>,
@@ -378,7 +378,7 @@ pub(crate) struct Work {
     pub(crate) most_weight: Option<u64>,
     /// With --forever: what is evened out between processes, units or their weights. Give all the same
     #[arg(long, value_name = "WHAT", requires = "forever", default_value = "count")]
-    pub(crate) balance: Balance,
+    pub(crate) balance: BalanceArg,
     /// How many units to run at a time [default: one per core; with --forever, this process's share, whatever it is]
     #[arg(long, short, value_name = "N")]
     pub(crate) parallel: Option<usize>,
@@ -408,7 +408,7 @@ pub(crate) struct Work {
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
     pub(crate) grace: Duration,
     #[command(flatten)]
-    pub(crate) how: jobs::How,
+    pub(crate) how: jobs::CommandArgs,
     /// Print the summary as JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,
@@ -426,7 +426,7 @@ pub(crate) struct Work {
 /// races for a record of doctor's own, which is removed. Ends with 0 if all is well, with 2 if something can lose leases or a right is
 /// missing, with 1 if a check failed, with 69 if the store can't be reached.
 #[derive(Debug, Parser)]
-pub(crate) struct Doctor {
+pub(crate) struct DoctorArgs {
     /// The store, instead of --store
     pub(crate) url: Option<String>,
     /// Only look: write nothing, not even a record of doctor's own
@@ -442,7 +442,7 @@ pub(crate) struct Doctor {
 
 /// Print the settings that hold, and where each comes from: the store, named stores, options' defaults, the files looked for.
 #[derive(Debug, Parser)]
-pub(crate) struct Config {
+pub(crate) struct ConfigArgs {
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
@@ -453,7 +453,7 @@ pub(crate) struct Config {
 /// Beside them, in the same run and by the same connection, are the store's bare conditional writes, which are the limit. Each task has
 /// a key of its own, below bench/, which is removed in the end.
 #[derive(Debug, Parser)]
-pub(crate) struct Bench {
+pub(crate) struct BenchArgs {
     /// The store, instead of --store
     pub(crate) url: Option<String>,
     /// How many tasks do so at the same time
@@ -472,7 +472,7 @@ pub(crate) struct Bench {
 /// The same seed is the same history. When a promise is broken, the history is shortened, and its last events are
 /// printed with a line that runs it again.
 #[derive(Debug, Parser)]
-pub(crate) struct Sim {
+pub(crate) struct SimArgs {
     /// The first world's seed; the next ones count up from it
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
@@ -511,14 +511,14 @@ pub(crate) struct Sim {
 
 /// Print a completion script for a shell.
 #[derive(Debug, Parser)]
-pub(crate) struct Completions {
+pub(crate) struct CompletionsArgs {
     /// Which shell
     pub(crate) shell: clap_complete::Shell,
 }
 
 /// Print the manual page, of tenure or of one of its verbs, or install them all.
 #[derive(Debug, Parser)]
-pub(crate) struct Man {
+pub(crate) struct ManArgs {
     /// Which verb: run, or fleet top
     pub(crate) verb: Vec<String>,
     /// Write the pages of all verbs to DIR/man1, as in /usr/local/share/man

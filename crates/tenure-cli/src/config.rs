@@ -8,7 +8,7 @@ pub(crate) mod fleet;
 pub(crate) mod serve;
 mod work;
 
-pub(crate) use about::About;
+pub(crate) use about::HolderInfo;
 pub(crate) use command::Template;
 pub(crate) use work::{Counted, Halt, Source, Work};
 
@@ -23,7 +23,7 @@ use tenure::{Key, Ttl, reserved};
 
 /// How long to wait for a key that another holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WaitPolicy {
+pub(crate) enum WaitLimit {
     Try,
     Within(Duration),
     Forever,
@@ -31,7 +31,7 @@ pub(crate) enum WaitPolicy {
 
 /// What is held of the keys of `run`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hold {
+pub(crate) enum HoldKind {
     /// Their plain leases.
     Lease,
     /// So many of so many permits.
@@ -45,32 +45,32 @@ pub(crate) enum Hold {
 
 /// `run`.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct RunConfig {
     /// The first of them.
     pub(crate) key: Key,
     /// All others.
     pub(crate) more: Vec<Key>,
-    pub(crate) hold: Hold,
+    pub(crate) hold: HoldKind,
     /// The status if another holds what is wanted.
     pub(crate) conflict: u8,
-    pub(crate) patience: WaitPolicy,
+    pub(crate) patience: WaitLimit,
     pub(crate) ttl: Duration,
     pub(crate) grace: Duration,
     /// How long CMD may run.
     pub(crate) at_most: Option<Duration>,
     /// How long the lease is held at least.
     pub(crate) at_least: Duration,
-    pub(crate) about: About,
-    pub(crate) hooks: Hooks,
+    pub(crate) about: HolderInfo,
+    pub(crate) hooks: LeaseHooks,
     pub(crate) command: Template,
 }
 
-impl args::Run {
-    pub(crate) fn validated(self) -> Result<Run, Failure> {
+impl args::RunArgs {
+    pub(crate) fn validated(self) -> Result<RunConfig, Failure> {
         let patience = match (self.try_only, self.wait) {
-            (true, _) => WaitPolicy::Try,
-            (false, Some(wait)) => WaitPolicy::Within(wait),
-            (false, None) => WaitPolicy::Forever,
+            (true, _) => WaitLimit::Try,
+            (false, Some(wait)) => WaitLimit::Within(wait),
+            (false, None) => WaitLimit::Forever,
         };
         let at_least = self.min.unwrap_or_default();
         match self.max {
@@ -84,37 +84,37 @@ impl args::Run {
             _ => {}
         }
         let hold = match (self.permits, self.shared, self.exclusive || self.fair) {
-            (Some(of), ..) => Hold::Permits { take: self.take.unwrap_or(1), of },
-            (_, true, _) => Hold::Shared,
-            (_, _, true) => Hold::Exclusive,
-            _ => Hold::Lease,
+            (Some(of), ..) => HoldKind::Permits { take: self.take.unwrap_or(1), of },
+            (_, true, _) => HoldKind::Shared,
+            (_, _, true) => HoldKind::Exclusive,
+            _ => HoldKind::Lease,
         };
         // Whether it is one of tenure's own matters where tenure keeps its own.
         let mut keys =
             self.keys.iter().map(|typed| key(typed)).collect::<Result<Vec<Key>, Failure>>()?.into_iter();
         let Some(first) = keys.next() else { return Err(Failure::usage("no KEY is named")) };
         let more: Vec<Key> = keys.collect();
-        if !more.is_empty() && hold != Hold::Lease {
+        if !more.is_empty() && hold != HoldKind::Lease {
             return Err(Failure::usage(
                 "several KEYs are held by their plain leases: leave --permits, --shared, --exclusive and --fair out",
             ));
         }
-        if self.about.note.is_some() && (hold != Hold::Lease || !more.is_empty()) {
+        if self.about.note.is_some() && (hold != HoldKind::Lease || !more.is_empty()) {
             return Err(Failure::usage("--note goes with the plain lease of one KEY"));
         }
-        Ok(Run {
+        Ok(RunConfig {
             key: first,
             more,
             hold,
             conflict: self.conflict_exit_code.unwrap_or(exit::HELD),
             patience,
             // What is to be held for some time is not over before, whatever becomes of its holder.
-            ttl: ttl(self.ttl.max(if hold == Hold::Lease { at_least } else { at_least / 2 * 3 }))?,
+            ttl: ttl(self.ttl.max(if hold == HoldKind::Lease { at_least } else { at_least / 2 * 3 }))?,
             grace: self.grace,
             at_most: self.max,
             at_least,
-            about: About::new(self.about.note, self.command.first())?,
-            hooks: Hooks::try_from(self.hooks)?,
+            about: HolderInfo::new(self.about.note, self.command.first())?,
+            hooks: LeaseHooks::try_from(self.hooks)?,
             command: Template::new(self.command)?,
         })
     }
@@ -122,15 +122,15 @@ impl args::Run {
 
 /// What is run when a lease begins, and when it is lost, by sh(1).
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Hooks {
+pub(crate) struct LeaseHooks {
     pub(crate) on_acquire: Option<OsString>,
     pub(crate) on_lost: Option<OsString>,
 }
 
-impl TryFrom<args::Hooks> for Hooks {
+impl TryFrom<args::HookArgs> for LeaseHooks {
     type Error = Failure;
 
-    fn try_from(typed: args::Hooks) -> Result<Hooks, Failure> {
+    fn try_from(typed: args::HookArgs) -> Result<LeaseHooks, Failure> {
         for (name, command) in [("--on-acquire", &typed.on_acquire), ("--on-lost", &typed.on_lost)] {
             if command.as_ref().is_some_and(|command| command.is_empty()) {
                 return Err(Failure::usage(format!(
@@ -138,78 +138,78 @@ impl TryFrom<args::Hooks> for Hooks {
                 )));
             }
         }
-        Ok(Hooks { on_acquire: typed.on_acquire, on_lost: typed.on_lost })
+        Ok(LeaseHooks { on_acquire: typed.on_acquire, on_lost: typed.on_lost })
     }
 }
 
 /// `elect`.
 #[derive(Debug)]
-pub(crate) struct Elect {
+pub(crate) struct ElectConfig {
     /// What each term is: one run under the lease.
-    pub(crate) term: Run,
+    pub(crate) term: RunConfig,
     pub(crate) on_change: Option<OsString>,
 }
 
-impl args::Elect {
-    pub(crate) fn validated(self) -> Result<Elect, Failure> {
-        let term = Run {
+impl args::ElectArgs {
+    pub(crate) fn validated(self) -> Result<ElectConfig, Failure> {
+        let term = RunConfig {
             key: free_key(&self.key)?,
             more: Vec::new(),
-            hold: Hold::Lease,
+            hold: HoldKind::Lease,
             conflict: exit::HELD,
-            patience: WaitPolicy::Forever,
+            patience: WaitLimit::Forever,
             ttl: ttl(self.ttl)?,
             grace: self.grace,
             at_most: None,
             at_least: Duration::ZERO,
-            about: About::new(self.about.note, self.command.first())?,
-            hooks: Hooks::try_from(self.hooks)?,
+            about: HolderInfo::new(self.about.note, self.command.first())?,
+            hooks: LeaseHooks::try_from(self.hooks)?,
             command: Template::new(self.command)?,
         };
         if self.on_change.as_ref().is_some_and(|command| command.is_empty()) {
             return Err(Failure::usage("--on-change is empty; write a command for sh(1), or leave it out"));
         }
-        Ok(Elect { term, on_change: self.on_change })
+        Ok(ElectConfig { term, on_change: self.on_change })
     }
 }
 
 /// `hold`.
 #[derive(Debug)]
-pub(crate) struct Holding {
+pub(crate) struct HoldConfig {
     pub(crate) key: Key,
-    pub(crate) patience: WaitPolicy,
+    pub(crate) patience: WaitLimit,
     pub(crate) ttl: Duration,
     pub(crate) at_most: Option<Duration>,
-    pub(crate) about: About,
+    pub(crate) about: HolderInfo,
     pub(crate) json: bool,
 }
 
-impl args::hold::Hold {
-    pub(crate) fn validated(self) -> Result<Holding, Failure> {
+impl args::hold::HoldArgs {
+    pub(crate) fn validated(self) -> Result<HoldConfig, Failure> {
         let patience = match (self.try_only, self.wait) {
-            (true, _) => WaitPolicy::Try,
-            (false, Some(wait)) => WaitPolicy::Within(wait),
-            (false, None) => WaitPolicy::Forever,
+            (true, _) => WaitLimit::Try,
+            (false, Some(wait)) => WaitLimit::Within(wait),
+            (false, None) => WaitLimit::Forever,
         };
         if self.max.is_some_and(|max| max.is_zero()) {
             return Err(Failure::usage("--max 0s leaves no time to hold it at all; allow some"));
         }
         let (key, ttl) = (free_key(&self.key)?, ttl(self.ttl)?);
-        let about = About::new(self.about.note, None)?;
-        Ok(Holding { key, patience, ttl, at_most: self.max, about, json: self.json })
+        let about = HolderInfo::new(self.about.note, None)?;
+        Ok(HoldConfig { key, patience, ttl, at_most: self.max, about, json: self.json })
     }
 }
 
 /// `bench`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bench {
+pub(crate) struct BenchConfig {
     pub(crate) tasks: usize,
     pub(crate) span: Duration,
     pub(crate) json: bool,
 }
 
-impl args::Bench {
-    pub(crate) fn validated(self) -> Result<Bench, Failure> {
+impl args::BenchArgs {
+    pub(crate) fn validated(self) -> Result<BenchConfig, Failure> {
         const MOST_TASKS: usize = 1024;
         const LEAST_SECONDS: f64 = 0.1;
         const MOST_SECONDS: f64 = 3600.0;
@@ -222,13 +222,13 @@ impl args::Bench {
                 self.seconds
             )));
         }
-        Ok(Bench { tasks: self.tasks, span: Duration::from_secs_f64(self.seconds), json: self.json })
+        Ok(BenchConfig { tasks: self.tasks, span: Duration::from_secs_f64(self.seconds), json: self.json })
     }
 }
 
 /// `range`.
 #[derive(Debug, Clone)]
-pub(crate) struct Range {
+pub(crate) struct RangeConfig {
     pub(crate) section: String,
     pub(crate) range: KeyRange,
     pub(crate) duration: Duration,
@@ -239,15 +239,15 @@ pub(crate) struct Range {
     pub(crate) command: Template,
 }
 
-impl args::Range {
-    pub(crate) fn validated(self) -> Result<Range, Failure> {
+impl args::RangeArgs {
+    pub(crate) fn validated(self) -> Result<RangeConfig, Failure> {
         let range: Result<KeyRange, _> = self.range.replacen("..", "_", 1).parse();
         // What is typed has two dots in the place of the low line.
         let range = range.map_err(|error| Failure::usage(error.to_string().replace("low_high", "LO..HI")))?;
         if range.is_empty() {
             return Err(Failure::usage(format!("there is no key in {}; LO must be below HI", self.range)));
         }
-        Ok(Range {
+        Ok(RangeConfig {
             section: section(&self.section)?,
             range,
             duration: duration(self.duration)?,

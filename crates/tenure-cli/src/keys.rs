@@ -91,7 +91,7 @@ pub(crate) const FLEETS: &str = "fleet/";
 
 /// What a key of a fleet stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part<'a> {
+pub(crate) enum FleetKeyPart<'a> {
     Board,
     Unit(&'a str),
     Worker,
@@ -100,13 +100,13 @@ pub(crate) enum Part<'a> {
 }
 
 /// The fleet that a key belongs to, and what it stands for there.
-pub(crate) fn part_of(key: &Key) -> Option<(&str, Part<'_>)> {
+pub(crate) fn part_of(key: &Key) -> Option<(&str, FleetKeyPart<'_>)> {
     let (name, rest) = key.as_str().strip_prefix(FLEETS)?.split_once('/')?;
     let part = match rest.split_once('/') {
-        None if rest == "board" => Part::Board,
-        Some(("unit", unit)) => Part::Unit(unit),
-        Some(("worker", _)) => Part::Worker,
-        _ => Part::Other,
+        None if rest == "board" => FleetKeyPart::Board,
+        Some(("unit", unit)) => FleetKeyPart::Unit(unit),
+        Some(("worker", _)) => FleetKeyPart::Worker,
+        _ => FleetKeyPart::Other,
     };
     Some((name, part))
 }

@@ -19,7 +19,7 @@ use args::{Args, Verb};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use exit::Failure;
-use settings::{Chosen, NAMESPACE_VARIABLE, STORE_VARIABLE, Settings, Source, Sourced};
+use settings::{Chosen, NAMESPACE_VARIABLE, STORE_VARIABLE, SettingSource, Settings, Sourced};
 use std::process::ExitCode;
 use stores::Url;
 use text::escaped;
@@ -173,7 +173,7 @@ fn sourced(
 ) -> Option<Sourced<String>> {
     let value = matches.get_one::<String>(name)?.clone();
     let is_variable = matches.value_source(name) == Some(ValueSource::EnvVariable);
-    let source = if is_variable { Source::Variable(variable) } else { Source::Typed(option) };
+    let source = if is_variable { SettingSource::Variable(variable) } else { SettingSource::Typed(option) };
     Some(Sourced { value, source })
 }
 
@@ -189,7 +189,8 @@ fn perform(typed: Typed) -> Result<u8, Failure> {
         Verb::Man(typed) => manual::manual(&typed),
         verb => {
             let settings = typed.settings?;
-            let own = verb.url().map(|url| Sourced { value: url.to_owned(), source: Source::Typed("URL") });
+            let own =
+                verb.url().map(|url| Sourced { value: url.to_owned(), source: SettingSource::Typed("URL") });
             let chosen = settings.choose(own.or(typed.store), typed.namespace)?;
             if let Verb::Config(typed) = verb {
                 return verbs::config(&settings, &chosen, &typed);
@@ -243,7 +244,7 @@ async fn on_store(url: &Url, is_named: bool, verb: Verb) -> Result<u8, Failure> 
         Verb::Serve(typed) => verbs::serve(url, typed.validated()?).await,
         Verb::Leader(typed) => verbs::leader(url, &typed).await,
         Verb::Range(typed) => verbs::range(url, typed.validated()?).await,
-        Verb::Work(args::Work { jobs: Some(typed), .. }) => verbs::jobs(url, typed).await,
+        Verb::Work(args::WorkArgs { jobs: Some(typed), .. }) => verbs::jobs(url, typed).await,
         Verb::Work(typed) if typed.forever => work::fleet::forever(url, typed.validated_forever()?).await,
         Verb::Fleet(typed) => verbs::fleet(url, is_named, typed).await,
         Verb::Work(typed) => {

@@ -8,7 +8,7 @@ use clap::Command;
 use clap_mangen::Man;
 use std::path::Path;
 
-pub(crate) fn manual(typed: &args::Man) -> Result<u8, Failure> {
+pub(crate) fn manual(typed: &args::ManArgs) -> Result<u8, Failure> {
     match &typed.install {
         Some(directory) => install(directory),
         None => print(&typed.verb),

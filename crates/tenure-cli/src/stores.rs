@@ -129,8 +129,8 @@ impl Url {
 
     /// The table of less's, if this names one.
     #[cfg(feature = "less")]
-    pub(crate) fn of_less(&self) -> Result<Option<less::Place>, Failure> {
-        less::Place::of(&self.plain())
+    pub(crate) fn of_less(&self) -> Result<Option<less::LessLocation>, Failure> {
+        less::LessLocation::of(&self.plain())
     }
 
     /// Over how many partition keys its records are spread, if it is a namespace of a DynamoDB table.

@@ -1,6 +1,6 @@
 //! Logs and metrics of this process.
 
-use crate::args::telemetry::{LogFormat, Telemetry};
+use crate::args::telemetry::{LogFormat, TelemetryArgs};
 use crate::exit::{Failure, INTERNAL};
 use crate::text::escaped;
 use tracing_subscriber::Layer;
@@ -8,7 +8,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 
 /// Begins to log, if that was asked for, or `unasked` is a filter.
-pub(crate) fn log(typed: &Telemetry, unasked: &str) -> Result<(), Failure> {
+pub(crate) fn log(typed: &TelemetryArgs, unasked: &str) -> Result<(), Failure> {
     let filter = typed.log.as_deref().unwrap_or(unasked);
     let filter: String = filter.split_whitespace().collect();
     if filter.is_empty() {

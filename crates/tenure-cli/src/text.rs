@@ -2,7 +2,7 @@
 
 mod table;
 
-pub(crate) use table::{Table, cut, layout, table};
+pub(crate) use table::{TextTable, cut, layout, table};
 
 use std::fmt::Write as _;
 use std::time::Duration;

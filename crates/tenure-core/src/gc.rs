@@ -54,7 +54,7 @@ impl Survey {
                 if !self.named.contains(&attachment.session) {
                     self.named.insert(attachment.session.clone());
                 }
-            } else if let Ok(ledger) = semaphore::Ledger::of(&stored.record) {
+            } else if let Ok(ledger) = semaphore::SemaphoreLedger::of(&stored.record) {
                 self.named.extend(ledger.tickets().map(|ticket| ticket.attachment.session.clone()));
             } else if lives(stored) {
                 self.living = told_by(stored).map_or(self.living, |told| told.min(self.living));
@@ -149,7 +149,7 @@ impl Collector {
     /// claims.
     #[must_use]
     pub fn without_ended(&self, stored: &Stored) -> Option<(Metadata, Fence)> {
-        let mut ledger = semaphore::Ledger::of(&stored.record).ok()?;
+        let mut ledger = semaphore::SemaphoreLedger::of(&stored.record).ok()?;
         if !ledger.remove(|ticket| self.has_ended(&ticket.attachment)) {
             return None;
         }
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn l1_a_semaphores_claims_name_their_sessions_and_those_of_ended_ones_are_taken_out() {
-        use crate::semaphore::{Grant, Ledger, Mode, Ticket};
+        use crate::semaphore::{Grant, Mode, SemaphoreLedger, Ticket};
         let ticket = |id, session| Ticket {
             id: Nonce(id),
             holder: HolderId::new("a").unwrap(),
@@ -287,7 +287,8 @@ mod tests {
             barges: false,
             since: Wall(0),
         };
-        let ledger = Ledger::new(1, vec![Grant::new(ticket(1, "ended"), Fence(5))], vec![ticket(2, "live")]);
+        let ledger =
+            SemaphoreLedger::new(1, vec![Grant::new(ticket(1, "ended"), Fence(5))], vec![ticket(2, "live")]);
         let mut semaphore = stored(5, 0, None);
         semaphore.record.metadata = ledger.to_metadata().0;
         let all = [("live", held(stored(7, 0, None), None)), ("ended", stored(8, 0, None)), ("s", semaphore)];
@@ -296,7 +297,7 @@ mod tests {
         let (metadata, fence) = collector.without_ended(&all[2].1).unwrap();
         let mut record = all[2].1.record.clone();
         (record.metadata, record.fence) = (metadata, fence);
-        let left = Ledger::of(&record).unwrap();
+        let left = SemaphoreLedger::of(&record).unwrap();
         assert_eq!((left.holders.len(), left.queue.len(), left.holders[0].ticket.id), (1, 0, Nonce(2)));
         assert_eq!(left.holders[0].fence, fence);
         assert!(fence > Fence(5) && collector.without_ended(&Stored::new(record)).is_none());

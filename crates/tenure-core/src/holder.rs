@@ -24,16 +24,16 @@ use crate::bugs::Bug;
 use crate::holder::acquisition::Wakeup;
 use crate::holder::audit::Audit;
 use crate::holder::command::{Command, LeaseId};
-use crate::holder::ctx::{Ctx, Part};
+use crate::holder::ctx::{Ctx, OpOwner};
 use crate::holder::failure_detector::FailureDetector;
-use crate::holder::lease::{Lease, Purpose};
+use crate::holder::lease::{LeaseState, UpdatePurpose};
 use crate::holder::notice::Notice;
 use crate::holder::orphans::Orphans;
-use crate::holder::permits::Permits;
+use crate::holder::permits::Semaphores;
 use crate::holder::session::Session;
-use crate::holder::table::Table;
+use crate::holder::table::LeaseMap;
 use crate::holder::turns::Turns;
-use crate::holder::update::{Change, Fields, Token, Update};
+use crate::holder::update::{Fields, Token, Update, UpdateKind};
 use crate::op::{Answer, Event, Hint, Machine, OpId, Request, Step};
 use crate::rules::Rules;
 use crate::values::error::StoreError;
@@ -65,7 +65,7 @@ pub(crate) struct Env {
     pub(crate) rules: Rules,
     pub(crate) nonces: Nonces,
     pub(crate) detector: FailureDetector,
-    pub(crate) ops: BTreeMap<OpId, Part>,
+    pub(crate) ops: BTreeMap<OpId, OpOwner>,
     pub(crate) last_op: u64,
     pub(crate) requests: Vec<Request>,
     pub(crate) notices: Vec<Notice>,
@@ -76,7 +76,7 @@ pub(crate) struct Env {
 pub struct Holder {
     pub(crate) env: Env,
     pub(crate) session: Session,
-    pub(crate) leases: Table<Lease>,
+    pub(crate) leases: LeaseMap<LeaseState>,
     pub(crate) orphans: Orphans,
     pub(crate) audit: Audit,
     /// Leases that wait for the session to be up.
@@ -86,12 +86,12 @@ pub struct Holder {
     /// Those of them that wait for somebody else's end.
     waiting: BTreeSet<LeaseId>,
     pub(crate) turns: Turns,
-    pub(crate) permits: Permits,
+    pub(crate) permits: Semaphores,
     /// Leases that were left to expire while the session goes on renewing: a stop must not vacate the session before that.
     pub(crate) lapsing: u32,
     pub(crate) stopping: bool,
-    timers: BTreeSet<(Tick, Part)>,
-    wakes: BTreeMap<Part, Tick>,
+    timers: BTreeSet<(Tick, OpOwner)>,
+    wakes: BTreeMap<OpOwner, Tick>,
 }
 
 impl Machine for Holder {
@@ -145,14 +145,14 @@ impl Holder {
         Holder {
             env,
             session,
-            leases: Table::default(),
+            leases: LeaseMap::default(),
             orphans,
             audit: Audit::default(),
             queued: BTreeSet::new(),
             acquiring: BTreeSet::new(),
             waiting: BTreeSet::new(),
             turns: Turns::default(),
-            permits: Permits::default(),
+            permits: Semaphores::default(),
             lapsing: 0,
             stopping: false,
             timers: BTreeSet::new(),
@@ -173,12 +173,12 @@ impl Holder {
     }
 
     /// Runs `f` for one part of a lease with everything that parts may use. The lease must be taken out of the table before.
-    pub(crate) fn lend<R>(&mut self, now: Now, part: Part, f: impl FnOnce(&mut Ctx<'_>) -> R) -> R {
+    pub(crate) fn lend<R>(&mut self, now: Now, part: OpOwner, f: impl FnOnce(&mut Ctx<'_>) -> R) -> R {
         f(&mut self.split(now, part).0)
     }
 
     /// What `part` may use while it takes a step, beside those parts that stay where they are.
-    pub(crate) fn split(&mut self, now: Now, part: Part) -> (Ctx<'_>, &mut Session, &mut Orphans) {
+    pub(crate) fn split(&mut self, now: Now, part: OpOwner) -> (Ctx<'_>, &mut Session, &mut Orphans) {
         let Holder { env, session, leases, orphans, .. } = self;
         let ctx = Ctx {
             now,
@@ -202,7 +202,7 @@ impl Holder {
     }
 
     /// Sets when `part` wants to be woken.
-    pub(crate) fn set_wake(&mut self, part: Part, at: Option<Tick>) {
+    pub(crate) fn set_wake(&mut self, part: OpOwner, at: Option<Tick>) {
         if let Some(old) = self.wakes.remove(&part) {
             self.timers.remove(&(old, part.clone()));
         }
@@ -223,7 +223,7 @@ impl Holder {
         if self.timers.first().is_none_or(|(at, _)| *at > now.held) {
             return;
         }
-        let mut due: Vec<Part> =
+        let mut due: Vec<OpOwner> =
             self.timers.iter().take_while(|(at, _)| *at <= now.held).map(|(_, part)| part.clone()).collect();
         // The session first: if its time is over, so is that of all that is attached to it, and nothing is written for it.
         due.sort_unstable();
@@ -232,23 +232,23 @@ impl Holder {
         }
         for part in due {
             match part {
-                Part::Session => self.wake_session(now),
-                Part::Lease(id) => self.wake_lease(now, LeaseId(id), Wakeup::Time),
-                Part::Orphan(key) => self.wake_orphan(now, &key),
-                Part::Semaphore(key) => self.wake_semaphore(now, key),
+                OpOwner::Session => self.wake_session(now),
+                OpOwner::Lease(id) => self.wake_lease(now, LeaseId(id), Wakeup::Time),
+                OpOwner::Orphan(key) => self.wake_orphan(now, &key),
+                OpOwner::Semaphore(key) => self.wake_semaphore(now, key),
                 // It goes by the session's renewals.
-                Part::Audit => {}
+                OpOwner::Audit => {}
             }
         }
     }
 
     fn answer(&mut self, now: Now, op: OpId, result: Result<Answer, StoreError>) {
         match self.env.ops.remove(&op) {
-            Some(Part::Session) => self.answer_session(now, op, result),
-            Some(Part::Lease(id)) => self.answer_lease(now, LeaseId(id), op, result),
-            Some(Part::Orphan(key)) => self.answer_orphan(now, &key, op, result),
-            Some(Part::Semaphore(key)) => self.answer_semaphore(now, key, op, result),
-            Some(Part::Audit) => self.answer_audit(now, op, result),
+            Some(OpOwner::Session) => self.answer_session(now, op, result),
+            Some(OpOwner::Lease(id)) => self.answer_lease(now, LeaseId(id), op, result),
+            Some(OpOwner::Orphan(key)) => self.answer_orphan(now, &key, op, result),
+            Some(OpOwner::Semaphore(key)) => self.answer_semaphore(now, key, op, result),
+            Some(OpOwner::Audit) => self.answer_audit(now, op, result),
             None => {}
         }
     }
@@ -268,8 +268,8 @@ impl Holder {
         let key = hint.key();
         let waits = |id: &LeaseId| match (self.leases.get(id), key) {
             // Who comes first is told, and goes on for all of this process.
-            (Some(Lease::Acquiring(acquisition)), _) if acquisition.is_behind() => false,
-            (Some(Lease::Acquiring(acquisition)), Some(key)) => acquisition.key() == key,
+            (Some(LeaseState::Acquiring(acquisition)), _) if acquisition.is_behind() => false,
+            (Some(LeaseState::Acquiring(acquisition)), Some(key)) => acquisition.key() == key,
             (lease, _) => lease.is_some(),
         };
         let waiting: Vec<LeaseId> = self.acquiring.iter().copied().filter(waits).collect();
@@ -305,9 +305,9 @@ impl Holder {
             Command::Merge(id, metadata) => self.update(now, id, Fields::Merge(metadata)),
             Command::Note(id, own) => self.update(now, id, Fields::Own(own)),
             Command::Detach(id, ttl) => self.detach(now, id, ttl),
-            Command::Refresh(id, token) => self.use_token(now, id, *token, Purpose::Refresh),
-            Command::Adopt(id, token) => self.use_token(now, id, *token, Purpose::Adopt),
-            Command::Return(id, token) => self.use_token(now, id, *token, Purpose::Release),
+            Command::Refresh(id, token) => self.use_token(now, id, *token, UpdatePurpose::Refresh),
+            Command::Adopt(id, token) => self.use_token(now, id, *token, UpdatePurpose::Adopt),
+            Command::Return(id, token) => self.use_token(now, id, *token, UpdatePurpose::Release),
             Command::Examine(id) => self.examine(now, id),
             Command::Announce(about) => self.announce(now, about),
             Command::Start => self.want_session(now),
@@ -317,18 +317,18 @@ impl Holder {
 
     /// What a held lease's record carries, as far as is known here.
     pub(crate) fn metadata_of(&self, id: LeaseId) -> Metadata {
-        self.leases.get(&id).map(Lease::metadata).unwrap_or_default()
+        self.leases.get(&id).map(LeaseState::metadata).unwrap_or_default()
     }
 
     /// Whether its record may still show this lease, of whose end its user has been told.
     pub(crate) fn is_given_up(&self, id: LeaseId) -> bool {
-        self.leases.get(&id).is_some_and(Lease::is_given_up)
+        self.leases.get(&id).is_some_and(LeaseState::is_given_up)
     }
 
     /// The id and the fence of the tenure that a lease is held by, if it is held and attached.
     pub(crate) fn tenure_of(&self, id: LeaseId) -> Option<(Nonce, Fence)> {
         match self.leases.get(&id)? {
-            Lease::Attached(attached) => Some((attached.id(), attached.fence())),
+            LeaseState::Attached(attached) => Some((attached.id(), attached.fence())),
             _ => None,
         }
     }
@@ -354,9 +354,9 @@ impl Holder {
     pub(crate) fn start_update(
         &mut self,
         now: Now,
-        part: Part,
+        part: OpOwner,
         token: Token,
-        change: Change,
+        change: UpdateKind,
         until: Tick,
         is_attached: bool,
     ) -> Update {

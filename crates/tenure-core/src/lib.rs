@@ -25,7 +25,7 @@ pub use holder::command::{Command, KeepAlive, LeaseId, Want};
 pub use holder::notice::Notice;
 pub use holder::renewal::Loss;
 pub use holder::seizure::{Seized, Seizure};
-pub use holder::table::Table;
+pub use holder::table::LeaseMap;
 pub use holder::update::{Token, Transferee};
 pub use holder::{Holder, Identity};
 pub use rules::Rules;
@@ -44,4 +44,4 @@ pub use values::{error, reserved, time};
 /// The examples of the crate's page in registries are compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

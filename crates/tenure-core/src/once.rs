@@ -50,11 +50,11 @@ pub struct Once {
     keep: Duration,
     holder: HolderId,
     bugs: Bugs,
-    state: State,
+    state: OnceState,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum State {
+enum OnceState {
     /// The lease is not had yet.
     Waiting,
     /// The lease is had, and that the tick begins is being written.
@@ -114,7 +114,7 @@ impl Once {
     /// The tick that is scheduled for then, run by this process.
     #[must_use]
     pub fn new(tick: Wall, holder: HolderId) -> Once {
-        let (delivery, state) = (Delivery::default(), State::Waiting);
+        let (delivery, state) = (Delivery::default(), OnceState::Waiting);
         Once { tick, delivery, skew: Once::SKEW, keep: Once::KEEP, holder, bugs: Bugs::default(), state }
     }
 
@@ -193,23 +193,23 @@ impl Once {
 
     /// What is to be done next, in this order.
     pub fn on(&mut self, now: Wall, event: OnceEvent) -> Vec<OnceAction> {
-        match (std::mem::replace(&mut self.state, State::Over), event) {
-            (State::Waiting, OnceEvent::Held(fence, seen)) => self.held(now, fence, &seen),
-            (State::Beginning(history), OnceEvent::Written { is_held })
+        match (std::mem::replace(&mut self.state, OnceState::Over), event) {
+            (OnceState::Waiting, OnceEvent::Held(fence, seen)) => self.held(now, fence, &seen),
+            (OnceState::Beginning(history), OnceEvent::Written { is_held })
                 if is_held || self.bugs.has(Bug::RunsUnheld) =>
             {
-                self.state = State::Running(history);
+                self.state = OnceState::Running(history);
                 vec![OnceAction::Run]
             }
-            (State::Beginning(history), OnceEvent::NotWritten) if self.bugs.has(Bug::UnwrittenRuns) => {
-                self.state = State::Running(history);
+            (OnceState::Beginning(history), OnceEvent::NotWritten) if self.bugs.has(Bug::UnwrittenRuns) => {
+                self.state = OnceState::Running(history);
                 vec![OnceAction::Run]
             }
             // It may stand there, and then the tick has begun. Who asks for it next finds out; or has done so already, where the lease is over.
-            (State::Beginning(_), OnceEvent::NotWritten | OnceEvent::Written { .. }) => {
+            (OnceState::Beginning(_), OnceEvent::NotWritten | OnceEvent::Written { .. }) => {
                 vec![OnceAction::Release(None)]
             }
-            (State::Running(mut history), OnceEvent::Ended(is_well, says)) => {
+            (OnceState::Running(mut history), OnceEvent::Ended(is_well, says)) => {
                 history.ended(now, is_well, &says);
                 let fields =
                     if self.bugs.has(Bug::EndForgotten) { Metadata::new() } else { history.fields() };
@@ -234,10 +234,10 @@ impl Once {
         history.begun(Run::begun(self.tick, self.holder.clone(), fence, now), kept_until);
         let fields = history.fields();
         if self.bugs.has(Bug::BeginNotAwaited) {
-            self.state = State::Running(history);
+            self.state = OnceState::Running(history);
             return vec![OnceAction::Write(fields), OnceAction::Run];
         }
-        self.state = State::Beginning(history);
+        self.state = OnceState::Beginning(history);
         vec![OnceAction::Write(fields)]
     }
 }

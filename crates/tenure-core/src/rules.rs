@@ -22,7 +22,7 @@ pub struct Rules {
     /// How many of the leases that are attached to a session are looked at after each of its renewals, in turn: whether their records still
     /// show them, or somebody has deleted or replaced one behind the protocol's back. 0: none.
     pub audit: usize,
-    /// The most bytes that the store takes for a semaphore's holders and tickets; [`Ledger::MAX_BYTES`](crate::semaphore::Ledger::MAX_BYTES)
+    /// The most bytes that the store takes for a semaphore's holders and tickets; [`SemaphoreLedger::MAX_BYTES`](crate::semaphore::SemaphoreLedger::MAX_BYTES)
     /// at the most.
     pub semaphore_bytes: usize,
     /// Bugs on purpose.
@@ -43,7 +43,7 @@ impl Default for Rules {
             poll: Duration::from_secs(1),
             renew: None,
             audit: Rules::AUDIT,
-            semaphore_bytes: crate::semaphore::Ledger::MAX_BYTES,
+            semaphore_bytes: crate::semaphore::SemaphoreLedger::MAX_BYTES,
             bugs: Bugs::default(),
         }
     }

@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::time::Duration;
-use tenure_core::election::{Cause, Change, Election, Input, Output, Standing, Terms};
+use tenure_core::election::{Change, Election, Input, Output, Standing, StepDownCause, Terms};
 use tenure_core::{
     Ask, Bugs, Command, Fence, KeepAlive, Key, LeaseId, Loss, Metadata, MetadataPolicy, Notice, Now,
     StoreError, Tick, Ttl, WaitPolicy, Wall, Want,
@@ -101,7 +101,7 @@ fn turn(changes: Vec<Change>, commands: Vec<Command>, wake_at: Option<Tick>) -> 
     Output { changes, commands, wake_at }
 }
 
-fn ended(cause: Cause) -> Vec<Change> {
+fn ended(cause: StepDownCause) -> Vec<Change> {
     vec![Change::StepDown(cause.clone()), Change::Ended(cause), Change::Leader(None)]
 }
 
@@ -114,7 +114,7 @@ fn the_way_of_a_leader_from_its_attempt_to_the_next() {
     assert_eq!(env.told(2000, Notice::Valid(LeaseId(1), until(1990))).wake_at, None);
     let term = env.election.leadership(now(2000)).unwrap();
     assert_eq!((term.fence, term.valid_for), (Fence(7), until(1990).since(tick(2000))));
-    assert_eq!(env.step(3000, Input::Resign), turn(ended(Cause::Resigned), vec![release(1)], None));
+    assert_eq!(env.step(3000, Input::Resign), turn(ended(StepDownCause::Resigned), vec![release(1)], None));
     assert!(!env.leads(3000));
     let cooling = env.told(3010, Notice::Released(LeaseId(1), true));
     assert_eq!(cooling, turn(vec![], vec![watch(2)], Some(tick(7010))));
@@ -145,7 +145,7 @@ fn belief_ends_at_the_deadline_whatever_is_told() {
 fn it_falls_back_when_so_many_renewals_have_failed_and_not_before() {
     let mut env = Env::leading_by(Some(3));
     assert_eq!(env.step(5999, Input::Wake), turn(vec![], vec![], Some(tick(6000))));
-    assert_eq!(env.step(6000, Input::Wake), turn(ended(Cause::Failing), vec![release(1)], None));
+    assert_eq!(env.step(6000, Input::Wake), turn(ended(StepDownCause::Failing), vec![release(1)], None));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn nothing_is_given_up_needlessly_that_one_more_renewal_would_keep() {
     assert_eq!(busy.step(10, Input::BodyBegan).wake_at, Some(from));
     assert_eq!(busy.step(from.0 / 1_000_000, Input::Wake).changes, []);
     let down = busy.step(from.0 / 1_000_000 + 1, Input::Wake);
-    assert_eq!(down.changes, [Change::StepDown(Cause::Failing)]);
+    assert_eq!(down.changes, [Change::StepDown(StepDownCause::Failing)]);
 }
 
 #[test]
@@ -169,16 +169,16 @@ fn bodies_hold_up_what_gives_the_key_up() {
     env.step(10, Input::BodyBegan);
     env.step(11, Input::BodyBegan);
     let asked = env.told(20, Notice::Asked(LeaseId(1), Ask::HandOver));
-    assert_eq!(asked, turn(vec![Change::StepDown(Cause::Asked)], vec![], None));
+    assert_eq!(asked, turn(vec![Change::StepDown(StepDownCause::Asked)], vec![], None));
     assert!(env.leads(25), "it leads while its bodies end");
     assert_eq!(env.step(30, Input::BodyEnded { joined: true }), Output::default());
-    let over = vec![Change::Ended(Cause::Asked), Change::Leader(None)];
+    let over = vec![Change::Ended(StepDownCause::Asked), Change::Leader(None)];
     assert_eq!(env.step(40, Input::BodyEnded { joined: true }), turn(over, vec![release(1)], None));
     // One that can't be joined: the key is left to expire, at once.
     let mut env = Env::leading();
     env.step(10, Input::BodyBegan);
     let stuck = env.step(20, Input::BodyEnded { joined: false });
-    assert_eq!(stuck, turn(ended(Cause::Stuck), vec![Command::Lapse(LeaseId(1))], None));
+    assert_eq!(stuck, turn(ended(StepDownCause::Stuck), vec![Command::Lapse(LeaseId(1))], None));
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_loss_while_bodies_run_waits_for_them_before_it_tries_again() {
     let mut env = Env::leading();
     env.step(10, Input::BodyBegan);
     let lost = env.told(8182, Notice::Lost(LeaseId(1), Loss::Expired));
-    assert_eq!(lost.changes, ended(Cause::Lost(Loss::Expired)));
+    assert_eq!(lost.changes, ended(StepDownCause::Lost(Loss::Expired)));
     assert!(lost.commands.is_empty() && !env.leads(8182));
     assert_eq!(env.step(8200, Input::BodyEnded { joined: false }).commands, [acquisition(2, false)]);
     // What could not be joined belonged to the term that was lost: the next one is given up as usual.
@@ -208,7 +208,7 @@ fn a_stop_ends_it_from_wherever_it_is() {
     assert_eq!(stopped(&mut leading, 10), (vec![release(1)], false));
     assert_eq!(leading.told(20, Notice::Released(LeaseId(1), true)).changes, [Change::Stopped]);
     let mut holder_stopped = Env::leading();
-    let over = vec![Change::Ended(Cause::Stopping), Change::Leader(None), Change::Stopped];
+    let over = vec![Change::Ended(StepDownCause::Stopping), Change::Leader(None), Change::Stopped];
     assert_eq!(holder_stopped.told(10, Notice::Stopped).changes, over);
     assert_eq!(holder_stopped.step(20, Input::Start), Output::default(), "for good");
 }
@@ -320,14 +320,14 @@ fn a_stop_gives_up_what_it_looks_by_and_waits_for_bodies() {
     // It leads with a body.
     let mut env = Env::leading();
     env.step(10, Input::BodyBegan);
-    assert_eq!(env.step(20, Input::Stop).changes, [Change::StepDown(Cause::Stopping)]);
+    assert_eq!(env.step(20, Input::Stop).changes, [Change::StepDown(StepDownCause::Stopping)]);
     assert_eq!(env.step(30, Input::BodyEnded { joined: true }).commands, [release(1)]);
 }
 
 #[test]
 fn a_holder_that_has_stopped_ends_it_wherever_it_is() {
     let ends = |mut env: Env| env.told(5000, Notice::Stopped).changes;
-    let over = vec![Change::Ended(Cause::Stopping), Change::Leader(None), Change::Stopped];
+    let over = vec![Change::Ended(StepDownCause::Stopping), Change::Leader(None), Change::Stopped];
     assert_eq!(ends(retiring()), over);
     assert_eq!(ends(standing_back()), [Change::Stopped]);
     let mut leaving = Env::leading();
@@ -342,12 +342,12 @@ fn a_holder_that_has_stopped_ends_it_wherever_it_is() {
 fn a_leadership_that_is_lost_while_it_is_given_up_is_over() {
     let mut env = retiring();
     let lost = env.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
-    let over = vec![Change::Ended(Cause::Lost(Loss::Revoked)), Change::Leader(None)];
+    let over = vec![Change::Ended(StepDownCause::Lost(Loss::Revoked)), Change::Leader(None)];
     assert_eq!(lost, turn(over, vec![], None), "that it is to end was told before");
     assert_eq!(env.step(40, Input::BodyEnded { joined: true }).commands, [acquisition(2, false)]);
     let mut env = Env::leading();
     let lost = env.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
-    assert_eq!(lost, turn(ended(Cause::Lost(Loss::Revoked)), vec![acquisition(2, false)], None));
+    assert_eq!(lost, turn(ended(StepDownCause::Lost(Loss::Revoked)), vec![acquisition(2, false)], None));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 use tenure_core::range::RangeSet;
-use tenure_core::section::{Entry, FIELD, Ledger, Since, is_cover, is_over, is_section};
+use tenure_core::section::{Entry, FIELD, SectionLedger, Since, is_cover, is_over, is_section};
 use tenure_core::{Fence, HolderId, Metadata, Nonce, Record, Stored, Tenure, Ttl, Value, Wall};
 
 fn set(text: &str) -> RangeSet {
@@ -20,8 +20,8 @@ fn entry(stood: Duration) -> Entry {
     entry
 }
 
-fn ledger() -> Ledger {
-    Ledger::new(vec![entry(Duration::ZERO)])
+fn ledger() -> SectionLedger {
+    SectionLedger::new(vec![entry(Duration::ZERO)])
 }
 
 fn record(metadata: Metadata) -> Record {
@@ -36,14 +36,14 @@ fn held(record: Record) -> Record {
 #[test]
 fn what_is_written_is_read_again() {
     let section = record(ledger().into_metadata());
-    assert_eq!(Ledger::of(&section), Ok(ledger()));
+    assert_eq!(SectionLedger::of(&section), Ok(ledger()));
     let (metadata, size) = ledger().into_cover();
     let bytes = metadata.values().next().and_then(|value| match value {
         Value::Bytes(bytes) => Some(bytes.len()),
         _ => None,
     });
     assert_eq!(bytes, Some(size));
-    assert_eq!(Ledger::covered(&record(metadata)), Ok(set("0_10 20_30")));
+    assert_eq!(SectionLedger::covered(&record(metadata)), Ok(set("0_10 20_30")));
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn records_of_sections_and_of_sweeps_are_known_from_each_other_and_from_others()
     let (section, cover) = (record(ledger().into_metadata()), record(ledger().into_cover().0));
     assert!(is_section(&section) && !is_section(&cover));
     assert!(is_cover(&cover) && !is_cover(&section));
-    assert!(Ledger::of(&cover).is_err() && Ledger::covered(&section).is_err());
+    assert!(SectionLedger::of(&cover).is_err() && SectionLedger::covered(&section).is_err());
     let more = |record: &Record| {
         let mut more = record.clone();
         more.metadata.insert("other".into(), Value::Null);
@@ -61,7 +61,7 @@ fn records_of_sections_and_of_sweeps_are_known_from_each_other_and_from_others()
     let nothing = record(Metadata::new());
     for other in [held(section.clone()), held(cover.clone()), more(&section), more(&cover), text, nothing] {
         assert!(!is_section(&other) && !is_cover(&other), "{other:?}");
-        assert!(Ledger::of(&other).is_err() && Ledger::covered(&other).is_err(), "{other:?}");
+        assert!(SectionLedger::of(&other).is_err() && SectionLedger::covered(&other).is_err(), "{other:?}");
     }
 }
 
@@ -70,7 +70,7 @@ fn a_lease_of_nothing_or_with_a_fence_that_none_can_follow_is_damage() {
     let read = |change: &dyn Fn(&mut Entry)| {
         let mut entry = entry(Duration::ZERO);
         change(&mut entry);
-        Ledger::of(&record(Ledger::new(vec![entry]).into_metadata()))
+        SectionLedger::of(&record(SectionLedger::new(vec![entry]).into_metadata()))
     };
     assert!(read(&|entry| entry.fence = Fence::MAX).is_ok());
     assert!(read(&|entry| entry.fence = Fence(Fence::MAX.0 + 1)).is_err());
@@ -81,7 +81,7 @@ fn a_lease_of_nothing_or_with_a_fence_that_none_can_follow_is_damage() {
 fn a_section_is_over_once_more_than_the_duration_has_passed_by_both_witnesses() {
     let over = |stood: u64, age: u64, wall: u64| {
         let entries = vec![entry(Duration::from_millis(stood))];
-        let record = record(Ledger::new(entries).into_metadata());
+        let record = record(SectionLedger::new(entries).into_metadata());
         is_over(&Stored::new(record).aged(Some(Duration::from_millis(age))), Wall(wall))
     };
     assert!(over(0, 10_001, 10_001));
@@ -92,7 +92,8 @@ fn a_section_is_over_once_more_than_the_duration_has_passed_by_both_witnesses() 
 
 #[test]
 fn a_section_whose_fence_a_clock_is_not_past_is_kept() {
-    let empty = |fence: u64| Record { fence: Fence(fence), ..record(Ledger::default().into_metadata()) };
+    let empty =
+        |fence: u64| Record { fence: Fence(fence), ..record(SectionLedger::default().into_metadata()) };
     let over = |fence: u64| is_over(&Stored::new(empty(fence)), Wall(100));
     assert!(over(99));
     assert!(!over(100) && !over(101), "a record made anew would begin with the same fence, or a lower one");

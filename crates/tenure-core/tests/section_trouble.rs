@@ -9,7 +9,7 @@ use crate::common::{BELIEF, TTL, now, tick};
 use crate::sections::*;
 use std::time::Duration;
 use tenure_core::op::{Answer, Event, Machine, Op, OpId, Outcome};
-use tenure_core::section::{Ledger, Portion, Section, SectionCommand, SectionNotice, SectionSetup};
+use tenure_core::section::{Portion, Section, SectionCommand, SectionLedger, SectionNotice, SectionSetup};
 use tenure_core::{Fence, LeaseId, Nonce, Record, StoreError, Stored, Tick, Version};
 
 fn failed(op: u64, error: StoreError) -> Event<SectionCommand> {
@@ -303,7 +303,7 @@ fn what_the_store_has_no_room_for_is_refused_and_a_release_never_is() {
     let (mut a, mut table) = (with_room_for(1000), Table::default());
     run(&mut a, &mut table, 0, acquire(ONE, "0_1"));
     run(&mut a, &mut table, 10, acquire(TWO, "2_3"));
-    let size = Ledger::into_cover(table.ledger()).1;
+    let size = SectionLedger::into_cover(table.ledger()).1;
     // Exactly as much as that needs is enough.
     let (mut b, mut other) = (with_room_for(size), Table::default());
     run(&mut b, &mut other, 0, acquire(ONE, "0_1"));

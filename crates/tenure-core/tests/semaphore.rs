@@ -6,7 +6,7 @@
 use crate::table::{KEY, Table, grants, queued, tenths};
 use std::time::Duration;
 use tenure_core::op::{Answer, Op};
-use tenure_core::semaphore::{Ledger, Mode, Wish};
+use tenure_core::semaphore::{Mode, SemaphoreLedger, Wish};
 use tenure_core::{Command, ErrorKind, Key, LeaseId, Loss, Metadata, Notice, StoreError, WaitPolicy};
 
 /// One permit of three, waited for.
@@ -340,7 +340,7 @@ fn who_waits_longer_than_it_wanted_is_told_who_has_it_and_leaves_the_queue() {
 fn wishes_that_can_never_be_had_are_refused_before_anything_is_asked() {
     for (wish, says) in [
         (Wish { permits: 0, ..one() }, "can't have 0 permits"),
-        (Wish { permits: Ledger::MOST_PERMITS + 1, ..one() }, "say 1 to 1073741824"),
+        (Wish { permits: SemaphoreLedger::MOST_PERMITS + 1, ..one() }, "say 1 to 1073741824"),
         (shared(0), "take 1 to 3"),
         (shared(4), "4 permits of semaphore/s can't be had: it has 3"),
         (Wish { wait_policy: WaitPolicy::Watch { every: Duration::ZERO }, ..one() }, "not followed"),
@@ -367,7 +367,7 @@ fn all_say_the_same_number_as_long_as_the_key_is_used() {
 
 #[test]
 fn who_is_shared_or_exclusive_is_not_told_of_a_number_that_nobody_has_said() {
-    let lock = || Wish { permits: Ledger::MOST_PERMITS, ..one() };
+    let lock = || Wish { permits: SemaphoreLedger::MOST_PERMITS, ..one() };
     for (first, second, says) in [
         (one(), lock(), "has 3 permits as long as it is used, and is not for shared and exclusive holders"),
         (lock(), one(), "is for shared and exclusive holders as long as it is used, and has not 3 permits"),
@@ -466,7 +466,7 @@ fn a_thousand_holders_of_as_many_processes_fit() {
     let mut table = Table::new(1);
     table.want(0, 1, wish);
     let one = table.copy(KEY).unwrap();
-    let ledger = Ledger::of(&one).unwrap();
+    let ledger = SemaphoreLedger::of(&one).unwrap();
     let many = (0..1000u64).map(|n| {
         let mut grant = ledger.holders[0].clone();
         let who = format!("some-host-name-{n}-4f9c5f0ad1f54d5ab6c2d7a7e1a9a0b1");
@@ -476,10 +476,10 @@ fn a_thousand_holders_of_as_many_processes_fit() {
         grant.ticket.holder = tenure_core::HolderId::new(who).unwrap();
         grant
     });
-    let ledger = Ledger::new(1000, many.collect(), Vec::new());
+    let ledger = SemaphoreLedger::new(1000, many.collect(), Vec::new());
     let (metadata, size) = ledger.to_metadata();
-    assert!(size < Ledger::MAX_BYTES / 2, "{size}");
-    let read = Ledger::of(&tenure_core::Record { metadata, ..one }).unwrap();
+    assert!(size < SemaphoreLedger::MAX_BYTES / 2, "{size}");
+    let read = SemaphoreLedger::of(&tenure_core::Record { metadata, ..one }).unwrap();
     assert_eq!(read, ledger);
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// One line of what a process says, with the time of CLOCK_MONOTONIC in ns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum ProcessReport {
     /// It works from now on.
     Ready,
     /// `worker` has the lease `key` from now on.
@@ -31,24 +31,26 @@ pub enum Said {
     },
 }
 
-impl Said {
+impl ProcessReport {
     /// None for what the test harness says, and other noise.
     #[must_use]
-    pub fn parse(line: &str) -> Option<Said> {
+    pub fn parse(line: &str) -> Option<ProcessReport> {
         // The harness may have begun a line of its own before ours.
         let start = ["ready ", "taken ", "lost "].iter().filter_map(|word| line.find(word)).min()?;
         let words: Vec<&str> = line[start..].split_whitespace().collect();
         match words.as_slice() {
-            ["ready", _] => Some(Said::Ready),
-            ["taken", worker, key, counter, at] => Some(Said::Taken {
+            ["ready", _] => Some(ProcessReport::Ready),
+            ["taken", worker, key, counter, at] => Some(ProcessReport::Taken {
                 worker: (*worker).into(),
                 key: (*key).into(),
                 counter: counter.parse().ok()?,
                 at: at.parse().ok()?,
             }),
-            ["lost", worker, key, at] => {
-                Some(Said::Lost { worker: (*worker).into(), key: (*key).into(), at: at.parse().ok()? })
-            }
+            ["lost", worker, key, at] => Some(ProcessReport::Lost {
+                worker: (*worker).into(),
+                key: (*key).into(),
+                at: at.parse().ok()?,
+            }),
             _ => None,
         }
     }
@@ -56,7 +58,7 @@ impl Said {
 
 /// A span in which one worker believed in one lease.
 #[derive(Debug, Clone)]
-struct Tenure {
+struct BelievedSpan {
     worker: String,
     /// The lease's counter when it was taken, which is what this dialect has for a fence.
     counter: u64,
@@ -64,7 +66,7 @@ struct Tenure {
     to: u64,
 }
 
-impl Tenure {
+impl BelievedSpan {
     fn is_ours(&self) -> bool {
         self.worker.starts_with("ours")
     }
@@ -72,20 +74,20 @@ impl Tenure {
 
 /// All spans of belief, by key.
 #[derive(Debug, Default)]
-pub struct Beliefs(BTreeMap<String, Vec<Tenure>>);
+pub struct Beliefs(BTreeMap<String, Vec<BelievedSpan>>);
 
 impl Beliefs {
     /// Adds what one process said until `end`, when it was killed, or has ended, or the test.
-    pub fn add(&mut self, said: &[Said], end: u64) {
+    pub fn add(&mut self, said: &[ProcessReport], end: u64) {
         for line in said {
             match line {
-                Said::Ready => {}
-                Said::Taken { worker, key, counter, at } => self
+                ProcessReport::Ready => {}
+                ProcessReport::Taken { worker, key, counter, at } => self
                     .0
                     .entry(key.clone())
                     .or_default()
-                    .push(Tenure { worker: worker.clone(), counter: *counter, from: *at, to: end }),
-                Said::Lost { worker, key, at } => {
+                    .push(BelievedSpan { worker: worker.clone(), counter: *counter, from: *at, to: end }),
+                ProcessReport::Lost { worker, key, at } => {
                     let tenures = self.0.entry(key.clone()).or_default();
                     let tenure = tenures.iter_mut().rev().find(|tenure| tenure.worker == *worker);
                     tenure.expect("only what was taken is lost").to = *at;
@@ -113,15 +115,15 @@ impl Beliefs {
     pub fn violations(&self, allowed: Duration) -> String {
         let mut text = String::new();
         for (key, tenures) in &self.0 {
-            let too_long = |one: &Tenure, other: &Tenure, span: Duration| {
+            let too_long = |one: &BelievedSpan, other: &BelievedSpan, span: Duration| {
                 span > if one.is_ours() && other.is_ours() { Duration::ZERO } else { allowed }
             };
             for (one, other, span) in overlaps(tenures).filter(|(a, b, span)| too_long(a, b, *span)) {
                 writeln!(text, "{key}: {span:?} of two: {one:?}, {other:?}").unwrap();
             }
-            let mut by_time: Vec<&Tenure> = tenures.iter().collect();
+            let mut by_time: Vec<&BelievedSpan> = tenures.iter().collect();
             by_time.sort_by_key(|tenure| tenure.from);
-            let shrank = |one: &Tenure, next: &Tenure| {
+            let shrank = |one: &BelievedSpan, next: &BelievedSpan| {
                 one.counter == next.counter || (one.counter > next.counter && one.to <= next.from)
             };
             for pair in by_time.windows(2).filter(|pair| shrank(pair[0], pair[1])) {
@@ -133,7 +135,7 @@ impl Beliefs {
 }
 
 /// The pairs of spans that have some time in common, and how much.
-fn overlaps(tenures: &[Tenure]) -> impl Iterator<Item = (&Tenure, &Tenure, Duration)> {
+fn overlaps(tenures: &[BelievedSpan]) -> impl Iterator<Item = (&BelievedSpan, &BelievedSpan, Duration)> {
     let pairs = tenures.iter().enumerate().flat_map(|(n, one)| {
         tenures[n + 1..].iter().filter(|other| other.worker != one.worker).map(move |other| (one, other))
     });
@@ -145,7 +147,8 @@ fn overlaps(tenures: &[Tenure]) -> impl Iterator<Item = (&Tenure, &Tenure, Durat
 
 #[test]
 fn what_the_rule_forbids_is_noticed() {
-    let said = |lines: &[&str]| lines.iter().map(|line| Said::parse(line).unwrap()).collect::<Vec<_>>();
+    let said =
+        |lines: &[&str]| lines.iter().map(|line| ProcessReport::parse(line).unwrap()).collect::<Vec<_>>();
     let end = 10_000_000_000;
     let beliefs = |first: &[&str], later: &[&str]| {
         let mut beliefs = Beliefs::default();
@@ -175,5 +178,5 @@ fn what_the_rule_forbids_is_noticed() {
         &["taken ours-1 k 5 1500000000", "lost ours-1 k 1600000000"],
     );
     assert_eq!(later_told.violations(Duration::from_millis(100)), "", "the peer said it first");
-    assert_eq!(Said::parse("test result: ok"), None);
+    assert_eq!(ProcessReport::parse("test result: ok"), None);
 }

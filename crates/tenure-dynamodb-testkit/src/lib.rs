@@ -14,7 +14,7 @@ mod belief;
 mod party;
 pub mod stub;
 
-pub use belief::{Beliefs, Said};
+pub use belief::{Beliefs, ProcessReport};
 pub use party::{Party, monotonic};
 
 use aws_smithy_types::body::SdkBody;
@@ -32,7 +32,7 @@ use tenure_dynamodb::aws_sdk_dynamodb::config::{
 use tenure_dynamodb::aws_sdk_dynamodb::error::BoxError;
 use tenure_dynamodb::{DynamoConfig, DynamoStore};
 use tenure_store::Store;
-use tenure_testkit::{Lost, RealClock};
+use tenure_testkit::{LostMessage, RealClock};
 
 /// The region of all tests. DynamoDB Local keeps each region's tables apart.
 pub const REGION: &str = "eu-west-1";
@@ -163,17 +163,17 @@ impl Intercept for NoOldItems {
 
 /// Loses requests that write, or their answers, when told to.
 #[derive(Debug, Clone, Default)]
-pub struct Losing(Arc<Mutex<State>>);
+pub struct Losing(Arc<Mutex<PendingLoss>>);
 
 #[derive(Debug, Default)]
-struct State {
-    next: Option<Lost>,
+struct PendingLoss {
+    next: Option<LostMessage>,
     answer_is_lost: bool,
 }
 
 impl Losing {
     /// The next request that writes is lost, or its answer.
-    pub fn lose_next(&self, lost: Lost) {
+    pub fn lose_next(&self, lost: LostMessage) {
         self.0.lock().unwrap().next = Some(lost);
     }
 }
@@ -192,8 +192,8 @@ impl Intercept for Losing {
         if ["PutItem", "UpdateItem", "DeleteItem"].contains(&&*action(context)) {
             let mut state = self.0.lock().unwrap();
             match state.next.take() {
-                Some(Lost::Request) => return Err("the request is lost".into()),
-                Some(Lost::Answer) => state.answer_is_lost = true,
+                Some(LostMessage::Request) => return Err("the request is lost".into()),
+                Some(LostMessage::Answer) => state.answer_is_lost = true,
                 None => {}
             }
         }

@@ -1,6 +1,6 @@
 //! Processes that say which leases they take and lose.
 
-use crate::belief::Said;
+use crate::belief::ProcessReport;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ pub struct Party {
     /// What it is called.
     pub id: String,
     process: Child,
-    heard: Arc<(Mutex<Vec<Said>>, Condvar)>,
+    heard: Arc<(Mutex<Vec<ProcessReport>>, Condvar)>,
     listener: std::thread::JoinHandle<()>,
 }
 
@@ -35,11 +35,11 @@ impl Party {
     pub fn start(id: &str, command: &mut Command) -> Party {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let output = process.stdout.take().unwrap();
-        let heard: Arc<(Mutex<Vec<Said>>, Condvar)> = Arc::default();
+        let heard: Arc<(Mutex<Vec<ProcessReport>>, Condvar)> = Arc::default();
         let told = Arc::clone(&heard);
         let listener = std::thread::spawn(move || {
             for said in BufReader::new(output).lines().map_while(Result::ok) {
-                told.0.lock().unwrap().extend(Said::parse(&said));
+                told.0.lock().unwrap().extend(ProcessReport::parse(&said));
                 told.1.notify_all();
             }
         });
@@ -49,14 +49,14 @@ impl Party {
     /// Waits until it works.
     pub fn await_ready(&self) {
         let (said, changed) = &*self.heard;
-        let silent = |said: &mut Vec<Said>| !said.contains(&Said::Ready);
+        let silent = |said: &mut Vec<ProcessReport>| !said.contains(&ProcessReport::Ready);
         let waited = changed.wait_timeout_while(said.lock().unwrap(), PATIENCE, silent).unwrap().1;
         assert!(!waited.timed_out(), "{} does not start", self.id);
     }
 
     /// What it has said so far.
     #[must_use]
-    pub fn said(&self) -> Vec<Said> {
+    pub fn said(&self) -> Vec<ProcessReport> {
         self.heard.0.lock().unwrap().clone()
     }
 
@@ -71,16 +71,16 @@ impl Party {
         let mut held = BTreeSet::new();
         for said in self.heard.0.lock().unwrap().iter() {
             match said {
-                Said::Ready => {}
-                Said::Taken { key, .. } => drop(held.insert(key.clone())),
-                Said::Lost { key, .. } => drop(held.remove(key)),
+                ProcessReport::Ready => {}
+                ProcessReport::Taken { key, .. } => drop(held.insert(key.clone())),
+                ProcessReport::Lost { key, .. } => drop(held.remove(key)),
             }
         }
         held
     }
 
     /// Ends it without a warning, and tells what it said and until when it lived.
-    pub fn kill(mut self) -> (Vec<Said>, u64) {
+    pub fn kill(mut self) -> (Vec<ProcessReport>, u64) {
         // It has surely lived until now; afterwards, this process may be the one that stands still.
         let dead = monotonic();
         self.process.kill().unwrap();
@@ -91,7 +91,7 @@ impl Party {
     }
 
     /// Lets it end as it would, and tells what it said and when it had ended.
-    pub fn stop(mut self) -> (Vec<Said>, u64) {
+    pub fn stop(mut self) -> (Vec<ProcessReport>, u64) {
         self.process.stdin.take().unwrap().write_all(b"stop\n").unwrap();
         let status = self.process.wait().unwrap();
         assert!(status.success(), "{}: {status}", self.id);

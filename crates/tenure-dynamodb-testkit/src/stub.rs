@@ -40,9 +40,9 @@ impl Fate {
 
 /// A request as it came: its head, its body.
 #[derive(Debug, Clone)]
-pub struct Request(String, Vec<u8>);
+pub struct StubRequest(String, Vec<u8>);
 
-impl Request {
+impl StubRequest {
     /// Delivers it once more, as a network may, and says what the service answers.
     pub async fn repeat(&self) -> String {
         String::from_utf8_lossy(&pass_on(&self.0, &self.1).await).into_owned()
@@ -60,7 +60,7 @@ impl Request {
 pub struct Stub {
     /// Where it listens, as a URL.
     pub endpoint: String,
-    asked: Arc<Mutex<Vec<Request>>>,
+    asked: Arc<Mutex<Vec<StubRequest>>>,
 }
 
 impl Stub {
@@ -86,9 +86,9 @@ impl Stub {
 
     /// All requests of this action since the last [`Stub::take`].
     #[must_use]
-    pub fn requests(&self, action: &str) -> Vec<Request> {
+    pub fn requests(&self, action: &str) -> Vec<StubRequest> {
         let asked = self.asked.lock().unwrap();
-        let is_of = |request: &&Request| {
+        let is_of = |request: &&StubRequest| {
             header(&request.0, "x-amz-target").is_some_and(|name| name.ends_with(action))
         };
         asked.iter().filter(is_of).cloned().collect()
@@ -96,7 +96,7 @@ impl Stub {
 
     /// The last request.
     #[must_use]
-    pub fn last(&self) -> Request {
+    pub fn last(&self) -> StubRequest {
         self.asked.lock().unwrap().last().cloned().expect("there was a request")
     }
 }
@@ -104,11 +104,11 @@ impl Stub {
 /// One request; the connection is then closed, so that each comes on one of its own.
 async fn serve(
     mut stream: TcpStream,
-    asked: &Mutex<Vec<Request>>,
+    asked: &Mutex<Vec<StubRequest>>,
     decide: &(dyn Fn(&str, &str) -> Fate + Send + Sync),
 ) {
     let Some(request) = message(&mut stream).await else { return };
-    let Request(head, body) = &request;
+    let StubRequest(head, body) = &request;
     asked.lock().unwrap().push(request.clone());
     let target = header(head, "x-amz-target").unwrap_or_default();
     let action = target.rsplit('.').next().unwrap_or_default();
@@ -181,7 +181,7 @@ fn header<'h>(head: &'h str, name: &str) -> Option<&'h str> {
 }
 
 /// The head of a request and its body.
-async fn message(stream: &mut TcpStream) -> Option<Request> {
+async fn message(stream: &mut TcpStream) -> Option<StubRequest> {
     let mut bytes = Vec::new();
     let mut part = [0; 16 * 1024];
     loop {
@@ -192,7 +192,7 @@ async fn message(stream: &mut TcpStream) -> Option<Request> {
         let length: usize =
             header(&head, "content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
         if bytes.len() >= end + 4 + length {
-            return Some(Request(head, bytes.split_off(end + 4)));
+            return Some(StubRequest(head, bytes.split_off(end + 4)));
         }
     }
 }

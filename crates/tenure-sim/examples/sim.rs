@@ -2,12 +2,12 @@
 #![allow(clippy::disallowed_methods, reason = "it tells how fast it was")]
 
 use std::process::ExitCode;
-use tenure_sim::Asked;
+use tenure_sim::SimCommand;
 
 fn main() -> ExitCode {
     let options = match tenure_sim::parse(std::env::args().skip(1)) {
-        Ok(Asked::Run(options)) => options,
-        Ok(Asked::Text(text)) => {
+        Ok(SimCommand::Run(options)) => options,
+        Ok(SimCommand::Text(text)) => {
             println!("{text}");
             return ExitCode::SUCCESS;
         }

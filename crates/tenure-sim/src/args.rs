@@ -1,14 +1,14 @@
 //! The command line of the simulator, for whoever has one: `tenure sim` passes its arguments on.
 
-use crate::{Fault, Faults, Options};
+use crate::{FaultKind, FaultSet, SimOptions};
 use std::fmt::Write as _;
 use tenure_core::{Bug, Bugs, InvalidInput};
 
 /// What `tenure sim` was asked to do.
 #[derive(Debug, Clone)]
-pub enum Asked {
+pub enum SimCommand {
     /// Run worlds.
-    Run(Box<Options>),
+    Run(Box<SimOptions>),
     /// Print this.
     Text(String),
 }
@@ -23,8 +23,8 @@ usage: tenure sim [--scenario NAME] [--seed N] [--hours H] [--worlds N]
 ///
 /// # Errors
 /// When one is unknown, lacks its value, or has one that makes no sense.
-pub fn parse<S: AsRef<str>>(args: impl IntoIterator<Item = S>) -> Result<Asked, InvalidInput> {
-    let mut options = Options::default();
+pub fn parse<S: AsRef<str>>(args: impl IntoIterator<Item = S>) -> Result<SimCommand, InvalidInput> {
+    let mut options = SimOptions::default();
     let mut hours_given = false;
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
@@ -33,8 +33,8 @@ pub fn parse<S: AsRef<str>>(args: impl IntoIterator<Item = S>) -> Result<Asked, 
             None => (arg.as_ref().to_owned(), None),
         };
         match name.as_str() {
-            "--list" => return Ok(Asked::Text(list())),
-            "--help" | "-h" => return Ok(Asked::Text(USAGE.to_owned())),
+            "--list" => return Ok(SimCommand::Text(list())),
+            "--help" | "-h" => return Ok(SimCommand::Text(USAGE.to_owned())),
             "--no-shrink" => {
                 options.shrink = false;
                 continue;
@@ -63,15 +63,15 @@ pub fn parse<S: AsRef<str>>(args: impl IntoIterator<Item = S>) -> Result<Asked, 
     if options.worlds > 0 && !hours_given {
         options.hours = f64::MAX;
     }
-    Ok(Asked::Run(Box::new(options)))
+    Ok(SimCommand::Run(Box::new(options)))
 }
 
 fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, InvalidInput> {
     text.parse().map_err(|_| InvalidInput::new(format!("{name} needs a number, not {text:?}")))
 }
 
-fn faults(text: &str) -> Result<Faults, InvalidInput> {
-    text.split(',').try_fold(Faults::default(), |set, name| match Fault::named(name) {
+fn faults(text: &str) -> Result<FaultSet, InvalidInput> {
+    text.split(',').try_fold(FaultSet::default(), |set, name| match FaultKind::named(name) {
         Some(fault) => Ok(set.with(fault)),
         None => {
             Err(InvalidInput::new(format!("there is no fault {name:?}; `tenure sim --list` has them all")))
@@ -103,7 +103,7 @@ fn list() -> String {
         let _infallible = writeln!(text, "  {name:<22} {about}");
     }
     text += "\nfaults\n";
-    for fault in Fault::ALL {
+    for fault in FaultKind::ALL {
         let _infallible = writeln!(text, "  {:<22} {}", fault.name(), fault.about());
     }
     text += "\npromises\n";
@@ -121,10 +121,10 @@ fn list() -> String {
 mod tests {
     use super::*;
 
-    fn options(line: &str) -> Result<Options, String> {
+    fn options(line: &str) -> Result<SimOptions, String> {
         match parse(line.split_whitespace()).map_err(|error| error.to_string())? {
-            Asked::Run(options) => Ok(*options),
-            Asked::Text(text) => Err(text),
+            SimCommand::Run(options) => Ok(*options),
+            SimCommand::Text(text) => Err(text),
         }
     }
 
@@ -134,7 +134,9 @@ mod tests {
             options("--scenario storm --seed 7 --worlds=1 --without cut,slow --nodes 2 --no-shrink").unwrap();
         assert_eq!((got.scenario.as_deref(), got.seed, got.worlds, got.nodes), (Some("storm"), 7, 1, 2));
         assert!(
-            got.without.has(Fault::Cut) && got.without.has(Fault::Slow) && !got.without.has(Fault::Crash)
+            got.without.has(FaultKind::Cut)
+                && got.without.has(FaultKind::Slow)
+                && !got.without.has(FaultKind::Crash)
         );
         assert!(!got.shrink && got.hours == f64::MAX);
     }

@@ -5,7 +5,7 @@
 //! from one seed, so the same seed gives the same history.
 //!
 //! ```
-//! let options = tenure_sim::Options { hours: 2.0, ..tenure_sim::Options::default() };
+//! let options = tenure_sim::SimOptions { hours: 2.0, ..tenure_sim::SimOptions::default() };
 //! let report = tenure_sim::run(&options).unwrap();
 //! assert!(report.failure.is_none(), "{report}");
 //! ```
@@ -18,16 +18,16 @@ mod leases;
 mod sections;
 mod semaphores;
 
-pub use args::{Asked, USAGE, parse};
+pub use args::{SimCommand, USAGE, parse};
 pub use invariants::{Rule, Violation};
 pub use kernel::coverage::Coverage;
-pub use kernel::fault::{Fault, Faults};
+pub use kernel::fault::{FaultKind, FaultSet};
 pub use kernel::registers::{Ages, StoreSpec};
-pub use kernel::report::{Failure, Report};
-pub use kernel::run::{Options, run, scenarios};
+pub use kernel::report::{SimReport, ViolationReport};
+pub use kernel::run::{SimOptions, run, scenarios};
 pub use leases::scenario;
 
 /// The examples of the crate's page in registries are compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 use tenure_core::{Bug, Bugs};
-use tenure_sim::{Asked, Options, parse, run, scenario};
+use tenure_sim::{SimCommand, SimOptions, parse, run, scenario};
 
 /// Worlds in which each bug is looked for, at the most.
 const WORLDS: u64 = 4000;
@@ -65,7 +65,7 @@ fn first_of(bug: Bug) -> u64 {
         Bug::UnderWayForgotten => 1275,
         Bug::OldPartStands => 398,
         Bug::MisdatedBelieved => 2538,
-        _ => Options::default().seed,
+        _ => SimOptions::default().seed,
     }
 }
 
@@ -85,14 +85,14 @@ fn every_bug_on_purpose_is_caught() {
     let mut survivors = Vec::new();
     for bug in Bug::ALL.iter().filter(|bug| !bug.is_of_sections() && !Bug::OF_SEMAPHORES.contains(bug)) {
         let began = core_time();
-        let options = Options {
+        let options = SimOptions {
             bugs: Bugs::default().with(*bug),
             worlds: if Bug::OF_FLEETS.contains(bug) { FLEETS } else { WORLDS },
             hours: 1e9,
             scenario: scenario_of(*bug).map(str::to_owned),
             seed: first_of(*bug),
             shrink: false,
-            ..Options::default()
+            ..SimOptions::default()
         };
         let report = run(&options).unwrap();
         let took = core_time() - began;
@@ -122,14 +122,14 @@ fn every_bug_on_purpose_is_caught() {
 
 #[test]
 fn a_world_in_which_a_bug_is_looked_for_first_breaks_nothing_without_it() {
-    for bug in Bug::ALL.iter().filter(|bug| first_of(**bug) != Options::default().seed) {
-        let options = Options {
+    for bug in Bug::ALL.iter().filter(|bug| first_of(**bug) != SimOptions::default().seed) {
+        let options = SimOptions {
             scenario: scenario_of(*bug).map(str::to_owned),
             seed: first_of(*bug),
             worlds: 1,
             hours: 1e9,
             shrink: false,
-            ..Options::default()
+            ..SimOptions::default()
         };
         let report = run(&options).unwrap();
         assert!(report.failure.is_none(), "{bug}\n{report}");
@@ -139,13 +139,13 @@ fn a_world_in_which_a_bug_is_looked_for_first_breaks_nothing_without_it() {
 #[test]
 fn the_scenario_of_a_peers_bug_shows_that_bug() {
     for (scenario, bug) in PEERS {
-        let options = Options {
+        let options = SimOptions {
             scenario: Some((*scenario).into()),
             bugs: Bugs::default().with(*bug),
             worlds: WORLDS,
             hours: 1e9,
             shrink: false,
-            ..Options::default()
+            ..SimOptions::default()
         };
         let report = run(&options).unwrap();
         let failure = report.failure.as_ref();
@@ -162,19 +162,19 @@ fn what_is_broken_is_shrunk_and_replayed_by_its_line_in_every_kind_of_world() {
         ("semaphores-all", Bug::DeadTicketKept),
         ("fleet-all", Bug::TakeWithoutCondition),
     ] {
-        let options = Options {
+        let options = SimOptions {
             scenario: Some(scenario.into()),
             bugs: Bugs::default().with(bug),
             worlds: WORLDS,
             hours: 1e9,
             jobs: 2,
-            ..Options::default()
+            ..SimOptions::default()
         };
         let failure = run(&options).unwrap().failure.unwrap_or_else(|| panic!("{bug} survives {scenario}"));
         assert!(failure.events.1 < failure.events.0 / 2, "{scenario}: {:?}", failure.events);
         let line = failure.replay.strip_prefix("tenure sim ").unwrap();
-        let Ok(Asked::Run(again)) = parse(line.split(' ')) else { panic!("{line}") };
-        let again = run(&Options { shrink: false, ..*again }).unwrap().failure.unwrap();
+        let Ok(SimCommand::Run(again)) = parse(line.split(' ')) else { panic!("{line}") };
+        let again = run(&SimOptions { shrink: false, ..*again }).unwrap().failure.unwrap();
         assert_eq!(again.violation, failure.violation, "{line}");
         let told: Vec<_> = failure.timeline.iter().filter(|line| line.contains(" sends #")).collect();
         assert!(told.iter().all(|line| line.ends_with(')')), "the fate of each request is told: {told:?}");

@@ -3,11 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use tenure_sim::{Asked, Options, parse, run, scenario};
+use tenure_sim::{SimCommand, SimOptions, parse, run, scenario};
 
 fn report(seed: u64, scenario: Option<&str>, worlds: u64) -> String {
     let scenario = scenario.map(str::to_owned);
-    let options = Options { seed, worlds, hours: 1e9, scenario, ..Options::default() };
+    let options = SimOptions { seed, worlds, hours: 1e9, scenario, ..SimOptions::default() };
     run(&options).unwrap().to_string()
 }
 
@@ -27,17 +27,17 @@ fn another_seed_is_another_history() {
 
 #[test]
 fn worlds_in_one_run_are_those_that_run_alone() {
-    let both = run(&Options {
+    let both = run(&SimOptions {
         seed: 5,
         worlds: 2,
         hours: 1e9,
         scenario: Some("usual".into()),
-        ..Options::default()
+        ..SimOptions::default()
     })
     .unwrap();
     let alone = |seed: u64| {
         let line = format!("--scenario usual --seed {seed} --worlds 1");
-        let Ok(Asked::Run(options)) = parse(line.split(' ')) else { panic!("{line}") };
+        let Ok(SimCommand::Run(options)) = parse(line.split(' ')) else { panic!("{line}") };
         run(&options).unwrap()
     };
     let (first, second) = (alone(5), alone(6));
@@ -51,7 +51,9 @@ fn a_report_is_the_same_on_any_number_of_threads() {
     for (scenario, worlds) in [("all", 12), ("sections-all", 10), ("fleet-all", 6)] {
         let report = |jobs| {
             let scenario = Some(scenario.to_owned());
-            run(&Options { jobs, worlds, hours: 1e9, scenario, ..Options::default() }).unwrap().to_string()
+            run(&SimOptions { jobs, worlds, hours: 1e9, scenario, ..SimOptions::default() })
+                .unwrap()
+                .to_string()
         };
         assert_eq!(report(1), report(3), "{scenario}");
     }
@@ -59,7 +61,7 @@ fn a_report_is_the_same_on_any_number_of_threads() {
 
 #[test]
 fn an_unknown_scenario_is_named_with_those_there_are() {
-    let options = Options { scenario: Some("peace".into()), ..Options::default() };
+    let options = SimOptions { scenario: Some("peace".into()), ..SimOptions::default() };
     let error = run(&options).unwrap_err().to_string();
     assert!(error.contains("\"peace\"") && error.contains("storm"), "{error}");
 }

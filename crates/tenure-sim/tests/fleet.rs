@@ -3,13 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use tenure_sim::{Coverage, Options, Report, run};
+use tenure_sim::{Coverage, SimOptions, SimReport, run};
 
 /// Worlds of all scenarios in turn that each CI run takes.
 const WORLDS: u64 = 192;
 
-fn fleet(scenario: &str, seed: u64, worlds: u64) -> Report {
-    run(&Options { scenario: Some(scenario.into()), seed, worlds, hours: 1e9, ..Options::default() }).unwrap()
+fn fleet(scenario: &str, seed: u64, worlds: u64) -> SimReport {
+    run(&SimOptions { scenario: Some(scenario.into()), seed, worlds, hours: 1e9, ..SimOptions::default() })
+        .unwrap()
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use tenure_sim::{Coverage, Options, run, scenario};
+use tenure_sim::{Coverage, SimOptions, run, scenario};
 
 /// How often a kind of moment must come, at the least.
 type Moments = &'static [(Coverage, u64)];
@@ -40,7 +40,8 @@ fn every_published_bug_is_met_and_survived() {
     for (name, source, moments) in PEERS {
         let scenario = scenario::named(name).unwrap_or_else(|| panic!("no scenario {name}"));
         assert!(scenario.source.contains(source), "{name} cites {}", scenario.source);
-        let options = Options { scenario: Some((*name).into()), hours: 5e5 / 3600.0, ..Options::default() };
+        let options =
+            SimOptions { scenario: Some((*name).into()), hours: 5e5 / 3600.0, ..SimOptions::default() };
         let report = run(&options).unwrap();
         assert!(report.failure.is_none(), "{report}");
         let seen: Vec<_> =
@@ -56,7 +57,7 @@ fn every_published_bug_is_met_and_survived() {
 #[test]
 fn a_fleet_that_is_listed_in_many_pages_is_seen_whole() {
     let scenario = Some("fleet-a8m-one-page".into());
-    let report = run(&Options { scenario, worlds: 40, hours: 1e9, ..Options::default() }).unwrap();
+    let report = run(&SimOptions { scenario, worlds: 40, hours: 1e9, ..SimOptions::default() }).unwrap();
     assert!(report.failure.is_none(), "{report}");
     assert!(report.tenures > 2_000 && report.fault_count() > 5_000, "{report}");
 }

@@ -3,11 +3,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use tenure_sim::{Options, Report, run, scenario};
+use tenure_sim::{SimOptions, SimReport, run, scenario};
 
-fn kept(scenario: Option<&str>, seconds: f64, seed: u64) -> Report {
+fn kept(scenario: Option<&str>, seconds: f64, seed: u64) -> SimReport {
     let scenario = scenario.map(str::to_owned);
-    let report = run(&Options { scenario, seed, hours: seconds / 3600.0, ..Options::default() }).unwrap();
+    let report =
+        run(&SimOptions { scenario, seed, hours: seconds / 3600.0, ..SimOptions::default() }).unwrap();
     assert!(report.failure.is_none(), "{report}");
     report
 }

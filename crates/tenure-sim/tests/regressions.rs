@@ -1,7 +1,7 @@
 //! Worlds that once broke a promise. Plan: each runs again, for ever. What it showed is said beside it; a scenario that has
 //! changed since makes another history of the same seed, which does no harm.
 
-use tenure_sim::{Options, run};
+use tenure_sim::{SimOptions, run};
 
 /// Scenario, seed, and what the simulator found there.
 const FOUND: &[(&str, u64, &str)] = &[
@@ -35,12 +35,12 @@ const FOUND: &[(&str, u64, &str)] = &[
 #[test]
 fn what_was_broken_once_is_not_broken_again() {
     for (scenario, seed, found) in FOUND {
-        let options = Options {
+        let options = SimOptions {
             scenario: Some((*scenario).into()),
             seed: *seed,
             worlds: 1,
             hours: 1e9,
-            ..Options::default()
+            ..SimOptions::default()
         };
         let report = run(&options).unwrap();
         assert!(report.failure.is_none(), "{found}\n{report}");

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use tenure_core::{Bug, Bugs};
-use tenure_sim::{Options, Rule, run};
+use tenure_sim::{Rule, SimOptions, run};
 
 #[test]
 fn every_bug_that_can_hurt_a_section_is_caught() {
@@ -33,12 +33,12 @@ fn every_bug_that_can_hurt_a_section_is_caught() {
         Bug::FenceNotRaised,
         Bug::LapseVacates,
     ] {
-        let options = Options {
+        let options = SimOptions {
             scenario: Some("sections-all".to_owned()),
             bugs: Bugs::default().with(bug),
             worlds: 4000,
             hours: 1e9,
-            ..Options::default()
+            ..SimOptions::default()
         };
         let report = run(&options).unwrap();
         match report.failure {

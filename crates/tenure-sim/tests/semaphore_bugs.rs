@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 use tenure_core::{Bug, Bugs};
-use tenure_sim::{Options, Rule, run};
+use tenure_sim::{Rule, SimOptions, run};
 
 /// By what else bugs are caught that others can have, too.
 const COMMON: &[Bug] = &[
@@ -53,13 +53,13 @@ fn every_bug_that_can_hurt_a_semaphore_is_caught() {
     let mut survivors = Vec::new();
     for bug in Bug::OF_SEMAPHORES.iter().chain(COMMON) {
         let began = core_time();
-        let options = Options {
+        let options = SimOptions {
             scenario: Some(scenario_of(*bug).to_owned()),
             bugs: Bugs::default().with(*bug),
             worlds: 1000,
             hours: 1e9,
             shrink: false,
-            ..Options::default()
+            ..SimOptions::default()
         };
         let report = run(&options).unwrap();
         let took = core_time() - began;

@@ -2,11 +2,11 @@
 //! purpose are in `semaphore_bugs.rs`.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use tenure_sim::{Options, Report, run};
+use tenure_sim::{SimOptions, SimReport, run};
 
-fn worlds(scenario: &str, worlds: u64, seed: u64) -> Report {
+fn worlds(scenario: &str, worlds: u64, seed: u64) -> SimReport {
     let scenario = Some(scenario.to_owned());
-    run(&Options { scenario, worlds, seed, hours: 1e9, ..Options::default() }).unwrap()
+    run(&SimOptions { scenario, worlds, seed, hours: 1e9, ..SimOptions::default() }).unwrap()
 }
 
 #[test]

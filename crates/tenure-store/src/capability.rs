@@ -106,7 +106,7 @@ impl Capabilities {
     pub fn section_bytes(&self) -> usize {
         /// The rest of a record without a tenure, and room for what stores put beside it.
         const REST: usize = 1024;
-        self.record_bytes.saturating_sub(REST).min(tenure_core::section::Ledger::MAX_BYTES)
+        self.record_bytes.saturating_sub(REST).min(tenure_core::section::SectionLedger::MAX_BYTES)
     }
 
     /// Refuses a batch of more writes than a [`crate::Store::write_many`] takes.

@@ -10,7 +10,7 @@ use minicbor::data::Type;
 use minicbor::decode::Error as DecodeError;
 use minicbor::encode::Write as CborWrite;
 use minicbor::{Decoder, Encoder};
-use tenure_core::section::{self, Ledger};
+use tenure_core::section::{self, SectionLedger};
 use tenure_core::{
     Ask, Attachment, Fence, HolderId, Key, Letter, MAILBOX, MARKS, Mark, Metadata, Nonce, Record, StoreError,
     Tenure, Tick, Ttl, Wall,
@@ -25,7 +25,7 @@ pub const MAX_BYTES: usize = 256 * 1024;
 pub const MAX_METADATA_BYTES: usize = 8192;
 /// The most bytes of encoded metadata that a section's or a semaphore's record is written with: all of its leases are in there. A store
 /// whose [`record_bytes`](crate::Capabilities::record_bytes) are fewer takes fewer.
-pub const MAX_SECTION_BYTES: usize = Ledger::MAX_BYTES + 64;
+pub const MAX_SECTION_BYTES: usize = SectionLedger::MAX_BYTES + 64;
 
 const MAGIC: u8 = b'T';
 

@@ -32,12 +32,12 @@ pub enum Fault {
 #[derive(Debug, Clone)]
 pub struct FaultyStore<S> {
     store: S,
-    plan: Arc<Mutex<Plan>>,
+    plan: Arc<Mutex<FaultPlan>>,
     gate: Arc<Notify>,
 }
 
 #[derive(Debug)]
-struct Plan {
+struct FaultPlan {
     next: VecDeque<Fault>,
     always: Fault,
 }
@@ -45,7 +45,7 @@ struct Plan {
 impl<S> FaultyStore<S> {
     /// `store` without faults, for now.
     pub fn new(store: S) -> Self {
-        let plan = Plan { next: VecDeque::new(), always: Fault::None };
+        let plan = FaultPlan { next: VecDeque::new(), always: Fault::None };
         FaultyStore { store, plan: Arc::new(Mutex::new(plan)), gate: Arc::default() }
     }
 

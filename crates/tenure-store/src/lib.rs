@@ -37,4 +37,4 @@ pub use tenure_core::{
 /// The examples of the crate's page in registries are compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

@@ -15,22 +15,22 @@ use tenure_core::{Clock, Fence, Key, Record, StoreError, Stored, Tick, Times, Ve
 /// Records in memory. Clones share them.
 #[derive(Clone)]
 pub struct MemoryStore {
-    inner: Arc<Inner>,
+    inner: Arc<SharedMemory>,
 }
 
-struct Inner {
+struct SharedMemory {
     id: String,
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
 }
 
 #[derive(Default)]
-struct State {
-    records: BTreeMap<Key, Entry>,
+struct MemoryState {
+    records: BTreeMap<Key, MemoryEntry>,
     watchers: Subscribers,
 }
 
-struct Entry {
+struct MemoryEntry {
     record: Record,
     written: Tick,
 }
@@ -38,23 +38,23 @@ struct Entry {
 impl MemoryStore {
     /// An empty store that tells records' ages by `clock`. `id` names it in leases' tokens.
     pub fn new(id: impl Into<String>, clock: Arc<dyn Clock>) -> Self {
-        MemoryStore { inner: Arc::new(Inner { id: id.into(), clock, state: Mutex::default() }) }
+        MemoryStore { inner: Arc::new(SharedMemory { id: id.into(), clock, state: Mutex::default() }) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MemoryState> {
         // No code that can panic runs under the lock, so what it guards is whole.
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Entry {
+impl MemoryEntry {
     fn stored(&self, now: Tick) -> Stored {
         let times = Times { clock: 0, written: self.written.0.div_ceil(1000), now: now.0 / 1000 };
         Stored::new(self.record.clone()).timed(Some(times))
     }
 }
 
-impl State {
+impl MemoryState {
     fn write(&mut self, write: Write, now: Tick) -> Result<Outcome, StoreError> {
         let Write { key, expect, mut record } = write;
         let standing = self.records.get(&key);
@@ -72,7 +72,7 @@ impl State {
             record.fence = entry.record.fence.next(record.fence)?;
         }
         let (version, fence): (Version, Fence) = (record.version(), record.fence);
-        self.records.insert(key.clone(), Entry { record, written: now });
+        self.records.insert(key.clone(), MemoryEntry { record, written: now });
         self.watchers.tell(&Hint::Written(key, version));
         Ok(Outcome::Won { version, fence })
     }
@@ -155,7 +155,7 @@ impl Store for MemoryStore {
         };
         if is_same {
             match instead {
-                Some(record) => drop(state.records.insert(key.clone(), Entry { record, written })),
+                Some(record) => drop(state.records.insert(key.clone(), MemoryEntry { record, written })),
                 None => drop(state.records.remove(key)),
             }
         }

@@ -35,11 +35,11 @@ impl Counts {
 #[derive(Debug, Clone)]
 pub struct MeteredStore<S> {
     store: S,
-    meters: Arc<Meters>,
+    meters: Arc<CallMeters>,
 }
 
 #[derive(Debug, Default)]
-struct Meters {
+struct CallMeters {
     reads: AtomicU64,
     writes: AtomicU64,
     batches: AtomicU64,

@@ -39,13 +39,13 @@ pub trait Tenant: Send + Sync + 'static {
     type Lease: Send + Sync;
 
     /// The lease on `key`, if nobody has it.
-    fn try_acquire(&self, key: &str) -> impl Future<Output = Result<Self::Lease, Refusal>> + Send;
+    fn try_acquire(&self, key: &str) -> impl Future<Output = Result<Self::Lease, LeaseRefusal>> + Send;
 
     /// Prolongs the lease by a full ttl from now.
-    fn renew(&self, lease: &mut Self::Lease) -> impl Future<Output = Result<(), Refusal>> + Send;
+    fn renew(&self, lease: &mut Self::Lease) -> impl Future<Output = Result<(), LeaseRefusal>> + Send;
 
     /// Gives the lease back. That it is over, or another's by now, is no error.
-    fn release(&self, lease: &mut Self::Lease) -> impl Future<Output = Result<(), Refusal>> + Send;
+    fn release(&self, lease: &mut Self::Lease) -> impl Future<Output = Result<(), LeaseRefusal>> + Send;
 
     /// Whether this process believes that it holds the lease. No request is made.
     fn is_held(&self, lease: &Self::Lease) -> bool;
@@ -54,15 +54,15 @@ pub trait Tenant: Send + Sync + 'static {
     ///
     /// # Errors
     /// `Unsupported` where there are none.
-    fn fence(&self, lease: &Self::Lease) -> Result<Fence, Refusal>;
+    fn fence(&self, lease: &Self::Lease) -> Result<Fence, LeaseRefusal>;
 
     /// The next request of this process that writes meets this fate.
-    fn lose_next(&self, lost: Lost);
+    fn lose_next(&self, lost: LostMessage);
 }
 
 /// What is lost of a request that writes. Its sender can't tell which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lost {
+pub enum LostMessage {
     /// The request: nothing is written.
     Request,
     /// The answer: what was to be written is.
@@ -71,7 +71,7 @@ pub enum Lost {
 
 /// Why a lease was not had, or not prolonged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum LeaseRefusal {
     /// Another holds the key.
     Held,
     /// The lease is over, or another's.

@@ -35,7 +35,7 @@ mod suite;
 
 pub use clock::{ManualClock, RealClock};
 pub use hinted::hinted;
-pub use lease_subject::{LeaseSubject, Lost, Refusal, Tenant};
+pub use lease_subject::{LeaseRefusal, LeaseSubject, LostMessage, Tenant};
 pub use live::{Fixture, Live, unique};
 pub use scribe::Scribe;
 pub use subject::{Clones, Prefixed, Subject};
@@ -45,4 +45,4 @@ pub use suite::run;
 /// The examples of the crate's page in registries are compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

@@ -11,11 +11,11 @@ use tracing::field::display;
 
 /// Until when something is believed. The top bit says that belief is suspended for now.
 #[derive(Debug, Default)]
-pub(crate) struct Belief(AtomicU64);
+pub(crate) struct AtomicBelief(AtomicU64);
 
 const SUSPENDED: u64 = 1 << 63;
 
-impl Belief {
+impl AtomicBelief {
     /// Takes what a machine says: a tick, or 0 for "not now".
     pub(crate) fn set(&self, until: Tick) {
         if until == Tick(0) {
@@ -44,11 +44,11 @@ impl Belief {
 
 /// What the driver and the guard of one lease share.
 #[derive(Debug, Default)]
-pub(crate) struct Cell {
-    pub(crate) belief: Belief,
+pub(crate) struct LeaseCell {
+    pub(crate) belief: AtomicBelief,
     /// None until whoever asked for the lease has heard of it.
     name: OnceLock<Name>,
-    news: Mutex<Option<Box<News>>>,
+    news: Mutex<Option<Box<LeaseNews>>>,
 }
 
 /// Which lease it is.
@@ -68,7 +68,7 @@ impl Name {
 
 /// What rarely happens to a lease.
 #[derive(Debug, Default)]
-struct News {
+struct LeaseNews {
     loss: Option<Loss>,
     asks: VecDeque<Ask>,
     revoked: bool,
@@ -79,7 +79,7 @@ struct News {
 /// More unread requests than this are not kept; they all say the same.
 const UNREAD: usize = 16;
 
-impl Cell {
+impl LeaseCell {
     pub(crate) fn name(&self) -> Option<&Name> {
         self.name.get()
     }
@@ -89,7 +89,7 @@ impl Cell {
         let _ = self.name.set(name);
     }
 
-    fn news(&self) -> MutexGuard<'_, Option<Box<News>>> {
+    fn news(&self) -> MutexGuard<'_, Option<Box<LeaseNews>>> {
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn suspended_belief_keeps_its_deadline() {
-        let belief = Belief::default();
+        let belief = AtomicBelief::default();
         belief.set(Tick(50));
         assert_eq!((belief.until(), belief.deadline()), (Tick(50), Tick(50)));
         belief.set(Tick(0));
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_token_made_after_the_loss_is_cancelled_already() {
-        let cell = Cell::default();
+        let cell = LeaseCell::default();
         let early = cell.token();
         assert!(!early.is_cancelled());
         cell.lost(Loss::Deleted);

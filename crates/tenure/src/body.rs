@@ -12,7 +12,7 @@
 //! After the machine was suspended, a body whose lease's time has passed meanwhile is ended within a twentieth of the ttl, 30 s
 //! at most, and without a grace period, of which nothing is left.
 
-use crate::belief::Cell;
+use crate::belief::LeaseCell;
 use crate::cancelled::Cancelled;
 use crate::driver::{nap, sleep_until};
 use crate::error::BodyError;
@@ -32,7 +32,7 @@ pub struct Held {
     fence: Fence,
     stop: CancellationToken,
     leases: Leases,
-    cell: Arc<Cell>,
+    cell: Arc<LeaseCell>,
     is_attached: bool,
 }
 
@@ -82,14 +82,14 @@ impl Held {
 
 /// How long a body may run, and take to end.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Limits {
+pub(crate) struct BodyLimits {
     /// An eighth of the ttl, if nothing is said.
     pub(crate) grace: Option<Duration>,
     pub(crate) at_most: Option<Duration>,
 }
 
 /// Runs `body` under `guard` and gives the lease up after it.
-pub(crate) async fn run<T, F, Fut>(guard: Guard, limits: Limits, body: F) -> Result<T, BodyError<T>>
+pub(crate) async fn run<T, F, Fut>(guard: Guard, limits: BodyLimits, body: F) -> Result<T, BodyError<T>>
 where
     F: FnOnce(Held) -> Fut,
     Fut: Future<Output = T> + Send + 'static,
@@ -99,7 +99,7 @@ where
 }
 
 /// Runs `body` under `guard` on a thread of its own, and gives the lease up after it.
-pub(crate) async fn run_blocking<T, F>(guard: Guard, limits: Limits, body: F) -> Result<T, BodyError<T>>
+pub(crate) async fn run_blocking<T, F>(guard: Guard, limits: BodyLimits, body: F) -> Result<T, BodyError<T>>
 where
     F: FnOnce(Held) -> T + Send + 'static,
     T: Send + 'static,
@@ -121,7 +121,7 @@ pub(crate) enum Left<'t, T> {
 /// Runs what `start` starts, under `guard`, and gives the lease up after it, with the metadata that `leave` says, if it does.
 pub(crate) async fn run_as<T: Send + 'static>(
     guard: Guard,
-    limits: Limits,
+    limits: BodyLimits,
     start: impl FnOnce(Held) -> JoinHandle<T>,
     leave: impl FnOnce(Left<'_, T>) -> Option<Metadata> + Send + 'static,
 ) -> Result<T, BodyError<T>> {
@@ -150,12 +150,12 @@ async fn watch<T: Send + 'static>(
 ) -> Result<T, BodyError<T>> {
     let told = told(guard.leases(), &caller_gone, grace, over, |most| guard.tell_overrun(most));
     match supervise(&guard, task, grace, stop, told).await {
-        Ending::Done(done) => finish(guard, done, leave).await,
-        Ending::Stopped { why, joined: Some(done) } => {
+        BodyEnd::Done(done) => finish(guard, done, leave).await,
+        BodyEnd::Stopped { why, joined: Some(done) } => {
             let_go(guard, leave(Left::Interrupted)).await;
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value: done.ok() })
         }
-        Ending::Stopped { why, joined: None } => {
+        BodyEnd::Stopped { why, joined: None } => {
             guard.lapse().await;
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Expired), value: None })
         }
@@ -177,19 +177,19 @@ pub(crate) async fn told(
     grace: Duration,
     over: Over,
     tell: impl FnOnce(Duration),
-) -> Told {
+) -> StopNotice {
     let clock = Arc::clone(leases.clock());
     tokio::select! {
-        () = caller_gone.cancelled() => Told { why: None, within: grace },
+        () = caller_gone.cancelled() => StopNotice { why: None, within: grace },
         () = sleep_until(&*clock, over.map(|(at, _)| at)) => {
             tell(over.map_or(Duration::ZERO, |(_, most)| most));
-            Told { why: Some(Loss::Overran), within: grace }
+            StopNotice { why: Some(Loss::Overran), within: grace }
         }
     }
 }
 
 /// How a body came to its end.
-pub(crate) enum Ending<T> {
+pub(crate) enum BodyEnd<T> {
     /// By itself.
     Done(Result<T, JoinError>),
     /// It was told to stop, because of the lease if there is a reason.
@@ -201,7 +201,7 @@ pub(crate) enum Ending<T> {
 }
 
 /// What a body runs under.
-pub(crate) trait Holding: Sync {
+pub(crate) trait BodyLease: Sync {
     /// How long it is held if no renewal succeeds from now on.
     fn remaining(&self) -> Duration;
     /// Not believed for now, but not over either.
@@ -214,7 +214,7 @@ pub(crate) trait Holding: Sync {
     fn reserve(&self) -> Duration;
 }
 
-impl Holding for Guard {
+impl BodyLease for Guard {
     fn remaining(&self) -> Duration {
         Guard::remaining(self)
     }
@@ -234,22 +234,22 @@ impl Holding for Guard {
 }
 
 /// Why a body is told to end though its lease lasts, and how long it has for that.
-pub(crate) struct Told {
+pub(crate) struct StopNotice {
     pub(crate) why: Option<Loss>,
     pub(crate) within: Duration,
 }
 
 /// Lets a body run while it may: until its lease is about to end, or it is `told` to.
 pub(crate) async fn supervise<T: Send + 'static>(
-    holding: &impl Holding,
+    holding: &impl BodyLease,
     mut task: JoinHandle<T>,
     grace: Duration,
     stop: CancellationToken,
-    told: impl Future<Output = Told>,
-) -> Ending<T> {
+    told: impl Future<Output = StopNotice>,
+) -> BodyEnd<T> {
     let (why, within) = tokio::select! {
         biased;
-        done = &mut task => return Ending::Done(done),
+        done = &mut task => return BodyEnd::Done(done),
         why = must_stop(holding, grace) => (Some(why), grace),
         told = told => (told.why, told.within),
     };
@@ -271,7 +271,7 @@ pub(crate) async fn supervise<T: Send + 'static>(
         task.abort();
         joined = tokio::time::timeout(holding.remaining().max(MOMENT), &mut task).await.ok();
     }
-    Ending::Stopped { why, joined }
+    BodyEnd::Stopped { why, joined }
 }
 
 /// An aborted task needs a moment to be joined, also when nothing of the lease is left.
@@ -319,7 +319,7 @@ async fn finish<T>(
 }
 
 /// Resolves when the body has to end: on loss, on withdrawal, or when no more is left than the grace period and a little.
-async fn must_stop(holding: &impl Holding, grace: Duration) -> Loss {
+async fn must_stop(holding: &impl BodyLease, grace: Duration) -> Loss {
     const LEAST: Duration = Duration::from_millis(1);
     let gone = holding.gone();
     let reserve = grace.saturating_add(holding.reserve());

@@ -1,13 +1,13 @@
 //! The settings of [`Leases`], and their start.
 
-use crate::belief::Belief;
+use crate::belief::AtomicBelief;
 use crate::clock;
 use crate::driver::{Driver, Troubles};
 use crate::home::{Home, lives_elsewhere};
-use crate::leases::{Inner, Leases};
+use crate::leases::{Leases, SharedLeases};
 use crate::meters;
 use crate::prefixes::Prefixes;
-use crate::users::{Notices, Users};
+use crate::users::{LeaseSink, LeaseUsers};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tenure_core::{
@@ -215,7 +215,7 @@ impl LeasesBuilder {
         let (commands, receiver) = mpsc::unbounded_channel();
         let (listen, listening) = watch::channel(false);
         let troubles = Troubles::new(Arc::clone(&clock), holder.clone());
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(SharedLeases {
             home: home.clone(),
             driving: OnceLock::new(),
             linger: self.linger,
@@ -228,7 +228,7 @@ impl LeasesBuilder {
             session_ttl,
             renew_every,
             drift: self.rules.drift,
-            session: Belief::default(),
+            session: AtomicBelief::default(),
             listen,
             holder,
             session_key,
@@ -236,10 +236,10 @@ impl LeasesBuilder {
             commands,
             prefixes: Arc::clone(&prefixes),
             nonces: Mutex::new(Nonces::new(instance ^ OUTSIDE_MACHINE)),
-            users: Mutex::new(Users::new(prefixes)),
+            users: Mutex::new(LeaseUsers::new(prefixes)),
         });
         // The driver must not keep itself alive: it ends when all who could ask something of it are gone.
-        let sink = Notices { inner: Arc::downgrade(&inner) };
+        let sink = LeaseSink { inner: Arc::downgrade(&inner) };
         let semaphore_bytes = self.store.capabilities().section_bytes();
         let rules = Rules { host: clock.host(), semaphore_bytes, ..self.rules };
         let machine = Holder::new(identity, rules);

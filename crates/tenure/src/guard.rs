@@ -1,12 +1,12 @@
 //! A lease that is held.
 
-use crate::belief::{Cell, Name};
+use crate::belief::{LeaseCell, Name};
 use crate::cancelled::Cancelled;
 use crate::driver::nap;
 use crate::error::LeaseError;
 use crate::leases::Leases;
 use crate::token::LeaseToken;
-use crate::users::{Reply, unexpected};
+use crate::users::{CommandReply, unexpected};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Ask, Command, Fence, Key, LeaseId, Loss, Metadata, Tick, Ttl};
@@ -24,7 +24,7 @@ pub struct Guard {
     is_attached: bool,
     /// None when there is none, as mostly: there may be a million guards.
     metadata: Option<Box<Metadata>>,
-    cell: Arc<Cell>,
+    cell: Arc<LeaseCell>,
     /// Not to be free before.
     free_at: Tick,
     /// Nothing is to be given up any more.
@@ -41,7 +41,7 @@ impl Guard {
         ttl: Ttl,
         is_attached: bool,
         metadata: Metadata,
-        cell: Arc<Cell>,
+        cell: Arc<LeaseCell>,
     ) -> Guard {
         let holder = leases.holder();
         tracing::debug!(name: "lease.acquired", target: "tenure::lease", %key, %fence, %holder, "lease acquired");
@@ -63,7 +63,7 @@ impl Guard {
         fence: Fence,
         ttl: Ttl,
         is_attached: bool,
-        cell: Arc<Cell>,
+        cell: Arc<LeaseCell>,
     ) -> Guard {
         cell.set_name(Name { key: key.clone(), fence, own_ttl: (!is_attached).then_some(ttl) });
         Guard {
@@ -185,7 +185,7 @@ impl Guard {
     pub async fn update(&mut self, metadata: Metadata) -> Result<(), LeaseError> {
         tenure_store::codec::check_metadata(&metadata)?;
         match self.leases.inner.ask(self.id, Command::Update(self.id, metadata.clone())).await {
-            Ok(Reply::Updated) => {
+            Ok(CommandReply::Updated) => {
                 self.set_metadata(metadata);
                 Ok(())
             }
@@ -224,7 +224,7 @@ impl Guard {
         }
         self.leases.inner.keep_no_longer(self.id);
         let reply = self.leases.inner.ask(self.id, Command::Release(self.id, metadata));
-        matches!(reply.await, Ok(Reply::Released(true)))
+        matches!(reply.await, Ok(CommandReply::Released(true)))
     }
 
     /// Says that it is held for as long as it may be.
@@ -273,7 +273,7 @@ impl Guard {
         self.spent = true;
         self.cell.belief.end();
         match self.leases.inner.ask(self.id, Command::Detach(self.id, self.ttl)).await {
-            Ok(Reply::Token(token)) => Ok(LeaseToken::new(self.leases.store(), *token)),
+            Ok(CommandReply::Token(token)) => Ok(LeaseToken::new(self.leases.store(), *token)),
             reply => {
                 self.leases.inner.send(Command::Release(self.id, None));
                 Err(unexpected(reply.ok()))
@@ -285,7 +285,7 @@ impl Guard {
         &self.leases
     }
 
-    pub(crate) fn cell(&self) -> &Arc<Cell> {
+    pub(crate) fn cell(&self) -> &Arc<LeaseCell> {
         &self.cell
     }
 

@@ -1,6 +1,6 @@
 //! The leases of this process: where they are asked for.
 
-use crate::belief::{Belief, Cell};
+use crate::belief::{AtomicBelief, LeaseCell};
 use crate::builder::LeasesBuilder;
 use crate::driver::{Trouble, Troubles, sleep_until};
 use crate::error::AcquireError;
@@ -9,7 +9,7 @@ use crate::home::{Driving, Home};
 use crate::lock::Lock;
 use crate::meters;
 use crate::prefixes::Prefixes;
-use crate::users::{Asked, News, Reply, Users};
+use crate::users::{CommandReply, HeardNotice, LeaseUsers, PendingCommand};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -33,16 +33,16 @@ use tracing::field::display;
 /// A forked child has none of its parent's leases: what it asks of them is refused as after a stop, and dropping them gives nothing back.
 #[derive(Clone)]
 pub struct Leases {
-    pub(crate) inner: Arc<Inner>,
-    _presence: Arc<Presence>,
+    pub(crate) inner: Arc<SharedLeases>,
+    _presence: Arc<LeasesPresence>,
 }
 
 /// The leases are wanted as long as somebody has this.
-struct Presence {
-    inner: Arc<Inner>,
+struct LeasesPresence {
+    inner: Arc<SharedLeases>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct SharedLeases {
     pub(crate) store: AnyStore,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) session_ttl: Ttl,
@@ -50,7 +50,7 @@ pub(crate) struct Inner {
     pub(crate) renew_every: Duration,
     /// How far the clocks' rates may be off.
     pub(crate) drift: Drift,
-    pub(crate) session: Belief,
+    pub(crate) session: AtomicBelief,
     pub(crate) listen: watch::Sender<bool>,
     pub(crate) holder: HolderId,
     pub(crate) session_key: Key,
@@ -60,7 +60,7 @@ pub(crate) struct Inner {
     pub(crate) prefixes: Arc<Prefixes>,
     /// Marks writes that no machine makes.
     pub(crate) nonces: Mutex<Nonces>,
-    pub(crate) users: Mutex<Users>,
+    pub(crate) users: Mutex<LeaseUsers>,
     /// Where what works in the background of these leases runs.
     pub(crate) home: Home,
     pub(crate) driving: OnceLock<Driving>,
@@ -75,8 +75,8 @@ pub(crate) struct Inner {
 }
 
 impl Leases {
-    pub(crate) fn of(inner: Arc<Inner>) -> Leases {
-        let _presence = Arc::new(Presence { inner: Arc::clone(&inner) });
+    pub(crate) fn of(inner: Arc<SharedLeases>) -> Leases {
+        let _presence = Arc::new(LeasesPresence { inner: Arc::clone(&inner) });
         Leases { inner, _presence }
     }
 
@@ -264,13 +264,13 @@ impl std::fmt::Debug for Leases {
     }
 }
 
-impl Inner {
+impl SharedLeases {
     /// Until when a lease is believed in: one that is attached, no longer than the session.
-    pub(crate) fn until(&self, own: &Belief, is_attached: bool) -> Tick {
+    pub(crate) fn until(&self, own: &AtomicBelief, is_attached: bool) -> Tick {
         if is_attached { own.until().min(self.session.until()) } else { own.until() }
     }
 
-    pub(crate) fn users(&self) -> MutexGuard<'_, Users> {
+    pub(crate) fn users(&self) -> MutexGuard<'_, LeaseUsers> {
         // No code that can panic runs under the lock, so what it guards is whole.
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -302,13 +302,13 @@ impl Inner {
             let reply = inner.ask(lease, Command::Release(lease, metadata));
             drop(inner);
             // Mostly nobody waits.
-            let _ = sender.send(matches!(reply.await, Ok(Reply::Released(true))));
+            let _ = sender.send(matches!(reply.await, Ok(CommandReply::Released(true))));
         });
         released
     }
 
     /// Ends `lease` once it is that late, if it is held then: its holder is told, and its record is left to expire, as its holder may act still.
-    pub(crate) fn end_at(self: &Arc<Self>, lease: LeaseId, cell: &Arc<Cell>, at: Tick, most: Duration) {
+    pub(crate) fn end_at(self: &Arc<Self>, lease: LeaseId, cell: &Arc<LeaseCell>, at: Tick, most: Duration) {
         let (inner, cell, clock) = (Arc::downgrade(self), Arc::downgrade(cell), Arc::clone(&self.clock));
         self.beside(async move {
             sleep_until(&*clock, Some(at)).await;
@@ -359,13 +359,13 @@ impl Inner {
     }
 
     /// Sends a command about `id` whose answer will come through the returned channel.
-    pub(crate) fn ask(&self, id: LeaseId, command: Command) -> oneshot::Receiver<Reply> {
+    pub(crate) fn ask(&self, id: LeaseId, command: Command) -> oneshot::Receiver<CommandReply> {
         let (sender, reply) = oneshot::channel();
         {
             let mut users = self.users();
             // After a stop nobody would answer: the sender is dropped, and with it the wait ends.
             if !users.over && self.is_of_this_process() {
-                users.replies.insert(id, (Asked::of(&command), sender));
+                users.replies.insert(id, (PendingCommand::of(&command), sender));
             }
         }
         self.send(command);
@@ -379,13 +379,13 @@ impl Inner {
         self.driving.get().is_none_or(Driving::is_ours)
     }
 
-    pub(crate) fn listen_to(&self, lease: LeaseId, listener: mpsc::UnboundedSender<News>) {
+    pub(crate) fn listen_to(&self, lease: LeaseId, listener: mpsc::UnboundedSender<HeardNotice>) {
         let mut users = self.users();
         // After a stop, and in a forked child, nothing is told any more: the sender is dropped, and with it the wait ends.
         if !users.over && self.is_of_this_process() {
             // Under the same lock as what is told, so that nothing comes in between.
             let notice = Notice::SessionValid(self.session.until());
-            let _ = listener.send(News { notice, cell: None });
+            let _ = listener.send(HeardNotice { notice, cell: None });
             users.listeners.insert(lease, listener);
         }
     }
@@ -402,7 +402,7 @@ impl Inner {
     }
 }
 
-impl Drop for Presence {
+impl Drop for LeasesPresence {
     fn drop(&mut self) {
         let inner = &self.inner;
         let Some(driving) = inner.driving.get().filter(|driving| driving.is_ours()) else { return };

@@ -178,4 +178,4 @@ pub fn memory() -> AnyStore {
 /// The examples of the crate's page in registries are compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

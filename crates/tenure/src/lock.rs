@@ -1,14 +1,14 @@
 //! Asking for one key.
 
-use crate::body::{Held, Limits};
+use crate::body::{BodyLimits, Held};
 use crate::builder::{check_drift, checked_ttl};
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
 use crate::leases::{Leases, end_of};
-use crate::meters::Waiting;
-use crate::permits::Share;
-use crate::prefixes::Kind;
-use crate::users::Reply;
+use crate::meters::WaitMeter;
+use crate::permits::PermitShare;
+use crate::prefixes::LeaseKind;
+use crate::users::CommandReply;
 use std::time::Duration;
 use tenure_core::semaphore::{self, Wish};
 use tenure_core::{
@@ -31,7 +31,7 @@ pub struct Lock {
     at_most: Option<Duration>,
     at_least: Duration,
     /// Of a semaphore: what is wanted of it.
-    pub(crate) share: Option<Share>,
+    pub(crate) share: Option<PermitShare>,
 }
 
 impl Lock {
@@ -261,9 +261,9 @@ impl Lock {
     }
 
     /// The limits of a body, checked before anything is asked, and the request.
-    pub(crate) fn checked(mut self) -> Result<(Limits, Lock), AcquireError> {
+    pub(crate) fn checked(mut self) -> Result<(BodyLimits, Lock), AcquireError> {
         self.check_span()?;
-        let limits = Limits { grace: self.grace.take(), at_most: self.at_most.take() };
+        let limits = BodyLimits { grace: self.grace.take(), at_most: self.at_most.take() };
         limits.grace.map_or(Ok(()), |grace| self.check_grace(grace))?;
         Ok((limits, self))
     }
@@ -287,7 +287,7 @@ impl Lock {
 
     /// A part of a semaphore that is spread: so many of its permits, in a record of their own.
     pub(crate) fn part(&self, n: u32, permits: u32) -> Lock {
-        let share = self.share.map(|share| Share { permits, is_part: true, ..share });
+        let share = self.share.map(|share| PermitShare { permits, is_part: true, ..share });
         Lock { key: format!("{}/{n}", self.key), share, ..self.clone() }
     }
 
@@ -327,7 +327,7 @@ impl Lock {
         self.check_span()?;
         if let Some(share) = self.share {
             let key = semaphore::key(&self.key)?;
-            let Share { permits, take, mode, barges, .. } = share;
+            let PermitShare { permits, take, mode, barges, .. } = share;
             let wish = Wish { key: key.clone(), permits, take, mode, barges, wait_policy };
             wish.check()?;
             let ttl = inner.session_ttl;
@@ -354,14 +354,15 @@ impl Lock {
     }
 
     /// From now on one more waits for it.
-    fn waits(&self, key: &Key) -> Waiting {
+    fn waits(&self, key: &Key) -> WaitMeter {
         let inner = &self.leases.inner;
-        let (kind, permits) = self.share.map_or((Kind::Lock, 0), |share| (Kind::Permit, share.weight()));
-        Waiting::for_lease(inner.prefixes.of_key(key, kind), permits, inner.clock.held())
+        let (kind, permits) =
+            self.share.map_or((LeaseKind::Lock, 0), |share| (LeaseKind::Permit, share.weight()));
+        WaitMeter::for_lease(inner.prefixes.of_key(key, kind), permits, inner.clock.held())
     }
 
     /// The same for who waits for any part of a semaphore that is spread, by the key of one of them.
-    pub(crate) fn waits_for_any(&self) -> Result<Waiting, InvalidInput> {
+    pub(crate) fn waits_for_any(&self) -> Result<WaitMeter, InvalidInput> {
         Ok(self.waits(&semaphore::key(&self.key)?))
     }
 
@@ -374,7 +375,7 @@ impl Lock {
         command: impl FnOnce(LeaseId) -> Command,
     ) -> Result<Guard, AcquireError> {
         let inner = &self.leases.inner;
-        let kind = if self.share.is_some() { Kind::Permit } else { Kind::Lock };
+        let kind = if self.share.is_some() { LeaseKind::Permit } else { LeaseKind::Lock };
         let id = inner.prefixes.next_id(&key, kind);
         let pending = Pending { leases: &self.leases, id, done: false };
         let waiting =
@@ -382,7 +383,7 @@ impl Lock {
         let reply = inner.ask(id, command(id)).await;
         pending.done();
         match reply {
-            Ok(Reply::Acquired { fence, metadata, cell }) => {
+            Ok(CommandReply::Acquired { fence, metadata, cell }) => {
                 let now = inner.clock.held();
                 if let Some(waiting) = waiting {
                     waiting.over(now);
@@ -400,7 +401,7 @@ impl Lock {
                 }
                 Ok(guard)
             }
-            Ok(Reply::Refused(error)) => Err(error),
+            Ok(CommandReply::Refused(error)) => Err(error),
             Ok(_) | Err(_) => Err(AcquireError::Stopped),
         }
     }

@@ -1,6 +1,6 @@
 //! Several keys at once, all or none.
 
-use crate::body::{self, Ending, Held, Holding, Limits};
+use crate::body::{self, BodyEnd, BodyLease, BodyLimits, Held};
 use crate::cancelled::Cancelled;
 use crate::clock;
 use crate::error::{AcquireError, BodyError};
@@ -18,7 +18,7 @@ pub struct LockAll {
     leases: Leases,
     keys: Vec<String>,
     ttl: Option<Duration>,
-    limits: Limits,
+    limits: BodyLimits,
     at_least: Duration,
 }
 
@@ -33,24 +33,30 @@ impl Leases {
     /// [section](crate::range::Section) instead: [`acquire_all`](crate::range::Section::acquire_all) takes any set of them by one write.
     pub fn lock_all<K: AsRef<str>>(&self, keys: impl IntoIterator<Item = K>) -> LockAll {
         let keys = keys.into_iter().map(|key| key.as_ref().to_owned()).collect();
-        LockAll { leases: self.clone(), keys, ttl: None, limits: Limits::default(), at_least: Duration::ZERO }
+        LockAll {
+            leases: self.clone(),
+            keys,
+            ttl: None,
+            limits: BodyLimits::default(),
+            at_least: Duration::ZERO,
+        }
     }
 }
 
 /// How long to wait.
 #[derive(Debug, Clone, Copy)]
-enum Wait {
+enum LockAllWait {
     Try,
     Until(tenure_core::Tick),
     Forever,
 }
 
-impl Wait {
+impl LockAllWait {
     fn is_over(self, leases: &Leases) -> bool {
         match self {
-            Wait::Try => true,
-            Wait::Until(end) => leases.inner.clock.held() >= end,
-            Wait::Forever => false,
+            LockAllWait::Try => true,
+            LockAllWait::Until(end) => leases.inner.clock.held() >= end,
+            LockAllWait::Forever => false,
         }
     }
 }
@@ -89,7 +95,7 @@ impl LockAll {
     /// # Cancel safety
     /// When the future is dropped, all that was had is given back in the background.
     pub async fn try_acquire(self) -> Result<Guards, AcquireError> {
-        self.get(Wait::Try).await
+        self.get(LockAllWait::Try).await
     }
 
     /// Takes all of them, waiting for as long as others have any.
@@ -100,7 +106,7 @@ impl LockAll {
     /// # Cancel safety
     /// As [`LockAll::try_acquire`].
     pub async fn acquire(self) -> Result<Guards, AcquireError> {
-        self.get(Wait::Forever).await
+        self.get(LockAllWait::Forever).await
     }
 
     /// Takes all of them, waiting for at most `patience` altogether.
@@ -112,7 +118,7 @@ impl LockAll {
     /// As [`LockAll::try_acquire`].
     pub async fn acquire_within(self, patience: Duration) -> Result<Guards, AcquireError> {
         let end = end_of(&*self.leases.inner.clock, patience);
-        self.get(Wait::Until(end)).await
+        self.get(LockAllWait::Until(end)).await
     }
 
     /// Waits for all of them and runs `body` under them: it is told to end when any is lost, and all are given up after it. What it knows of
@@ -155,7 +161,7 @@ impl LockAll {
         Ok(names)
     }
 
-    async fn get(self, wait: Wait) -> Result<Guards, AcquireError> {
+    async fn get(self, wait: LockAllWait) -> Result<Guards, AcquireError> {
         let names = self.names()?;
         let (mut first, mut tries) = (0, 0u32);
         loop {
@@ -164,7 +170,7 @@ impl LockAll {
             guards.push(self.one(&names[first], wait).await?);
             let mut missed = None;
             for (at, name) in names.iter().enumerate().filter(|(at, _)| *at != first) {
-                match self.one(name, Wait::Try).await {
+                match self.one(name, LockAllWait::Try).await {
                     Ok(guard) => guards.push(guard),
                     Err(AcquireError::Held(by)) => {
                         missed = Some((at, by));
@@ -210,12 +216,12 @@ impl LockAll {
         if let Some(longest) = self.limits.at_most { lock.at_most_for(longest) } else { lock }
     }
 
-    async fn one(&self, name: &str, wait: Wait) -> Result<Guard, AcquireError> {
+    async fn one(&self, name: &str, wait: LockAllWait) -> Result<Guard, AcquireError> {
         let lock = self.lock(name);
         match wait {
-            Wait::Try => lock.try_acquire().await,
-            Wait::Until(end) => lock.acquire_within(end.since(self.leases.inner.clock.held())).await,
-            Wait::Forever => lock.acquire().await,
+            LockAllWait::Try => lock.try_acquire().await,
+            LockAllWait::Until(end) => lock.acquire_within(end.since(self.leases.inner.clock.held())).await,
+            LockAllWait::Forever => lock.acquire().await,
         }
     }
 }
@@ -337,7 +343,7 @@ impl Guards {
     }
 }
 
-impl Holding for Guards {
+impl BodyLease for Guards {
     fn remaining(&self) -> Duration {
         Guards::remaining(self)
     }
@@ -356,7 +362,7 @@ impl Holding for Guards {
 }
 
 /// Runs `body` under all, and gives them up after it.
-async fn run<T, F, Fut>(guards: Guards, limits: Limits, body: F) -> Result<T, BodyError<T>>
+async fn run<T, F, Fut>(guards: Guards, limits: BodyLimits, body: F) -> Result<T, BodyError<T>>
 where
     F: FnOnce(Held) -> Fut,
     Fut: Future<Output = T> + Send + 'static,
@@ -372,7 +378,7 @@ where
         let tell = |most| guards.iter().for_each(|guard| guard.tell_overrun(most));
         let told = body::told(guards.first().leases(), &gone, grace, over, tell);
         match body::supervise(&guards, task, grace, stop, told).await {
-            Ending::Done(done) => {
+            BodyEnd::Done(done) => {
                 let (held, why) = (guards.is_held(), guards.reason());
                 let_go(guards).await;
                 match done {
@@ -381,11 +387,11 @@ where
                     Err(error) => Err(BodyError::Panicked(error.to_string())),
                 }
             }
-            Ending::Stopped { why, joined: Some(done) } => {
+            BodyEnd::Stopped { why, joined: Some(done) } => {
                 let_go(guards).await;
                 Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value: done.ok() })
             }
-            Ending::Stopped { why, joined: None } => {
+            BodyEnd::Stopped { why, joined: None } => {
                 guards.lapse().await;
                 Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Expired), value: None })
             }

@@ -10,7 +10,7 @@ mod on;
 use crate::prefixes::Labels;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_core::election::Cause;
+use tenure_core::election::StepDownCause;
 use tenure_core::{ErrorKind, Loss, StoreError, Tick};
 
 #[cfg(not(feature = "metrics"))]
@@ -127,7 +127,7 @@ pub(crate) fn lease_lost(loss: &Loss, of: Labels<'_>) {
 }
 
 /// One more waits, until this value is dropped.
-pub(crate) struct Waiting {
+pub(crate) struct WaitMeter {
     since: Tick,
     /// None of who waits for ranges.
     kind: Option<&'static str>,
@@ -135,17 +135,18 @@ pub(crate) struct Waiting {
     permits: u32,
 }
 
-impl Waiting {
+impl WaitMeter {
     /// For a lease, of so many permits if it is one of a semaphore.
-    pub(crate) fn for_lease(of: Labels<'_>, permits: u32, now: Tick) -> Waiting {
-        let waiting = Waiting { since: now, kind: Some(of.kind.name()), prefix: of.prefix.cloned(), permits };
+    pub(crate) fn for_lease(of: Labels<'_>, permits: u32, now: Tick) -> WaitMeter {
+        let waiting =
+            WaitMeter { since: now, kind: Some(of.kind.name()), prefix: of.prefix.cloned(), permits };
         waiting.count(1.0);
         waiting
     }
 
     /// For parts of a range.
-    pub(crate) fn for_range(now: Tick) -> Waiting {
-        let waiting = Waiting { since: now, kind: None, prefix: None, permits: 0 };
+    pub(crate) fn for_range(now: Tick) -> WaitMeter {
+        let waiting = WaitMeter { since: now, kind: None, prefix: None, permits: 0 };
         waiting.count(1.0);
         waiting
     }
@@ -171,7 +172,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitMeter {
     fn drop(&mut self) {
         self.count(-1.0);
     }
@@ -205,14 +206,14 @@ pub(crate) fn leadership_begun() {
 }
 
 /// A candidate leads no more.
-pub(crate) fn leadership_ended(cause: &Cause) {
+pub(crate) fn leadership_ended(cause: &StepDownCause) {
     let cause = match cause {
-        Cause::Resigned => "resigned",
-        Cause::Stopping => "stopping",
-        Cause::Asked => "asked",
-        Cause::Failing => "failing",
-        Cause::Stuck => "stuck",
-        Cause::Lost(_) => "lost",
+        StepDownCause::Resigned => "resigned",
+        StepDownCause::Stopping => "stopping",
+        StepDownCause::Asked => "asked",
+        StepDownCause::Failing => "failing",
+        StepDownCause::Stuck => "stuck",
+        StepDownCause::Lost(_) => "lost",
         _ => "other",
     };
     count("tenure_leaderships_ended_total", &[("cause", cause)], None, 1);

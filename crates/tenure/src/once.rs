@@ -37,7 +37,7 @@
 //! # Cost
 //! Who comes too late costs one read. A run costs three writes: the claim, that it begins, and the release with how it ended.
 
-use crate::body::{self, Held, Left, Limits};
+use crate::body::{self, BodyLimits, Held, Left};
 use crate::error::{AcquireError, BodyError, LeaseError};
 use crate::guard::Guard;
 use crate::leases::Leases;
@@ -65,7 +65,7 @@ pub struct OncePer {
     keep: Duration,
     wait: Option<Duration>,
     ttl: Option<Duration>,
-    limits: Limits,
+    limits: BodyLimits,
 }
 
 /// What became of a tick.
@@ -122,7 +122,7 @@ impl Leases {
             keep: Once::KEEP,
             wait: None,
             ttl: None,
-            limits: Limits::default(),
+            limits: BodyLimits::default(),
         }
     }
 
@@ -217,10 +217,10 @@ impl OncePer {
         E: fmt::Display + Send + 'static,
     {
         let (mut begun, guard) = match self.begun().await? {
-            Begun::Run(once, guard) => (once, guard),
-            Begun::Elsewhere(run) => return Ok(Ticked::Elsewhere(run)),
-            Begun::Ahead(run) => return Err(OnceError::Ahead(run)),
-            Begun::Busy(by) => return Ok(Ticked::Busy(by)),
+            BegunTick::Run(once, guard) => (once, guard),
+            BegunTick::Elsewhere(run) => return Ok(Ticked::Elsewhere(run)),
+            BegunTick::Ahead(run) => return Err(OnceError::Ahead(run)),
+            BegunTick::Busy(by) => return Ok(Ticked::Busy(by)),
         };
         let (clock, delivery) = (Arc::clone(self.leases.clock()), self.delivery);
         let leave = move |left: Left<'_, Result<T, E>>| {
@@ -251,15 +251,15 @@ impl OncePer {
     pub async fn begin(&self) -> Result<Ticked<TickGuard>, OnceError<()>> {
         let clock = Arc::clone(self.leases.clock());
         match self.begun().await? {
-            Begun::Run(once, guard) => Ok(Ticked::Here(TickGuard { guard, once, clock })),
-            Begun::Elsewhere(run) => Ok(Ticked::Elsewhere(run)),
-            Begun::Ahead(run) => Err(OnceError::Ahead(run)),
-            Begun::Busy(by) => Ok(Ticked::Busy(by)),
+            BegunTick::Run(once, guard) => Ok(Ticked::Here(TickGuard { guard, once, clock })),
+            BegunTick::Elsewhere(run) => Ok(Ticked::Elsewhere(run)),
+            BegunTick::Ahead(run) => Err(OnceError::Ahead(run)),
+            BegunTick::Busy(by) => Ok(Ticked::Busy(by)),
         }
     }
 
     /// The tick, if it is due, with the lease, when it is written that it begins.
-    async fn begun(&self) -> Result<Begun, AcquireError> {
+    async fn begun(&self) -> Result<BegunTick, AcquireError> {
         let clock = self.leases.clock();
         let holder = self.leases.holder().clone();
         let mut once = Once::new(self.tick, holder).delivery(self.delivery).skew(self.skew).keep(self.keep);
@@ -269,7 +269,7 @@ impl OncePer {
         // Who comes too late costs a read.
         if let Some(refusal) = once.refusal(clock.now().wall, &seen.record.metadata) {
             // One that has begun may still run, and then its end is waited for.
-            return Begun::refused(refusal);
+            return BegunTick::refused(refusal);
         }
         let mut lock = self.leases.lock(key.as_str()).keep_metadata(Some(seen));
         if let Some(ttl) = self.ttl {
@@ -281,7 +281,7 @@ impl OncePer {
             (None, Delivery::AtLeastOnce) => lock.acquire().await,
         };
         let mut guard = match acquired {
-            Err(AcquireError::Held(by)) => return Ok(Begun::Busy(by)),
+            Err(AcquireError::Held(by)) => return Ok(BegunTick::Busy(by)),
             acquired => acquired?,
         };
         let held = OnceEvent::Held(guard.fence(), guard.metadata().clone());
@@ -289,7 +289,7 @@ impl OncePer {
             Some(OnceAction::Write(fields)) => fields,
             Some(OnceAction::Tell(refusal)) => {
                 guard.release().await;
-                return Begun::refused(refusal);
+                return BegunTick::refused(refusal);
             }
             _ => return Err(AcquireError::Stopped),
         };
@@ -299,7 +299,7 @@ impl OncePer {
             Err(_) => OnceEvent::NotWritten,
         };
         match one(once.on(clock.now().wall, event)) {
-            Some(OnceAction::Run) => Ok(Begun::Run(once, guard)),
+            Some(OnceAction::Run) => Ok(BegunTick::Run(once, guard)),
             _ => {
                 guard.release().await;
                 Err(match written {
@@ -381,18 +381,18 @@ impl fmt::Debug for TickGuard {
     }
 }
 
-enum Begun {
+enum BegunTick {
     Run(Once, Guard),
     Elsewhere(Run),
     Ahead(Run),
     Busy(Option<Occupant>),
 }
 
-impl Begun {
-    fn refused(refusal: Refusal) -> Result<Begun, AcquireError> {
+impl BegunTick {
+    fn refused(refusal: Refusal) -> Result<BegunTick, AcquireError> {
         match refusal {
-            Refusal::Ran(run) => Ok(Begun::Elsewhere(run)),
-            Refusal::Ahead(run) => Ok(Begun::Ahead(run)),
+            Refusal::Ran(run) => Ok(BegunTick::Elsewhere(run)),
+            Refusal::Ahead(run) => Ok(BegunTick::Ahead(run)),
             Refusal::Damaged(error) => Err(error.into()),
             _ => Err(AcquireError::Stopped),
         }

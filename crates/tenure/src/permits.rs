@@ -61,7 +61,7 @@ use crate::leases::Leases;
 use crate::lock::Lock;
 pub use spread::Spread;
 use std::time::Duration;
-pub use tenure_core::semaphore::{Grant, Ledger, Mode, PREFIX, Ticket, is_idle, is_semaphore, key};
+pub use tenure_core::semaphore::{Grant, Mode, PREFIX, SemaphoreLedger, Ticket, is_idle, is_semaphore, key};
 
 /// A request for permits, from [`Leases::semaphore`], [`Leases::shared`], [`Leases::exclusive`] or [`Leases::fair_lock`].
 #[derive(Debug, Clone)]
@@ -72,7 +72,7 @@ pub struct Permits {
 
 /// Permits of a semaphore that are wanted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Share {
+pub(crate) struct PermitShare {
     pub(crate) permits: u32,
     pub(crate) take: u32,
     pub(crate) mode: Mode,
@@ -81,7 +81,7 @@ pub(crate) struct Share {
     pub(crate) is_part: bool,
 }
 
-impl Share {
+impl PermitShare {
     /// How many permits that is; what is exclusive counts as one.
     pub(crate) fn weight(&self) -> u32 {
         if self.mode == Mode::Exclusive { 1 } else { self.take }
@@ -97,12 +97,12 @@ impl Leases {
 
     /// `name` for a reader: beside all other readers, and no [writer](Leases::exclusive).
     pub fn shared(&self, name: impl AsRef<str>) -> Permits {
-        Permits::new(self, name.as_ref(), Ledger::MOST_PERMITS, Mode::Shared)
+        Permits::new(self, name.as_ref(), SemaphoreLedger::MOST_PERMITS, Mode::Shared)
     }
 
     /// `name` for a writer: beside nobody who holds it [shared](Leases::shared) or exclusively.
     pub fn exclusive(&self, name: impl AsRef<str>) -> Permits {
-        Permits::new(self, name.as_ref(), Ledger::MOST_PERMITS, Mode::Exclusive)
+        Permits::new(self, name.as_ref(), SemaphoreLedger::MOST_PERMITS, Mode::Exclusive)
     }
 
     /// `name` for one at a time, first come, first served: the same as [`Leases::exclusive`], where nobody shares.
@@ -114,11 +114,11 @@ impl Leases {
 impl Permits {
     fn new(leases: &Leases, name: &str, permits: u32, mode: Mode) -> Permits {
         let mut lock = Lock::new(leases.clone(), name);
-        lock.share = Some(Share { permits, take: 1, mode, barges: false, is_part: false });
+        lock.share = Some(PermitShare { permits, take: 1, mode, barges: false, is_part: false });
         Permits { lock }
     }
 
-    fn share(mut self, change: impl FnOnce(&mut Share)) -> Self {
+    fn share(mut self, change: impl FnOnce(&mut PermitShare)) -> Self {
         self.lock.share.as_mut().map(change);
         self
     }

@@ -16,21 +16,21 @@ const MOST: usize = 32;
 
 /// What a lease is to its user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum LeaseKind {
     Lock,
     Permit,
     Leadership,
 }
 
-impl Kind {
-    const ALL: [Kind; 3] = [Kind::Lock, Kind::Permit, Kind::Leadership];
+impl LeaseKind {
+    const ALL: [LeaseKind; 3] = [LeaseKind::Lock, LeaseKind::Permit, LeaseKind::Leadership];
 
     /// As the label says it.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Kind::Lock => "lock",
-            Kind::Permit => "permit",
-            Kind::Leadership => "leadership",
+            LeaseKind::Lock => "lock",
+            LeaseKind::Permit => "permit",
+            LeaseKind::Leadership => "leadership",
         }
     }
 }
@@ -38,7 +38,7 @@ impl Kind {
 /// The labels of what is measured of a lease.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Labels<'a> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: LeaseKind,
     /// None without a rule.
     pub(crate) prefix: Option<&'a Arc<str>>,
 }
@@ -73,7 +73,7 @@ impl Prefixes {
             }
             labels.push(prefix.into());
         }
-        let places = labels.len().max(1) * Kind::ALL.len();
+        let places = labels.len().max(1) * LeaseKind::ALL.len();
         let last = std::iter::repeat_with(AtomicU64::default).take(places).collect();
         Ok(Prefixes { labels, last })
     }
@@ -84,7 +84,7 @@ impl Prefixes {
     }
 
     fn at(&self, place: usize) -> Labels<'_> {
-        let kind = Kind::ALL.get(place / self.each()).copied().unwrap_or(Kind::Lock);
+        let kind = LeaseKind::ALL.get(place / self.each()).copied().unwrap_or(LeaseKind::Lock);
         Labels { kind, prefix: self.labels.get(place % self.each()) }
     }
 
@@ -94,7 +94,7 @@ impl Prefixes {
     }
 
     /// The labels of whoever waits for such a lease on `key`.
-    pub(crate) fn of_key(&self, key: &Key, kind: Kind) -> Labels<'_> {
+    pub(crate) fn of_key(&self, key: &Key, kind: LeaseKind) -> Labels<'_> {
         self.at(self.place(key, kind))
     }
 
@@ -103,16 +103,16 @@ impl Prefixes {
         (0..self.last.len()).map(|place| self.at(place))
     }
 
-    fn place(&self, key: &Key, kind: Kind) -> usize {
+    fn place(&self, key: &Key, kind: LeaseKind) -> usize {
         let fitting =
             self.labels.iter().enumerate().skip(1).filter(|(_, label)| key.as_str().starts_with(&***label));
         let prefix = fitting.max_by_key(|(_, label)| label.len()).map_or(0, |(place, _)| place);
-        let before = Kind::ALL.iter().position(|known| *known == kind).unwrap_or(0);
+        let before = LeaseKind::ALL.iter().position(|known| *known == kind).unwrap_or(0);
         before * self.each() + prefix
     }
 
     /// An id for a lease on `key` that no other has.
-    pub(crate) fn next_id(&self, key: &Key, kind: Kind) -> LeaseId {
+    pub(crate) fn next_id(&self, key: &Key, kind: LeaseKind) -> LeaseId {
         let place = self.place(key, kind);
         let last = self.last.get(place).map_or(0, |last| last.fetch_add(1, Ordering::Relaxed));
         LeaseId((place as u64) << PLACE | (last + 1))
@@ -133,7 +133,7 @@ mod tests {
             assert_eq!(labels.kind, kind, "{key}");
             (labels.prefix.unwrap().to_string(), id.0 & ((1 << PLACE) - 1))
         };
-        for kind in Kind::ALL {
+        for kind in LeaseKind::ALL {
             for (key, label, n) in [
                 ("a/x", "a/", 1),
                 ("a/b/x", "a/b/", 1),
@@ -152,18 +152,18 @@ mod tests {
     fn the_most_prefixes_leave_room_for_all_kinds() {
         let names: Vec<String> = (0..MOST).map(|n| format!("p{n:02}/")).collect();
         let prefixes = Prefixes::new(&names).unwrap();
-        let last = prefixes.next_id(&Key::new("p31/x").unwrap(), Kind::Leadership);
+        let last = prefixes.next_id(&Key::new("p31/x").unwrap(), LeaseKind::Leadership);
         let labels = prefixes.of(last);
-        assert_eq!((labels.kind, &**labels.prefix.unwrap()), (Kind::Leadership, "p31/"));
+        assert_eq!((labels.kind, &**labels.prefix.unwrap()), (LeaseKind::Leadership, "p31/"));
     }
 
     #[test]
     fn without_a_rule_ids_are_numbers_and_only_the_kind_is_a_label() {
         let prefixes = Prefixes::new(&[]).unwrap();
-        let id = prefixes.next_id(&Key::new("a").unwrap(), Kind::Lock);
+        let id = prefixes.next_id(&Key::new("a").unwrap(), LeaseKind::Lock);
         assert_eq!(
             (id, prefixes.of(id).prefix, prefixes.all().map(|labels| labels.kind).collect()),
-            (LeaseId(1), None, Kind::ALL.to_vec())
+            (LeaseId(1), None, LeaseKind::ALL.to_vec())
         );
     }
 }

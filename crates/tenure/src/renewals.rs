@@ -1,6 +1,6 @@
 //! How renewals fare of what renews itself: sessions, leases with a ttl of their own, and workers of fleets.
 
-use crate::belief::Belief;
+use crate::belief::AtomicBelief;
 use crate::meters;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -27,7 +27,7 @@ impl Renewals {
     }
 
     /// What is believed in is believed in until then from now on. `whole` is how long that lasts from when a renewal was sent.
-    pub(crate) fn extended(&mut self, belief: &Belief, until: Tick, whole: Duration, now: Tick) {
+    pub(crate) fn extended(&mut self, belief: &AtomicBelief, until: Tick, whole: Duration, now: Tick) {
         let left = belief.until().since(now);
         // What did not reach further is no renewal, and what was not believed in had nothing left.
         if until > belief.deadline() && !left.is_zero() {

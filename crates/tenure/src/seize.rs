@@ -125,7 +125,7 @@ impl Leases {
             listen,
             watches: String::new(),
             troubles: Arc::clone(&self.inner.troubles),
-            sink: Ends { told, end: &mut end },
+            sink: SeizureSink { told, end: &mut end },
         };
         // It begins with its first event. The driver outlives no sender, so this one has to be kept.
         let _begun = commands.send(());
@@ -139,12 +139,12 @@ impl Leases {
     }
 }
 
-struct Ends<'a, F> {
+struct SeizureSink<'a, F> {
     told: F,
     end: &'a mut Option<Seized>,
 }
 
-impl<F: FnMut(HolderId, Duration)> Sink<Seizure> for Ends<'_, F> {
+impl<F: FnMut(HolderId, Duration)> Sink<Seizure> for SeizureSink<'_, F> {
     fn tell(&mut self, notice: Seized, _commands: &mut Vec<()>) -> ControlFlow<()> {
         if let Seized::Told { holder, within } = notice {
             (self.told)(holder, within);

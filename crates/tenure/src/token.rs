@@ -3,8 +3,8 @@
 use crate::error::LeaseError;
 use crate::guard::Guard;
 use crate::leases::Leases;
-use crate::prefixes::Kind;
-use crate::users::{Reply, unexpected};
+use crate::prefixes::LeaseKind;
+use crate::users::{CommandReply, unexpected};
 use tenure_core::{
     Command, Fence, HolderId, InvalidInput, Key, Metadata, Nonce, StoreError, Token, Ttl, Version, Wall,
 };
@@ -117,9 +117,9 @@ impl Leases {
     /// When the future is dropped the lease may be prolonged or not; the token stays good.
     pub async fn refresh(&self, token: &LeaseToken) -> Result<LeaseToken, LeaseError> {
         let token = Box::new(token.check(self)?);
-        let id = self.inner.prefixes.next_id(&token.key, Kind::Lock);
+        let id = self.inner.prefixes.next_id(&token.key, LeaseKind::Lock);
         match self.inner.ask(id, Command::Refresh(id, token)).await {
-            Ok(Reply::Token(token)) => Ok(LeaseToken::new(self.store(), *token)),
+            Ok(CommandReply::Token(token)) => Ok(LeaseToken::new(self.store(), *token)),
             reply => Err(unexpected(reply.ok())),
         }
     }
@@ -135,10 +135,10 @@ impl Leases {
     /// When the future is dropped the lease is given up.
     pub async fn adopt(&self, token: &LeaseToken) -> Result<Guard, LeaseError> {
         let token = Box::new(token.check(self)?);
-        let id = self.inner.prefixes.next_id(&token.key, Kind::Lock);
+        let id = self.inner.prefixes.next_id(&token.key, LeaseKind::Lock);
         let (key, ttl) = (token.key.clone(), token.ttl);
         match self.inner.ask(id, Command::Adopt(id, token)).await {
-            Ok(Reply::Acquired { fence, metadata, cell }) => {
+            Ok(CommandReply::Acquired { fence, metadata, cell }) => {
                 Ok(Guard::new(self.clone(), id, key, fence, ttl, false, metadata, cell))
             }
             reply => Err(unexpected(reply.ok())),
@@ -154,9 +154,9 @@ impl Leases {
     /// Dropping the future does not stop the release.
     pub async fn give_back(&self, token: &LeaseToken) -> Result<bool, LeaseError> {
         let token = Box::new(token.check(self)?);
-        let id = self.inner.prefixes.next_id(&token.key, Kind::Lock);
+        let id = self.inner.prefixes.next_id(&token.key, LeaseKind::Lock);
         match self.inner.ask(id, Command::Return(id, token)).await {
-            Ok(Reply::Released(ours)) => Ok(ours),
+            Ok(CommandReply::Released(ours)) => Ok(ours),
             reply => Err(unexpected(reply.ok())),
         }
     }

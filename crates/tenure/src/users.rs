@@ -1,10 +1,10 @@
 //! Who waits for what, and the sink of the machine's notices that tells them.
 
-use crate::belief::Cell;
-use crate::cells::Cells;
+use crate::belief::LeaseCell;
+use crate::cells::LeaseCells;
 use crate::driver::Sink;
 use crate::error::{AcquireError, LeaseError};
-use crate::leases::Inner;
+use crate::leases::SharedLeases;
 use crate::meters;
 use crate::prefixes::Prefixes;
 use crate::renewals::Renewals;
@@ -16,12 +16,12 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::field::display;
 
 /// Who waits for what.
-pub(crate) struct Users {
-    pub(crate) cells: Cells,
-    pub(crate) replies: BTreeMap<LeaseId, (Asked, oneshot::Sender<Reply>)>,
+pub(crate) struct LeaseUsers {
+    pub(crate) cells: LeaseCells,
+    pub(crate) replies: BTreeMap<LeaseId, (PendingCommand, oneshot::Sender<CommandReply>)>,
     pub(crate) stopped: Vec<oneshot::Sender<()>>,
     /// Those who hear all that is told of a lease, in place of a reply.
-    pub(crate) listeners: BTreeMap<LeaseId, mpsc::UnboundedSender<News>>,
+    pub(crate) listeners: BTreeMap<LeaseId, mpsc::UnboundedSender<HeardNotice>>,
     pub(crate) over: bool,
     sessions: Renewals,
     leases: Renewals,
@@ -29,16 +29,16 @@ pub(crate) struct Users {
 
 /// What is told of a lease, for those who listen.
 #[derive(Debug)]
-pub(crate) struct News {
+pub(crate) struct HeardNotice {
     pub(crate) notice: Notice,
     /// Of a lease that was acquired.
-    pub(crate) cell: Option<Arc<Cell>>,
+    pub(crate) cell: Option<Arc<LeaseCell>>,
 }
 
 /// What was asked of the machine about a lease. A later question takes the place of one whose asker has gone away, and
 /// must not get the earlier one's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum PendingCommand {
     Acquire,
     Update,
     Release,
@@ -46,33 +46,33 @@ pub(crate) enum Asked {
     Token,
 }
 
-impl Asked {
-    pub(crate) fn of(command: &Command) -> Asked {
+impl PendingCommand {
+    pub(crate) fn of(command: &Command) -> PendingCommand {
         match command {
-            Command::Update(..) => Asked::Update,
-            Command::Release(..) | Command::Return(..) => Asked::Release,
-            Command::Lapse(_) => Asked::Lapse,
-            Command::Detach(..) | Command::Refresh(..) => Asked::Token,
-            _ => Asked::Acquire,
+            Command::Update(..) => PendingCommand::Update,
+            Command::Release(..) | Command::Return(..) => PendingCommand::Release,
+            Command::Lapse(_) => PendingCommand::Lapse,
+            Command::Detach(..) | Command::Refresh(..) => PendingCommand::Token,
+            _ => PendingCommand::Acquire,
         }
     }
 
-    fn is_answered_by(self, reply: &Reply) -> bool {
+    fn is_answered_by(self, reply: &CommandReply) -> bool {
         match reply {
-            Reply::Acquired { .. } => self == Asked::Acquire,
-            Reply::Updated => self == Asked::Update,
-            Reply::Token(_) => self == Asked::Token,
-            Reply::Released(_) => matches!(self, Asked::Release | Asked::Lapse),
-            Reply::Refused(_) => !matches!(self, Asked::Release | Asked::Lapse),
-            Reply::Gone(_) => true,
+            CommandReply::Acquired { .. } => self == PendingCommand::Acquire,
+            CommandReply::Updated => self == PendingCommand::Update,
+            CommandReply::Token(_) => self == PendingCommand::Token,
+            CommandReply::Released(_) => matches!(self, PendingCommand::Release | PendingCommand::Lapse),
+            CommandReply::Refused(_) => !matches!(self, PendingCommand::Release | PendingCommand::Lapse),
+            CommandReply::Gone(_) => true,
         }
     }
 }
 
 /// The answer to a command.
 #[derive(Debug)]
-pub(crate) enum Reply {
-    Acquired { fence: Fence, metadata: Metadata, cell: Arc<Cell> },
+pub(crate) enum CommandReply {
+    Acquired { fence: Fence, metadata: Metadata, cell: Arc<LeaseCell> },
     Refused(AcquireError),
     Updated,
     Released(bool),
@@ -80,11 +80,11 @@ pub(crate) enum Reply {
     Gone(LeaseError),
 }
 
-pub(crate) struct Notices {
-    pub(crate) inner: Weak<Inner>,
+pub(crate) struct LeaseSink {
+    pub(crate) inner: Weak<SharedLeases>,
 }
 
-impl Sink<Holder> for Notices {
+impl Sink<Holder> for LeaseSink {
     fn tell(&mut self, notice: Notice, commands: &mut Vec<Command>) -> ControlFlow<()> {
         let Some(inner) = self.inner.upgrade() else {
             return if notice == Notice::Stopped {
@@ -98,7 +98,7 @@ impl Sink<Holder> for Notices {
 }
 
 /// The driver is gone, by a panic or with its runtime: nobody is to wait for it, nor believe for long.
-impl Drop for Notices {
+impl Drop for LeaseSink {
     fn drop(&mut self) {
         if let Some(inner) = self.inner.upgrade() {
             inner.users().stop(inner.clock.held());
@@ -106,7 +106,7 @@ impl Drop for Notices {
     }
 }
 
-impl Inner {
+impl SharedLeases {
     fn take(&self, notice: Notice, commands: &mut Vec<Command>) -> ControlFlow<()> {
         let now = self.clock.held();
         let mut users = self.users();
@@ -119,19 +119,19 @@ impl Inner {
                 let cell = users.cells.begin(lease, until, now);
                 if let Some(listener) = users.listeners.get(&lease) {
                     let notice = Notice::Acquired { lease, fence, until, metadata };
-                    if listener.send(News { notice, cell: Some(cell) }).is_err() {
+                    if listener.send(HeardNotice { notice, cell: Some(cell) }).is_err() {
                         users.cells.end(lease, now);
                         commands.push(Command::Release(lease, None));
                     }
                     return ControlFlow::Continue(());
                 }
-                (lease, Reply::Acquired { fence, metadata, cell })
+                (lease, CommandReply::Acquired { fence, metadata, cell })
             }
-            Notice::Held(lease, by) => (lease, Reply::Refused(AcquireError::Held(by))),
-            Notice::Absent(lease) => (lease, Reply::Refused(AcquireError::Absent)),
-            Notice::Failed(lease, error) => (lease, Reply::Refused(AcquireError::Store(error))),
+            Notice::Held(lease, by) => (lease, CommandReply::Refused(AcquireError::Held(by))),
+            Notice::Absent(lease) => (lease, CommandReply::Refused(AcquireError::Absent)),
+            Notice::Failed(lease, error) => (lease, CommandReply::Refused(AcquireError::Store(error))),
             Notice::Valid(lease, until) => {
-                let Users { cells, leases, .. } = &mut *users;
+                let LeaseUsers { cells, leases, .. } = &mut *users;
                 if let Some(cell) = cells.get(lease) {
                     if let Some(ttl) = cell.name().and_then(|name| name.own_ttl) {
                         leases.extended(&cell.belief, until, self.drift.belief(ttl), now);
@@ -157,26 +157,26 @@ impl Inner {
                     self.tell_lost(lease, &cell, &loss);
                     cell.lost(loss.clone());
                 }
-                (lease, Reply::Gone(LeaseError::Lost(loss)))
+                (lease, CommandReply::Gone(LeaseError::Lost(loss)))
             }
-            Notice::Updated(lease) => (lease, Reply::Updated),
+            Notice::Updated(lease) => (lease, CommandReply::Updated),
             Notice::Released(lease, ours) => {
                 let cell = users.cells.end(lease, now);
                 let was_given_up =
-                    users.replies.get(&lease).is_some_and(|(asked, _)| *asked == Asked::Release);
+                    users.replies.get(&lease).is_some_and(|(asked, _)| *asked == PendingCommand::Release);
                 match cell {
                     _ if ours => meters::lease_released(self.prefixes.of(lease)),
                     // A body ends before its lease does, so that is given up before it is lost, and then can't be.
                     Some(cell) if was_given_up => self.tell_lost(lease, &cell, &self.why_kept(&cell)),
                     _ => {}
                 }
-                (lease, Reply::Released(ours))
+                (lease, CommandReply::Released(ours))
             }
             Notice::Detached(lease, token) => {
                 users.cells.end(lease, now);
-                (lease, Reply::Token(token))
+                (lease, CommandReply::Token(token))
             }
-            Notice::NotOurs(lease, by) => (lease, Reply::Gone(LeaseError::NotOurs(by))),
+            Notice::NotOurs(lease, by) => (lease, CommandReply::Gone(LeaseError::NotOurs(by))),
             // Only told to those who listen; and only workers of a fleet announce anything, or are asked as a whole.
             Notice::Seen(..)
             | Notice::SessionAsked(_)
@@ -191,7 +191,7 @@ impl Inner {
         let asker = users.asker(lease, &reply);
         // Whoever is woken by the answer mostly asks for something at once, and would wait for the lock.
         drop(users);
-        let is_acquired = matches!(reply, Reply::Acquired { .. });
+        let is_acquired = matches!(reply, CommandReply::Acquired { .. });
         let is_heard = asker.is_some_and(|asker| asker.send(reply).is_ok());
         if is_acquired && !is_heard {
             // Whoever asked has gone away.
@@ -202,8 +202,8 @@ impl Inner {
     }
 }
 
-impl Inner {
-    fn tell_lost(&self, lease: LeaseId, cell: &Cell, loss: &Loss) {
+impl SharedLeases {
+    fn tell_lost(&self, lease: LeaseId, cell: &LeaseCell, loss: &Loss) {
         meters::lease_lost(loss, self.prefixes.of(lease));
         let (key, fence) = cell.name().map(|name| (display(&name.key), display(name.fence))).unzip();
         let holder = &self.holder;
@@ -213,17 +213,17 @@ impl Inner {
     }
 
     /// Why a lease could not be given up.
-    fn why_kept(&self, cell: &Cell) -> Loss {
+    fn why_kept(&self, cell: &LeaseCell) -> Loss {
         let key = cell.name().map_or("", |name| name.key.as_str());
         let trouble = self.troubles.worst(Some([key, self.session_key.as_str()]));
         trouble.map_or(Loss::Taken(None), |trouble| Loss::Unreachable(trouble.error))
     }
 }
 
-impl Users {
-    pub(crate) fn new(prefixes: Arc<Prefixes>) -> Users {
-        Users {
-            cells: Cells::new(prefixes),
+impl LeaseUsers {
+    pub(crate) fn new(prefixes: Arc<Prefixes>) -> LeaseUsers {
+        LeaseUsers {
+            cells: LeaseCells::new(prefixes),
             replies: BTreeMap::new(),
             stopped: Vec::new(),
             listeners: BTreeMap::new(),
@@ -235,7 +235,7 @@ impl Users {
 
     /// Tells those who listen to its lease, or all if it is about all.
     fn pass_on(&self, notice: &Notice) {
-        let news = || News { notice: notice.clone(), cell: None };
+        let news = || HeardNotice { notice: notice.clone(), cell: None };
         match notice.lease() {
             Some(lease) => {
                 if let Some(listener) = self.listeners.get(&lease) {
@@ -252,7 +252,7 @@ impl Users {
     }
 
     /// Who is to have this answer, if anybody waits for it.
-    fn asker(&mut self, lease: LeaseId, reply: &Reply) -> Option<oneshot::Sender<Reply>> {
+    fn asker(&mut self, lease: LeaseId, reply: &CommandReply) -> Option<oneshot::Sender<CommandReply>> {
         let fits = self.replies.get(&lease).is_some_and(|(asked, _)| asked.is_answered_by(reply));
         if fits { self.replies.remove(&lease).map(|(_, asker)| asker) } else { None }
     }
@@ -272,11 +272,11 @@ impl Users {
 }
 
 /// A reply that makes no sense to what was asked, or none because the driver is gone.
-pub(crate) fn unexpected(reply: Option<Reply>) -> LeaseError {
+pub(crate) fn unexpected(reply: Option<CommandReply>) -> LeaseError {
     match reply {
         None => LeaseError::Stopped,
-        Some(Reply::Gone(error)) => error,
-        Some(Reply::Refused(AcquireError::Store(error))) => LeaseError::Store(error),
+        Some(CommandReply::Gone(error)) => error,
+        Some(CommandReply::Refused(AcquireError::Store(error))) => LeaseError::Store(error),
         Some(other) => {
             LeaseError::Store(StoreError::invalid(format!("two things were asked at a time: {other:?}")))
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tenure::{AcquireError, Clock, Fence, Key, LeaseError, LeaseToken, Tick};
 use tenure_core::{Drift, Ttl};
 use tenure_store::{Fault, Store};
-use tenure_testkit::{LeaseSubject, Lost, Refusal, Tenant, lease_conformance};
+use tenure_testkit::{LeaseRefusal, LeaseSubject, LostMessage, Tenant, lease_conformance};
 
 struct Native(World);
 
@@ -66,19 +66,19 @@ impl One {
 impl Tenant for One {
     type Lease = Lease;
 
-    async fn try_acquire(&self, key: &str) -> Result<Lease, Refusal> {
+    async fn try_acquire(&self, key: &str) -> Result<Lease, LeaseRefusal> {
         let sent = self.world.held();
         let guard = self.process.leases.lock(key).ttl(TTL).try_acquire().await;
         let guard = guard.map_err(|error| match error {
-            AcquireError::Held(_) => Refusal::Held,
-            AcquireError::Store(error) => Refusal::Store(error),
+            AcquireError::Held(_) => LeaseRefusal::Held,
+            AcquireError::Store(error) => LeaseRefusal::Store(error),
             other => panic!("{other}"),
         })?;
         let token = guard.into_token().await.map_err(refusal)?;
         Ok(Lease { token, until: self.until(sent) })
     }
 
-    async fn renew(&self, lease: &mut Lease) -> Result<(), Refusal> {
+    async fn renew(&self, lease: &mut Lease) -> Result<(), LeaseRefusal> {
         let sent = self.world.held();
         match self.process.leases.refresh(&lease.token).await.map_err(refusal) {
             Ok(token) => {
@@ -86,7 +86,7 @@ impl Tenant for One {
                 Ok(())
             }
             Err(refusal) => {
-                if refusal == Refusal::NotOwned {
+                if refusal == LeaseRefusal::NotOwned {
                     lease.until = None;
                 }
                 Err(refusal)
@@ -94,7 +94,7 @@ impl Tenant for One {
         }
     }
 
-    async fn release(&self, lease: &mut Lease) -> Result<(), Refusal> {
+    async fn release(&self, lease: &mut Lease) -> Result<(), LeaseRefusal> {
         lease.until = None;
         self.process.leases.give_back(&lease.token).await.map(|_| ()).map_err(refusal)
     }
@@ -103,22 +103,22 @@ impl Tenant for One {
         lease.until > Some(self.world.held())
     }
 
-    fn fence(&self, lease: &Lease) -> Result<Fence, Refusal> {
+    fn fence(&self, lease: &Lease) -> Result<Fence, LeaseRefusal> {
         Ok(lease.token.fence())
     }
 
-    fn lose_next(&self, lost: Lost) {
+    fn lose_next(&self, lost: LostMessage) {
         self.process.faults.inject([match lost {
-            Lost::Answer => Fault::LoseAnswer,
-            Lost::Request => Fault::LoseRequest,
+            LostMessage::Answer => Fault::LoseAnswer,
+            LostMessage::Request => Fault::LoseRequest,
         }]);
     }
 }
 
-fn refusal(error: LeaseError) -> Refusal {
+fn refusal(error: LeaseError) -> LeaseRefusal {
     match error {
-        LeaseError::NotOurs(_) | LeaseError::Lost(_) => Refusal::NotOwned,
-        LeaseError::Store(error) => Refusal::Store(error),
+        LeaseError::NotOurs(_) | LeaseError::Lost(_) => LeaseRefusal::NotOwned,
+        LeaseError::Store(error) => LeaseRefusal::Store(error),
         other => panic!("{other}"),
     }
 }

@@ -7,13 +7,13 @@
 use crate::common::{Process, TTL, World, settle, timed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tenure::permits::{Ledger, key};
+use tenure::permits::{SemaphoreLedger, key};
 use tenure::{AcquireError, ErrorKind, LeaseError, Leases, Loss, Metadata, Store};
 use tenure_store::Fault;
 
-async fn ledger(process: &Process, name: &str) -> Ledger {
+async fn ledger(process: &Process, name: &str) -> SemaphoreLedger {
     let stored = process.leases.store().read(&key(name).unwrap()).await.unwrap();
-    Ledger::of(&stored.unwrap().record).unwrap()
+    SemaphoreLedger::of(&stored.unwrap().record).unwrap()
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::AnyStore;
 use tenure::range::sweep::{Page, Source, Sweep, SweepError, Swept};
-use tenure::range::{Entry, KeyRange, Ledger, Point, RangeLease, RangeSet, Section};
+use tenure::range::{Entry, KeyRange, Point, RangeLease, RangeSet, Section, SectionLedger};
 use tenure::{Expect, Fence, HolderId, Key, Outcome, Record, Store, Ttl, Wall, Write};
 use tenure_core::Nonce;
 use tenure_store::Fault;
@@ -235,7 +235,7 @@ async fn what_is_covered_stays_within_a_record_however_scattered_it_is() {
         let parts: RangeSet = space.split(12_000).step_by(2).take(count).collect();
         let (holder, stamp) = (HolderId::new("another").unwrap(), Wall(1));
         let entry = Entry::new(Nonce(1), holder, Fence(1), stamp, Ttl::MIN, parts);
-        Ledger::new(vec![entry]).into_cover()
+        SectionLedger::new(vec![entry]).into_cover()
     };
     let most = store.capabilities().section_bytes();
     let (thousand, two) = (ledger(1000).1, ledger(2000).1);

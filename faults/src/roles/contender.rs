@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 /// How it competes, as it is told by its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub(crate) struct ContenderSettings {
     pub(crate) url: String,
     pub(crate) key: String,
     pub(crate) resource: PathBuf,
@@ -23,7 +23,7 @@ pub(crate) struct Settings {
     pub(crate) overstays: bool,
 }
 
-impl Settings {
+impl ContenderSettings {
     pub(crate) fn words(&self) -> Vec<String> {
         vec![
             self.url.clone(),
@@ -35,9 +35,9 @@ impl Settings {
         ]
     }
 
-    pub(super) fn parse(words: &[&str]) -> Option<Settings> {
+    pub(super) fn parse(words: &[&str]) -> Option<ContenderSettings> {
         let [url, key, resource, ttl, own_heartbeat, overstays] = words else { return None };
-        Some(Settings {
+        Some(ContenderSettings {
             url: (*url).to_owned(),
             key: (*key).to_owned(),
             resource: PathBuf::from(resource),
@@ -50,7 +50,7 @@ impl Settings {
 
 /// What it tells. Times are those of [`raw::now`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum ContenderEvent {
     /// The store is open.
     Ready,
     /// It held the key at that time, and had not before.
@@ -65,31 +65,33 @@ pub(crate) enum Said {
     Trouble(String),
 }
 
-impl Said {
+impl ContenderEvent {
     fn line(&self) -> String {
         match self {
-            Said::Ready => "ready".to_owned(),
-            Said::Began { fence, at, long } => format!("began {fence} {at} {long}"),
-            Said::Held { fence, at } => format!("held {fence} {at}"),
-            Said::Ended { fence, confirmed } => format!("ended {fence} {confirmed}"),
-            Said::Rests => "rests".to_owned(),
-            Said::Trouble(text) => format!("trouble {}", text.replace('\n', " ")),
+            ContenderEvent::Ready => "ready".to_owned(),
+            ContenderEvent::Began { fence, at, long } => format!("began {fence} {at} {long}"),
+            ContenderEvent::Held { fence, at } => format!("held {fence} {at}"),
+            ContenderEvent::Ended { fence, confirmed } => format!("ended {fence} {confirmed}"),
+            ContenderEvent::Rests => "rests".to_owned(),
+            ContenderEvent::Trouble(text) => format!("trouble {}", text.replace('\n', " ")),
         }
     }
 
-    pub(crate) fn parse(line: &str) -> Option<Said> {
+    pub(crate) fn parse(line: &str) -> Option<ContenderEvent> {
         let mut words = line.split(' ');
         let said = match words.next()? {
-            "ready" => Said::Ready,
-            "rests" => Said::Rests,
-            "trouble" => return Some(Said::Trouble(line["trouble".len()..].trim().to_owned())),
+            "ready" => ContenderEvent::Ready,
+            "rests" => ContenderEvent::Rests,
+            "trouble" => return Some(ContenderEvent::Trouble(line["trouble".len()..].trim().to_owned())),
             kind => {
                 let fence = words.next()?.parse().ok()?;
                 let word = words.next()?;
                 match kind {
-                    "began" => Said::Began { fence, at: word.parse().ok()?, long: words.next()? == "true" },
-                    "held" => Said::Held { fence, at: word.parse().ok()? },
-                    "ended" => Said::Ended { fence, confirmed: word == "true" },
+                    "began" => {
+                        ContenderEvent::Began { fence, at: word.parse().ok()?, long: words.next()? == "true" }
+                    }
+                    "held" => ContenderEvent::Held { fence, at: word.parse().ok()? },
+                    "ended" => ContenderEvent::Ended { fence, confirmed: word == "true" },
                     _ => return None,
                 }
             }
@@ -100,7 +102,7 @@ impl Said {
 
 /// What it was told to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum ContenderOrder {
     /// Hold nothing.
     Rest,
     /// Get the key, have it for some milliseconds, and give it to the others.
@@ -109,28 +111,28 @@ enum Order {
     Hold,
 }
 
-pub(super) async fn run(settings: Settings) -> Result<(), String> {
+pub(super) async fn run(settings: ContenderSettings) -> Result<(), String> {
     let mut lines = orders();
     let store = open(&settings.url, false).await?;
     let leases = leases(store, settings.ttl)?;
     let stream = UnixStream::connect(&settings.resource).await;
     let stream = stream.map_err(|error| format!("{}: {error}", settings.resource.display()))?;
     let (answers, writes) = stream.into_split();
-    let mut resource = Resource { answers: BufReader::new(answers), writes };
-    let (order, mut told) = watch::channel(Order::Rest);
+    let mut resource = ResourceClient { answers: BufReader::new(answers), writes };
+    let (order, mut told) = watch::channel(ContenderOrder::Rest);
     tokio::spawn(async move {
         while let Some(line) = lines.recv().await {
             order.send_replace(match line.as_str() {
-                "flow" => Order::Flow,
-                "hold" => Order::Hold,
-                _ => Order::Rest,
+                "flow" => ContenderOrder::Flow,
+                "hold" => ContenderOrder::Hold,
+                _ => ContenderOrder::Rest,
             });
         }
     });
-    say(&Said::Ready.line());
+    say(&ContenderEvent::Ready.line());
     loop {
-        if *told.borrow_and_update() == Order::Rest {
-            say(&Said::Rests.line());
+        if *told.borrow_and_update() == ContenderOrder::Rest {
+            say(&ContenderEvent::Rests.line());
             // The sender lives as long as the process.
             let _ = told.changed().await;
             continue;
@@ -139,11 +141,11 @@ pub(super) async fn run(settings: Settings) -> Result<(), String> {
         let lock = if settings.own_heartbeat { lock.ttl(settings.ttl) } else { lock };
         let acquired = tokio::select! {
             acquired = lock.acquire() => acquired,
-            _ = told.wait_for(|order| *order == Order::Rest) => continue,
+            _ = told.wait_for(|order| *order == ContenderOrder::Rest) => continue,
         };
         match acquired {
             Ok(guard) => tenure(guard, &mut told, &mut resource, &settings).await?,
-            Err(error) => say(&Said::Trouble(error.to_string()).line()),
+            Err(error) => say(&ContenderEvent::Trouble(error.to_string()).line()),
         }
         // Others wait for it, too.
         tokio::time::sleep(Duration::from_millis(1 + raw::noise(15))).await;
@@ -153,13 +155,13 @@ pub(super) async fn run(settings: Settings) -> Result<(), String> {
 /// Works under the lease until it is over or enough.
 async fn tenure(
     guard: Guard,
-    told: &mut watch::Receiver<Order>,
-    resource: &mut Resource,
-    settings: &Settings,
+    told: &mut watch::Receiver<ContenderOrder>,
+    resource: &mut ResourceClient,
+    settings: &ContenderSettings,
 ) -> Result<(), String> {
     let (fence, start) = (guard.fence().0, raw::now());
     let enough = Duration::from_millis(4 + raw::noise(8));
-    let long = *told.borrow() == Order::Hold;
+    let long = *told.borrow() == ContenderOrder::Hold;
     let (mut began, mut last) = (false, start);
     loop {
         let was_over = !guard.is_held();
@@ -171,12 +173,17 @@ async fn tenure(
         } else if !overstays {
             break;
         }
-        say(&if began { Said::Held { fence, at } } else { Said::Began { fence, at, long } }.line());
+        say(&if began {
+            ContenderEvent::Held { fence, at }
+        } else {
+            ContenderEvent::Began { fence, at, long }
+        }
+        .line());
         began = true;
         resource.write(fence).await?;
         let order = *told.borrow();
-        let is_kept = long && order == Order::Hold;
-        let is_enough = order == Order::Rest || (!is_kept && raw::since(start) >= enough);
+        let is_kept = long && order == ContenderOrder::Hold;
+        let is_enough = order == ContenderOrder::Rest || (!is_kept && raw::since(start) >= enough);
         // On purpose, who was stopped within a round goes on for another, though it is told meanwhile that this is enough.
         let goes_on = settings.overstays && !was_over && !guard.is_held();
         if is_enough && !goes_on {
@@ -186,17 +193,17 @@ async fn tenure(
     }
     let confirmed = guard.release().await;
     if began {
-        say(&Said::Ended { fence, confirmed }.line());
+        say(&ContenderEvent::Ended { fence, confirmed }.line());
     }
     Ok(())
 }
 
-struct Resource {
+struct ResourceClient {
     answers: BufReader<OwnedReadHalf>,
     writes: OwnedWriteHalf,
 }
 
-impl Resource {
+impl ResourceClient {
     /// A write with that fence. Whether it is refused is the resource's matter: it keeps count.
     async fn write(&mut self, fence: u64) -> Result<(), String> {
         let mut answer = String::new();
@@ -217,23 +224,23 @@ mod tests {
     #[test]
     fn what_is_told_is_understood() {
         for said in [
-            Said::Ready,
-            Said::Rests,
-            Said::Began { fence: 3, at: 4, long: true },
-            Said::Held { fence: 3, at: 5 },
-            Said::Ended { fence: 3, confirmed: false },
-            Said::Trouble("no answer".into()),
+            ContenderEvent::Ready,
+            ContenderEvent::Rests,
+            ContenderEvent::Began { fence: 3, at: 4, long: true },
+            ContenderEvent::Held { fence: 3, at: 5 },
+            ContenderEvent::Ended { fence: 3, confirmed: false },
+            ContenderEvent::Trouble("no answer".into()),
         ] {
-            assert_eq!(Said::parse(&said.line()), Some(said));
+            assert_eq!(ContenderEvent::parse(&said.line()), Some(said));
         }
         for torn in ["", "beg", "began 3", "held x 4", "began 3 4"] {
-            assert_eq!(Said::parse(torn), None, "{torn:?}");
+            assert_eq!(ContenderEvent::parse(torn), None, "{torn:?}");
         }
     }
 
     #[test]
     fn settings_are_understood() {
-        let settings = Settings {
+        let settings = ContenderSettings {
             url: "memory:".into(),
             key: "k".into(),
             resource: "/tmp/r".into(),
@@ -243,7 +250,7 @@ mod tests {
         };
         let words = settings.words();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        assert_eq!(Settings::parse(&words), Some(settings));
-        assert_eq!(Settings::parse(&words[1..]), None);
+        assert_eq!(ContenderSettings::parse(&words), Some(settings));
+        assert_eq!(ContenderSettings::parse(&words[1..]), None);
     }
 }

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, watch};
 
 /// What it does to what passes from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum ProxyMode {
     Pass,
     /// Each piece comes later by up to this; each connection keeps its order, connections overtake each other.
     Delay(Duration),
@@ -24,7 +24,7 @@ enum Order {
 }
 
 #[derive(Default)]
-struct Counts {
+struct ProxyCounts {
     /// Answers that could have been cut off.
     seen: AtomicU64,
     /// Pieces whose fate the present order has changed.
@@ -34,8 +34,8 @@ struct Counts {
 /// `LISTEN=SERVER…`, addresses with ports. Each order is answered with how many pieces the last one has changed the fate of.
 pub(super) async fn run(words: &[&str]) -> Result<(), String> {
     let mut lines = orders();
-    let (order, told) = watch::channel(Order::Pass);
-    let counts = Arc::new(Counts::default());
+    let (order, told) = watch::channel(ProxyMode::Pass);
+    let counts = Arc::new(ProxyCounts::default());
     for word in words {
         let (listen, server) = word.split_once('=').ok_or("proxy LISTEN=SERVER…")?;
         let listener = TcpListener::bind(listen).await.map_err(|error| format!("{listen}: {error}"))?;
@@ -51,17 +51,22 @@ pub(super) async fn run(words: &[&str]) -> Result<(), String> {
         let (word, number) = line.split_once(' ').unwrap_or((&line, "0"));
         let number = number.parse().map_err(|error| format!("{line}: {error}"))?;
         order.send_replace(match word {
-            "delay" => Order::Delay(Duration::from_millis(number)),
-            "cut" => Order::Cut(number),
-            "keep" => Order::Keep,
-            _ => Order::Pass,
+            "delay" => ProxyMode::Delay(Duration::from_millis(number)),
+            "cut" => ProxyMode::Cut(number),
+            "keep" => ProxyMode::Keep,
+            _ => ProxyMode::Pass,
         });
         say(&format!("did {}", counts.changed.swap(0, Ordering::SeqCst)));
     }
     Ok(())
 }
 
-async fn relay(client: TcpStream, server: String, told: watch::Receiver<Order>, counts: Arc<Counts>) {
+async fn relay(
+    client: TcpStream,
+    server: String,
+    told: watch::Receiver<ProxyMode>,
+    counts: Arc<ProxyCounts>,
+) {
     let Ok(server) = TcpStream::connect(server).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
@@ -71,15 +76,15 @@ async fn relay(client: TcpStream, server: String, told: watch::Receiver<Order>, 
     tokio::select! {
         // What was asked is delivered all the same, also if whoever asked is gone.
         () = &mut requests => {}
-        () = &mut answers => if *told.borrow() == Order::Keep { requests.await },
+        () = &mut answers => if *told.borrow() == ProxyMode::Keep { requests.await },
     }
 }
 
 async fn pass(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    mut told: watch::Receiver<Order>,
-    counts: Arc<Counts>,
+    mut told: watch::Receiver<ProxyMode>,
+    counts: Arc<ProxyCounts>,
     are_answers: bool,
 ) {
     let (sender, mut pieces) = mpsc::unbounded_channel::<(u64, Vec<u8>)>();
@@ -93,21 +98,21 @@ async fn pass(
             let order = *orders.borrow();
             answers += u64::from(are_answers);
             match order {
-                Order::Cut(each) if are_answers && answers > GREETINGS => {
+                ProxyMode::Cut(each) if are_answers && answers > GREETINGS => {
                     let all = counted.seen.fetch_add(1, Ordering::SeqCst) + 1;
                     if all.is_multiple_of(each.max(1)) {
                         counted.changed.fetch_add(1, Ordering::SeqCst);
                         return true;
                     }
                 }
-                Order::Cut(_) => {}
-                Order::Keep if are_answers => {}
-                Order::Keep | Order::Delay(_) => {
+                ProxyMode::Cut(_) => {}
+                ProxyMode::Keep if are_answers => {}
+                ProxyMode::Keep | ProxyMode::Delay(_) => {
                     counted.changed.fetch_add(1, Ordering::SeqCst);
                 }
                 _ => {}
             }
-            let most = if let Order::Delay(most) = order { most.as_nanos() as u64 } else { 0 };
+            let most = if let ProxyMode::Delay(most) = order { most.as_nanos() as u64 } else { 0 };
             due = due.max(raw::now() + raw::noise(most));
             if sender.send((due, buffer[..count].to_vec())).is_err() {
                 return false;
@@ -124,7 +129,7 @@ async fn pass(
             }
             if !are_answers {
                 // The sender lives as long as the process.
-                let _ = told.wait_for(|order| *order != Order::Keep).await;
+                let _ = told.wait_for(|order| *order != ProxyMode::Keep).await;
             }
             if to.write_all(&bytes).await.is_err() {
                 return;

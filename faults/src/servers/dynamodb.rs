@@ -1,6 +1,6 @@
 //! DynamoDB Local, with its tables on disk.
 
-use super::Member;
+use super::ClusterMember;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use std::process::Command;
 const LIBRARY: &str = "TENURE_TEST_DYNAMODB_LIBRARY";
 
 /// On a machine of its own it listens on all addresses, as it does by itself.
-pub(super) fn command(member: &Member) -> Result<Command, String> {
+pub(super) fn command(member: &ClusterMember) -> Result<Command, String> {
     let library = std::env::var_os(LIBRARY).map(PathBuf::from);
     let library = library.ok_or_else(|| {
         format!("{LIBRARY} does not say where DynamoDB Local is: run this by cargo xtask faults")

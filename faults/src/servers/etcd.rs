@@ -1,11 +1,11 @@
 //! A cluster of etcd with three members.
 
-use super::{Member, until};
-use crate::net::Machine;
+use super::{ClusterMember, until};
+use crate::net::NetMachine;
 use std::path::Path;
 use std::process::Command;
 
-pub(super) fn command(member: &Member, number: usize, addresses: &[String]) -> Command {
+pub(super) fn command(member: &ClusterMember, number: usize, addresses: &[String]) -> Command {
     let own = &addresses[number];
     let peer = |n: usize, address: &String| format!("m{n}=http://{address}:2380");
     let all: Vec<String> = addresses.iter().enumerate().map(|(n, address)| peer(n, address)).collect();
@@ -22,7 +22,7 @@ pub(super) fn command(member: &Member, number: usize, addresses: &[String]) -> C
 }
 
 /// The member that leads, as its own status says.
-pub(super) fn leader(onlooker: &Machine, addresses: &[String]) -> Result<usize, String> {
+pub(super) fn leader(onlooker: &NetMachine, addresses: &[String]) -> Result<usize, String> {
     let mut found = None;
     until("no member of etcd leads", || {
         for (n, address) in addresses.iter().enumerate() {
@@ -40,7 +40,7 @@ pub(super) fn leader(onlooker: &Machine, addresses: &[String]) -> Result<usize, 
 }
 
 /// Writes until its database needs another page: its log has room that was made beforehand.
-pub(super) fn use_up(member: &Member) -> bool {
+pub(super) fn use_up(member: &ClusterMember) -> bool {
     let endpoint = format!("{}:2379", member.machine.address);
     let filler = "x".repeat(100_000);
     let words = ["env", "ETCDCTL_API=3", "etcdctl", "--endpoints", &endpoint, "--command-timeout=1s", "put"];

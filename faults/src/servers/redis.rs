@@ -1,8 +1,8 @@
 //! Redis, and Valkey, which acknowledges what is in its append-only file: with other settings it promises less, and so does its store.
 
-use super::{Kind, Member, until};
-use crate::net::Machine;
-use crate::process::Process;
+use super::{ClusterMember, StoreKind, until};
+use crate::net::NetMachine;
+use crate::process::OwnedProcess;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
@@ -10,16 +10,16 @@ use std::process::Command;
 /// Where `cargo xtask faults` says that Valkey is.
 const VALKEY: &str = "TENURE_TEST_VALKEY_SERVER";
 
-fn program(kind: Kind) -> Result<OsString, String> {
+fn program(kind: StoreKind) -> Result<OsString, String> {
     match kind {
-        Kind::Valkey => std::env::var_os(VALKEY)
+        StoreKind::Valkey => std::env::var_os(VALKEY)
             .ok_or_else(|| format!("{VALKEY} does not say where Valkey is: run this by cargo xtask faults")),
         _ => Ok("redis-server".into()),
     }
 }
 
 /// One that starts with its file, or follows another one.
-pub(super) fn command(kind: Kind, member: &Member, of: Option<&str>) -> Result<Command, String> {
+pub(super) fn command(kind: StoreKind, member: &ClusterMember, of: Option<&str>) -> Result<Command, String> {
     let file = member.disk.path.join("redis.conf");
     let dir = member.disk.path.display();
     let mut text = format!(
@@ -36,26 +36,26 @@ pub(super) fn command(kind: Kind, member: &Member, of: Option<&str>) -> Result<C
     Ok(command)
 }
 
-fn cli(member: &Member, words: &[&str]) -> Result<String, String> {
+fn cli(member: &ClusterMember, words: &[&str]) -> Result<String, String> {
     member.machine.run(&[&["redis-cli", "-e"], words].concat())
 }
 
-pub(super) fn follows(member: &Member) -> Result<bool, String> {
+pub(super) fn follows(member: &ClusterMember) -> Result<bool, String> {
     cli(member, &["INFO", "replication"]).map(|info| info.contains("master_link_status:up"))
 }
 
-pub(super) fn is_primary(member: &Member) -> Result<bool, String> {
+pub(super) fn is_primary(member: &ClusterMember) -> Result<bool, String> {
     cli(member, &["ROLE"]).map(|role| role.starts_with("master"))
 }
 
 /// Starts a Sentinel there, which decides alone, and soon; waits until it knows who follows the primary.
 pub(super) fn sentinel(
-    kind: Kind,
-    machine: &Machine,
-    primary: &Member,
-    follower: &Member,
+    kind: StoreKind,
+    machine: &NetMachine,
+    primary: &ClusterMember,
+    follower: &ClusterMember,
     folder: &Path,
-) -> Result<Process, String> {
+) -> Result<OwnedProcess, String> {
     let file = folder.join("sentinel.conf");
     let text = format!(
         "port 26379\nprotected-mode no\ndir {}\nsentinel monitor faults {} 6379 1\n\
@@ -66,7 +66,7 @@ pub(super) fn sentinel(
     std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
     let mut command = machine.place.command(Path::new(&program(kind)?), None, &[]);
     command.arg(&file).arg("--sentinel");
-    let process = Process::logged(&mut command, &folder.join("sentinel.log"))?;
+    let process = OwnedProcess::logged(&mut command, &folder.join("sentinel.log"))?;
     let ask = |words: &[&str]| machine.run(&[&["redis-cli", "-e", "-p", "26379"], words].concat());
     until("Sentinel does not know who follows", || {
         // By itself it waits for ten seconds before it makes a follower of an old primary that is back.
@@ -77,11 +77,11 @@ pub(super) fn sentinel(
     Ok(process)
 }
 
-pub(super) fn promote(member: &Member) -> Result<(), String> {
+pub(super) fn promote(member: &ClusterMember) -> Result<(), String> {
     cli(member, &["REPLICAOF", "NO", "ONE"]).map(drop)
 }
 
 /// Writes more than what is left of its file's last page: it ends when it can't.
-pub(super) fn use_up(member: &Member) -> bool {
+pub(super) fn use_up(member: &ClusterMember) -> bool {
     cli(member, &["SET", "filler", &"x".repeat(20_000)]).is_err()
 }

@@ -11,7 +11,7 @@ mod all;
 mod remade;
 mod values;
 
-pub use all::{AdoptedAll, Progress};
+pub use all::{AdoptedAll, AdoptionProgress};
 pub use remade::Remade;
 
 use crate::{Edit, LeaseError, Options, Row, Table};
@@ -39,7 +39,7 @@ const ATTEMPTS: usize = 32;
 /// How far the adoption of a unit is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Step {
+pub enum AdoptionStep {
     /// There is a unit, closed to all workers.
     Closed,
     /// The row is the adopter's. Its last owner may not know yet.
@@ -81,7 +81,7 @@ pub struct Adopter {
 /// What there is to move.
 #[derive(Debug, Default, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Found {
+pub struct AdoptionFindings {
     /// Rows, with who works on each.
     pub rows: BTreeMap<String, Option<String>>,
     /// Units of an earlier adoption whose rows are gone.
@@ -144,9 +144,13 @@ impl Adopter {
     ///
     /// # Cancel safety
     /// May be dropped.
-    pub async fn find(&self) -> Result<Found, StoreError> {
+    pub async fn find(&self) -> Result<AdoptionFindings, StoreError> {
         let (listing, units) = (self.table.list().await?, self.fleet.list().await?);
-        let mut found = Found { damaged: listing.foreign, skipped: listing.skipped, ..Found::default() };
+        let mut found = AdoptionFindings {
+            damaged: listing.foreign,
+            skipped: listing.skipped,
+            ..AdoptionFindings::default()
+        };
         found.rows =
             listing.rows.iter().map(|row| (row.key().to_owned(), row.holder().map(str::to_owned))).collect();
         let of_adoption = units.units.iter().filter(|unit| mark(&unit.spec).is_some());
@@ -173,7 +177,7 @@ impl Adopter {
     pub async fn adopt(
         &self,
         unit: &str,
-        mut goes_on: impl FnMut(Step) -> bool,
+        mut goes_on: impl FnMut(AdoptionStep) -> bool,
     ) -> Result<Adopted, StoreError> {
         let standing = self.fleet.get(unit).await?;
         let Some(mut row) = self.table.read(unit).await? else {
@@ -196,7 +200,7 @@ impl Adopter {
                 self.fleet.create(closed).await?;
             }
         }
-        if !goes_on(Step::Closed) {
+        if !goes_on(AdoptionStep::Closed) {
             return Ok(Adopted::Stopped);
         }
         let id = self.id();
@@ -205,7 +209,7 @@ impl Adopter {
             let was_had = !row.was_given_back();
             match self.table.take(&row, &id).await {
                 Ok(taken) => {
-                    if !goes_on(Step::Taken) {
+                    if !goes_on(AdoptionStep::Taken) {
                         return Ok(Adopted::Stopped);
                     }
                     match self.carry_over(taken, was_had, &mut goes_on).await {
@@ -214,7 +218,7 @@ impl Adopter {
                         Ok(false) => return Ok(Adopted::Stopped),
                         Ok(true) => {
                             self.open(unit).await?;
-                            goes_on(Step::Opened);
+                            goes_on(AdoptionStep::Opened);
                             return Ok(Adopted::Moved);
                         }
                     }
@@ -238,7 +242,7 @@ impl Adopter {
         &self,
         mut row: Row,
         was_had: bool,
-        goes_on: &mut impl FnMut(Step) -> bool,
+        goes_on: &mut impl FnMut(AdoptionStep) -> bool,
     ) -> Result<bool, LeaseError> {
         let failover = self.options.failover_time();
         // As a waiter counts, from after the answer.
@@ -252,14 +256,14 @@ impl Adopter {
             tokio::time::sleep(left.min(failover / 3)).await;
             row = self.table.renew(&row, &Edit::new()).await?;
         }
-        if !goes_on(Step::Quiet) {
+        if !goes_on(AdoptionStep::Quiet) {
             return Ok(false);
         }
         // Once more, for the fields as they are now that nobody else writes them.
         row = self.table.renew(&row, &Edit::new()).await?;
         let fields = typed(&row)?;
         self.mark(row.key(), HERE, Some(fields)).await?;
-        if !goes_on(Step::Ready) {
+        if !goes_on(AdoptionStep::Ready) {
             return Ok(false);
         }
         if let Err(error) = self.table.delete(&row).await {
@@ -269,7 +273,7 @@ impl Adopter {
             }
             return Err(error);
         }
-        Ok(goes_on(Step::Deleted))
+        Ok(goes_on(AdoptionStep::Deleted))
     }
 
     /// What is to be done where there is no row (any more).
@@ -277,12 +281,12 @@ impl Adopter {
         &self,
         unit: &str,
         mark: Option<&'static str>,
-        mut goes_on: impl FnMut(Step) -> bool,
+        mut goes_on: impl FnMut(AdoptionStep) -> bool,
     ) -> Result<Adopted, StoreError> {
         match mark {
             Some(HERE) => {
                 self.open(unit).await?;
-                goes_on(Step::Opened);
+                goes_on(AdoptionStep::Opened);
                 Ok(Adopted::Opened)
             }
             Some(_) => {

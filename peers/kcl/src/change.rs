@@ -119,7 +119,7 @@ impl Expressions {
 
 /// What a change is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Aim {
+pub(crate) enum ChangeAim {
     /// To be, or stay, the one that works on it.
     Hold,
     /// To be rid of it.
@@ -130,8 +130,8 @@ pub(crate) enum Aim {
 
 /// A change of a row that was read.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Change {
-    pub(crate) aim: Aim,
+pub(crate) struct RowChange {
+    pub(crate) aim: ChangeAim,
     pub(crate) before: Row,
     /// As it will be, but for fields that others change at the same time.
     pub(crate) after: Row,
@@ -140,7 +140,7 @@ pub(crate) struct Change {
 
 /// What a row that was found in place of an answer means for a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trace {
+pub(crate) enum ChangeTrace {
     /// The change has been made.
     Made,
     /// It has not been made yet, and may be repeated.
@@ -149,10 +149,10 @@ pub(crate) enum Trace {
     Never,
 }
 
-impl Change {
+impl RowChange {
     /// The worker takes the row, whoever has it.
-    pub(crate) fn take(format: Format, row: &Row, worker: &str) -> Change {
-        let mut change = Change::new(Aim::Hold, format, row);
+    pub(crate) fn take(format: Format, row: &Row, worker: &str) -> RowChange {
+        let mut change = RowChange::new(ChangeAim::Hold, format, row);
         change.own(Some(text(worker)));
         change.count();
         let is_switch = row.holder().is_some_and(|owner| owner != worker);
@@ -171,16 +171,16 @@ impl Change {
     }
 
     /// Whoever works on the row goes on doing so, and may change its fields.
-    pub(crate) fn renew(format: Format, row: &Row, edit: &Edit) -> Change {
-        let mut change = Change::new(Aim::Hold, format, row);
+    pub(crate) fn renew(format: Format, row: &Row, edit: &Edit) -> RowChange {
+        let mut change = RowChange::new(ChangeAim::Hold, format, row);
         change.count();
         change.edit(edit);
         change
     }
 
     /// Whoever has the row alone gives it back: as an eviction, and it says that nobody believes in it.
-    pub(crate) fn give_back(format: Format, row: &Row) -> Change {
-        let mut change = Change::evict(format, row);
+    pub(crate) fn give_back(format: Format, row: &Row) -> RowChange {
+        let mut change = RowChange::evict(format, row);
         if change.after.holder().is_none() {
             let (name, counter) = (change.expressions.name(GIVEN_BACK), change.after.counter);
             change.expressions.values.insert(":givenBack".to_owned(), number(counter));
@@ -195,8 +195,8 @@ impl Change {
     }
 
     /// Nobody has the row; or, if it is being handed over, the next one does.
-    pub(crate) fn evict(format: Format, row: &Row) -> Change {
-        let mut change = Change::new(Aim::GiveUp, format, row);
+    pub(crate) fn evict(format: Format, row: &Row) -> RowChange {
+        let mut change = RowChange::new(ChangeAim::GiveUp, format, row);
         if format.is_kcl() {
             change.count();
         }
@@ -213,14 +213,14 @@ impl Change {
     }
 
     /// The row goes.
-    pub(crate) fn delete(format: Format, row: &Row) -> Change {
-        Change::new(Aim::Delete, format, row)
+    pub(crate) fn delete(format: Format, row: &Row) -> RowChange {
+        RowChange::new(ChangeAim::Delete, format, row)
     }
 
-    fn new(aim: Aim, format: Format, row: &Row) -> Change {
+    fn new(aim: ChangeAim, format: Format, row: &Row) -> RowChange {
         let mut expressions = Expressions::default();
         expressions.unchanged(format, row);
-        Change { aim, before: row.clone(), after: row.clone(), expressions }
+        RowChange { aim, before: row.clone(), after: row.clone(), expressions }
     }
 
     fn count(&mut self) {
@@ -251,18 +251,18 @@ impl Change {
     }
 
     /// What the row that stands there now says about this change, an earlier request for which may have been answered or not.
-    pub(crate) fn trace(&self, standing: Option<&Row>, may_be_made: bool) -> Trace {
+    pub(crate) fn trace(&self, standing: Option<&Row>, may_be_made: bool) -> ChangeTrace {
         if standing.is_some_and(|row| row.is_same(&self.before)) {
-            return Trace::NotYet;
+            return ChangeTrace::NotYet;
         }
         let is_made = match (self.aim, standing) {
-            (Aim::Hold, Some(row)) => row.is_same(&self.after),
-            (Aim::Hold, None) => false,
+            (ChangeAim::Hold, Some(row)) => row.is_same(&self.after),
+            (ChangeAim::Hold, None) => false,
             // What came after it does not matter: it can't be ours any more, unless it never was.
-            (Aim::GiveUp, _) => true,
-            (Aim::Delete, row) => row.is_none(),
+            (ChangeAim::GiveUp, _) => true,
+            (ChangeAim::Delete, row) => row.is_none(),
         };
-        if is_made && may_be_made { Trace::Made } else { Trace::Never }
+        if is_made && may_be_made { ChangeTrace::Made } else { ChangeTrace::Never }
     }
 }
 
@@ -289,7 +289,7 @@ mod tests {
         row
     }
 
-    fn shown(change: &Change) -> (&str, &str) {
+    fn shown(change: &RowChange) -> (&str, &str) {
         (&change.expressions.update, &change.expressions.condition)
     }
 
@@ -301,7 +301,7 @@ mod tests {
         let format = Format::kcl();
         let (free, held) = (row(format, None, None), row(format, Some("w"), None));
         let as_read = format!("{AS_READ}{HANDING}");
-        let take = Change::take(format, &free, "me");
+        let take = RowChange::take(format, &free, "me");
         assert_eq!(
             shown(&take),
             (
@@ -312,19 +312,19 @@ mod tests {
         assert_eq!(take.expressions.values.get(":leaseCounter"), Some(&number(7)));
         assert_eq!(take.expressions.values.get(":next"), Some(&number(8)));
         assert_eq!((take.after.owner(), take.after.counter()), (Some("me"), 8));
-        let steal = Change::take(format, &held, "me");
+        let steal = RowChange::take(format, &held, "me");
         let switch = "SET #leaseOwner = :owner, #leaseCounter = :next ADD #ownerSwitchesSinceCheckpoint :one";
         assert_eq!(shown(&steal), (switch, &*as_read));
-        let again = Change::take(format, &held, "w");
+        let again = RowChange::take(format, &held, "w");
         assert_eq!(shown(&again).0, "SET #leaseOwner = :owner, #leaseCounter = :next", "no switch of owners");
         assert_eq!(
-            shown(&Change::renew(format, &held, &Edit::new())),
+            shown(&RowChange::renew(format, &held, &Edit::new())),
             ("SET #leaseCounter = :next", &*as_read)
         );
-        let evict = Change::evict(format, &held);
+        let evict = RowChange::evict(format, &held);
         assert_eq!(shown(&evict), ("SET #leaseCounter = :next REMOVE #leaseOwner", &*as_read));
         assert_eq!((evict.after.owner(), evict.after.counter()), (None, 8));
-        assert_eq!(shown(&Change::delete(format, &held)), ("", &*as_read));
+        assert_eq!(shown(&RowChange::delete(format, &held)), ("", &*as_read));
     }
 
     #[test]
@@ -339,15 +339,18 @@ mod tests {
             ),
         ] {
             let held = row(format, Some("w"), None);
-            let back = Change::give_back(format, &held);
-            assert_eq!(shown(&back), (update, shown(&Change::evict(format, &held)).1));
+            let back = RowChange::give_back(format, &held);
+            assert_eq!(shown(&back), (update, shown(&RowChange::evict(format, &held)).1));
             assert_eq!(back.expressions.values.get(":givenBack"), Some(&number(counter)));
-            assert!(back.after.is_surely_free() && !Change::evict(format, &held).after.is_surely_free());
-            let again = Change::take(format, &back.after, "v");
-            assert!(!Change::evict(format, &again.after).after.is_surely_free(), "that was another tenure");
+            assert!(back.after.is_surely_free() && !RowChange::evict(format, &held).after.is_surely_free());
+            let again = RowChange::take(format, &back.after, "v");
+            assert!(
+                !RowChange::evict(format, &again.after).after.is_surely_free(),
+                "that was another tenure"
+            );
         }
         let handing = row(Format::kcl(), Some("next"), Some("me"));
-        assert_eq!(Change::give_back(Format::kcl(), &handing), Change::evict(Format::kcl(), &handing));
+        assert_eq!(RowChange::give_back(Format::kcl(), &handing), RowChange::evict(Format::kcl(), &handing));
     }
 
     #[test]
@@ -355,13 +358,13 @@ mod tests {
         let format = Format::kcl();
         let handing = row(format, Some("next"), Some("me"));
         let condition = format!("{AS_READ} AND #checkpointOwner = :checkpointOwner");
-        let renew = Change::renew(format, &handing, &Edit::new());
+        let renew = RowChange::renew(format, &handing, &Edit::new());
         assert_eq!(shown(&renew), ("SET #leaseCounter = :next", &*condition));
         assert_eq!(renew.after.holder(), Some("me"));
-        let evict = Change::evict(format, &handing);
+        let evict = RowChange::evict(format, &handing);
         assert_eq!(shown(&evict), ("SET #leaseCounter = :next REMOVE #checkpointOwner", &*condition));
         assert_eq!(evict.after.holder(), Some("next"), "the next one has it, and nobody else may");
-        let take = Change::take(format, &handing, "third");
+        let take = RowChange::take(format, &handing, "third");
         let update = "SET #leaseOwner = :owner, #leaseCounter = :next REMOVE #checkpointOwner \
                       ADD #ownerSwitchesSinceCheckpoint :one";
         assert_eq!(shown(&take), (update, &*condition));
@@ -372,17 +375,17 @@ mod tests {
         let format = Format::a8m();
         let held = row(format, Some("w"), None);
         assert_eq!(
-            shown(&Change::take(format, &held, "me")),
+            shown(&RowChange::take(format, &held, "me")),
             ("SET #leaseOwner = :owner, #leaseCounter = :next", AS_READ)
         );
         assert_eq!(
-            shown(&Change::renew(format, &held, &Edit::new())),
+            shown(&RowChange::renew(format, &held, &Edit::new())),
             ("SET #leaseCounter = :next", AS_READ)
         );
-        let evict = Change::evict(format, &held);
+        let evict = RowChange::evict(format, &held);
         assert_eq!(shown(&evict), ("SET #leaseOwner = :owner", AS_READ));
         assert_eq!((&evict.after.owner, evict.after.counter()), (&Some(text("NULL")), 7));
-        let absent = Change::evict(format.unowned(Unowned::Absent), &held);
+        let absent = RowChange::evict(format.unowned(Unowned::Absent), &held);
         assert_eq!(shown(&absent), ("REMOVE #leaseOwner", AS_READ));
     }
 
@@ -390,7 +393,7 @@ mod tests {
     fn fields_are_edited_by_name_and_nothing_else_is() {
         let format = Format::a8m();
         let edit = Edit::new().set("size", number(5)).remove("size").set("b.c", text("x")).remove("old");
-        let change = Change::renew(format, &row(format, Some("w"), None), &edit);
+        let change = RowChange::renew(format, &row(format, Some("w"), None), &edit);
         assert_eq!(shown(&change).0, "SET #leaseCounter = :next, #f0 = :f0 REMOVE #g0, #g1");
         let names = &change.expressions.names;
         let named = ["#f0", "#g0", "#g1"].map(|place| names.get(place).map(String::as_str));
@@ -406,20 +409,20 @@ mod tests {
     fn a_row_that_is_found_tells_what_became_of_a_change() {
         let format = Format::kcl();
         let held = row(format, Some("me"), None);
-        let renew = Change::renew(format, &held, &Edit::new());
-        let theirs = Change::take(format, &held, "w").after;
-        assert_eq!(renew.trace(Some(&held), true), Trace::NotYet);
-        assert_eq!(renew.trace(Some(&renew.after), true), Trace::Made);
-        assert_eq!(renew.trace(Some(&renew.after), false), Trace::Never, "one of our name wrote it");
-        assert_eq!(renew.trace(Some(&theirs), true), Trace::Never);
-        assert_eq!(renew.trace(None, true), Trace::Never);
-        let evict = Change::evict(format, &held);
-        assert_eq!(evict.trace(Some(&held), true), Trace::NotYet);
-        assert_eq!(evict.trace(Some(&theirs), true), Trace::Made);
-        assert_eq!(evict.trace(Some(&theirs), false), Trace::Never);
-        let delete = Change::delete(format, &held);
-        assert_eq!(delete.trace(None, true), Trace::Made);
-        assert_eq!(delete.trace(Some(&theirs), true), Trace::Never);
-        assert_eq!(delete.trace(Some(&held), true), Trace::NotYet);
+        let renew = RowChange::renew(format, &held, &Edit::new());
+        let theirs = RowChange::take(format, &held, "w").after;
+        assert_eq!(renew.trace(Some(&held), true), ChangeTrace::NotYet);
+        assert_eq!(renew.trace(Some(&renew.after), true), ChangeTrace::Made);
+        assert_eq!(renew.trace(Some(&renew.after), false), ChangeTrace::Never, "one of our name wrote it");
+        assert_eq!(renew.trace(Some(&theirs), true), ChangeTrace::Never);
+        assert_eq!(renew.trace(None, true), ChangeTrace::Never);
+        let evict = RowChange::evict(format, &held);
+        assert_eq!(evict.trace(Some(&held), true), ChangeTrace::NotYet);
+        assert_eq!(evict.trace(Some(&theirs), true), ChangeTrace::Made);
+        assert_eq!(evict.trace(Some(&theirs), false), ChangeTrace::Never);
+        let delete = RowChange::delete(format, &held);
+        assert_eq!(delete.trace(None, true), ChangeTrace::Made);
+        assert_eq!(delete.trace(Some(&theirs), true), ChangeTrace::Never);
+        assert_eq!(delete.trace(Some(&held), true), ChangeTrace::NotYet);
     }
 }

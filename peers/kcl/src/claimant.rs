@@ -1,13 +1,13 @@
 //! Leases by name, one at a time: for tools that know what they want, beside coordinators that take their share.
 
-use super::change::{Change, Edit};
+use super::change::{Edit, RowChange};
 use super::error::LeaseError;
-use super::held::{Cell, Held};
+use super::held::{Held, TenureCell};
 use super::options::Options;
 use super::row::{Fields, Row};
 use super::settling::{Settled, Settling};
 use super::table::Table;
-use super::taker::Watch;
+use super::taker::RowWatch;
 use super::worker::loss_by;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use tenure_core::{ErrorKind, Loss, StoreError};
 pub struct Claimant {
     table: Table,
     options: Options,
-    watch: Mutex<Watch>,
+    watch: Mutex<RowWatch>,
 }
 
 impl Claimant {
@@ -33,7 +33,7 @@ impl Claimant {
         Ok(Claimant { table, options, watch: Mutex::default() })
     }
 
-    fn watch(&self) -> MutexGuard<'_, Watch> {
+    fn watch(&self) -> MutexGuard<'_, RowWatch> {
         // No code that can panic runs under the lock.
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -61,14 +61,14 @@ impl Claimant {
         if !self.may_take(&row) {
             return Ok(None);
         }
-        let change = Change::take(self.table.format(), &row, self.options.worker());
+        let change = RowChange::take(self.table.format(), &row, self.options.worker());
         let deadline = self.options.believed_until(self.table.clock().held());
         let after = change.after.clone();
         match self.table.settle(Settling::new(change, deadline)).await? {
             Settled::Refused(_) => Ok(None),
             Settled::Made(sent, found) => {
                 let row = found.unwrap_or(after);
-                let cell = Arc::new(Cell::new(&row, self.options.believed_until(sent)));
+                let cell = Arc::new(TenureCell::new(&row, self.options.believed_until(sent)));
                 Ok(Some(Held { cell, clock: Arc::clone(self.table.clock()) }))
             }
         }
@@ -94,7 +94,7 @@ impl Claimant {
         if !lease.is_held() {
             return Err(LeaseError::NotHeld(lease.key().to_owned()));
         }
-        let change = Change::renew(self.table.format(), &lease.row(), edit);
+        let change = RowChange::renew(self.table.format(), &lease.row(), edit);
         let after = change.after.clone();
         match self.table.settle(Settling::new(change, lease.cell.until())).await {
             Ok(Settled::Made(sent, found)) => {
@@ -128,7 +128,7 @@ impl Claimant {
             return Ok(());
         }
         lease.cell.lose(Loss::Released);
-        let change = Change::give_back(self.table.format(), &lease.row());
+        let change = RowChange::give_back(self.table.format(), &lease.row());
         let deadline = self.table.clock().held().after(self.options.failover);
         self.table.settle(Settling::new(change, deadline)).await?;
         Ok(())

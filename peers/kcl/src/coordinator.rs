@@ -1,13 +1,13 @@
 //! What users have in hand: a worker that takes leases and keeps them, in the background.
 
 use super::change::Edit;
-use super::driver::{self, Users};
+use super::driver::{self, CoordinatorUsers};
 use super::error::LeaseError;
 use super::held::Held;
 use super::options::Options;
 use super::row::{Fields, Row};
-use super::table::{Listing, Table};
-use super::worker::{Command, Worker};
+use super::table::{RowListing, Table};
+use super::worker::{WorkerCommand, WorkerMachine};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -83,7 +83,7 @@ impl Events {
 pub struct Coordinator {
     table: Table,
     options: Arc<Options>,
-    commands: mpsc::UnboundedSender<Command>,
+    commands: mpsc::UnboundedSender<WorkerCommand>,
     held: Arc<Mutex<BTreeMap<String, Held>>>,
 }
 
@@ -103,8 +103,8 @@ impl Coordinator {
             commands,
             held: Arc::clone(&held),
         };
-        let worker = Worker::new(table.format(), Arc::clone(&coordinator.options));
-        let users = Users { clock: Arc::clone(table.clock()), events, shown: held };
+        let worker = WorkerMachine::new(table.format(), Arc::clone(&coordinator.options));
+        let users = CoordinatorUsers { clock: Arc::clone(table.clock()), events, shown: held };
         tokio::spawn(driver::run(table.clone(), worker, users, orders));
         Ok((coordinator, Events { told, unheard: Vec::new() }))
     }
@@ -146,7 +146,7 @@ impl Coordinator {
     ///
     /// # Cancel safety
     /// Nothing is changed.
-    pub async fn list(&self) -> Result<Listing, StoreError> {
+    pub async fn list(&self) -> Result<RowListing, StoreError> {
         self.table.list().await
     }
 
@@ -160,7 +160,7 @@ impl Coordinator {
     pub async fn update(&self, key: &str, edit: Edit) -> Result<(), LeaseError> {
         edit.check(self.table.format())?;
         let key = key.to_owned();
-        self.ask(|reply| Command::Update { key, edit, reply }).await?
+        self.ask(|reply| WorkerCommand::Update { key, edit, reply }).await?
     }
 
     /// As [`Table::force_update`].
@@ -184,7 +184,7 @@ impl Coordinator {
     /// It is given up all the same.
     pub async fn release(&self, key: &str) -> Result<(), LeaseError> {
         let key = key.to_owned();
-        self.ask(|reply| Command::End { key, taken: None, delete: false, reply }).await?
+        self.ask(|reply| WorkerCommand::End { key, taken: None, delete: false, reply }).await?
     }
 
     /// As [`Self::release`], of this very tenure: another one of the same lease is left alone.
@@ -196,7 +196,7 @@ impl Coordinator {
     /// It is given up all the same.
     pub async fn give_back(&self, lease: &Held) -> Result<(), LeaseError> {
         let (key, taken) = (lease.key().to_owned(), Some(lease.counter_at_take()));
-        self.ask(|reply| Command::End { key, taken, delete: false, reply }).await?
+        self.ask(|reply| WorkerCommand::End { key, taken, delete: false, reply }).await?
     }
 
     /// Deletes a lease: one that is held here, whose work must have ended, or one that nobody has. One that another has is left
@@ -209,7 +209,7 @@ impl Coordinator {
     /// The row may have been deleted, or not.
     pub async fn delete(&self, key: &str) -> Result<(), LeaseError> {
         let name = key.to_owned();
-        match self.ask(|reply| Command::End { key: name, taken: None, delete: true, reply }).await? {
+        match self.ask(|reply| WorkerCommand::End { key: name, taken: None, delete: true, reply }).await? {
             Err(LeaseError::NotHeld(_)) => {}
             done => return done,
         }
@@ -255,7 +255,7 @@ impl Coordinator {
     /// # Cancel safety
     /// It is done all the same.
     pub async fn take_now(&self) -> Result<(), LeaseError> {
-        Ok(self.ask(|reply| Command::Look { reply }).await??)
+        Ok(self.ask(|reply| WorkerCommand::Look { reply }).await??)
     }
 
     /// Renews all that is held now. What was lost is told as ever.
@@ -266,18 +266,18 @@ impl Coordinator {
     /// # Cancel safety
     /// It is done all the same.
     pub async fn renew_now(&self) -> Result<(), LeaseError> {
-        self.ask(|reply| Command::Renew { reply }).await
+        self.ask(|reply| WorkerCommand::Renew { reply }).await
     }
 
     /// Takes no more leases. What is held is kept.
     pub fn stop_taking(&self) {
-        let _ended = self.commands.send(Command::StopTaking);
+        let _ended = self.commands.send(WorkerCommand::StopTaking);
     }
 
     /// A lease whose work can't be ended is not renewed any more, and left to expire.
     pub fn lapse(&self, lease: &Held) {
         let (key, taken) = (lease.key().to_owned(), lease.counter_at_take());
-        let _ended = self.commands.send(Command::Lapse { key, taken });
+        let _ended = self.commands.send(WorkerCommand::Lapse { key, taken });
     }
 
     /// Stops. All work must have ended: nothing is believed from here on, and all that is held is released. What can't be
@@ -286,10 +286,13 @@ impl Coordinator {
     /// # Cancel safety
     /// It stops all the same.
     pub async fn stop(&self) {
-        let _stopped_already = self.ask(|reply| Command::Stop { reply }).await;
+        let _stopped_already = self.ask(|reply| WorkerCommand::Stop { reply }).await;
     }
 
-    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, LeaseError> {
+    async fn ask<T>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<T>) -> WorkerCommand,
+    ) -> Result<T, LeaseError> {
         let (reply, answer) = oneshot::channel();
         self.commands.send(command(reply)).map_err(|_| LeaseError::Stopped)?;
         answer.await.map_err(|_| LeaseError::Stopped)

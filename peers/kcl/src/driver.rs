@@ -4,9 +4,9 @@
 //! Requests run beside it, so that a deadline is never late because of one.
 
 use super::coordinator::Event;
-use super::held::{Cell, Held};
+use super::held::{Held, TenureCell};
 use super::table::Table;
-use super::worker::{Answer, Command, Notice, Output, Request, Worker};
+use super::worker::{WorkerAnswer, WorkerCommand, WorkerMachine, WorkerNotice, WorkerOutput, WorkerRequest};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -19,32 +19,32 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 /// What users see of a worker.
-pub(crate) struct Users {
+pub(crate) struct CoordinatorUsers {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) events: mpsc::UnboundedSender<Event>,
     /// What is held, by name.
     pub(crate) shown: Arc<Mutex<BTreeMap<String, Held>>>,
 }
 
-impl Users {
-    fn held(&self, cell: Arc<Cell>) -> Held {
+impl CoordinatorUsers {
+    fn held(&self, cell: Arc<TenureCell>) -> Held {
         Held { cell, clock: Arc::clone(&self.clock) }
     }
 
-    fn hear(&self, notice: Notice) {
+    fn hear(&self, notice: WorkerNotice) {
         let event = match notice {
-            Notice::Taken(cell) => {
+            WorkerNotice::Taken(cell) => {
                 let lease = self.held(cell);
                 let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
                 shown.insert(lease.key().to_owned(), lease.clone());
                 Event::Taken(lease)
             }
-            Notice::Lost(cell, loss) => Event::Lost { lease: self.held(cell), loss },
-            Notice::Wanted(cell, by) => Event::Wanted { lease: self.held(cell), by },
-            Notice::LookFailed(error) => Event::LookFailed(error),
-            Notice::Foreign(error) => Event::Foreign(error),
-            Notice::Revived(worker) => Event::Revived(worker),
-            Notice::Skipped(rows) => Event::Skipped(rows),
+            WorkerNotice::Lost(cell, loss) => Event::Lost { lease: self.held(cell), loss },
+            WorkerNotice::Wanted(cell, by) => Event::Wanted { lease: self.held(cell), by },
+            WorkerNotice::LookFailed(error) => Event::LookFailed(error),
+            WorkerNotice::Foreign(error) => Event::Foreign(error),
+            WorkerNotice::Revived(worker) => Event::Revived(worker),
+            WorkerNotice::Skipped(rows) => Event::Skipped(rows),
         };
         let _nobody_listens = self.events.send(event);
     }
@@ -56,19 +56,19 @@ impl Users {
 
 pub(crate) async fn run(
     table: Table,
-    mut worker: Worker,
-    users: Users,
-    mut orders: mpsc::UnboundedReceiver<Command>,
+    mut worker: WorkerMachine,
+    users: CoordinatorUsers,
+    mut orders: mpsc::UnboundedReceiver<WorkerCommand>,
 ) {
     let clock = Arc::clone(&users.clock);
     let (mut jobs, mut is_open) = (JoinSet::new(), true);
     loop {
         for output in worker.step(clock.now()) {
             match output {
-                Output::Request(request) => drop(jobs.spawn(perform(table.clone(), request))),
-                Output::Notice(notice) => users.hear(notice),
-                Output::Hide(key) => users.hide(&key),
-                Output::Reply(answered) => answered.tell(),
+                WorkerOutput::Request(request) => drop(jobs.spawn(perform(table.clone(), request))),
+                WorkerOutput::Notice(notice) => users.hear(notice),
+                WorkerOutput::Hide(key) => users.hide(&key),
+                WorkerOutput::Reply(answered) => answered.tell(),
             }
         }
         if worker.is_over(clock.now()) {
@@ -95,12 +95,12 @@ pub(crate) async fn run(
 }
 
 /// Whatever happens, there is an answer: a lease without one would stay busy, and a worker without one would take no more.
-async fn perform(table: Table, request: Request) -> Answer {
+async fn perform(table: Table, request: WorkerRequest) -> WorkerAnswer {
     match request {
-        Request::Look => Answer::Looked(caught(ErrorKind::Unavailable, table.list()).await),
-        Request::Settle(settling, purpose) => {
+        WorkerRequest::Look => WorkerAnswer::Looked(caught(ErrorKind::Unavailable, table.list()).await),
+        WorkerRequest::Settle(settling, purpose) => {
             let settled = caught(ErrorKind::Unknown, table.settle(*settling)).await;
-            Answer::Settled(purpose, Box::new(settled))
+            WorkerAnswer::Settled(purpose, Box::new(settled))
         }
     }
 }

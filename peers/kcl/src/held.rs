@@ -10,34 +10,34 @@ use tokio::sync::Notify;
 
 /// What the driver and the users of one tenure share.
 #[derive(Debug)]
-pub(crate) struct Cell {
+pub(crate) struct TenureCell {
     key: String,
     counter_at_take: u64,
     /// Until when it is believed.
     until: AtomicU64,
-    news: Mutex<News>,
+    news: Mutex<TenureNews>,
     wake: Notify,
 }
 
 #[derive(Debug)]
-struct News {
+struct TenureNews {
     row: Row,
     loss: Option<Loss>,
 }
 
-impl Cell {
+impl TenureCell {
     /// Of a row that was just taken.
-    pub(crate) fn new(row: &Row, until: Tick) -> Cell {
-        Cell {
+    pub(crate) fn new(row: &Row, until: Tick) -> TenureCell {
+        TenureCell {
             key: row.key().to_owned(),
             counter_at_take: row.counter(),
             until: AtomicU64::new(until.0),
-            news: Mutex::new(News { row: row.clone(), loss: None }),
+            news: Mutex::new(TenureNews { row: row.clone(), loss: None }),
             wake: Notify::new(),
         }
     }
 
-    fn news(&self) -> MutexGuard<'_, News> {
+    fn news(&self) -> MutexGuard<'_, TenureNews> {
         // No code that can panic runs under the lock, so what it guards is whole.
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -75,7 +75,7 @@ impl Cell {
 /// A lease that is held, or was. Clones are of the same tenure.
 #[derive(Clone)]
 pub struct Held {
-    pub(crate) cell: Arc<Cell>,
+    pub(crate) cell: Arc<TenureCell>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 

@@ -31,9 +31,9 @@ pub use held::Held;
 pub use options::Options;
 pub use place::Place;
 pub use row::{Fields, Row};
-pub use table::{Listing, Table};
+pub use table::{RowListing, Table};
 
 /// The example of the crate's page in registries is compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

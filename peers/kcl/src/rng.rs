@@ -1,10 +1,10 @@
 //! Numbers that look random, from a seed: SplitMix64 (Steele, Lea, Flood 2014).
 
-pub(crate) struct Rng(u64);
+pub(crate) struct SplitMix64(u64);
 
-impl Rng {
-    pub(crate) fn new(seed: u64) -> Rng {
-        Rng(seed)
+impl SplitMix64 {
+    pub(crate) fn new(seed: u64) -> SplitMix64 {
+        SplitMix64(seed)
     }
 
     pub(crate) fn draw(&mut self) -> u64 {

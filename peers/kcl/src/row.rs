@@ -354,10 +354,10 @@ mod tests {
     #[test]
     fn rows_tell_who_made_them() {
         use crate::format::Peers;
-        use crate::table::Listing;
+        use crate::table::RowListing;
         let by = |formats: &[Format]| {
             let rows = formats.iter().map(|format| Row::new(*format, "a", Fields::new()).unwrap()).collect();
-            Listing { rows, ..Listing::default() }.made_by()
+            RowListing { rows, ..RowListing::default() }.made_by()
         };
         assert_eq!(by(&[Format::kcl(), Format::kcl()]), Some(Peers::Kcl));
         assert_eq!(by(&[Format::a8m()]), Some(Peers::A8m));

@@ -1,6 +1,6 @@
 //! A change that is repeated until its outcome is known, without I/O.
 
-use super::change::{Change, Trace};
+use super::change::{ChangeTrace, RowChange};
 use super::row::Row;
 use std::time::Duration;
 use tenure_core::{ErrorKind, StoreError, Tick};
@@ -16,7 +16,7 @@ pub(crate) enum Settled {
 
 /// What one request brought.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum ChangeAnswer {
     Made(Option<Row>),
     Refused(Option<Row>),
 }
@@ -24,7 +24,7 @@ pub(crate) enum Answer {
 /// A change under way: what is known of the requests that were sent for it.
 #[derive(Debug)]
 pub(crate) struct Settling {
-    pub(crate) change: Change,
+    pub(crate) change: RowChange,
     /// When to give up.
     pub(crate) deadline: Tick,
     /// When the first request was sent that may have made the change; no later one can have made it before.
@@ -32,7 +32,7 @@ pub(crate) struct Settling {
 }
 
 impl Settling {
-    pub(crate) fn new(change: Change, deadline: Tick) -> Settling {
+    pub(crate) fn new(change: RowChange, deadline: Tick) -> Settling {
         Settling { change, deadline, may_be_made: None }
     }
 
@@ -50,17 +50,17 @@ impl Settling {
     pub(crate) fn on(
         &mut self,
         sent: Tick,
-        answer: Result<Answer, StoreError>,
+        answer: Result<ChangeAnswer, StoreError>,
     ) -> Result<Settled, StoreError> {
         let since = self.may_be_made.unwrap_or(sent);
         let error = match answer {
-            Ok(Answer::Made(row)) => return Ok(Settled::Made(since, row)),
-            Ok(Answer::Refused(standing)) => {
+            Ok(ChangeAnswer::Made(row)) => return Ok(Settled::Made(since, row)),
+            Ok(ChangeAnswer::Refused(standing)) => {
                 match self.change.trace(standing.as_ref(), self.may_be_made.is_some()) {
-                    Trace::Made => return Ok(Settled::Made(since, standing)),
-                    Trace::Never => return Ok(Settled::Refused(standing)),
+                    ChangeTrace::Made => return Ok(Settled::Made(since, standing)),
+                    ChangeTrace::Never => return Ok(Settled::Refused(standing)),
                     // Changed and changed back between the refusal and a read.
-                    Trace::NotYet => StoreError::unavailable(format!(
+                    ChangeTrace::NotYet => StoreError::unavailable(format!(
                         "the row of lease {:?} changes too often",
                         self.change.before.key()
                     )),

@@ -2,13 +2,13 @@
 
 mod requests;
 
-use super::change::{Change, Edit, forced};
+use super::change::{Edit, RowChange, forced};
 use super::error::LeaseError;
 use super::format::{Format, Peers};
 use super::place::Place;
 use super::row::{Fields, LEASE_COUNTER, LEASE_KEY, Row, bare, check_worker};
 use super::schema;
-use super::settling::{Answer, Settled, Settling};
+use super::settling::{ChangeAnswer, Settled, Settling};
 use std::fmt;
 use std::sync::Arc;
 use tenure_core::{Clock, ErrorKind, StoreError};
@@ -20,16 +20,16 @@ use tenure_dynamodb::service::{Call, Ended, Service, text};
 /// A lease table in the KCL's or `a8m/lease`'s layout. Clones share their connections.
 #[derive(Clone)]
 pub struct Table {
-    inner: Arc<Inner>,
+    inner: Arc<SharedTable>,
 }
 
-struct Inner {
+struct SharedTable {
     service: Service,
     format: Format,
     clock: Arc<dyn Clock>,
 }
 
-impl Listing {
+impl RowListing {
     /// Whose rows these seem to be: the KCL's have a checkpoint, and `a8m/lease` spells nobody `NULL`. None where nothing tells,
     /// or where both do.
     #[must_use]
@@ -46,7 +46,7 @@ impl Listing {
 
 /// All rows of a table.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub struct Listing {
+pub struct RowListing {
     /// The leases, by name.
     pub rows: Vec<Row>,
     /// What was found besides and can't be read as leases: it is left as it is.
@@ -128,7 +128,7 @@ impl Table {
 
     async fn start(service: Service, format: Format, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         service.examine().await?;
-        Ok(Table { inner: Arc::new(Inner { service, format, clock }) })
+        Ok(Table { inner: Arc::new(SharedTable { service, format, clock }) })
     }
 
     pub(crate) fn format(&self) -> Format {
@@ -160,8 +160,8 @@ impl Table {
     ///
     /// # Cancel safety
     /// Nothing is changed.
-    pub async fn list(&self) -> Result<Listing, StoreError> {
-        let mut listing = Listing::default();
+    pub async fn list(&self) -> Result<RowListing, StoreError> {
+        let mut listing = RowListing::default();
         let mut start = None;
         loop {
             let request = self
@@ -241,8 +241,8 @@ impl Table {
         let deadline = self.inner.clock.held().after(self.inner.service.timeout());
         loop {
             match self.update(key, &forced(edit)).await {
-                Ok(Answer::Made(_)) => return Ok(()),
-                Ok(Answer::Refused(_)) => return Err(LeaseError::Missing(key.to_owned())),
+                Ok(ChangeAnswer::Made(_)) => return Ok(()),
+                Ok(ChangeAnswer::Refused(_)) => return Err(LeaseError::Missing(key.to_owned())),
                 Err(error) => self.pause_or(error, deadline).await?,
             }
         }
@@ -260,7 +260,7 @@ impl Table {
     /// The lease may have been taken, or not.
     pub async fn take(&self, row: &Row, worker: &str) -> Result<Row, LeaseError> {
         check_worker(worker)?;
-        self.made(Change::take(self.inner.format, row, worker)).await
+        self.made(RowChange::take(self.inner.format, row, worker)).await
     }
 
     /// Renews the lease for whoever has it in `row`, and changes its users' fields.
@@ -272,7 +272,7 @@ impl Table {
     /// It may have been renewed, or not.
     pub async fn renew(&self, row: &Row, edit: &Edit) -> Result<Row, LeaseError> {
         edit.check(self.inner.format)?;
-        self.made(Change::renew(self.inner.format, row, edit)).await
+        self.made(RowChange::renew(self.inner.format, row, edit)).await
     }
 
     /// Makes the lease nobody's, if the row is still as it was read. Its owner notices at its next renewal: with the lease taken
@@ -285,7 +285,7 @@ impl Table {
     /// # Cancel safety
     /// The lease may have been evicted, or not.
     pub async fn evict(&self, row: &Row) -> Result<(), LeaseError> {
-        self.made(Change::evict(self.inner.format, row)).await.map(drop)
+        self.made(RowChange::evict(self.inner.format, row)).await.map(drop)
     }
 
     /// Deletes the row, if it is still as it was read, or gone already.
@@ -296,10 +296,10 @@ impl Table {
     /// # Cancel safety
     /// The row may have been deleted, or not.
     pub async fn delete(&self, row: &Row) -> Result<(), LeaseError> {
-        self.made(Change::delete(self.inner.format, row)).await.map(drop)
+        self.made(RowChange::delete(self.inner.format, row)).await.map(drop)
     }
 
-    /// Deletes a row that has no counter, and so is no lease: see [`Listing::bare`]. False if there is none, or it has one by now.
+    /// Deletes a row that has no counter, and so is no lease: see [`RowListing::bare`]. False if there is none, or it has one by now.
     ///
     /// # Errors
     /// A store error; if its kind is `Unknown`, the row may have been deleted.
@@ -316,7 +316,7 @@ impl Table {
         Ok(matches!(self.inner.service.ended(request.send().await)?, Ended::Done(_)))
     }
 
-    async fn made(&self, change: Change) -> Result<Row, LeaseError> {
+    async fn made(&self, change: RowChange) -> Result<Row, LeaseError> {
         let deadline = self.inner.clock.held().after(self.inner.service.timeout());
         let (after, key) = (change.after.clone(), change.before.key().to_owned());
         match self.settle(Settling::new(change, deadline)).await? {

@@ -4,7 +4,7 @@
 //! watched. Each worker wants its even share, of what is free first; only if nothing is free does it steal from the worker that
 //! has most. What may have been stolen from one who does not know yet can be taken at once, and is believed in later.
 
-use super::rng::Rng;
+use super::rng::SplitMix64;
 use super::row::Row;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,21 +12,21 @@ use tenure_core::Tick;
 
 /// Since when each row has been as it is, as far as this worker has seen.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub(crate) struct Watch {
-    seen: BTreeMap<String, Seen>,
+pub(crate) struct RowWatch {
+    seen: BTreeMap<String, SeenRow>,
     /// Rows that were deleted, or made anew, after somebody had had them: when that was seen. Whoever had such a row believes in
     /// it until its next renewal, and the new row doesn't tell.
     remade: BTreeMap<String, Tick>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Seen {
+struct SeenRow {
     row: Row,
     /// No earlier than the end of the read that first showed it so, on the waiter's time line.
     since: Tick,
 }
 
-impl Watch {
+impl RowWatch {
     /// Notes what a read that has ended by `now` has shown. Whose leases were renewed since the last one.
     pub(crate) fn look(&mut self, now: Tick, rows: &[Row]) -> BTreeSet<String> {
         let (mut earlier, mut alive) = (std::mem::take(&mut self.seen), BTreeSet::new());
@@ -41,7 +41,7 @@ impl Watch {
                 }
                 None => now,
             };
-            self.seen.insert(row.key().to_owned(), Seen { row: row.clone(), since });
+            self.seen.insert(row.key().to_owned(), SeenRow { row: row.clone(), since });
         }
         for gone in earlier.into_values() {
             self.doubt(now, &gone.row, None);
@@ -81,7 +81,7 @@ impl Watch {
         if let Some(seen) = earlier {
             self.doubt(now, &seen.row, Some(row));
         }
-        self.seen.insert(row.key().to_owned(), Seen { row: row.clone(), since });
+        self.seen.insert(row.key().to_owned(), SeenRow { row: row.clone(), since });
     }
 
     #[cfg(test)]
@@ -110,7 +110,7 @@ impl Watch {
 
 /// Why a row may be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum TakeReason {
     /// Nobody has it, nor can believe to.
     Free,
     /// Nobody has it. Somebody from whom it was stolen before, or whose row was deleted, may not know yet.
@@ -121,43 +121,43 @@ pub(crate) enum Why {
     Stolen,
 }
 
-impl Why {
+impl TakeReason {
     /// Whether somebody who doesn't know yet may believe in it.
     pub(crate) fn may_be_believed(self) -> bool {
-        matches!(self, Why::Evicted | Why::Stolen)
+        matches!(self, TakeReason::Evicted | TakeReason::Stolen)
     }
 }
 
 /// What one worker knows when it chooses.
 #[derive(Debug)]
-pub(crate) struct View<'v> {
+pub(crate) struct TakerView<'v> {
     pub(crate) me: &'v str,
     /// What this worker holds, or is about to.
     pub(crate) held: &'v BTreeSet<String>,
     pub(crate) rows: &'v [Row],
-    pub(crate) watch: &'v Watch,
+    pub(crate) watch: &'v RowWatch,
     pub(crate) now: Tick,
     pub(crate) failover: Duration,
     pub(crate) most: usize,
     pub(crate) steal: usize,
 }
 
-impl View<'_> {
+impl TakerView<'_> {
     /// Why the row can be had without stealing it, if it can.
-    fn availability(&self, row: &Row) -> Option<Why> {
+    fn availability(&self, row: &Row) -> Option<TakeReason> {
         if self.watch.is_surely_free(self.now, row, self.failover) {
-            return Some(Why::Free);
+            return Some(TakeReason::Free);
         }
         let is_silent = self.watch.silent_at(row, self.failover).is_some_and(|at| self.now >= at);
         match row.holder() {
-            None => Some(if is_silent { Why::Free } else { Why::Evicted }),
-            Some(_) => is_silent.then_some(Why::Expired),
+            None => Some(if is_silent { TakeReason::Free } else { TakeReason::Evicted }),
+            Some(_) => is_silent.then_some(TakeReason::Expired),
         }
     }
 
     /// What to take now. `lots` decides among equals.
-    pub(crate) fn choose(&self, lots: u64) -> Vec<(Row, Why)> {
-        let mut lots = Rng::new(lots);
+    pub(crate) fn choose(&self, lots: u64) -> Vec<(Row, TakeReason)> {
+        let mut lots = SplitMix64::new(lots);
         let mut available = Vec::new();
         let mut of_others: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
         let mut left = 0;
@@ -188,7 +188,7 @@ impl View<'_> {
         let over = most.saturating_sub(target);
         // Where all others have their share exactly and two are wanting here, one of theirs is too much.
         let count = if over == 0 && most >= target && needed > 1 { 1 } else { needed.min(over) };
-        rows.into_iter().take(count.min(self.steal)).map(|row| (row.clone(), Why::Stolen)).collect()
+        rows.into_iter().take(count.min(self.steal)).map(|row| (row.clone(), TakeReason::Stolen)).collect()
     }
 }
 

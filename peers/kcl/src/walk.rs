@@ -11,7 +11,7 @@ mod peers;
 mod world;
 
 use super::format::Format;
-use world::{Terms, World};
+use world::{KclWorld, WalkTerms};
 
 const WORLDS: u64 = 250;
 
@@ -20,7 +20,7 @@ fn two_of_ours_never_believe_at_once() {
     let (mut told, mut remade) = (0, 0);
     for seed in 0..WORLDS {
         let format = if seed % 2 == 0 { Format::kcl() } else { Format::a8m() };
-        let mut world = World::new(Terms { seed, format, moves: None });
+        let mut world = KclWorld::new(WalkTerms { seed, format, moves: None });
         told += world.run().unwrap_or_else(|text| panic!("world {seed}: {text}"));
         remade += world.remade;
     }
@@ -31,7 +31,7 @@ fn two_of_ours_never_believe_at_once() {
 #[test]
 fn the_same_seed_is_the_same_world() {
     let trace = || {
-        let mut world = World::new(Terms { seed: 4, format: Format::kcl(), moves: None });
+        let mut world = KclWorld::new(WalkTerms { seed: 4, format: Format::kcl(), moves: None });
         let told = world.run();
         (told, world.table())
     };

@@ -10,17 +10,19 @@ mod talk;
 mod tests;
 
 pub(crate) use answers::loss_by;
-pub(crate) use talk::{Answer, Answered, Command, Notice, Output, Purpose, Reply, Request};
+pub(crate) use talk::{
+    Answered, ChangePurpose, Reply, WorkerAnswer, WorkerCommand, WorkerNotice, WorkerOutput, WorkerRequest,
+};
 
 use super::agenda::Agenda;
-use super::change::{Change, Edit};
+use super::change::{Edit, RowChange};
 use super::error::LeaseError;
 use super::format::Format;
-use super::held::Cell;
+use super::held::TenureCell;
 use super::options::Options;
 use super::row::Row;
 use super::settling::Settling;
-use super::taker::{Watch, Why};
+use super::taker::{RowWatch, TakeReason};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,20 +30,20 @@ use talk::Done;
 use tenure_core::{Loss, Now, StoreError, Tick};
 
 /// What is to be done with a lease besides renewing it.
-enum Wish {
+enum LeaseWish {
     Update(Edit, Reply<Done<()>>),
     End { delete: bool, reply: Option<Reply<Done<()>>> },
 }
 
 /// A lease that is ours by the table.
-struct Holding {
+struct HeldRow {
     /// Tells this tenure from others of the same lease.
     tenure: u64,
-    cell: Arc<Cell>,
+    cell: Arc<TenureCell>,
     row: Row,
     /// A request about it is under way.
     busy: bool,
-    wishes: VecDeque<Wish>,
+    wishes: VecDeque<LeaseWish>,
     trouble: Option<StoreError>,
     /// Users know of it.
     told: bool,
@@ -62,7 +64,7 @@ enum Unsettled {
     Unconfirmed,
 }
 
-impl Holding {
+impl HeldRow {
     /// Whether it can be renewed now.
     fn is_idle(&self) -> bool {
         !self.busy && !self.lapsed && self.wishes.is_empty()
@@ -70,10 +72,10 @@ impl Holding {
 }
 
 /// A worker's state.
-pub(crate) struct Worker {
+pub(crate) struct WorkerMachine {
     format: Format,
     options: Arc<Options>,
-    holdings: BTreeMap<String, Holding>,
+    holdings: BTreeMap<String, HeldRow>,
     tenures: u64,
     renewals: Agenda,
     deadlines: Agenda,
@@ -81,8 +83,8 @@ pub(crate) struct Worker {
     unsettled: BTreeMap<String, Unsettled>,
     /// Leases with wishes.
     wishing: BTreeSet<String>,
-    watch: Watch,
-    takes: VecDeque<(Row, Why)>,
+    watch: RowWatch,
+    takes: VecDeque<(Row, TakeReason)>,
     taking: BTreeSet<String>,
     /// When to look next, on the waiter's time line.
     look_at: Tick,
@@ -98,13 +100,13 @@ pub(crate) struct Worker {
     silent: BTreeSet<String>,
     takes_none: bool,
     stopping: Option<(Tick, Vec<Reply<()>>)>,
-    outputs: Vec<Output>,
+    outputs: Vec<WorkerOutput>,
     under_way: usize,
 }
 
-impl Worker {
-    pub(crate) fn new(format: Format, options: Arc<Options>) -> Worker {
-        Worker {
+impl WorkerMachine {
+    pub(crate) fn new(format: Format, options: Arc<Options>) -> WorkerMachine {
+        WorkerMachine {
             format,
             options,
             holdings: BTreeMap::new(),
@@ -113,7 +115,7 @@ impl Worker {
             deadlines: Agenda::default(),
             unsettled: BTreeMap::new(),
             wishing: BTreeSet::new(),
-            watch: Watch::default(),
+            watch: RowWatch::default(),
             takes: VecDeque::new(),
             taking: BTreeSet::new(),
             look_at: Tick(0),
@@ -140,7 +142,7 @@ impl Worker {
     }
 
     /// Does what is due. What has come of commands and answers since the last step is in front.
-    pub(crate) fn step(&mut self, now: Now) -> Vec<Output> {
+    pub(crate) fn step(&mut self, now: Now) -> Vec<WorkerOutput> {
         self.expire(now);
         self.settle(now);
         self.launch(now);
@@ -148,17 +150,17 @@ impl Worker {
         std::mem::take(&mut self.outputs)
     }
 
-    fn send(&mut self, request: Request) {
+    fn send(&mut self, request: WorkerRequest) {
         self.under_way += 1;
-        self.outputs.push(Output::Request(request));
+        self.outputs.push(WorkerOutput::Request(request));
     }
 
-    fn tell(&mut self, notice: Notice) {
-        self.outputs.push(Output::Notice(notice));
+    fn tell(&mut self, notice: WorkerNotice) {
+        self.outputs.push(WorkerOutput::Notice(notice));
     }
 
     fn reply(&mut self, answered: Answered) {
-        self.outputs.push(Output::Reply(answered));
+        self.outputs.push(WorkerOutput::Reply(answered));
     }
 
     /// It has stopped: those who asked for that.
@@ -166,21 +168,21 @@ impl Worker {
         self.stopping.map(|(_, replies)| replies).unwrap_or_default()
     }
 
-    pub(crate) fn on_command(&mut self, now: Now, command: Command) {
+    pub(crate) fn on_command(&mut self, now: Now, command: WorkerCommand) {
         match command {
-            Command::Update { key, edit, reply } => self.wish(now, key, Wish::Update(edit, reply)),
-            Command::End { key, taken, delete, reply } => {
+            WorkerCommand::Update { key, edit, reply } => self.wish(now, key, LeaseWish::Update(edit, reply)),
+            WorkerCommand::End { key, taken, delete, reply } => {
                 if taken.is_some_and(|taken| !self.is_tenure(&key, taken)) {
                     self.reply(Answered::Done(reply, Err(LeaseError::NotHeld(key))));
                 } else {
-                    self.wish(now, key, Wish::End { delete, reply: Some(reply) });
+                    self.wish(now, key, LeaseWish::End { delete, reply: Some(reply) });
                 }
             }
-            Command::Look { reply } => {
+            WorkerCommand::Look { reply } => {
                 self.asked.push(reply);
                 self.look_at = Tick(0);
             }
-            Command::Renew { reply } => {
+            WorkerCommand::Renew { reply } => {
                 let keys: BTreeSet<String> = self.holdings.keys().cloned().collect();
                 for key in keys.iter().filter(|key| self.holdings.get(*key).is_some_and(|held| !held.busy)) {
                     self.renewals.set(key, now.held);
@@ -191,7 +193,7 @@ impl Worker {
                     self.renewers.push((keys, reply));
                 }
             }
-            Command::Lapse { key, taken } => {
+            WorkerCommand::Lapse { key, taken } => {
                 if !self.is_tenure(&key, taken) {
                     return;
                 }
@@ -203,11 +205,11 @@ impl Worker {
                     self.hide(&key);
                 }
             }
-            Command::StopTaking => {
+            WorkerCommand::StopTaking => {
                 self.takes_none = true;
                 self.takes.clear();
             }
-            Command::Stop { reply } => self.stop(now, Some(reply)),
+            WorkerCommand::Stop { reply } => self.stop(now, Some(reply)),
         }
     }
 
@@ -216,19 +218,19 @@ impl Worker {
         self.holdings.get(key).is_some_and(|holding| holding.cell.counter_at_take() == taken)
     }
 
-    fn wish(&mut self, now: Now, key: String, wish: Wish) {
+    fn wish(&mut self, now: Now, key: String, wish: LeaseWish) {
         let holding = self.holdings.get_mut(&key).filter(|holding| holding.told && !holding.ends);
         let Some(holding) = holding.filter(|holding| now.held < holding.cell.until()) else {
             let reply = match wish {
-                Wish::Update(_, reply) => Some(reply),
-                Wish::End { reply, .. } => reply,
+                LeaseWish::Update(_, reply) => Some(reply),
+                LeaseWish::End { reply, .. } => reply,
             };
             if let Some(reply) = reply {
                 self.reply(Answered::Done(reply, Err(LeaseError::NotHeld(key))));
             }
             return;
         };
-        if let Wish::End { .. } = wish {
+        if let LeaseWish::End { .. } = wish {
             // It was given up: whatever the table says in the end, it is not believed any more.
             holding.ends = true;
             holding.cell.lose(Loss::Released);
@@ -241,7 +243,7 @@ impl Worker {
     }
 
     fn hide(&mut self, key: &str) {
-        self.outputs.push(Output::Hide(key.to_owned()));
+        self.outputs.push(WorkerOutput::Hide(key.to_owned()));
     }
 
     /// Gives up everything.
@@ -262,10 +264,10 @@ impl Worker {
         let Some(holding) = self.holdings.get_mut(key).filter(|holding| !holding.ends) else { return };
         holding.ends = true;
         holding.cell.lose(Loss::Released);
-        holding.wishes.push_back(Wish::End { delete: false, reply: None });
+        holding.wishes.push_back(LeaseWish::End { delete: false, reply: None });
         let told = holding.told.then(|| Arc::clone(&holding.cell));
         if let Some(cell) = told {
-            self.tell(Notice::Lost(cell, Loss::Released));
+            self.tell(WorkerNotice::Lost(cell, Loss::Released));
         }
         self.wishing.insert(key.to_owned());
         self.unsettled.remove(key);
@@ -292,7 +294,7 @@ impl Worker {
         if self.may_look() && now.waited >= self.look_at {
             self.looking = true;
             self.served.append(&mut self.asked);
-            self.send(Request::Look);
+            self.send(WorkerRequest::Look);
         }
         while self.under_way < self.options.at_once {
             if !self.launch_one(now) {
@@ -308,17 +310,20 @@ impl Worker {
             return self.grant(now, &key);
         }
         while let Some(key) = self.renewals.pop(now.held) {
-            if self.holdings.get(&key).is_some_and(Holding::is_idle) {
+            if self.holdings.get(&key).is_some_and(HeldRow::is_idle) {
                 self.keep(&key, Edit::new(), None);
                 return true;
             }
         }
         if let Some((row, why)) = self.takes.pop_front() {
-            let change = Change::take(self.format, &row, &self.options.worker);
+            let change = RowChange::take(self.format, &row, &self.options.worker);
             let deadline = self.options.believed_until(now.held);
             self.taking.insert(row.key().to_owned());
             let row = change.after.clone();
-            self.send(Request::Settle(Box::new(Settling::new(change, deadline)), Purpose::Take { row, why }));
+            self.send(WorkerRequest::Settle(
+                Box::new(Settling::new(change, deadline)),
+                ChangePurpose::Take { row, why },
+            ));
             return true;
         }
         false
@@ -333,18 +338,19 @@ impl Worker {
         }
         match wish {
             None => return true,
-            Some(Wish::Update(edit, reply)) => self.keep(key, edit, Some(reply)),
-            Some(Wish::End { delete, reply }) => {
+            Some(LeaseWish::Update(edit, reply)) => self.keep(key, edit, Some(reply)),
+            Some(LeaseWish::End { delete, reply }) => {
                 holding.busy = true;
                 self.renewals.remove(key);
                 let change = match (delete, holding.alone) {
-                    (true, _) => Change::delete(self.format, &holding.row),
-                    (false, true) => Change::give_back(self.format, &holding.row),
-                    (false, false) => Change::evict(self.format, &holding.row),
+                    (true, _) => RowChange::delete(self.format, &holding.row),
+                    (false, true) => RowChange::give_back(self.format, &holding.row),
+                    (false, false) => RowChange::evict(self.format, &holding.row),
                 };
-                let purpose = Purpose::End { key: key.to_owned(), tenure: holding.tenure, delete, reply };
+                let purpose =
+                    ChangePurpose::End { key: key.to_owned(), tenure: holding.tenure, delete, reply };
                 let deadline = now.held.after(self.options.failover);
-                self.send(Request::Settle(Box::new(Settling::new(change, deadline)), purpose));
+                self.send(WorkerRequest::Settle(Box::new(Settling::new(change, deadline)), purpose));
             }
         }
         true
@@ -354,11 +360,11 @@ impl Worker {
     fn keep(&mut self, key: &str, edit: Edit, reply: Option<Reply<Done<()>>>) {
         let Some(holding) = self.holdings.get_mut(key) else { return };
         holding.busy = true;
-        let change = Change::renew(self.format, &holding.row, &edit);
+        let change = RowChange::renew(self.format, &holding.row, &edit);
         let update = reply.map(|reply| (edit, reply));
         let (tenure, deadline) = (holding.tenure, holding.cell.until());
-        let purpose = Purpose::Keep { key: key.to_owned(), tenure, update };
-        self.send(Request::Settle(Box::new(Settling::new(change, deadline)), purpose));
+        let purpose = ChangePurpose::Keep { key: key.to_owned(), tenure, update };
+        self.send(WorkerRequest::Settle(Box::new(Settling::new(change, deadline)), purpose));
     }
 
     /// How long nothing needs to be done if nothing happens.

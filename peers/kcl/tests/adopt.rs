@@ -18,7 +18,7 @@ use tenure::{Value, memory};
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb::service::number;
 use tenure_dynamodb_testkit::{endpoint, plain};
-use tenure_kcl::adopt::{Adopted, Adopter, Progress, Step};
+use tenure_kcl::adopt::{Adopted, Adopter, AdoptionProgress, AdoptionStep};
 use tenure_kcl::{Coordinator, Edit, Events, Fields, Held, Options, Place, Table};
 use tokio::time::{sleep, timeout};
 
@@ -127,7 +127,13 @@ async fn no_unit_is_held_twice_and_none_is_lost_wherever_the_adopter_dies() {
     });
 
     // Each unit's adopter dies after its first step, then the next one after its second, and so on; side by side.
-    let steps = [Step::Closed, Step::Taken, Step::Quiet, Step::Ready, Step::Deleted];
+    let steps = [
+        AdoptionStep::Closed,
+        AdoptionStep::Taken,
+        AdoptionStep::Quiet,
+        AdoptionStep::Ready,
+        AdoptionStep::Deleted,
+    ];
     let moving = (0..UNITS).map(|n| {
         let (table, fleet) = (table.clone(), fleet.clone());
         tokio::spawn(async move {
@@ -207,14 +213,24 @@ async fn what_was_given_back_is_moved_at_once_and_what_stands_in_the_way_stays()
         }),
     );
     assert_eq!(adopted.await.expect("no wait").unwrap(), Adopted::Moved);
-    assert_eq!(steps, [Step::Closed, Step::Taken, Step::Quiet, Step::Ready, Step::Deleted, Step::Opened]);
+    assert_eq!(
+        steps,
+        [
+            AdoptionStep::Closed,
+            AdoptionStep::Taken,
+            AdoptionStep::Quiet,
+            AdoptionStep::Ready,
+            AdoptionStep::Deleted,
+            AdoptionStep::Opened
+        ]
+    );
 
     let error = adopter.adopt("b", |_| true).await.unwrap_err();
     assert!(error.to_string().contains("no adoption's"), "{error}");
     assert!(table.read("b").await.unwrap().unwrap().owner().is_none(), "the row is as it was");
 
     // Its row is deleted by its own program half way: there is nothing to open.
-    assert_eq!(adopter.adopt("c", |step| step != Step::Closed).await.unwrap(), Adopted::Stopped);
+    assert_eq!(adopter.adopt("c", |step| step != AdoptionStep::Closed).await.unwrap(), Adopted::Stopped);
     table.delete(&table.read("c").await.unwrap().unwrap()).await.unwrap();
     assert_eq!(adopter.adopt("c", |_| true).await.unwrap(), Adopted::Gone);
     assert!(fleet.get("c").await.unwrap().is_none());
@@ -277,7 +293,7 @@ async fn a_fleet_that_steals_much_is_moved_with_hardly_a_take_too_many() {
     let names = adopter.find().await.unwrap().rows.into_keys().collect();
     let mut takes = 0;
     let all = adopter.adopt_all(names, BTreeSet::new(), Duration::from_millis(200), |progress| {
-        takes += usize::from(matches!(progress, Progress::Step(_, Step::Taken)));
+        takes += usize::from(matches!(progress, AdoptionProgress::Step(_, AdoptionStep::Taken)));
     });
     // Side by side and without a fight, all is moved in little more than the time that owners have to notice.
     let all = timeout(SETTLES * 5, all).await.expect("no unit waits for others").unwrap();
@@ -309,7 +325,7 @@ async fn what_looks_as_if_nobody_ever_had_it_is_kept_until_who_had_an_earlier_ro
         true
     });
     assert_eq!(timeout(LONG, adopted).await.expect("moved in time").unwrap(), Adopted::Moved);
-    let kept = steps[&Step::Quiet].saturating_sub(steps[&Step::Taken]);
+    let kept = steps[&AdoptionStep::Quiet].saturating_sub(steps[&AdoptionStep::Taken]);
     assert!(kept >= FAILOVER, "it was kept for {kept:?}");
 }
 
@@ -332,7 +348,7 @@ async fn rows_that_are_made_again_are_deleted_and_what_is_doubtful_is_named() {
     let mut writers = Vec::new();
     let units = ["early", "late", "taken", "calm"].map(str::to_owned);
     let all = adopter.adopt_all(units.into(), BTreeSet::new(), FAILOVER, |progress| {
-        let Progress::Done(unit, Ok(_)) = progress else { return };
+        let AdoptionProgress::Done(unit, Ok(_)) = progress else { return };
         let (name, unit) = (name.clone(), unit.to_owned());
         writers.push(tokio::spawn(async move {
             match &*unit {
@@ -389,7 +405,7 @@ async fn an_adopter_knows_of_another_that_lives() {
         Adopter::new(table.clone(), fleet.clone(), options(name).failover(FAILOVER * 2)).unwrap()
     });
     assert_eq!(second.rival().await.unwrap(), None, "the row is a worker's");
-    let moving = tokio::spawn(async move { first.adopt("a", |step| step != Step::Quiet).await });
+    let moving = tokio::spawn(async move { first.adopt("a", |step| step != AdoptionStep::Quiet).await });
     let is_taken = async {
         while table.read("a").await.unwrap().unwrap().owner() == Some("w") {
             sleep(Duration::from_millis(10)).await;

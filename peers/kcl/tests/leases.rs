@@ -19,7 +19,7 @@ use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb_testkit::{Losing, client, endpoint};
 use tenure_kcl::{Claimant, Edit, Format, Held, LeaseError, Options, Table};
-use tenure_testkit::{LeaseSubject, Lost, ManualClock, Refusal, Tenant, lease_conformance, run};
+use tenure_testkit::{LeaseRefusal, LeaseSubject, LostMessage, ManualClock, Tenant, lease_conformance, run};
 
 const FAILOVER: Duration = Duration::from_secs(10);
 
@@ -41,11 +41,11 @@ struct Process {
     losing: Losing,
 }
 
-fn refusal(error: LeaseError) -> Refusal {
+fn refusal(error: LeaseError) -> LeaseRefusal {
     match error {
-        LeaseError::Store(error) => Refusal::Store(error),
-        LeaseError::NotHeld(_) => Refusal::NotOwned,
-        other => Refusal::Store(StoreError::unavailable(other.to_string())),
+        LeaseError::Store(error) => LeaseRefusal::Store(error),
+        LeaseError::NotHeld(_) => LeaseRefusal::NotOwned,
+        other => LeaseRefusal::Store(StoreError::unavailable(other.to_string())),
     }
 }
 
@@ -106,15 +106,15 @@ impl LeaseSubject for Leases {
 impl Tenant for Process {
     type Lease = Held;
 
-    async fn try_acquire(&self, key: &str) -> Result<Held, Refusal> {
-        self.claimant.try_take(key).await.map_err(refusal)?.ok_or(Refusal::Held)
+    async fn try_acquire(&self, key: &str) -> Result<Held, LeaseRefusal> {
+        self.claimant.try_take(key).await.map_err(refusal)?.ok_or(LeaseRefusal::Held)
     }
 
-    async fn renew(&self, lease: &mut Held) -> Result<(), Refusal> {
+    async fn renew(&self, lease: &mut Held) -> Result<(), LeaseRefusal> {
         self.claimant.renew(lease, &Edit::new()).await.map_err(refusal)
     }
 
-    async fn release(&self, lease: &mut Held) -> Result<(), Refusal> {
+    async fn release(&self, lease: &mut Held) -> Result<(), LeaseRefusal> {
         self.claimant.release(lease).await.map_err(refusal)
     }
 
@@ -122,11 +122,11 @@ impl Tenant for Process {
         lease.is_held()
     }
 
-    fn fence(&self, lease: &Held) -> Result<Fence, Refusal> {
+    fn fence(&self, lease: &Held) -> Result<Fence, LeaseRefusal> {
         Ok(lease.fence())
     }
 
-    fn lose_next(&self, lost: Lost) {
+    fn lose_next(&self, lost: LostMessage) {
         self.losing.lose_next(lost);
     }
 }

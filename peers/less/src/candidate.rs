@@ -1,7 +1,9 @@
 //! The candidate as its users have it, and the task that drives its machine.
 
-use crate::machine::{Answer, Ask, Cause, Machine, Notice, Step};
-use crate::options::Options;
+use crate::machine::{
+    EndCause, LeadershipMachine, LeadershipNotice, MachineStep, StorageAnswer, StorageCall,
+};
+use crate::options::CandidateOptions;
 use crate::storage::Storage;
 use std::future::Future;
 use std::pin::pin;
@@ -14,13 +16,13 @@ use tokio::sync::{mpsc, watch};
 /// What is told of a candidate, for people, logs and gauges. Whether to act is asked of [`Candidate::is_leader`].
 #[derive(Debug, Default, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Status {
+pub struct CandidateStatus {
     /// Whether this candidate was leading when this was told.
     pub is_leading: bool,
     /// The leader's id; none while nobody leads, or while it is not known.
     pub leader: Option<String>,
     /// Why this candidate's last leadership ended.
-    pub ended: Option<Cause>,
+    pub ended: Option<EndCause>,
     /// What the last call to the storage failed with; none once one succeeded.
     pub trouble: Option<StoreError>,
     /// The number of this candidate's leaderships so far.
@@ -42,20 +44,20 @@ impl std::error::Error for Stopped {}
 /// Leads its key when it can, and follows else, from its start until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Candidate {
-    shared: Arc<Shared>,
-    wishes: mpsc::UnboundedSender<Wish>,
-    status: watch::Receiver<Status>,
+    shared: Arc<LeadershipState>,
+    wishes: mpsc::UnboundedSender<CandidateCommand>,
+    status: watch::Receiver<CandidateStatus>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wish {
+enum CandidateCommand {
     Resign,
     Stop,
     Lapse,
 }
 
 /// What is known of the leadership without asking the task.
-struct Shared {
+struct LeadershipState {
     key: String,
     id: String,
     clock: Arc<dyn Clock>,
@@ -65,13 +67,13 @@ struct Shared {
     terms: AtomicU64,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for LeadershipState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").field("key", &self.key).field("id", &self.id).finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl LeadershipState {
     fn remaining(&self) -> Duration {
         Tick(self.deadline.load(Ordering::SeqCst)).since(self.clock.held())
     }
@@ -92,23 +94,24 @@ impl Candidate {
     /// Outside a tokio runtime.
     pub fn start(
         storage: Arc<dyn Storage>,
-        options: Options,
+        options: CandidateOptions,
         clock: Arc<dyn Clock>,
         uuid: fn() -> String,
     ) -> Result<Candidate, InvalidInput> {
         options.check()?;
         let id = options.id.clone().unwrap_or_else(uuid);
         let (wishes, wished) = mpsc::unbounded_channel();
-        let (told, status) = watch::channel(Status::default());
-        let shared = Arc::new(Shared {
+        let (told, status) = watch::channel(CandidateStatus::default());
+        let shared = Arc::new(LeadershipState {
             key: options.key.clone(),
             id: id.clone(),
             clock,
             deadline: AtomicU64::new(0),
             terms: AtomicU64::new(0),
         });
-        let task = Task { shared: Arc::clone(&shared), storage, options: options.clone(), told, uuid };
-        tokio::spawn(task.run(Machine::new(options, id), wished));
+        let task =
+            CandidateTask { shared: Arc::clone(&shared), storage, options: options.clone(), told, uuid };
+        tokio::spawn(task.run(LeadershipMachine::new(options, id), wished));
         Ok(Candidate { shared, wishes, status })
     }
 
@@ -144,7 +147,7 @@ impl Candidate {
 
     /// What is told of it, now and whenever it changes.
     #[must_use]
-    pub fn changes(&self) -> watch::Receiver<Status> {
+    pub fn changes(&self) -> watch::Receiver<CandidateStatus> {
         self.status.clone()
     }
 
@@ -155,13 +158,13 @@ impl Candidate {
     ///
     /// # Cancel safety
     /// Nothing is lost: the candidate goes on.
-    pub async fn elected(&self) -> Result<Term, Stopped> {
+    pub async fn elected(&self) -> Result<LeadershipTerm, Stopped> {
         let mut status = self.status.clone();
         loop {
             let is_leading = status.wait_for(|status| status.is_leading).await.map_err(|_| Stopped)?;
             let number = is_leading.terms;
             drop(is_leading);
-            let term = Term { shared: Arc::clone(&self.shared), status: status.clone(), number };
+            let term = LeadershipTerm { shared: Arc::clone(&self.shared), status: status.clone(), number };
             if term.is_held() {
                 return Ok(term);
             }
@@ -172,13 +175,13 @@ impl Candidate {
     /// Gives the leadership up, if it leads, and lets others go first for twice the follow rate.
     pub fn resign(&self) {
         // A task that has ended leads no more.
-        let _sent = self.wishes.send(Wish::Resign);
+        let _sent = self.wishes.send(CandidateCommand::Resign);
     }
 
     /// Stops it, and leaves a row of its own to expire. For work that goes on and can't be ended: nobody may lead before.
     pub fn lapse(&self) {
         // A task that has ended leads no more.
-        let _sent = self.wishes.send(Wish::Lapse);
+        let _sent = self.wishes.send(CandidateCommand::Lapse);
     }
 
     /// Stops it. A row of its own is given back, so another can lead at once; where the storage can't be reached, it expires.
@@ -186,20 +189,20 @@ impl Candidate {
     /// # Cancel safety
     /// When the future is dropped, the candidate stops all the same.
     pub async fn stop(mut self) {
-        let _sent = self.wishes.send(Wish::Stop);
+        let _sent = self.wishes.send(CandidateCommand::Stop);
         while self.status.changed().await.is_ok() {}
     }
 }
 
 /// One leadership of a candidate.
 #[derive(Debug, Clone)]
-pub struct Term {
-    shared: Arc<Shared>,
-    status: watch::Receiver<Status>,
+pub struct LeadershipTerm {
+    shared: Arc<LeadershipState>,
+    status: watch::Receiver<CandidateStatus>,
     number: u64,
 }
 
-impl Term {
+impl LeadershipTerm {
     /// Whether it lasts. No I/O. Once it does not, it never does again.
     #[must_use]
     pub fn is_held(&self) -> bool {
@@ -223,7 +226,7 @@ impl Term {
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub async fn ended(&self) -> Option<Cause> {
+    pub async fn ended(&self) -> Option<EndCause> {
         let mut status = self.status.clone();
         let over = status.wait_for(|status| !status.is_leading || status.terms != self.number).await.ok()?;
         if over.terms == self.number { over.ended } else { None }
@@ -244,40 +247,49 @@ impl Term {
 }
 
 /// What drives the machine.
-struct Task {
-    shared: Arc<Shared>,
+struct CandidateTask {
+    shared: Arc<LeadershipState>,
     storage: Arc<dyn Storage>,
-    options: Options,
-    told: watch::Sender<Status>,
+    options: CandidateOptions,
+    told: watch::Sender<CandidateStatus>,
     uuid: fn() -> String,
 }
 
-impl Task {
-    async fn run(self, mut machine: Machine, mut wished: mpsc::UnboundedReceiver<Wish>) {
+impl CandidateTask {
+    async fn run(
+        self,
+        mut machine: LeadershipMachine,
+        mut wished: mpsc::UnboundedReceiver<CandidateCommand>,
+    ) {
         tracing::debug!(target: "tenure::election", key = self.shared.key, id = self.shared.id, "the candidate follows");
         loop {
             let step = machine.step(self.shared.clock.now(), self.random());
             self.tell(machine.notices());
             match step {
-                Step::Over => break,
-                Step::Wait(until) => {
+                MachineStep::Over => break,
+                MachineStep::Wait(until) => {
                     tokio::select! {
                         () = self.sleep(until) => {}
                         wish = wished.recv() => heed(&mut machine, wish),
                     }
                 }
-                Step::Ask(ask) => self.ask(ask, &mut machine, &mut wished).await,
+                MachineStep::Ask(ask) => self.ask(ask, &mut machine, &mut wished).await,
             }
         }
         tracing::debug!(target: "tenure::election", key = self.shared.key, id = self.shared.id, "the candidate is stopped");
     }
 
     /// Makes a call, during which the deadline and the users' wishes are minded.
-    async fn ask(&self, ask: Ask, machine: &mut Machine, wished: &mut mpsc::UnboundedReceiver<Wish>) {
+    async fn ask(
+        &self,
+        ask: StorageCall,
+        machine: &mut LeadershipMachine,
+        wished: &mut mpsc::UnboundedReceiver<CandidateCommand>,
+    ) {
         let mut call = pin!(tokio::time::timeout(self.patience(), self.call(&ask)));
         let mut is_heard = true;
         let told = loop {
-            let Step::Wait(until) = machine.step(self.shared.clock.now(), 0) else { return };
+            let MachineStep::Wait(until) = machine.step(self.shared.clock.now(), 0) else { return };
             self.tell(machine.notices());
             tokio::select! {
                 told = &mut call => break told,
@@ -302,19 +314,19 @@ impl Task {
         self.options.hold.max(self.options.ttl / 4)
     }
 
-    async fn call(&self, ask: &Ask) -> Result<Answer, StoreError> {
-        let Shared { key, id, .. } = &*self.shared;
+    async fn call(&self, ask: &StorageCall) -> Result<StorageAnswer, StoreError> {
+        let LeadershipState { key, id, .. } = &*self.shared;
         let (ttl, skew) = (self.options.ttl, self.options.skew);
         let is_done = match ask {
-            Ask::Look => return self.storage.look(key).await.map(Answer::Seen),
-            Ask::Take { over } => self.storage.take(key, id, ttl, skew, over.as_ref()).await?,
-            Ask::Renew => self.storage.renew(key, id, ttl).await?,
-            Ask::Release => {
+            StorageCall::Look => return self.storage.look(key).await.map(StorageAnswer::Seen),
+            StorageCall::Take { over } => self.storage.take(key, id, ttl, skew, over.as_ref()).await?,
+            StorageCall::Renew => self.storage.renew(key, id, ttl).await?,
+            StorageCall::Release => {
                 self.storage.release(key, id).await?;
                 true
             }
         };
-        Ok(if is_done { Answer::Done } else { Answer::Refused })
+        Ok(if is_done { StorageAnswer::Done } else { StorageAnswer::Refused })
     }
 
     /// Some number, for followers that must not all ask at once.
@@ -330,38 +342,48 @@ impl Task {
         tokio::time::sleep(until.since(self.shared.clock.held())).await;
     }
 
-    fn tell(&self, notices: Vec<Notice>) {
-        let Shared { key, id, .. } = &*self.shared;
+    fn tell(&self, notices: Vec<LeadershipNotice>) {
+        let LeadershipState { key, id, .. } = &*self.shared;
         for notice in notices {
             match notice {
-                Notice::Elected(deadline) => {
+                LeadershipNotice::Elected(deadline) => {
                     let terms = self.shared.terms.fetch_add(1, Ordering::SeqCst) + 1;
                     self.shared.deadline.store(deadline.0, Ordering::SeqCst);
                     tracing::info!(target: "tenure::election", key, id, "elected");
                     self.told.send_modify(|status| {
-                        *status =
-                            Status { is_leading: true, leader: Some(id.clone()), terms, ..status.clone() }
+                        *status = CandidateStatus {
+                            is_leading: true,
+                            leader: Some(id.clone()),
+                            terms,
+                            ..status.clone()
+                        }
                     });
                 }
-                Notice::Renewed(deadline) => self.shared.deadline.store(deadline.0, Ordering::SeqCst),
-                Notice::Ended(cause) => {
+                LeadershipNotice::Renewed(deadline) => {
+                    self.shared.deadline.store(deadline.0, Ordering::SeqCst)
+                }
+                LeadershipNotice::Ended(cause) => {
                     self.shared.deadline.store(0, Ordering::SeqCst);
                     tracing::info!(target: "tenure::election", key, id, ?cause, "leads no more");
                     self.told.send_modify(|status| {
-                        *status =
-                            Status { is_leading: false, leader: None, ended: Some(cause), ..status.clone() }
+                        *status = CandidateStatus {
+                            is_leading: false,
+                            leader: None,
+                            ended: Some(cause),
+                            ..status.clone()
+                        }
                     });
                 }
-                Notice::Leader(leader) => {
+                LeadershipNotice::Leader(leader) => {
                     let shown = leader.as_deref().unwrap_or("nobody");
                     tracing::info!(target: "tenure::election", key, id, leader = shown, "another leads, or nobody");
                     self.told.send_modify(|status| status.leader = leader);
                 }
-                Notice::Failing(error) => {
+                LeadershipNotice::Failing(error) => {
                     tracing::warn!(target: "tenure::election", key, id, %error, "the storage fails");
                     self.told.send_modify(|status| status.trouble = Some(error));
                 }
-                Notice::SameId => {
+                LeadershipNotice::SameId => {
                     tracing::warn!(
                         target: "tenure::election", key, id,
                         "another candidate leads under this id, or did; give each its own"
@@ -373,10 +395,10 @@ impl Task {
 }
 
 /// A candidate whose handle was dropped stops, too.
-fn heed(machine: &mut Machine, wish: Option<Wish>) {
+fn heed(machine: &mut LeadershipMachine, wish: Option<CandidateCommand>) {
     match wish {
-        Some(Wish::Resign) => machine.resign(),
-        Some(Wish::Stop) | None => machine.stop(),
-        Some(Wish::Lapse) => machine.lapse(),
+        Some(CandidateCommand::Resign) => machine.resign(),
+        Some(CandidateCommand::Stop) | None => machine.stop(),
+        Some(CandidateCommand::Lapse) => machine.lapse(),
     }
 }

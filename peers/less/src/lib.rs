@@ -11,16 +11,16 @@ mod storage;
 #[cfg(test)]
 mod walk;
 
-pub use candidate::{Candidate, Status, Stopped, Term};
-pub use machine::Cause;
-pub use options::Options;
+pub use candidate::{Candidate, CandidateStatus, LeadershipTerm, Stopped};
+pub use machine::EndCause;
+pub use options::CandidateOptions;
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStorage;
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStorage;
-pub use storage::{Calling, Micros, Row, Seen, Storage};
+pub use storage::{Calling, LeaderRow, Micros, Seen, Storage};
 
 /// The example of the crate's page in registries is compiled.
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

@@ -15,22 +15,22 @@
 //! **An unknown outcome** of a take may have made this candidate the leader. It does not believe that, but renews: only then is the
 //! answer's time known. The same holds for a leader that stepped down while the row is still its own.
 
-use crate::options::Options;
-use crate::storage::{Row, Seen};
+use crate::options::CandidateOptions;
+use crate::storage::{LeaderRow, Seen};
 use tenure_core::{ErrorKind, Now, StoreError, Tick};
 
 /// A call to the storage.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ask {
+pub(crate) enum StorageCall {
     Look,
-    Take { over: Option<Row> },
+    Take { over: Option<LeaderRow> },
     Renew,
     Release,
 }
 
 /// What the storage said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum StorageAnswer {
     Seen(Seen),
     /// A take, a renewal or a release took effect.
     Done,
@@ -40,8 +40,8 @@ pub(crate) enum Answer {
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
-    Ask(Ask),
+pub(crate) enum MachineStep {
+    Ask(StorageCall),
     /// Nothing until then, on the holder's time line.
     Wait(Tick),
     /// It is stopped.
@@ -51,7 +51,7 @@ pub(crate) enum Step {
 /// Why a leadership has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Cause {
+pub enum EndCause {
     /// The candidate resigned.
     Resigned,
     /// The candidate was stopped.
@@ -68,12 +68,12 @@ pub enum Cause {
 
 /// What has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Notice {
+pub(crate) enum LeadershipNotice {
     /// It leads, surely until the tick.
     Elected(Tick),
     /// It leads for longer.
     Renewed(Tick),
-    Ended(Cause),
+    Ended(EndCause),
     /// Another leads, or nobody.
     Leader(Option<String>),
     Failing(StoreError),
@@ -88,7 +88,7 @@ enum Phase {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wish {
+enum Intent {
     Lead,
     Resign,
     Stop,
@@ -98,8 +98,8 @@ enum Wish {
 
 /// A row that another leads by, and from when on it may be taken, on the waiter's time line.
 #[derive(Debug)]
-struct Watch {
-    row: Row,
+struct WatchedRow {
+    row: LeaderRow,
     takable: Tick,
 }
 
@@ -108,15 +108,15 @@ struct Watch {
 enum Sight {
     Unknown,
     Vacant,
-    Watched(Watch),
+    Watched(WatchedRow),
 }
 
 #[derive(Debug)]
-pub(crate) struct Machine {
-    options: Options,
+pub(crate) struct LeadershipMachine {
+    options: CandidateOptions,
     id: String,
     phase: Phase,
-    wish: Wish,
+    wish: Intent,
     /// The row may be this candidate's own.
     may_be_mine: bool,
     sight: Sight,
@@ -124,26 +124,26 @@ pub(crate) struct Machine {
     next: Tick,
     /// Until then a candidate that resigned lets others lead.
     stands_back: Tick,
-    asked: Option<(Ask, Now)>,
+    asked: Option<(StorageCall, Now)>,
     /// What was seen by the last look may be taken once it has been watched for long enough.
     is_due: bool,
     /// It has tried to take the row at some time.
     has_taken: bool,
     failed_releases: u32,
     leader: Option<String>,
-    notices: Vec<Notice>,
+    notices: Vec<LeadershipNotice>,
 }
 
 /// How often a candidate that stops tries to give its row back.
 const RELEASES: u32 = 2;
 
-impl Machine {
-    pub(crate) fn new(options: Options, id: String) -> Machine {
-        Machine {
+impl LeadershipMachine {
+    pub(crate) fn new(options: CandidateOptions, id: String) -> LeadershipMachine {
+        LeadershipMachine {
             options,
             id,
             phase: Phase::Following,
-            wish: Wish::Lead,
+            wish: Intent::Lead,
             may_be_mine: false,
             sight: Sight::Unknown,
             next: Tick(0),
@@ -158,20 +158,20 @@ impl Machine {
     }
 
     pub(crate) fn resign(&mut self) {
-        if self.wish == Wish::Lead {
-            self.wish = Wish::Resign;
+        if self.wish == Intent::Lead {
+            self.wish = Intent::Resign;
         }
     }
 
     pub(crate) fn stop(&mut self) {
-        self.wish = Wish::Stop;
+        self.wish = Intent::Stop;
     }
 
     pub(crate) fn lapse(&mut self) {
-        self.wish = Wish::Lapse;
+        self.wish = Intent::Lapse;
     }
 
-    pub(crate) fn notices(&mut self) -> Vec<Notice> {
+    pub(crate) fn notices(&mut self) -> Vec<LeadershipNotice> {
         std::mem::take(&mut self.notices)
     }
 
@@ -182,61 +182,61 @@ impl Machine {
     }
 
     /// What is to be done now. `random` is any number: a follower comes up to a tenth sooner than its rate, so that not all ask at once.
-    pub(crate) fn step(&mut self, now: Now, random: u64) -> Step {
+    pub(crate) fn step(&mut self, now: Now, random: u64) -> MachineStep {
         self.mind_the_time(now);
         let until = match self.phase {
             Phase::Leading { deadline, .. } => deadline,
             Phase::Following => Tick::NEVER,
         };
         if self.asked.is_some() {
-            return Step::Wait(until);
+            return MachineStep::Wait(until);
         }
         if let Some(step) = self.give_up(now) {
             return step;
         }
         if now.held < self.next {
-            return Step::Wait(self.next.min(until));
+            return MachineStep::Wait(self.next.min(until));
         }
         let ask = match self.phase {
-            Phase::Leading { .. } => Ask::Renew,
-            Phase::Following if self.may_be_mine => Ask::Renew,
+            Phase::Leading { .. } => StorageCall::Renew,
+            Phase::Following if self.may_be_mine => StorageCall::Renew,
             Phase::Following => self.follow(now, random),
         };
         self.ask(ask, now)
     }
 
-    fn ask(&mut self, ask: Ask, now: Now) -> Step {
+    fn ask(&mut self, ask: StorageCall, now: Now) -> MachineStep {
         self.asked = Some((ask.clone(), now));
-        Step::Ask(ask)
+        MachineStep::Ask(ask)
     }
 
     /// A leader whose time is over, or from whom time was hidden, is none any more.
     fn mind_the_time(&mut self, now: Now) {
         let Phase::Leading { founded, deadline, .. } = self.phase else { return };
         if now.held >= deadline {
-            self.step_down(Cause::Deadline, now);
+            self.step_down(EndCause::Deadline, now);
         } else if now.has_gap(founded.held, founded.wall) {
-            self.step_down(Cause::HiddenTime, now);
+            self.step_down(EndCause::HiddenTime, now);
         }
     }
 
     /// What follows from a wish to lead no more; none if there is no such wish, or it is fulfilled.
-    fn give_up(&mut self, now: Now) -> Option<Step> {
+    fn give_up(&mut self, now: Now) -> Option<MachineStep> {
         let cause = match self.wish {
-            Wish::Lead => return None,
-            Wish::Resign => Cause::Resigned,
-            Wish::Stop | Wish::Lapse => Cause::Stopped,
+            Intent::Lead => return None,
+            Intent::Resign => EndCause::Resigned,
+            Intent::Stop | Intent::Lapse => EndCause::Stopped,
         };
         if matches!(self.phase, Phase::Leading { .. }) {
             self.step_down(cause, now);
         }
-        if self.may_be_mine && self.failed_releases < RELEASES && self.wish != Wish::Lapse {
-            return Some(self.ask(Ask::Release, now));
+        if self.may_be_mine && self.failed_releases < RELEASES && self.wish != Intent::Lapse {
+            return Some(self.ask(StorageCall::Release, now));
         }
-        if self.wish != Wish::Resign {
-            return Some(Step::Over);
+        if self.wish != Intent::Resign {
+            return Some(MachineStep::Over);
         }
-        self.wish = Wish::Lead;
+        self.wish = Intent::Lead;
         self.failed_releases = 0;
         self.stands_back = now.held.after(self.options.follow * 2);
         self.next = self.next.max(self.stands_back);
@@ -244,7 +244,7 @@ impl Machine {
     }
 
     /// The next call of a follower that is due.
-    fn follow(&mut self, now: Now, random: u64) -> Ask {
+    fn follow(&mut self, now: Now, random: u64) -> StorageCall {
         let is_due = self.is_due && now.held >= self.stands_back;
         match &self.sight {
             _ if !is_due => {}
@@ -256,41 +256,41 @@ impl Machine {
         }
         let sooner = self.options.follow.mul_f64((random % 100) as f64 / 1000.0);
         self.next = now.held.after(self.options.follow.saturating_sub(sooner));
-        Ask::Look
+        StorageCall::Look
     }
 
     /// One attempt for each look: the storage may know better, and what it knows the next look shows.
-    fn take(&mut self, over: Option<Row>) -> Ask {
+    fn take(&mut self, over: Option<LeaderRow>) -> StorageCall {
         self.is_due = false;
         self.has_taken = true;
-        Ask::Take { over }
+        StorageCall::Take { over }
     }
 
     /// The call that is under way was answered, or given up as unknown.
-    pub(crate) fn told(&mut self, told: Result<Answer, StoreError>, now: Now) {
+    pub(crate) fn told(&mut self, told: Result<StorageAnswer, StoreError>, now: Now) {
         self.mind_the_time(now);
         let Some((ask, sent)) = self.asked.take() else { return };
         if let Err(error) = &told {
-            self.notices.push(Notice::Failing(error.clone()));
+            self.notices.push(LeadershipNotice::Failing(error.clone()));
         }
         let is_unknown = matches!(&told, Err(error) if error.kind() == ErrorKind::Unknown);
         match (ask, told) {
-            (Ask::Look, Ok(Answer::Seen(seen))) => self.look(seen, now),
-            (Ask::Take { .. }, Ok(Answer::Done)) => self.won(sent, now),
-            (Ask::Take { .. }, Ok(_)) => self.next = now.held.after(self.options.follow / 8),
-            (Ask::Take { .. }, Err(_)) => {
+            (StorageCall::Look, Ok(StorageAnswer::Seen(seen))) => self.look(seen, now),
+            (StorageCall::Take { .. }, Ok(StorageAnswer::Done)) => self.won(sent, now),
+            (StorageCall::Take { .. }, Ok(_)) => self.next = now.held.after(self.options.follow / 8),
+            (StorageCall::Take { .. }, Err(_)) => {
                 self.may_be_mine |= is_unknown;
                 self.next = now.held.after(self.options.follow);
             }
-            (Ask::Renew, Ok(Answer::Done)) => self.won(sent, now),
-            (Ask::Renew, Ok(_)) => self.lost(now),
-            (Ask::Renew, Err(_)) => self.failed(now),
-            (Ask::Release, Ok(_)) => {
+            (StorageCall::Renew, Ok(StorageAnswer::Done)) => self.won(sent, now),
+            (StorageCall::Renew, Ok(_)) => self.lost(now),
+            (StorageCall::Renew, Err(_)) => self.failed(now),
+            (StorageCall::Release, Ok(_)) => {
                 self.may_be_mine = false;
                 self.sight = Sight::Unknown;
             }
-            (Ask::Release, Err(_)) => self.failed_releases += 1,
-            (Ask::Look, _) => {}
+            (StorageCall::Release, Err(_)) => self.failed_releases += 1,
+            (StorageCall::Look, _) => {}
         }
     }
 
@@ -308,10 +308,10 @@ impl Machine {
         let was_leading = matches!(self.phase, Phase::Leading { .. });
         self.phase = Phase::Leading { founded: sent, deadline, errors: 0 };
         if was_leading {
-            self.notices.push(Notice::Renewed(deadline));
+            self.notices.push(LeadershipNotice::Renewed(deadline));
         } else {
             self.leader = Some(self.id.clone());
-            self.notices.push(Notice::Elected(deadline));
+            self.notices.push(LeadershipNotice::Elected(deadline));
         }
     }
 
@@ -321,7 +321,7 @@ impl Machine {
         self.sight = Sight::Unknown;
         self.next = now.held;
         if matches!(self.phase, Phase::Leading { .. }) {
-            self.step_down(Cause::Taken, now);
+            self.step_down(EndCause::Taken, now);
         }
     }
 
@@ -335,15 +335,15 @@ impl Machine {
         let enough = *errors >= self.options.errors;
         self.next = now.held.after(self.options.hold);
         if enough {
-            self.step_down(Cause::Errors, now);
+            self.step_down(EndCause::Errors, now);
         }
     }
 
-    fn step_down(&mut self, cause: Cause, now: Now) {
+    fn step_down(&mut self, cause: EndCause, now: Now) {
         self.phase = Phase::Following;
         self.leader = None;
         self.next = self.next.min(now.held.after(self.options.follow));
-        self.notices.push(Notice::Ended(cause));
+        self.notices.push(LeadershipNotice::Ended(cause));
     }
 
     /// A look was answered.
@@ -354,11 +354,11 @@ impl Machine {
             (Sight::Watched(watch), Some(row)) if watch.row == *row => Sight::Watched(watch),
             (_, Some(row)) => {
                 if row.value == self.id && !self.has_taken {
-                    self.notices.push(Notice::SameId);
+                    self.notices.push(LeadershipNotice::SameId);
                 }
                 let left = row.deadline.after(self.options.skew).since(seen.now);
                 let wait = left.max(self.options.ttl.saturating_sub(self.options.skew));
-                Sight::Watched(Watch { row: row.clone(), takable: now.waited.after(wait) })
+                Sight::Watched(WatchedRow { row: row.clone(), takable: now.waited.after(wait) })
             }
         };
         self.is_due = true;
@@ -372,7 +372,7 @@ impl Machine {
         self.next = self.next.min(due.max(self.stands_back));
         if leader != self.leader {
             self.leader.clone_from(&leader);
-            self.notices.push(Notice::Leader(leader));
+            self.notices.push(LeadershipNotice::Leader(leader));
         }
     }
 }

@@ -6,7 +6,7 @@ use tenure_core::{Drift, InvalidInput, Ttl};
 /// What can be chosen about a [`Candidate`](crate::Candidate). The defaults are less's own, and all of a key's candidates should have
 /// the same times, whichever program they are part of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct CandidateOptions {
     pub(crate) key: String,
     pub(crate) id: Option<String>,
     pub(crate) ttl: Duration,
@@ -16,9 +16,9 @@ pub struct Options {
     pub(crate) skew: Duration,
 }
 
-impl Default for Options {
+impl Default for CandidateOptions {
     fn default() -> Self {
-        Options {
+        CandidateOptions {
             key: "default".to_owned(),
             id: None,
             ttl: Duration::from_secs(10),
@@ -30,59 +30,59 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl CandidateOptions {
     /// The longest skew margin.
     pub const MAX_SKEW: Duration = Duration::from_secs(3600);
 
     /// All as less has it by default.
     #[must_use]
     pub fn new() -> Self {
-        Options::default()
+        CandidateOptions::default()
     }
 
     /// What is led: `default`, unless said otherwise. For several keys, start several candidates on one storage.
     #[must_use]
     pub fn key(self, key: impl Into<String>) -> Self {
-        Options { key: key.into(), ..self }
+        CandidateOptions { key: key.into(), ..self }
     }
 
     /// The candidate's id, which is the row's value while it leads: a new UUID, unless said otherwise. No two candidates may have the
     /// same, nor may one that is started anew have that of its predecessor.
     #[must_use]
     pub fn id(self, id: impl Into<String>) -> Self {
-        Options { id: Some(id.into()), ..self }
+        CandidateOptions { id: Some(id.into()), ..self }
     }
 
     /// How long a leader that has died still counts as one: 10 s, unless said otherwise.
     #[must_use]
     pub fn ttl(self, ttl: Duration) -> Self {
-        Options { ttl, ..self }
+        CandidateOptions { ttl, ..self }
     }
 
     /// How often a follower looks at the row: every 2 s, unless said otherwise.
     #[must_use]
     pub fn follow_every(self, follow: Duration) -> Self {
-        Options { follow, ..self }
+        CandidateOptions { follow, ..self }
     }
 
     /// How often a leader renews: every 2 s, unless said otherwise.
     #[must_use]
     pub fn hold_every(self, hold: Duration) -> Self {
-        Options { hold, ..self }
+        CandidateOptions { hold, ..self }
     }
 
     /// After how many failed renewals in a row a leader follows again: 3, unless said otherwise. Its deadline ends its leadership in
     /// any case.
     #[must_use]
     pub fn errors_to_fallback(self, errors: u32) -> Self {
-        Options { errors, ..self }
+        CandidateOptions { errors, ..self }
     }
 
     /// How far the clocks of those who use the table may be apart: 0.5 s, unless said otherwise. A leader believes that much less
     /// long, and a row is taken that much later.
     #[must_use]
     pub fn skew_margin(self, skew: Duration) -> Self {
-        Options { skew, ..self }
+        CandidateOptions { skew, ..self }
     }
 
     /// How long a leader believes after it sent the write that made it one.
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_defaults_of_less_fit_together() {
-        let options = Options::new();
+        let options = CandidateOptions::new();
         assert_eq!(options.check(), Ok(()));
         assert_eq!((options.key.as_str(), options.ttl), ("default", Duration::from_secs(10)));
         assert!(options.belief() < Duration::from_secs(8) && options.belief() > Duration::from_secs(7));
@@ -157,17 +157,17 @@ mod tests {
     fn what_can_not_work_is_refused_by_name() {
         let ms = Duration::from_millis;
         let refused = [
-            (Options::new().key(""), "key"),
-            (Options::new().key("a\0b"), "key"),
-            (Options::new().id("x".repeat(513)), "id"),
-            (Options::new().ttl(ms(5)), "ttl"),
-            (Options::new().skew_margin(Duration::from_secs(3601)), "skew margin"),
-            (Options::new().follow_every(ms(0)), "follow rate"),
-            (Options::new().follow_every(Duration::from_secs(11)), "follow rate"),
-            (Options::new().hold_every(ms(0)), "hold rate"),
-            (Options::new().hold_every(Duration::from_secs(5)), "hold rate"),
-            (Options::new().ttl(ms(900)).follow_every(ms(100)), "skew margin"),
-            (Options::new().errors_to_fallback(0), "errors"),
+            (CandidateOptions::new().key(""), "key"),
+            (CandidateOptions::new().key("a\0b"), "key"),
+            (CandidateOptions::new().id("x".repeat(513)), "id"),
+            (CandidateOptions::new().ttl(ms(5)), "ttl"),
+            (CandidateOptions::new().skew_margin(Duration::from_secs(3601)), "skew margin"),
+            (CandidateOptions::new().follow_every(ms(0)), "follow rate"),
+            (CandidateOptions::new().follow_every(Duration::from_secs(11)), "follow rate"),
+            (CandidateOptions::new().hold_every(ms(0)), "hold rate"),
+            (CandidateOptions::new().hold_every(Duration::from_secs(5)), "hold rate"),
+            (CandidateOptions::new().ttl(ms(900)).follow_every(ms(100)), "skew margin"),
+            (CandidateOptions::new().errors_to_fallback(0), "errors"),
         ];
         for (options, name) in refused {
             let error = options.check().unwrap_err().to_string();

@@ -1,6 +1,6 @@
 //! less's table in a PostgreSQL database: one autocommit statement for each call, by the server's clock.
 
-use crate::storage::{Calling, Micros, Row, Seen, Storage};
+use crate::storage::{Calling, LeaderRow, Micros, Seen, Storage};
 use std::time::Duration;
 use tenure_core::{ErrorKind, StoreError};
 use tenure_postgres::PostgresConfig;
@@ -129,7 +129,9 @@ impl Storage for PostgresStorage {
                 (row.get(0), row.get(1), row.get(2), row.get(3));
             let row = match found {
                 (_, _, false, _) => None,
-                (Some(value), Some(deadline), true, _) => Some(Row { value, deadline: Micros(deadline) }),
+                (Some(value), Some(deadline), true, _) => {
+                    Some(LeaderRow { value, deadline: Micros(deadline) })
+                }
                 _ => {
                     return Err(StoreError::foreign(format!(
                         "the row {key:?} of less.record has no deadline; no program takes it: delete it, or set one"
@@ -146,7 +148,7 @@ impl Storage for PostgresStorage {
         value: &'a str,
         ttl: Duration,
         skew: Duration,
-        over: Option<&'a Row>,
+        over: Option<&'a LeaderRow>,
     ) -> Calling<'a, bool> {
         Box::pin(async move {
             let (ttl, skew) = (micros(ttl), micros(skew));

@@ -3,7 +3,7 @@
 //! The column holds the deadline as text in the writer's own zone, and less compares it *as text*. So what is written here has the
 //! offset that the row shows already, or else the zone of this host; what is read is compared by instant.
 
-use crate::storage::{Calling, Micros, Row, Seen, Storage};
+use crate::storage::{Calling, LeaderRow, Micros, Seen, Storage};
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, Zoned};
@@ -26,10 +26,10 @@ const BUSY: Duration = Duration::from_secs(5);
 /// The table `less_record` of a SQLite file. Any number of candidates share one.
 #[derive(Clone)]
 pub struct SqliteStorage {
-    inner: Arc<Inner>,
+    inner: Arc<SharedDatabase>,
 }
 
-struct Inner {
+struct SharedDatabase {
     path: PathBuf,
     connection: Mutex<Connection>,
     clock: Arc<dyn Clock>,
@@ -43,8 +43,8 @@ impl std::fmt::Debug for SqliteStorage {
 }
 
 /// A row with what is needed to write in its manner.
-struct Found {
-    row: Row,
+struct FoundRow {
+    row: LeaderRow,
     offset: Offset,
 }
 
@@ -70,15 +70,16 @@ impl SqliteStorage {
         let path = path.as_ref();
         let connection = connect(path, OpenFlags::empty())?;
         let asks = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'less_record'";
-        let tables: i64 =
-            connection.query_row(asks, [], |row| row.get(0)).map_err(|e| failed(path, Call::Read, e))?;
+        let tables: i64 = connection
+            .query_row(asks, [], |row| row.get(0))
+            .map_err(|e| failed(path, DatabaseCall::Read, e))?;
         if tables == 0 {
             return Err(StoreError::invalid(format!(
                 "{}: there is no table less_record; SqliteStorage::migrate or less's own migration makes it",
                 path.display()
             )));
         }
-        let inner = Inner { path: path.to_owned(), connection: Mutex::new(connection), clock, zone };
+        let inner = SharedDatabase { path: path.to_owned(), connection: Mutex::new(connection), clock, zone };
         Ok(SqliteStorage { inner: Arc::new(inner) })
     }
 
@@ -89,14 +90,14 @@ impl SqliteStorage {
     pub fn migrate(path: impl AsRef<Path>) -> Result<(), StoreError> {
         let path = path.as_ref();
         let connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
-        connection.execute_batch(TABLE).map_err(|error| failed(path, Call::Write, error))
+        connection.execute_batch(TABLE).map_err(|error| failed(path, DatabaseCall::Write, error))
     }
 
     /// Runs a transaction in a thread where it may wait.
     async fn run<T: Send + 'static>(
         &self,
-        call: Call,
-        work: impl FnOnce(&Inner, &Transaction<'_>) -> Result<T, Trouble> + Send + 'static,
+        call: DatabaseCall,
+        work: impl FnOnce(&SharedDatabase, &Transaction<'_>) -> Result<T, DatabaseError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let inner = Arc::clone(&self.inner);
         let ran = tokio::task::spawn_blocking(move || inner.transaction(call, work)).await;
@@ -107,19 +108,19 @@ impl SqliteStorage {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Call {
+enum DatabaseCall {
     Read,
     Write,
 }
 
-enum Trouble {
+enum DatabaseError {
     Sql(rusqlite::Error),
     Store(StoreError),
 }
 
-impl From<rusqlite::Error> for Trouble {
+impl From<rusqlite::Error> for DatabaseError {
     fn from(error: rusqlite::Error) -> Self {
-        Trouble::Sql(error)
+        DatabaseError::Sql(error)
     }
 }
 
@@ -135,17 +136,17 @@ fn connect(path: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
         return Err(StoreError::invalid(format!("{} is a directory; name a file in it", path.display())));
     }
     let connection =
-        Connection::open_with_flags(path, flags).map_err(|error| failed(path, Call::Read, error))?;
-    connection.busy_timeout(BUSY).map_err(|error| failed(path, Call::Read, error))?;
+        Connection::open_with_flags(path, flags).map_err(|error| failed(path, DatabaseCall::Read, error))?;
+    connection.busy_timeout(BUSY).map_err(|error| failed(path, DatabaseCall::Read, error))?;
     Ok(connection)
 }
 
 /// What an error means. A transaction that failed before its commit was rolled back.
-fn failed(path: &Path, call: Call, error: rusqlite::Error) -> StoreError {
+fn failed(path: &Path, call: DatabaseCall, error: rusqlite::Error) -> StoreError {
     meaning(path, call, &error).because(error)
 }
 
-fn meaning(path: &Path, call: Call, error: &rusqlite::Error) -> StoreError {
+fn meaning(path: &Path, call: DatabaseCall, error: &rusqlite::Error) -> StoreError {
     let text = format!("{}: {error}", path.display());
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::foreign(text),
@@ -155,28 +156,29 @@ fn meaning(path: &Path, call: Call, error: &rusqlite::Error) -> StoreError {
         Some(
             ErrorCode::CannotOpen | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull,
         ) => StoreError::unavailable(text),
-        Some(ErrorCode::SystemIoFailure) if call == Call::Write => StoreError::unknown(text),
+        Some(ErrorCode::SystemIoFailure) if call == DatabaseCall::Write => StoreError::unknown(text),
         Some(_) | None => StoreError::unavailable(text),
     }
 }
 
-impl Inner {
+impl SharedDatabase {
     fn transaction<T>(
         &self,
-        call: Call,
-        work: impl FnOnce(&Inner, &Transaction<'_>) -> Result<T, Trouble>,
+        call: DatabaseCall,
+        work: impl FnOnce(&SharedDatabase, &Transaction<'_>) -> Result<T, DatabaseError>,
     ) -> Result<T, StoreError> {
         // A transaction that a panic has left open was rolled back when it was dropped.
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let behavior = match call {
-            Call::Read => TransactionBehavior::Deferred,
-            Call::Write => TransactionBehavior::Immediate,
+            DatabaseCall::Read => TransactionBehavior::Deferred,
+            DatabaseCall::Write => TransactionBehavior::Immediate,
         };
-        let transaction =
-            connection.transaction_with_behavior(behavior).map_err(|e| failed(&self.path, Call::Read, e))?;
+        let transaction = connection
+            .transaction_with_behavior(behavior)
+            .map_err(|e| failed(&self.path, DatabaseCall::Read, e))?;
         let result = work(self, &transaction).map_err(|trouble| match trouble {
-            Trouble::Sql(error) => failed(&self.path, Call::Read, error),
-            Trouble::Store(error) => error.about(self.path.display()),
+            DatabaseError::Sql(error) => failed(&self.path, DatabaseCall::Read, error),
+            DatabaseError::Store(error) => error.about(self.path.display()),
         })?;
         transaction.commit().map_err(|error| failed(&self.path, call, error))?;
         Ok(result)
@@ -186,7 +188,7 @@ impl Inner {
         Micros(i64::try_from(self.clock.now().wall.0.saturating_mul(1000)).unwrap_or(i64::MAX))
     }
 
-    fn find(&self, transaction: &Transaction<'_>, key: &str) -> Result<Option<Found>, Trouble> {
+    fn find(&self, transaction: &Transaction<'_>, key: &str) -> Result<Option<FoundRow>, DatabaseError> {
         // As it is stored: SQLite does not read dates, and less's driver writes texts.
         let sql = "SELECT value, deadline FROM less_record WHERE key = ?1";
         let row = transaction
@@ -197,18 +199,18 @@ impl Inner {
         let row = match row {
             // A number, say.
             Err(rusqlite::Error::InvalidColumnType(..) | rusqlite::Error::FromSqlConversionFailure(..)) => {
-                return Err(Trouble::Store(damaged(key, "it is none of less's")));
+                return Err(DatabaseError::Store(damaged(key, "it is none of less's")));
             }
             row => row?,
         };
         let Some((value, text)) = row else { return Ok(None) };
         let (Some(value), Some(text)) = (value, text) else {
-            return Err(Trouble::Store(damaged(key, "it has no deadline")));
+            return Err(DatabaseError::Store(damaged(key, "it has no deadline")));
         };
         let Some((deadline, offset)) = read(&text) else {
-            return Err(Trouble::Store(damaged(key, &format!("its deadline {text:?} can't be read"))));
+            return Err(DatabaseError::Store(damaged(key, &format!("its deadline {text:?} can't be read"))));
         };
-        Ok(Some(Found { row: Row { value, deadline }, offset }))
+        Ok(Some(FoundRow { row: LeaderRow { value, deadline }, offset }))
     }
 
     fn write(
@@ -218,9 +220,9 @@ impl Inner {
         value: &str,
         deadline: Micros,
         offset: Option<Offset>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), DatabaseError> {
         let Some(text) = written(deadline, offset, &self.zone) else {
-            return Err(Trouble::Store(StoreError::invalid(
+            return Err(DatabaseError::Store(StoreError::invalid(
                 "the ttl reaches past the year 9999; choose a shorter one",
             )));
         };
@@ -261,7 +263,7 @@ fn written(deadline: Micros, offset: Option<Offset>, zone: &TimeZone) -> Option<
 impl Storage for SqliteStorage {
     fn look<'a>(&'a self, key: &'a str) -> Calling<'a, Seen> {
         let key = key.to_owned();
-        Box::pin(self.run(Call::Read, move |inner, transaction| {
+        Box::pin(self.run(DatabaseCall::Read, move |inner, transaction| {
             let row = inner.find(transaction, &key)?.map(|found| found.row);
             Ok(Seen { row, now: inner.now() })
         }))
@@ -273,10 +275,10 @@ impl Storage for SqliteStorage {
         value: &'a str,
         ttl: Duration,
         skew: Duration,
-        over: Option<&'a Row>,
+        over: Option<&'a LeaderRow>,
     ) -> Calling<'a, bool> {
         let (key, value, over) = (key.to_owned(), value.to_owned(), over.cloned());
-        Box::pin(self.run(Call::Write, move |inner, transaction| {
+        Box::pin(self.run(DatabaseCall::Write, move |inner, transaction| {
             let found = inner.find(transaction, &key)?;
             let now = inner.now();
             let may = match (&found, &over) {
@@ -293,7 +295,7 @@ impl Storage for SqliteStorage {
 
     fn renew<'a>(&'a self, key: &'a str, value: &'a str, ttl: Duration) -> Calling<'a, bool> {
         let (key, value) = (key.to_owned(), value.to_owned());
-        Box::pin(self.run(Call::Write, move |inner, transaction| {
+        Box::pin(self.run(DatabaseCall::Write, move |inner, transaction| {
             let found = inner.find(transaction, &key)?;
             let now = inner.now();
             let Some(found) = found.filter(|found| found.row.value == value && found.row.deadline >= now)
@@ -307,7 +309,7 @@ impl Storage for SqliteStorage {
 
     fn release<'a>(&'a self, key: &'a str, value: &'a str) -> Calling<'a, ()> {
         let (key, value) = (key.to_owned(), value.to_owned());
-        Box::pin(self.run(Call::Write, move |_, transaction| {
+        Box::pin(self.run(DatabaseCall::Write, move |_, transaction| {
             transaction.execute("DELETE FROM less_record WHERE key = ?1 AND value = ?2", [&key, &value])?;
             Ok(())
         }))

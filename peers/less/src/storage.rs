@@ -28,7 +28,7 @@ impl Micros {
 
 /// Who leads, and until when, as the table says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub struct LeaderRow {
     /// The leader's id.
     pub value: String,
     /// When its leadership is over, unless it is renewed.
@@ -39,7 +39,7 @@ pub struct Row {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// The key's row, also one whose deadline is past; none if there is none.
-    pub row: Option<Row>,
+    pub row: Option<LeaderRow>,
     /// The time by the clock that this storage writes deadlines by.
     pub now: Micros,
 }
@@ -60,7 +60,7 @@ pub trait Storage: Send + Sync + 'static {
         value: &'a str,
         ttl: Duration,
         skew: Duration,
-        over: Option<&'a Row>,
+        over: Option<&'a LeaderRow>,
     ) -> Calling<'a, bool>;
 
     /// Moves the deadline to `ttl` from now, if the row has this value and its deadline is not past. False if not.

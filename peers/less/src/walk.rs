@@ -4,9 +4,9 @@
 //! storage's clock jumps. At every event at most one of ours believes that it leads. Where nothing stalls and no call is lost, at most one of
 //! all does, theirs included. Once all is calm, somebody leads in bounded time. Each world is one seed, and repeats exactly.
 
-use crate::machine::{Answer, Ask, Machine, Notice, Step};
-use crate::options::Options;
-use crate::storage::{Micros, Row, Seen};
+use crate::machine::{LeadershipMachine, LeadershipNotice, MachineStep, StorageAnswer, StorageCall};
+use crate::options::CandidateOptions;
+use crate::storage::{LeaderRow, Micros, Seen};
 use std::collections::BTreeMap;
 use tenure_core::{Now, StoreError, Tick, Wall};
 
@@ -19,9 +19,9 @@ const PATIENCE: u64 = 2_500_000;
 const EPOCH: u64 = 1_790_000_000_000_000;
 
 /// Numbers that look random (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
-struct Rng(u64);
+struct WalkRng(u64);
 
-impl Rng {
+impl WalkRng {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -41,7 +41,7 @@ impl Rng {
 
 /// What may go wrong in a world.
 #[derive(Debug, Clone, Copy)]
-struct Faults {
+struct WalkFaults {
     stalls: bool,
     losses: bool,
     jumps: bool,
@@ -57,11 +57,11 @@ enum Their {
 }
 
 #[derive(Debug, Clone)]
-enum Event {
+enum WalkEvent {
     /// One of ours is due, if this is still its last wake-up.
     Wake(usize, u64),
-    Lands(usize, u64, Ask),
-    Answered(usize, u64, Result<Answer, StoreError>),
+    Lands(usize, u64, StorageCall),
+    Answered(usize, u64, Result<StorageAnswer, StoreError>),
     TheyTick(usize),
     TheirsLands(usize, Their),
     TheyHear(usize, Their, Option<bool>),
@@ -69,8 +69,8 @@ enum Event {
     Jumps,
 }
 
-struct Ours {
-    machine: Machine,
+struct OurCandidate {
+    machine: LeadershipMachine,
     /// Its clock's rate, in thousandths.
     rate: u64,
     frozen: u64,
@@ -88,27 +88,27 @@ struct Theirs {
     frozen: u64,
 }
 
-struct World {
-    rng: Rng,
-    faults: Faults,
+struct LessWorld {
+    rng: WalkRng,
+    faults: WalkFaults,
     at: u64,
     /// Until then there are faults.
     rough: u64,
-    queue: BTreeMap<(u64, u64), Event>,
+    queue: BTreeMap<(u64, u64), WalkEvent>,
     sequence: u64,
     row: Option<(String, u64)>,
     jumped: i64,
-    ours: Vec<Ours>,
+    ours: Vec<OurCandidate>,
     theirs: Vec<Theirs>,
     terms: usize,
 }
 
-impl World {
-    fn new(seed: u64, faults: Faults) -> World {
-        let mut rng = Rng(seed);
+impl LessWorld {
+    fn new(seed: u64, faults: WalkFaults) -> LessWorld {
+        let mut rng = WalkRng(seed);
         let ours = (0..3)
-            .map(|n| Ours {
-                machine: Machine::new(Options::new(), format!("ours-{n}")),
+            .map(|n| OurCandidate {
+                machine: LeadershipMachine::new(CandidateOptions::new(), format!("ours-{n}")),
                 rate: 900 + rng.below(201),
                 frozen: 0,
                 wake: 0,
@@ -118,7 +118,7 @@ impl World {
         let theirs = (0..faults.theirs)
             .map(|_| Theirs { leads: false, errors: 0, ahead: rng.below(SKEW / 2), frozen: 0 })
             .collect();
-        let mut world = World {
+        let mut world = LessWorld {
             rng,
             faults,
             at: 0,
@@ -133,18 +133,18 @@ impl World {
         };
         for n in 0..world.ours.len() {
             let start = world.rng.below(5_000_000);
-            world.push(start, Event::Wake(n, 0));
+            world.push(start, WalkEvent::Wake(n, 0));
         }
         for n in 0..world.theirs.len() {
             let start = world.rng.below(5_000_000);
-            world.push(start, Event::TheyTick(n));
+            world.push(start, WalkEvent::TheyTick(n));
         }
-        world.push(1_000_000, Event::Stalls);
-        world.push(1_000_000, Event::Jumps);
+        world.push(1_000_000, WalkEvent::Stalls);
+        world.push(1_000_000, WalkEvent::Jumps);
         world
     }
 
-    fn push(&mut self, after: u64, event: Event) {
+    fn push(&mut self, after: u64, event: WalkEvent) {
         self.sequence += 1;
         self.queue.insert((self.at + after, self.sequence), event);
     }
@@ -194,46 +194,46 @@ impl World {
         (0..self.ours.len()).filter(|n| self.ours[*n].machine.believes(self.now_of(*n).held)).collect()
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: WalkEvent) {
         let frozen = match &event {
-            Event::Wake(n, _) | Event::Answered(n, ..) => self.ours[*n].frozen,
-            Event::TheyTick(n) | Event::TheyHear(n, ..) => self.theirs[*n].frozen,
+            WalkEvent::Wake(n, _) | WalkEvent::Answered(n, ..) => self.ours[*n].frozen,
+            WalkEvent::TheyTick(n) | WalkEvent::TheyHear(n, ..) => self.theirs[*n].frozen,
             _ => 0,
         };
         if frozen > self.at {
             return self.push(frozen - self.at, event);
         }
         match event {
-            Event::Wake(n, wake) if wake == self.ours[n].wake => self.step(n),
-            Event::Wake(..) => {}
-            Event::Lands(n, call, ask) => {
+            WalkEvent::Wake(n, wake) if wake == self.ours[n].wake => self.step(n),
+            WalkEvent::Wake(..) => {}
+            WalkEvent::Lands(n, call, ask) => {
                 let answer = self.land(n, &ask);
                 if !self.is_lost() {
                     let back = self.flight();
-                    self.push(back, Event::Answered(n, call, Ok(answer)));
+                    self.push(back, WalkEvent::Answered(n, call, Ok(answer)));
                 }
             }
-            Event::Answered(n, call, told) if call == self.ours[n].call => {
+            WalkEvent::Answered(n, call, told) if call == self.ours[n].call => {
                 self.ours[n].call += 1;
                 let now = self.now_of(n);
                 self.ours[n].machine.told(told, now);
                 self.step(n);
             }
-            Event::Answered(..) => {}
-            Event::TheyTick(n) => self.they_tick(n),
-            Event::TheirsLands(n, their) => {
+            WalkEvent::Answered(..) => {}
+            WalkEvent::TheyTick(n) => self.they_tick(n),
+            WalkEvent::TheirsLands(n, their) => {
                 let heard = self.land_theirs(n, their);
                 if self.is_lost() {
                     // Their driver has no time limit, but connections end.
-                    self.push(3_000_000, Event::TheyHear(n, their, None));
+                    self.push(3_000_000, WalkEvent::TheyHear(n, their, None));
                 } else {
                     let back = self.flight();
-                    self.push(back, Event::TheyHear(n, their, Some(heard)));
+                    self.push(back, WalkEvent::TheyHear(n, their, Some(heard)));
                 }
             }
-            Event::TheyHear(n, their, heard) => self.they_hear(n, their, heard),
-            Event::Stalls => self.stall(),
-            Event::Jumps => self.jump(),
+            WalkEvent::TheyHear(n, their, heard) => self.they_hear(n, their, heard),
+            WalkEvent::Stalls => self.stall(),
+            WalkEvent::Jumps => self.jump(),
         }
     }
 
@@ -242,19 +242,23 @@ impl World {
             let (now, random) = (self.now_of(n), self.rng.next());
             let ours = &mut self.ours[n];
             let step = ours.machine.step(now, random);
-            self.terms +=
-                ours.machine.notices().iter().filter(|notice| matches!(notice, Notice::Elected(_))).count();
+            self.terms += ours
+                .machine
+                .notices()
+                .iter()
+                .filter(|notice| matches!(notice, LeadershipNotice::Elected(_)))
+                .count();
             let until = match step {
-                Step::Over => return,
-                Step::Wait(until) => until,
-                Step::Ask(ask) => {
+                MachineStep::Over => return,
+                MachineStep::Wait(until) => until,
+                MachineStep::Ask(ask) => {
                     let call = ours.call;
                     if !self.is_lost() {
                         let there = self.flight();
-                        self.push(there, Event::Lands(n, call, ask));
+                        self.push(there, WalkEvent::Lands(n, call, ask));
                     }
                     let unknown = StoreError::unknown("no answer");
-                    self.push(PATIENCE, Event::Answered(n, call, Err(unknown)));
+                    self.push(PATIENCE, WalkEvent::Answered(n, call, Err(unknown)));
                     continue;
                 }
             };
@@ -263,24 +267,25 @@ impl World {
             let wake = ours.wake;
             if until != Tick::NEVER {
                 let after = (until.0 / ours.rate).saturating_sub(self.at) + 1;
-                self.push(after, Event::Wake(n, wake));
+                self.push(after, WalkEvent::Wake(n, wake));
             }
             return;
         }
     }
 
     /// What our statements do.
-    fn land(&mut self, n: usize, ask: &Ask) -> Answer {
+    fn land(&mut self, n: usize, ask: &StorageCall) -> StorageAnswer {
         let now = self.server();
         let me = format!("ours-{n}");
-        let done = |is_done| if is_done { Answer::Done } else { Answer::Refused };
+        let done = |is_done| if is_done { StorageAnswer::Done } else { StorageAnswer::Refused };
         let micros = |at: u64| Micros(i64::try_from(at).unwrap());
         match ask {
-            Ask::Look => {
-                let row = self.row.clone().map(|(value, deadline)| Row { value, deadline: micros(deadline) });
-                Answer::Seen(Seen { row, now: micros(now) })
+            StorageCall::Look => {
+                let row =
+                    self.row.clone().map(|(value, deadline)| LeaderRow { value, deadline: micros(deadline) });
+                StorageAnswer::Seen(Seen { row, now: micros(now) })
             }
-            Ask::Take { over } => {
+            StorageCall::Take { over } => {
                 let may = match (&self.row, over) {
                     (None, None) => true,
                     (Some((value, deadline)), Some(over)) => {
@@ -293,16 +298,16 @@ impl World {
                 }
                 done(may)
             }
-            Ask::Renew => {
+            StorageCall::Renew => {
                 let may = self.row.as_ref().is_some_and(|(value, deadline)| *value == me && *deadline >= now);
                 if may {
                     self.row = Some((me, now + TTL));
                 }
                 done(may)
             }
-            Ask::Release => {
+            StorageCall::Release => {
                 self.row.take_if(|(value, _)| *value == me);
-                Answer::Done
+                StorageAnswer::Done
             }
         }
     }
@@ -319,7 +324,7 @@ impl World {
             Their::SetNx { deadline: now + TTL, now }
         };
         let there = self.flight();
-        self.push(there, Event::TheirsLands(n, their));
+        self.push(there, WalkEvent::TheirsLands(n, their));
     }
 
     /// What their statements do.
@@ -357,7 +362,7 @@ impl World {
             (Their::SetNx { .. }, _) => {}
             (Their::Renew { .. }, Some(_)) => {
                 let there = self.flight();
-                return self.push(there, Event::TheirsLands(n, Their::Get));
+                return self.push(there, WalkEvent::TheirsLands(n, Their::Get));
             }
             (Their::Get, Some(true)) => theirs.errors = 0,
             (Their::Get, Some(false)) => theirs.leads = false,
@@ -366,7 +371,7 @@ impl World {
                 theirs.leads &= theirs.errors < 3;
             }
         }
-        self.push(RATE, Event::TheyTick(n));
+        self.push(RATE, WalkEvent::TheyTick(n));
     }
 
     fn stall(&mut self) {
@@ -383,7 +388,7 @@ impl World {
             }
         }
         let next = 1 + self.rng.below(10_000_000);
-        self.push(next, Event::Stalls);
+        self.push(next, WalkEvent::Stalls);
     }
 
     fn jump(&mut self) {
@@ -393,15 +398,15 @@ impl World {
         // Forwards, far enough for any deadline to be past. A clock that went back would only make deadlines longer.
         self.jumped += i64::try_from(self.rng.below(60_000_000)).unwrap();
         let next = 10_000_000 + self.rng.below(40_000_000);
-        self.push(next, Event::Jumps);
+        self.push(next, WalkEvent::Jumps);
     }
 }
 
 /// Runs worlds of a kind through rough times and calm ones.
-fn worlds(faults: Faults) {
+fn worlds(faults: WalkFaults) {
     let mut terms = 0;
     for seed in 0..150 {
-        let mut world = World::new(seed, faults);
+        let mut world = LessWorld::new(seed, faults);
         world.run(300_000_000);
         let healed = world.at + 25_000_000 + 15_000_000;
         world.run(healed);
@@ -414,34 +419,34 @@ fn worlds(faults: Faults) {
     assert!(terms > 150, "only {terms} terms: these worlds show nothing");
 }
 
-const CALM: Faults = Faults { stalls: false, losses: false, jumps: false, theirs: 0 };
+const CALM: WalkFaults = WalkFaults { stalls: false, losses: false, jumps: false, theirs: 0 };
 
 #[test]
 fn s1_one_of_ours_leads_whatever_stalls_or_is_lost() {
-    worlds(Faults { stalls: true, losses: true, ..CALM });
+    worlds(WalkFaults { stalls: true, losses: true, ..CALM });
 }
 
 #[test]
 fn s1_one_of_ours_leads_beside_candidates_that_renew_whatever_is_there() {
-    worlds(Faults { stalls: true, losses: true, theirs: 3, ..CALM });
+    worlds(WalkFaults { stalls: true, losses: true, theirs: 3, ..CALM });
 }
 
 #[test]
 fn s1_one_of_ours_leads_though_the_storage_s_clock_jumps_ahead() {
-    worlds(Faults { stalls: true, losses: true, jumps: true, theirs: 0 });
+    worlds(WalkFaults { stalls: true, losses: true, jumps: true, theirs: 0 });
 }
 
 #[test]
 fn s1_one_of_all_leads_where_nothing_stalls_and_clocks_are_within_the_margin() {
     for seed in 0..100 {
-        World::new(seed, Faults { theirs: 3, ..CALM }).run(120_000_000);
+        LessWorld::new(seed, WalkFaults { theirs: 3, ..CALM }).run(120_000_000);
     }
 }
 
 #[test]
 fn l1_a_dead_leader_s_row_is_taken_a_ttl_after_it_was_seen() {
     for seed in 0..50 {
-        let mut world = World::new(seed, CALM);
+        let mut world = LessWorld::new(seed, CALM);
         world.run(30_000_000);
         let leader = world.believers()[0];
         let died = world.at;

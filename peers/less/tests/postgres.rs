@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tenure::Clock;
-use tenure_less::{Candidate, Options, PostgresStorage, Storage};
+use tenure_less::{Candidate, CandidateOptions, PostgresStorage, Storage};
 use tenure_postgres::PostgresConfig;
 use tenure_postgres::tokio_postgres::{Client, NoTls};
 use tokio::sync::OnceCell;
@@ -49,9 +49,14 @@ fn unique() -> String {
     format!("less-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::SeqCst))
 }
 
-fn options(key: &str) -> Options {
+fn options(key: &str) -> CandidateOptions {
     let ms = Duration::from_millis;
-    Options::new().key(key).ttl(ms(1500)).follow_every(ms(50)).hold_every(ms(100)).skew_margin(ms(50))
+    CandidateOptions::new()
+        .key(key)
+        .ttl(ms(1500))
+        .follow_every(ms(50))
+        .hold_every(ms(100))
+        .skew_margin(ms(50))
 }
 
 async fn candidate(key: &str) -> Candidate {

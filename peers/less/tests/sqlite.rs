@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use tenure::Clock;
-use tenure_less::{Candidate, Options, SqliteStorage, Storage};
+use tenure_less::{Candidate, CandidateOptions, SqliteStorage, Storage};
 
 /// More than any step here takes on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
@@ -47,9 +47,9 @@ impl Table {
     }
 }
 
-fn options() -> Options {
+fn options() -> CandidateOptions {
     let ms = Duration::from_millis;
-    Options::new().ttl(ms(1500)).follow_every(ms(50)).hold_every(ms(100)).skew_margin(ms(50))
+    CandidateOptions::new().ttl(ms(1500)).follow_every(ms(50)).hold_every(ms(100)).skew_margin(ms(50))
 }
 
 /// What less's SQLite adapter does, in a zone three hours east of Greenwich.
@@ -142,7 +142,7 @@ async fn a_peer_that_takes_the_row_ends_the_leadership() {
     // As a peer does whose clock is an hour ahead.
     let sql = "UPDATE less_record SET value = 'theirs', deadline = ? WHERE key = 'k'";
     table.peer().connection.execute(sql, [Peer::text(Duration::from_secs(3600))]).unwrap();
-    assert_eq!(within(term.ended()).await, Some(tenure_less::Cause::Taken));
+    assert_eq!(within(term.ended()).await, Some(tenure_less::EndCause::Taken));
     until("the peer is seen", || candidate.leader().as_deref() == Some("theirs")).await;
     candidate.stop().await;
     assert_eq!(table.peer().row("k").unwrap().0, "theirs", "what is another's stays");

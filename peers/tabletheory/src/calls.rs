@@ -1,9 +1,9 @@
 //! The requests, as they are sent.
 
 use super::error::LeaseKey;
-use super::item::{self, Standing};
-use super::options::Options;
-use super::request::Asked;
+use super::item::{self, ItemLease};
+use super::options::TableTheoryOptions;
+use super::request::RequestExpressions;
 use tenure_core::StoreError;
 use tenure_dynamodb::aws_sdk_dynamodb::config::http::HttpResponse;
 use tenure_dynamodb::aws_sdk_dynamodb::error::SdkError;
@@ -14,7 +14,7 @@ use tenure_dynamodb::service::{Call, Conditional, Ended, Item, Service, text};
 #[derive(Debug)]
 pub(crate) struct Calls {
     pub(crate) service: Service,
-    pub(crate) options: Options,
+    pub(crate) options: TableTheoryOptions,
 }
 
 /// A request under the condition that is asked for, with the item that it did not hold for in the answer. The SDK's requests have no
@@ -39,8 +39,8 @@ impl Calls {
     pub(crate) async fn put(
         &self,
         key: &LeaseKey,
-        standing: &Standing,
-        asked: Asked,
+        standing: &ItemLease,
+        asked: RequestExpressions,
     ) -> Result<Ended<()>, StoreError> {
         let options = &self.options;
         let item = item::written(&options.names, &key.pk, &key.sk, standing, options.buffer());
@@ -48,13 +48,21 @@ impl Calls {
         self.answer(under!(asked, request).send().await)
     }
 
-    pub(crate) async fn update(&self, key: &LeaseKey, asked: Asked) -> Result<Ended<()>, StoreError> {
+    pub(crate) async fn update(
+        &self,
+        key: &LeaseKey,
+        asked: RequestExpressions,
+    ) -> Result<Ended<()>, StoreError> {
         let request = self.service.client().update_item().table_name(self.service.table());
         let request = request.set_key(Some(self.keys(key))).set_update_expression(asked.update);
         self.answer(under!(asked, request).send().await)
     }
 
-    pub(crate) async fn delete(&self, key: &LeaseKey, asked: Asked) -> Result<Ended<()>, StoreError> {
+    pub(crate) async fn delete(
+        &self,
+        key: &LeaseKey,
+        asked: RequestExpressions,
+    ) -> Result<Ended<()>, StoreError> {
         let request = self.service.client().delete_item().table_name(self.service.table());
         self.answer(under!(asked, request.set_key(Some(self.keys(key)))).send().await)
     }
@@ -70,7 +78,7 @@ impl Calls {
     }
 
     /// The lease as it stands now.
-    pub(crate) async fn read(&self, key: &LeaseKey) -> Result<Option<Standing>, StoreError> {
+    pub(crate) async fn read(&self, key: &LeaseKey) -> Result<Option<ItemLease>, StoreError> {
         let request =
             self.service.client().get_item().table_name(self.service.table()).set_key(Some(self.keys(key)));
         let answer = request.consistent_read(true).send().await;
@@ -83,14 +91,14 @@ impl Calls {
         &self,
         key: &LeaseKey,
         old: Option<Item>,
-    ) -> Result<Option<Standing>, StoreError> {
+    ) -> Result<Option<ItemLease>, StoreError> {
         match old {
             Some(item) => self.understand(key, &item).map(Some),
             None => self.read(key).await,
         }
     }
 
-    fn understand(&self, key: &LeaseKey, item: &Item) -> Result<Standing, StoreError> {
+    fn understand(&self, key: &LeaseKey, item: &Item) -> Result<ItemLease, StoreError> {
         item::read(&self.options.names, item).map_err(|reason| {
             StoreError::foreign(format!(
                 "{}: the item {key} is no lease ({reason}), and is left as it is; name another key, or remove the item by hand",

@@ -1,9 +1,9 @@
 //! A lease as a condition of the caller's own transaction.
 
 use super::error::LeaseError;
-use super::lease::Lease;
+use super::lease::HeldLease;
 use super::manager::Manager;
-use super::request::Asked;
+use super::request::RequestExpressions;
 use tenure_core::StoreError;
 use tenure_dynamodb::aws_sdk_dynamodb::types::{ConditionCheck, TransactWriteItem};
 
@@ -17,10 +17,10 @@ impl Manager {
     ///
     /// # Errors
     /// [`LeaseError::Invalid`]: the lease has no token.
-    pub fn guard(&self, lease: &Lease) -> Result<TransactWriteItem, LeaseError> {
+    pub fn guard(&self, lease: &HeldLease) -> Result<TransactWriteItem, LeaseError> {
         self.options().check_lease(lease)?;
         let calls = self.calls();
-        let asked = Asked::is_of(&calls.options.names, lease.token());
+        let asked = RequestExpressions::is_of(&calls.options.names, lease.token());
         let check = ConditionCheck::builder()
             .table_name(calls.service.table())
             .set_key(Some(calls.keys(lease.key())))

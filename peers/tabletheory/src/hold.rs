@@ -1,7 +1,7 @@
 //! A lease that is refreshed in the background for as long as it is wanted.
 
 use super::error::{LeaseError, LeaseKey};
-use super::lease::{Belief, Lease};
+use super::lease::{Belief, HeldLease};
 use super::manager::Manager;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,20 +13,20 @@ use tokio::task::JoinHandle;
 pub struct Hold {
     manager: Manager,
     key: LeaseKey,
-    shared: Arc<Shared>,
+    shared: Arc<SharedHold>,
     task: JoinHandle<()>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedHold {
     /// Whoever refreshes or releases it.
-    lease: AsyncMutex<Lease>,
+    lease: AsyncMutex<HeldLease>,
     /// What can be known of it meanwhile.
-    state: Mutex<State>,
+    state: Mutex<HoldState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct HoldState {
     belief: Belief,
     /// Once it is lost, it is lost for good, whatever a late answer says.
     is_lost: bool,
@@ -40,10 +40,10 @@ impl Manager {
     /// # Panics
     /// Outside a tokio runtime.
     #[must_use]
-    pub fn hold(&self, lease: Lease, duration: Duration) -> Hold {
-        let state = State { belief: lease.belief(), is_lost: false, trouble: None };
+    pub fn hold(&self, lease: HeldLease, duration: Duration) -> Hold {
+        let state = HoldState { belief: lease.belief(), is_lost: false, trouble: None };
         let key = lease.key().clone();
-        let shared = Arc::new(Shared { lease: AsyncMutex::new(lease), state: Mutex::new(state) });
+        let shared = Arc::new(SharedHold { lease: AsyncMutex::new(lease), state: Mutex::new(state) });
         let task = tokio::spawn(keep(self.clone(), duration, Arc::clone(&shared)));
         Hold { manager: self.clone(), key, shared, task }
     }
@@ -95,8 +95,8 @@ impl Drop for Hold {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SharedHold {
+    fn state(&self) -> MutexGuard<'_, HoldState> {
         // No code that can panic runs under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -109,7 +109,7 @@ impl Shared {
     }
 }
 
-async fn keep(manager: Manager, duration: Duration, shared: Arc<Shared>) {
+async fn keep(manager: Manager, duration: Duration, shared: Arc<SharedHold>) {
     let mut failures = 0u32;
     loop {
         let left = shared.remaining(&manager);

@@ -13,7 +13,7 @@ use tenure_dynamodb::service::{Item, number, text};
 
 /// A lease as its item shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct ItemLease {
     /// The token of whoever holds it, or held it.
     pub token: String,
     /// When it ends or ended, in Unix seconds.
@@ -21,7 +21,7 @@ pub struct Standing {
 }
 
 /// The item of a lease.
-pub(crate) fn written(names: &Names, pk: &str, sk: &str, standing: &Standing, buffer: Option<u64>) -> Item {
+pub(crate) fn written(names: &Names, pk: &str, sk: &str, standing: &ItemLease, buffer: Option<u64>) -> Item {
     let mut item: Item = [
         (names.partition_key.clone(), text(pk)),
         (names.sort_key.clone(), text(sk)),
@@ -41,7 +41,7 @@ pub(crate) fn ttl(expires_at: i64, buffer: Option<u64>) -> Option<AttributeValue
 }
 
 /// What an item says, or why it is not a lease's.
-pub(crate) fn read(names: &Names, item: &Item) -> Result<Standing, String> {
+pub(crate) fn read(names: &Names, item: &Item) -> Result<ItemLease, String> {
     let token = match item.get(&names.token) {
         Some(AttributeValue::S(token)) => token.clone(),
         Some(_) => return Err(format!("its {} is not a text", names.token)),
@@ -53,7 +53,7 @@ pub(crate) fn read(names: &Names, item: &Item) -> Result<Standing, String> {
         None => return Err(format!("it has no {}", names.expires_at)),
     };
     match expires_at {
-        Some(expires_at) => Ok(Standing { token, expires_at }),
+        Some(expires_at) => Ok(ItemLease { token, expires_at }),
         None => Err(format!("its {} can't be read", names.expires_at)),
     }
 }
@@ -74,8 +74,8 @@ mod tests {
     //! is not a lease, with the reason.
     use super::*;
 
-    fn standing(expires_at: i64) -> Standing {
-        Standing { token: "0e8f".into(), expires_at }
+    fn standing(expires_at: i64) -> ItemLease {
+        ItemLease { token: "0e8f".into(), expires_at }
     }
 
     #[test]

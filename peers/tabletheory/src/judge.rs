@@ -1,6 +1,6 @@
 //! The rules: when a lease ends, and what an answer means. Nothing here does I/O or reads a clock.
 
-use super::item::Standing;
+use super::item::ItemLease;
 use std::time::Duration;
 use tenure_core::Wall;
 
@@ -17,7 +17,7 @@ pub(crate) fn expiry(now: Wall, duration: Duration) -> i64 {
 
 /// What is found of a lease that one wants to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum Availability {
     /// It is the one that was asked for.
     Mine,
     /// Another holds it until then.
@@ -27,11 +27,11 @@ pub(crate) enum Found {
 }
 
 /// Whoever asked by `token` at the second `now` finds this.
-pub(crate) fn wanted(standing: Option<&Standing>, token: &str, now: i64) -> Found {
+pub(crate) fn wanted(standing: Option<&ItemLease>, token: &str, now: i64) -> Availability {
     match standing {
-        Some(standing) if standing.token == token => Found::Mine,
-        Some(standing) if standing.expires_at > now => Found::Held(standing.expires_at),
-        Some(_) | None => Found::Free,
+        Some(standing) if standing.token == token => Availability::Mine,
+        Some(standing) if standing.expires_at > now => Availability::Held(standing.expires_at),
+        Some(_) | None => Availability::Free,
     }
 }
 
@@ -47,9 +47,9 @@ pub(crate) enum Still {
 }
 
 /// Whoever has `token`, and may have changed it to `next`, finds this at the second `now`.
-pub(crate) fn still(standing: Option<&Standing>, token: &str, next: Option<&str>, now: i64) -> Still {
+pub(crate) fn still(standing: Option<&ItemLease>, token: &str, next: Option<&str>, now: i64) -> Still {
     match standing {
-        Some(Standing { expires_at, .. }) if *expires_at <= now => Still::Gone,
+        Some(ItemLease { expires_at, .. }) if *expires_at <= now => Still::Gone,
         Some(standing) if standing.token == token => Still::Ours(standing.expires_at),
         Some(standing) if Some(&*standing.token) == next => Still::Moved(standing.expires_at),
         Some(_) | None => Still::Gone,
@@ -75,17 +75,17 @@ mod tests {
 
     #[test]
     fn what_is_wanted_is_free_from_the_second_of_its_end() {
-        let standing = Standing { token: "a".into(), expires_at: 10 };
-        assert_eq!(wanted(None, "b", 9), Found::Free);
-        assert_eq!(wanted(Some(&standing), "b", 9), Found::Held(10));
-        assert_eq!(wanted(Some(&standing), "b", 10), Found::Free);
-        assert_eq!(wanted(Some(&standing), "a", 9), Found::Mine);
-        assert_eq!(wanted(Some(&standing), "a", 10), Found::Mine, "nobody else has taken it");
+        let standing = ItemLease { token: "a".into(), expires_at: 10 };
+        assert_eq!(wanted(None, "b", 9), Availability::Free);
+        assert_eq!(wanted(Some(&standing), "b", 9), Availability::Held(10));
+        assert_eq!(wanted(Some(&standing), "b", 10), Availability::Free);
+        assert_eq!(wanted(Some(&standing), "a", 9), Availability::Mine);
+        assert_eq!(wanted(Some(&standing), "a", 10), Availability::Mine, "nobody else has taken it");
     }
 
     #[test]
     fn what_is_kept_is_gone_from_the_second_of_its_end() {
-        let standing = Standing { token: "a".into(), expires_at: 10 };
+        let standing = ItemLease { token: "a".into(), expires_at: 10 };
         assert_eq!(still(Some(&standing), "a", None, 9), Still::Ours(10));
         assert_eq!(still(Some(&standing), "a", None, 10), Still::Gone);
         assert_eq!(still(Some(&standing), "b", Some("a"), 9), Still::Moved(10));

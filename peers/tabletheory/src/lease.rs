@@ -53,7 +53,7 @@ pub(crate) enum Refreshes {
 /// A lease: plain data, which asks for nothing and tells no time by itself. It comes from a
 /// [`Manager`](super::Manager), which also refreshes and releases it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lease {
+pub struct HeldLease {
     pub(crate) key: LeaseKey,
     pub(crate) token: String,
     pub(crate) expires_at: i64,
@@ -61,12 +61,12 @@ pub struct Lease {
     pub(crate) refreshes: Refreshes,
 }
 
-impl Lease {
+impl HeldLease {
     /// A lease of which only this is known, from another process or an earlier start. It isn't held before it was refreshed, and
     /// whoever had it must have stopped by then.
     #[must_use]
-    pub fn known_by(pk: impl Into<String>, sk: impl Into<String>, token: impl Into<String>) -> Lease {
-        Lease {
+    pub fn known_by(pk: impl Into<String>, sk: impl Into<String>, token: impl Into<String>) -> HeldLease {
+        HeldLease {
             key: LeaseKey { pk: pk.into(), sk: sk.into() },
             token: token.into(),
             expires_at: 0,
@@ -126,7 +126,7 @@ impl Lease {
     }
 
     /// The last refresh is known to have changed nothing. Of those before it, no more is known than before.
-    pub(crate) fn is_as(&mut self, before: &Lease) {
+    pub(crate) fn is_as(&mut self, before: &HeldLease) {
         self.belief = before.belief;
         if before.refreshes == Refreshes::Settled {
             self.refreshes = Refreshes::Settled;

@@ -15,13 +15,13 @@ mod table;
 
 pub use error::{LeaseError, LeaseKey};
 pub use hold::Hold;
-pub use item::Standing;
-pub use lease::{Belief, Lease};
+pub use item::ItemLease;
+pub use lease::{Belief, HeldLease};
 pub use manager::Manager;
-pub use options::{Names, Options};
+pub use options::{Names, TableTheoryOptions};
 pub use table::ClockGap;
 
 /// The example of the crate's page in registries is compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

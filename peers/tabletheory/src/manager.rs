@@ -2,12 +2,12 @@
 
 use super::calls::Calls;
 use super::error::{LeaseError, LeaseKey};
-use super::item::Standing;
-use super::judge::{self, Found, Still};
-use super::lease::{Belief, Lease, Refreshes};
-use super::options::Options;
-use super::orphans::Orphans;
-use super::request::Asked;
+use super::item::ItemLease;
+use super::judge::{self, Availability, Still};
+use super::lease::{Belief, HeldLease, Refreshes};
+use super::options::TableTheoryOptions;
+use super::orphans::OrphanedClaims;
+use super::request::RequestExpressions;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ const ROUNDS: usize = 3;
 /// TableTheory's leases in one table. Clones share their connections.
 #[derive(Clone)]
 pub struct Manager {
-    inner: Arc<Inner>,
+    inner: Arc<SharedManager>,
 }
 
-struct Inner {
+struct SharedManager {
     calls: Calls,
     clock: Arc<dyn Clock>,
     tokens: Box<dyn Fn() -> String + Send + Sync>,
-    orphans: Orphans,
+    orphans: OrphanedClaims,
 }
 
 impl Manager {
@@ -44,7 +44,7 @@ impl Manager {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn open(
-        options: Options,
+        options: TableTheoryOptions,
         clock: Arc<dyn Clock>,
         tokens: impl Fn() -> String + Send + Sync + 'static,
     ) -> Result<Manager, StoreError> {
@@ -61,7 +61,7 @@ impl Manager {
     /// `Invalid`: the options, or they name what the client has of its own.
     pub fn with_client(
         client: &Client,
-        options: Options,
+        options: TableTheoryOptions,
         clock: Arc<dyn Clock>,
         tokens: impl Fn() -> String + Send + Sync + 'static,
     ) -> Result<Manager, StoreError> {
@@ -73,12 +73,13 @@ impl Manager {
 
     fn start(
         service: Service,
-        options: Options,
+        options: TableTheoryOptions,
         clock: Arc<dyn Clock>,
         tokens: impl Fn() -> String + Send + Sync + 'static,
     ) -> Manager {
         let calls = Calls { service, options };
-        let inner = Inner { calls, clock, tokens: Box::new(tokens), orphans: Orphans::default() };
+        let inner =
+            SharedManager { calls, clock, tokens: Box::new(tokens), orphans: OrphanedClaims::default() };
         Manager { inner: Arc::new(inner) }
     }
 
@@ -89,7 +90,7 @@ impl Manager {
     ///
     /// # Cancel safety
     /// As [`Manager::acquire_key`].
-    pub async fn acquire(&self, pk: &str, duration: Duration) -> Result<Lease, LeaseError> {
+    pub async fn acquire(&self, pk: &str, duration: Duration) -> Result<HeldLease, LeaseError> {
         self.acquire_key(pk, &self.options().lock_sort_key, duration).await
     }
 
@@ -104,8 +105,8 @@ impl Manager {
     /// # Cancel safety
     /// When the future is dropped, the lease may have been won. It then ends by itself, unless this manager is asked for it
     /// again before.
-    pub async fn acquire_key(&self, pk: &str, sk: &str, duration: Duration) -> Result<Lease, LeaseError> {
-        let Inner { calls, clock, orphans, .. } = &*self.inner;
+    pub async fn acquire_key(&self, pk: &str, sk: &str, duration: Duration) -> Result<HeldLease, LeaseError> {
+        let SharedManager { calls, clock, orphans, .. } = &*self.inner;
         let options = self.options();
         let key = LeaseKey { pk: pk.to_owned(), sk: sk.to_owned() };
         options.check_key(&key)?;
@@ -113,12 +114,12 @@ impl Manager {
         let token = self.token()?;
         let sent = clock.now();
         let (now, expires_at) = (judge::seconds(sent.wall), judge::expiry(sent.wall, duration));
-        let standing = Standing { token, expires_at };
+        let standing = ItemLease { token, expires_at };
         let claim = orphans.claim(&key, &standing.token, expires_at);
         let (mut is_known, mut trouble) = (true, None);
         for _ in 0..ROUNDS {
             // Repeated to the byte: should both take effect, that is one acquisition.
-            let answer = calls.put(&key, &standing, Asked::acquire(&options.names, now)).await;
+            let answer = calls.put(&key, &standing, RequestExpressions::acquire(&options.names, now)).await;
             let found = match answer {
                 Ok(Ended::Done(())) => Ok(Some(standing.clone())),
                 Ok(Ended::Refused(old)) => calls.refused(&key, old).await,
@@ -138,15 +139,15 @@ impl Manager {
                 }
             };
             match judge::wanted(found.as_ref(), &standing.token, now) {
-                Found::Mine => {
+                Availability::Mine => {
                     claim.close();
                     // Should a hand have changed what was written, that counts.
                     let expires_at = found.map_or(expires_at, |found| found.expires_at.min(expires_at));
                     let belief = Belief::of(sent, expires_at, options.skew);
-                    let Standing { token, .. } = standing;
-                    return Ok(Lease { key, token, expires_at, belief, refreshes: Refreshes::Settled });
+                    let ItemLease { token, .. } = standing;
+                    return Ok(HeldLease { key, token, expires_at, belief, refreshes: Refreshes::Settled });
                 }
-                Found::Held(until) => {
+                Availability::Held(until) => {
                     if is_known {
                         claim.close();
                     }
@@ -154,7 +155,7 @@ impl Manager {
                     return self.take_up(key, by, until, duration).await;
                 }
                 // It was given up a moment ago; or the request has not arrived, and is repeated.
-                Found::Free => {}
+                Availability::Free => {}
             }
         }
         if is_known {
@@ -170,8 +171,8 @@ impl Manager {
         by: String,
         until: i64,
         duration: Duration,
-    ) -> Result<Lease, LeaseError> {
-        let Inner { clock, orphans, .. } = &*self.inner;
+    ) -> Result<HeldLease, LeaseError> {
+        let SharedManager { clock, orphans, .. } = &*self.inner;
         if !orphans.take(&key, &by) {
             return Err(LeaseError::Held { key, until: Some(until) });
         }
@@ -180,7 +181,7 @@ impl Manager {
         // becomes of that, the next attempt finds the one or the other.
         let next = self.token()?;
         let changed = orphans.claim(&key, &next, judge::expiry(clock.now().wall, duration));
-        let mut lease = Lease::known_by(&key.pk, &key.sk, by);
+        let mut lease = HeldLease::known_by(&key.pk, &key.sk, by);
         lease.refreshes = Refreshes::Open(Some(next));
         let outcome = match self.refresh(&mut lease, duration).await {
             Ok(()) => Ok(lease),
@@ -202,8 +203,8 @@ impl Manager {
     ///
     /// # Cancel safety
     /// When the future is dropped, the lease may have been prolonged; it is held for as long as it says.
-    pub async fn refresh(&self, lease: &mut Lease, duration: Duration) -> Result<(), LeaseError> {
-        let Inner { calls, clock, .. } = &*self.inner;
+    pub async fn refresh(&self, lease: &mut HeldLease, duration: Duration) -> Result<(), LeaseError> {
+        let SharedManager { calls, clock, .. } = &*self.inner;
         let options = self.options();
         options.check_lease(lease)?;
         options.check_duration(duration)?;
@@ -223,13 +224,13 @@ impl Manager {
             };
             // Until it is known, the item may say the one or the other.
             lease.belief = lease.belief.and(meant);
-            let asked = Asked::refresh(options, &before.token, next.as_deref(), expires_at, now);
+            let asked = RequestExpressions::refresh(options, &before.token, next.as_deref(), expires_at, now);
             let answer = calls.update(&lease.key, asked).await;
             let was_answered = answer.is_ok();
             let found = match answer {
                 Ok(Ended::Done(())) => {
                     let token = next.unwrap_or(before.token);
-                    *lease = Lease {
+                    *lease = HeldLease {
                         key: before.key,
                         token,
                         expires_at,
@@ -265,7 +266,7 @@ impl Manager {
                 Still::Moved(until) => {
                     let token = next.unwrap_or(before.token);
                     let belief = Belief::of(sent, until, options.skew);
-                    *lease = Lease {
+                    *lease = HeldLease {
                         key: before.key,
                         token,
                         expires_at: until,
@@ -280,7 +281,7 @@ impl Manager {
                         && until == expires_at
                         && until != before.expires_at =>
                 {
-                    *lease = Lease { expires_at, belief: meant, ..before };
+                    *lease = HeldLease { expires_at, belief: meant, ..before };
                     return Ok(());
                 }
                 Still::Ours(_) if was_answered => lease.is_as(&before),
@@ -298,13 +299,13 @@ impl Manager {
     ///
     /// # Cancel safety
     /// When the future is dropped, the lease may have been given back or not; it isn't held.
-    pub async fn release(&self, lease: &mut Lease) -> Result<(), LeaseError> {
+    pub async fn release(&self, lease: &mut HeldLease) -> Result<(), LeaseError> {
         let calls = &self.inner.calls;
         lease.end();
         self.options().check_lease(lease)?;
         let mut trouble = None;
         for _ in 0..ROUNDS {
-            let asked = Asked::is_of(&self.options().names, &lease.token);
+            let asked = RequestExpressions::is_of(&self.options().names, &lease.token);
             let found = match calls.delete(&lease.key, asked).await {
                 Ok(Ended::Done(())) => return Ok(()),
                 Ok(Ended::Refused(old)) => calls.refused(&lease.key, old).await,
@@ -338,14 +339,14 @@ impl Manager {
     ///
     /// # Cancel safety
     /// Nothing is changed.
-    pub async fn look(&self, pk: &str, sk: &str) -> Result<Option<Standing>, LeaseError> {
+    pub async fn look(&self, pk: &str, sk: &str) -> Result<Option<ItemLease>, LeaseError> {
         let key = LeaseKey { pk: pk.to_owned(), sk: sk.to_owned() };
         Ok(self.inner.calls.read(&key).await?)
     }
 
     /// The options.
     #[must_use]
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &TableTheoryOptions {
         &self.inner.calls.options
     }
 

@@ -1,7 +1,7 @@
 //! What can be chosen about TableTheory's leases.
 
 use super::error::LeaseKey;
-use super::lease::Lease;
+use super::lease::HeldLease;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tenure_core::{InvalidInput, StoreError};
@@ -39,7 +39,7 @@ impl Default for Names {
 /// Where TableTheory's leases are, and how they are written. All processes of a fleet must agree on all but the skew margin
 /// and the validation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct TableTheoryOptions {
     pub(crate) place: DynamoConfig,
     pub(crate) lock_sort_key: String,
     pub(crate) ttl: bool,
@@ -49,20 +49,20 @@ pub struct Options {
     pub(crate) skew: Duration,
 }
 
-impl Options {
+impl TableTheoryOptions {
     /// The longest skew margin.
     pub const MAX_SKEW: Duration = Duration::from_secs(3600);
 
     /// Leases in the table of this name, in the region and with the credentials that every AWS program would use.
     #[must_use]
     pub fn new(table: impl Into<String>) -> Self {
-        Options::at(DynamoConfig::new(table))
+        TableTheoryOptions::at(DynamoConfig::new(table))
     }
 
     /// Leases in this table. Its namespace and its ages mean nothing here.
     #[must_use]
     pub fn at(place: DynamoConfig) -> Self {
-        Options {
+        TableTheoryOptions {
             place,
             lock_sort_key: "LOCK".to_owned(),
             ttl: true,
@@ -93,7 +93,7 @@ impl Options {
             "ttl_name",
         ];
         let (place, own) = Dialect::TableTheory.options(rest, &OWN)?;
-        let mut options = Options::at(place);
+        let mut options = TableTheoryOptions::at(place);
         for (name, value) in own {
             let number = |unit: &str| {
                 value.parse::<u64>().map_err(|_| {
@@ -119,40 +119,40 @@ impl Options {
     /// The sort key of what [`Manager::acquire`](super::Manager::acquire) takes: `LOCK`, unless said otherwise.
     #[must_use]
     pub fn lock_sort_key(self, lock_sort_key: impl Into<String>) -> Self {
-        Options { lock_sort_key: lock_sort_key.into(), ..self }
+        TableTheoryOptions { lock_sort_key: lock_sort_key.into(), ..self }
     }
 
     /// Whether items have the attribute by which DynamoDB deletes them some time after their end. Yes, unless said otherwise.
     #[must_use]
     pub fn ttl(self, ttl: bool) -> Self {
-        Options { ttl, ..self }
+        TableTheoryOptions { ttl, ..self }
     }
 
     /// How long after a lease's end, in whole seconds, DynamoDB may delete its item: an hour, unless said otherwise. With
     /// zero, items have no such attribute.
     #[must_use]
     pub fn ttl_buffer(self, ttl_buffer: Duration) -> Self {
-        Options { ttl_buffer, ..self }
+        TableTheoryOptions { ttl_buffer, ..self }
     }
 
     /// What the attributes are called.
     #[must_use]
     pub fn names(self, names: Names) -> Self {
-        Options { names, ..self }
+        TableTheoryOptions { names, ..self }
     }
 
     /// Whether what is asked for is checked before anything is sent: that neither keys nor tokens are empty, and that a
     /// lease lasts for some time. Yes, unless said otherwise. The table's name is always checked.
     #[must_use]
     pub fn validation(self, validated: bool) -> Self {
-        Options { validated, ..self }
+        TableTheoryOptions { validated, ..self }
     }
 
     /// How much sooner than its item says a lease ends for its holder: 500 ms, unless said otherwise. This is how far the wall
     /// clocks of two hosts may be apart before two may believe in the same lease.
     #[must_use]
     pub fn skew_margin(self, skew: Duration) -> Self {
-        Options { skew, ..self }
+        TableTheoryOptions { skew, ..self }
     }
 
     /// How much sooner than its item says a lease ends for its holder.
@@ -232,7 +232,7 @@ impl Options {
     }
 
     /// That a lease says which it is, and whose.
-    pub(crate) fn check_lease(&self, lease: &Lease) -> Result<(), InvalidInput> {
+    pub(crate) fn check_lease(&self, lease: &HeldLease) -> Result<(), InvalidInput> {
         self.check_key(&lease.key)?;
         if lease.token.is_empty() && self.validated {
             let key = &lease.key;
@@ -254,14 +254,17 @@ mod tests {
         let url = "//jobs?dialect=tabletheory&region=eu-west-1&lock_sort_key=L&ttl=no&ttl_buffer_s=60&skew_ms=250&pk_name=a\
                    &sk_name=b&token_name=c&expires_at_name=d&ttl_name=e";
         let [partition_key, sort_key, token, expires_at, ttl] = ["a", "b", "c", "d", "e"].map(str::to_owned);
-        let meant = Options::at(DynamoConfig::new("jobs").region("eu-west-1"))
+        let meant = TableTheoryOptions::at(DynamoConfig::new("jobs").region("eu-west-1"))
             .lock_sort_key("L")
             .ttl(false)
             .ttl_buffer(Duration::from_secs(60))
             .skew_margin(Duration::from_millis(250))
             .names(Names { partition_key, sort_key, token, expires_at, ttl });
-        assert_eq!(Options::from_url(url), Ok(meant));
-        assert_eq!(Options::from_url("//jobs?dialect=tabletheory"), Ok(Options::new("jobs")));
+        assert_eq!(TableTheoryOptions::from_url(url), Ok(meant));
+        assert_eq!(
+            TableTheoryOptions::from_url("//jobs?dialect=tabletheory"),
+            Ok(TableTheoryOptions::new("jobs"))
+        );
     }
 
     #[test]
@@ -276,28 +279,38 @@ mod tests {
             ("lock_sort_key=", "for LOCK"),
             ("sort_key=x", "there are region, endpoint"),
         ] {
-            let error = Options::from_url(&format!("//jobs?dialect=tabletheory&{options}")).unwrap_err();
+            let error =
+                TableTheoryOptions::from_url(&format!("//jobs?dialect=tabletheory&{options}")).unwrap_err();
             assert!(error.to_string().contains(says), "{options}: {error}");
         }
-        assert!(Options::new("ab").validation(false).check().is_err(), "the table's name is always checked");
+        assert!(
+            TableTheoryOptions::new("ab").validation(false).check().is_err(),
+            "the table's name is always checked"
+        );
         let longest = |bytes| Names { ttl: "t".repeat(bytes), ..Names::default() };
-        assert_eq!(Options::new("jobs").names(longest(255)).skew_margin(Options::MAX_SKEW).check(), Ok(()));
-        assert!(Options::new("jobs").names(longest(256)).check().is_err());
+        assert_eq!(
+            TableTheoryOptions::new("jobs")
+                .names(longest(255))
+                .skew_margin(TableTheoryOptions::MAX_SKEW)
+                .check(),
+            Ok(())
+        );
+        assert!(TableTheoryOptions::new("jobs").names(longest(256)).check().is_err());
     }
 
     #[test]
     fn requests_are_checked_unless_that_is_switched_off() {
-        let options = Options::new("jobs");
+        let options = TableTheoryOptions::new("jobs");
         let unchecked = options.clone().validation(false);
         for (pk, sk, token, says) in
             [("", "s", "t", "partition key"), ("p", "", "t", "sort key"), ("p", "s", "", "no token")]
         {
-            let lease = Lease::known_by(pk, sk, token);
+            let lease = HeldLease::known_by(pk, sk, token);
             let error = options.check_lease(&lease).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
             assert!(unchecked.check_lease(&lease).is_ok());
         }
-        assert!(options.check_lease(&Lease::known_by("p", "s", "t")).is_ok());
+        assert!(options.check_lease(&HeldLease::known_by("p", "s", "t")).is_ok());
         assert!(
             options.check_duration(Duration::ZERO).is_err()
                 && unchecked.check_duration(Duration::ZERO).is_ok()
@@ -312,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_buffer_of_nothing_is_no_ttl() {
-        let options = Options::new("jobs");
+        let options = TableTheoryOptions::new("jobs");
         assert_eq!(options.buffer(), Some(3600));
         assert_eq!(options.clone().ttl(false).buffer(), None);
         assert_eq!(options.ttl_buffer(Duration::from_millis(999)).buffer(), None);

@@ -10,9 +10,9 @@ const MOST: usize = 1024;
 /// Claims of this process that nobody waits for, by key and token, with their expiry. Whoever finds one of them in the way
 /// takes it up: nobody believes in it.
 #[derive(Debug, Default)]
-pub(crate) struct Orphans(Mutex<BTreeMap<(LeaseKey, String), i64>>);
+pub(crate) struct OrphanedClaims(Mutex<BTreeMap<(LeaseKey, String), i64>>);
 
-impl Orphans {
+impl OrphanedClaims {
     fn all(&self) -> MutexGuard<'_, BTreeMap<(LeaseKey, String), i64>> {
         // No code that can panic runs under the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -24,25 +24,25 @@ impl Orphans {
     }
 
     /// A claim that becomes one of them unless it is closed.
-    pub(crate) fn claim(&self, key: &LeaseKey, token: &str, expires_at: i64) -> Claim<'_> {
-        Claim { orphans: self, what: Some(((key.clone(), token.to_owned()), expires_at)) }
+    pub(crate) fn claim(&self, key: &LeaseKey, token: &str, expires_at: i64) -> PendingClaim<'_> {
+        PendingClaim { orphans: self, what: Some(((key.clone(), token.to_owned()), expires_at)) }
     }
 }
 
 /// A claim whose outcome isn't known yet.
-pub(crate) struct Claim<'o> {
-    orphans: &'o Orphans,
+pub(crate) struct PendingClaim<'o> {
+    orphans: &'o OrphanedClaims,
     what: Option<((LeaseKey, String), i64)>,
 }
 
-impl Claim<'_> {
+impl PendingClaim<'_> {
     /// It is known what became of it.
     pub(crate) fn close(mut self) {
         self.what = None;
     }
 }
 
-impl Drop for Claim<'_> {
+impl Drop for PendingClaim<'_> {
     fn drop(&mut self) {
         let Some((claim, expires_at)) = self.what.take() else { return };
         let mut all = self.orphans.all();
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn what_is_left_open_is_found_once() {
-        let orphans = Orphans::default();
+        let orphans = OrphanedClaims::default();
         drop(orphans.claim(&key("a"), "t", 5));
         orphans.claim(&key("b"), "u", 5).close();
         assert!(
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn the_oldest_go_first() {
-        let orphans = Orphans::default();
+        let orphans = OrphanedClaims::default();
         for n in 0..=MOST {
             drop(orphans.claim(&key(&n.to_string()), "t", 10_000 - i64::try_from(n).unwrap()));
         }

@@ -1,27 +1,27 @@
 //! What is asked of the service: expressions, names and values. Nothing here does I/O.
 
 use super::item;
-use super::options::{Names, Options};
+use super::options::{Names, TableTheoryOptions};
 use std::collections::BTreeMap;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb::service::{number, text};
 
 /// The expressions of a request, with the names and values in them.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Asked {
+pub(crate) struct RequestExpressions {
     pub(crate) update: Option<String>,
     pub(crate) condition: String,
     pub(crate) names: BTreeMap<String, String>,
     pub(crate) values: BTreeMap<String, AttributeValue>,
 }
 
-impl Asked {
+impl RequestExpressions {
     fn new(
         condition: &str,
         names: &[(&str, &String)],
         values: impl IntoIterator<Item = (&'static str, AttributeValue)>,
-    ) -> Asked {
-        Asked {
+    ) -> RequestExpressions {
+        RequestExpressions {
             update: None,
             condition: condition.to_owned(),
             names: names.iter().map(|(sign, name)| ((*sign).to_owned(), (*name).clone())).collect(),
@@ -33,8 +33,8 @@ impl Asked {
     ///
     /// One thing more is asked: that what is put over *is* a lease, with a token. Peers write over whatever has a number of
     /// that name, if it is small enough. (Where the number is missing, or is a text, their condition does not hold either.)
-    pub(crate) fn acquire(names: &Names, now: i64) -> Asked {
-        Asked::new(
+    pub(crate) fn acquire(names: &Names, now: i64) -> RequestExpressions {
+        RequestExpressions::new(
             "attribute_not_exists(#pk) OR (#lease_expires_at <= :now AND attribute_type(#lease_token, :text))",
             &[
                 ("#pk", &names.partition_key),
@@ -48,14 +48,14 @@ impl Asked {
     /// The expiry of `token`'s lease is set, and its ttl too; or else that is removed, so that DynamoDB does not delete a live
     /// lease by one that another left there. With `next`, the lease gets that token.
     pub(crate) fn refresh(
-        options: &Options,
+        options: &TableTheoryOptions,
         token: &str,
         next: Option<&str>,
         expires_at: i64,
         now: i64,
-    ) -> Asked {
+    ) -> RequestExpressions {
         let names = &options.names;
-        let mut asked = Asked::new(
+        let mut asked = RequestExpressions::new(
             "#lease_token = :token AND #lease_expires_at > :now",
             &[("#lease_token", &names.token), ("#lease_expires_at", &names.expires_at), ("#ttl", &names.ttl)],
             [(":token", text(token)), (":now", number(now)), (":exp", number(expires_at))],
@@ -78,7 +78,11 @@ impl Asked {
 
     /// That the lease is still `token`'s, expired or not: for a release, which then deletes the item, and for guarded
     /// transactions.
-    pub(crate) fn is_of(names: &Names, token: &str) -> Asked {
-        Asked::new("#lease_token = :token", &[("#lease_token", &names.token)], [(":token", text(token))])
+    pub(crate) fn is_of(names: &Names, token: &str) -> RequestExpressions {
+        RequestExpressions::new(
+            "#lease_token = :token",
+            &[("#lease_token", &names.token)],
+            [(":token", text(token))],
+        )
     }
 }

@@ -1,7 +1,7 @@
 //! The table itself: made on request only; and how far the clock that leases end by is off on this host.
 
 use super::manager::Manager;
-use super::options::Options;
+use super::options::TableTheoryOptions;
 use std::time::Duration;
 use tenure_core::{StoreError, Wall};
 use tenure_dynamodb::service::Service;
@@ -67,7 +67,7 @@ impl Manager {
     ///
     /// # Cancel safety
     /// The table may have been made, or not.
-    pub async fn create_table(options: &Options) -> Result<bool, StoreError> {
+    pub async fn create_table(options: &TableTheoryOptions) -> Result<bool, StoreError> {
         options.check()?;
         let service = Service::connect(&options.place, options.layout()).await?;
         let is_new = service.create().await?;

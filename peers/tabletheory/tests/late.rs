@@ -18,7 +18,7 @@ use std::time::Duration;
 use tenure_core::{Clock, ErrorKind, Wall};
 use tenure_dynamodb_testkit::stub::{Fate, Stub};
 use tenure_dynamodb_testkit::{client, endpoint};
-use tenure_tabletheory::{Lease, LeaseError, Manager, Options};
+use tenure_tabletheory::{HeldLease, LeaseError, Manager, TableTheoryOptions};
 use tenure_testkit::{ManualClock, RealClock, unique};
 
 const TEN: Duration = Duration::from_secs(10);
@@ -42,7 +42,7 @@ async fn behind(action: &'static str, fate: Fate) -> Behind {
     })
     .await;
     let clock = clock();
-    let manager = manager(client(&stub.endpoint), Options::new(TABLE), clock.clone());
+    let manager = manager(client(&stub.endpoint), TableTheoryOptions::new(TABLE), clock.clone());
     Behind { manager, stub, left, clock }
 }
 
@@ -116,7 +116,7 @@ async fn a_change_of_token_whose_answer_was_lost_is_found_out() {
         let mut lease = lost.manager.acquire(&pk, TEN).await.unwrap();
         // One refresh that does not arrive, and is not known not to.
         let nowhere = Stub::start(|_, _| Fate::RequestLost).await;
-        let cut = manager(client(&nowhere.endpoint), Options::new(TABLE), lost.clock.clone());
+        let cut = manager(client(&nowhere.endpoint), TableTheoryOptions::new(TABLE), lost.clock.clone());
         assert_eq!(kind(&cut.refresh(&mut lease, TEN).await.unwrap_err()), Some(ErrorKind::Unknown));
         let first = lease.token().to_owned();
         lost.spoil(1);
@@ -138,7 +138,7 @@ async fn a_release_finds_a_token_that_was_changed() {
     let pk = unique("moved");
     let mut lease = lost.manager.acquire(&pk, TEN).await.unwrap();
     let nowhere = Stub::start(|_, _| Fate::RequestLost).await;
-    let cut = manager(client(&nowhere.endpoint), Options::new(TABLE), lost.clock.clone());
+    let cut = manager(client(&nowhere.endpoint), TableTheoryOptions::new(TABLE), lost.clock.clone());
     cut.refresh(&mut lease, TEN).await.unwrap_err();
     // The token is changed, but neither the answer to that comes nor to the read that follows.
     let blind = Stub::start(|action, _| match action {
@@ -146,7 +146,7 @@ async fn a_release_finds_a_token_that_was_changed() {
         _ => Fate::RequestLost,
     })
     .await;
-    let blind = manager(client(&blind.endpoint), Options::new(TABLE), lost.clock.clone());
+    let blind = manager(client(&blind.endpoint), TableTheoryOptions::new(TABLE), lost.clock.clone());
     assert_eq!(kind(&blind.refresh(&mut lease, TEN).await.unwrap_err()), Some(ErrorKind::Unknown));
     assert_ne!(item(&pk, "LOCK").await.unwrap()["lease_token"].as_s().unwrap(), lease.token());
     lost.manager.release(&mut lease).await.unwrap();
@@ -157,7 +157,7 @@ async fn a_release_finds_a_token_that_was_changed() {
 async fn while_a_refresh_is_open_the_sooner_expiry_counts() {
     make_table(TABLE, ["pk", "sk"]).await;
     let clock = clock();
-    let manager_ = manager(client(&endpoint()), Options::new(TABLE), clock.clone());
+    let manager_ = manager(client(&endpoint()), TableTheoryOptions::new(TABLE), clock.clone());
     let pk = unique("sooner");
     let mut lease = manager_.acquire(&pk, TEN).await.unwrap();
     let blind = Stub::start(|action, _| match action {
@@ -165,7 +165,7 @@ async fn while_a_refresh_is_open_the_sooner_expiry_counts() {
         _ => Fate::RequestLost,
     })
     .await;
-    let blind = manager(client(&blind.endpoint), Options::new(TABLE), clock.clone());
+    let blind = manager(client(&blind.endpoint), TableTheoryOptions::new(TABLE), clock.clone());
     // It was made to end sooner, and the holder can't know.
     blind.refresh(&mut lease, Duration::from_secs(3)).await.unwrap_err();
     assert_eq!(lease.remaining(clock.now()), Duration::from_millis(2500));
@@ -179,7 +179,7 @@ async fn while_a_refresh_is_open_the_sooner_expiry_counts() {
 #[tokio::test]
 async fn a_claim_that_nobody_waited_for_is_taken_up() {
     let Behind { manager: ours, stub, left, clock } = behind("PutItem", Fate::RequestLost).await;
-    let theirs = manager(client(&endpoint()), Options::new(TABLE), clock.clone());
+    let theirs = manager(client(&endpoint()), TableTheoryOptions::new(TABLE), clock.clone());
     let pk = unique("orphan");
     left.store(3, Ordering::SeqCst);
     let refused = ours.acquire(&pk, TEN).await.unwrap_err();
@@ -223,7 +223,7 @@ async fn a_claim_whose_future_was_dropped_is_taken_up() {
 #[tokio::test]
 async fn what_was_never_sent_changes_nothing() {
     let Behind { manager: ours, clock, .. } = behind("PutItem", Fate::Through).await;
-    let unreachable = manager(client("http://127.0.0.1:9"), Options::new(TABLE), clock.clone());
+    let unreachable = manager(client("http://127.0.0.1:9"), TableTheoryOptions::new(TABLE), clock.clone());
     let pk = unique("unsent");
     let refused = unreachable.acquire(&pk, TEN).await.unwrap_err();
     assert_eq!(kind(&refused), Some(ErrorKind::Unavailable), "{refused}");
@@ -269,11 +269,11 @@ async fn a_lease_that_was_seen_to_be_lost_stays_lost() {
 async fn a_lease_is_kept_in_the_background_and_ends_with_its_item() {
     make_table(TABLE, ["pk", "sk"]).await;
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
-    let options = Options::new(TABLE).skew_margin(Duration::from_millis(100));
+    let options = TableTheoryOptions::new(TABLE).skew_margin(Duration::from_millis(100));
     let manager = manager(client(&endpoint()), options, clock.clone());
     let (pk, span) = (unique("kept"), Duration::from_secs(6));
     let lease = manager.acquire(&pk, span).await.unwrap();
-    let first: Lease = lease.clone();
+    let first: HeldLease = lease.clone();
     let hold = manager.hold(lease, span);
     // Longer than without a refresh, in which case this never comes.
     until(async || !first.is_held(clock.now())).await;
@@ -291,7 +291,7 @@ async fn a_lease_is_kept_in_the_background_and_ends_with_its_item() {
     hold.release().await.unwrap();
     assert_eq!(item(&pk, "LOCK").await, None);
     let lease = manager.acquire(&pk, span).await.unwrap();
-    let last: Lease = lease.clone();
+    let last: HeldLease = lease.clone();
     drop(manager.hold(lease, span));
     until(async || !last.is_held(clock.now())).await;
     let standing = manager.look(&pk, "LOCK").await.unwrap().unwrap();

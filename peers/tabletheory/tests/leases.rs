@@ -13,8 +13,10 @@ use std::time::Duration;
 use tenure_core::Fence;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb_testkit::{Losing, client, endpoint};
-use tenure_tabletheory::{Lease, LeaseError, Manager, Options};
-use tenure_testkit::{LeaseSubject, Lost, ManualClock, Refusal, Tenant, lease_conformance, run, unique};
+use tenure_tabletheory::{HeldLease, LeaseError, Manager, TableTheoryOptions};
+use tenure_testkit::{
+    LeaseRefusal, LeaseSubject, LostMessage, ManualClock, Tenant, lease_conformance, run, unique,
+};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -22,7 +24,7 @@ const TTL: Duration = Duration::from_secs(10);
 struct Keys {
     prefix: String,
     clock: Arc<ManualClock>,
-    options: fn(Options) -> Options,
+    options: fn(TableTheoryOptions) -> TableTheoryOptions,
 }
 
 struct Process {
@@ -31,7 +33,7 @@ struct Process {
     losing: Losing,
 }
 
-async fn keys(options: fn(Options) -> Options) -> Keys {
+async fn keys(options: fn(TableTheoryOptions) -> TableTheoryOptions) -> Keys {
     make_table(TABLE, ["pk", "sk"]).await;
     let clock = clock();
     // So that rounding matters.
@@ -44,7 +46,7 @@ impl LeaseSubject for Keys {
 
     async fn tenant(&self) -> Process {
         let losing = Losing::default();
-        let options = (self.options)(Options::new(TABLE));
+        let options = (self.options)(TableTheoryOptions::new(TABLE));
         let client = client(&endpoint()).interceptor(losing.clone());
         Process { prefix: self.prefix.clone(), manager: manager(client, options, self.clock.clone()), losing }
     }
@@ -89,39 +91,39 @@ impl LeaseSubject for Keys {
 }
 
 impl Tenant for Process {
-    type Lease = Lease;
+    type Lease = HeldLease;
 
-    async fn try_acquire(&self, key: &str) -> Result<Lease, Refusal> {
+    async fn try_acquire(&self, key: &str) -> Result<HeldLease, LeaseRefusal> {
         self.manager.acquire(&format!("{}/{key}", self.prefix), TTL).await.map_err(refusal)
     }
 
-    async fn renew(&self, lease: &mut Lease) -> Result<(), Refusal> {
+    async fn renew(&self, lease: &mut HeldLease) -> Result<(), LeaseRefusal> {
         self.manager.refresh(lease, TTL).await.map_err(refusal)
     }
 
-    async fn release(&self, lease: &mut Lease) -> Result<(), Refusal> {
+    async fn release(&self, lease: &mut HeldLease) -> Result<(), LeaseRefusal> {
         self.manager.release(lease).await.map_err(refusal)
     }
 
-    fn is_held(&self, lease: &Lease) -> bool {
+    fn is_held(&self, lease: &HeldLease) -> bool {
         lease.is_held(self.manager.clock().now())
     }
 
-    fn fence(&self, lease: &Lease) -> Result<Fence, Refusal> {
+    fn fence(&self, lease: &HeldLease) -> Result<Fence, LeaseRefusal> {
         lease.fence().map_err(refusal)
     }
 
-    fn lose_next(&self, lost: Lost) {
+    fn lose_next(&self, lost: LostMessage) {
         self.losing.lose_next(lost);
     }
 }
 
-fn refusal(error: LeaseError) -> Refusal {
+fn refusal(error: LeaseError) -> LeaseRefusal {
     match error {
-        LeaseError::Held { .. } => Refusal::Held,
-        LeaseError::NotOwned { .. } => Refusal::NotOwned,
-        LeaseError::Store(error) => Refusal::Store(error),
-        other => Refusal::Store(tenure_core::StoreError::invalid(other.to_string())),
+        LeaseError::Held { .. } => LeaseRefusal::Held,
+        LeaseError::NotOwned { .. } => LeaseRefusal::NotOwned,
+        LeaseError::Store(error) => LeaseRefusal::Store(error),
+        other => LeaseRefusal::Store(tenure_core::StoreError::invalid(other.to_string())),
     }
 }
 
@@ -134,8 +136,8 @@ async fn a_new_table_deletes_items_by_the_attribute_that_the_options_name() {
     let names = Names { ttl: "gone_at".to_owned(), ..Names::default() };
     let (on, off) = (unique("tt-ttl"), unique("tt-no-ttl"));
     for (table, options, attribute) in [
-        (&on, Options::at(tenure_dynamodb_testkit::config(&on)).names(names), Some("gone_at")),
-        (&off, Options::at(tenure_dynamodb_testkit::config(&off)).ttl(false), None),
+        (&on, TableTheoryOptions::at(tenure_dynamodb_testkit::config(&on)).names(names), Some("gone_at")),
+        (&off, TableTheoryOptions::at(tenure_dynamodb_testkit::config(&off)).ttl(false), None),
     ] {
         assert!(Manager::create_table(&options).await.unwrap());
         let service = crate::support::plain();

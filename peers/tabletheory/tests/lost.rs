@@ -26,7 +26,7 @@ use tenure_dynamodb::aws_sdk_dynamodb::error::BoxError;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb_testkit::stub::{Fate, Stub};
 use tenure_dynamodb_testkit::{client, endpoint};
-use tenure_tabletheory::{LeaseError, Manager, Options};
+use tenure_tabletheory::{LeaseError, Manager, TableTheoryOptions};
 use tenure_testkit::{ManualClock, unique};
 
 const TEN: Duration = Duration::from_secs(10);
@@ -46,7 +46,7 @@ async fn scripted() -> Scripted {
     let fates = Arc::clone(&script);
     let stub = Stub::start(move |_, _| fates.lock().unwrap().pop_front().unwrap_or(Fate::Through)).await;
     let clock = clock();
-    let manager = manager(client(&stub.endpoint), Options::new(TABLE), clock.clone());
+    let manager = manager(client(&stub.endpoint), TableTheoryOptions::new(TABLE), clock.clone());
     Scripted { manager, stub, script, clock }
 }
 
@@ -138,7 +138,7 @@ async fn what_was_taken_up_unknown_to_anybody_is_taken_up_again() {
 #[tokio::test]
 async fn a_claim_that_arrives_when_another_gives_up_is_taken_up() {
     let ours = scripted().await;
-    let theirs = manager(client(&endpoint()), Options::new(TABLE), ours.clock.clone());
+    let theirs = manager(client(&endpoint()), TableTheoryOptions::new(TABLE), ours.clock.clone());
     let pk = unique("overtaken");
     let mut first = theirs.acquire(&pk, TEN).await.unwrap();
     ours.next([Fate::RequestLost]);
@@ -167,7 +167,7 @@ async fn what_a_hand_made_of_a_claim_counts_if_it_ends_sooner() {
         })
         .await;
         let clock = clock();
-        let manager = manager(client(&stub.endpoint), Options::new(TABLE), clock.clone());
+        let manager = manager(client(&stub.endpoint), TableTheoryOptions::new(TABLE), clock.clone());
         let lease = manager.acquire(&unique("hand"), TEN).await.unwrap();
         assert_eq!(lease.remaining(clock.now()), held);
     }
@@ -186,7 +186,7 @@ async fn a_wall_clock_that_is_set_back_under_way_prolongs_nothing() {
         Fate::Through
     })
     .await;
-    let manager = manager(client(&stub.endpoint), Options::new(TABLE), clock.clone());
+    let manager = manager(client(&stub.endpoint), TableTheoryOptions::new(TABLE), clock.clone());
     let now = || clock.now();
     let mut lease = manager.acquire(&unique("back"), TEN).await.unwrap();
     assert_eq!(lease.remaining(now()), Duration::from_millis(8500));
@@ -356,7 +356,7 @@ async fn an_answer_that_comes_late_does_not_revive_what_is_kept() {
     })
     .await;
     let client = client(&stub.endpoint).interceptor(answers.clone());
-    let manager = manager(client, Options::new(TABLE), clock);
+    let manager = manager(client, TableTheoryOptions::new(TABLE), clock);
     let pk = unique("revived");
     let lease = manager.acquire(&pk, Duration::from_secs(3)).await.unwrap();
     let hold = manager.hold(lease, Duration::from_secs(60));

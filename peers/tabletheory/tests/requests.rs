@@ -21,13 +21,13 @@ use std::time::Duration;
 use tenure_core::{Clock, ErrorKind};
 use tenure_dynamodb::aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
 use tenure_dynamodb_testkit::{NoOldItems, client, config, endpoint};
-use tenure_tabletheory::{Lease, LeaseError, LeaseKey, Manager, Names, Options, Standing};
+use tenure_tabletheory::{HeldLease, ItemLease, LeaseError, LeaseKey, Manager, Names, TableTheoryOptions};
 use tenure_testkit::{ManualClock, unique};
 
 const TEN: Duration = Duration::from_secs(10);
 
 /// A manager at [`START`] and 900 ms, and what it asks for.
-async fn watched(options: Options) -> (Manager, Bodies, Arc<ManualClock>) {
+async fn watched(options: TableTheoryOptions) -> (Manager, Bodies, Arc<ManualClock>) {
     let names = [Names::default().partition_key, Names::default().sort_key];
     make_table(TABLE, [&names[0], &names[1]]).await;
     let (bodies, clock) = (Bodies::default(), clock());
@@ -45,7 +45,7 @@ fn one(bodies: &Bodies) -> (String, serde_json::Value) {
 
 #[tokio::test]
 async fn each_operation_is_one_request_as_peers_make_it() {
-    let (manager, bodies, clock) = watched(Options::new(TABLE)).await;
+    let (manager, bodies, clock) = watched(TableTheoryOptions::new(TABLE)).await;
     let pk = unique("exact");
     let mut lease = manager.acquire(&pk, TEN).await.unwrap();
     let token = lease.token().to_owned();
@@ -86,7 +86,7 @@ async fn each_operation_is_one_request_as_peers_make_it() {
     assert_eq!(one(&bodies), ("UpdateItem".to_owned(), refresh));
     assert_eq!((lease.token(), lease.expires_at()), (&*token, 1_700_000_008));
 
-    let mut other = Lease::known_by(&pk, "LOCK", "another");
+    let mut other = HeldLease::known_by(&pk, "LOCK", "another");
     assert!(manager.refresh(&mut other, TEN).await.is_err());
     assert_eq!(one(&bodies).0, "UpdateItem", "refused");
     manager.release(&mut other).await.unwrap();
@@ -107,13 +107,15 @@ async fn each_operation_is_one_request_as_peers_make_it() {
 
 #[tokio::test]
 async fn without_ttl_none_is_written_and_an_old_one_is_removed() {
-    let (with, ..) = watched(Options::new(TABLE)).await;
-    for options in [Options::new(TABLE).ttl(false), Options::new(TABLE).ttl_buffer(Duration::ZERO)] {
+    let (with, ..) = watched(TableTheoryOptions::new(TABLE)).await;
+    for options in
+        [TableTheoryOptions::new(TABLE).ttl(false), TableTheoryOptions::new(TABLE).ttl_buffer(Duration::ZERO)]
+    {
         let (without, bodies, _) = watched(options).await;
         let pk = unique("ttl");
         let lease = with.acquire_key(&pk, "s", TEN).await.unwrap();
         assert!(item(&pk, "s").await.unwrap().contains_key("ttl"));
-        let mut lease = Lease::known_by(&pk, "s", lease.token());
+        let mut lease = HeldLease::known_by(&pk, "s", lease.token());
         without.refresh(&mut lease, TEN).await.unwrap();
         let (_, body) = one(&bodies);
         assert_eq!(body["UpdateExpression"], "SET #lease_expires_at = :exp REMOVE #ttl");
@@ -132,7 +134,7 @@ async fn every_attribute_can_have_another_name() {
     let [partition_key, sort_key, token, expires_at, ttl] =
         ["PK", "SK", "Token", "ExpiresAt", "expire-after"].map(str::to_owned);
     let names = Names { partition_key, sort_key, token, expires_at, ttl };
-    let options = Options::new(RENAMED).names(names).lock_sort_key("#LEASE");
+    let options = TableTheoryOptions::new(RENAMED).names(names).lock_sort_key("#LEASE");
     let (manager, bodies, clock) = watched(options).await;
     let pk = unique("renamed");
     let mut lease = manager.acquire(&pk, TEN).await.unwrap();
@@ -155,7 +157,7 @@ async fn every_attribute_can_have_another_name() {
 
 #[tokio::test]
 async fn the_second_of_the_expiry_is_free_can_t_be_refreshed_and_can_be_released() {
-    let (manager, _, clock) = watched(Options::new(TABLE)).await;
+    let (manager, _, clock) = watched(TableTheoryOptions::new(TABLE)).await;
     let pk = unique("edge");
     // Ends at 1700000010; one millisecond before, it is still the holder's.
     let mut lease = manager.acquire(&pk, TEN).await.unwrap();
@@ -176,13 +178,13 @@ async fn the_second_of_the_expiry_is_free_can_t_be_refreshed_and_can_be_released
     clock.advance(TEN);
     let new = manager.acquire(&pk, TEN).await.unwrap();
     manager.release(&mut old).await.unwrap();
-    let standing = Standing { token: new.token().to_owned(), expires_at: new.expires_at() };
+    let standing = ItemLease { token: new.token().to_owned(), expires_at: new.expires_at() };
     assert_eq!(manager.look(&pk, "LOCK").await, Ok(Some(standing)));
 }
 
 #[tokio::test]
 async fn what_peers_write_is_understood() {
-    let (manager, ..) = watched(Options::new(TABLE)).await;
+    let (manager, ..) = watched(TableTheoryOptions::new(TABLE)).await;
     for (expires_at, is_live) in [
         ("1700000001", true),
         // As no peer writes them, but DynamoDB compares them all the same.
@@ -209,7 +211,7 @@ async fn what_peers_write_is_understood() {
 
 #[tokio::test]
 async fn only_what_has_its_token_is_given_back() {
-    let (manager, ..) = watched(Options::new(TABLE)).await;
+    let (manager, ..) = watched(TableTheoryOptions::new(TABLE)).await;
     let (number, late) = (AttributeValue::N("7".into()), AttributeValue::S("late".into()));
     for (spoilt, remains) in [
         (("lease_token", None), true),
@@ -229,39 +231,43 @@ async fn only_what_has_its_token_is_given_back() {
 
 #[tokio::test]
 async fn a_mistake_is_told_before_anything_is_sent() {
-    let (manager, bodies, _) = watched(Options::new(TABLE)).await;
-    let mut nameless = Lease::known_by("", "LOCK", "t");
+    let (manager, bodies, _) = watched(TableTheoryOptions::new(TABLE)).await;
+    let mut nameless = HeldLease::known_by("", "LOCK", "t");
     for error in [
         manager.acquire("", TEN).await.unwrap_err(),
         manager.acquire_key("a", "", TEN).await.unwrap_err(),
         manager.acquire("a", Duration::ZERO).await.unwrap_err(),
         manager.refresh(&mut nameless, TEN).await.unwrap_err(),
-        manager.refresh(&mut Lease::known_by("a", "LOCK", "t"), Duration::ZERO).await.unwrap_err(),
-        manager.release(&mut Lease::known_by("a", "LOCK", "")).await.unwrap_err(),
+        manager.refresh(&mut HeldLease::known_by("a", "LOCK", "t"), Duration::ZERO).await.unwrap_err(),
+        manager.release(&mut HeldLease::known_by("a", "LOCK", "")).await.unwrap_err(),
     ] {
         assert!(matches!(error, LeaseError::Invalid(_)), "{error}");
     }
     let client = crate::support::plain();
     let hours = Duration::from_secs(7200);
-    for bad in [Options::at(config(TABLE)), Options::new("ab"), Options::new(TABLE).skew_margin(hours)] {
+    for bad in [
+        TableTheoryOptions::at(config(TABLE)),
+        TableTheoryOptions::new("ab"),
+        TableTheoryOptions::new(TABLE).skew_margin(hours),
+    ] {
         let refused = Manager::with_client(&client, bad, clock(), token).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
     }
-    let bad = Options::at(config(TABLE)).skew_margin(hours);
+    let bad = TableTheoryOptions::at(config(TABLE)).skew_margin(hours);
     assert_eq!(Manager::open(bad, clock(), token).await.unwrap_err().kind(), ErrorKind::Invalid);
-    let empty = Manager::with_client(&client, Options::new(TABLE), clock(), String::new).unwrap();
+    let empty = Manager::with_client(&client, TableTheoryOptions::new(TABLE), clock(), String::new).unwrap();
     assert!(matches!(empty.acquire("a", TEN).await, Err(LeaseError::Invalid(_))));
     assert_eq!(bodies.take(), []);
-    let fence = Lease::known_by("a", "LOCK", "t").fence().unwrap_err();
+    let fence = HeldLease::known_by("a", "LOCK", "t").fence().unwrap_err();
     let LeaseError::Store(fence) = fence else { panic!("{fence}") };
     assert_eq!(fence.kind(), ErrorKind::Unsupported);
 }
 
 #[tokio::test]
 async fn a_guarded_transaction_is_refused_once_another_has_the_lease() {
-    let (manager, _, clock) = watched(Options::new(TABLE)).await;
+    let (manager, _, clock) = watched(TableTheoryOptions::new(TABLE)).await;
     let pk = unique("guarded");
-    let write = async |lease: &Lease| {
+    let write = async |lease: &HeldLease| {
         let item = keys(&pk, "RESULT").into_iter().collect();
         let put = Put::builder().table_name(TABLE).set_item(Some(item)).build().unwrap();
         let put = TransactWriteItem::builder().put(put).build();
@@ -279,12 +285,12 @@ async fn a_guarded_transaction_is_refused_once_another_has_the_lease() {
     assert!(!write(&lease).await && write(&next).await);
     manager.release(&mut next).await.unwrap();
     assert!(!write(&next).await);
-    assert!(matches!(manager.guard(&Lease::known_by(&pk, "LOCK", "")), Err(LeaseError::Invalid(_))));
+    assert!(matches!(manager.guard(&HeldLease::known_by(&pk, "LOCK", "")), Err(LeaseError::Invalid(_))));
 }
 
 #[tokio::test]
 async fn four_actions_are_all_that_a_role_needs() {
-    let (manager, bodies, _) = watched(Options::new(TABLE)).await;
+    let (manager, bodies, _) = watched(TableTheoryOptions::new(TABLE)).await;
     let pk = unique("role");
     let mut lease = manager.acquire(&pk, TEN).await.unwrap();
     manager.refresh(&mut lease, TEN).await.unwrap();
@@ -299,9 +305,9 @@ async fn four_actions_are_all_that_a_role_needs() {
 
 #[tokio::test]
 async fn an_emulator_that_leaves_the_old_item_out_is_asked_for_it() {
-    let (_, bodies, clock) = watched(Options::new(TABLE)).await;
+    let (_, bodies, clock) = watched(TableTheoryOptions::new(TABLE)).await;
     let client = client(&endpoint()).interceptor(NoOldItems).interceptor(bodies.clone());
-    let manager = manager(client, Options::new(TABLE), clock);
+    let manager = manager(client, TableTheoryOptions::new(TABLE), clock);
     let pk = unique("bare");
     let mut lease = manager.acquire(&pk, TEN).await.unwrap();
     let until = Some(lease.expires_at());
@@ -317,7 +323,7 @@ async fn an_emulator_that_leaves_the_old_item_out_is_asked_for_it() {
 async fn a_table_that_is_not_fit_is_told_when_it_is_opened() {
     make_table(TABLE, ["pk", "sk"]).await;
     make_table("tenure-tabletheory-other", ["PK", "SK"]).await;
-    let open = |table: &str| Manager::open(Options::at(config(table)), clock(), token);
+    let open = |table: &str| Manager::open(TableTheoryOptions::at(config(table)), clock(), token);
     open(TABLE).await.unwrap();
     for (table, kind, says) in [
         ("tenure-tabletheory-other", ErrorKind::Invalid, "a HASH key \"pk\" and a RANGE key \"sk\""),

@@ -1,8 +1,8 @@
 //! How a conditional write ends: it took effect, or its condition did not hold, or nothing better than an error is known.
 
-use crate::error::{Call, failed};
+use crate::error::failed;
 use crate::item::Item;
-use crate::table::Place;
+use crate::table::TableLocation;
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
@@ -11,6 +11,7 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::error::ConditionalCheckFailedException;
 use std::error::Error;
 use tenure_core::StoreError;
+use tenure_store::parts::Call;
 
 /// What came of a conditional write.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ conditional!(PutItemError, UpdateItemError, DeleteItemError);
 
 /// The end of a write to that table.
 pub(crate) fn ended<T, E: Conditional>(
-    place: &Place,
+    place: &TableLocation,
     answer: Result<T, SdkError<E, HttpResponse>>,
 ) -> Result<Ended<T>, StoreError> {
     match answer {

@@ -89,10 +89,10 @@ impl fmt::Debug for Dates {
 
 /// When a request was sent, kept beside it until its answer comes.
 #[derive(Debug, Clone, Copy)]
-struct Sent(Tick);
+struct SentAt(Tick);
 
-impl Storable for Sent {
-    type Storer = StoreReplace<Sent>;
+impl Storable for SentAt {
+    type Storer = StoreReplace<SentAt>;
 }
 
 impl Intercept for Dates {
@@ -106,7 +106,7 @@ impl Intercept for Dates {
         _components: &RuntimeComponents,
         bag: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        bag.interceptor_state().store_put(Sent(self.clock.held()));
+        bag.interceptor_state().store_put(SentAt(self.clock.held()));
         Ok(())
     }
 
@@ -120,7 +120,7 @@ impl Intercept for Dates {
         let date = date.and_then(|date| DateTime::from_str(date, DateTimeFormat::HttpDate).ok());
         // An answer without a date, or with one before 1970, tells nothing.
         let seconds = date.and_then(|date| u64::try_from(date.secs()).ok());
-        if let (Some(seconds), Some(Sent(sent))) = (seconds, bag.load::<Sent>().copied()) {
+        if let (Some(seconds), Some(SentAt(sent))) = (seconds, bag.load::<SentAt>().copied()) {
             self.seen(sent, seconds);
         }
         Ok(())

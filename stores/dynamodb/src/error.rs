@@ -5,23 +5,15 @@
 //! signed.
 
 use crate::layout::Layout;
-use crate::table::Place;
+use crate::table::TableLocation;
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use std::error::Error;
 use tenure_core::StoreError;
-
-/// Whether a call changes anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
-    /// It only reads.
-    Read,
-    /// It writes, or may.
-    Write,
-}
+use tenure_store::parts::Call;
 
 /// The error of a call to the service.
-pub(crate) fn failed<E>(place: &Place, call: Call, error: SdkError<E, HttpResponse>) -> StoreError
+pub(crate) fn failed<E>(place: &TableLocation, call: Call, error: SdkError<E, HttpResponse>) -> StoreError
 where
     E: ProvideErrorMetadata + Error + Send + Sync + 'static,
 {
@@ -34,7 +26,7 @@ where
     }
 }
 
-fn meaning<E>(place: &Place, call: Call, error: &SdkError<E, HttpResponse>) -> StoreError
+fn meaning<E>(place: &TableLocation, call: Call, error: &SdkError<E, HttpResponse>) -> StoreError
 where
     E: ProvideErrorMetadata + Error + 'static,
 {
@@ -54,7 +46,13 @@ where
 }
 
 /// The service refused a call, by an error code of its own.
-fn refused(place: &Place, call: Call, status: u16, code: Option<&str>, message: Option<&str>) -> StoreError {
+fn refused(
+    place: &TableLocation,
+    call: Call,
+    status: u16,
+    code: Option<&str>,
+    message: Option<&str>,
+) -> StoreError {
     // Whatever else comes, from something between or half an answer, does not say that nothing was done.
     let is_refusal = code.is_some() && (400..500).contains(&status);
     let code = code.unwrap_or("no code");
@@ -142,14 +140,14 @@ fn is_about_keys(said: &str) -> bool {
     .any(|words| said.contains(words))
 }
 
-pub(crate) fn wrong_keys(place: &Place, found: &str) -> String {
+pub(crate) fn wrong_keys(place: &TableLocation, found: &str) -> String {
     let Layout { whose, creation, .. } = place.layout;
     let keys = place.layout.described();
     format!("{place}: the table's keys are not {whose}, {keys} ({found}); name another table, or {creation}")
 }
 
 /// The request never left this host, or was not even made.
-fn not_sent(place: &Place, error: &(dyn Error + 'static)) -> StoreError {
+fn not_sent(place: &TableLocation, error: &(dyn Error + 'static)) -> StoreError {
     let why = causes(error);
     let remedy = if why.contains("credential") || why.contains("identity") {
         "there are no credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
@@ -159,7 +157,7 @@ fn not_sent(place: &Place, error: &(dyn Error + 'static)) -> StoreError {
     StoreError::unavailable(format!("{place}: {remedy} ({why})"))
 }
 
-fn unanswered(place: &Place, call: Call, error: &(dyn Error + 'static)) -> StoreError {
+fn unanswered(place: &TableLocation, call: Call, error: &(dyn Error + 'static)) -> StoreError {
     let why = causes(error);
     match call {
         Call::Read => StoreError::unavailable(format!("{place}: no answer ({why})")),

@@ -2,12 +2,12 @@
 
 use crate::item;
 use crate::read;
-use crate::store::Inner;
+use crate::store::TableClient;
 use aws_sdk_dynamodb::types::{ConditionCheck, TransactWriteItem};
 use tenure_core::{Attachment, Fence, Key, StoreError};
 
 pub(crate) async fn checks(
-    inner: &Inner,
+    inner: &TableClient,
     key: &Key,
     fence: Fence,
 ) -> Result<Vec<TransactWriteItem>, StoreError> {
@@ -23,7 +23,7 @@ pub(crate) async fn checks(
 
 /// The claim itself: a fence is that of one tenure alone, so key and fence say which is meant.
 fn check(
-    inner: &Inner,
+    inner: &TableClient,
     key: &Key,
     fence: Fence,
     attachment: Option<&Attachment>,
@@ -37,7 +37,7 @@ fn check(
 }
 
 /// The session of a claim that is attached.
-fn beats(inner: &Inner, attachment: &Attachment) -> Result<TransactWriteItem, StoreError> {
+fn beats(inner: &TableClient, attachment: &Attachment) -> Result<TransactWriteItem, StoreError> {
     let check = ConditionCheck::builder()
         .condition_expression(item::HELD)
         .expression_attribute_values(":held", item::held(attachment.fence));
@@ -45,7 +45,7 @@ fn beats(inner: &Inner, attachment: &Attachment) -> Result<TransactWriteItem, St
 }
 
 fn in_transaction(
-    inner: &Inner,
+    inner: &TableClient,
     key: &Key,
     check: aws_sdk_dynamodb::types::builders::ConditionCheckBuilder,
 ) -> Result<TransactWriteItem, StoreError> {

@@ -1,15 +1,16 @@
 //! What the service says of the table, beyond what opening refuses: how it is billed, its other regions, the service's clock.
 
 use crate::dates::Dates;
-use crate::error::{Call, failed};
-use crate::store::Inner;
+use crate::error::failed;
+use crate::store::TableClient;
 use aws_sdk_dynamodb::types::{BillingMode, TableDescription};
 use std::time::Duration;
 use tenure_core::Wall;
+use tenure_store::parts::Call;
 use tenure_store::{Inspection, ServerClock};
 
 /// One `DescribeTable`, whose answer is dated.
-pub(crate) async fn inspect(inner: &Inner) -> Inspection {
+pub(crate) async fn inspect(inner: &TableClient) -> Inspection {
     let mut found = Inspection::default();
     if inner.shards.count() > 1 {
         found.fine("shards", format!("the namespace is spread over {}", inner.shards.count()));

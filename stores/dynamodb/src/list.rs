@@ -2,19 +2,20 @@
 //!
 //! Each shard is read a page at a time, as much as its share of what is asked for and a little more, and the lowest of all heads is the next.
 
-use crate::error::{Call, failed};
+use crate::error::failed;
 use crate::item::{self, Item, KEY, NAMESPACE};
 use crate::read::listed;
-use crate::store::Inner;
+use crate::store::TableClient;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
 use futures_util::future::try_join_all;
 use std::collections::VecDeque;
 use tenure_core::{Key, StoreError};
 use tenure_store::Listed;
+use tenure_store::parts::Call;
 
 pub(crate) async fn list(
-    inner: &Inner,
+    inner: &TableClient,
     prefix: &str,
     after: Option<&Key>,
     limit: usize,
@@ -76,7 +77,7 @@ impl Shard {
     }
 
     /// Reads on if nothing is left to tell. A page may be empty without being the last.
-    async fn fill(&mut self, inner: &Inner, prefix: &str, most: usize) -> Result<(), StoreError> {
+    async fn fill(&mut self, inner: &TableClient, prefix: &str, most: usize) -> Result<(), StoreError> {
         while self.found.is_empty() && !self.is_over {
             let limit = i32::try_from(most).unwrap_or(i32::MAX);
             let query = query(inner, &self.partition, prefix).set_exclusive_start_key(self.start.take());
@@ -93,13 +94,13 @@ impl Shard {
 }
 
 /// Whether there is any item of this partition key.
-pub(crate) async fn has_any(inner: &Inner, partition: &str) -> Result<bool, StoreError> {
+pub(crate) async fn has_any(inner: &TableClient, partition: &str) -> Result<bool, StoreError> {
     let answer = query(inner, partition, "").limit(1).send().await;
     Ok(!answer.map_err(|error| failed(&inner.place, Call::Read, error))?.items().is_empty())
 }
 
 /// Asks for the items of one partition key.
-fn query(inner: &Inner, partition: &str, prefix: &str) -> QueryFluentBuilder {
+fn query(inner: &TableClient, partition: &str, prefix: &str) -> QueryFluentBuilder {
     let query = inner
         .client
         .query()

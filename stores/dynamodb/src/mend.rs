@@ -4,17 +4,17 @@ use crate::conditional::{Ended, ended};
 use crate::dates::Dates;
 use crate::item::{self, Item, KEY, NAMESPACE, RECORD};
 use crate::read;
-use crate::store::Inner;
+use crate::store::TableClient;
 use aws_sdk_dynamodb::types::AttributeValue;
 use std::collections::BTreeMap;
 use tenure_core::{Key, Record, StoreError};
 use tenure_store::{Image, codec};
 
-pub(crate) async fn image(inner: &Inner, key: &Key) -> Result<Option<Image>, StoreError> {
+pub(crate) async fn image(inner: &TableClient, key: &Key) -> Result<Option<Image>, StoreError> {
     Ok(read::item(inner, inner.keys(key)).await?.map(|item| image_of(inner, key, &item)))
 }
 
-fn image_of(inner: &Inner, key: &Key, item: &Item) -> Image {
+fn image_of(inner: &TableClient, key: &Key, item: &Item) -> Image {
     let bytes = item.get(RECORD).and_then(|value| value.as_b().ok()).map_or(&[][..], |blob| blob.as_ref());
     let record = inner.stored(key, item).map(|stored| stored.record);
     Image::new(copy(item), record, bytes, item::fences(item))
@@ -22,7 +22,7 @@ fn image_of(inner: &Inner, key: &Key, item: &Item) -> Image {
 
 /// Each attribute must be what it was, and those that make a record must not have been added.
 pub(crate) async fn mend(
-    inner: &Inner,
+    inner: &TableClient,
     key: &Key,
     seen: &Image,
     instead: Option<&Record>,
@@ -31,7 +31,7 @@ pub(crate) async fn mend(
     let Some(now) = read::item(inner, inner.keys(key)).await?.filter(|item| copy(item) == seen.copy) else {
         return Ok(false);
     };
-    let mut condition = Condition::default();
+    let mut condition = UnchangedItem::default();
     for (name, value) in now.iter().filter(|(name, _)| ![NAMESPACE, KEY].contains(&name.as_str())) {
         condition.is(name, value.clone());
     }
@@ -73,19 +73,23 @@ fn some<T>(map: Map<T>) -> Option<Map<T>> {
 }
 
 /// That an item is as it was seen.
-struct Condition {
+struct UnchangedItem {
     text: String,
     names: Map<String>,
     values: Map<AttributeValue>,
 }
 
-impl Default for Condition {
+impl Default for UnchangedItem {
     fn default() -> Self {
-        Condition { text: format!("attribute_exists({NAMESPACE})"), names: Map::new(), values: Map::new() }
+        UnchangedItem {
+            text: format!("attribute_exists({NAMESPACE})"),
+            names: Map::new(),
+            values: Map::new(),
+        }
     }
 }
 
-impl Condition {
+impl UnchangedItem {
     fn is(&mut self, name: &str, value: AttributeValue) {
         let n = self.names.len();
         self.text.push_str(&format!(" AND #a{n} = :a{n}"));

@@ -1,13 +1,14 @@
 //! Reads: of one record, of several. All of them strongly consistent, as a stale one would be a wasted attempt;
 //! but for those that ask for nothing else than a recent state, which cost half.
 
-use crate::error::{Call, failed};
+use crate::error::failed;
 use crate::item::{self, Item};
-use crate::store::Inner;
+use crate::store::TableClient;
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tenure_core::{Key, StoreError, Stored};
+use tenure_store::parts::Call;
 use tenure_store::{Freshness, Listed};
 
 /// The most keys that one BatchGetItem takes.
@@ -15,21 +16,21 @@ const BATCH: usize = 100;
 /// How often what was left unprocessed is asked for again.
 const ROUNDS: u32 = 6;
 
-pub(crate) async fn one(inner: &Inner, key: &Key) -> Result<Option<Stored>, StoreError> {
+pub(crate) async fn one(inner: &TableClient, key: &Key) -> Result<Option<Stored>, StoreError> {
     match item(inner, inner.keys(key)).await? {
         Some(item) => inner.stored(key, &item).map(Some),
         None => Ok(None),
     }
 }
 
-pub(crate) async fn item(inner: &Inner, keys: Item) -> Result<Option<Item>, StoreError> {
+pub(crate) async fn item(inner: &TableClient, keys: Item) -> Result<Option<Item>, StoreError> {
     let request = inner.client.get_item().table_name(&inner.place.table).set_key(Some(keys));
     let answer = request.consistent_read(true).send().await;
     Ok(answer.map_err(|error| failed(&inner.place, Call::Read, error))?.item)
 }
 
 pub(crate) async fn many(
-    inner: &Inner,
+    inner: &TableClient,
     keys: &[Key],
     freshness: Freshness,
 ) -> Result<Vec<Listed>, StoreError> {
@@ -44,7 +45,7 @@ pub(crate) async fn many(
 }
 
 async fn batch_get(
-    inner: &Inner,
+    inner: &TableClient,
     mut wanted: Vec<Item>,
     freshness: Freshness,
 ) -> Result<Vec<Listed>, StoreError> {
@@ -76,7 +77,7 @@ async fn batch_get(
     )))
 }
 
-pub(crate) fn listed(inner: &Inner, item: &Item) -> Result<Listed, StoreError> {
+pub(crate) fn listed(inner: &TableClient, item: &Item) -> Result<Listed, StoreError> {
     let key = item::key(item)?;
     let stored = inner.stored(&key, item);
     Ok(Listed { key, stored })

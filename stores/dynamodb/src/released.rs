@@ -12,9 +12,9 @@ use tenure_core::{Fence, Key};
 const MOST: usize = 256;
 
 #[derive(Debug, Default)]
-pub(crate) struct Released(Mutex<BTreeMap<Key, Fence>>);
+pub(crate) struct ReleasedFences(Mutex<BTreeMap<Key, Fence>>);
 
-impl Released {
+impl ReleasedFences {
     pub(crate) fn note(&self, key: &Key, fence: Fence) {
         let mut fences = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if fences.len() >= MOST {
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn fences_are_told_once_and_old_ones_make_room() {
-        let released = Released::default();
+        let released = ReleasedFences::default();
         let key = |n: usize| Key::new(format!("k{n}")).unwrap();
         released.note(&key(0), Fence(7));
         released.note(&key(0), Fence(8));

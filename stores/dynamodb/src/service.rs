@@ -30,14 +30,14 @@
 
 pub use crate::conditional::{Conditional, Ended};
 pub use crate::config::yes;
-pub use crate::error::Call;
 pub use crate::item::{Item, number, text};
 pub use crate::layout::Layout;
+pub use tenure_store::parts::Call;
 
 use crate::config::DynamoConfig;
 use crate::connect::{connect, harnessed, once};
 use crate::dates::Dates;
-use crate::table::{self, Place};
+use crate::table::{self, TableLocation};
 use crate::{conditional, error, store};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::http::HttpResponse;
@@ -53,7 +53,7 @@ use tenure_core::{Clock, StoreError, Wall};
 #[derive(Clone)]
 pub struct Service {
     client: Client,
-    place: Place,
+    place: TableLocation,
     config: DynamoConfig,
 }
 

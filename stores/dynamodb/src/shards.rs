@@ -11,15 +11,16 @@
 //! | `NAMESPACE#shards` | the item that fixes the number, in `shards` |
 
 use crate::conditional::{Ended, ended};
-use crate::error::{Call, failed};
+use crate::error::failed;
 use crate::item::{self, Item};
-use crate::store::Inner;
-use crate::table::Place;
+use crate::store::TableClient;
+use crate::table::TableLocation;
 use crate::{list, read};
 use aws_sdk_dynamodb::Client;
 use fnv::FnvHasher;
 use std::hash::Hasher as _;
 use tenure_core::{ErrorKind, Key, StoreError};
+use tenure_store::parts::Call;
 use tokio::sync::OnceCell;
 
 /// The most that there can be: each page of a listing asks all of them.
@@ -41,7 +42,7 @@ impl Shards {
     /// Looks up what is fixed already.
     pub(crate) async fn open(
         client: &Client,
-        place: &Place,
+        place: &TableLocation,
         namespace: String,
         count: u16,
     ) -> Result<Shards, StoreError> {
@@ -88,7 +89,7 @@ impl Shards {
         item::keys(&format!("{}#{SHARDS}", self.namespace), SHARDS)
     }
 
-    fn check(&self, place: &Place, found: &Item) -> Result<(), StoreError> {
+    fn check(&self, place: &TableLocation, found: &Item) -> Result<(), StoreError> {
         let (namespace, count) = (&self.namespace, self.count);
         let fixed = found.get(SHARDS).and_then(|value| value.as_n().ok()?.parse::<u16>().ok());
         match fixed.filter(|fixed| (1..=MOST).contains(fixed)) {
@@ -114,7 +115,7 @@ pub(crate) fn is_partition_of_another(namespace: &str) -> bool {
 /// Before the first write: fixes the number, or finds that it is fixed.
 ///
 /// Nothing that was to be written has been sent when this fails.
-pub(crate) async fn fix(inner: &Inner) -> Result<(), StoreError> {
+pub(crate) async fn fix(inner: &TableClient) -> Result<(), StoreError> {
     let fixed = inner.shards.is_fixed.get_or_try_init(|| claim(inner)).await;
     fixed.copied().map_err(|error| match error.kind() {
         ErrorKind::Unknown => {
@@ -124,8 +125,8 @@ pub(crate) async fn fix(inner: &Inner) -> Result<(), StoreError> {
     })
 }
 
-async fn claim(inner: &Inner) -> Result<(), StoreError> {
-    let Inner { shards, place, client, .. } = inner;
+async fn claim(inner: &TableClient) -> Result<(), StoreError> {
+    let TableClient { shards, place, client, .. } = inner;
     if shards.count > 1 && list::has_any(inner, &shards.namespace).await? {
         find(inner).await?;
         return Err(StoreError::invalid(format!(
@@ -151,7 +152,7 @@ async fn claim(inner: &Inner) -> Result<(), StoreError> {
 }
 
 /// Whether this number is fixed, or none is. An error if another one is.
-async fn find(inner: &Inner) -> Result<bool, StoreError> {
+async fn find(inner: &TableClient) -> Result<bool, StoreError> {
     let found = read::item(inner, inner.shards.own_keys()).await?;
     found.map_or(Ok(false), |found| inner.shards.check(&inner.place, &found).map(|()| true))
 }

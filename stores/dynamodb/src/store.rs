@@ -5,10 +5,10 @@ use crate::connect::{connect, harnessed};
 use crate::dates::Dates;
 use crate::item::{self, Item};
 use crate::layout::Layout;
-use crate::released::Released;
+use crate::released::ReleasedFences;
 use crate::service::Service;
 use crate::shards::{self, Shards};
-use crate::table::{self, Place};
+use crate::table::{self, TableLocation};
 use crate::{guard, inspect, list, mend, read, write};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::TransactWriteItem;
@@ -21,15 +21,15 @@ use tenure_store::{Capabilities, Changes, Expiry, Image, Inspection, Store};
 /// Records in one namespace of a DynamoDB table. Clones share their connections.
 #[derive(Clone)]
 pub struct DynamoStore {
-    inner: Arc<Inner>,
+    inner: Arc<TableClient>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct TableClient {
     pub(crate) client: Client,
-    pub(crate) place: Place,
+    pub(crate) place: TableLocation,
     pub(crate) shards: Shards,
     pub(crate) dates: Option<Dates>,
-    pub(crate) released: Released,
+    pub(crate) released: ReleasedFences,
     id: String,
     capabilities: Capabilities,
 }
@@ -95,7 +95,15 @@ impl DynamoStore {
         }
         let id = format!("dynamodb:{table}/{}", config.namespace);
         let shards = Shards::open(&client, &place, config.namespace, config.shards).await?;
-        let inner = Inner { client, place, shards, dates, released: Released::default(), id, capabilities };
+        let inner = TableClient {
+            client,
+            place,
+            shards,
+            dates,
+            released: ReleasedFences::default(),
+            id,
+            capabilities,
+        };
         Ok(DynamoStore { inner: Arc::new(inner) })
     }
 
@@ -131,13 +139,13 @@ impl DynamoStore {
 }
 
 /// Where `client` finds the table, which has that layout.
-pub(crate) fn place(client: &Client, config: &DynamoConfig, layout: Layout) -> Place {
+pub(crate) fn place(client: &Client, config: &DynamoConfig, layout: Layout) -> TableLocation {
     let region = client.config().region().map_or("an unknown region", |region| region.as_ref());
     let (table, endpoint) = (config.table.clone(), config.endpoint.clone());
-    Place { table, region: region.to_owned(), endpoint, layout }
+    TableLocation { table, region: region.to_owned(), endpoint, layout }
 }
 
-impl Inner {
+impl TableClient {
     /// The record of an item.
     pub(crate) fn stored(&self, key: &Key, item: &Item) -> Result<Stored, StoreError> {
         item::stored(key, item, self.dates.as_ref().and_then(Dates::at_least))

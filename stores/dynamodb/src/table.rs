@@ -1,6 +1,6 @@
 //! The table: whether it is fit for leases, and how it is made.
 
-use crate::error::{Call, failed, wrong_keys};
+use crate::error::{failed, wrong_keys};
 use crate::layout::Layout;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::primitives::DateTime;
@@ -11,17 +11,18 @@ use aws_sdk_dynamodb::types::{
 use std::fmt;
 use std::time::Duration;
 use tenure_core::StoreError;
+use tenure_store::parts::Call;
 
 /// Where a table is, as messages name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct TableLocation {
     pub(crate) table: String,
     pub(crate) region: String,
     pub(crate) endpoint: Option<String>,
     pub(crate) layout: Layout,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TableLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DynamoDB table {:?} in {}", self.table, self.region)?;
         self.endpoint.iter().try_for_each(|endpoint| write!(f, " at {endpoint}"))
@@ -31,7 +32,7 @@ impl fmt::Display for Place {
 /// Looks at the table, and says what names it apart from every other, also from one of the same name before or after it.
 pub(crate) async fn examine(
     client: &Client,
-    place: &Place,
+    place: &TableLocation,
     one_region: Option<&str>,
 ) -> Result<String, StoreError> {
     let answer = client.describe_table().table_name(&place.table).send().await;
@@ -45,12 +46,12 @@ pub(crate) async fn examine(
 }
 
 /// What tells tables apart on an emulator that gives them no id.
-fn made(place: &Place, table: &TableDescription) -> String {
+fn made(place: &TableLocation, table: &TableDescription) -> String {
     let when = table.creation_date_time().map_or(0.0, DateTime::as_secs_f64);
     format!("{}/{}@{when}", place.region, place.table)
 }
 
-fn check_keys(place: &Place, table: &TableDescription) -> Result<(), StoreError> {
+fn check_keys(place: &TableLocation, table: &TableDescription) -> Result<(), StoreError> {
     let found: Vec<(&str, &KeyType, Option<&ScalarAttributeType>)> = table
         .key_schema()
         .iter()
@@ -74,7 +75,7 @@ fn check_keys(place: &Place, table: &TableDescription) -> Result<(), StoreError>
     Err(StoreError::invalid(wrong_keys(place, &format!("it has a {}", shown.join(" and a ")))))
 }
 
-fn check_status(place: &Place, table: &TableDescription) -> Result<(), StoreError> {
+fn check_status(place: &TableLocation, table: &TableDescription) -> Result<(), StoreError> {
     match table.table_status() {
         None | Some(TableStatus::Active | TableStatus::Updating) => Ok(()),
         Some(TableStatus::Creating) => {
@@ -91,7 +92,7 @@ fn check_status(place: &Place, table: &TableDescription) -> Result<(), StoreErro
 
 /// Where the last writer wins, a condition holds in one region only: two holders would be the outcome.
 fn check_regions(
-    place: &Place,
+    place: &TableLocation,
     table: &TableDescription,
     one_region: Option<&str>,
 ) -> Result<(), StoreError> {
@@ -113,7 +114,7 @@ fn check_regions(
 }
 
 /// Makes the table, billed on demand, and waits until it can be used. False if it was there already.
-pub(crate) async fn create(client: &Client, place: &Place) -> Result<bool, StoreError> {
+pub(crate) async fn create(client: &Client, place: &TableLocation) -> Result<bool, StoreError> {
     let missing =
         |error| StoreError::invalid(format!("{place}: the request to create it can't be made ({error})"));
     let mut request = client.create_table().table_name(&place.table).billing_mode(BillingMode::PayPerRequest);
@@ -135,7 +136,11 @@ pub(crate) async fn create(client: &Client, place: &Place) -> Result<bool, Store
 }
 
 /// Has the service delete items by the time that this attribute tells.
-pub(crate) async fn delete_by(client: &Client, place: &Place, attribute: &str) -> Result<(), StoreError> {
+pub(crate) async fn delete_by(
+    client: &Client,
+    place: &TableLocation,
+    attribute: &str,
+) -> Result<(), StoreError> {
     let rule = TimeToLiveSpecification::builder().enabled(true).attribute_name(attribute).build();
     let rule =
         rule.map_err(|error| StoreError::invalid(format!("{place}: no such time to live ({error})")))?;
@@ -143,7 +148,7 @@ pub(crate) async fn delete_by(client: &Client, place: &Place, attribute: &str) -
     request.send().await.map(drop).map_err(|error| failed(place, Call::Write, error))
 }
 
-async fn await_active(client: &Client, place: &Place) -> Result<(), StoreError> {
+async fn await_active(client: &Client, place: &TableLocation) -> Result<(), StoreError> {
     /// AWS takes some seconds as a rule.
     const LOOKS: usize = 120;
     const PAUSE: Duration = Duration::from_secs(1);
@@ -175,8 +180,13 @@ mod tests {
     use aws_sdk_dynamodb::types::ReplicaDescription;
     use aws_sdk_dynamodb::types::builders::TableDescriptionBuilder;
 
-    fn place() -> Place {
-        Place { table: "jobs".into(), region: "eu-west-1".into(), endpoint: None, layout: Layout::native() }
+    fn place() -> TableLocation {
+        TableLocation {
+            table: "jobs".into(),
+            region: "eu-west-1".into(),
+            endpoint: None,
+            layout: Layout::native(),
+        }
     }
 
     fn table(keys: &[(&str, KeyType, ScalarAttributeType)]) -> TableDescriptionBuilder {

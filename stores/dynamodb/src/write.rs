@@ -5,7 +5,7 @@
 use crate::conditional::{Ended, ended};
 use crate::item::{self, Item};
 use crate::read;
-use crate::store::Inner;
+use crate::store::TableClient;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,17 +24,17 @@ const ROUNDS: usize = 8;
 
 /// What a single request asks for.
 #[derive(Debug, Clone, Copy)]
-enum Condition {
+enum WriteCondition {
     Absent,
     /// Nothing, or a vacant record with a lower fence.
     VacantBelow(Fence),
     Unchanged(Version),
 }
 
-pub(crate) async fn one(inner: &Inner, write: &Write) -> Result<Outcome, StoreError> {
+pub(crate) async fn one(inner: &TableClient, write: &Write) -> Result<Outcome, StoreError> {
     let Write { key, expect, record } = write;
     let mut outcome = match *expect {
-        Expect::Absent => attempt(inner, key, Condition::Absent, record).await?,
+        Expect::Absent => attempt(inner, key, WriteCondition::Absent, record).await?,
         Expect::Vacant => {
             // Whoever released it a moment ago knows better than the clock what its fence is.
             let fence = match inner.released.take(key) {
@@ -42,9 +42,9 @@ pub(crate) async fn one(inner: &Inner, write: &Write) -> Result<Outcome, StoreEr
                 None => record.fence,
             };
             let record = Record { fence, ..record.clone() };
-            attempt(inner, key, Condition::VacantBelow(fence), &record).await?
+            attempt(inner, key, WriteCondition::VacantBelow(fence), &record).await?
         }
-        Expect::Unchanged(version) => attempt(inner, key, Condition::Unchanged(version), record).await?,
+        Expect::Unchanged(version) => attempt(inner, key, WriteCondition::Unchanged(version), record).await?,
     };
     if let (None, Outcome::Won { fence, .. }) = (&record.tenure, &outcome) {
         inner.released.note(key, *fence);
@@ -61,7 +61,7 @@ pub(crate) async fn one(inner: &Inner, write: &Write) -> Result<Outcome, StoreEr
         // Our clock is behind that of the last holder: count on from its fence, on just the version that has it.
         let fence = standing.record.fence.next(record.fence)?;
         let raised = Record { fence, ..record.clone() };
-        outcome = attempt(inner, key, Condition::Unchanged(standing.version), &raised).await?;
+        outcome = attempt(inner, key, WriteCondition::Unchanged(standing.version), &raised).await?;
     }
     Err(StoreError::unavailable(format!(
         "{}: the vacant key {key} changes too often; try again",
@@ -71,9 +71,9 @@ pub(crate) async fn one(inner: &Inner, write: &Write) -> Result<Outcome, StoreEr
 
 /// One request, and the outcome of it.
 async fn attempt(
-    inner: &Inner,
+    inner: &TableClient,
     key: &Key,
-    condition: Condition,
+    condition: WriteCondition,
     record: &Record,
 ) -> Result<Outcome, StoreError> {
     let encoded = codec::encode(record)?;
@@ -93,11 +93,11 @@ async fn attempt(
         request = request.expression_attribute_values(name, value);
     }
     request = match condition {
-        Condition::Absent => request.condition_expression(item::ABSENT),
-        Condition::VacantBelow(fence) => request
+        WriteCondition::Absent => request.condition_expression(item::ABSENT),
+        WriteCondition::VacantBelow(fence) => request
             .condition_expression(item::VACANT)
             .expression_attribute_values(":below", item::vacant(fence)),
-        Condition::Unchanged(version) => request
+        WriteCondition::Unchanged(version) => request
             .condition_expression(item::UNCHANGED)
             .expression_attribute_values(":version", item::version(version)),
     };
@@ -113,14 +113,14 @@ async fn attempt(
 }
 
 /// What stands in the way of a write that was refused.
-async fn standing(inner: &Inner, key: &Key, item: Option<Item>) -> Result<Option<Stored>, StoreError> {
+async fn standing(inner: &TableClient, key: &Key, item: Option<Item>) -> Result<Option<Stored>, StoreError> {
     match item {
         Some(item) => inner.stored(key, &item).map(Some),
         None => read::one(inner, key).await,
     }
 }
 
-pub(crate) async fn many(inner: &Arc<Inner>, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+pub(crate) async fn many(inner: &Arc<TableClient>, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
     let count = writes.len();
     writes.iter().try_for_each(|write| codec::check(&write.record))?;
     // Writes of one key one after the other, and the keys side by side.
@@ -161,7 +161,7 @@ pub(crate) async fn many(inner: &Arc<Inner>, writes: Vec<Write>) -> Result<Vec<O
 
 type Written = (Vec<(usize, Outcome)>, Option<StoreError>);
 
-async fn in_order(inner: Arc<Inner>, writes: Vec<(usize, Write)>) -> Written {
+async fn in_order(inner: Arc<TableClient>, writes: Vec<(usize, Write)>) -> Written {
     let mut written = Vec::new();
     for (place, write) in writes {
         match one(&inner, &write).await {
@@ -172,7 +172,7 @@ async fn in_order(inner: Arc<Inner>, writes: Vec<(usize, Write)>) -> Written {
     (written, None)
 }
 
-pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result<bool, StoreError> {
+pub(crate) async fn remove(inner: &TableClient, key: &Key, version: Version) -> Result<bool, StoreError> {
     let request = inner
         .client
         .delete_item()

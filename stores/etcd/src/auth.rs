@@ -2,7 +2,7 @@
 
 use crate::config::User;
 use crate::connect::unary;
-use crate::error::Fault;
+use crate::error::AttemptError;
 use crate::wire::{AuthenticateRequest, AuthenticateResponse, path};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tenure_core::StoreError;
@@ -32,7 +32,7 @@ impl Passes {
     }
 
     /// The present pass, or a new one where that was not accepted.
-    pub(crate) async fn current(&self, place: &str, channel: Channel) -> Result<Pass, Fault> {
+    pub(crate) async fn current(&self, place: &str, channel: Channel) -> Result<Pass, AttemptError> {
         let Some(user) = &self.user else { return Ok(Pass { number: 0, token: None }) };
         let mut current = self.current.lock().await;
         let last = current.as_ref().map_or(0, |pass| pass.number);
@@ -40,14 +40,16 @@ impl Passes {
             return Ok(pass.clone());
         }
         // It may be another one than last time. No member can help where it can't be read.
-        let password = user.password.text().map_err(Fault::Refused)?;
+        let password = user.password.text().map_err(AttemptError::Refused)?;
         let question = AuthenticateRequest { name: user.name.clone(), password };
         let answer: Result<AuthenticateResponse, _> =
             unary(channel, path::AUTHENTICATE, Request::new(question)).await;
         let token = match answer {
             Ok(answer) => {
                 let mut token: MetadataValue<Ascii> = answer.token.parse().map_err(|_| {
-                    Fault::Elsewhere(StoreError::unavailable(format!("{place}: its pass can't be sent back")))
+                    AttemptError::Elsewhere(StoreError::unavailable(format!(
+                        "{place}: its pass can't be sent back"
+                    )))
                 })?;
                 token.set_sensitive(true);
                 Some(token)
@@ -55,9 +57,9 @@ impl Passes {
             // The cluster asks nobody who they are.
             Err(status) if status.code() == Code::FailedPrecondition => None,
             Err(status) => {
-                return Err(match Fault::of(place, &status) {
+                return Err(match AttemptError::of(place, &status) {
                     // Whatever became of this, what was to be asked was not sent.
-                    Fault::Broken(error) | Fault::Pass(error) => Fault::Elsewhere(error),
+                    AttemptError::Broken(error) | AttemptError::Pass(error) => AttemptError::Elsewhere(error),
                     fault => fault,
                 });
             }

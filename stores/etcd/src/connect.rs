@@ -5,7 +5,7 @@
 
 use crate::auth::Passes;
 use crate::config::{EtcdConfig, Tls};
-use crate::error::{Call, Fault};
+use crate::error::{AttemptError, Call};
 use crate::wire::{WatchRequest, WatchResponse, path};
 use http::uri::PathAndQuery;
 use prost::Message;
@@ -26,7 +26,7 @@ const PASSES: usize = 3;
 
 /// Connections to all members, each made when it is first needed, and again when it has ended.
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub(crate) struct MemberChannels {
     members: Vec<Channel>,
     current: AtomicUsize,
     passes: Passes,
@@ -35,9 +35,9 @@ pub(crate) struct Lines {
     timeout: Duration,
 }
 
-impl Lines {
+impl MemberChannels {
     /// Nothing is connected yet. Needs a tokio runtime around it.
-    pub(crate) fn new(config: &EtcdConfig) -> Result<Lines, StoreError> {
+    pub(crate) fn new(config: &EtcdConfig) -> Result<MemberChannels, StoreError> {
         let place = config.place();
         let tls = match &config.tls {
             Tls::LocalOnly | Tls::Plain => None,
@@ -66,7 +66,7 @@ impl Lines {
         let members = config.endpoints.iter().map(member).collect::<Result<Vec<Channel>, StoreError>>()?;
         // Processes begin at different members, so that not all load the first.
         let current = AtomicUsize::new(std::process::id() as usize % members.len().max(1));
-        Ok(Lines {
+        Ok(MemberChannels {
             members,
             current,
             passes: Passes::new(config.user.clone()),
@@ -86,14 +86,19 @@ impl Lines {
     }
 
     /// The same, for who has more to say of what went wrong.
-    pub(crate) async fn try_ask<Q, A>(&self, call: Call, path: &'static str, question: Q) -> Result<A, Fault>
+    pub(crate) async fn try_ask<Q, A>(
+        &self,
+        call: Call,
+        path: &'static str,
+        question: Q,
+    ) -> Result<A, AttemptError>
     where
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
         let mut sent = false;
         let tried = tokio::time::timeout(self.timeout, self.try_all(call, path, question, &mut sent)).await;
-        tried.unwrap_or_else(|_| Err(Fault::unanswered(&self.place, sent)))
+        tried.unwrap_or_else(|_| Err(AttemptError::unanswered(&self.place, sent)))
     }
 
     async fn try_all<Q, A>(
@@ -102,7 +107,7 @@ impl Lines {
         path: &'static str,
         question: Q,
         sent: &mut bool,
-    ) -> Result<A, Fault>
+    ) -> Result<A, AttemptError>
     where
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
@@ -120,25 +125,27 @@ impl Lines {
                 Err(fault) => fault,
             };
             let again = match &fault {
-                Fault::Pass(_) => {
+                AttemptError::Pass(_) => {
                     turn.went_well();
                     passes -= 1;
                     passes > 0
                 }
-                Fault::Refused(_) | Fault::Full(_) => {
+                AttemptError::Refused(_) | AttemptError::Full(_) => {
                     turn.went_well();
                     false
                 }
-                Fault::Broken(_) if call == Call::Write => false,
-                Fault::Unreached(_) | Fault::Elsewhere(_) | Fault::Broken(_) => {
+                AttemptError::Broken(_) if call == Call::Write => false,
+                AttemptError::Unreached(_) | AttemptError::Elsewhere(_) | AttemptError::Broken(_) => {
                     members -= 1;
                     members > 0
                 }
             };
             match (fault, again) {
-                (Fault::Unreached(error), false) => return Err(said.unwrap_or(Fault::Unreached(error))),
+                (AttemptError::Unreached(error), false) => {
+                    return Err(said.unwrap_or(AttemptError::Unreached(error)));
+                }
                 (fault, false) => return Err(fault),
-                (fault @ Fault::Elsewhere(_), true) => said = Some(fault),
+                (fault @ AttemptError::Elsewhere(_), true) => said = Some(fault),
                 (_, true) => (),
             }
             *sent = false;
@@ -149,11 +156,11 @@ impl Lines {
     async fn attempt<Q, A>(
         &self,
         call: Call,
-        turn: &Turn<'_>,
+        turn: &MemberTurn<'_>,
         path: &'static str,
         question: Q,
         sent: &mut bool,
-    ) -> Result<A, Fault>
+    ) -> Result<A, AttemptError>
     where
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
@@ -170,11 +177,11 @@ impl Lines {
         };
         let answer = match tokio::time::timeout(limit, asking).await {
             Ok(answer) => answer,
-            Err(_) => return Err(Fault::unanswered(&self.place, true)),
+            Err(_) => return Err(AttemptError::unanswered(&self.place, true)),
         };
         answer.map_err(|status| {
-            let fault = Fault::of(&self.place, &status);
-            if matches!(fault, Fault::Pass(_)) {
+            let fault = AttemptError::of(&self.place, &status);
+            if matches!(fault, AttemptError::Pass(_)) {
                 self.passes.refused(&pass);
             }
             fault
@@ -199,11 +206,11 @@ impl Lines {
                 let mut request = Request::new(question.clone());
                 pass.mark(&mut request);
                 let answer = unary(member.clone(), path, request).await;
-                answer.map_err(|status| Fault::of(&self.place, &status))
+                answer.map_err(|status| AttemptError::of(&self.place, &status))
             };
             let answer = match tokio::time::timeout(share, asking).await {
                 Ok(answer) => answer.map_err(|fault| fault.into_error(Call::Read)),
-                Err(_) => Err(Fault::unanswered(&self.place, true).into_error(Call::Read)),
+                Err(_) => Err(AttemptError::unanswered(&self.place, true).into_error(Call::Read)),
             };
             answers.push((endpoint.as_str(), answer));
         }
@@ -214,7 +221,7 @@ impl Lines {
     pub(crate) async fn watch(
         &self,
         create: WatchRequest,
-    ) -> Result<(Streaming<WatchResponse>, Turn<'_>), StoreError> {
+    ) -> Result<(Streaming<WatchResponse>, MemberTurn<'_>), StoreError> {
         let turn = self.turn();
         let opening = async {
             let pass = self.passes.current(&self.place, turn.channel()).await?;
@@ -226,11 +233,11 @@ impl Lines {
             let codec: ProstCodec<WatchRequest, WatchResponse> = ProstCodec::default();
             grpc.ready()
                 .await
-                .map_err(|error| Fault::of(&self.place, &tonic::Status::from_error(error.into())))?;
+                .map_err(|error| AttemptError::of(&self.place, &tonic::Status::from_error(error.into())))?;
             let stream = grpc.streaming(request, PathAndQuery::from_static(path::WATCH), codec).await;
             stream.map(tonic::Response::into_inner).map_err(|status| {
-                let fault = Fault::of(&self.place, &status);
-                if matches!(fault, Fault::Pass(_)) {
+                let fault = AttemptError::of(&self.place, &status);
+                if matches!(fault, AttemptError::Pass(_)) {
                     self.passes.refused(&pass);
                 }
                 fault
@@ -239,25 +246,25 @@ impl Lines {
         match tokio::time::timeout(self.timeout, opening).await {
             Ok(Ok(stream)) => Ok((stream, turn)),
             Ok(Err(fault)) => Err(fault.into_error(Call::Read)),
-            Err(_) => Err(Fault::unanswered(&self.place, false).into_error(Call::Read)),
+            Err(_) => Err(AttemptError::unanswered(&self.place, false).into_error(Call::Read)),
         }
     }
 
-    fn turn(&self) -> Turn<'_> {
+    fn turn(&self) -> MemberTurn<'_> {
         let at = self.current.load(Ordering::SeqCst);
-        Turn { lines: self, at, is_over: false }
+        MemberTurn { lines: self, at, is_over: false }
     }
 }
 
 /// One call's time at one member. Dropped without a word, be it by a caller that has waited long enough, it moves all on to the next.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
-    lines: &'a Lines,
+pub(crate) struct MemberTurn<'a> {
+    lines: &'a MemberChannels,
     at: usize,
     is_over: bool,
 }
 
-impl Turn<'_> {
+impl MemberTurn<'_> {
     fn channel(&self) -> Channel {
         self.lines.members[self.at % self.lines.members.len()].clone()
     }
@@ -267,7 +274,7 @@ impl Turn<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for MemberTurn<'_> {
     fn drop(&mut self) {
         if !self.is_over {
             // Of many whose calls failed there, only the first moves on.

@@ -10,7 +10,7 @@ use tonic::{Code, Status};
 
 /// What came of one attempt at one member.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum AttemptError {
     /// Certainly not done: there was no connection to send it by. Another member may do it.
     Unreached(StoreError),
     /// Certainly not done here, as the member itself says; another one may do it.
@@ -25,33 +25,33 @@ pub(crate) enum Fault {
     Broken(StoreError),
 }
 
-impl Fault {
-    pub(crate) fn of(place: &str, status: &Status) -> Fault {
-        match Fault::meaning(place, status) {
-            Fault::Unreached(error) => Fault::Unreached(error.because(status.clone())),
-            Fault::Elsewhere(error) => Fault::Elsewhere(error.because(status.clone())),
-            Fault::Pass(error) => Fault::Pass(error.because(status.clone())),
-            Fault::Refused(error) => Fault::Refused(error.because(status.clone())),
-            Fault::Full(error) => Fault::Full(error.because(status.clone())),
-            Fault::Broken(error) => Fault::Broken(error.because(status.clone())),
+impl AttemptError {
+    pub(crate) fn of(place: &str, status: &Status) -> AttemptError {
+        match AttemptError::meaning(place, status) {
+            AttemptError::Unreached(error) => AttemptError::Unreached(error.because(status.clone())),
+            AttemptError::Elsewhere(error) => AttemptError::Elsewhere(error.because(status.clone())),
+            AttemptError::Pass(error) => AttemptError::Pass(error.because(status.clone())),
+            AttemptError::Refused(error) => AttemptError::Refused(error.because(status.clone())),
+            AttemptError::Full(error) => AttemptError::Full(error.because(status.clone())),
+            AttemptError::Broken(error) => AttemptError::Broken(error.because(status.clone())),
         }
     }
 
-    fn meaning(place: &str, status: &Status) -> Fault {
+    fn meaning(place: &str, status: &Status) -> AttemptError {
         if never_connected(status) {
-            return Fault::Unreached(StoreError::unavailable(format!(
+            return AttemptError::Unreached(StoreError::unavailable(format!(
                 "{place}: {}; is etcd listening for clients there, and does it speak what the URL says (etcd:, etcds:)?",
                 words(status)
             )));
         }
         let says = status.message();
         let refused =
-            |remedy: &str| Fault::Refused(StoreError::invalid(format!("{place}: {says}; {remedy}")));
+            |remedy: &str| AttemptError::Refused(StoreError::invalid(format!("{place}: {says}; {remedy}")));
         match status.code() {
-            Code::Unauthenticated => Fault::Pass(StoreError::unavailable(format!("{place}: {says}"))),
+            Code::Unauthenticated => AttemptError::Pass(StoreError::unavailable(format!("{place}: {says}"))),
             _ if says.contains("user name is empty") || says.contains("revision of auth store is old") => {
                 let remedy = "name a user, with password-file= or a client certificate";
-                Fault::Pass(StoreError::invalid(format!("{place}: {says}; {remedy}")))
+                AttemptError::Pass(StoreError::invalid(format!("{place}: {says}; {remedy}")))
             }
             Code::PermissionDenied => {
                 refused("grant the user's role readwrite on all keys that begin with the prefix and \":\"")
@@ -66,29 +66,31 @@ impl Fault {
                 refused("the cluster's --max-txn-ops is below its default of 128, which tenure needs")
             }
             Code::ResourceExhausted if says.contains("space exceeded") => {
-                Fault::Full(StoreError::unavailable(format!(
+                AttemptError::Full(StoreError::unavailable(format!(
                     "{place}: {says}; compact and defragment it, then `etcdctl alarm disarm`; a higher --quota-backend-bytes or \
                      --auto-compaction-retention keeps that from coming again"
                 )))
             }
-            Code::ResourceExhausted => Fault::Elsewhere(StoreError::unavailable(format!("{place}: {says}"))),
+            Code::ResourceExhausted => {
+                AttemptError::Elsewhere(StoreError::unavailable(format!("{place}: {says}")))
+            }
             // It says so before it passes anything on.
             Code::Unavailable if says == "etcdserver: no leader" => {
-                Fault::Elsewhere(StoreError::unavailable(format!(
+                AttemptError::Elsewhere(StoreError::unavailable(format!(
                     "{place}: {says}; a majority of the members must reach each other"
                 )))
             }
             // It has no vote yet, and passes nothing on.
             Code::Unavailable if says.contains("not supported for learner") => {
-                Fault::Elsewhere(StoreError::unavailable(format!(
+                AttemptError::Elsewhere(StoreError::unavailable(format!(
                     "{place}: {says}; it is a member that is still learning: name the voting members, or `etcdctl member promote` it"
                 )))
             }
             Code::Unimplemented => refused("it has no such service: is it etcd 3.4 or newer?"),
             Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound | Code::OutOfRange => {
-                Fault::Refused(StoreError::invalid(format!("{place}: {says}")))
+                AttemptError::Refused(StoreError::invalid(format!("{place}: {says}")))
             }
-            _ => Fault::Broken(StoreError::unavailable(format!(
+            _ => AttemptError::Broken(StoreError::unavailable(format!(
                 "{place}: {}{}",
                 words(status),
                 not_etcd(status)
@@ -99,25 +101,25 @@ impl Fault {
     /// What is left to say of it after all attempts at a call.
     pub(crate) fn into_error(self, call: Call) -> StoreError {
         match self {
-            Fault::Broken(error) if call == Call::Write => {
+            AttemptError::Broken(error) if call == Call::Write => {
                 StoreError::unknown(format!("a write was not answered: {error}")).because(error)
             }
-            Fault::Full(error) if call == Call::Write => full::unclear(&error),
-            Fault::Unreached(error)
-            | Fault::Elsewhere(error)
-            | Fault::Pass(error)
-            | Fault::Refused(error)
-            | Fault::Full(error)
-            | Fault::Broken(error) => error,
+            AttemptError::Full(error) if call == Call::Write => full::unclear(&error),
+            AttemptError::Unreached(error)
+            | AttemptError::Elsewhere(error)
+            | AttemptError::Pass(error)
+            | AttemptError::Refused(error)
+            | AttemptError::Full(error)
+            | AttemptError::Broken(error) => error,
         }
     }
 
     /// A call had no answer in time. It was never sent where nothing but connections were tried.
-    pub(crate) fn unanswered(place: &str, sent: bool) -> Fault {
+    pub(crate) fn unanswered(place: &str, sent: bool) -> AttemptError {
         let error = StoreError::unavailable(format!(
             "{place}: no answer in time; a majority of the members must run and reach each other"
         ));
-        if sent { Fault::Broken(error) } else { Fault::Elsewhere(error) }
+        if sent { AttemptError::Broken(error) } else { AttemptError::Elsewhere(error) }
     }
 }
 
@@ -155,8 +157,9 @@ mod tests {
 
     #[test]
     fn only_what_etcd_refuses_is_certainly_not_done() {
-        let kind =
-            |code, text: &str| Fault::of("there", &Status::new(code, text)).into_error(Call::Write).kind();
+        let kind = |code, text: &str| {
+            AttemptError::of("there", &Status::new(code, text)).into_error(Call::Write).kind()
+        };
         for (code, text, expected) in [
             (Code::PermissionDenied, "etcdserver: permission denied", ErrorKind::Invalid),
             (Code::InvalidArgument, "etcdserver: duplicate key given in txn request", ErrorKind::Invalid),
@@ -174,7 +177,7 @@ mod tests {
         ] {
             assert_eq!(kind(code, text), expected, "{code:?} {text}");
         }
-        let read = Fault::of("there", &Status::new(Code::Internal, "")).into_error(Call::Read);
+        let read = AttemptError::of("there", &Status::new(Code::Internal, "")).into_error(Call::Read);
         assert_eq!(read.kind(), ErrorKind::Unavailable);
     }
 }

@@ -5,22 +5,22 @@
 //! under way any more.
 
 use crate::error::Call;
-use crate::memo::Seen;
-use crate::store::Inner;
+use crate::memo::MemoEntry;
+use crate::store::EtcdClient;
 use crate::wire::{KeyValue, RangeResponse, path, range};
 use tenure_core::StoreError;
 
 /// A change in a transaction that was refused.
-pub(crate) struct Refused<'a> {
+pub(crate) struct RefusedChange<'a> {
     pub(crate) name: &'a [u8],
     /// What it was compared with; none: nothing stood there.
-    pub(crate) before: Option<&'a Seen>,
+    pub(crate) before: Option<&'a MemoEntry>,
     /// What it writes; none: it removes.
-    pub(crate) after: Option<&'a Seen>,
+    pub(crate) after: Option<&'a MemoEntry>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum ChangeFate {
     /// By the write of this revision.
     Done(i64),
     /// What it was compared with still stands there, so its condition held: had the transaction been done, this were, too.
@@ -31,20 +31,20 @@ enum Fate {
     Unclear,
 }
 
-impl Fate {
+impl ChangeFate {
     fn revision(&self) -> Option<i64> {
-        if let Fate::Done(revision) = self { Some(*revision) } else { None }
+        if let ChangeFate::Done(revision) = self { Some(*revision) } else { None }
     }
 }
 
-impl Refused<'_> {
-    fn fate(&self, found: Option<&KeyValue>) -> Fate {
+impl RefusedChange<'_> {
+    fn fate(&self, found: Option<&KeyValue>) -> ChangeFate {
         match (self.before, self.after, found) {
-            (_, Some(after), Some(found)) if after.was_written(found) => Fate::Done(found.mod_revision),
-            (Some(before), _, Some(found)) if before.is_still(found) => Fate::Undone,
-            (_, None, None) => Fate::Done(0),
-            (None, _, None) => Fate::Absent,
-            _ => Fate::Unclear,
+            (_, Some(after), Some(found)) if after.was_written(found) => ChangeFate::Done(found.mod_revision),
+            (Some(before), _, Some(found)) if before.is_still(found) => ChangeFate::Undone,
+            (_, None, None) => ChangeFate::Done(0),
+            (None, _, None) => ChangeFate::Absent,
+            _ => ChangeFate::Unclear,
         }
     }
 }
@@ -54,8 +54,8 @@ impl Refused<'_> {
 /// # Errors
 /// `error`, if nothing of it was done; `Unknown` where that can't be told.
 pub(crate) async fn revisions(
-    inner: &Inner,
-    refused: &[Refused<'_>],
+    inner: &EtcdClient,
+    refused: &[RefusedChange<'_>],
     error: StoreError,
 ) -> Result<Vec<i64>, StoreError> {
     let mut fates = Vec::with_capacity(refused.len());
@@ -65,15 +65,15 @@ pub(crate) async fn revisions(
         let looked: Result<RangeResponse, _> = inner.lines.ask(Call::Read, path::RANGE, question).await;
         let Ok(found) = looked else { return Err(unclear(&error)) };
         match one.fate(found.kvs.first()) {
-            Fate::Undone => return Err(error),
+            ChangeFate::Undone => return Err(error),
             fate => fates.push(fate),
         }
     }
-    let done: Vec<i64> = fates.iter().filter_map(Fate::revision).collect();
+    let done: Vec<i64> = fates.iter().filter_map(ChangeFate::revision).collect();
     if done.len() == fates.len() {
         return Ok(done);
     }
-    let is_undone = fates.iter().all(|fate| *fate == Fate::Absent);
+    let is_undone = fates.iter().all(|fate| *fate == ChangeFate::Absent);
     Err(if is_undone { error } else { unclear(&error) })
 }
 
@@ -94,23 +94,24 @@ mod tests {
 
     #[test]
     fn what_stands_there_tells_what_became_of_a_change() {
-        let seen = |revision, value: &[u8]| Some(Seen::written(Version(1), Some(Fence(1)), revision, value));
+        let seen =
+            |revision, value: &[u8]| Some(MemoEntry::written(Version(1), Some(Fence(1)), revision, value));
         let (old, new) = (b"h-old-one-", b"h-new-one-");
         for (before, after, found, expected) in [
-            (seen(4, old), seen(0, new), Some(pair(7, new)), Fate::Done(7)),
-            (None, seen(0, new), Some(pair(7, new)), Fate::Done(7)),
-            (seen(4, old), seen(0, new), Some(pair(4, old)), Fate::Undone),
-            (seen(4, old), seen(0, new), Some(pair(5, old)), Fate::Unclear),
-            (seen(4, old), seen(0, new), Some(pair(4, b"h-other-one-")), Fate::Unclear),
-            (seen(4, old), seen(0, new), None, Fate::Unclear),
-            (None, seen(0, new), None, Fate::Absent),
-            (None, seen(0, new), Some(pair(5, old)), Fate::Unclear),
-            (seen(4, old), None, None, Fate::Done(0)),
-            (seen(4, old), None, Some(pair(4, old)), Fate::Undone),
-            (seen(4, old), None, Some(pair(5, old)), Fate::Unclear),
+            (seen(4, old), seen(0, new), Some(pair(7, new)), ChangeFate::Done(7)),
+            (None, seen(0, new), Some(pair(7, new)), ChangeFate::Done(7)),
+            (seen(4, old), seen(0, new), Some(pair(4, old)), ChangeFate::Undone),
+            (seen(4, old), seen(0, new), Some(pair(5, old)), ChangeFate::Unclear),
+            (seen(4, old), seen(0, new), Some(pair(4, b"h-other-one-")), ChangeFate::Unclear),
+            (seen(4, old), seen(0, new), None, ChangeFate::Unclear),
+            (None, seen(0, new), None, ChangeFate::Absent),
+            (None, seen(0, new), Some(pair(5, old)), ChangeFate::Unclear),
+            (seen(4, old), None, None, ChangeFate::Done(0)),
+            (seen(4, old), None, Some(pair(4, old)), ChangeFate::Undone),
+            (seen(4, old), None, Some(pair(5, old)), ChangeFate::Unclear),
         ] {
             let text = format!("{before:?} {after:?} {found:?}");
-            let refused = Refused { name: b"k", before: before.as_ref(), after: after.as_ref() };
+            let refused = RefusedChange { name: b"k", before: before.as_ref(), after: after.as_ref() };
             assert_eq!(refused.fate(found.as_ref()), expected, "{text}");
         }
     }

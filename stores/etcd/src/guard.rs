@@ -1,6 +1,6 @@
 //! A tenure as a condition of the caller's own transaction.
 
-use crate::connect::Lines;
+use crate::connect::MemberChannels;
 use crate::error::Call;
 use crate::pair;
 use crate::store::EtcdStore;
@@ -55,7 +55,12 @@ impl EtcdGuard {
         &self.conditions
     }
 
-    pub(crate) async fn put(&self, lines: &Lines, name: &[u8], value: &[u8]) -> Result<bool, StoreError> {
+    pub(crate) async fn put(
+        &self,
+        lines: &MemberChannels,
+        name: &[u8],
+        value: &[u8],
+    ) -> Result<bool, StoreError> {
         let compare = self.conditions.iter().flat_map(|one| begins_with(&one.name, &one.greater)).collect();
         let put = PutRequest { key: name.to_vec(), value: value.to_vec() };
         let txn = TxnRequest { compare, success: vec![op(Request::RequestPut(put))], failure: Vec::new() };

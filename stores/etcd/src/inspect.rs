@@ -1,6 +1,6 @@
 //! What a cluster says of itself: its members, its alarms, how full it is, and whether its history is ever compacted.
 
-use crate::connect::Lines;
+use crate::connect::MemberChannels;
 use crate::error::Call;
 use crate::pair;
 use crate::wire::{
@@ -18,7 +18,7 @@ const QUOTA: i64 = 2 << 30;
 const LONG_HISTORY: i64 = 100_000;
 
 /// Asks the cluster, and each member that the URL names by itself. Nothing is changed.
-pub(crate) async fn inspect(lines: &Lines, prefix: &str) -> Inspection {
+pub(crate) async fn inspect(lines: &MemberChannels, prefix: &str) -> Inspection {
     let mut found = Inspection::default();
     let size = add_states(lines, &mut found).await;
     let parts = [
@@ -35,7 +35,7 @@ pub(crate) async fn inspect(lines: &Lines, prefix: &str) -> Inspection {
 }
 
 /// Each member's own state. Returns the size of the largest database, and the quota where a member tells it.
-async fn add_states(lines: &Lines, found: &mut Inspection) -> Option<(i64, Option<i64>)> {
+async fn add_states(lines: &MemberChannels, found: &mut Inspection) -> Option<(i64, Option<i64>)> {
     let states = lines.ask_each::<_, StatusResponse>(path::STATUS, StatusRequest {}).await;
     let (mut versions, mut size) = (BTreeSet::new(), None);
     for (endpoint, state) in states {
@@ -67,7 +67,7 @@ async fn add_states(lines: &Lines, found: &mut Inspection) -> Option<(i64, Optio
     size
 }
 
-async fn add_members(lines: &Lines, found: &mut Inspection) -> Result<(), StoreError> {
+async fn add_members(lines: &MemberChannels, found: &mut Inspection) -> Result<(), StoreError> {
     let answer: MemberListResponse = lines.ask(Call::Read, path::MEMBERS, MemberListRequest {}).await?;
     let voters = answer.members.iter().filter(|member| !member.is_learner).count();
     match voters {
@@ -88,7 +88,7 @@ async fn add_members(lines: &Lines, found: &mut Inspection) -> Result<(), StoreE
 
 /// What stops it, and what will.
 async fn add_alarms(
-    lines: &Lines,
+    lines: &MemberChannels,
     size: Option<(i64, Option<i64>)>,
     found: &mut Inspection,
 ) -> Result<(), StoreError> {
@@ -146,7 +146,7 @@ fn fullness(size: i64, told: Option<i64>) -> (Bearing, String) {
 }
 
 /// Whether the revisions that leases leave behind are ever dropped.
-async fn add_history(lines: &Lines, prefix: &str, found: &mut Inspection) -> Result<(), StoreError> {
+async fn add_history(lines: &MemberChannels, prefix: &str, found: &mut Inspection) -> Result<(), StoreError> {
     let key = pair::below(prefix, "");
     let range_end = end_of_prefix(&key).unwrap_or_default();
     let latest = RangeRequest { key, range_end, limit: 1, keys_only: true, ..RangeRequest::default() };

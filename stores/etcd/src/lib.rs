@@ -109,4 +109,4 @@ pub use store::EtcdStore;
 /// The example of the crate's page in registries is compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

@@ -1,8 +1,8 @@
 //! Hints of changes: a watch for each subscriber, opened again whenever it ends, from where it had ended.
 
-use crate::memo::Seen;
+use crate::memo::MemoEntry;
 use crate::pair;
-use crate::store::Inner;
+use crate::store::EtcdClient;
 use crate::wire::{
     Event, EventType, RequestUnion, ResponseHeader, WatchCreateRequest, WatchRequest, WatchResponse,
 };
@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 /// Begins to watch keys that begin with `keys`, in the background.
-pub(crate) fn start(inner: Arc<Inner>, keys: &str) -> Result<Changes, StoreError> {
+pub(crate) fn start(inner: Arc<EtcdClient>, keys: &str) -> Result<Changes, StoreError> {
     let runtime = tokio::runtime::Handle::try_current()
         .map_err(|_| StoreError::unavailable("watching for changes needs a tokio runtime; poll instead"))?;
     let (hints, changes) = mpsc::channel(Subscribers::WAITING);
@@ -33,8 +33,8 @@ pub(crate) fn start(inner: Arc<Inner>, keys: &str) -> Result<Changes, StoreError
     Ok(changes)
 }
 
-async fn watch_on(inner: &Inner, below: Vec<u8>, hints: &mpsc::Sender<Hint>) {
-    let mut watch = Watch { inner, below, hints, next: 0 };
+async fn watch_on(inner: &EtcdClient, below: Vec<u8>, hints: &mpsc::Sender<Hint>) {
+    let mut watch = PrefixWatch { inner, below, hints, next: 0 };
     let mut pause = AGAIN.0;
     loop {
         if watch.follow().await.unwrap_or(false) {
@@ -45,8 +45,8 @@ async fn watch_on(inner: &Inner, below: Vec<u8>, hints: &mpsc::Sender<Hint>) {
     }
 }
 
-struct Watch<'a> {
-    inner: &'a Inner,
+struct PrefixWatch<'a> {
+    inner: &'a EtcdClient,
     below: Vec<u8>,
     hints: &'a mpsc::Sender<Hint>,
     /// The first revision that was not told yet; 0 if that is not known.
@@ -61,7 +61,7 @@ enum Course {
     Over,
 }
 
-impl Watch<'_> {
+impl PrefixWatch<'_> {
     /// Follows the changes until the stream ends. False if it never stood.
     async fn follow(&mut self) -> Result<bool, StoreError> {
         let create = WatchCreateRequest {
@@ -112,7 +112,7 @@ impl Watch<'_> {
         }
         match pair::stored(&key, pair) {
             Ok(stored) => {
-                self.inner.memo.told(&key, Seen::of(pair, &stored));
+                self.inner.memo.told(&key, MemoEntry::of(pair, &stored));
                 self.tell(Hint::Written(key, stored.version));
             }
             Err(_) => self.tell(Hint::Key(key)),

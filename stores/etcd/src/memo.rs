@@ -15,7 +15,7 @@ const TELLING: usize = 40;
 
 /// What stood under a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct MemoEntry {
     pub(crate) version: Version,
     /// The fence, if nobody held it.
     pub(crate) vacant: Option<Fence>,
@@ -23,21 +23,21 @@ pub(crate) struct Seen {
     begins: Vec<u8>,
 }
 
-impl Seen {
-    pub(crate) fn of(pair: &KeyValue, stored: &Stored) -> Seen {
+impl MemoEntry {
+    pub(crate) fn of(pair: &KeyValue, stored: &Stored) -> MemoEntry {
         let record = &stored.record;
         let vacant = record.tenure.is_none().then_some(record.fence);
-        Seen::written(stored.version, vacant, pair.mod_revision, &pair.value)
+        MemoEntry::written(stored.version, vacant, pair.mod_revision, &pair.value)
     }
 
-    pub(crate) fn written(version: Version, vacant: Option<Fence>, revision: i64, value: &[u8]) -> Seen {
+    pub(crate) fn written(version: Version, vacant: Option<Fence>, revision: i64, value: &[u8]) -> MemoEntry {
         let begins = value[..value.len().saturating_sub(1).min(TELLING)].to_vec();
-        Seen { version, vacant, revision, begins }
+        MemoEntry { version, vacant, revision, begins }
     }
 
     /// The same, now that its revision is known.
-    pub(crate) fn at(self, revision: i64) -> Seen {
-        Seen { revision, ..self }
+    pub(crate) fn at(self, revision: i64) -> MemoEntry {
+        MemoEntry { revision, ..self }
     }
 
     /// It still stands there. A revision alone says that within one history of the cluster; after one was restored from an older
@@ -62,17 +62,17 @@ impl Seen {
 /// What is remembered. The oldest is forgotten where there is too much.
 #[derive(Debug, Default)]
 pub(crate) struct Memo {
-    shelves: Mutex<[BTreeMap<Key, Seen>; 2]>,
+    shelves: Mutex<[BTreeMap<Key, MemoEntry>; 2]>,
 }
 
 impl Memo {
-    pub(crate) fn get(&self, key: &Key) -> Option<Seen> {
+    pub(crate) fn get(&self, key: &Key) -> Option<MemoEntry> {
         let shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
         shelves.iter().find_map(|shelf| shelf.get(key)).cloned()
     }
 
     /// What an answer showed.
-    pub(crate) fn put(&self, key: &Key, seen: Option<Seen>) {
+    pub(crate) fn put(&self, key: &Key, seen: Option<MemoEntry>) {
         let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
         let [young, old] = &mut *shelves;
         old.remove(key);
@@ -86,7 +86,7 @@ impl Memo {
     }
 
     /// What a watch tells, of keys that this process has to do with. It may come after what an answer has shown since.
-    pub(crate) fn told(&self, key: &Key, seen: Seen) {
+    pub(crate) fn told(&self, key: &Key, seen: MemoEntry) {
         if self.get(key).is_some_and(|known| known.revision < seen.revision) {
             self.put(key, Some(seen));
         }
@@ -98,8 +98,8 @@ mod tests {
     //! Plan: the memo is bounded, and forgets the oldest first; a watch adds nothing new and takes nothing back.
     use super::*;
 
-    fn seen(revision: i64) -> Seen {
-        Seen::written(Version(revision as u128), None, revision, b"value")
+    fn seen(revision: i64) -> MemoEntry {
+        MemoEntry::written(Version(revision as u128), None, revision, b"value")
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::error::Call;
 use crate::pair;
-use crate::store::Inner;
+use crate::store::EtcdClient;
 use crate::wire::{KeyValue, RangeResponse, path, range};
 use crate::write::replace;
 use base64::Engine;
@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use tenure_core::{Key, Record, StoreError};
 use tenure_store::{Image, codec};
 
-async fn found(inner: &Inner, key: &Key) -> Result<Option<KeyValue>, StoreError> {
+async fn found(inner: &EtcdClient, key: &Key) -> Result<Option<KeyValue>, StoreError> {
     let question = range(&pair::name(&inner.prefix, key), false);
     let found: RangeResponse = inner.lines.ask(Call::Read, path::RANGE, question).await?;
     Ok(found.kvs.into_iter().next())
@@ -25,7 +25,7 @@ fn copy(found: &KeyValue) -> String {
     )
 }
 
-pub(crate) async fn image(inner: &Inner, key: &Key) -> Result<Option<Image>, StoreError> {
+pub(crate) async fn image(inner: &EtcdClient, key: &Key) -> Result<Option<Image>, StoreError> {
     let Some(found) = found(inner, key).await? else { return Ok(None) };
     let record = pair::stored(key, &found).map(|stored| stored.record);
     let bytes = pair::record_bytes(&found.value);
@@ -34,7 +34,7 @@ pub(crate) async fn image(inner: &Inner, key: &Key) -> Result<Option<Image>, Sto
 
 /// What stands there must be just what was seen; another write in between makes it another one.
 pub(crate) async fn mend(
-    inner: &Inner,
+    inner: &EtcdClient,
     key: &Key,
     seen: &Image,
     instead: Option<Record>,

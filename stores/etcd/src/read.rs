@@ -1,9 +1,9 @@
 //! Reading: one record, several, or a page in the order of the keys. Each is one request.
 
 use crate::error::Call;
-use crate::memo::Seen;
+use crate::memo::MemoEntry;
 use crate::pair;
-use crate::store::Inner;
+use crate::store::EtcdClient;
 use crate::wire::{
     KeyValue, RangeRequest, RangeResponse, Request, Response, TxnRequest, TxnResponse, op, path, range,
 };
@@ -14,14 +14,14 @@ use tenure_store::parts::end_of_prefix;
 /// How many reads etcd takes in one transaction, unless it was told otherwise.
 const OPERATIONS: usize = 128;
 
-pub(crate) async fn one(inner: &Inner, key: &Key) -> Result<Option<Stored>, StoreError> {
+pub(crate) async fn one(inner: &EtcdClient, key: &Key) -> Result<Option<Stored>, StoreError> {
     let question = range(&pair::name(&inner.prefix, key), false);
     let found: RangeResponse = inner.lines.ask(Call::Read, path::RANGE, question).await?;
     found.kvs.first().map(|found| stored(inner, key, found)).transpose()
 }
 
 pub(crate) async fn many(
-    inner: &Inner,
+    inner: &EtcdClient,
     keys: &[Key],
     freshness: Freshness,
 ) -> Result<Vec<Listed>, StoreError> {
@@ -43,7 +43,7 @@ pub(crate) async fn many(
 }
 
 pub(crate) async fn list(
-    inner: &Inner,
+    inner: &EtcdClient,
     prefix: &str,
     after: Option<&Key>,
     limit: usize,
@@ -62,15 +62,15 @@ pub(crate) async fn list(
     found.kvs.iter().map(|found| listed(inner, found)).collect()
 }
 
-fn listed(inner: &Inner, found: &KeyValue) -> Result<Listed, StoreError> {
+fn listed(inner: &EtcdClient, found: &KeyValue) -> Result<Listed, StoreError> {
     let key = pair::key(&inner.prefix, &found.key)?;
     let stored = stored(inner, &key, found);
     Ok(Listed { key, stored })
 }
 
 /// The record of a pair that was read, which is remembered.
-pub(crate) fn stored(inner: &Inner, key: &Key, found: &KeyValue) -> Result<Stored, StoreError> {
+pub(crate) fn stored(inner: &EtcdClient, key: &Key, found: &KeyValue) -> Result<Stored, StoreError> {
     let stored = pair::stored(key, found);
-    inner.memo.put(key, stored.as_ref().ok().map(|stored| Seen::of(found, stored)));
+    inner.memo.put(key, stored.as_ref().ok().map(|stored| MemoEntry::of(found, stored)));
     stored
 }

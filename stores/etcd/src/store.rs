@@ -1,7 +1,7 @@
 //! The store itself.
 
 use crate::config::EtcdConfig;
-use crate::connect::Lines;
+use crate::connect::MemberChannels;
 use crate::error::Call;
 use crate::guard::EtcdGuard;
 use crate::memo::Memo;
@@ -17,11 +17,11 @@ use tenure_store::{Capabilities, Changes, Image, Inspection, Store};
 /// Records below one prefix of an etcd cluster. Clones share their connections.
 #[derive(Clone)]
 pub struct EtcdStore {
-    inner: Arc<Inner>,
+    inner: Arc<EtcdClient>,
 }
 
-pub(crate) struct Inner {
-    pub(crate) lines: Lines,
+pub(crate) struct EtcdClient {
+    pub(crate) lines: MemberChannels,
     pub(crate) prefix: String,
     pub(crate) memo: Memo,
     id: String,
@@ -39,7 +39,7 @@ impl EtcdStore {
     /// Nothing is changed, so nothing is left behind.
     pub async fn open(config: EtcdConfig) -> Result<Self, StoreError> {
         config.check()?;
-        let lines = Lines::new(&config)?;
+        let lines = MemberChannels::new(&config)?;
         let key = pair::below(&config.prefix, "");
         let range_end = end_of_prefix(&key).unwrap_or_default();
         let question = RangeRequest { key, range_end, limit: 1, keys_only: true, ..RangeRequest::default() };
@@ -47,7 +47,7 @@ impl EtcdStore {
         let cluster = found.header.map_or(0, |header| header.cluster_id);
         let id = format!("etcd:{cluster:016x}:{}", config.prefix);
         let capabilities = config.capabilities();
-        let inner = Inner { lines, prefix: config.prefix, memo: Memo::default(), id, capabilities };
+        let inner = EtcdClient { lines, prefix: config.prefix, memo: Memo::default(), id, capabilities };
         Ok(EtcdStore { inner: Arc::new(inner) })
     }
 

@@ -3,12 +3,12 @@
 //! The condition is that of etcd's own revision, so it says what is believed to stand there: nothing, or what was last seen. Where the
 //! belief was old and the write's own condition holds all the same, it is tried again on what the refusal has shown.
 
-use crate::error::{Call, Fault};
-use crate::full::{self, Refused};
-use crate::memo::Seen;
+use crate::error::{AttemptError, Call};
+use crate::full::{self, RefusedChange};
+use crate::memo::MemoEntry;
 use crate::pair;
 use crate::read::stored;
-use crate::store::Inner;
+use crate::store::EtcdClient;
 use crate::wire::{
     DeleteRangeRequest, KeyValue, PutRequest, RangeResponse, Request, RequestOp, Response, ResponseOp,
     TxnRequest, TxnResponse, is_absent, op, path, range,
@@ -26,7 +26,7 @@ pub(crate) const BATCH: usize = 100;
 const BYTES: usize = 1 << 20;
 
 /// A change of one key on a condition.
-struct Draft<'a> {
+struct TxnDraft<'a> {
     key: &'a Key,
     name: Vec<u8>,
     expect: Expect,
@@ -35,41 +35,41 @@ struct Draft<'a> {
 }
 
 /// What is asked of etcd for it.
-enum Attempt {
+enum TxnAttempt {
     /// A transaction; and what comes of it if it succeeds.
-    Change(TxnRequest, Change),
+    Change(TxnRequest, KeyChange),
     /// A read: it is not known which revision has the version that is expected.
     Look,
 }
 
 /// A change of one key.
-struct Change {
+struct KeyChange {
     fence: Fence,
     /// What it is compared with; none: nothing stands there.
-    before: Option<Seen>,
+    before: Option<MemoEntry>,
     /// What will stand there if it succeeds.
-    after: Option<Seen>,
+    after: Option<MemoEntry>,
 }
 
 /// What came of an attempt.
 enum Judged {
     Done(Outcome),
     /// The belief was old; this is what stands there.
-    Again(Option<Seen>),
+    Again(Option<MemoEntry>),
 }
 
-impl<'a> Draft<'a> {
-    fn of(inner: &Inner, write: &'a Write) -> Result<Draft<'a>, StoreError> {
+impl<'a> TxnDraft<'a> {
+    fn of(inner: &EtcdClient, write: &'a Write) -> Result<TxnDraft<'a>, StoreError> {
         codec::check(&write.record)?;
         let name = pair::name(&inner.prefix, &write.key);
-        Ok(Draft { key: &write.key, name, expect: write.expect, record: Some(&write.record) })
+        Ok(TxnDraft { key: &write.key, name, expect: write.expect, record: Some(&write.record) })
     }
 
-    fn attempt(&self, belief: Option<&Seen>) -> Result<Attempt, StoreError> {
+    fn attempt(&self, belief: Option<&MemoEntry>) -> Result<TxnAttempt, StoreError> {
         let given = self.record.map_or(Fence(0), |record| record.fence);
         let (before, fence) = match (self.expect, belief) {
             (Expect::Unchanged(version), Some(seen)) if seen.version == version => (Some(seen), given),
-            (Expect::Unchanged(_), _) => return Ok(Attempt::Look),
+            (Expect::Unchanged(_), _) => return Ok(TxnAttempt::Look),
             (Expect::Vacant, Some(seen)) => match seen.vacant.map(|last| last.next(given)) {
                 Some(Ok(fence)) => (Some(seen), fence),
                 // Held, or no fence is left: what stands there now, says the refusal.
@@ -85,29 +85,29 @@ impl<'a> Draft<'a> {
                 let value = pair::value(&record)?;
                 let vacant = record.tenure.is_none().then_some(fence);
                 // Its revision is told by the answer.
-                let seen = Seen::written(record.version(), vacant, 0, &value);
+                let seen = MemoEntry::written(record.version(), vacant, 0, &value);
                 (Request::RequestPut(PutRequest { key: self.name.clone(), value }), Some(seen))
             }
         };
         let look = op(Request::RequestRange(range(&self.name, false)));
         let txn = TxnRequest { compare, success: vec![op(change)], failure: vec![look] };
-        Ok(Attempt::Change(txn, Change { fence, before: before.cloned(), after }))
+        Ok(TxnAttempt::Change(txn, KeyChange { fence, before: before.cloned(), after }))
     }
 
     /// The change is done, at this revision.
-    fn won(&self, inner: &Inner, revision: i64, Change { fence, after, .. }: Change) -> Outcome {
+    fn won(&self, inner: &EtcdClient, revision: i64, KeyChange { fence, after, .. }: KeyChange) -> Outcome {
         let version = after.as_ref().map_or(Version(0), |seen| seen.version);
         inner.memo.put(self.key, after.map(|seen| seen.at(revision)));
         Outcome::Won { version, fence }
     }
 
     /// A change of this, for who wants to know whether it was done.
-    fn refused<'c>(&'c self, change: &'c Change) -> Refused<'c> {
-        Refused { name: &self.name, before: change.before.as_ref(), after: change.after.as_ref() }
+    fn refused<'c>(&'c self, change: &'c KeyChange) -> RefusedChange<'c> {
+        RefusedChange { name: &self.name, before: change.before.as_ref(), after: change.after.as_ref() }
     }
 
     /// Nothing was changed, and this stands there.
-    fn judge(&self, inner: &Inner, found: Option<&KeyValue>) -> Result<Judged, StoreError> {
+    fn judge(&self, inner: &EtcdClient, found: Option<&KeyValue>) -> Result<Judged, StoreError> {
         let Some(found) = found else {
             inner.memo.put(self.key, None);
             return Ok(match self.expect {
@@ -123,16 +123,16 @@ impl<'a> Draft<'a> {
             Expect::Vacant => standing.record.fence.next(Fence(0)).map(|_| true)?,
             Expect::Unchanged(version) => standing.version == version,
         };
-        let seen = Seen::of(found, &standing);
+        let seen = MemoEntry::of(found, &standing);
         Ok(if holds { Judged::Again(Some(seen)) } else { Judged::Done(Outcome::Lost(Some(standing))) })
     }
 
     /// What came of it within a transaction of many.
     fn answered(
         &self,
-        inner: &Inner,
+        inner: &EtcdClient,
         revision: i64,
-        change: Option<Change>,
+        change: Option<KeyChange>,
         response: Option<Response>,
     ) -> Result<Judged, StoreError> {
         match (response, change) {
@@ -145,22 +145,26 @@ impl<'a> Draft<'a> {
         }
     }
 
-    async fn perform(&self, inner: &Inner, mut belief: Option<Seen>) -> Result<Outcome, StoreError> {
+    async fn perform(
+        &self,
+        inner: &EtcdClient,
+        mut belief: Option<MemoEntry>,
+    ) -> Result<Outcome, StoreError> {
         for _ in 0..ROUNDS {
             let judged = match self.attempt(belief.as_ref())? {
-                Attempt::Look => {
+                TxnAttempt::Look => {
                     let question = range(&self.name, false);
                     let found: RangeResponse = inner.lines.ask(Call::Read, path::RANGE, question).await?;
                     self.judge(inner, found.kvs.first())?
                 }
-                Attempt::Change(txn, change) => match sent(inner, txn, &[self.refused(&change)]).await? {
-                    Sent::Done(revisions) => {
+                TxnAttempt::Change(txn, change) => match sent(inner, txn, &[self.refused(&change)]).await? {
+                    SentTxn::Done(revisions) => {
                         return Ok(self.won(inner, revisions.first().copied().unwrap_or_default(), change));
                     }
-                    Sent::Answered(answer) if answer.succeeded => {
+                    SentTxn::Answered(answer) if answer.succeeded => {
                         return Ok(self.won(inner, revision(&answer), change));
                     }
-                    Sent::Answered(answer) => self.judge(inner, standing(&answer.responses))?,
+                    SentTxn::Answered(answer) => self.judge(inner, standing(&answer.responses))?,
                 },
             };
             match judged {
@@ -171,7 +175,7 @@ impl<'a> Draft<'a> {
         Err(self.restless(inner))
     }
 
-    fn restless(&self, inner: &Inner) -> StoreError {
+    fn restless(&self, inner: &EtcdClient) -> StoreError {
         StoreError::unavailable(format!(
             "{}: the key {} changes too often; try again",
             inner.lines.place, self.key
@@ -180,16 +184,20 @@ impl<'a> Draft<'a> {
 }
 
 /// A transaction was sent.
-enum Sent {
+enum SentTxn {
     Answered(TxnResponse),
     /// All that it changes is done, at these revisions, though etcd refused it for lack of space.
     Done(Vec<i64>),
 }
 
-async fn sent(inner: &Inner, txn: TxnRequest, changes: &[Refused<'_>]) -> Result<Sent, StoreError> {
+async fn sent(
+    inner: &EtcdClient,
+    txn: TxnRequest,
+    changes: &[RefusedChange<'_>],
+) -> Result<SentTxn, StoreError> {
     match inner.lines.try_ask(Call::Write, path::TXN, txn).await {
-        Ok(answer) => Ok(Sent::Answered(answer)),
-        Err(Fault::Full(error)) => full::revisions(inner, changes, error).await.map(Sent::Done),
+        Ok(answer) => Ok(SentTxn::Answered(answer)),
+        Err(AttemptError::Full(error)) => full::revisions(inner, changes, error).await.map(SentTxn::Done),
         Err(fault) => Err(fault.into_error(Call::Write)),
     }
 }
@@ -206,54 +214,54 @@ fn standing(responses: &[ResponseOp]) -> Option<&KeyValue> {
     }
 }
 
-pub(crate) async fn one(inner: &Inner, write: &Write) -> Result<Outcome, StoreError> {
-    Draft::of(inner, write)?.perform(inner, inner.memo.get(&write.key)).await
+pub(crate) async fn one(inner: &EtcdClient, write: &Write) -> Result<Outcome, StoreError> {
+    TxnDraft::of(inner, write)?.perform(inner, inner.memo.get(&write.key)).await
 }
 
-pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result<bool, StoreError> {
+pub(crate) async fn remove(inner: &EtcdClient, key: &Key, version: Version) -> Result<bool, StoreError> {
     let name = pair::name(&inner.prefix, key);
-    let draft = Draft { key, name, expect: Expect::Unchanged(version), record: None };
+    let draft = TxnDraft { key, name, expect: Expect::Unchanged(version), record: None };
     let outcome = draft.perform(inner, inner.memo.get(key)).await?;
     Ok(matches!(outcome, Outcome::Won { .. }))
 }
 
 /// Removes what stands under a key, or writes `record` over it, if it is just this.
 pub(crate) async fn replace(
-    inner: &Inner,
+    inner: &EtcdClient,
     key: &Key,
     found: &KeyValue,
     record: Option<&Record>,
 ) -> Result<bool, StoreError> {
     let name = pair::name(&inner.prefix, key);
-    let before = Seen::written(Version(0), None, found.mod_revision, &found.value);
+    let before = MemoEntry::written(Version(0), None, found.mod_revision, &found.value);
     let (change, after) = match record {
         None => (Request::RequestDeleteRange(DeleteRangeRequest { key: name.clone() }), None),
         Some(record) => {
             let value = pair::value(record)?;
-            let after = Seen::written(record.version(), None, 0, &value);
+            let after = MemoEntry::written(record.version(), None, 0, &value);
             (Request::RequestPut(PutRequest { key: name.clone(), value }), Some(after))
         }
     };
     let compare =
         vec![crate::wire::is_of(&name, found.mod_revision), crate::wire::is_exactly(&name, &found.value)];
     let txn = TxnRequest { compare, success: vec![op(change)], failure: Vec::new() };
-    let refused = Refused { name: &name, before: Some(&before), after: after.as_ref() };
+    let refused = RefusedChange { name: &name, before: Some(&before), after: after.as_ref() };
     let sent = sent(inner, txn, &[refused]).await;
     inner.memo.put(key, None);
     Ok(match sent? {
-        Sent::Answered(answer) => answer.succeeded,
-        Sent::Done(_) => true,
+        SentTxn::Answered(answer) => answer.succeeded,
+        SentTxn::Done(_) => true,
     })
 }
 
 /// All writes in one transaction, in which each is a transaction of its own: so each has its own condition, and its own outcome. etcd
 /// writes a key only once in a transaction; more writes of one key go one after the other, as do more bytes than a request takes.
-pub(crate) async fn many(inner: &Inner, writes: &[Write]) -> Result<Vec<Outcome>, StoreError> {
-    let drafts: Vec<Draft<'_>> =
-        writes.iter().map(|write| Draft::of(inner, write)).collect::<Result<_, _>>()?;
+pub(crate) async fn many(inner: &EtcdClient, writes: &[Write]) -> Result<Vec<Outcome>, StoreError> {
+    let drafts: Vec<TxnDraft<'_>> =
+        writes.iter().map(|write| TxnDraft::of(inner, write)).collect::<Result<_, _>>()?;
     let mut outcomes: Vec<Option<Outcome>> = drafts.iter().map(|_| None).collect();
     for turn in turns(writes) {
-        let mut open: Vec<(usize, Option<Seen>)> =
+        let mut open: Vec<(usize, Option<MemoEntry>)> =
             turn.into_iter().map(|place| (place, inner.memo.get(&writes[place].key))).collect();
         for _ in 0..ROUNDS {
             if let Err(error) = round(inner, &drafts, &mut open, &mut outcomes).await {
@@ -294,9 +302,9 @@ fn turns(writes: &[Write]) -> Vec<Vec<usize>> {
 
 /// One attempt at each write that is open; those whose outcome is not known then stay.
 async fn round(
-    inner: &Inner,
-    drafts: &[Draft<'_>],
-    open: &mut Vec<(usize, Option<Seen>)>,
+    inner: &EtcdClient,
+    drafts: &[TxnDraft<'_>],
+    open: &mut Vec<(usize, Option<MemoEntry>)>,
     outcomes: &mut [Option<Outcome>],
 ) -> Result<(), StoreError> {
     let mut left = std::mem::take(open).into_iter().peekable();
@@ -306,8 +314,8 @@ async fn round(
         while let Some((place, belief)) = left.next_if(|_| bytes < BYTES && ops.len() < BATCH) {
             let draft = &drafts[place];
             let (request, change) = match draft.attempt(belief.as_ref())? {
-                Attempt::Look => (Request::RequestRange(range(&draft.name, false)), None),
-                Attempt::Change(txn, change) => (Request::RequestTxn(txn), Some(change)),
+                TxnAttempt::Look => (Request::RequestRange(range(&draft.name, false)), None),
+                TxnAttempt::Change(txn, change) => (Request::RequestTxn(txn), Some(change)),
             };
             let request: RequestOp = op(request);
             bytes += prost::Message::encoded_len(&request);
@@ -315,12 +323,12 @@ async fn round(
             asked.push((place, change));
         }
         let txn = TxnRequest { success: ops, ..TxnRequest::default() };
-        let changes: Vec<Refused<'_>> = asked
+        let changes: Vec<RefusedChange<'_>> = asked
             .iter()
             .filter_map(|(place, change)| Some(drafts[*place].refused(change.as_ref()?)))
             .collect();
         let judged: Vec<(usize, Result<Judged, StoreError>)> = match sent(inner, txn, &changes).await? {
-            Sent::Answered(answer) => {
+            SentTxn::Answered(answer) => {
                 let revision = revision(&answer);
                 let answered = asked.into_iter().zip(answer.responses);
                 let judge = |((place, change), response): ((usize, _), ResponseOp)| {
@@ -328,9 +336,9 @@ async fn round(
                 };
                 answered.map(judge).collect()
             }
-            Sent::Done(revisions) => {
+            SentTxn::Done(revisions) => {
                 let mut revisions = revisions.into_iter();
-                let mut judge = |(place, change): (usize, Option<Change>)| {
+                let mut judge = |(place, change): (usize, Option<KeyChange>)| {
                     let Some(change) = change else { return (place, Ok(Judged::Again(None))) };
                     let revision = revisions.next().unwrap_or_default();
                     (place, Ok(Judged::Done(drafts[place].won(inner, revision, change))))

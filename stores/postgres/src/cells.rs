@@ -4,12 +4,12 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, Type};
 
 /// Values in their order, each with a type of its own.
-pub(crate) trait Cells {
+pub(crate) trait RowCells {
     /// The value at a place, or why there is none of this type.
     fn cell<'a, T: FromSql<'a>>(&'a self, place: usize) -> Result<T, String>;
 }
 
-impl Cells for Row {
+impl RowCells for Row {
     fn cell<'a, T: FromSql<'a>>(&'a self, place: usize) -> Result<T, String> {
         self.try_get(place).map_err(|error| error.to_string())
     }
@@ -42,7 +42,7 @@ impl<'a> Composite<'a> {
     }
 }
 
-impl Cells for Composite<'_> {
+impl RowCells for Composite<'_> {
     fn cell<'a, T: FromSql<'a>>(&'a self, place: usize) -> Result<T, String> {
         let (of, value) = self.0.get(place).ok_or_else(|| format!("no column {place}"))?;
         if !T::accepts(of) {

@@ -2,7 +2,7 @@
 
 use crate::config::{PostgresConfig, Prepare, Tls};
 use crate::error::{not_connected, unreached};
-use crate::lane::Lane;
+use crate::lane::PostgresConnection;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ pub type Params<'a> = [(&'a (dyn ToSql + Sync), Type)];
 
 /// How connections are made.
 #[derive(Clone)]
-pub(crate) struct Connector {
+pub(crate) struct PostgresConnector {
     config: PostgresConfig,
     tls: Option<MakeRustlsConnect>,
     /// What answers takes no options at a start: it is a pooler.
@@ -49,13 +49,13 @@ impl Proof {
     }
 }
 
-impl Connector {
-    pub(crate) fn new(config: &PostgresConfig) -> Result<Connector, StoreError> {
-        Ok(Connector { config: config.clone(), tls: tls(config)?, takes_no_options: Arc::default() })
+impl PostgresConnector {
+    pub(crate) fn new(config: &PostgresConfig) -> Result<PostgresConnector, StoreError> {
+        Ok(PostgresConnector { config: config.clone(), tls: tls(config)?, takes_no_options: Arc::default() })
     }
 
     /// A new connection.
-    pub(crate) async fn lane(&self) -> Result<Arc<Lane>, StoreError> {
+    pub(crate) async fn lane(&self) -> Result<Arc<PostgresConnection>, StoreError> {
         let place = self.config.place();
         match tokio::time::timeout(self.config.connecting(), self.connected(&place)).await {
             Ok(lane) => lane,
@@ -63,19 +63,19 @@ impl Connector {
         }
     }
 
-    async fn connected(&self, place: &str) -> Result<Arc<Lane>, StoreError> {
+    async fn connected(&self, place: &str) -> Result<Arc<PostgresConnection>, StoreError> {
         let server = self.config.driver()?;
         let seeks = self.config.prepare == Prepare::Automatic;
         if seeks && !self.takes_no_options.load(Ordering::SeqCst) {
             let (proof, marked) = Proof::of(&server);
             match self.client(&marked).await {
-                Ok(client) => return Ok(Lane::start(client, false, Some(proof))),
+                Ok(client) => return Ok(PostgresConnection::start(client, false, Some(proof))),
                 Err(error) if !takes_no_options(&error) => return Err(not_connected(place, error)),
                 Err(_) => self.takes_no_options.store(true, Ordering::SeqCst),
             }
         }
         let client = self.client(&server).await.map_err(|error| not_connected(place, error))?;
-        Ok(Lane::start(client, self.config.prepare == Prepare::Always, None))
+        Ok(PostgresConnection::start(client, self.config.prepare == Prepare::Always, None))
     }
 
     async fn client(&self, server: &tokio_postgres::Config) -> Result<Client, Error> {

@@ -34,26 +34,26 @@ impl<'a> From<&'a str> for Forms<'a> {
     }
 }
 
-pub(crate) struct Lane {
+pub(crate) struct PostgresConnection {
     client: Client,
     /// Whether what is prepared is found again.
     keeps: AtomicBool,
     is_given_up: AtomicBool,
     is_slow: AtomicBool,
-    uses: Mutex<BTreeMap<String, Use>>,
+    uses: Mutex<BTreeMap<String, StatementUse>>,
 }
 
 /// What is known of a statement on a connection.
-enum Use {
+enum StatementUse {
     Once,
     Preparing,
     Prepared(Statement),
 }
 
-impl Lane {
+impl PostgresConnection {
     /// `keeps`: what is prepared is found again, as the caller says; with a `proof`, if the session shows it.
-    pub(crate) fn start(client: Client, keeps: bool, proof: Option<Proof>) -> Arc<Lane> {
-        let lane = Arc::new(Lane {
+    pub(crate) fn start(client: Client, keeps: bool, proof: Option<Proof>) -> Arc<PostgresConnection> {
+        let lane = Arc::new(PostgresConnection {
             client,
             keeps: AtomicBool::new(keeps),
             is_given_up: AtomicBool::new(false),
@@ -138,7 +138,7 @@ impl Lane {
         call: Call,
         statement: impl Future<Output = Result<T, Error>>,
     ) -> Result<Result<T, Error>, StoreError> {
-        let mut under_way = UnderWay { lane: self, is_over: false };
+        let mut under_way = PendingStatement { lane: self, is_over: false };
         let mut statement = pin!(statement);
         let patience = PATIENCE.min(limit / 2);
         let answer = match tokio::time::timeout(patience, &mut statement).await {
@@ -166,11 +166,11 @@ impl Lane {
         }
         let mut uses = self.uses();
         match uses.get(sql) {
-            Some(Use::Prepared(statement)) => return Some(statement.clone()),
-            Some(Use::Preparing) => {}
-            None => drop(uses.insert(sql.to_owned(), Use::Once)),
-            Some(Use::Once) => {
-                uses.insert(sql.to_owned(), Use::Preparing);
+            Some(StatementUse::Prepared(statement)) => return Some(statement.clone()),
+            Some(StatementUse::Preparing) => {}
+            None => drop(uses.insert(sql.to_owned(), StatementUse::Once)),
+            Some(StatementUse::Once) => {
+                uses.insert(sql.to_owned(), StatementUse::Preparing);
                 let types: Vec<Type> = params.iter().map(|(_, of)| of.clone()).collect();
                 tokio::spawn(Arc::clone(self).prepare(sql.to_owned(), types));
             }
@@ -181,7 +181,7 @@ impl Lane {
     async fn prepare(self: Arc<Self>, sql: String, types: Vec<Type>) {
         match self.client.prepare_typed(&sql, &types).await {
             Ok(statement) if self.keeps.load(Ordering::SeqCst) => {
-                self.uses().insert(sql, Use::Prepared(statement));
+                self.uses().insert(sql, StatementUse::Prepared(statement));
             }
             Ok(_) => {}
             // Somebody else's has its name.
@@ -197,7 +197,7 @@ impl Lane {
         drop(forgotten);
     }
 
-    fn uses(&self) -> MutexGuard<'_, BTreeMap<String, Use>> {
+    fn uses(&self) -> MutexGuard<'_, BTreeMap<String, StatementUse>> {
         // No code that can panic runs under the lock, so what it guards is whole.
         self.uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -210,12 +210,12 @@ fn is_forgotten(error: &Error) -> bool {
 }
 
 /// A statement that waits for its answer.
-struct UnderWay<'a> {
-    lane: &'a Lane,
+struct PendingStatement<'a> {
+    lane: &'a PostgresConnection,
     is_over: bool,
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for PendingStatement<'_> {
     fn drop(&mut self) {
         if !self.is_over {
             self.lane.give_up();

@@ -124,4 +124,4 @@ pub use tokio_postgres;
 /// The example of the crate's page in registries is compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

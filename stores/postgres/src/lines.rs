@@ -1,9 +1,9 @@
 //! Where statements are sent: some connections that all statements of a store share, or a pool of the caller's.
 
 use crate::config::PostgresConfig;
-use crate::connect::{Connector, Params};
+use crate::connect::{Params, PostgresConnector};
 use crate::error::{Call, failed, unanswered, unconnected};
-use crate::lane::{Forms, Lane};
+use crate::lane::{Forms, PostgresConnection};
 use deadpool_postgres::{Object, Pool};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
@@ -22,21 +22,21 @@ const ROUNDS: usize = 16;
 /// between.
 #[derive(Clone)]
 pub struct Lines {
-    source: Source,
+    source: ConnectionSource,
     pub(crate) place: String,
     pub(crate) timeout: Duration,
 }
 
 #[derive(Clone)]
-enum Source {
-    Own(Arc<Lanes>),
+enum ConnectionSource {
+    Own(Arc<OwnConnections>),
     Pool(Pool),
 }
 
 impl Lines {
     /// Lines of a pool that the caller made. Each statement has a connection for itself.
     pub fn of(pool: Pool, config: &PostgresConfig) -> Lines {
-        Lines { source: Source::Pool(pool), place: config.place(), timeout: config.timeout }
+        Lines { source: ConnectionSource::Pool(pool), place: config.place(), timeout: config.timeout }
     }
 
     /// Lines to the server of `config`, whose settings are checked first. Nothing is connected yet.
@@ -45,8 +45,8 @@ impl Lines {
     /// `Invalid`: what is wrong with the configuration.
     pub fn open(config: &PostgresConfig) -> Result<Lines, StoreError> {
         config.check()?;
-        let lanes = Arc::new(Lanes::new(config)?);
-        Ok(Lines { source: Source::Own(lanes), place: config.place(), timeout: config.timeout })
+        let lanes = Arc::new(OwnConnections::new(config)?);
+        Ok(Lines { source: ConnectionSource::Own(lanes), place: config.place(), timeout: config.timeout })
     }
 
     /// The server, the database and the schema, without secrets.
@@ -85,7 +85,7 @@ impl Lines {
     /// # Errors
     /// As the store's own calls.
     pub async fn run(&self, sql: &str) -> Result<(), StoreError> {
-        if let Source::Own(lanes) = &self.source {
+        if let ConnectionSource::Own(lanes) = &self.source {
             return lanes.take(self).await?.lane.run(&self.place, self.timeout, sql).await;
         }
         let ran = self.borrowed(Call::Write, async |client| client.batch_execute(sql).await).await?;
@@ -98,7 +98,7 @@ impl Lines {
         sql: Forms<'_>,
         params: &Params<'_>,
     ) -> Result<Result<Vec<Row>, Error>, StoreError> {
-        if let Source::Own(lanes) = &self.source {
+        if let ConnectionSource::Own(lanes) = &self.source {
             return lanes.take(self).await?.lane.ask(&self.place, self.timeout, call, sql, params).await;
         }
         self.borrowed(call, async |client| client.query_typed(sql.once, params).await).await
@@ -118,16 +118,16 @@ impl Lines {
     }
 
     /// A connection for a transaction of several statements, which nobody else uses meanwhile.
-    pub(crate) async fn line(&self) -> Result<Line, StoreError> {
+    pub(crate) async fn line(&self) -> Result<ExclusiveConnection, StoreError> {
         match &self.source {
-            Source::Pool(pool) => {
+            ConnectionSource::Pool(pool) => {
                 // The pool itself may have no bound.
                 let object = tokio::time::timeout(self.timeout, pool.get()).await;
                 let object = object.map_err(|_| self.too_late())?;
                 let object = object.map_err(|error| unconnected(&self.place, error))?;
-                Ok(Line::Pooled(Pooled(Some(Box::new(object)))))
+                Ok(ExclusiveConnection::Pooled(Pooled(Some(Box::new(object)))))
             }
-            Source::Own(lanes) => Ok(Line::Alone(lanes.connector.lane().await?)),
+            ConnectionSource::Own(lanes) => Ok(ExclusiveConnection::Alone(lanes.connector.lane().await?)),
         }
     }
 
@@ -145,7 +145,7 @@ impl Lines {
                 StoreError::unavailable(format!("{}: an answer that is not understood", self.place))
             })?;
         }
-        lines.into_iter().for_each(Line::done);
+        lines.into_iter().for_each(ExclusiveConnection::done);
         Ok(backends)
     }
 
@@ -161,17 +161,17 @@ fn is_rolled_back(error: &Error) -> bool {
 }
 
 /// The connections of a store.
-struct Lanes {
-    connector: Connector,
+struct OwnConnections {
+    connector: PostgresConnector,
     slots: Mutex<Vec<Slot>>,
 }
 
-type Attempt = Shared<BoxFuture<'static, Result<Arc<Lane>, StoreError>>>;
+type Attempt = Shared<BoxFuture<'static, Result<Arc<PostgresConnection>, StoreError>>>;
 
 /// Room for one connection.
 #[derive(Default)]
 struct Slot {
-    lane: Option<Arc<Lane>>,
+    lane: Option<Arc<PostgresConnection>>,
     /// It is being made.
     attempt: Option<Attempt>,
     /// Each statement under way has a copy.
@@ -179,20 +179,20 @@ struct Slot {
 }
 
 /// A connection, among whose users the caller counts for as long as this lives.
-struct Taken {
-    lane: Arc<Lane>,
+struct SharedConnection {
+    lane: Arc<PostgresConnection>,
     _user: Arc<()>,
 }
 
-impl Lanes {
-    fn new(config: &PostgresConfig) -> Result<Lanes, StoreError> {
+impl OwnConnections {
+    fn new(config: &PostgresConfig) -> Result<OwnConnections, StoreError> {
         let slots = (0..config.connections).map(|_| Slot::default()).collect();
-        Ok(Lanes { connector: Connector::new(config)?, slots: Mutex::new(slots) })
+        Ok(OwnConnections { connector: PostgresConnector::new(config)?, slots: Mutex::new(slots) })
     }
 
     /// A connection on which nothing is under way, or else a new one, or else that with the fewest statements. One attempt to connect
     /// serves all who wait, and goes on without them.
-    async fn take(&self, lines: &Lines) -> Result<Taken, StoreError> {
+    async fn take(&self, lines: &Lines) -> Result<SharedConnection, StoreError> {
         let (found, user) = {
             let mut slots = self.lock();
             slots.iter_mut().for_each(Slot::refresh);
@@ -207,7 +207,7 @@ impl Lanes {
                 tokio::time::timeout(lines.timeout, attempt).await.map_err(|_| lines.too_late())??
             }
         };
-        Ok(Taken { lane, _user: user })
+        Ok(SharedConnection { lane, _user: user })
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Slot>> {
@@ -235,7 +235,7 @@ impl Slot {
     }
 
     /// The attempt that is under way, or a new one.
-    fn attempt(&mut self, connector: &Connector) -> Attempt {
+    fn attempt(&mut self, connector: &PostgresConnector) -> Attempt {
         let connector = connector.clone();
         let begin = || {
             let attempt = tokio::spawn(async move { connector.lane().await });
@@ -251,20 +251,20 @@ impl Slot {
 
 /// A connection that is its user's alone. One that is dropped in the middle of something is not used again: whoever had it next would
 /// wait for that to end.
-pub(crate) enum Line {
+pub(crate) enum ExclusiveConnection {
     /// One that was made for that, and ends with it.
-    Alone(Arc<Lane>),
+    Alone(Arc<PostgresConnection>),
     Pooled(Pooled),
 }
 
 /// One of the caller's pool. It goes out of that if it is dropped.
 pub(crate) struct Pooled(Option<Box<Object>>);
 
-impl Line {
+impl ExclusiveConnection {
     pub(crate) fn client(&self) -> Result<&Client, StoreError> {
         match self {
-            Line::Alone(lane) => Ok(lane.client()),
-            Line::Pooled(Pooled(object)) => {
+            ExclusiveConnection::Alone(lane) => Ok(lane.client()),
+            ExclusiveConnection::Pooled(Pooled(object)) => {
                 let client = object.as_deref().map(|object| &***object);
                 client.ok_or_else(|| StoreError::unavailable("the connection is gone"))
             }
@@ -273,7 +273,7 @@ impl Line {
 
     /// Gives the connection back: nothing is under way on it.
     pub(crate) fn done(self) {
-        if let Line::Pooled(mut pooled) = self {
+        if let ExclusiveConnection::Pooled(mut pooled) = self {
             drop(pooled.0.take());
         }
     }

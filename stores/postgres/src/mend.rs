@@ -4,8 +4,8 @@ use crate::connect::Params;
 use crate::error::Call;
 use crate::functions::{SET, put};
 use crate::row::{columns, fence_at, key_at, record_bytes, stored};
-use crate::store::Inner;
-use crate::write::Draft;
+use crate::store::PostgresClient;
+use crate::write::StatementDraft;
 use tenure_core::op::{Expect, Write};
 use tenure_core::{Key, Record, StoreError};
 use tenure_store::Image;
@@ -13,16 +13,16 @@ use tokio_postgres::types::Type;
 
 /// The statements, for one schema.
 #[derive(Debug)]
-pub(crate) struct Sql {
+pub(crate) struct MendSql {
     image: String,
     remove: String,
     replace: String,
 }
 
-impl Sql {
-    pub(crate) fn new(schema: &str) -> Sql {
+impl MendSql {
+    pub(crate) fn new(schema: &str) -> MendSql {
         let table = format!("{schema}.record");
-        Sql {
+        MendSql {
             image: format!(
                 "SELECT {}, {} FROM {table} AS r WHERE r.key = $1",
                 copy(&table, "r"),
@@ -52,7 +52,7 @@ fn copy(table: &str, row: &str) -> String {
     format!("('INSERT INTO {table} VALUES (' || {} || ');')", values.join(" || ', ' || "))
 }
 
-pub(crate) async fn image(inner: &Inner, key: &Key) -> Result<Option<Image>, StoreError> {
+pub(crate) async fn image(inner: &PostgresClient, key: &Key) -> Result<Option<Image>, StoreError> {
     let name = key.as_str().as_bytes();
     let rows = inner.lines.ask(Call::Read, &inner.mends.image, &[(&name, Type::BYTEA)]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
@@ -67,7 +67,7 @@ pub(crate) async fn image(inner: &Inner, key: &Key) -> Result<Option<Image>, Sto
 
 /// The row must be just what was seen, the time of its writing too.
 pub(crate) async fn mend(
-    inner: &Inner,
+    inner: &PostgresClient,
     key: &Key,
     seen: &Image,
     instead: Option<Record>,
@@ -79,7 +79,7 @@ pub(crate) async fn mend(
         return inner.lines.ask(Call::Write, &sql, params).await.map(|rows| !rows.is_empty());
     };
     let write = Write { key: key.clone(), expect: Expect::Absent, record };
-    let draft = Draft::new(&write)?;
+    let draft = StatementDraft::new(&write)?;
     let params = draft.row([draft.version(), (&seen.copy, Type::TEXT)]);
     let rows = inner.lines.ask(Call::Write, &inner.mends.replace, &params).await?;
     Ok(!rows.is_empty())

@@ -2,7 +2,7 @@
 
 use crate::error::Call;
 use crate::row::{columns, key_at, stored};
-use crate::store::Inner;
+use crate::store::PostgresClient;
 use tenure_core::op::Listed;
 use tenure_core::{Key, StoreError, Stored};
 use tenure_store::parts::end_of_prefix;
@@ -11,15 +11,15 @@ use tokio_postgres::types::Type;
 
 /// The statements, for one schema.
 #[derive(Debug)]
-pub(crate) struct Sql {
+pub(crate) struct ReadSql {
     several: String,
     page: String,
 }
 
-impl Sql {
-    pub(crate) fn new(schema: &str) -> Sql {
+impl ReadSql {
+    pub(crate) fn new(schema: &str) -> ReadSql {
         let select = format!("SELECT {} FROM {schema}.record AS r", columns("r"));
-        Sql {
+        ReadSql {
             several: format!("{select} WHERE r.key = ANY($1)"),
             page: format!(
                 "{select} WHERE r.key >= $1 AND r.key > $2 AND ($3::bytea IS NULL OR r.key < $3) ORDER BY r.key LIMIT $4"
@@ -28,19 +28,19 @@ impl Sql {
     }
 }
 
-pub(crate) async fn one(inner: &Inner, key: &Key) -> Result<Option<Stored>, StoreError> {
+pub(crate) async fn one(inner: &PostgresClient, key: &Key) -> Result<Option<Stored>, StoreError> {
     let listed = many(inner, std::slice::from_ref(key)).await?;
     listed.into_iter().next().map(|listed| listed.stored).transpose()
 }
 
-pub(crate) async fn many(inner: &Inner, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
+pub(crate) async fn many(inner: &PostgresClient, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
     let keys: Vec<&[u8]> = keys.iter().map(|key| key.as_str().as_bytes()).collect();
     let rows = inner.lines.ask(Call::Read, &inner.reads.several, &[(&keys, Type::BYTEA_ARRAY)]).await?;
     rows.iter().map(|row| listed(inner, row)).collect()
 }
 
 pub(crate) async fn list(
-    inner: &Inner,
+    inner: &PostgresClient,
     prefix: &str,
     after: Option<&Key>,
     limit: usize,
@@ -59,7 +59,7 @@ pub(crate) async fn list(
     rows.iter().map(|row| listed(inner, row)).collect()
 }
 
-fn listed(inner: &Inner, row: &Row) -> Result<Listed, StoreError> {
+fn listed(inner: &PostgresClient, row: &Row) -> Result<Listed, StoreError> {
     let key = key_at(row, 0)?.ok_or_else(|| StoreError::foreign("a row has no key"))?;
     let stored = stored(&key, row, 0, inner.tells_ages);
     Ok(Listed { key, stored })

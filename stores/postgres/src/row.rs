@@ -3,7 +3,7 @@
 //! The record is in the column `record`. What conditions and guards compare is in columns of its own besides; a row whose
 //! columns contradict its record was not written by tenure, and is left alone.
 
-use crate::cells::Cells;
+use crate::cells::RowCells;
 use sha2::{Digest, Sha256};
 use std::time::SystemTime;
 use tenure_core::{Fence, Key, StoreError, Stored, Times, Version};
@@ -49,7 +49,7 @@ pub(crate) fn version_bytes(version: Version) -> Vec<u8> {
 }
 
 /// The key of a row whose columns begin at `first`; none where no row stands.
-pub(crate) fn key_at(row: &impl Cells, first: usize) -> Result<Option<Key>, StoreError> {
+pub(crate) fn key_at(row: &impl RowCells, first: usize) -> Result<Option<Key>, StoreError> {
     let bytes: Option<Vec<u8>> = row.cell(first).map_err(|error| damaged(&error))?;
     // Only a row written around tenure has such a key. Leaving it out would hide it, and no key can name it.
     let key = bytes.map(|bytes| {
@@ -63,7 +63,7 @@ pub(crate) fn key_at(row: &impl Cells, first: usize) -> Result<Option<Key>, Stor
 /// The record of a row whose columns begin at `first`.
 pub(crate) fn stored(
     key: &Key,
-    row: &impl Cells,
+    row: &impl RowCells,
     first: usize,
     tells_ages: bool,
 ) -> Result<Stored, StoreError> {
@@ -86,16 +86,16 @@ pub(crate) fn stored(
 }
 
 /// The encoded record of a row whose columns begin at `first`.
-pub(crate) fn record_bytes(row: &impl Cells, first: usize) -> Result<Vec<u8>, StoreError> {
+pub(crate) fn record_bytes(row: &impl RowCells, first: usize) -> Result<Vec<u8>, StoreError> {
     row.cell(first + 6).map_err(|error| damaged(&error))
 }
 
 /// The fence that a row's own column tells.
-pub(crate) fn fence_at(row: &impl Cells, first: usize) -> Option<Fence> {
+pub(crate) fn fence_at(row: &impl RowCells, first: usize) -> Option<Fence> {
     row.cell::<i64>(first + 2).ok().and_then(|fence| u64::try_from(fence).ok()).map(Fence)
 }
 
-fn columns_at(row: &impl Cells, first: usize) -> Result<Columns, String> {
+fn columns_at(row: &impl RowCells, first: usize) -> Result<Columns, String> {
     Ok(Columns {
         version: row.cell(first + 1)?,
         fence: row.cell(first + 2)?,

@@ -1,7 +1,7 @@
 //! The tables, and how they come to be: on request only, by versioned steps.
 
 use crate::error::{Call, failed};
-use crate::lines::{Line, Lines};
+use crate::lines::{ExclusiveConnection, Lines};
 use crate::{functions, row};
 use tenure_core::StoreError;
 use tokio_postgres::error::SqlState;
@@ -119,7 +119,7 @@ pub(crate) async fn migrate(lines: &Lines, schema: &str) -> Result<bool, StoreEr
     Ok(done)
 }
 
-async fn steps(line: &Line, place: &str, schema: &str) -> Result<bool, StoreError> {
+async fn steps(line: &ExclusiveConnection, place: &str, schema: &str) -> Result<bool, StoreError> {
     let lost = |error: tokio_postgres::Error| match error.as_db_error() {
         // Who may write records may not make tables.
         Some(refusal) if *refusal.code() == SqlState::INSUFFICIENT_PRIVILEGE => StoreError::invalid(format!(

@@ -16,14 +16,14 @@ use tenure_store::{Capabilities, Changes, Image, Inspection, Store};
 /// Records in one schema of a PostgreSQL database. Clones share their connections.
 #[derive(Clone)]
 pub struct PostgresStore {
-    inner: Arc<Inner>,
+    inner: Arc<PostgresClient>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct PostgresClient {
     pub(crate) lines: Lines,
-    pub(crate) sql: write::Sql,
-    pub(crate) reads: read::Sql,
-    pub(crate) mends: mend::Sql,
+    pub(crate) sql: write::WriteSql,
+    pub(crate) reads: read::ReadSql,
+    pub(crate) mends: mend::MendSql,
     channel: String,
     pub(crate) tells_ages: bool,
     config: PostgresConfig,
@@ -80,11 +80,11 @@ impl PostgresStore {
         let id = schema::examine(&lines, &config.schema).await?;
         let channel = format!("tenure_{}", config.schema);
         let (tells_ages, capabilities) = (config.attested_ages, config.capabilities());
-        let inner = Inner {
+        let inner = PostgresClient {
             lines,
-            sql: write::Sql::new(&config.schema, &channel),
-            reads: read::Sql::new(&config.schema),
-            mends: mend::Sql::new(&config.schema),
+            sql: write::WriteSql::new(&config.schema, &channel),
+            reads: read::ReadSql::new(&config.schema),
+            mends: mend::MendSql::new(&config.schema),
             channel,
             tells_ages,
             config,

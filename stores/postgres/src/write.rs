@@ -12,7 +12,7 @@ use crate::functions::{keep, raise, standing};
 use crate::lane::Forms;
 use crate::listen::tells;
 use crate::row::{Columns, digest, key_at, stored, version_bytes, whole};
-use crate::store::Inner;
+use crate::store::PostgresClient;
 pub(crate) use batch::many;
 use std::fmt::Display;
 use tenure_core::op::{Expect, Outcome, Write};
@@ -26,34 +26,34 @@ const ROUNDS: usize = 16;
 
 /// The statements, for one schema.
 #[derive(Debug)]
-pub(crate) struct Sql {
-    absent: Calls,
-    vacant: Calls,
-    unchanged: Calls,
+pub(crate) struct WriteSql {
+    absent: WriteStatements,
+    vacant: WriteStatements,
+    unchanged: WriteStatements,
     batch: String,
     remove: String,
 }
 
-/// The statements of one kind of write, with the parameters of [`Draft::params`].
+/// The statements of one kind of write, with the parameters of [`StatementDraft::params`].
 #[derive(Debug)]
-struct Calls {
-    quiet: Form,
+struct WriteStatements {
+    quiet: StatementForms,
     /// The same, and those who listen are told of what was written.
-    news: Form,
+    news: StatementForms,
 }
 
 /// A statement in two forms.
 #[derive(Debug)]
-struct Form {
+struct StatementForms {
     /// Tries what most writes are by itself, and calls the function else.
     prepared: String,
     /// Calls the function, whose plans the server keeps.
     once: String,
 }
 
-impl Calls {
+impl WriteStatements {
     /// `first` answers with the version that it wrote.
-    fn new(schema: &str, channel: &str, first: Option<String>, name: &str, params: usize) -> Calls {
+    fn new(schema: &str, channel: &str, first: Option<String>, name: &str, params: usize) -> WriteStatements {
         let params: Vec<String> = (1..=params).map(|n| format!("${n}")).collect();
         let call = format!("{schema}.{name}({})", params.join(", "));
         let told = tell(WROTE, "$1", channel);
@@ -66,9 +66,12 @@ impl Calls {
             }
             None => (String::new(), call.clone()),
         };
-        Calls {
-            quiet: Form { prepared: format!("{with}SELECT {done}"), once: format!("SELECT {call}") },
-            news: Form { prepared: tell(&with, &done), once: tell("", &call) },
+        WriteStatements {
+            quiet: StatementForms {
+                prepared: format!("{with}SELECT {done}"),
+                once: format!("SELECT {call}"),
+            },
+            news: StatementForms { prepared: tell(&with, &done), once: tell("", &call) },
         }
     }
 }
@@ -84,9 +87,9 @@ fn tell(news: &str, key: &str, channel: &str) -> String {
     )
 }
 
-impl Sql {
-    pub(crate) fn new(schema: &str, channel: &str) -> Sql {
-        let calls = |first, name, params| Calls::new(schema, channel, first, name, params);
+impl WriteSql {
+    pub(crate) fn new(schema: &str, channel: &str) -> WriteSql {
+        let calls = |first, name, params| WriteStatements::new(schema, channel, first, name, params);
         let table = format!("{schema}.record");
         let remove = format!(
             "WITH gone AS (DELETE FROM {table} AS t WHERE t.key = $1 AND t.version = $2 AND {} RETURNING t.version) \
@@ -94,7 +97,7 @@ impl Sql {
             whole("t"),
             standing("r")
         );
-        Sql {
+        WriteSql {
             absent: calls(None, "write_absent", 8),
             vacant: calls(Some(raise(schema)), "write_vacant", 9),
             unchanged: calls(Some(keep(schema)), "write_unchanged", 9),
@@ -104,8 +107,8 @@ impl Sql {
     }
 }
 
-pub(crate) async fn one(inner: &Inner, write: &Write) -> Result<Outcome, StoreError> {
-    let draft = Draft::new(write)?;
+pub(crate) async fn one(inner: &PostgresClient, write: &Write) -> Result<Outcome, StoreError> {
+    let draft = StatementDraft::new(write)?;
     for _ in 0..ROUNDS {
         let rows = inner.lines.ask_either(Call::Write, draft.sql(inner), &draft.params()).await?;
         if let Some(outcome) = draft.judge(inner, rows.first())? {
@@ -119,7 +122,7 @@ pub(crate) async fn one(inner: &Inner, write: &Write) -> Result<Outcome, StoreEr
 }
 
 /// A write as the parameters of its statement.
-pub(crate) struct Draft<'a> {
+pub(crate) struct StatementDraft<'a> {
     write: &'a Write,
     key: &'a [u8],
     columns: Columns,
@@ -130,8 +133,8 @@ pub(crate) struct Draft<'a> {
     is_news: bool,
 }
 
-impl<'a> Draft<'a> {
-    pub(crate) fn new(write: &'a Write) -> Result<Draft<'a>, StoreError> {
+impl<'a> StatementDraft<'a> {
+    pub(crate) fn new(write: &'a Write) -> Result<StatementDraft<'a>, StoreError> {
         let record = &write.record;
         let bytes = codec::encode(record)?;
         let columns = Columns::of(record, record.version().0);
@@ -140,7 +143,7 @@ impl<'a> Draft<'a> {
             Expect::Absent | Expect::Vacant => Vec::new(),
         };
         let nonce = record.nonce.0;
-        Ok(Draft {
+        Ok(StatementDraft {
             write,
             key: write.key.as_str().as_bytes(),
             digest: digest(&columns, &bytes),
@@ -156,13 +159,13 @@ impl<'a> Draft<'a> {
         })
     }
 
-    fn sql<'s>(&self, inner: &'s Inner) -> Forms<'s> {
+    fn sql<'s>(&self, inner: &'s PostgresClient) -> Forms<'s> {
         let calls = match self.write.expect {
             Expect::Absent => &inner.sql.absent,
             Expect::Vacant => &inner.sql.vacant,
             Expect::Unchanged(_) => &inner.sql.unchanged,
         };
-        let Form { prepared, once } = if self.is_news { &calls.news } else { &calls.quiet };
+        let StatementForms { prepared, once } = if self.is_news { &calls.news } else { &calls.quiet };
         Forms { prepared, once }
     }
 
@@ -207,13 +210,13 @@ impl<'a> Draft<'a> {
     }
 
     /// What came of the statement; none if another write came between.
-    fn judge(&self, inner: &Inner, row: Option<&Row>) -> Result<Option<Outcome>, StoreError> {
+    fn judge(&self, inner: &PostgresClient, row: Option<&Row>) -> Result<Option<Outcome>, StoreError> {
         let standing = match answer(inner, &self.write.key, row)? {
-            Answer::Done(version) => {
+            WriteAnswer::Done(version) => {
                 let fence = self.fence_of(version).ok_or_else(|| unclear(inner, "another's version"))?;
                 return Ok(Some(Outcome::Won { version, fence }));
             }
-            Answer::Stands(standing) => standing?,
+            WriteAnswer::Stands(standing) => standing?,
         };
         let holds = match (self.write.expect, &standing) {
             (Expect::Absent, standing) => standing.is_none(),
@@ -232,38 +235,38 @@ impl<'a> Draft<'a> {
 }
 
 /// What a statement that writes answers.
-enum Answer {
+enum WriteAnswer {
     /// The version that it wrote or removed.
     Done(Version),
     /// What stands there instead. One that can't be understood is not merely another version.
     Stands(Result<Option<Stored>, StoreError>),
 }
 
-fn answer(inner: &Inner, key: &Key, row: Option<&Row>) -> Result<Answer, StoreError> {
+fn answer(inner: &PostgresClient, key: &Key, row: Option<&Row>) -> Result<WriteAnswer, StoreError> {
     let row = row.ok_or_else(|| unclear(inner, "no row"))?;
     let told: Option<&[u8]> = row.try_get(0).map_err(|error| unclear(inner, error))?;
-    let Some(told) = told else { return Ok(Answer::Stands(Ok(None))) };
+    let Some(told) = told else { return Ok(WriteAnswer::Stands(Ok(None))) };
     if let Ok(version) = <[u8; 16]>::try_from(told) {
-        return Ok(Answer::Done(Version(u128::from_be_bytes(version))));
+        return Ok(WriteAnswer::Done(Version(u128::from_be_bytes(version))));
     }
     let row = Composite::parse(told).ok_or_else(|| unclear(inner, "a record that is cut off"))?;
     let standing = key_at(&row, 0).and_then(|_| stored(key, &row, 0, inner.tells_ages));
-    Ok(Answer::Stands(standing.map(Some)))
+    Ok(WriteAnswer::Stands(standing.map(Some)))
 }
 
 /// It can't be told whether anything was written.
-fn unclear(inner: &Inner, why: impl Display) -> StoreError {
+fn unclear(inner: &PostgresClient, why: impl Display) -> StoreError {
     StoreError::unknown(format!("{}: a write was answered unclearly: {why}", inner.lines.place))
 }
 
-pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result<bool, StoreError> {
+pub(crate) async fn remove(inner: &PostgresClient, key: &Key, version: Version) -> Result<bool, StoreError> {
     let (bytes, expected) = (key.as_str().as_bytes(), version_bytes(version));
     let params: &Params<'_> = &[(&bytes, Type::BYTEA), (&expected, Type::BYTEA)];
     for _ in 0..ROUNDS {
         let rows = inner.lines.ask(Call::Write, &inner.sql.remove, params).await?;
         let standing = match answer(inner, key, rows.first())? {
-            Answer::Done(_) => return Ok(true),
-            Answer::Stands(standing) => standing?,
+            WriteAnswer::Done(_) => return Ok(true),
+            WriteAnswer::Stands(standing) => standing?,
         };
         if standing.is_none_or(|standing| standing.version != version) {
             return Ok(false);
@@ -282,7 +285,7 @@ mod tests {
     fn a_version_tells_the_fence_of_its_own_write_only() {
         let scribe = Scribe::new();
         let write = scribe.if_vacant(&Key::new("k").unwrap(), scribe.held(5));
-        let draft = Draft::new(&write).unwrap();
+        let draft = StatementDraft::new(&write).unwrap();
         for fence in [5, 6, u64::MAX >> 1].map(Fence) {
             assert_eq!(draft.fence_of(Version::of(write.record.nonce, fence)), Some(fence));
         }

@@ -17,14 +17,14 @@ const PORT: u16 = 6379;
 
 /// Where one server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Address {
+pub(crate) struct ServerAddress {
     pub(crate) host: String,
     pub(crate) port: u16,
 }
 
-impl Address {
+impl ServerAddress {
     /// `HOST`, `HOST:PORT` or `[IPV6]:PORT`.
-    pub(crate) fn parse(text: &str) -> Option<Address> {
+    pub(crate) fn parse(text: &str) -> Option<ServerAddress> {
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
                 let (host, port) = rest.split_once(']')?;
@@ -37,7 +37,7 @@ impl Address {
             None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
         };
         let port = port.map_or(Some(PORT), |port| port.parse().ok())?;
-        Some(Address { host: host.to_owned(), port })
+        Some(ServerAddress { host: host.to_owned(), port })
     }
 
     pub(crate) fn is_loopback(&self) -> bool {
@@ -45,7 +45,7 @@ impl Address {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
             write!(f, "[{}]:{}", self.host, self.port)
@@ -58,7 +58,7 @@ impl fmt::Display for Address {
 /// Where the records are, and how the server is used. Everything is checked by [`crate::RedisStore::open`] before any I/O.
 #[derive(Clone)]
 pub struct RedisConfig {
-    pub(crate) hosts: Vec<Address>,
+    pub(crate) hosts: Vec<ServerAddress>,
     pub(crate) tls: bool,
     pub(crate) authority: Option<PathBuf>,
     pub(crate) user: Option<String>,
@@ -103,7 +103,7 @@ impl RedisConfig {
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
         let filled = |text: &str| decoded(text).map(|text| (!text.is_empty()).then_some(text));
         let hosts = hosts.split(',').map(|host| {
-            Address::parse(host)
+            ServerAddress::parse(host)
                 .filter(|address| !address.host.is_empty())
                 .ok_or_else(|| bad(&format!("a host is not HOST or HOST:PORT; {HINT}")))
         });
@@ -239,7 +239,7 @@ impl RedisConfig {
     }
 
     /// Whether a server may be spoken to in the way that is configured.
-    pub(crate) fn check_plain(&self, address: &Address) -> Result<(), StoreError> {
+    pub(crate) fn check_plain(&self, address: &ServerAddress) -> Result<(), StoreError> {
         if self.tls || self.accepts_plain || address.is_loopback() {
             return Ok(());
         }
@@ -372,8 +372,8 @@ mod tests {
             (":6380", "", 6380),
             ("b", "b", PORT),
         ] {
-            assert_eq!(Address::parse(text), Some(Address { host: host.into(), port }), "{text}");
+            assert_eq!(ServerAddress::parse(text), Some(ServerAddress { host: host.into(), port }), "{text}");
         }
-        assert_eq!(Address::parse("a:b"), None);
+        assert_eq!(ServerAddress::parse("a:b"), None);
     }
 }

@@ -1,6 +1,6 @@
 //! One connection: plain or over TLS, as the user that was named, to a server that may be used.
 
-use crate::config::{Address, RedisConfig};
+use crate::config::{RedisConfig, ServerAddress};
 use crate::error::{Call, evicting, failed, not_connected, unanswered, unconnected};
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisError, Value};
@@ -19,14 +19,14 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 /// How connections are made.
 #[derive(Clone)]
-pub(crate) struct Connector {
+pub(crate) struct RedisConnector {
     pub(crate) config: RedisConfig,
     tls: Option<TlsConnector>,
 }
 
 /// A connection that many calls share; the server answers them in their order.
-pub(crate) struct Line {
-    pub(crate) address: Address,
+pub(crate) struct ServerConnection {
+    pub(crate) address: ServerAddress,
     pub(crate) connection: MultiplexedConnection,
     driver: JoinHandle<()>,
     is_dead: AtomicBool,
@@ -34,13 +34,13 @@ pub(crate) struct Line {
     answers: AtomicU64,
 }
 
-impl Drop for Line {
+impl Drop for ServerConnection {
     fn drop(&mut self) {
         self.driver.abort();
     }
 }
 
-impl Line {
+impl ServerConnection {
     /// Whether calls can still be sent on it.
     pub(crate) fn is_alive(&self) -> bool {
         !self.is_dead.load(Ordering::SeqCst) && !self.driver.is_finished()
@@ -60,17 +60,17 @@ impl Line {
     }
 }
 
-impl Connector {
-    pub(crate) fn new(config: RedisConfig) -> Result<Connector, StoreError> {
+impl RedisConnector {
+    pub(crate) fn new(config: RedisConfig) -> Result<RedisConnector, StoreError> {
         let tls = match config.tls {
             true => Some(tls_client(&config.place(), config.authority.as_deref(), "ca")?),
             false => None,
         };
-        Ok(Connector { config, tls: tls.map(|client| TlsConnector::from(Arc::new(client))) })
+        Ok(RedisConnector { config, tls: tls.map(|client| TlsConnector::from(Arc::new(client))) })
     }
 
     /// A connection to a server that was examined, within the time for a call.
-    pub(crate) async fn line(&self, address: &Address) -> Result<Line, StoreError> {
+    pub(crate) async fn line(&self, address: &ServerAddress) -> Result<ServerConnection, StoreError> {
         match tokio::time::timeout(self.config.timeout, self.examined(address)).await {
             Ok(line) => line,
             Err(_) => Err(unconnected(&self.at(address))),
@@ -78,7 +78,11 @@ impl Connector {
     }
 
     /// A connection that receives what is published on a channel.
-    pub(crate) async fn subscription(&self, address: &Address, channel: &str) -> Result<PubSub, StoreError> {
+    pub(crate) async fn subscription(
+        &self,
+        address: &ServerAddress,
+        channel: &str,
+    ) -> Result<PubSub, StoreError> {
         let at = self.at(address);
         let subscribing = async {
             let stream = self.stream(address).await?;
@@ -93,7 +97,7 @@ impl Connector {
         }
     }
 
-    fn at(&self, address: &Address) -> String {
+    fn at(&self, address: &ServerAddress) -> String {
         format!("Redis {address}, namespace {:?}", self.config.namespace)
     }
 
@@ -113,20 +117,20 @@ impl Connector {
         Ok(login)
     }
 
-    async fn stream(&self, address: &Address) -> Result<Stream, StoreError> {
+    async fn stream(&self, address: &ServerAddress) -> Result<ServerStream, StoreError> {
         self.config.check_plain(address)?;
         let at = self.at(address);
         let lost = |error: std::io::Error| not_connected(&at, &RedisError::from(error));
         let stream = TcpStream::connect((address.host.as_str(), address.port)).await.map_err(lost)?;
         stream.set_nodelay(true).map_err(lost)?;
-        let Some(tls) = &self.tls else { return Ok(Stream::Plain(stream)) };
+        let Some(tls) = &self.tls else { return Ok(ServerStream::Plain(stream)) };
         let name = ServerName::try_from(address.host.clone()).map_err(|error| {
             StoreError::invalid(format!("{at}: {error}; name a host that a certificate can name"))
         })?;
-        Ok(Stream::Tls(Box::new(tls.connect(name, stream).await.map_err(lost)?)))
+        Ok(ServerStream::Tls(Box::new(tls.connect(name, stream).await.map_err(lost)?)))
     }
 
-    async fn examined(&self, address: &Address) -> Result<Line, StoreError> {
+    async fn examined(&self, address: &ServerAddress) -> Result<ServerConnection, StoreError> {
         let at = self.at(address);
         let stream = self.stream(address).await?;
         // The time for a call is counted where it is made.
@@ -134,7 +138,7 @@ impl Connector {
         let (connection, driver) = MultiplexedConnection::new_with_config(&self.login()?, stream, settings)
             .await
             .map_err(|error| not_connected(&at, &error))?;
-        let line = Line {
+        let line = ServerConnection {
             address: address.clone(),
             connection,
             driver: tokio::spawn(driver),
@@ -149,7 +153,7 @@ impl Connector {
     }
 
     /// That it is a server of data, which takes writes or knows who does.
-    async fn check_role(&self, line: &Line, at: &str) -> Result<(), StoreError> {
+    async fn check_role(&self, line: &ServerConnection, at: &str) -> Result<(), StoreError> {
         let says = redis::cmd("HELLO").arg(2).query_async(&mut line.connection.clone()).await;
         let says: Vec<Value> = says.map_err(|error| not_connected(at, &error))?;
         let text = |value: &Value| match value {
@@ -175,7 +179,7 @@ impl Connector {
 
 /// That the server drops none of our keys when its memory is full. Ours have no expiry, so policies that evict only those that have
 /// leave them alone.
-async fn check_eviction(line: &Line, at: &str) -> Result<(), StoreError> {
+async fn check_eviction(line: &ServerConnection, at: &str) -> Result<(), StoreError> {
     let mut connection = line.connection.clone();
     let info: Result<String, RedisError> =
         redis::cmd("INFO").arg("memory").query_async(&mut connection).await;
@@ -212,43 +216,43 @@ pub(crate) fn info_field(info: &str, name: &str) -> Option<String> {
 }
 
 /// What bytes go over.
-enum Stream {
+enum ServerStream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for ServerStream {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
         match self.get_mut() {
-            Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
-            Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+            ServerStream::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            ServerStream::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
         }
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for ServerStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
         match self.get_mut() {
-            Stream::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
-            Stream::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
+            ServerStream::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
+            ServerStream::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         match self.get_mut() {
-            Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            ServerStream::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            ServerStream::Tls(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         match self.get_mut() {
-            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            ServerStream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            ServerStream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

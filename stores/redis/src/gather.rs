@@ -3,8 +3,8 @@
 //! A write goes at once if no other is under way. Else, whoever asks first lets all that can run do so once, and then sends what has
 //! come together. Nobody waits for the answers to calls that are under way, so a write takes no longer by this than by itself.
 
-use crate::store::Inner;
-use crate::write::{Draft, Sent, send};
+use crate::store::RedisClient;
+use crate::write::{ScriptDraft, WriteResult, send};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenure_core::StoreError;
@@ -16,25 +16,25 @@ const MOST: usize = 64;
 
 /// Writes that are to go in the next script.
 #[derive(Default)]
-pub(crate) struct Gathering {
-    waiting: Mutex<Vec<Waiting>>,
+pub(crate) struct ScriptBatch {
+    waiting: Mutex<Vec<WaitingWrite>>,
     /// How many have no answer yet, whether they were sent or not.
     unanswered: AtomicUsize,
 }
 
-struct Waiting {
-    draft: Draft,
+struct WaitingWrite {
+    draft: ScriptDraft,
     reply: oneshot::Sender<Result<Outcome, StoreError>>,
 }
 
-impl Gathering {
-    fn lock(&self) -> MutexGuard<'_, Vec<Waiting>> {
+impl ScriptBatch {
+    fn lock(&self) -> MutexGuard<'_, Vec<WaitingWrite>> {
         // No code that can panic runs under the lock, so what it guards is whole.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is to go now. What nobody waits for any more does not.
-    fn take(&self) -> Vec<Waiting> {
+    fn take(&self) -> Vec<WaitingWrite> {
         let mut all = std::mem::take(&mut *self.lock());
         all.retain(|waiting| !waiting.reply.is_closed());
         all
@@ -42,9 +42,9 @@ impl Gathering {
 }
 
 /// One write, together with others of this moment if there are any.
-pub(crate) async fn write(inner: &Arc<Inner>, write: Write) -> Result<Outcome, StoreError> {
-    let draft = Draft::new(write)?;
-    let (_unanswered, is_alone) = Unanswered::begin(&inner.gathering);
+pub(crate) async fn write(inner: &Arc<RedisClient>, write: Write) -> Result<Outcome, StoreError> {
+    let draft = ScriptDraft::new(write)?;
+    let (_unanswered, is_alone) = UnansweredWrite::begin(&inner.gathering);
     if is_alone {
         // The future of a write that goes with others would be five times as large by this.
         return Box::pin(alone(inner, draft)).await;
@@ -52,7 +52,7 @@ pub(crate) async fn write(inner: &Arc<Inner>, write: Write) -> Result<Outcome, S
     // Declared first, so that it ends last: who gives up as the first one does not wait for its own write any more.
     let mut lead = None;
     let (reply, outcome) = oneshot::channel();
-    let waiting = Waiting { draft, reply };
+    let waiting = WaitingWrite { draft, reply };
     // Who gives up here may find its own write before the replicas have it: so it is in doubt from then on, whatever becomes of the script.
     let doubt = inner.lines.unconfirmed_write();
     // It may be a connection that is dead, and the others may be more patient than this caller.
@@ -65,7 +65,7 @@ pub(crate) async fn write(inner: &Arc<Inner>, write: Write) -> Result<Outcome, S
     if count >= MOST {
         send_all(inner, inner.gathering.take());
     } else if count == 1 {
-        let lead = lead.insert(Lead { inner, is_over: false });
+        let lead = lead.insert(BatchLeader { inner, is_over: false });
         tokio::task::yield_now().await;
         lead.is_over = true;
         send_all(inner, inner.gathering.take());
@@ -80,7 +80,7 @@ pub(crate) async fn write(inner: &Arc<Inner>, write: Write) -> Result<Outcome, S
 }
 
 /// One write by itself.
-async fn alone(inner: &Inner, draft: Draft) -> Result<Outcome, StoreError> {
+async fn alone(inner: &RedisClient, draft: ScriptDraft) -> Result<Outcome, StoreError> {
     let (sent, confirmed) = send(inner, &[&draft]).await?;
     confirmed?;
     let outcome = sent.into_iter().next().map(|sent| sent.outcome);
@@ -89,29 +89,29 @@ async fn alone(inner: &Inner, draft: Draft) -> Result<Outcome, StoreError> {
 }
 
 /// A write that has no answer yet.
-struct Unanswered<'a>(&'a AtomicUsize);
+struct UnansweredWrite<'a>(&'a AtomicUsize);
 
-impl Unanswered<'_> {
+impl UnansweredWrite<'_> {
     /// True if there is no other one.
-    fn begin(gathering: &Gathering) -> (Unanswered<'_>, bool) {
+    fn begin(gathering: &ScriptBatch) -> (UnansweredWrite<'_>, bool) {
         let others = gathering.unanswered.fetch_add(1, Ordering::SeqCst);
-        (Unanswered(&gathering.unanswered), others == 0)
+        (UnansweredWrite(&gathering.unanswered), others == 0)
     }
 }
 
-impl Drop for Unanswered<'_> {
+impl Drop for UnansweredWrite<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 /// Whoever asked first. Those who came after it don't depend on its patience.
-struct Lead<'a> {
-    inner: &'a Arc<Inner>,
+struct BatchLeader<'a> {
+    inner: &'a Arc<RedisClient>,
     is_over: bool,
 }
 
-impl Drop for Lead<'_> {
+impl Drop for BatchLeader<'_> {
     fn drop(&mut self) {
         if !self.is_over {
             send_all(self.inner, self.inner.gathering.take());
@@ -120,7 +120,7 @@ impl Drop for Lead<'_> {
 }
 
 /// Sends them in the background.
-fn send_all(inner: &Arc<Inner>, gathered: Vec<Waiting>) {
+fn send_all(inner: &Arc<RedisClient>, gathered: Vec<WaitingWrite>) {
     if gathered.is_empty() {
         return;
     }
@@ -131,8 +131,8 @@ fn send_all(inner: &Arc<Inner>, gathered: Vec<Waiting>) {
     }
 }
 
-async fn perform(inner: &Inner, gathered: Vec<Waiting>) {
-    let drafts: Vec<&Draft> = gathered.iter().map(|waiting| &waiting.draft).collect();
+async fn perform(inner: &RedisClient, gathered: Vec<WaitingWrite>) {
+    let drafts: Vec<&ScriptDraft> = gathered.iter().map(|waiting| &waiting.draft).collect();
     let (sent, confirmed) = match send(inner, &drafts).await {
         Ok(sent) => sent,
         Err(error) => {
@@ -143,7 +143,7 @@ async fn perform(inner: &Inner, gathered: Vec<Waiting>) {
             return;
         }
     };
-    for (waiting, Sent { is_done, outcome }) in gathered.into_iter().zip(sent) {
+    for (waiting, WriteResult { is_done, outcome }) in gathered.into_iter().zip(sent) {
         let outcome = match &confirmed {
             Err(error) if is_done => Err(error.clone()),
             _ => outcome,

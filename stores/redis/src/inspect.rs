@@ -1,7 +1,7 @@
 //! What a server says of itself: what of its configuration can lose leases, how full it is, what time it has.
 
 use crate::connect::info_field;
-use crate::lines::Lines;
+use crate::lines::ConnectionManager;
 use redis::Cmd;
 use std::time::Duration;
 use tenure_core::Wall;
@@ -11,7 +11,7 @@ use tenure_store::{Inspection, ServerClock};
 const TWO: &str = "two may hold a lease then: fences protect";
 
 /// Asks the server that has the namespace.
-pub(crate) async fn inspect(lines: &Lines) -> Inspection {
+pub(crate) async fn inspect(lines: &ConnectionManager) -> Inspection {
     let mut found = Inspection::default();
     match lines.ask::<String>(&redis::cmd("INFO")).await {
         Ok(info) => {
@@ -63,7 +63,7 @@ fn add_role(info: &Info, found: &mut Inspection) {
 }
 
 /// What a restart or a crash can take away.
-async fn add_durability(info: &Info, lines: &Lines, found: &mut Inspection) {
+async fn add_durability(info: &Info, lines: &ConnectionManager, found: &mut Inspection) {
     const ABOUT: &str = "durability";
     if info.number("aof_enabled") == 0 {
         found.hazard(
@@ -92,7 +92,7 @@ async fn add_durability(info: &Info, lines: &Lines, found: &mut Inspection) {
 }
 
 /// What another server's promotion can take away.
-async fn add_failover(info: &Info, lines: &Lines, found: &mut Inspection) {
+async fn add_failover(info: &Info, lines: &ConnectionManager, found: &mut Inspection) {
     const ABOUT: &str = "failover";
     let replicas = info.number("connected_slaves");
     if replicas > 0 {
@@ -149,7 +149,7 @@ fn add_memory(info: &Info, found: &mut Inspection) {
 }
 
 /// A setting, if this user may see it.
-async fn setting(lines: &Lines, name: &str) -> Option<String> {
+async fn setting(lines: &ConnectionManager, name: &str) -> Option<String> {
     let mut ask = Cmd::new();
     ask.arg("CONFIG").arg("GET").arg(name);
     let pair: Vec<String> = lines.ask(&ask).await.ok()?;

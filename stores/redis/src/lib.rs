@@ -114,4 +114,4 @@ pub use store::{RedisStore, acl};
 /// The example of the crate's page in registries is compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

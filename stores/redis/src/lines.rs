@@ -5,8 +5,8 @@
 
 mod confirm;
 
-use crate::config::Address;
-use crate::connect::{Connector, Line};
+use crate::config::ServerAddress;
+use crate::connect::{RedisConnector, ServerConnection};
 use crate::error::{Call, failed, is_answer, unanswered, unconnected};
 use crate::scripts::Invocation;
 use confirm::Confirmations;
@@ -24,36 +24,36 @@ const ROUNDS: usize = 8;
 /// How long to wait before a call is sent again that meets a slot on its way from one server to another.
 const AGAIN: Duration = Duration::from_millis(30);
 
-pub(crate) struct Lines {
-    connector: Connector,
+pub(crate) struct ConnectionManager {
+    connector: RedisConnector,
     pub(crate) place: String,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ConnectionState>>,
     confirmations: Confirmations,
 }
 
-type Attempt = Shared<BoxFuture<'static, Result<Arc<Line>, StoreError>>>;
+type Attempt = Shared<BoxFuture<'static, Result<Arc<ServerConnection>, StoreError>>>;
 
 #[derive(Default)]
-struct State {
-    line: Option<Arc<Line>>,
+struct ConnectionState {
+    line: Option<Arc<ServerConnection>>,
     /// A connection that is being made.
     attempt: Option<Attempt>,
     /// Who has the namespace, by what a server of the cluster said last.
-    owner: Option<Address>,
+    owner: Option<ServerAddress>,
     /// To whom calls go for what has left the owner already, while a slot is on its way.
-    transferee: Option<Arc<Line>>,
+    transferee: Option<Arc<ServerConnection>>,
 }
 
-impl State {
-    fn ready(&self) -> Option<Arc<Line>> {
+impl ConnectionState {
+    fn ready(&self) -> Option<Arc<ServerConnection>> {
         self.line.as_ref().filter(|line| line.is_alive()).map(Arc::clone)
     }
 }
 
-impl Lines {
-    pub(crate) fn new(connector: Connector) -> Lines {
+impl ConnectionManager {
+    pub(crate) fn new(connector: RedisConnector) -> ConnectionManager {
         let (place, confirmations) = (connector.config.place(), Confirmations::of(&connector.config));
-        Lines { connector, place, state: Arc::default(), confirmations }
+        ConnectionManager { connector, place, state: Arc::default(), confirmations }
     }
 
     /// Calls a script; each call is done at most once.
@@ -62,12 +62,16 @@ impl Lines {
     }
 
     /// The answer, and the connection on which it came.
-    async fn call_on(&self, call: Call, script: &Invocation<'_>) -> Result<(Value, Arc<Line>), StoreError> {
+    async fn call_on(
+        &self,
+        call: Call,
+        script: &Invocation<'_>,
+    ) -> Result<(Value, Arc<ServerConnection>), StoreError> {
         if self.is_doubtful() {
             Box::pin(self.settle()).await?;
         }
         let mut is_whole = false;
-        let mut asked: Option<Arc<Line>> = None;
+        let mut asked: Option<Arc<ServerConnection>> = None;
         for _ in 0..ROUNDS {
             let line = match asked.as_ref().map(Arc::clone).or_else(|| self.ready()) {
                 Some(line) => line,
@@ -109,7 +113,7 @@ impl Lines {
 
     async fn ask_on<T: redis::FromRedisValue>(
         &self,
-        line: &Arc<Line>,
+        line: &Arc<ServerConnection>,
         command: &Cmd,
     ) -> Result<T, StoreError> {
         let answer = self.send(line, Call::Read, command, false).await?;
@@ -118,9 +122,9 @@ impl Lines {
     }
 
     /// Begins to wait for something on the connection that there is.
-    pub(crate) fn under_way(&self) -> UnderWay {
+    pub(crate) fn under_way(&self) -> PendingReply {
         let line = self.lock().line.clone();
-        line.map_or(UnderWay { line: None, answers: 0, is_over: false }, UnderWay::on)
+        line.map_or(PendingReply { line: None, answers: 0, is_over: false }, PendingReply::on)
     }
 
     /// A connection that receives what is published on a channel.
@@ -132,7 +136,7 @@ impl Lines {
 
     /// The connection on which calls are sent. If there is none, one attempt serves all who wait, and goes on without them: a caller
     /// who has no patience for a whole handshake finds it done the next time.
-    async fn line(&self) -> Result<Arc<Line>, StoreError> {
+    async fn line(&self) -> Result<Arc<ServerConnection>, StoreError> {
         let attempt = {
             let mut state = self.lock();
             if let Some(line) = state.ready() {
@@ -155,11 +159,11 @@ impl Lines {
     }
 
     /// The connection on which calls are sent, if it is there.
-    fn ready(&self) -> Option<Arc<Line>> {
+    fn ready(&self) -> Option<Arc<ServerConnection>> {
         self.lock().ready()
     }
 
-    async fn transferee(&self, address: &Address) -> Result<Arc<Line>, StoreError> {
+    async fn transferee(&self, address: &ServerAddress) -> Result<Arc<ServerConnection>, StoreError> {
         let known = self.lock().transferee.clone();
         if let Some(line) = known.filter(|line| line.is_alive() && line.address == *address) {
             return Ok(line);
@@ -170,14 +174,14 @@ impl Lines {
     }
 
     /// A server of the cluster has said who has the namespace.
-    fn follow(&self, line: &Line, error: &RedisError) {
+    fn follow(&self, line: &ServerConnection, error: &RedisError) {
         let mut state = self.lock();
         state.owner = Some(redirection(line, error));
         state.transferee = None;
         line.give_up();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ConnectionState> {
         // No code that can panic runs under the lock, so what it guards is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -185,12 +189,12 @@ impl Lines {
     /// The server's answer, or its refusal; the outer error is what happened to the connection.
     async fn send(
         &self,
-        line: &Arc<Line>,
+        line: &Arc<ServerConnection>,
         call: Call,
         command: &Cmd,
         is_asked: bool,
     ) -> Result<Result<Value, RedisError>, StoreError> {
-        let mut under_way = UnderWay::on(Arc::clone(line));
+        let mut under_way = PendingReply::on(Arc::clone(line));
         let mut connection = line.connection.clone();
         let answer = async {
             if is_asked {
@@ -224,10 +228,10 @@ async fn asking(connection: &mut MultiplexedConnection, command: &Cmd) -> Result
 /// Connects to whoever has the namespace; if that is not known or it does not answer, to whichever server of those that are named can
 /// be used, and answers first.
 async fn connect(
-    connector: &Connector,
-    state: &Mutex<State>,
-    owner: Option<Address>,
-) -> Result<Arc<Line>, StoreError> {
+    connector: &RedisConnector,
+    state: &Mutex<ConnectionState>,
+    owner: Option<ServerAddress>,
+) -> Result<Arc<ServerConnection>, StoreError> {
     let known = match &owner {
         Some(owner) => connector.line(owner).await.ok(),
         None => None,
@@ -247,7 +251,9 @@ async fn connect(
     Ok(Arc::clone(state.line.insert(Arc::new(line?))))
 }
 
-async fn settled(attempt: JoinHandle<Result<Arc<Line>, StoreError>>) -> Result<Arc<Line>, StoreError> {
+async fn settled(
+    attempt: JoinHandle<Result<Arc<ServerConnection>, StoreError>>,
+) -> Result<Arc<ServerConnection>, StoreError> {
     match attempt.await {
         Ok(line) => line,
         Err(error) => Err(StoreError::unavailable(format!("connecting to Redis was broken off: {error}"))),
@@ -256,19 +262,19 @@ async fn settled(attempt: JoinHandle<Result<Arc<Line>, StoreError>>) -> Result<A
 
 /// A call that waits for its answer. If it is given up, and meanwhile no other call had one either, the connection may be dead
 /// without anybody knowing: the next call takes another one.
-pub(crate) struct UnderWay {
-    line: Option<Arc<Line>>,
+pub(crate) struct PendingReply {
+    line: Option<Arc<ServerConnection>>,
     answers: u64,
     pub(crate) is_over: bool,
 }
 
-impl UnderWay {
-    fn on(line: Arc<Line>) -> UnderWay {
-        UnderWay { answers: line.answers(), line: Some(line), is_over: false }
+impl PendingReply {
+    fn on(line: Arc<ServerConnection>) -> PendingReply {
+        PendingReply { answers: line.answers(), line: Some(line), is_over: false }
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for PendingReply {
     fn drop(&mut self) {
         if let Some(line) = self.line.take().filter(|_| !self.is_over)
             && line.answers() == self.answers
@@ -279,10 +285,12 @@ impl Drop for UnderWay {
 }
 
 /// Where a server of a cluster sends us. Without a host it means its own.
-fn redirection(line: &Line, error: &RedisError) -> Address {
-    let named = error.redirect_node().and_then(|(address, _)| Address::parse(address));
+fn redirection(line: &ServerConnection, error: &RedisError) -> ServerAddress {
+    let named = error.redirect_node().and_then(|(address, _)| ServerAddress::parse(address));
     match named {
-        Some(address) if address.host.is_empty() => Address { host: line.address.host.clone(), ..address },
+        Some(address) if address.host.is_empty() => {
+            ServerAddress { host: line.address.host.clone(), ..address }
+        }
         Some(address) => address,
         None => line.address.clone(),
     }

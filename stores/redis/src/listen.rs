@@ -2,7 +2,7 @@
 //!
 //! Where nobody listens, nobody is subscribed: a message costs the server and each subscriber as much as a call does.
 
-use crate::lines::Lines;
+use crate::lines::ConnectionManager;
 use futures_util::StreamExt;
 use redis::aio::PubSub;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,17 +29,20 @@ fn hint(message: &[u8]) -> Hint {
 }
 
 /// What subscribes while anybody listens.
-pub(crate) struct Listener {
-    lines: Arc<Lines>,
+pub(crate) struct ChannelSubscriber {
+    lines: Arc<ConnectionManager>,
     channel: String,
     teller: Mutex<Option<Teller>>,
 }
 
-impl Listener {
+impl ChannelSubscriber {
     /// Makes sure that subscribing is allowed.
-    pub(crate) async fn of(lines: Arc<Lines>, channel: String) -> Result<Listener, StoreError> {
+    pub(crate) async fn of(
+        lines: Arc<ConnectionManager>,
+        channel: String,
+    ) -> Result<ChannelSubscriber, StoreError> {
         lines.subscription(&channel).await?;
-        Ok(Listener { lines, channel, teller: Mutex::default() })
+        Ok(ChannelSubscriber { lines, channel, teller: Mutex::default() })
     }
 
     /// Hints of changes of keys that begin with `prefix`. Who asks first begins to listen, on its own runtime.
@@ -58,7 +61,7 @@ impl Listener {
     }
 }
 
-async fn listen_on(lines: &Lines, channel: &str, subscribers: &Subscribers) {
+async fn listen_on(lines: &ConnectionManager, channel: &str, subscribers: &Subscribers) {
     let mut pause = AGAIN.0;
     loop {
         subscribers.any().await;

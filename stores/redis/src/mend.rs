@@ -2,14 +2,14 @@
 
 use crate::read::raw;
 use crate::scripts::Invocation;
-use crate::store::Inner;
+use crate::store::RedisClient;
 use crate::value::{fence, record_bytes, stored, untimed};
 use redis::Value;
 use tenure_core::{Key, Record, StoreError};
 use tenure_store::Image;
 
 /// A value as the commands that put it back, as `redis-cli` reads them.
-fn copy(inner: &Inner, key: &Key, value: &[u8]) -> String {
+fn copy(inner: &RedisClient, key: &Key, value: &[u8]) -> String {
     let ([records, index], key, value) = (&inner.keys, quoted(key.as_str().as_bytes()), quoted(value));
     format!("HSET {records} {key} {value}\nZADD {index} 0 {key}")
 }
@@ -24,7 +24,7 @@ fn quoted(bytes: &[u8]) -> String {
     format!("\"{}\"", escaped.collect::<String>())
 }
 
-pub(crate) async fn image(inner: &Inner, key: &Key) -> Result<Option<Image>, StoreError> {
+pub(crate) async fn image(inner: &RedisClient, key: &Key) -> Result<Option<Image>, StoreError> {
     Ok(raw(inner, key).await?.map(|value| {
         let record = stored(key, None, &value).map(|stored| stored.record);
         let bytes = record_bytes(&value).unwrap_or_default();
@@ -34,7 +34,7 @@ pub(crate) async fn image(inner: &Inner, key: &Key) -> Result<Option<Image>, Sto
 
 /// The value must be just what was seen, the time of its writing too.
 pub(crate) async fn mend(
-    inner: &Inner,
+    inner: &RedisClient,
     key: &Key,
     seen: &Image,
     instead: Option<Record>,

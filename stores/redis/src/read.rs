@@ -2,19 +2,19 @@
 
 use crate::error::Call;
 use crate::scripts::Invocation;
-use crate::store::Inner;
+use crate::store::RedisClient;
 use crate::value::{bytes, stored, timed};
 use redis::Value;
 use tenure_core::op::Listed;
 use tenure_core::{Key, StoreError, Stored};
 use tenure_store::parts::end_of_prefix;
 
-pub(crate) async fn one(inner: &Inner, key: &Key) -> Result<Option<Stored>, StoreError> {
+pub(crate) async fn one(inner: &RedisClient, key: &Key) -> Result<Option<Stored>, StoreError> {
     let listed = many(inner, std::slice::from_ref(key)).await?;
     listed.into_iter().next().map(|listed| listed.stored).transpose()
 }
 
-pub(crate) async fn many(inner: &Inner, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
+pub(crate) async fn many(inner: &RedisClient, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
     if keys.is_empty() {
         return Ok(Vec::new());
     }
@@ -29,7 +29,7 @@ pub(crate) async fn many(inner: &Inner, keys: &[Key]) -> Result<Vec<Listed>, Sto
 }
 
 pub(crate) async fn list(
-    inner: &Inner,
+    inner: &RedisClient,
     prefix: &str,
     after: Option<&Key>,
     limit: usize,
@@ -57,14 +57,14 @@ pub(crate) async fn list(
 }
 
 /// What lies under a key, byte for byte.
-pub(crate) async fn raw(inner: &Inner, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
+pub(crate) async fn raw(inner: &RedisClient, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
     let script = Invocation::new(&inner.scripts.read, &inner.keys).arg(key.as_str().as_bytes());
     let answer = read(inner, &script).await?;
     let (_, found) = timed(&inner.lines.place, &answer).map_err(|error| unclear(&error))?;
     Ok(found.first().and_then(bytes).map(<[u8]>::to_vec))
 }
 
-async fn read(inner: &Inner, script: &Invocation<'_>) -> Result<Value, StoreError> {
+async fn read(inner: &RedisClient, script: &Invocation<'_>) -> Result<Value, StoreError> {
     inner.lines.call(Call::Read, script).await
 }
 

@@ -1,12 +1,12 @@
 //! The store itself.
 
 use crate::config::RedisConfig;
-use crate::connect::Connector;
+use crate::connect::RedisConnector;
 use crate::error::{Call, unanswered};
-use crate::gather::{self, Gathering};
+use crate::gather::{self, ScriptBatch};
 use crate::inspect::inspect;
-use crate::lines::Lines;
-use crate::listen::Listener;
+use crate::lines::ConnectionManager;
+use crate::listen::ChannelSubscriber;
 use crate::scripts::{Invocation, Scripts};
 use crate::value::{ServerTime, bytes};
 use crate::{mend, read, write};
@@ -23,11 +23,11 @@ const LAYOUT: u32 = 1;
 /// Records in one namespace of a Redis or Valkey server or cluster. Clones share their connections.
 #[derive(Clone)]
 pub struct RedisStore {
-    inner: Arc<Inner>,
+    inner: Arc<RedisClient>,
 }
 
-pub(crate) struct Inner {
-    pub(crate) lines: Arc<Lines>,
+pub(crate) struct RedisClient {
+    pub(crate) lines: Arc<ConnectionManager>,
     pub(crate) scripts: Scripts,
     /// The hash of the records, and the index of their keys.
     pub(crate) keys: [String; 2],
@@ -35,11 +35,11 @@ pub(crate) struct Inner {
     tells_ages: bool,
     id: String,
     capabilities: Capabilities,
-    listener: Option<Listener>,
-    pub(crate) gathering: Gathering,
+    listener: Option<ChannelSubscriber>,
+    pub(crate) gathering: ScriptBatch,
 }
 
-impl Inner {
+impl RedisClient {
     /// The server's time, where ages are told.
     pub(crate) fn told(&self, now: ServerTime) -> Option<ServerTime> {
         self.tells_ages.then_some(now)
@@ -65,7 +65,7 @@ impl RedisStore {
     }
 
     async fn opened(config: RedisConfig) -> Result<Self, StoreError> {
-        let lines = Arc::new(Lines::new(Connector::new(config.clone())?));
+        let lines = Arc::new(ConnectionManager::new(RedisConnector::new(config.clone())?));
         let name = |what: &str| config.name(what);
         let scripts = Scripts::new();
         let id = examine(&lines, &scripts, &[name("meta")], config.create).await?;
@@ -73,11 +73,11 @@ impl RedisStore {
         let channel = name(&format!("changes:{}", config.db));
         // That it is refused is better known now than from waiters that are slow.
         let listener = match config.push {
-            true => Some(Listener::of(Arc::clone(&lines), channel.clone()).await?),
+            true => Some(ChannelSubscriber::of(Arc::clone(&lines), channel.clone()).await?),
             false => None,
         };
         let capabilities = config.capabilities();
-        let inner = Inner {
+        let inner = RedisClient {
             lines,
             scripts,
             keys: [name("records"), name("index")],
@@ -86,7 +86,7 @@ impl RedisStore {
             id,
             capabilities,
             listener,
-            gathering: Gathering::default(),
+            gathering: ScriptBatch::default(),
         };
         Ok(RedisStore { inner: Arc::new(inner) })
     }
@@ -105,7 +105,7 @@ impl RedisStore {
 
 /// Whose the namespace is: its id.
 async fn examine(
-    lines: &Lines,
+    lines: &ConnectionManager,
     scripts: &Scripts,
     meta: &[String],
     create: bool,

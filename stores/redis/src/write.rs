@@ -2,23 +2,23 @@
 
 use crate::error::refused_in_script;
 use crate::scripts::Invocation;
-use crate::store::Inner;
+use crate::store::RedisClient;
 use crate::value::{ServerTime, damaged, stored, timed, untimed, version_digits};
 use redis::Value;
 use tenure_core::op::{Expect, Outcome, Write};
 use tenure_core::{Fence, Key, Record, StoreError, Version};
 
 /// A write as the arguments of the script.
-pub(crate) struct Draft {
+pub(crate) struct ScriptDraft {
     write: Write,
     expected: Vec<u8>,
     value: Vec<u8>,
     is_news: &'static str,
 }
 
-impl Draft {
-    pub(crate) fn new(write: Write) -> Result<Draft, StoreError> {
-        Ok(Draft {
+impl ScriptDraft {
+    pub(crate) fn new(write: Write) -> Result<ScriptDraft, StoreError> {
+        Ok(ScriptDraft {
             expected: match write.expect {
                 Expect::Absent => b"absent".to_vec(),
                 Expect::Vacant => b"vacant".to_vec(),
@@ -35,14 +35,14 @@ impl Draft {
     }
 
     /// What came of it.
-    fn judge(&self, inner: &Inner, now: ServerTime, answer: &Value) -> Result<Outcome, StoreError> {
+    fn judge(&self, inner: &RedisClient, now: ServerTime, answer: &Value) -> Result<Outcome, StoreError> {
         let Write { key, expect, record } = &self.write;
         let standing = match verdict(inner, key, answer)? {
-            Verdict::Done(raised) => {
+            ScriptVerdict::Done(raised) => {
                 let fence = raised.unwrap_or(record.fence);
                 return Ok(Outcome::Won { version: Version::of(record.nonce, fence), fence });
             }
-            Verdict::Refused(standing) => standing,
+            ScriptVerdict::Refused(standing) => standing,
         };
         let standing = standing.map(|value| stored(key, inner.told(now), value)).transpose()?;
         if let (Expect::Vacant, Some(standing)) = (expect, &standing)
@@ -61,27 +61,27 @@ fn is_news(record: &Record) -> bool {
 }
 
 /// What a script did with one key.
-enum Verdict<'a> {
+enum ScriptVerdict<'a> {
     /// It was done, with this fence if it was raised.
     Done(Option<Fence>),
     /// It was not; this stands there.
     Refused(Option<&'a [u8]>),
 }
 
-fn verdict<'a>(inner: &Inner, key: &Key, answer: &'a Value) -> Result<Verdict<'a>, StoreError> {
+fn verdict<'a>(inner: &RedisClient, key: &Key, answer: &'a Value) -> Result<ScriptVerdict<'a>, StoreError> {
     let unclear =
         || StoreError::unknown(format!("{}: a write was answered unclearly: {answer:?}", inner.lines.place));
     let pair = match answer {
-        Value::Int(1) => return Ok(Verdict::Done(None)),
-        Value::Nil => return Ok(Verdict::Refused(None)),
-        Value::BulkString(standing) => return Ok(Verdict::Refused(Some(standing))),
+        Value::Int(1) => return Ok(ScriptVerdict::Done(None)),
+        Value::Nil => return Ok(ScriptVerdict::Refused(None)),
+        Value::BulkString(standing) => return Ok(ScriptVerdict::Refused(Some(standing))),
         Value::Array(pair) => pair,
         _ => return Err(unclear()),
     };
     match pair.as_slice() {
         [Value::Int(1), Value::BulkString(fence)] => {
             let fence = std::str::from_utf8(fence).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
-            fence.map(|fence| Verdict::Done(Some(Fence(fence)))).ok_or_else(unclear)
+            fence.map(|fence| ScriptVerdict::Done(Some(Fence(fence)))).ok_or_else(unclear)
         }
         [Value::Int(2), Value::BulkString(value)] => Err(damaged(key, value)),
         [Value::Int(3), Value::BulkString(says)] => {
@@ -99,16 +99,16 @@ fn is_done(answer: &Value) -> bool {
 }
 
 /// What became of one write: whether it was done, and what it comes to.
-pub(crate) struct Sent {
+pub(crate) struct WriteResult {
     pub(crate) is_done: bool,
     pub(crate) outcome: Result<Outcome, StoreError>,
 }
 
 /// Sends writes in one script. The second result is whether replicas have confirmed what was done.
 pub(crate) async fn send(
-    inner: &Inner,
-    drafts: &[&Draft],
-) -> Result<(Vec<Sent>, Result<(), StoreError>), StoreError> {
+    inner: &RedisClient,
+    drafts: &[&ScriptDraft],
+) -> Result<(Vec<WriteResult>, Result<(), StoreError>), StoreError> {
     let script = Invocation::new(&inner.scripts.write, &inner.keys)
         .arg(inner.channel.as_bytes())
         .args(drafts.iter().flat_map(|draft| draft.arguments()));
@@ -118,8 +118,11 @@ pub(crate) async fn send(
         return Err(StoreError::unknown(format!("{}: not all writes were answered", inner.lines.place)));
     }
     let judged = drafts.iter().zip(answers);
-    let sent: Vec<Sent> = judged
-        .map(|(draft, answer)| Sent { is_done: is_done(answer), outcome: draft.judge(inner, now, answer) })
+    let sent: Vec<WriteResult> = judged
+        .map(|(draft, answer)| WriteResult {
+            is_done: is_done(answer),
+            outcome: draft.judge(inner, now, answer),
+        })
         .collect();
     if sent.iter().any(|sent| sent.is_done) {
         return Ok((sent, written.confirm().await));
@@ -128,8 +131,8 @@ pub(crate) async fn send(
     Ok((sent, Ok(())))
 }
 
-pub(crate) async fn many(inner: &Inner, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
-    let drafts: Vec<Draft> = writes.into_iter().map(Draft::new).collect::<Result<_, _>>()?;
+pub(crate) async fn many(inner: &RedisClient, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+    let drafts: Vec<ScriptDraft> = writes.into_iter().map(ScriptDraft::new).collect::<Result<_, _>>()?;
     let (sent, confirmed) = send(inner, &drafts.iter().collect::<Vec<_>>()).await?;
     confirmed?;
     let has_written = sent.iter().any(|sent| sent.is_done);
@@ -140,7 +143,7 @@ pub(crate) async fn many(inner: &Inner, writes: Vec<Write>) -> Result<Vec<Outcom
     }
 }
 
-pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result<bool, StoreError> {
+pub(crate) async fn remove(inner: &RedisClient, key: &Key, version: Version) -> Result<bool, StoreError> {
     let expected = version_digits(version);
     let script =
         Invocation::new(&inner.scripts.remove, &inner.keys).arg(key.as_str().as_bytes()).arg(&expected);
@@ -150,9 +153,9 @@ pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result
         return Err(StoreError::unknown(format!("{}: a removal was not answered", inner.lines.place)));
     };
     match verdict(inner, key, answer)? {
-        Verdict::Done(_) => written.confirm().await.map(|()| true),
+        ScriptVerdict::Done(_) => written.confirm().await.map(|()| true),
         // One that can't be understood is not merely another version.
-        Verdict::Refused(standing) => {
+        ScriptVerdict::Refused(standing) => {
             let standing = standing.map(|value| stored(key, inner.told(now), value)).transpose();
             written.nothing_done();
             standing.map(|_| false)

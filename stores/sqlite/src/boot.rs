@@ -46,12 +46,12 @@ impl Present {
 
 /// What the ages of one file's records are told by.
 #[derive(Clone)]
-pub(crate) struct Ages {
+pub(crate) struct RecordAges {
     pub(crate) clock: Arc<dyn BootClock>,
     pub(crate) is_one_kernel: bool,
 }
 
-impl Ages {
+impl RecordAges {
     pub(crate) fn now(&self) -> Option<Present> {
         self.clock.now().map(|time| Present { time, is_one_kernel: self.is_one_kernel })
     }

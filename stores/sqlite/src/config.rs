@@ -1,6 +1,6 @@
 //! Where the file is and how it is used.
 
-use crate::boot::{Ages, BootClock, HostClock};
+use crate::boot::{BootClock, HostClock, RecordAges};
 use crate::wake::Watcher;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -105,8 +105,8 @@ impl SqliteConfig {
         if self.wake_ups && Watcher::WORKS { all } else { all.without_watch() }
     }
 
-    pub(crate) fn ages(&self) -> Ages {
-        Ages { clock: Arc::clone(&self.boot_clock), is_one_kernel: !self.network_filesystem }
+    pub(crate) fn ages(&self) -> RecordAges {
+        RecordAges { clock: Arc::clone(&self.boot_clock), is_one_kernel: !self.network_filesystem }
     }
 
     pub(crate) fn check(&self) -> Result<(), StoreError> {

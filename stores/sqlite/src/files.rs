@@ -4,7 +4,7 @@
 //! that any more. Each of them matters: the database, the log with what was committed last, and the shared memory with the
 //! locks. A look costs three calls of stat(2), some microseconds beside a write's flush.
 
-use crate::place::Place;
+use crate::place::FileLocation;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use std::path::{Path, PathBuf};
@@ -15,20 +15,20 @@ type Identity = (u64, u64);
 
 /// The files as they were opened.
 #[derive(Debug)]
-pub(crate) struct Files {
+pub(crate) struct OpenedFiles {
     opened: [(PathBuf, Option<Identity>); 3],
 }
 
-impl Files {
+impl OpenedFiles {
     /// Those at the place now: to be called when SQLite has just opened them.
-    pub(crate) fn opened(place: &Place) -> Result<Files, StoreError> {
+    pub(crate) fn opened(place: &FileLocation) -> Result<OpenedFiles, StoreError> {
         let beside = |suffix: &str| {
             let mut path = place.path.clone().into_os_string();
             path.push(suffix);
             PathBuf::from(path)
         };
         let paths = [place.path.clone(), beside("-wal"), beside("-shm")];
-        let files = Files { opened: paths.map(|path| (path.clone(), identity(&path))) };
+        let files = OpenedFiles { opened: paths.map(|path| (path.clone(), identity(&path))) };
         match files.opened.iter().find(|(_, identity)| identity.is_none()) {
             Some((path, _)) => Err(StoreError::unavailable(removed(path))),
             None => Ok(files),
@@ -36,9 +36,9 @@ impl Files {
     }
 
     /// Of one that is only looked at: its log comes and goes with those who write.
-    pub(crate) fn looked_at(place: &Place) -> Files {
+    pub(crate) fn looked_at(place: &FileLocation) -> OpenedFiles {
         let file = || (place.path.clone(), identity(&place.path));
-        Files { opened: [file(), file(), file()] }
+        OpenedFiles { opened: [file(), file(), file()] }
     }
 
     /// What is wrong with them now, if anything is: then what is done on this handle reaches nobody else.

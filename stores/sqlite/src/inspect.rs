@@ -6,32 +6,32 @@ use tenure_store::Inspection;
 
 /// What of the connection matters to leases.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub(crate) struct ConnectionSettings {
     synchronous: i64,
     journal: String,
 }
 
-impl Settings {
-    pub(crate) fn of(connection: &Connection) -> rusqlite::Result<Settings> {
-        Ok(Settings {
+impl ConnectionSettings {
+    pub(crate) fn of(connection: &Connection) -> rusqlite::Result<ConnectionSettings> {
+        Ok(ConnectionSettings {
             synchronous: connection.query_row("PRAGMA synchronous", [], |row| row.get(0))?,
             journal: connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?,
         })
     }
 }
 
-pub(crate) fn told(settings: Result<Settings, StoreError>) -> Inspection {
+pub(crate) fn told(settings: Result<ConnectionSettings, StoreError>) -> Inspection {
     /// `synchronous = FULL`.
     const FULL: i64 = 2;
     let mut found = Inspection::default();
     match settings {
-        Ok(Settings { synchronous, journal }) if synchronous >= FULL && journal == "wal" => {
+        Ok(ConnectionSettings { synchronous, journal }) if synchronous >= FULL && journal == "wal" => {
             found.fine(
                 "durability",
                 "each commit is on the disk before it is answered (synchronous FULL, WAL)",
             );
         }
-        Ok(Settings { synchronous, journal }) => found.hazard(
+        Ok(ConnectionSettings { synchronous, journal }) => found.hazard(
             "durability",
             format!("a power cut can lose the last commits (synchronous {synchronous}, journal {journal})"),
         ),
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn what_a_power_cut_can_lose_is_told() {
         let told = |synchronous, journal: &str| {
-            told(Ok(Settings { synchronous, journal: journal.to_owned() })).hazards().count()
+            told(Ok(ConnectionSettings { synchronous, journal: journal.to_owned() })).hazards().count()
         };
         assert_eq!([told(2, "wal"), told(3, "wal"), told(1, "wal"), told(2, "delete")], [0, 0, 1, 1]);
     }

@@ -90,4 +90,4 @@ pub use rusqlite;
 /// The example of the crate's page in registries is compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

@@ -14,7 +14,7 @@ const LEAST_PAGE: u64 = 512;
 
 /// Where the file is, whatever links lead there.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct FileLocation {
     pub(crate) path: PathBuf,
     /// The side file: its lock orders the processes' transactions, its changes wake their waiters.
     pub(crate) side: PathBuf,
@@ -23,8 +23,8 @@ pub(crate) struct Place {
     pub(crate) read_only: bool,
 }
 
-impl Place {
-    pub(crate) fn find(config: &SqliteConfig) -> Result<Place, StoreError> {
+impl FileLocation {
+    pub(crate) fn find(config: &SqliteConfig) -> Result<FileLocation, StoreError> {
         let path = &config.path;
         let at = path.display();
         let bad = |text: String| Err(StoreError::invalid(text));
@@ -66,7 +66,7 @@ impl Place {
         let directory = path.parent().unwrap_or(Path::new("/")).to_owned();
         let mut side = path.clone().into_os_string();
         side.push("-lock");
-        let mut place = Place { path, side: side.into(), directory, read_only: false };
+        let mut place = FileLocation { path, side: side.into(), directory, read_only: false };
         place.check_filesystem(config)?;
         let file = if exists { writable(&place.path, "the file") } else { Ok(()) };
         match file.and_then(|()| writable(&place.directory, "the directory")) {

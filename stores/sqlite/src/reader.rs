@@ -1,14 +1,14 @@
 //! The thread that reads, on a connection of its own, so that reads don't wait behind writes.
 
-use crate::boot::Ages;
+use crate::boot::RecordAges;
 use crate::config::SqliteConfig;
 use crate::error::undone;
-use crate::files::Files;
-use crate::inspect::Settings;
-use crate::place::Place;
-use crate::row::{Reading, RowError, Standing, image};
+use crate::files::OpenedFiles;
+use crate::inspect::ConnectionSettings;
+use crate::place::FileLocation;
+use crate::row::{RowError, RowStatements, StoredRow, image};
 use crate::schema;
-use crate::writer::{Job, Task};
+use crate::writer::{WriterJob, WriterTask};
 use rusqlite::Connection;
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(crate) enum Query {
         reply: oneshot::Sender<Result<Option<Image>, StoreError>>,
     },
     Settings {
-        reply: oneshot::Sender<Result<Settings, StoreError>>,
+        reply: oneshot::Sender<Result<ConnectionSettings, StoreError>>,
     },
     List {
         prefix: String,
@@ -43,18 +43,18 @@ pub(crate) enum Query {
     },
 }
 
-pub(crate) struct Reader {
+pub(crate) struct DatabaseReader {
     /// Opened when something is first read: whoever only writes, as a single command under a lease does, goes without.
     pub(crate) connection: OnceCell<Connection>,
     pub(crate) config: SqliteConfig,
-    pub(crate) place: Arc<Place>,
-    pub(crate) files: Arc<Files>,
-    pub(crate) ages: Ages,
+    pub(crate) place: Arc<FileLocation>,
+    pub(crate) files: Arc<OpenedFiles>,
+    pub(crate) ages: RecordAges,
     /// To the writer, for rows that are to be dated anew.
-    pub(crate) jobs: Sender<Job>,
+    pub(crate) jobs: Sender<WriterJob>,
 }
 
-impl Reader {
+impl DatabaseReader {
     /// Works until no one can ask any more.
     pub(crate) fn run(self, queries: &Receiver<Query>) {
         self.answer_all(queries);
@@ -72,8 +72,9 @@ impl Reader {
                 Query::ReadMany { reply, .. } | Query::List { reply, .. } if reply.is_closed() => {}
                 Query::Image { reply, .. } if reply.is_closed() => {}
                 Query::Settings { reply } => {
-                    let _ =
-                        reply.send(self.ask(&mut statements, |_, connection| Ok(Settings::of(connection)?)));
+                    let _ = reply.send(
+                        self.ask(&mut statements, |_, connection| Ok(ConnectionSettings::of(connection)?)),
+                    );
                 }
                 Query::Image { key, reply } => {
                     let _ =
@@ -104,16 +105,16 @@ impl Reader {
         }
     }
 
-    fn listed(&self, key: Key, standing: Result<Standing, StoreError>) -> Listed {
+    fn listed(&self, key: Key, standing: Result<StoredRow, StoreError>) -> Listed {
         let stored = standing.map(|standing| self.told(&key, standing));
         Listed { key, stored }
     }
 
-    fn told(&self, key: &Key, standing: Standing) -> Stored {
+    fn told(&self, key: &Key, standing: StoredRow) -> Stored {
         let now = self.ages.now();
         if standing.precedes(now) {
             // Nobody waits for that. If it comes to nothing, the next one who sees the row asks for it again.
-            let job = Job { task: Task::Date(key.clone()), reply: oneshot::channel().0 };
+            let job = WriterJob { task: WriterTask::Date(key.clone()), reply: oneshot::channel().0 };
             let _ = self.jobs.send(job);
         }
         standing.stored(now)
@@ -136,14 +137,14 @@ impl Reader {
 
     fn ask<'c, T>(
         &'c self,
-        statements: &mut Option<Reading<'c>>,
-        query: impl FnOnce(&mut Reading<'c>, &Connection) -> Result<T, RowError>,
+        statements: &mut Option<RowStatements<'c>>,
+        query: impl FnOnce(&mut RowStatements<'c>, &Connection) -> Result<T, RowError>,
     ) -> Result<T, StoreError> {
         let failed = |error: rusqlite::Error| undone(&self.place.path, error);
         let connection = self.connected()?;
         let mut reading = match statements.take() {
             Some(reading) => reading,
-            None => Reading::prepare(connection).map_err(failed)?,
+            None => RowStatements::prepare(connection).map_err(failed)?,
         };
         let result = query(&mut reading, connection);
         *statements = Some(reading);

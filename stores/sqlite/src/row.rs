@@ -14,12 +14,12 @@ const COLUMNS: &str = "key, version, fence, tenure, ride_key, ride_fence, record
 
 /// What stands under a key.
 #[derive(Debug, Clone)]
-pub(crate) struct Standing {
+pub(crate) struct StoredRow {
     pub(crate) record: Record,
     written: Option<BootTime>,
 }
 
-impl Standing {
+impl StoredRow {
     pub(crate) fn version(&self) -> Version {
         self.record.version()
     }
@@ -36,7 +36,7 @@ impl Standing {
 }
 
 /// Rows in order, those that can't be understood with the reason.
-pub(crate) type Page = Vec<(Key, Result<Standing, StoreError>)>;
+pub(crate) type Page = Vec<(Key, Result<StoredRow, StoreError>)>;
 
 /// Why a row can't be had: SQLite failed, or the row isn't one of ours.
 #[derive(Debug)]
@@ -58,24 +58,24 @@ impl From<StoreError> for RowError {
 }
 
 /// The statements that read rows.
-pub(crate) struct Reading<'c> {
+pub(crate) struct RowStatements<'c> {
     one: Statement<'c>,
     from: Statement<'c>,
     after: Statement<'c>,
 }
 
-impl<'c> Reading<'c> {
+impl<'c> RowStatements<'c> {
     pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
         let select =
             |rest: &str| connection.prepare(&format!("SELECT {COLUMNS} FROM tenure_record WHERE key {rest}"));
-        Ok(Reading {
+        Ok(RowStatements {
             one: select("= ?1")?,
             from: select(">= ?1 ORDER BY key")?,
             after: select("> ?1 ORDER BY key")?,
         })
     }
 
-    pub(crate) fn read(&mut self, key: &Key) -> Result<Option<Standing>, RowError> {
+    pub(crate) fn read(&mut self, key: &Key) -> Result<Option<StoredRow>, RowError> {
         let row = self.one.query_row([key.as_str()], |row| Ok(standing(row)));
         match row.optional()? {
             None => Ok(None),
@@ -141,7 +141,7 @@ fn about(key: &Key, error: &StoreError) -> StoreError {
     error.about(format_args!("the row of key {key} is left as it is"))
 }
 
-fn standing(row: &Row<'_>) -> Result<Standing, StoreError> {
+fn standing(row: &Row<'_>) -> Result<StoredRow, StoreError> {
     let damaged = |error: rusqlite::Error| StoreError::foreign(format!("its columns are damaged: {error}"));
     let record: &[u8] = row.get_ref(6).map_err(damaged)?.as_blob().unwrap_or_default();
     let record = codec::decode(record)?;
@@ -161,7 +161,7 @@ fn standing(row: &Row<'_>) -> Result<Standing, StoreError> {
         boot: u128::from_be_bytes(boot),
         elapsed: Duration::from_nanos(u64::try_from(ns).unwrap_or(0)),
     });
-    Ok(Standing { record, written })
+    Ok(StoredRow { record, written })
 }
 
 /// Ids are blobs, keys are texts, and a record's last write is known by its nonce.

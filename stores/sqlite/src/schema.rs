@@ -2,7 +2,7 @@
 
 use crate::config::SqliteConfig;
 use crate::error::undone;
-use crate::place::{Place, io_error};
+use crate::place::{FileLocation, io_error};
 use crate::turnstile::Turnstile;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 use std::fs::File;
@@ -53,18 +53,18 @@ pub(crate) struct Opened {
 }
 
 /// Whose a file is.
-enum Owner {
+enum FileOwner {
     Nobody,
     Tenure { id: String },
     Other { application_id: i64 },
 }
 
-pub(crate) fn open(place: &Place, config: &SqliteConfig) -> Result<Opened, StoreError> {
+pub(crate) fn open(place: &FileLocation, config: &SqliteConfig) -> Result<Opened, StoreError> {
     let _transaction = crate::pause::transaction();
     let failed = |error: rusqlite::Error| undone(&place.path, error);
     let writer = connect(place, config)?;
     let mut owner = owner(place, &writer)?;
-    if let (Owner::Other { application_id }, false) = (&owner, config.within_application) {
+    if let (FileOwner::Other { application_id }, false) = (&owner, config.within_application) {
         return Err(StoreError::foreign(format!(
             "{} is the SQLite database of another application (application_id {application_id:#x}); name another file, or \
              allow tenure's tables in it",
@@ -76,7 +76,7 @@ pub(crate) fn open(place: &Place, config: &SqliteConfig) -> Result<Opened, Store
         let side = side.try_clone().map_err(|error| io_error(&place.side, &error))?;
         Ok::<Turnstile, StoreError>(Turnstile::new(side, patience))
     };
-    if !matches!(owner, Owner::Tenure { .. }) {
+    if !matches!(owner, FileOwner::Tenure { .. }) {
         // Two processes that switch a new file to WAL at once would fail without waiting; one after the other, all is well.
         let mut turnstile = turnstile(making(config))?;
         let turn = turnstile.enter();
@@ -86,7 +86,7 @@ pub(crate) fn open(place: &Place, config: &SqliteConfig) -> Result<Opened, Store
         sync_directory(place)?;
         owner = self::owner(place, &writer)?;
     }
-    let Owner::Tenure { id } = owner else {
+    let FileOwner::Tenure { id } = owner else {
         return Err(StoreError::foreign(format!(
             "{}: its tables vanished while opening it",
             place.path.display()
@@ -100,7 +100,7 @@ pub(crate) fn open(place: &Place, config: &SqliteConfig) -> Result<Opened, Store
 }
 
 /// A connection that only reads, beside the one that writes. It has the log open, as SQLite does with the first query.
-pub(crate) fn reader(place: &Place, config: &SqliteConfig) -> Result<Connection, StoreError> {
+pub(crate) fn reader(place: &FileLocation, config: &SqliteConfig) -> Result<Connection, StoreError> {
     let failed = |error: rusqlite::Error| undone(&place.path, error);
     let reader = connect(place, &SqliteConfig { create: false, ..config.clone() })?;
     reader.execute_batch("PRAGMA query_only = ON").map_err(failed)?;
@@ -110,7 +110,7 @@ pub(crate) fn reader(place: &Place, config: &SqliteConfig) -> Result<Connection,
 }
 
 /// A connection that only reads, and the name of this set of records, where nothing can be written.
-pub(crate) fn look(place: &Place, config: &SqliteConfig) -> Result<(Connection, String), StoreError> {
+pub(crate) fn look(place: &FileLocation, config: &SqliteConfig) -> Result<(Connection, String), StoreError> {
     let connected = |how: &str| {
         let connection = connect_to_look(place, config, how).map_err(|error| undone(&place.path, error))?;
         let owner = owner(place, &connection)?;
@@ -123,15 +123,15 @@ pub(crate) fn look(place: &Place, config: &SqliteConfig) -> Result<(Connection, 
         connected => connected?,
     };
     match owner {
-        Owner::Tenure { id } => Ok((connection, format!("sqlite:{id}"))),
-        Owner::Nobody | Owner::Other { .. } => Err(StoreError::foreign(format!(
+        FileOwner::Tenure { id } => Ok((connection, format!("sqlite:{id}"))),
+        FileOwner::Nobody | FileOwner::Other { .. } => Err(StoreError::foreign(format!(
             "{} has no tables of tenure's, and none can be made here: the file is read-only for this process",
             place.path.display()
         ))),
     }
 }
 
-fn connect_to_look(place: &Place, config: &SqliteConfig, how: &str) -> rusqlite::Result<Connection> {
+fn connect_to_look(place: &FileLocation, config: &SqliteConfig, how: &str) -> rusqlite::Result<Connection> {
     let path = place.path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -143,7 +143,7 @@ fn connect_to_look(place: &Place, config: &SqliteConfig, how: &str) -> rusqlite:
 }
 
 /// Whether something may be in a log that is not in the file yet, or somebody has it open.
-fn has_log(place: &Place) -> bool {
+fn has_log(place: &FileLocation) -> bool {
     let beside = |suffix: &str| {
         let mut path = place.path.clone().into_os_string();
         path.push(suffix);
@@ -152,7 +152,7 @@ fn has_log(place: &Place) -> bool {
     beside("-wal").is_ok_and(|log| log.len() > 0) || beside("-shm").is_ok()
 }
 
-fn log_unread(place: &Place, error: &StoreError) -> StoreError {
+fn log_unread(place: &FileLocation, error: &StoreError) -> StoreError {
     let at = place.path.display();
     StoreError::invalid(format!(
         "{at}: what was written last may be in {at}-wal, which can't be read without write access here ({error}); copy {at} and \
@@ -170,7 +170,7 @@ fn making(config: &SqliteConfig) -> Duration {
     config.busy_timeout.max(MAKING)
 }
 
-fn connect(place: &Place, config: &SqliteConfig) -> Result<Connection, StoreError> {
+fn connect(place: &FileLocation, config: &SqliteConfig) -> Result<Connection, StoreError> {
     let failed = |error: rusqlite::Error| undone(&place.path, error);
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, config.create);
@@ -193,7 +193,7 @@ fn connect(place: &Place, config: &SqliteConfig) -> Result<Connection, StoreErro
 }
 
 /// Whose the file is at one instant: another process may be making its tables just now.
-fn owner(place: &Place, connection: &Connection) -> Result<Owner, StoreError> {
+fn owner(place: &FileLocation, connection: &Connection) -> Result<FileOwner, StoreError> {
     let failed = |error: rusqlite::Error| undone(&place.path, error);
     connection.execute_batch("BEGIN").map_err(failed)?;
     let owner = owner_within(place, connection);
@@ -201,7 +201,7 @@ fn owner(place: &Place, connection: &Connection) -> Result<Owner, StoreError> {
     owner
 }
 
-fn owner_within(place: &Place, connection: &Connection) -> Result<Owner, StoreError> {
+fn owner_within(place: &FileLocation, connection: &Connection) -> Result<FileOwner, StoreError> {
     let failed = |error: rusqlite::Error| undone(&place.path, error);
     let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(failed);
     let ours = number(
@@ -211,7 +211,7 @@ fn owner_within(place: &Place, connection: &Connection) -> Result<Owner, StoreEr
         let tables = number("SELECT count(*) FROM sqlite_schema")?;
         let application_id = number("PRAGMA application_id")?;
         let is_empty = tables == 0 && application_id == 0 && number("PRAGMA user_version")? == 0;
-        return Ok(if is_empty { Owner::Nobody } else { Owner::Other { application_id } });
+        return Ok(if is_empty { FileOwner::Nobody } else { FileOwner::Other { application_id } });
     }
     let version = number("SELECT value FROM tenure_meta WHERE name = 'schema'")?;
     if version > VERSION {
@@ -221,10 +221,10 @@ fn owner_within(place: &Place, connection: &Connection) -> Result<Owner, StoreEr
         )));
     }
     let id = "SELECT value FROM tenure_meta WHERE name = 'id'";
-    Ok(Owner::Tenure { id: connection.query_row(id, [], |row| row.get(0)).map_err(failed)? })
+    Ok(FileOwner::Tenure { id: connection.query_row(id, [], |row| row.get(0)).map_err(failed)? })
 }
 
-fn use_wal(place: &Place, connection: &Connection) -> Result<(), StoreError> {
+fn use_wal(place: &FileLocation, connection: &Connection) -> Result<(), StoreError> {
     let failed = |error: rusqlite::Error| undone(&place.path, error);
     let mode: String =
         connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(failed)?;
@@ -243,15 +243,15 @@ pub(crate) fn checkpoint_from(connection: &Connection, pages: u32) -> rusqlite::
 }
 
 /// Makes the tables, unless another process was quicker.
-fn create(place: &Place, connection: &Connection) -> Result<(), rusqlite::Error> {
+fn create(place: &FileLocation, connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.execute_batch("BEGIN IMMEDIATE")?;
     let made = match owner_within(place, connection) {
-        Ok(Owner::Nobody) => connection
+        Ok(FileOwner::Nobody) => connection
             .execute_batch(TABLES)
             .and_then(|()| connection.pragma_update(None, "application_id", APPLICATION_ID)),
-        Ok(Owner::Other { .. }) => connection.execute_batch(TABLES),
+        Ok(FileOwner::Other { .. }) => connection.execute_batch(TABLES),
         // Whatever is wrong shows again when the owner is asked for after this.
-        Ok(Owner::Tenure { .. }) | Err(_) => Ok(()),
+        Ok(FileOwner::Tenure { .. }) | Err(_) => Ok(()),
     };
     let made = made.and_then(|()| connection.execute_batch("COMMIT"));
     if made.is_err() && !connection.is_autocommit() {
@@ -260,7 +260,7 @@ fn create(place: &Place, connection: &Connection) -> Result<(), rusqlite::Error>
     made
 }
 
-fn open_side(place: &Place) -> Result<File, StoreError> {
+fn open_side(place: &FileLocation) -> Result<File, StoreError> {
     let mut options = File::options();
     options.create(true).truncate(false).read(true).write(true);
     #[cfg(unix)]
@@ -275,7 +275,7 @@ fn open_side(place: &Place) -> Result<File, StoreError> {
 }
 
 /// A new file's name must outlive a power cut as its content does.
-fn sync_directory(place: &Place) -> Result<(), StoreError> {
+fn sync_directory(place: &FileLocation) -> Result<(), StoreError> {
     if cfg!(unix) {
         let directory = File::open(&place.directory).and_then(|directory| directory.sync_all());
         directory.map_err(|error| io_error(&place.directory, &error))?;

@@ -1,14 +1,14 @@
 //! The store itself: hands what is asked to the threads that do it.
 
 use crate::config::SqliteConfig;
-use crate::files::Files;
+use crate::files::OpenedFiles;
 use crate::guard::SqlGuard;
 use crate::inspect;
-use crate::place::Place;
-use crate::reader::{Query, Reader};
+use crate::place::FileLocation;
+use crate::reader::{DatabaseReader, Query};
 use crate::schema::{self, Opened};
 use crate::wake::Watcher;
-use crate::writer::{Done, Draft, Job, Task, Writer};
+use crate::writer::{CheckedWrite, DatabaseWriter, WriterJob, WriterReply, WriterTask};
 use std::cell::OnceCell;
 use std::fmt;
 use std::sync::mpsc::{Sender, channel};
@@ -21,14 +21,14 @@ use tokio::sync::oneshot;
 /// Records in one SQLite file. Clones share their connections and threads, which end with the last of them.
 #[derive(Clone)]
 pub struct SqliteStore {
-    inner: Arc<Inner>,
+    inner: Arc<SqliteHandle>,
 }
 
-struct Inner {
+struct SqliteHandle {
     id: String,
     capabilities: Capabilities,
-    place: Arc<Place>,
-    jobs: Sender<Job>,
+    place: Arc<FileLocation>,
+    jobs: Sender<WriterJob>,
     queries: Sender<Query>,
     watcher: Mutex<Option<Arc<Watcher>>>,
 }
@@ -44,17 +44,17 @@ impl SqliteStore {
     /// is busy.
     pub fn open(config: SqliteConfig) -> Result<Self, StoreError> {
         config.check()?;
-        let place = Arc::new(Place::find(&config)?);
+        let place = Arc::new(FileLocation::find(&config)?);
         if place.read_only {
             return Self::look(place, config);
         }
         let Opened { writer, turnstile, side, id } = schema::open(&place, &config)?;
-        let files = Arc::new(Files::opened(&place)?);
+        let files = Arc::new(OpenedFiles::opened(&place)?);
         let capabilities = config.capabilities();
         let ages = config.ages();
         let (jobs, to_do) = channel();
         let (queries, to_read) = channel();
-        let reader = Reader {
+        let reader = DatabaseReader {
             connection: OnceCell::new(),
             config,
             place: Arc::clone(&place),
@@ -62,23 +62,24 @@ impl SqliteStore {
             ages: ages.clone(),
             jobs: Sender::clone(&jobs),
         };
-        let writer = Writer { connection: writer, turnstile, side, place: Arc::clone(&place), files, ages };
+        let writer =
+            DatabaseWriter { connection: writer, turnstile, side, place: Arc::clone(&place), files, ages };
         start("tenure-read", move || reader.run(&to_read))?;
         start("tenure-write", move || writer.run(&to_do))?;
-        let inner = Inner { id, capabilities, place, jobs, queries, watcher: Mutex::default() };
+        let inner = SqliteHandle { id, capabilities, place, jobs, queries, watcher: Mutex::default() };
         Ok(SqliteStore { inner: Arc::new(inner) })
     }
 
     /// Opens what can't be written.
-    fn look(place: Arc<Place>, config: SqliteConfig) -> Result<Self, StoreError> {
+    fn look(place: Arc<FileLocation>, config: SqliteConfig) -> Result<Self, StoreError> {
         let (connection, id) = schema::look(&place, &config)?;
-        let files = Arc::new(Files::looked_at(&place));
+        let files = Arc::new(OpenedFiles::looked_at(&place));
         let capabilities = config.capabilities().without_watch();
         let ages = config.ages();
         // Nobody takes what is to be written: `perform` refuses it.
         let (jobs, _) = channel();
         let (queries, to_read) = channel();
-        let reader = Reader {
+        let reader = DatabaseReader {
             connection: OnceCell::from(connection),
             config,
             place: Arc::clone(&place),
@@ -87,7 +88,7 @@ impl SqliteStore {
             jobs: Sender::clone(&jobs),
         };
         start("tenure-read", move || reader.run(&to_read))?;
-        let inner = Inner { id, capabilities, place, jobs, queries, watcher: Mutex::default() };
+        let inner = SqliteHandle { id, capabilities, place, jobs, queries, watcher: Mutex::default() };
         Ok(SqliteStore { inner: Arc::new(inner) })
     }
 
@@ -136,7 +137,7 @@ impl SqliteStore {
         answer.await.map_err(|_| ended())?
     }
 
-    async fn perform(&self, task: Task) -> Result<Done, StoreError> {
+    async fn perform(&self, task: WriterTask) -> Result<WriterReply, StoreError> {
         let ended = || format!("{}: the writing thread has ended", self.inner.place.path.display());
         if self.is_read_only() {
             let at = self.inner.place.path.display();
@@ -145,20 +146,20 @@ impl SqliteStore {
             )));
         }
         let (reply, answer) = oneshot::channel();
-        self.inner.jobs.send(Job { task, reply }).map_err(|_| StoreError::unavailable(ended()))?;
+        self.inner.jobs.send(WriterJob { task, reply }).map_err(|_| StoreError::unavailable(ended()))?;
         answer.await.map_err(|_| StoreError::unknown(ended()))?
     }
 
-    async fn remove_by(&self, task: Task) -> Result<bool, StoreError> {
+    async fn remove_by(&self, task: WriterTask) -> Result<bool, StoreError> {
         match self.perform(task).await? {
-            Done::Removed(removed) => Ok(removed),
+            WriterReply::Removed(removed) => Ok(removed),
             other => Err(StoreError::unknown(format!("a removal was answered with {other:?}"))),
         }
     }
 
-    async fn write_all(&self, task: Task, count: usize) -> Result<Vec<Outcome>, StoreError> {
+    async fn write_all(&self, task: WriterTask, count: usize) -> Result<Vec<Outcome>, StoreError> {
         match self.perform(task).await? {
-            Done::Written(outcomes) if outcomes.len() == count => Ok(outcomes),
+            WriterReply::Written(outcomes) if outcomes.len() == count => Ok(outcomes),
             other => Err(StoreError::unknown(format!("{count} writes were answered with {other:?}"))),
         }
     }
@@ -198,7 +199,7 @@ impl Store for SqliteStore {
     }
 
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
-        let outcomes = self.write_all(Task::Write(Box::new(Draft::new(write)?)), 1).await?;
+        let outcomes = self.write_all(WriterTask::Write(Box::new(CheckedWrite::new(write)?)), 1).await?;
         outcomes.into_iter().next().ok_or_else(|| StoreError::unknown("a write was not answered"))
     }
 
@@ -208,8 +209,8 @@ impl Store for SqliteStore {
         if count == 0 {
             return Ok(Vec::new());
         }
-        let drafts = writes.into_iter().map(Draft::new).collect::<Result<_, _>>()?;
-        self.write_all(Task::Many(drafts), count).await
+        let drafts = writes.into_iter().map(CheckedWrite::new).collect::<Result<_, _>>()?;
+        self.write_all(WriterTask::Many(drafts), count).await
     }
 
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
@@ -219,7 +220,7 @@ impl Store for SqliteStore {
     }
 
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-        self.remove_by(Task::Remove(key.clone(), version)).await
+        self.remove_by(WriterTask::Remove(key.clone(), version)).await
     }
 
     async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
@@ -230,7 +231,7 @@ impl Store for SqliteStore {
     async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
         let encoded = |record: Record| codec::encode(&record).map(|bytes| Box::new((record, bytes)));
         let instead = instead.map(encoded).transpose()?;
-        self.remove_by(Task::Mend { key: key.clone(), copy: seen.copy.clone(), instead }).await
+        self.remove_by(WriterTask::Mend { key: key.clone(), copy: seen.copy.clone(), instead }).await
     }
 
     fn changed(&self, _prefix: &str) -> Result<Changes, StoreError> {

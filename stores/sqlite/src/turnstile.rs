@@ -19,12 +19,12 @@ pub(crate) struct Turnstile {
 #[derive(Debug)]
 struct Desk {
     side: File,
-    state: Mutex<State>,
+    state: Mutex<TurnstileState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum TurnstileState {
     Idle,
     /// The turn is wanted; the waiter is waiting for it, or about to.
     Wanted,
@@ -37,9 +37,9 @@ enum State {
 
 /// The turn to write, until dropped.
 #[derive(Debug)]
-pub(crate) struct Turn<'a>(&'a File);
+pub(crate) struct WriteTurn<'a>(&'a File);
 
-impl Drop for Turn<'_> {
+impl Drop for WriteTurn<'_> {
     fn drop(&mut self) {
         // Nothing can be done about a failure; closing the file unlocks it too.
         let _ = self.0.unlock();
@@ -47,7 +47,7 @@ impl Drop for Turn<'_> {
 }
 
 impl Desk {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TurnstileState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -55,21 +55,24 @@ impl Desk {
     fn wait_for_turns(&self) {
         loop {
             let mut state = self.state();
-            while !matches!(*state, State::Wanted | State::Abandoned | State::Closed) {
+            while !matches!(
+                *state,
+                TurnstileState::Wanted | TurnstileState::Abandoned | TurnstileState::Closed
+            ) {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
-            if *state == State::Closed {
+            if *state == TurnstileState::Closed {
                 return;
             }
             drop(state);
             let locked = self.side.lock();
             let mut state = self.state();
             *state = match (*state, &locked) {
-                (State::Closed, _) => return,
-                (State::Wanted, Ok(())) => State::Granted,
+                (TurnstileState::Closed, _) => return,
+                (TurnstileState::Wanted, Ok(())) => TurnstileState::Granted,
                 _ => {
                     let _ = self.side.unlock();
-                    State::Idle
+                    TurnstileState::Idle
                 }
             };
             self.changed.notify_all();
@@ -80,17 +83,17 @@ impl Desk {
 impl Turnstile {
     /// A turnstile on the lock of `side`, at which one waits for `patience` at most.
     pub(crate) fn new(side: File, patience: Duration) -> Self {
-        let desk = Desk { side, state: Mutex::new(State::Idle), changed: Condvar::new() };
+        let desk = Desk { side, state: Mutex::new(TurnstileState::Idle), changed: Condvar::new() };
         Turnstile { desk: Arc::new(desk), patience, has_waiter: false }
     }
 
     /// Waits for the turn. Nothing when it doesn't come in time, or can't.
-    pub(crate) fn enter(&mut self) -> Option<Turn<'_>> {
-        if *self.desk.state() == State::Abandoned {
+    pub(crate) fn enter(&mut self) -> Option<WriteTurn<'_>> {
+        if *self.desk.state() == TurnstileState::Abandoned {
             return None;
         }
         match self.desk.side.try_lock() {
-            Ok(()) => return Some(Turn(&self.desk.side)),
+            Ok(()) => return Some(WriteTurn(&self.desk.side)),
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(_)) => return None,
         }
@@ -103,21 +106,22 @@ impl Turnstile {
             }
         }
         let mut state = self.desk.state();
-        *state = State::Wanted;
+        *state = TurnstileState::Wanted;
         self.desk.changed.notify_all();
-        let is_wanted = |state: &mut State| *state == State::Wanted;
+        let is_wanted = |state: &mut TurnstileState| *state == TurnstileState::Wanted;
         let waited = self.desk.changed.wait_timeout_while(state, self.patience, is_wanted);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let granted = *state == State::Granted;
-        *state = if *state == State::Wanted { State::Abandoned } else { State::Idle };
+        let granted = *state == TurnstileState::Granted;
+        *state =
+            if *state == TurnstileState::Wanted { TurnstileState::Abandoned } else { TurnstileState::Idle };
         drop(state);
-        granted.then(|| Turn(&self.desk.side))
+        granted.then(|| WriteTurn(&self.desk.side))
     }
 }
 
 impl Drop for Turnstile {
     fn drop(&mut self) {
-        *self.desk.state() = State::Closed;
+        *self.desk.state() = TurnstileState::Closed;
         self.desk.changed.notify_all();
     }
 }

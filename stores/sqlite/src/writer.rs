@@ -3,12 +3,12 @@
 //! Each write is judged on its own condition, and all are answered after the commit. So one disk flush, which is what a
 //! write costs, is shared by all that wait.
 
-use crate::boot::Ages;
+use crate::boot::RecordAges;
 use crate::error::{at_commit, undone};
-use crate::files::Files;
+use crate::files::OpenedFiles;
 use crate::pause;
-use crate::place::Place;
-use crate::row::{Reading, RowError, Standing, Writing, image};
+use crate::place::FileLocation;
+use crate::row::{RowError, RowStatements, StoredRow, Writing, image};
 use crate::schema::{LOG, checkpoint_from};
 use crate::turnstile::Turnstile;
 use crate::wake::touch;
@@ -27,23 +27,23 @@ const GROUP: usize = 256;
 
 /// A write that was found to be writable.
 #[derive(Debug)]
-pub(crate) struct Draft {
+pub(crate) struct CheckedWrite {
     write: Write,
     bytes: Vec<u8>,
 }
 
-impl Draft {
-    pub(crate) fn new(write: Write) -> Result<Draft, StoreError> {
+impl CheckedWrite {
+    pub(crate) fn new(write: Write) -> Result<CheckedWrite, StoreError> {
         let bytes = codec::encode(&write.record)?;
-        Ok(Draft { write, bytes })
+        Ok(CheckedWrite { write, bytes })
     }
 }
 
 /// What is asked of the writer.
 #[derive(Debug)]
-pub(crate) enum Task {
-    Write(Box<Draft>),
-    Many(Vec<Draft>),
+pub(crate) enum WriterTask {
+    Write(Box<CheckedWrite>),
+    Many(Vec<CheckedWrite>),
     Remove(Key, Version),
     /// Dates a row anew, if it is from before the machine was last started. Nobody waits for the answer.
     Date(Key),
@@ -57,37 +57,37 @@ pub(crate) enum Task {
 
 /// What it answers.
 #[derive(Debug)]
-pub(crate) enum Done {
+pub(crate) enum WriterReply {
     Written(Vec<Outcome>),
     Removed(bool),
     Dated,
 }
 
 #[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) task: Task,
-    pub(crate) reply: oneshot::Sender<Result<Done, StoreError>>,
+pub(crate) struct WriterJob {
+    pub(crate) task: WriterTask,
+    pub(crate) reply: oneshot::Sender<Result<WriterReply, StoreError>>,
 }
 
-impl Job {
+impl WriterJob {
     fn is_wanted(&self) -> bool {
-        matches!(self.task, Task::Date(_)) || !self.reply.is_closed()
+        matches!(self.task, WriterTask::Date(_)) || !self.reply.is_closed()
     }
 }
 
-pub(crate) struct Writer {
+pub(crate) struct DatabaseWriter {
     pub(crate) connection: Connection,
     pub(crate) turnstile: Turnstile,
     pub(crate) side: File,
-    pub(crate) place: Arc<Place>,
-    pub(crate) files: Arc<Files>,
-    pub(crate) ages: Ages,
+    pub(crate) place: Arc<FileLocation>,
+    pub(crate) files: Arc<OpenedFiles>,
+    pub(crate) ages: RecordAges,
 }
 
-impl Writer {
+impl DatabaseWriter {
     /// Works until no one can ask any more.
-    pub(crate) fn run(self, jobs: &Receiver<Job>) {
-        let Writer { connection, mut turnstile, side, place, files, ages } = self;
+    pub(crate) fn run(self, jobs: &Receiver<WriterJob>) {
+        let DatabaseWriter { connection, mut turnstile, side, place, files, ages } = self;
         let mut pen = Pen {
             connection: &connection,
             statements: None,
@@ -103,7 +103,7 @@ impl Writer {
             let turn = turnstile.enter();
             // More may have come while we waited for our turn, and some may not be wanted any more.
             queue.extend(jobs.try_iter());
-            queue.retain(Job::is_wanted);
+            queue.retain(WriterJob::is_wanted);
             let group = next_group(&mut queue);
             if group.is_empty() {
                 continue;
@@ -124,11 +124,11 @@ impl Writer {
 }
 
 /// Takes what goes into the next transaction: single writes, up to a limit, and one batch. So neither starves the other.
-fn next_group(queue: &mut VecDeque<Job>) -> Vec<Job> {
+fn next_group(queue: &mut VecDeque<WriterJob>) -> Vec<WriterJob> {
     let (mut group, mut rest) = (Vec::new(), VecDeque::new());
     let mut has_batch = false;
     for job in queue.drain(..) {
-        let is_batch = matches!(job.task, Task::Many(_));
+        let is_batch = matches!(job.task, WriterTask::Many(_));
         if group.len() < GROUP && !(is_batch && has_batch) {
             has_batch |= is_batch;
             group.push(job);
@@ -140,10 +140,10 @@ fn next_group(queue: &mut VecDeque<Job>) -> Vec<Job> {
     group
 }
 
-type Answer = Result<Done, StoreError>;
+type Answer = Result<WriterReply, StoreError>;
 
 /// Why a transaction came to nothing, or to no one knows what.
-struct Failure {
+struct TransactionFailure {
     error: StoreError,
     /// Whether it may be the fault of one job among several.
     is_particular: bool,
@@ -151,17 +151,17 @@ struct Failure {
 
 struct Pen<'c> {
     connection: &'c Connection,
-    statements: Option<(Reading<'c>, Writing<'c>)>,
-    place: &'c Place,
-    files: &'c Files,
-    ages: &'c Ages,
+    statements: Option<(RowStatements<'c>, Writing<'c>)>,
+    place: &'c FileLocation,
+    files: &'c OpenedFiles,
+    ages: &'c RecordAges,
     /// It has committed nothing yet.
     is_fresh: bool,
 }
 
 impl<'c> Pen<'c> {
     /// Performs all jobs, and says whether others should hear of it.
-    fn perform_all(&mut self, group: &[Job]) -> (Vec<Answer>, bool) {
+    fn perform_all(&mut self, group: &[WriterJob]) -> (Vec<Answer>, bool) {
         match self.transact(group) {
             Ok(done) => done,
             Err(failure) if failure.is_particular && group.len() > 1 => {
@@ -176,14 +176,14 @@ impl<'c> Pen<'c> {
         }
     }
 
-    fn transact(&mut self, group: &[Job]) -> Result<(Vec<Answer>, bool), Failure> {
+    fn transact(&mut self, group: &[WriterJob]) -> Result<(Vec<Answer>, bool), TransactionFailure> {
         let path = &self.place.path;
         let failed = |error: rusqlite::Error| {
             let error = undone(path, error);
-            Failure { is_particular: !error.is_passing(), error }
+            TransactionFailure { is_particular: !error.is_passing(), error }
         };
         let whole = |error: fn(String) -> StoreError| match self.files.fault() {
-            Some(fault) => Err(Failure { error: error(fault), is_particular: false }),
+            Some(fault) => Err(TransactionFailure { error: error(fault), is_particular: false }),
             None => Ok(()),
         };
         whole(StoreError::unavailable)?;
@@ -192,7 +192,7 @@ impl<'c> Pen<'c> {
         let result = match result {
             Ok(done) => match self.connection.execute_batch("COMMIT") {
                 Ok(()) => Ok(done),
-                Err(error) => Err(Failure { error: at_commit(path, error), is_particular: false }),
+                Err(error) => Err(TransactionFailure { error: at_commit(path, error), is_particular: false }),
             },
             Err(error) => Err(failed(error)),
         };
@@ -211,17 +211,19 @@ impl<'c> Pen<'c> {
         result
     }
 
-    fn judge_all(&mut self, group: &[Job]) -> rusqlite::Result<(Vec<Answer>, bool)> {
+    fn judge_all(&mut self, group: &[WriterJob]) -> rusqlite::Result<(Vec<Answer>, bool)> {
         let mut is_news = false;
         let answers = group.iter().map(|job| {
             let answer = match &job.task {
-                Task::Write(draft) => {
-                    self.judge(draft, &mut is_news).map(|outcome| Done::Written(vec![outcome]))
+                WriterTask::Write(draft) => {
+                    self.judge(draft, &mut is_news).map(|outcome| WriterReply::Written(vec![outcome]))
                 }
-                Task::Many(drafts) => self.judge_batch(drafts, &mut is_news),
-                Task::Remove(key, version) => self.remove(key, *version),
-                Task::Date(key) => self.date(key),
-                Task::Mend { key, copy, instead } => self.mend(key, copy, instead.as_deref(), &mut is_news),
+                WriterTask::Many(drafts) => self.judge_batch(drafts, &mut is_news),
+                WriterTask::Remove(key, version) => self.remove(key, *version),
+                WriterTask::Date(key) => self.date(key),
+                WriterTask::Mend { key, copy, instead } => {
+                    self.mend(key, copy, instead.as_deref(), &mut is_news)
+                }
             };
             match answer {
                 Ok(done) => Ok(Ok(done)),
@@ -234,7 +236,7 @@ impl<'c> Pen<'c> {
     }
 
     /// All of a batch, or, when one of its records can't be judged, nothing of it.
-    fn judge_batch(&mut self, drafts: &[Draft], is_news: &mut bool) -> Result<Done, RowError> {
+    fn judge_batch(&mut self, drafts: &[CheckedWrite], is_news: &mut bool) -> Result<WriterReply, RowError> {
         self.connection.execute_batch("SAVEPOINT batch")?;
         let mut is_new = false;
         let outcomes: Result<Vec<Outcome>, RowError> =
@@ -242,13 +244,13 @@ impl<'c> Pen<'c> {
         match &outcomes {
             Ok(_) => *is_news |= is_new,
             Err(RowError::Record(_)) => self.connection.execute_batch("ROLLBACK TO batch")?,
-            Err(RowError::Sql(_)) => return outcomes.map(Done::Written),
+            Err(RowError::Sql(_)) => return outcomes.map(WriterReply::Written),
         }
         self.connection.execute_batch("RELEASE batch")?;
-        outcomes.map(Done::Written)
+        outcomes.map(WriterReply::Written)
     }
 
-    fn judge(&mut self, draft: &Draft, is_news: &mut bool) -> Result<Outcome, RowError> {
+    fn judge(&mut self, draft: &CheckedWrite, is_news: &mut bool) -> Result<Outcome, RowError> {
         let Write { key, expect, record } = &draft.write;
         let now = self.ages.now();
         let (reading, writing) = self.statements()?;
@@ -282,22 +284,22 @@ impl<'c> Pen<'c> {
         Ok(Outcome::Won { version: Version::of(record.nonce, fence), fence })
     }
 
-    fn remove(&mut self, key: &Key, version: Version) -> Result<Done, RowError> {
+    fn remove(&mut self, key: &Key, version: Version) -> Result<WriterReply, RowError> {
         let (reading, writing) = self.statements()?;
         let unchanged = reading.read(key)?.is_some_and(|standing| standing.version() == version);
         if unchanged {
             writing.remove(key)?;
         }
-        Ok(Done::Removed(unchanged))
+        Ok(WriterReply::Removed(unchanged))
     }
 
-    fn date(&mut self, key: &Key) -> Result<Done, RowError> {
+    fn date(&mut self, key: &Key) -> Result<WriterReply, RowError> {
         let now = self.ages.now();
         let (reading, writing) = self.statements()?;
         if reading.read(key)?.is_some_and(|standing| standing.precedes(now)) {
             writing.date(key, now)?;
         }
-        Ok(Done::Dated)
+        Ok(WriterReply::Dated)
     }
 
     fn mend(
@@ -306,7 +308,7 @@ impl<'c> Pen<'c> {
         copy: &str,
         instead: Option<&(Record, Vec<u8>)>,
         is_news: &mut bool,
-    ) -> Result<Done, RowError> {
+    ) -> Result<WriterReply, RowError> {
         let is_same = image(self.connection, key)?.is_some_and(|now| now.copy == copy);
         if is_same {
             let now = self.ages.now();
@@ -317,13 +319,13 @@ impl<'c> Pen<'c> {
             }
             *is_news = true;
         }
-        Ok(Done::Removed(is_same))
+        Ok(WriterReply::Removed(is_same))
     }
 
-    fn statements(&mut self) -> rusqlite::Result<&mut (Reading<'c>, Writing<'c>)> {
+    fn statements(&mut self) -> rusqlite::Result<&mut (RowStatements<'c>, Writing<'c>)> {
         let statements = match self.statements.take() {
             Some(statements) => statements,
-            None => (Reading::prepare(self.connection)?, Writing::prepare(self.connection)?),
+            None => (RowStatements::prepare(self.connection)?, Writing::prepare(self.connection)?),
         };
         Ok(self.statements.insert(statements))
     }
@@ -331,7 +333,7 @@ impl<'c> Pen<'c> {
 
 /// Whether those who wait should hear of a write at once: a tenure has ended, or there is mail. Renewals and first
 /// acquisitions are what nobody waits for.
-fn is_worth_telling(before: Option<&Standing>, after: &Record) -> bool {
+fn is_worth_telling(before: Option<&StoredRow>, after: &Record) -> bool {
     let old = before.and_then(|before| before.record.tenure.as_ref());
     let new = after.tenure.as_ref();
     match (old, new) {

@@ -5,20 +5,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The files of a certificate and of its key, in a server's folder.
-pub(super) struct Certificate {
+pub(super) struct ServerCertificate {
     pub(super) file: PathBuf,
     pub(super) key: PathBuf,
 }
 
-impl Certificate {
+impl ServerCertificate {
     /// The one in this folder.
-    pub(super) fn of(folder: &Path) -> Certificate {
-        Certificate { file: folder.join("server.crt"), key: folder.join("server.key") }
+    pub(super) fn of(folder: &Path) -> ServerCertificate {
+        ServerCertificate { file: folder.join("server.crt"), key: folder.join("server.key") }
     }
 
     /// Makes it, by the user whom `openssl` runs as.
-    pub(super) fn make(folder: &Path, mut openssl: Command) -> Result<Certificate, String> {
-        let certificate = Certificate::of(folder);
+    pub(super) fn make(folder: &Path, mut openssl: Command) -> Result<ServerCertificate, String> {
+        let certificate = ServerCertificate::of(folder);
         openssl
             .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
             .args(["-days", "30", "-subj", "/CN=tenure test server"])

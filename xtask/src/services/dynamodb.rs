@@ -1,11 +1,11 @@
 //! DynamoDB Local, Amazon's own emulator, from Maven Central.
 
 use super::maven::{Library, source};
-use super::server::{Kind, Ports};
+use super::server::{Ports, ServerKind};
 use std::path::Path;
 use std::process::{Child, Command};
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: ServerKind = ServerKind {
     name: "DynamoDB Local",
     file: "dynamodb",
     mark: PROGRAM,

@@ -2,15 +2,15 @@
 //! users, start their own.
 
 use super::package::need;
-use super::server::{Kind, Ports, run};
+use super::server::{Ports, ServerKind, run};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-pub(super) const KIND: Kind =
-    Kind { name: "etcd", file: "etcd", mark: "tenure-etcd-", fetch, spawn, signal: "-INT" };
+pub(super) const KIND: ServerKind =
+    ServerKind { name: "etcd", file: "etcd", mark: "tenure-etcd-", fetch, spawn, signal: "-INT" };
 
-pub(super) const CLUSTER: [Kind; 3] = [
-    Kind {
+pub(super) const CLUSTER: [ServerKind; 3] = [
+    ServerKind {
         name: "the first etcd of a cluster",
         file: "clustered-etcd-1",
         mark: "tenure-clustered-etcd-1-",
@@ -18,7 +18,7 @@ pub(super) const CLUSTER: [Kind; 3] = [
         spawn: |port, others| spawn_member(0, port, others),
         signal: "-INT",
     },
-    Kind {
+    ServerKind {
         name: "the second etcd of a cluster",
         file: "clustered-etcd-2",
         mark: "tenure-clustered-etcd-2-",
@@ -26,7 +26,7 @@ pub(super) const CLUSTER: [Kind; 3] = [
         spawn: |port, others| spawn_member(1, port, others),
         signal: "-INT",
     },
-    Kind {
+    ServerKind {
         name: "the third etcd of a cluster",
         file: "clustered-etcd-3",
         mark: "tenure-clustered-etcd-3-",
@@ -57,7 +57,7 @@ fn spawn(port: u16, _others: &Ports) -> Result<Child, String> {
     start(&KIND, port, &["--listen-peer-urls", "http://127.0.0.1:0"])
 }
 
-fn start(kind: &Kind, port: u16, settings: &[&str]) -> Result<Child, String> {
+fn start(kind: &ServerKind, port: u16, settings: &[&str]) -> Result<Child, String> {
     let folder = kind.folder(port, None)?;
     let clients = format!("http://127.0.0.1:{port}");
     let mut etcd = Command::new("etcd");

@@ -9,7 +9,7 @@ use std::process::Command;
 
 /// A library and the program that drives it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Peer {
+pub(super) struct PeerLibrary {
     library: Library,
     /// Its source, in this package's folder.
     program: &'static str,
@@ -18,7 +18,7 @@ pub(super) struct Peer {
 }
 
 /// The Kinesis Client Library: its taker and its renewer.
-pub(super) const KCL: Peer = Peer {
+pub(super) const KCL: PeerLibrary = PeerLibrary {
     library: Library {
         name: "the Kinesis Client Library",
         folder: "kcl-3.5.1",
@@ -30,7 +30,7 @@ pub(super) const KCL: Peer = Peer {
 };
 
 /// AWS's lock client, to be measured.
-pub(super) const LOCK_CLIENT: Peer = Peer {
+pub(super) const LOCK_CLIENT: PeerLibrary = PeerLibrary {
     library: Library {
         name: "AWS's lock client",
         folder: "lock-client-1.4.0",
@@ -41,7 +41,7 @@ pub(super) const LOCK_CLIENT: Peer = Peer {
     variable: "TENURE_TEST_LOCK_CLIENT",
 };
 
-impl Peer {
+impl PeerLibrary {
     /// Has the library, and the program compiled.
     pub(super) fn fetch(self) -> Result<(), String> {
         self.library.fetch()?;

@@ -1,15 +1,15 @@
 //! PostgreSQL and a pooler in front of it, from Debian's packages. Neither runs as root.
 
-use super::certificate::Certificate;
+use super::certificate::ServerCertificate;
 use super::package::{is_root, need};
-use super::server::{Kind, Ports, command_as, run};
+use super::server::{Ports, ServerKind, command_as, run};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 /// The user that the package makes.
 const USER: &str = "postgres";
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: ServerKind = ServerKind {
     name: "PostgreSQL",
     file: "postgres",
     mark: "tenure-postgres-",
@@ -20,7 +20,7 @@ pub(super) const KIND: Kind = Kind {
 };
 
 /// It lends a connection for one transaction at a time.
-pub(super) const POOLER: Kind = Kind {
+pub(super) const POOLER: ServerKind = ServerKind {
     name: "PgBouncer",
     file: "pgbouncer",
     mark: "tenure-pgbouncer-",
@@ -31,11 +31,12 @@ pub(super) const POOLER: Kind = Kind {
 
 /// The URLs by which tests and the command line find them.
 pub(super) fn environment(ports: &Ports) -> Vec<(&'static str, String)> {
-    let url =
-        |kind: &Kind| ports.get(kind.file).map(|port| format!("postgres://{USER}@127.0.0.1:{port}/postgres"));
+    let url = |kind: &ServerKind| {
+        ports.get(kind.file).map(|port| format!("postgres://{USER}@127.0.0.1:{port}/postgres"))
+    };
     let mut all = Vec::new();
     all.extend(url(&KIND).map(|url| ("TENURE_TEST_POSTGRES", url)));
-    let certificate = |port: &u16| Certificate::of(&KIND.place(*port)).file.display().to_string();
+    let certificate = |port: &u16| ServerCertificate::of(&KIND.place(*port)).file.display().to_string();
     all.extend(ports.get(KIND.file).map(|port| ("TENURE_TEST_POSTGRES_CA", certificate(port))));
     all.extend(url(&POOLER).map(|url| ("TENURE_TEST_PGBOUNCER", url)));
     // For tests that start one of their own.
@@ -71,7 +72,7 @@ fn owner() -> Option<&'static str> {
 fn spawn(port: u16, _others: &Ports) -> Result<Child, String> {
     let programs = programs().ok_or("PostgreSQL's initdb is not in /usr/lib/postgresql")?;
     let folder = KIND.folder(port, owner())?;
-    let certificate = Certificate::make(&folder, command_as(USER, Path::new("openssl")))?;
+    let certificate = ServerCertificate::make(&folder, command_as(USER, Path::new("openssl")))?;
     let data = folder.join("data");
     // What is tested is not the disk; the tests of power cuts are others.
     let mut initdb = command_as(USER, &programs.join("initdb"));

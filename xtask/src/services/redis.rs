@@ -1,16 +1,16 @@
 //! Redis, from Debian's package: one server, one that speaks TLS only, and a cluster of three; and one server of Valkey, from Debian's
 //! backports.
 
-use super::certificate::Certificate;
+use super::certificate::ServerCertificate;
 use super::package::{Unpacked, need};
-use super::server::{Kind, Ports, run};
+use super::server::{Ports, ServerKind, run};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 const PROGRAM: &str = "redis-server";
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: ServerKind = ServerKind {
     name: "Redis",
     file: "redis",
     mark: "tenure-redis-",
@@ -19,7 +19,7 @@ pub(super) const KIND: Kind = Kind {
     signal: "-TERM",
 };
 
-pub(super) const VALKEY: Kind = Kind {
+pub(super) const VALKEY: ServerKind = ServerKind {
     name: "Valkey",
     file: "valkey",
     mark: "tenure-valkey-",
@@ -28,7 +28,7 @@ pub(super) const VALKEY: Kind = Kind {
     signal: "-TERM",
 };
 
-pub(super) const TLS: Kind = Kind {
+pub(super) const TLS: ServerKind = ServerKind {
     name: "Redis with TLS",
     file: "rediss",
     mark: "tenure-rediss-",
@@ -37,8 +37,8 @@ pub(super) const TLS: Kind = Kind {
     signal: "-TERM",
 };
 
-pub(super) const CLUSTER: [Kind; 3] = [
-    Kind {
+pub(super) const CLUSTER: [ServerKind; 3] = [
+    ServerKind {
         name: "the first Redis of a cluster",
         file: "clustered-redis-1",
         mark: "tenure-clustered-redis-1-",
@@ -46,7 +46,7 @@ pub(super) const CLUSTER: [Kind; 3] = [
         spawn: |port, _| spawn_member(0, port),
         signal: "-TERM",
     },
-    Kind {
+    ServerKind {
         name: "the second Redis of a cluster",
         file: "clustered-redis-2",
         mark: "tenure-clustered-redis-2-",
@@ -54,7 +54,7 @@ pub(super) const CLUSTER: [Kind; 3] = [
         spawn: |port, _| spawn_member(1, port),
         signal: "-TERM",
     },
-    Kind {
+    ServerKind {
         name: "the third Redis of a cluster",
         file: "clustered-redis-3",
         mark: "tenure-clustered-redis-3-",
@@ -66,12 +66,12 @@ pub(super) const CLUSTER: [Kind; 3] = [
 
 /// The URLs by which tests and the command line find them, and where the faults find Valkey's program.
 pub(super) fn environment(ports: &Ports) -> Result<Vec<(&'static str, String)>, String> {
-    let port = |kind: &Kind| ports.get(kind.file).copied();
+    let port = |kind: &ServerKind| ports.get(kind.file).copied();
     let mut all = Vec::new();
     all.extend(port(&KIND).map(|port| ("TENURE_TEST_REDIS", format!("redis://127.0.0.1:{port}"))));
     all.extend(port(&VALKEY).map(|port| ("TENURE_TEST_VALKEY", format!("redis://127.0.0.1:{port}"))));
     all.extend(port(&TLS).map(|port| ("TENURE_TEST_REDISS", format!("rediss://localhost:{port}"))));
-    let certificate = |port| Certificate::of(&TLS.place(port)).file.display().to_string();
+    let certificate = |port| ServerCertificate::of(&TLS.place(port)).file.display().to_string();
     all.extend(port(&TLS).map(|port| ("TENURE_TEST_REDIS_CA", certificate(port))));
     let members: Option<Vec<String>> =
         CLUSTER.iter().map(|kind| port(kind).map(|port| format!("127.0.0.1:{port}"))).collect();
@@ -99,12 +99,12 @@ fn fetch_valkey() -> Result<(), String> {
 }
 
 /// Starts a server with an append-only file. It keeps its command line, by which it is known again.
-fn spawn(kind: &Kind, port: u16, settings: &str) -> Result<Child, String> {
+fn spawn(kind: &ServerKind, port: u16, settings: &str) -> Result<Child, String> {
     let folder = kind.folder(port, None)?;
     start(kind, Path::new(PROGRAM), &folder, settings)
 }
 
-fn start(kind: &Kind, program: &Path, folder: &Path, settings: &str) -> Result<Child, String> {
+fn start(kind: &ServerKind, program: &Path, folder: &Path, settings: &str) -> Result<Child, String> {
     let file = folder.join("redis.conf");
     let dir = folder.display();
     let text =
@@ -120,7 +120,7 @@ fn spawn_valkey(port: u16, _others: &Ports) -> Result<Child, String> {
 
 fn spawn_tls(port: u16, _others: &Ports) -> Result<Child, String> {
     let folder = TLS.folder(port, None)?;
-    let certificate = Certificate::make(&folder, Command::new("openssl"))?;
+    let certificate = ServerCertificate::make(&folder, Command::new("openssl"))?;
     let (file, key) = (certificate.file.display(), certificate.key.display());
     let settings = format!(
         "port 0\ntls-port {port}\ntls-cert-file {file}\ntls-key-file {key}\ntls-ca-cert-file {file}\ntls-auth-clients no"
@@ -150,7 +150,8 @@ fn spawn_last(port: u16, others: &Ports) -> Result<Child, String> {
 fn join(last: u16, others: &Ports) -> Result<(), String> {
     /// A busy machine takes some seconds.
     const LIMIT: Duration = Duration::from_secs(60);
-    let known = |kind: &Kind| others.get(kind.file).copied().ok_or(format!("{} has no port", kind.name));
+    let known =
+        |kind: &ServerKind| others.get(kind.file).copied().ok_or(format!("{} has no port", kind.name));
     let ports = [known(&CLUSTER[0])?, known(&CLUSTER[1])?, last];
     let start = Instant::now();
     let until = |what: &str, holds: &dyn Fn() -> bool| {

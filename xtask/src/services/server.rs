@@ -8,7 +8,7 @@ use tenure_ports::unused_port;
 
 /// A kind of server, by what differs between them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kind {
+pub(super) struct ServerKind {
     /// For people.
     pub(super) name: &'static str,
     /// What its log and its note are called.
@@ -26,7 +26,7 @@ pub(super) struct Kind {
 /// Where all servers of a run listen, by kind.
 pub(super) type Ports = std::collections::BTreeMap<&'static str, u16>;
 
-impl Kind {
+impl ServerKind {
     pub(super) fn log(&self) -> PathBuf {
         workshop().unwrap_or_default().join(format!("{}.log", self.file))
     }
@@ -114,13 +114,13 @@ fn signal(signal: &str, pid: u32) -> Result<(), String> {
 /// A server that ends with this value.
 #[derive(Debug)]
 pub(super) struct Server {
-    kind: Kind,
+    kind: ServerKind,
     port: u16,
     child: Child,
 }
 
 impl Server {
-    pub(super) fn start(kind: Kind, port: u16, others: &Ports) -> Result<Server, String> {
+    pub(super) fn start(kind: ServerKind, port: u16, others: &Ports) -> Result<Server, String> {
         let mut server = Server { kind, port, child: (kind.spawn)(port, others)? };
         server.await_answer(port)?;
         Ok(server)

@@ -1,7 +1,7 @@
 //! What a table of leases knows of each, and of those that are over.
 
 use crate::holding::{End, Holding};
-use crate::peer::Peer;
+use crate::peer::ClientIdentity;
 use crate::problem::Problem;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Weak};
@@ -12,20 +12,20 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct TableState {
     /// By their ids, which are numbers and not texts: each beat looks for one.
-    pub(super) entries: BTreeMap<Uuid, Entry>,
+    pub(super) entries: BTreeMap<Uuid, LeaseTableEntry>,
     /// One for each entry, no later than its deadline. A beat leaves it as it is.
     pub(super) due: BTreeSet<(Duration, Uuid)>,
-    pub(super) ended: Ended,
+    pub(super) ended: EndedLeases,
     /// The clients' processes that are watched, by their numbers. However many connections one makes, its end is seen by one descriptor.
-    pub(super) processes: BTreeMap<i32, Weak<Peer>>,
+    pub(super) processes: BTreeMap<i32, Weak<ClientIdentity>>,
     /// Requests that wait for a lease.
     pub(super) waiting: usize,
     pub(super) is_stopping: bool,
 }
 
-pub(super) struct Entry {
+pub(super) struct LeaseTableEntry {
     pub(super) holding: Arc<Holding>,
     /// The latest deadline that was told, by CLOCK_BOOTTIME.
     pub(super) told: Duration,
@@ -34,18 +34,18 @@ pub(super) struct Entry {
     pub(super) over_at: Option<Duration>,
     pub(super) is_election: bool,
     /// Who has it, as far as that decides anything.
-    pub(super) peer: Option<Arc<Peer>>,
+    pub(super) peer: Option<Arc<ClientIdentity>>,
     pub(super) watch: JoinHandle<()>,
 }
 
 /// Why leases of late are over, for clients that ask after them.
 #[derive(Default)]
-pub(super) struct Ended {
+pub(super) struct EndedLeases {
     pub(super) reasons: BTreeMap<Uuid, String>,
     order: VecDeque<Uuid>,
 }
 
-impl Ended {
+impl EndedLeases {
     const MOST: usize = 10_000;
 
     fn insert(&mut self, id: Uuid, reason: String) {
@@ -64,15 +64,15 @@ pub(super) const EXITED: &str = "its client's process has ended";
 pub(super) const RELEASED: &str = "it was released";
 pub(super) const OUTLASTS: &str = "it is held until its time is over, as this agent is being stopped";
 
-impl State {
-    pub(super) fn take(&mut self, id: Uuid, why: &str) -> Option<Entry> {
+impl TableState {
+    pub(super) fn take(&mut self, id: Uuid, why: &str) -> Option<LeaseTableEntry> {
         let entry = self.entries.remove(&id)?;
         self.ended.insert(id, why.to_owned());
         Some(entry)
     }
 
     /// The process of this peer, as it was first seen. None if its end can't be seen.
-    pub(super) fn watched(&mut self, peer: &Arc<Peer>) -> Option<Arc<Peer>> {
+    pub(super) fn watched(&mut self, peer: &Arc<ClientIdentity>) -> Option<Arc<ClientIdentity>> {
         let id = peer.process_id()?;
         let first = self.processes.get(&id).and_then(Weak::upgrade);
         if let Some(first) = first.filter(|first| first.is_same(peer)) {
@@ -84,7 +84,7 @@ impl State {
     }
 
     /// Takes out what is held whether this agent lives or not.
-    pub(super) fn outlasting(&mut self) -> Vec<Entry> {
+    pub(super) fn outlasting(&mut self) -> Vec<LeaseTableEntry> {
         let outlasts = self.entries.iter().filter(|(_, entry)| entry.holding.outlasts());
         let ids: Vec<Uuid> = outlasts.map(|(id, _)| *id).collect();
         ids.into_iter().filter_map(|id| self.take(id, OUTLASTS)).collect()
@@ -95,7 +95,7 @@ impl State {
     }
 
     /// What is over by now, and when to look again.
-    pub(super) fn lapsed(&mut self, now: Duration) -> (Vec<(Uuid, Entry)>, Option<Duration>) {
+    pub(super) fn lapsed(&mut self, now: Duration) -> (Vec<(Uuid, LeaseTableEntry)>, Option<Duration>) {
         let mut lapsed = Vec::new();
         while let Some((at, _)) = self.due.first() {
             if *at > now {
@@ -109,7 +109,7 @@ impl State {
                     self.due.insert((told, id));
                 }
                 Some(_) => {
-                    let loss = self.entries.get(&id).and_then(Entry::loss);
+                    let loss = self.entries.get(&id).and_then(LeaseTableEntry::loss);
                     let entry = self.take(id, loss.as_deref().unwrap_or(LAPSED));
                     lapsed.extend(entry.map(|entry| (id, entry)));
                 }
@@ -128,7 +128,7 @@ pub(super) fn id_of(text: &str) -> Result<Uuid, Problem> {
     Uuid::try_parse(text).map_err(|_| unknown())
 }
 
-impl Entry {
+impl LeaseTableEntry {
     /// Why no beat could prolong it, if none could.
     pub(super) fn loss(&self) -> Option<String> {
         let loss = if self.holding.is_revoked() {

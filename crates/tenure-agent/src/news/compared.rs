@@ -1,6 +1,6 @@
 //! What records were like when they were last read, and what of that is new.
 
-use crate::history::{Claim, History};
+use crate::history::{Ownership, TenureHistory};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use tenure::{Key, Listed, StoreError, Stored};
 
 /// A digest of each record, and its tenures, which tell the history of those that end.
 pub(super) struct Compared {
-    history: Arc<History>,
-    seen: BTreeMap<Key, Seen>,
+    history: Arc<TenureHistory>,
+    seen: BTreeMap<Key, KeySnapshot>,
     /// Of the reading of everything.
     turn: u64,
     /// Everything was read once.
     is_whole: bool,
 }
 
-struct Seen {
+struct KeySnapshot {
     /// The turn in which it was last met.
     turn: u64,
     digest: u64,
-    claims: Vec<Claim>,
+    claims: Vec<Ownership>,
 }
 
 impl Compared {
-    pub(super) fn new(history: Arc<History>) -> Compared {
+    pub(super) fn new(history: Arc<TenureHistory>) -> Compared {
         Compared { history, seen: BTreeMap::new(), turn: 0, is_whole: false }
     }
 
@@ -73,7 +73,7 @@ impl Compared {
             return false;
         }
         let claims = claims(stored);
-        let before = self.seen.insert(key.clone(), Seen { turn, digest, claims: claims.clone() });
+        let before = self.seen.insert(key.clone(), KeySnapshot { turn, digest, claims: claims.clone() });
         // What everything was when it was first read has no history.
         if self.is_whole || before.is_some() {
             let before = before.map(|seen| seen.claims).unwrap_or_default();
@@ -82,9 +82,10 @@ impl Compared {
         true
     }
 
-    fn tell(&self, key: &Key, before: &[Claim], now: &[Claim]) {
-        let has = |claims: &[Claim], claim: &Claim| claims.iter().any(|other| other.fence == claim.fence);
-        let begun: Vec<&Claim> = now.iter().filter(|claim| !has(before, claim)).collect();
+    fn tell(&self, key: &Key, before: &[Ownership], now: &[Ownership]) {
+        let has =
+            |claims: &[Ownership], claim: &Ownership| claims.iter().any(|other| other.fence == claim.fence);
+        let begun: Vec<&Ownership> = now.iter().filter(|claim| !has(before, claim)).collect();
         for claim in before.iter().filter(|claim| !has(now, claim)) {
             let reason = if begun.is_empty() { "it was given up" } else { "another has it" };
             self.history.ended(key, claim, reason);
@@ -110,12 +111,12 @@ fn digest(stored: &Result<Stored, StoreError>) -> u64 {
 }
 
 /// Who has it.
-fn claims(stored: &Result<Stored, StoreError>) -> Vec<Claim> {
+fn claims(stored: &Result<Stored, StoreError>) -> Vec<Ownership> {
     let Ok(stored) = stored else { return Vec::new() };
     let record = &stored.record;
     if is_semaphore(record) {
-        let Ok(ledger) = permits::Ledger::of(record) else { return Vec::new() };
-        let claim = |grant: &permits::Grant| Claim {
+        let Ok(ledger) = permits::SemaphoreLedger::of(record) else { return Vec::new() };
+        let claim = |grant: &permits::Grant| Ownership {
             fence: grant.fence,
             holder: grant.ticket.holder.clone(),
             since: Some(record.stamp),
@@ -123,8 +124,8 @@ fn claims(stored: &Result<Stored, StoreError>) -> Vec<Claim> {
         return ledger.holders.iter().map(claim).collect();
     }
     if is_section(record) {
-        let Ok(ledger) = range::Ledger::seen_in(stored) else { return Vec::new() };
-        let claim = |entry: &range::Entry| Claim {
+        let Ok(ledger) = range::SectionLedger::seen_in(stored) else { return Vec::new() };
+        let claim = |entry: &range::Entry| Ownership {
             fence: entry.fence,
             holder: entry.holder.clone(),
             since: Some(entry.stamp),
@@ -132,7 +133,7 @@ fn claims(stored: &Result<Stored, StoreError>) -> Vec<Claim> {
         return ledger.entries.iter().map(claim).collect();
     }
     let tenure = record.tenure.iter();
-    let claim = |tenure: &tenure::Tenure| Claim {
+    let claim = |tenure: &tenure::Tenure| Ownership {
         fence: record.fence,
         holder: tenure.holder.clone(),
         since: Some(tenure.since),

@@ -57,18 +57,18 @@ impl Store for Mute {
     }
 }
 
-struct Scene {
+struct NewsFixture {
     agent: Agent,
     store: AnyStore,
     lines: Receiver<Arc<str>>,
 }
 
-impl Scene {
+impl NewsFixture {
     /// Whoever listens has heard that all is watched.
-    async fn watching(store: AnyStore) -> Scene {
+    async fn watching(store: AnyStore) -> NewsFixture {
         let agent = Agent::new(Leases::new(store.clone()).unwrap(), Limits::default(), None);
         let lines = listen(&agent);
-        let mut scene = Scene { agent, store, lines };
+        let mut scene = NewsFixture { agent, store, lines };
         assert_eq!(scene.next().await["event"], "watching");
         scene
     }
@@ -125,7 +125,7 @@ fn listen(agent: &Agent) -> Receiver<Arc<str>> {
 async fn what_others_do_is_told_once_and_kept_whether_the_store_tells_or_not() {
     let memory = MemoryStore::new("m", tenure::clock::system());
     for store in [AnyStore::new(memory.clone()), AnyStore::new(Mute(memory, true))] {
-        let mut scene = Scene::watching(store).await;
+        let mut scene = NewsFixture::watching(store).await;
         let others = Leases::new(scene.store.clone()).unwrap();
         let guard = others.lock("k").ttl(Duration::from_secs(60)).try_acquire().await.unwrap();
         let row = scene.news_of("k").await.unwrap();
@@ -144,7 +144,7 @@ async fn what_others_do_is_told_once_and_kept_whether_the_store_tells_or_not() {
 
 #[tokio::test]
 async fn a_renewal_is_no_news_and_a_successor_ends_what_was_before() {
-    let mut scene = Scene::watching(tenure::memory()).await;
+    let mut scene = NewsFixture::watching(tenure::memory()).await;
     scene.write("k", 7, Some("one")).await;
     assert_eq!(scene.news_of("k").await.unwrap()["holder"], "one");
     // The same tenure, written anew.
@@ -165,7 +165,7 @@ async fn a_renewal_is_no_news_and_a_successor_ends_what_was_before() {
 
 #[tokio::test]
 async fn very_many_come_in_parts_and_none_is_left_out() {
-    let mut scene = Scene::watching(tenure::memory()).await;
+    let mut scene = NewsFixture::watching(tenure::memory()).await;
     for n in 0..550 {
         scene.write(&format!("many/{n}"), n + 1, Some("h")).await;
     }
@@ -181,7 +181,7 @@ async fn very_many_come_in_parts_and_none_is_left_out() {
 #[tokio::test]
 async fn after_a_store_has_failed_all_is_to_be_read_once() {
     let faulty = FaultyStore::new(tenure::memory());
-    let mut scene = Scene::watching(AnyStore::new(faulty.clone())).await;
+    let mut scene = NewsFixture::watching(AnyStore::new(faulty.clone())).await;
     faulty.inject(std::iter::repeat_n(Fault::Refuse, 3));
     assert_eq!(scene.next().await["event"], "watching");
     scene.write("k", 1, Some("h")).await;
@@ -190,7 +190,7 @@ async fn after_a_store_has_failed_all_is_to_be_read_once() {
 
 #[tokio::test]
 async fn nobody_looks_when_nobody_listens_nor_where_the_store_has_no_push() {
-    let mut scene = Scene::watching(tenure::memory()).await;
+    let mut scene = NewsFixture::watching(tenure::memory()).await;
     let looks =
         |agent: &Agent| agent.shared.news.reader().as_ref().is_some_and(|reader| !reader.is_finished());
     assert!(looks(&scene.agent));

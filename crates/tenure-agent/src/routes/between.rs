@@ -7,7 +7,7 @@ use super::router;
 use crate::access::{Access, guard};
 use crate::agent::Agent;
 use crate::config::Limits;
-use crate::peer::Peer;
+use crate::peer::ClientIdentity;
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
@@ -25,28 +25,29 @@ use tower_service::Service;
 const CALLS: usize = 8;
 
 /// An agent whose calls to the store are held up, and the store itself.
-struct Scene {
+struct SlowStoreFixture {
     store: AnyStore,
     slow: FaultyStore<AnyStore>,
     router: Router,
     _agent: Agent,
 }
 
-impl Scene {
-    fn new() -> Scene {
+impl SlowStoreFixture {
+    fn new() -> SlowStoreFixture {
         let store = tenure::memory();
         let slow = FaultyStore::new(store.clone());
         let agent = Agent::new(Leases::new(slow.clone()).unwrap(), Limits::default(), None);
         let access = Access { is_open: true, ..Access::default() };
         let router = router(&agent.shared).layer(axum::middleware::from_fn_with_state(access, guard));
-        Scene { store, slow, router, _agent: agent }
+        SlowStoreFixture { store, slow, router, _agent: agent }
     }
 
     /// An action that is held up before its call of this number, or has been answered by then.
     async fn held_up(&self, path: &str, body: Value, call: usize) -> JoinHandle<u16> {
         self.slow.inject(std::iter::repeat_n(Fault::None, call).chain([Fault::Held]));
         let request = Request::post(path).header("content-type", "application/json");
-        let request = request.extension(Arc::new(Peer::unknown())).body(Body::from(body.to_string()));
+        let request =
+            request.extension(Arc::new(ClientIdentity::unknown())).body(Body::from(body.to_string()));
         let mut router = self.router.clone();
         let answer =
             tokio::spawn(async move { router.call(request.unwrap()).await.unwrap().status().as_u16() });
@@ -88,7 +89,7 @@ async fn a_tenure_that_begins_between_is_not_touched() {
     for action in ["revoke", "drain", "release"] {
         for (call, is_same) in (0..CALLS).flat_map(|call| [(call, true), (call, false)]) {
             let (scene, what) =
-                (Scene::new(), format!("{action} at call {call}, the same process: {is_same}"));
+                (SlowStoreFixture::new(), format!("{action} at call {call}, the same process: {is_same}"));
             let (one, two) = (scene.process(), scene.process());
             let first = one.try_acquire("k").await.unwrap();
             let path = format!("/v1/records/k/{action}");
@@ -113,7 +114,7 @@ async fn a_tenure_that_begins_between_is_not_touched() {
 #[tokio::test]
 async fn a_unit_that_another_has_by_then_is_not_moved() {
     for call in 0..3 {
-        let scene = Scene::new();
+        let scene = SlowStoreFixture::new();
         let fleet = Fleet::new(scene.store.clone(), "f").unwrap();
         fleet.create(NewUnit::named("u")).await.unwrap();
         fleet.pin("u", Some(&HolderId::new("w").unwrap())).await.unwrap();

@@ -1,12 +1,12 @@
 //! Elections: who leads, and wishes to.
 
-use super::Wish;
-use crate::agent::{Posted, Shared};
+use super::LeaseRequest;
+use crate::agent::{AgentState, Posted};
 use crate::holding::{End, Holding};
-use crate::listing::{self, Row};
-use crate::peer::Peer;
+use crate::listing::{self, RecordRow};
+use crate::peer::ClientIdentity;
 use crate::problem::Problem;
-use crate::wire::{Campaign, Released, Told, metadata};
+use crate::wire::{Campaign, LeaseReply, ReleaseReply, metadata};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
@@ -26,15 +26,15 @@ pub(crate) struct Resign {
 /// Who leads, by the record as it stands.
 #[utoipa::path(
     get, path = "/v1/elections/{key}/leader", tag = "elections", params(("key" = String, Path, description = "Percent-encoded, slashes too")),
-    responses((status = 200, description = "Who leads, with its labels as metadata", body = Row), (status = 404, description = "Nobody leads", body = Problem))
+    responses((status = 200, description = "Who leads, with its labels as metadata", body = RecordRow), (status = 404, description = "Nobody leads", body = Problem))
 )]
 pub(crate) async fn leader(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<AgentState>>,
     Path(key): Path<String>,
-) -> Result<Json<Row>, Problem> {
+) -> Result<Json<RecordRow>, Problem> {
     let key = Key::new(key)?;
     let row = listing::one(&shared.leases, &key).await?;
-    let row = row.filter(Row::is_held);
+    let row = row.filter(RecordRow::is_held);
     row.map(Json).ok_or_else(|| Problem::not_found("nobody leads it"))
 }
 
@@ -42,17 +42,17 @@ pub(crate) async fn leader(
 #[utoipa::path(
     post, path = "/v1/elections/{key}/campaign", tag = "elections", request_body = Campaign,
     params(("key" = String, Path, description = "Percent-encoded, slashes too")),
-    responses((status = 201, description = "This client leads", body = Told), (status = 409, description = "Another leads", body = Problem),
+    responses((status = 201, description = "This client leads", body = LeaseReply), (status = 409, description = "Another leads", body = Problem),
         (status = 400, description = "The request is wrong", body = Problem))
 )]
 pub(crate) async fn campaign(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Arc<Peer>>,
+    State(shared): State<Arc<AgentState>>,
+    Extension(peer): Extension<Arc<ClientIdentity>>,
     Path(key): Path<String>,
     Posted(asked): Posted<Campaign>,
-) -> Result<(StatusCode, Json<Told>), Problem> {
+) -> Result<(StatusCode, Json<LeaseReply>), Problem> {
     reserved::check(&Key::new(&key)?)?;
-    let mut wish = Wish::checked(&shared, asked.wait_ms, asked.ttl_ms, None, asked.on_exit)?;
+    let mut wish = LeaseRequest::checked(&shared, asked.wait_ms, asked.ttl_ms, None, asked.on_exit)?;
     wish.terms.is_election = true;
     // The record of a leader is that of a lease with labels.
     let lock = shared.leases.lock(&key).metadata(metadata(asked.labels));
@@ -65,13 +65,13 @@ pub(crate) async fn campaign(
 #[utoipa::path(
     post, path = "/v1/elections/{key}/resign", tag = "elections", request_body = Resign,
     params(("key" = String, Path, description = "Percent-encoded, slashes too")),
-    responses((status = 200, description = "Another can lead", body = Released), (status = 410, description = "It is over", body = Problem),
+    responses((status = 200, description = "Another can lead", body = ReleaseReply), (status = 410, description = "It is over", body = Problem),
         (status = 404, description = "The agent knows nothing of it", body = Problem))
 )]
 pub(crate) async fn resign(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<AgentState>>,
     Path(_key): Path<String>,
     Posted(asked): Posted<Resign>,
-) -> Result<Json<Released>, Problem> {
+) -> Result<Json<ReleaseReply>, Problem> {
     super::ended(&shared, &asked.id, End::GivenBack).await
 }

@@ -1,7 +1,7 @@
 //! What happens, told as it happens.
 
-use crate::agent::Shared;
-use crate::events::{self, Event, Heard};
+use crate::agent::AgentState;
+use crate::events::{self, Event, Subscription};
 use crate::problem::Problem;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
@@ -29,12 +29,12 @@ pub(crate) struct Listen {
         (status = 400, description = "The request is wrong", body = Problem), (status = 429, description = "Too many listen already", body = Problem))
 )]
 pub(crate) async fn listen(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<AgentState>>,
     asked: Result<Query<Listen>, QueryRejection>,
 ) -> Result<Response, Problem> {
     let Query(asked) = asked.map_err(|error| Problem::bad_request(error.body_text()))?;
     let most = shared.limits.connections.div_ceil(4);
     let events = shared.table.listen(most).ok_or_else(|| Problem::too_many_listen(most))?;
     let news = asked.records.then(|| shared.news.listen(&shared.leases, &shared.table, &shared.history));
-    Ok(events::stream_of(Heard { events, news }))
+    Ok(events::stream_of(Subscription { events, news }))
 }

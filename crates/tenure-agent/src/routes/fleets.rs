@@ -1,12 +1,12 @@
 //! Workers of fleets, and the units that they are given.
 
-use super::Wish;
-use crate::agent::{Posted, Shared};
+use super::LeaseRequest;
+use crate::agent::{AgentState, Posted};
 use crate::holding::{End, Holding};
-use crate::peer::Peer;
+use crate::peer::ClientIdentity;
 use crate::problem::Problem;
-use crate::wire::{OnExit, Released, Told, metadata, millis};
-use crate::workers::Member;
+use crate::wire::{LeaseReply, OnExit, ReleaseReply, metadata, millis};
+use crate::workers::ClientWorker;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -38,7 +38,7 @@ pub(crate) struct Join {
     pub(crate) most_weight: Option<u64>,
     /// What is evened out between workers. All workers of a fleet say the same.
     #[serde(default)]
-    pub(crate) balance: Balance,
+    pub(crate) balance: BalanceBy,
     /// What it offers to units that need it.
     #[serde(default)]
     pub(crate) labels: Vec<String>,
@@ -56,8 +56,9 @@ pub(crate) struct Join {
 
 /// What is evened out between workers.
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
+#[schema(as = Balance)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Balance {
+pub(crate) enum BalanceBy {
     /// How many units each has.
     #[default]
     Count,
@@ -103,15 +104,15 @@ pub(crate) struct Joined {
         (status = 429, description = "The agent has too many", body = Problem))
 )]
 pub(crate) async fn join(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Arc<Peer>>,
+    State(shared): State<Arc<AgentState>>,
+    Extension(peer): Extension<Arc<ClientIdentity>>,
     Path(name): Path<String>,
     Posted(asked): Posted<Join>,
 ) -> Result<(StatusCode, Json<Joined>), Problem> {
     const USUAL: Duration = Duration::from_secs(10);
     const LONGEST_DRAIN: u64 = 24 * 60 * 60 * 1000;
     shared.workers.check_room()?;
-    let terms = Wish::checked(&shared, 0, asked.ttl_ms, None, asked.on_exit)?.terms;
+    let terms = LeaseRequest::checked(&shared, 0, asked.ttl_ms, None, asked.on_exit)?.terms;
     let units = asked.new_units()?;
     let fleet = Fleet::new(shared.leases.store().clone(), name)?;
     fleet.check_layout().await?;
@@ -126,7 +127,7 @@ pub(crate) async fn join(
     if let Some(most) = asked.most_weight {
         builder = builder.most_weight(most);
     }
-    if let Balance::Weight = asked.balance {
+    if let BalanceBy::Weight = asked.balance {
         builder = builder.balance(tenure::fleet::Balance::Weight);
     }
     if let Some(drain) = asked.drain_ms {
@@ -138,15 +139,16 @@ pub(crate) async fn join(
     fleet.create_all(units).await?;
     let worker = builder.start()?;
     let holder = worker.holder().as_str().to_owned();
-    let id = shared.workers.enter(Member::new(worker, terms, ttl), &peer)?;
+    let id = shared.workers.enter(ClientWorker::new(worker, terms, ttl), &peer)?;
     let joined = Joined { id, holder, fleet: fleet.name().to_string(), ask_in_ms: millis(ttl / 2) };
     Ok((StatusCode::CREATED, Json(joined)))
 }
 
 /// How long to wait.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[schema(as = Next)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Next {
+pub(crate) struct NextUnitRequest {
     /// In milliseconds; a minute at the most.
     #[serde(default)]
     pub(crate) wait_ms: u64,
@@ -154,9 +156,10 @@ pub(crate) struct Next {
 
 /// A unit that a worker was given. It is kept by beats, as leases are, until its client says what became of it.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub(crate) struct Given {
+#[schema(as = Given)]
+pub(crate) struct GivenUnit {
     #[serde(flatten)]
-    pub(crate) told: Told,
+    pub(crate) told: LeaseReply,
     /// Its name.
     pub(crate) unit: String,
     /// What it carries for its users: texts and numbers. `checkpoint` is what was written last by `checkpoint`.
@@ -165,16 +168,16 @@ pub(crate) struct Given {
 
 /// The next unit that this worker is given, if there is one in time. That a unit is to go is told by its beats.
 #[utoipa::path(
-    post, path = "/v1/workers/{id}/next", tag = "fleets", operation_id = "next_unit", request_body = Next, params(("id" = String, Path)),
-    responses((status = 200, description = "It is held", body = Given), (status = 204, description = "There is none yet: ask again"),
+    post, path = "/v1/workers/{id}/next", tag = "fleets", operation_id = "next_unit", request_body = NextUnitRequest, params(("id" = String, Path)),
+    responses((status = 200, description = "It is held", body = GivenUnit), (status = 204, description = "There is none yet: ask again"),
         (status = 404, description = "The agent knows nothing of this worker: it has left, or the agent was started anew", body = Problem),
         (status = 410, description = "It has left", body = Problem))
 )]
 pub(crate) async fn next(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Arc<Peer>>,
+    State(shared): State<Arc<AgentState>>,
+    Extension(peer): Extension<Arc<ClientIdentity>>,
     Path(id): Path<String>,
-    Posted(asked): Posted<Next>,
+    Posted(asked): Posted<NextUnitRequest>,
 ) -> Result<Response, Problem> {
     const MOST: u64 = 60_000;
     let member = shared.workers.find(&id)?;
@@ -192,7 +195,7 @@ pub(crate) async fn next(
     let holding = Holding::Unit(assignment, member.worker.holder().clone());
     let told = shared.table.enter(holding, member.terms, &peer)?;
     drop(room);
-    Ok(Json(Given { told, unit: unit.name().to_owned(), fields: texts(&unit) }).into_response())
+    Ok(Json(GivenUnit { told, unit: unit.name().to_owned(), fields: texts(&unit) }).into_response())
 }
 
 /// As clients in any language can take them.
@@ -210,42 +213,44 @@ fn texts(unit: &Unit) -> BTreeMap<String, String> {
 /// The answer comes when they have gone to others.
 #[utoipa::path(
     delete, path = "/v1/workers/{id}", tag = "fleets", operation_id = "leave_fleet", params(("id" = String, Path)),
-    responses((status = 200, description = "It has left", body = Released), (status = 404, description = "The agent knows nothing of it", body = Problem))
+    responses((status = 200, description = "It has left", body = ReleaseReply), (status = 404, description = "The agent knows nothing of it", body = Problem))
 )]
 pub(crate) async fn leave(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<AgentState>>,
     Path(id): Path<String>,
-) -> Result<Json<Released>, Problem> {
+) -> Result<Json<ReleaseReply>, Problem> {
     shared.workers.leave(&id).await?;
-    Ok(Json(Released { released: true }))
+    Ok(Json(ReleaseReply { released: true }))
 }
 
 /// What is left in a unit's record.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[schema(as = Done)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Done {
+pub(crate) struct DoneRequest {
     /// In the place of all other fields, if given.
     pub(crate) fields: Option<BTreeMap<String, String>>,
 }
 
 /// A unit is done: nobody is to have it again.
 #[utoipa::path(
-    post, path = "/v1/units/{id}/done", tag = "fleets", operation_id = "unit_done", request_body = Done, params(("id" = String, Path)),
-    responses((status = 200, description = "False: it was lost before", body = Released), (status = 410, description = "It is over", body = Problem),
+    post, path = "/v1/units/{id}/done", tag = "fleets", operation_id = "unit_done", request_body = DoneRequest, params(("id" = String, Path)),
+    responses((status = 200, description = "False: it was lost before", body = ReleaseReply), (status = 410, description = "It is over", body = Problem),
         (status = 404, description = "The agent knows nothing of it", body = Problem), (status = 400, description = "It is no unit", body = Problem))
 )]
 pub(crate) async fn done(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<AgentState>>,
     Path(id): Path<String>,
-    Posted(asked): Posted<Done>,
-) -> Result<Json<Released>, Problem> {
+    Posted(asked): Posted<DoneRequest>,
+) -> Result<Json<ReleaseReply>, Problem> {
     super::ended(&shared, &id, End::Done(asked.fields)).await
 }
 
 /// Why something failed.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[schema(as = Failure)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Failure {
+pub(crate) struct FailureReport {
     /// For the agent's log.
     #[serde(default)]
     pub(crate) says: String,
@@ -254,15 +259,15 @@ pub(crate) struct Failure {
 /// What was done for a unit has failed: another worker has a go, and this one again after a while. `DELETE /v1/leases/ID` gives a unit back
 /// that was to go, or that says nothing about it: it goes to where it is planned, perhaps to this worker again.
 #[utoipa::path(
-    post, path = "/v1/units/{id}/failed", tag = "fleets", operation_id = "unit_failed", request_body = Failure, params(("id" = String, Path)),
-    responses((status = 200, description = "False: it was lost before", body = Released), (status = 410, description = "It is over", body = Problem),
+    post, path = "/v1/units/{id}/failed", tag = "fleets", operation_id = "unit_failed", request_body = FailureReport, params(("id" = String, Path)),
+    responses((status = 200, description = "False: it was lost before", body = ReleaseReply), (status = 410, description = "It is over", body = Problem),
         (status = 404, description = "The agent knows nothing of it", body = Problem), (status = 400, description = "It is no unit", body = Problem))
 )]
 pub(crate) async fn failed(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<AgentState>>,
     Path(id): Path<String>,
-    Posted(asked): Posted<Failure>,
-) -> Result<Json<Released>, Problem> {
+    Posted(asked): Posted<FailureReport>,
+) -> Result<Json<ReleaseReply>, Problem> {
     super::ended(&shared, &id, End::Failed(asked.says)).await
 }
 
@@ -281,7 +286,7 @@ pub(crate) struct Checkpoint {
         (status = 404, description = "The agent knows nothing of it", body = Problem), (status = 400, description = "It is no unit, or too long", body = Problem))
 )]
 pub(crate) async fn checkpoint(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<AgentState>>,
     Path(id): Path<String>,
     Posted(asked): Posted<Checkpoint>,
 ) -> Result<StatusCode, Problem> {

@@ -1,6 +1,6 @@
 //! Whether the agent is well, and its metrics.
 
-use crate::agent::Shared;
+use crate::agent::AgentState;
 use crate::problem::Problem;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -18,7 +18,7 @@ pub(crate) async fn alive() -> &'static str {
 /// The agent's store answers.
 #[utoipa::path(get, path = "/readyz", tag = "health",
     responses((status = 200, description = "It does", body = String), (status = 503, description = "It does not, or the agent is being stopped", body = Problem)))]
-pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Result<&'static str, Problem> {
+pub(crate) async fn ready(State(shared): State<Arc<AgentState>>) -> Result<&'static str, Problem> {
     const PATIENCE: Duration = Duration::from_secs(2);
     // Room for a lease is refused while it stops.
     if let Err(problem) = shared.table.room()
@@ -37,7 +37,7 @@ pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> Result<&'static 
 /// Counters, gauges and histograms in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "health",
     responses((status = 200, description = "Metrics", body = String), (status = 404, description = "Nothing records them", body = Problem)))]
-pub(crate) async fn metrics(State(shared): State<Arc<Shared>>) -> Result<impl IntoResponse, Problem> {
+pub(crate) async fn metrics(State(shared): State<Arc<AgentState>>) -> Result<impl IntoResponse, Problem> {
     let Some(scrape) = &shared.scrape else {
         return Err(Problem::not_found("this agent keeps no metrics"));
     };

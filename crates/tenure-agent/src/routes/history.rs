@@ -1,7 +1,7 @@
 //! Tenures that this agent has seen.
 
-use crate::agent::Shared;
-use crate::history::{History, PastTenure};
+use crate::agent::AgentState;
+use crate::history::{PastTenure, TenureHistory};
 use crate::problem::Problem;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
@@ -14,7 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 /// Which tenures to tell of.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Asked {
+pub(crate) struct HistoryQuery {
     /// Those of this key alone.
     pub(crate) key: Option<String>,
     /// How many: 1 to 1,000, 100 if absent.
@@ -23,7 +23,8 @@ pub(crate) struct Asked {
 
 /// Tenures that were seen.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Tenures {
+#[schema(as = Tenures)]
+pub(crate) struct PastTenures {
     /// The newest first.
     pub(crate) tenures: Vec<PastTenure>,
 }
@@ -31,19 +32,19 @@ pub(crate) struct Tenures {
 /// Tenures that this agent has seen since its start, 1,000 at the most: those of its own clients, and of all others while somebody listens to records. The
 /// store keeps no history.
 #[utoipa::path(
-    get, path = "/v1/tenures", tag = "leases", operation_id = "list_tenures", params(Asked),
-    responses((status = 200, description = "The newest first", body = Tenures), (status = 400, description = "The request is wrong", body = Problem))
+    get, path = "/v1/tenures", tag = "leases", operation_id = "list_tenures", params(HistoryQuery),
+    responses((status = 200, description = "The newest first", body = PastTenures), (status = 400, description = "The request is wrong", body = Problem))
 )]
 pub(crate) async fn tenures(
-    State(shared): State<Arc<Shared>>,
-    asked: Result<Query<Asked>, QueryRejection>,
-) -> Result<Json<Tenures>, Problem> {
+    State(shared): State<Arc<AgentState>>,
+    asked: Result<Query<HistoryQuery>, QueryRejection>,
+) -> Result<Json<PastTenures>, Problem> {
     const USUAL: usize = 100;
     let Query(asked) = asked.map_err(|error| Problem::bad_request(error.body_text()))?;
     let limit = asked.limit.unwrap_or(USUAL);
-    if limit == 0 || limit > History::MOST {
-        return Err(Problem::bad_request(format!("limit {limit} is outside 1 to {}", History::MOST)));
+    if limit == 0 || limit > TenureHistory::MOST {
+        return Err(Problem::bad_request(format!("limit {limit} is outside 1 to {}", TenureHistory::MOST)));
     }
     let key = asked.key.map(Key::new).transpose()?;
-    Ok(Json(Tenures { tenures: shared.history.newest(key.as_ref(), limit) }))
+    Ok(Json(PastTenures { tenures: shared.history.newest(key.as_ref(), limit) }))
 }

@@ -1,12 +1,12 @@
 //! Leases: get, keep, give back and list them.
 
-use super::Wish;
-use crate::agent::{Posted, Shared};
+use super::LeaseRequest;
+use crate::agent::{AgentState, Posted};
 use crate::holding::{End, Holding};
-use crate::listing::{self, Page};
-use crate::peer::Peer;
+use crate::listing::{self, RecordPage};
+use crate::peer::ClientIdentity;
 use crate::problem::Problem;
-use crate::wire::{Acquire, AllBeaten, Beaten, Beats, Listing, Released, Told, metadata};
+use crate::wire::{Acquire, AllBeaten, Beaten, Beats, LeaseReply, ListQuery, ReleaseReply, metadata};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
@@ -19,16 +19,16 @@ use tenure::Key;
 /// A client that closes its connection while it waits does not get it.
 #[utoipa::path(
     post, path = "/v1/leases", tag = "leases", request_body = Acquire,
-    responses((status = 201, description = "It is held", body = Told), (status = 409, description = "Another holds it", body = Problem),
+    responses((status = 201, description = "It is held", body = LeaseReply), (status = 409, description = "Another holds it", body = Problem),
         (status = 400, description = "The request is wrong", body = Problem), (status = 429, description = "The agent has too many", body = Problem),
         (status = 503, description = "The store can't be reached, or the agent is being stopped", body = Problem))
 )]
 pub(crate) async fn acquire(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Arc<Peer>>,
+    State(shared): State<Arc<AgentState>>,
+    Extension(peer): Extension<Arc<ClientIdentity>>,
     Posted(asked): Posted<Acquire>,
-) -> Result<(StatusCode, Json<Told>), Problem> {
-    let wish = Wish::checked(&shared, asked.wait_ms, asked.ttl_ms, asked.at_most_ms, asked.on_exit)?;
+) -> Result<(StatusCode, Json<LeaseReply>), Problem> {
+    let wish = LeaseRequest::checked(&shared, asked.wait_ms, asked.ttl_ms, asked.at_most_ms, asked.on_exit)?;
     let mut lock = shared.leases.lock(&asked.key);
     if !asked.about.is_empty() {
         lock = lock.metadata(metadata(asked.about));
@@ -44,14 +44,14 @@ pub(crate) async fn acquire(
 /// Says that its client wants the lease still, and is answered with a new deadline.
 #[utoipa::path(
     post, path = "/v1/leases/{id}/beat", tag = "leases", params(("id" = String, Path)),
-    responses((status = 200, description = "It is held", body = Told), (status = 410, description = "It is over", body = Problem),
+    responses((status = 200, description = "It is held", body = LeaseReply), (status = 410, description = "It is over", body = Problem),
         (status = 404, description = "The agent knows nothing of it", body = Problem))
 )]
 pub(crate) async fn beat(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Arc<Peer>>,
+    State(shared): State<Arc<AgentState>>,
+    Extension(peer): Extension<Arc<ClientIdentity>>,
     Path(id): Path<String>,
-) -> Result<Json<Told>, Problem> {
+) -> Result<Json<LeaseReply>, Problem> {
     Ok(Json(shared.table.beat(&id, &peer)?))
 }
 
@@ -61,8 +61,8 @@ pub(crate) async fn beat(
     responses((status = 200, description = "What came of each", body = AllBeaten))
 )]
 pub(crate) async fn beats(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Arc<Peer>>,
+    State(shared): State<Arc<AgentState>>,
+    Extension(peer): Extension<Arc<ClientIdentity>>,
     Posted(asked): Posted<Beats>,
 ) -> Result<Json<AllBeaten>, Problem> {
     const MOST: usize = 1000;
@@ -82,25 +82,25 @@ pub(crate) async fn beats(
 /// Gives a lease back. Its client has stopped acting on it before it asks.
 #[utoipa::path(
     delete, path = "/v1/leases/{id}", tag = "leases", params(("id" = String, Path)),
-    responses((status = 200, description = "The next holder can have it", body = Released), (status = 410, description = "It is over", body = Problem),
+    responses((status = 200, description = "The next holder can have it", body = ReleaseReply), (status = 410, description = "It is over", body = Problem),
         (status = 404, description = "The agent knows nothing of it", body = Problem))
 )]
 pub(crate) async fn release(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<AgentState>>,
     Path(id): Path<String>,
-) -> Result<Json<Released>, Problem> {
+) -> Result<Json<ReleaseReply>, Problem> {
     super::ended(&shared, &id, End::GivenBack).await
 }
 
 /// What the store has, whoever holds it: a page of records, in the order of their keys.
 #[utoipa::path(
-    get, path = "/v1/leases", tag = "leases", params(Listing),
-    responses((status = 200, description = "A page; `next` is there if there are more", body = Page), (status = 400, description = "The request is wrong", body = Problem))
+    get, path = "/v1/leases", tag = "leases", params(ListQuery),
+    responses((status = 200, description = "A page; `next` is there if there are more", body = RecordPage), (status = 400, description = "The request is wrong", body = Problem))
 )]
 pub(crate) async fn list(
-    State(shared): State<Arc<Shared>>,
-    asked: Result<Query<Listing>, QueryRejection>,
-) -> Result<Json<Page>, Problem> {
+    State(shared): State<Arc<AgentState>>,
+    asked: Result<Query<ListQuery>, QueryRejection>,
+) -> Result<Json<RecordPage>, Problem> {
     const MOST: usize = 1000;
     const USUAL: usize = 100;
     let Query(asked) = asked.map_err(|error| Problem::bad_request(error.body_text()))?;

@@ -16,20 +16,20 @@ pub(crate) mod semaphores;
 #[cfg(test)]
 mod tests;
 
-use crate::agent::Shared;
+use crate::agent::AgentState;
 use crate::dashboard;
 use crate::holding::{End, Holding};
-use crate::lease_table::{Room, Terms};
+use crate::lease_table::{LeaseTerms, ReservedSlot};
 use crate::openapi;
-use crate::peer::Peer;
+use crate::peer::ClientIdentity;
 use crate::problem::Problem;
-use crate::wire::{OnExit, Released, Told};
+use crate::wire::{LeaseReply, OnExit, ReleaseReply};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) fn router(shared: &Arc<Shared>) -> Router {
+pub(crate) fn router(shared: &Arc<AgentState>) -> Router {
     Router::new()
         .route("/v1/leases", get(leases::list).post(leases::acquire))
         .route("/v1/leases/{id}", axum::routing::delete(leases::release))
@@ -66,26 +66,26 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
 }
 
 /// A client says how what it holds has ended.
-async fn ended(shared: &Shared, id: &str, end: End) -> Result<Json<Released>, Problem> {
-    Ok(Json(Released { released: shared.table.end(id, end).await? }))
+async fn ended(shared: &AgentState, id: &str, end: End) -> Result<Json<ReleaseReply>, Problem> {
+    Ok(Json(ReleaseReply { released: shared.table.end(id, end).await? }))
 }
 
 /// What a client says of a lease, checked.
-struct Wish {
+struct LeaseRequest {
     wait: Duration,
-    terms: Terms,
-    room: Room,
+    terms: LeaseTerms,
+    room: ReservedSlot,
 }
 
-impl Wish {
+impl LeaseRequest {
     /// Before anything is asked of the store.
     fn checked(
-        shared: &Shared,
+        shared: &AgentState,
         wait_ms: u64,
         ttl_ms: Option<u64>,
         at_most_ms: Option<u64>,
         on_exit: OnExit,
-    ) -> Result<Wish, Problem> {
+    ) -> Result<LeaseRequest, Problem> {
         const MOST_WAIT: u64 = 24 * 60 * 60 * 1000;
         const LEAST_TTL: u64 = 100;
         if wait_ms > MOST_WAIT {
@@ -102,13 +102,22 @@ impl Wish {
             return Err(Problem::bad_request("at_most_ms 0 leaves no time to hold it at all; allow some"));
         }
         let longest = ttl_ms.map_or(Duration::MAX, Duration::from_millis);
-        let terms =
-            Terms { longest, at_most: at_most_ms.map(Duration::from_millis), on_exit, is_election: false };
-        Ok(Wish { wait: Duration::from_millis(wait_ms), terms, room: shared.table.room()? })
+        let terms = LeaseTerms {
+            longest,
+            at_most: at_most_ms.map(Duration::from_millis),
+            on_exit,
+            is_election: false,
+        };
+        Ok(LeaseRequest { wait: Duration::from_millis(wait_ms), terms, room: shared.table.room()? })
     }
 
     /// Takes in what came of it, and tells of it.
-    fn enter(self, shared: &Shared, holding: Holding, peer: &Arc<Peer>) -> Result<Told, Problem> {
+    fn enter(
+        self,
+        shared: &AgentState,
+        holding: Holding,
+        peer: &Arc<ClientIdentity>,
+    ) -> Result<LeaseReply, Problem> {
         let told = shared.table.enter(holding, self.terms, peer);
         drop(self.room);
         told

@@ -1,11 +1,11 @@
 //! Ticks that run once over all hosts.
 
-use super::Wish;
-use crate::agent::{Posted, Shared};
+use super::LeaseRequest;
+use crate::agent::{AgentState, Posted};
 use crate::holding::{Again, End, Holding};
-use crate::peer::Peer;
+use crate::peer::ClientIdentity;
 use crate::problem::Problem;
-use crate::wire::{OnExit, Released, Told};
+use crate::wire::{LeaseReply, OnExit, ReleaseReply};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
@@ -18,8 +18,9 @@ use utoipa::ToSchema;
 
 /// A tick that is to run.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[schema(as = Tick)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Tick {
+pub(crate) struct TickRequest {
     /// What runs: it has one schedule. Its record is once/KEY.
     pub(crate) key: String,
     /// The time that the tick is scheduled for, in milliseconds since 1970 in UTC; not ahead of this host's clock.
@@ -44,17 +45,17 @@ pub(crate) struct Tick {
 ///
 /// That it begins is written before the answer. If no end is told, it has run, unless it is to run at least once.
 #[utoipa::path(
-    post, path = "/v1/once", tag = "once", operation_id = "begin_tick", request_body = Tick,
-    responses((status = 201, description = "It is to run here", body = Told),
+    post, path = "/v1/once", tag = "once", operation_id = "begin_tick", request_body = TickRequest,
+    responses((status = 201, description = "It is to run here", body = LeaseReply),
         (status = 409, description = "`ran`: it, or a later one, has run; `held`: one runs now; `ahead`: the record shows one that lies ahead of this host's clock", body = Problem),
         (status = 400, description = "The request is wrong, or the tick is not due", body = Problem))
 )]
 pub(crate) async fn begin(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Arc<Peer>>,
-    Posted(asked): Posted<Tick>,
-) -> Result<(StatusCode, Json<Told>), Problem> {
-    let wish = Wish::checked(&shared, asked.wait_ms, asked.ttl_ms, asked.at_most_ms, asked.on_exit)?;
+    State(shared): State<Arc<AgentState>>,
+    Extension(peer): Extension<Arc<ClientIdentity>>,
+    Posted(asked): Posted<TickRequest>,
+) -> Result<(StatusCode, Json<LeaseReply>), Problem> {
+    let wish = LeaseRequest::checked(&shared, asked.wait_ms, asked.ttl_ms, asked.at_most_ms, asked.on_exit)?;
     let mut once = match (asked.tick_ms, asked.every_ms) {
         (Some(tick), None) => shared.leases.once_per(&asked.key, Wall(tick)),
         (None, Some(every)) if every > 0 => {
@@ -95,8 +96,9 @@ fn says(run: &Run) -> String {
 
 /// How a tick ended.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[schema(as = Ended)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Ended {
+pub(crate) struct TickEnd {
     /// It went well.
     pub(crate) is_well: bool,
     /// What is to be said of it, of which 200 bytes are kept.
@@ -106,15 +108,15 @@ pub(crate) struct Ended {
 
 /// Tells how a tick ended, which is kept in its record.
 #[utoipa::path(
-    post, path = "/v1/once/{id}/end", tag = "once", operation_id = "end_tick", request_body = Ended, params(("id" = String, Path)),
-    responses((status = 200, description = "False: it was lost before", body = Released), (status = 410, description = "It is over", body = Problem),
+    post, path = "/v1/once/{id}/end", tag = "once", operation_id = "end_tick", request_body = TickEnd, params(("id" = String, Path)),
+    responses((status = 200, description = "False: it was lost before", body = ReleaseReply), (status = 410, description = "It is over", body = Problem),
         (status = 404, description = "The agent knows nothing of it", body = Problem), (status = 400, description = "It is no tick", body = Problem))
 )]
 pub(crate) async fn end(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<AgentState>>,
     Path(id): Path<String>,
-    Posted(asked): Posted<Ended>,
-) -> Result<Json<Released>, Problem> {
+    Posted(asked): Posted<TickEnd>,
+) -> Result<Json<ReleaseReply>, Problem> {
     let end = if asked.is_well { End::Ran(asked.says) } else { End::Failed(asked.says) };
     super::ended(&shared, &id, end).await
 }

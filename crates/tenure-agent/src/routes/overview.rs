@@ -1,7 +1,7 @@
 //! The agent and its store at a glance.
 
-use crate::access::Role;
-use crate::agent::Shared;
+use crate::access::AccessLevel;
+use crate::agent::AgentState;
 use crate::wire::millis;
 use axum::extract::State;
 use axum::{Extension, Json};
@@ -17,7 +17,7 @@ pub(crate) struct Overview {
     /// The agent's version.
     version: &'static str,
     /// What this request's token may do.
-    may: Role,
+    may: AccessLevel,
     /// The holder that this agent's clients have leases by.
     holder: String,
     /// How many leases this agent's clients have.
@@ -49,8 +49,8 @@ pub(crate) struct StoreHealth {
 /// The agent and its store at a glance. A read of the store is part of it, and it is answered also where that fails.
 #[utoipa::path(get, path = "/v1/overview", tag = "health", responses((status = 200, description = "How they are", body = Overview)))]
 pub(crate) async fn overview(
-    State(shared): State<Arc<Shared>>,
-    Extension(may): Extension<Role>,
+    State(shared): State<Arc<AgentState>>,
+    Extension(may): Extension<AccessLevel>,
 ) -> Json<Overview> {
     let leases = &shared.leases;
     Json(Overview {
@@ -64,7 +64,7 @@ pub(crate) async fn overview(
     })
 }
 
-async fn health(shared: &Shared) -> StoreHealth {
+async fn health(shared: &AgentState) -> StoreHealth {
     const PATIENCE: Duration = Duration::from_secs(2);
     let leases = &shared.leases;
     let began = leases.clock().now().held;

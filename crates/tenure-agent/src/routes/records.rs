@@ -1,7 +1,7 @@
 //! What an operator does to a lease, whoever holds it.
 
-use crate::agent::{Posted, Shared};
-use crate::peer::Peer;
+use crate::agent::{AgentState, Posted};
+use crate::peer::ClientIdentity;
 use crate::problem::Problem;
 use crate::wire::millis;
 use axum::extract::{Path, State};
@@ -28,7 +28,8 @@ pub(crate) struct Meant {
 
 /// What was begun.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub(crate) struct Begun {
+#[schema(as = Begun)]
+pub(crate) struct AskAccepted {
     /// Who is told.
     pub(crate) holder: String,
     /// Within which time it has an effect, if the store can be reached.
@@ -39,15 +40,15 @@ pub(crate) struct Begun {
 #[utoipa::path(
     post, path = "/v1/records/{key}/revoke", tag = "operator", operation_id = "revoke_record", request_body = Meant,
     params(("key" = String, Path, description = "Percent-encoded, slashes too")),
-    responses((status = 202, description = "It is told", body = Begun), (status = 404, description = "Nobody holds it", body = Problem),
+    responses((status = 202, description = "It is told", body = AskAccepted), (status = 404, description = "Nobody holds it", body = Problem),
         (status = 409, description = "Another tenure has begun", body = Problem), (status = 400, description = "It is not held by one holder", body = Problem))
 )]
 pub(crate) async fn revoke(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Arc<Peer>>,
+    State(shared): State<Arc<AgentState>>,
+    Extension(peer): Extension<Arc<ClientIdentity>>,
     Path(key): Path<String>,
     Posted(meant): Posted<Meant>,
-) -> Result<(StatusCode, Json<Begun>), Problem> {
+) -> Result<(StatusCode, Json<AskAccepted>), Problem> {
     ask(&shared, &peer, "revoke", key, &meant, Ask::Revoke).await
 }
 
@@ -55,15 +56,15 @@ pub(crate) async fn revoke(
 #[utoipa::path(
     post, path = "/v1/records/{key}/drain", tag = "operator", operation_id = "drain_record", request_body = Meant,
     params(("key" = String, Path, description = "Percent-encoded, slashes too")),
-    responses((status = 202, description = "It is asked", body = Begun), (status = 404, description = "Nobody holds it", body = Problem),
+    responses((status = 202, description = "It is asked", body = AskAccepted), (status = 404, description = "Nobody holds it", body = Problem),
         (status = 409, description = "Another tenure has begun", body = Problem), (status = 400, description = "It is not held by one holder", body = Problem))
 )]
 pub(crate) async fn drain(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Arc<Peer>>,
+    State(shared): State<Arc<AgentState>>,
+    Extension(peer): Extension<Arc<ClientIdentity>>,
     Path(key): Path<String>,
     Posted(meant): Posted<Meant>,
-) -> Result<(StatusCode, Json<Begun>), Problem> {
+) -> Result<(StatusCode, Json<AskAccepted>), Problem> {
     ask(&shared, &peer, "drain", key, &meant, Ask::HandOver).await
 }
 
@@ -73,16 +74,16 @@ pub(crate) async fn drain(
 #[utoipa::path(
     post, path = "/v1/records/{key}/release", tag = "operator", operation_id = "release_by_force", request_body = Meant,
     params(("key" = String, Path, description = "Percent-encoded, slashes too")),
-    responses((status = 202, description = "It is begun", body = Begun), (status = 404, description = "Nobody holds it", body = Problem),
+    responses((status = 202, description = "It is begun", body = AskAccepted), (status = 404, description = "Nobody holds it", body = Problem),
         (status = 409, description = "Another tenure has begun", body = Problem), (status = 400, description = "It is not held by one holder", body = Problem),
         (status = 429, description = "Too many are under way", body = Problem))
 )]
 pub(crate) async fn release(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Arc<Peer>>,
+    State(shared): State<Arc<AgentState>>,
+    Extension(peer): Extension<Arc<ClientIdentity>>,
     Path(key): Path<String>,
     Posted(meant): Posted<Meant>,
-) -> Result<(StatusCode, Json<Begun>), Problem> {
+) -> Result<(StatusCode, Json<AskAccepted>), Problem> {
     const MOST: usize = 64;
     let key = Key::new(key)?;
     let (holder, ttl) = check(&shared, &key, &meant).await?;
@@ -105,13 +106,14 @@ pub(crate) async fn release(
             }
         }
     });
-    Ok((StatusCode::ACCEPTED, Json(Begun { holder, within_ms: millis(ttl.duration()) })))
+    Ok((StatusCode::ACCEPTED, Json(AskAccepted { holder, within_ms: millis(ttl.duration()) })))
 }
 
 /// Whom a unit is to go to.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
+#[schema(as = Move)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Move {
+pub(crate) struct MoveRequest {
     /// The unit's fence, as in the other actions: if another worker has it by now, it is not moved.
     pub(crate) fence: u64,
     /// A worker of its fleet. None: wherever the plan has it.
@@ -127,17 +129,17 @@ pub(crate) struct Moved {
 
 /// Pins a unit of a fleet to a worker, which is to have it as long as it lives; or takes the pin away.
 #[utoipa::path(
-    post, path = "/v1/records/{key}/move", tag = "operator", operation_id = "move_unit", request_body = Move,
+    post, path = "/v1/records/{key}/move", tag = "operator", operation_id = "move_unit", request_body = MoveRequest,
     params(("key" = String, Path, description = "That of the unit, fleet/FLEET/unit/UNIT. Percent-encoded, slashes too")),
     responses((status = 200, description = "It is pinned so", body = Moved), (status = 404, description = "There is no such unit or worker", body = Problem),
         (status = 409, description = "Another tenure has begun", body = Problem),
         (status = 400, description = "It is no unit, or the worker can't have it", body = Problem))
 )]
 pub(crate) async fn move_unit(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Arc<Peer>>,
+    State(shared): State<Arc<AgentState>>,
+    Extension(peer): Extension<Arc<ClientIdentity>>,
     Path(key): Path<String>,
-    Posted(asked): Posted<Move>,
+    Posted(asked): Posted<MoveRequest>,
 ) -> Result<Json<Moved>, Problem> {
     let worker = asked.worker.map(HolderId::new).transpose()?;
     let parts: Vec<&str> = key.splitn(4, '/').collect();
@@ -171,13 +173,13 @@ pub(crate) async fn move_unit(
 }
 
 async fn ask(
-    shared: &Shared,
-    peer: &Peer,
+    shared: &AgentState,
+    peer: &ClientIdentity,
     action: &'static str,
     key: String,
     meant: &Meant,
     ask: Ask,
-) -> Result<(StatusCode, Json<Begun>), Problem> {
+) -> Result<(StatusCode, Json<AskAccepted>), Problem> {
     let key = Key::new(key)?;
     let (holder, ttl) = check(shared, &key, meant).await?;
     match shared.leases.request_of(&key, Fence(meant.fence), ask).await {
@@ -189,11 +191,11 @@ async fn ask(
         other => other?,
     }
     done(action, peer, &key, meant.fence, &holder);
-    Ok((StatusCode::ACCEPTED, Json(Begun { holder, within_ms: millis(ttl.part(3)) })))
+    Ok((StatusCode::ACCEPTED, Json(AskAccepted { holder, within_ms: millis(ttl.part(3)) })))
 }
 
 /// Who holds it, if that is the tenure that was meant.
-async fn check(shared: &Shared, key: &Key, meant: &Meant) -> Result<(String, Ttl), Problem> {
+async fn check(shared: &AgentState, key: &Key, meant: &Meant) -> Result<(String, Ttl), Problem> {
     let stored = shared.leases.store().read(key).await?;
     let Some(record) = stored.map(|stored| stored.record) else { return Err(nobody()) };
     let Some(tenure) = &record.tenure else { return Err(of_many(&record)) };
@@ -233,7 +235,7 @@ impl From<LeaseError> for Problem {
 }
 
 /// Whatever else is logged, this should be.
-fn done(action: &'static str, peer: &Peer, key: &Key, fence: u64, holder: &str) {
+fn done(action: &'static str, peer: &ClientIdentity, key: &Key, fence: u64, holder: &str) {
     metrics::counter!("tenure_agent_operator_total", "action" => action).increment(1);
     let (key, by) = (key.as_str(), peer.name());
     tracing::warn!(name: "agent.operator", target: TARGET, action, by, key, fence, holder, "an operator's request");

@@ -1,11 +1,11 @@
 //! Sections: keys of a range, leased for a time that nothing prolongs.
 
-use super::Wish;
-use crate::agent::{Posted, Shared};
+use super::LeaseRequest;
+use crate::agent::{AgentState, Posted};
 use crate::holding::Holding;
-use crate::peer::Peer;
+use crate::peer::ClientIdentity;
 use crate::problem::Problem;
-use crate::wire::{OnExit, Told};
+use crate::wire::{LeaseReply, OnExit};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
@@ -38,7 +38,7 @@ pub(crate) struct AcquireRange {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct LeasedRanges {
     #[serde(flatten)]
-    pub(crate) told: Told,
+    pub(crate) told: LeaseReply,
     /// Each LOW_HIGH in hexadecimal digits, the high end excluded: what was had of what was wanted.
     pub(crate) ranges: Vec<String>,
 }
@@ -50,12 +50,12 @@ pub(crate) struct LeasedRanges {
         (status = 400, description = "The request is wrong", body = Problem))
 )]
 pub(crate) async fn acquire(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Arc<Peer>>,
+    State(shared): State<Arc<AgentState>>,
+    Extension(peer): Extension<Arc<ClientIdentity>>,
     Path(name): Path<String>,
     Posted(asked): Posted<AcquireRange>,
 ) -> Result<(StatusCode, Json<LeasedRanges>), Problem> {
-    let wish = Wish::checked(&shared, asked.wait_ms, None, None, asked.on_exit)?;
+    let wish = LeaseRequest::checked(&shared, asked.wait_ms, None, None, asked.on_exit)?;
     let range: KeyRange = asked.range.parse()?;
     let section = section(&shared, &name)?;
     let time = Duration::from_millis(asked.for_ms);
@@ -71,7 +71,7 @@ pub(crate) async fn acquire(
 }
 
 /// The section of this name, which is kept: how long it has had a dead one's ranges in view tells when they are over.
-fn section(shared: &Shared, name: &str) -> Result<Section, InvalidInput> {
+fn section(shared: &AgentState, name: &str) -> Result<Section, InvalidInput> {
     const MOST: usize = 256;
     let mut known = shared.sections.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(section) = known.get(name) {

@@ -7,7 +7,7 @@ use super::router;
 use crate::access::{Access, Secret, guard};
 use crate::agent::Agent;
 use crate::config::Limits;
-use crate::peer::Peer;
+use crate::peer::ClientIdentity;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
@@ -18,27 +18,28 @@ use tenure::Leases;
 use tokio::runtime::Runtime;
 use tower_service::Service;
 
-struct Served {
+struct RouterFixture {
     runtime: Runtime,
     agent: Agent,
     router: Router,
 }
 
-impl Served {
-    fn new() -> Served {
+impl RouterFixture {
+    fn new() -> RouterFixture {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let entered = runtime.enter();
         let agent = Agent::new(Leases::new(tenure::memory()).unwrap(), Limits::default(), None);
         drop(entered);
         let access = Access { is_open: true, ..Access::default() };
         let router = router(&agent.shared).layer(axum::middleware::from_fn_with_state(access, guard));
-        Served { runtime, agent, router }
+        RouterFixture { runtime, agent, router }
     }
 
     fn ask(&self, method: &str, path: &str, body: Vec<u8>) -> (u16, Value) {
         let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
         // What is no request at all does not get here.
-        let Ok(request) = request.extension(Arc::new(Peer::unknown())).body(Body::from(body)) else {
+        let Ok(request) = request.extension(Arc::new(ClientIdentity::unknown())).body(Body::from(body))
+        else {
             return (400, Value::Null);
         };
         self.runtime.block_on(async {
@@ -126,7 +127,7 @@ fn nearly() -> impl Strategy<Value = Value> {
 
 #[test]
 fn any_body_is_answered_and_what_is_wrong_takes_nothing() {
-    let served = Served::new();
+    let served = RouterFixture::new();
     let path = || prop::sample::select(POSTS.to_vec());
     proptest!(ProptestConfig::with_cases(400), |(path in path(), body in prop::collection::vec(any::<u8>(), 0..200))| {
         let (status, answer) = served.ask("POST", path, body);
@@ -147,7 +148,7 @@ fn any_body_is_answered_and_what_is_wrong_takes_nothing() {
 
 #[test]
 fn any_path_and_query_is_answered() {
-    let served = Served::new();
+    let served = RouterFixture::new();
     let part = || {
         prop_oneof![
             Just("v1".to_owned()),
@@ -171,7 +172,7 @@ fn any_path_and_query_is_answered() {
 
 #[test]
 fn a_key_of_tenures_own_and_one_that_is_too_long_are_refused_by_name() {
-    let served = Served::new();
+    let served = RouterFixture::new();
     let post = |path: &str, body: Value| served.ask("POST", path, body.to_string().into_bytes());
     for (path, body, says) in [
         ("/v1/leases", json!({"key": "session/x"}), "session/"),
@@ -219,10 +220,10 @@ fn a_key_of_tenures_own_and_one_that_is_too_long_are_refused_by_name() {
 
 #[test]
 fn who_listens_leaves_most_connections_to_others() {
-    let served = Served::new();
+    let served = RouterFixture::new();
     let most = Limits::default().connections / 4;
     let listen = || {
-        let request = Request::builder().uri("/v1/events").extension(Arc::new(Peer::unknown()));
+        let request = Request::builder().uri("/v1/events").extension(Arc::new(ClientIdentity::unknown()));
         let request = request.body(Body::empty()).unwrap();
         served.runtime.block_on(async { served.router.clone().call(request).await.unwrap() })
     };
@@ -235,7 +236,7 @@ fn who_listens_leaves_most_connections_to_others() {
 
 #[test]
 fn a_read_token_changes_nothing_whatever_the_path() {
-    let served = Served::new();
+    let served = RouterFixture::new();
     let read = Secret::new("read-token-0123456789").unwrap();
     let access = Access { is_open: false, read: Some(read), ..Access::default() };
     let router = router(&served.agent.shared).layer(axum::middleware::from_fn_with_state(access, guard));
@@ -257,7 +258,7 @@ fn a_read_token_changes_nothing_whatever_the_path() {
             .method(method.as_str())
             .uri(path)
             .header("authorization", "Bearer read-token-0123456789");
-        let request = request.extension(Arc::new(Peer::unknown())).body(Body::empty()).unwrap();
+        let request = request.extension(Arc::new(ClientIdentity::unknown())).body(Body::empty()).unwrap();
         let answer = served.runtime.block_on(async { router.clone().call(request).await.unwrap() });
         let is_forbidden = answer.status().as_u16() == 403;
         assert_eq!(is_forbidden, method != "GET", "{method} {path}: {}", answer.status());
@@ -266,7 +267,7 @@ fn a_read_token_changes_nothing_whatever_the_path() {
 
 #[test]
 fn no_answer_lets_other_sites_read_it() {
-    let served = Served::new();
+    let served = RouterFixture::new();
     let full = Secret::new("full-token-0123456789").unwrap();
     let access = Access { is_open: false, full: Some(full), ..Access::default() };
     let router = router(&served.agent.shared).layer(axum::middleware::from_fn_with_state(access, guard));
@@ -294,7 +295,7 @@ fn no_answer_lets_other_sites_read_it() {
             for (name, value) in &headers {
                 request = request.header(*name, *value);
             }
-            let request = request.extension(Arc::new(Peer::unknown())).body(Body::empty()).unwrap();
+            let request = request.extension(Arc::new(ClientIdentity::unknown())).body(Body::empty()).unwrap();
             let answer = served.runtime.block_on(async { router.clone().call(request).await.unwrap() });
             let allows = answer.headers().keys().find(|name| name.as_str().starts_with("access-control"));
             assert!(allows.is_none(), "{method} {path} with {headers:?}: {allows:?}");
@@ -305,7 +306,7 @@ fn no_answer_lets_other_sites_read_it() {
 /// `TENURE_UPDATE_DOCS=1 cargo test -p tenure-agent` writes the copy in docs/api.
 #[test]
 fn what_is_described_is_there_and_the_copy_in_the_docs_is_the_same() {
-    let served = Served::new();
+    let served = RouterFixture::new();
     let (status, document) = served.ask("GET", "/openapi.json", Vec::new());
     assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")));
     assert_eq!(document["components"]["securitySchemes"]["token"]["scheme"], "bearer");
@@ -342,7 +343,7 @@ fn what_is_described_is_there_and_the_copy_in_the_docs_is_the_same() {
 
 #[test]
 fn a_fleets_board_tells_who_plans_and_no_other_record_does() {
-    let served = Served::new();
+    let served = RouterFixture::new();
     let (status, joined) =
         served.ask("POST", "/v1/fleets/f/workers", json!({"units": ["u"]}).to_string().into_bytes());
     assert_eq!(status, 201, "{joined}");

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// CMD finds TENURE_TICK in its environment, the tick in milliseconds since 1970, besides TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE (see
 /// `run`), and nothing on its standard input. The first INT, TERM or HUP stops CMD cleanly and ends tenure; a second one kills CMD at once.
 #[derive(Debug, Parser)]
-pub(crate) struct Cron {
+pub(crate) struct CronArgs {
     /// When: minute, hour, day of the month, month and day of the week, as cron(8) has it, in UTC; with a field for seconds before them, and then
     /// one for the year after them if need be, or @hourly, @daily, @weekly, @monthly, @yearly
     pub(crate) schedule: String,
@@ -44,7 +44,7 @@ pub(crate) struct Cron {
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) max: Option<Duration>,
     #[command(flatten)]
-    pub(crate) voice: super::Voice,
+    pub(crate) voice: super::VerbosityArgs,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,

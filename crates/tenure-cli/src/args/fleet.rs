@@ -12,14 +12,14 @@ use std::time::Duration;
 /// hands. What is changed here is noticed by workers at once where the store pushes changes, else at their next look, within
 /// a third of their ttl.
 #[derive(Debug, Parser)]
-pub(crate) struct Fleet {
+pub(crate) struct FleetArgs {
     #[command(subcommand)]
-    pub(crate) verb: Verb,
+    pub(crate) verb: FleetVerb,
 }
 
 /// What the workers of a fleet even out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Balance {
+pub(crate) enum BalanceArg {
     /// How many units each has
     Count,
     /// How much its units weigh together
@@ -27,22 +27,22 @@ pub(crate) enum Balance {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
-    Ls(Ls),
-    Units(Units),
-    Workers(Workers),
-    Add(Add),
-    Rm(Rm),
-    Move(Move),
-    Drain(Drain),
-    Top(Top),
+pub(crate) enum FleetVerb {
+    Ls(FleetLsArgs),
+    Units(FleetUnitsArgs),
+    Workers(FleetWorkersArgs),
+    Add(FleetAddArgs),
+    Rm(FleetRmArgs),
+    Move(FleetMoveArgs),
+    Drain(FleetDrainArgs),
+    Top(FleetTopArgs),
     #[cfg(feature = "dynamodb")]
-    Adopt(Adopt),
+    Adopt(FleetAdoptArgs),
 }
 
 /// List the fleets of the store.
 #[derive(Debug, Parser)]
-pub(crate) struct Ls {
+pub(crate) struct FleetLsArgs {
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Ls {
 
 /// List a fleet's units: who owns them, who is to, and why.
 #[derive(Debug, Parser)]
-pub(crate) struct Units {
+pub(crate) struct FleetUnitsArgs {
     /// The fleet's name
     pub(crate) fleet: OsString,
     /// Print one JSON document
@@ -60,7 +60,7 @@ pub(crate) struct Units {
 
 /// List a fleet's workers: what they have, who plans and stands by, and what moves from whom to whom and why.
 #[derive(Debug, Parser)]
-pub(crate) struct Workers {
+pub(crate) struct FleetWorkersArgs {
     /// The fleet's name
     pub(crate) fleet: OsString,
     /// Print one JSON document
@@ -70,7 +70,7 @@ pub(crate) struct Workers {
 
 /// Add units to a fleet. Those that are there already stay as they are.
 #[derive(Debug, Parser)]
-pub(crate) struct Add {
+pub(crate) struct FleetAddArgs {
     /// The fleet's name
     pub(crate) fleet: OsString,
     /// The units
@@ -88,7 +88,7 @@ pub(crate) struct Add {
 ///
 /// Their records stay, for their fences, until `gc` removes them.
 #[derive(Debug, Parser)]
-pub(crate) struct Rm {
+pub(crate) struct FleetRmArgs {
     /// The fleet's name
     pub(crate) fleet: OsString,
     /// The units
@@ -104,7 +104,7 @@ pub(crate) struct Rm {
 /// A worker keeps what is pinned to it, whatever evenness says, for as long as it lives, has room and has the labels that the unit
 /// needs. The present owner ends what it does for the unit, and then passes it on.
 #[derive(Debug, Parser)]
-pub(crate) struct Move {
+pub(crate) struct FleetMoveArgs {
     /// The fleet's name
     pub(crate) fleet: OsString,
     /// The unit
@@ -119,7 +119,7 @@ pub(crate) struct Move {
 
 /// Ask a worker to leave: it ends what it does, passes its units on, and stops.
 #[derive(Debug, Parser)]
-pub(crate) struct Drain {
+pub(crate) struct FleetDrainArgs {
     /// The fleet's name
     pub(crate) fleet: OsString,
     /// The worker: its name, or the beginning of it if no other's begins so
@@ -133,7 +133,7 @@ pub(crate) struct Drain {
 ///
 /// Keys: q quits; up, down, page up and page down scroll the units.
 #[derive(Debug, Parser)]
-pub(crate) struct Top {
+pub(crate) struct FleetTopArgs {
     /// The fleet's name
     pub(crate) fleet: OsString,
     /// How often to look
@@ -151,7 +151,7 @@ pub(crate) struct Top {
 /// owners and none is lost, whatever happens in between: run it again to go on. Let the other fleet create no rows meanwhile.
 #[cfg(feature = "dynamodb")]
 #[derive(Debug, Parser)]
-pub(crate) struct Adopt {
+pub(crate) struct FleetAdoptArgs {
     /// The name of the fleet that is to have the units, in the store that --store or TENURE_STORE has to name
     pub(crate) fleet: OsString,
     /// The lease table: dynamodb://TABLE?region=REGION&dialect=kcl, with &peers=a8m for a8m/lease

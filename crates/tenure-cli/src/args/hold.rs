@@ -21,7 +21,7 @@ use std::time::Duration;
 ///
 /// INT, TERM and HUP give the lease back, too. Without --json the same is said in words.
 #[derive(Debug, Parser)]
-pub(crate) struct Hold {
+pub(crate) struct HoldArgs {
     /// The name of the lease: 1 to 512 bytes of UTF-8
     pub(crate) key: OsString,
     /// Print one JSON object in each line
@@ -40,7 +40,7 @@ pub(crate) struct Hold {
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) max: Option<Duration>,
     #[command(flatten)]
-    pub(crate) about: super::About,
+    pub(crate) about: super::AboutArgs,
     #[command(flatten)]
-    pub(crate) voice: super::Voice,
+    pub(crate) voice: super::VerbosityArgs,
 }

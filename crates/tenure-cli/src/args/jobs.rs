@@ -8,14 +8,14 @@ use std::time::Duration;
 
 /// Whether progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Progress {
+pub(crate) enum ProgressMode {
     Auto,
     Never,
 }
 
 /// How the commands of a job are run, and what becomes of what they write.
 #[derive(Debug, Args)]
-pub(crate) struct How {
+pub(crate) struct CommandArgs {
     /// Write what a command writes in one piece, when it ends [default where more than one runs at a time]
     #[arg(long, conflicts_with = "ungroup")]
     pub(crate) group: bool,
@@ -65,7 +65,7 @@ pub(crate) struct How {
     /// Show how far the job is: on a terminal by a bar (not where outputs pass through), elsewhere by a line after 10s, 30s, 70s and so
     /// on, at last each 5m
     #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub(crate) progress: Progress,
+    pub(crate) progress: ProgressMode,
     /// Tell only what goes wrong
     #[arg(long, short, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
@@ -75,17 +75,17 @@ pub(crate) struct How {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Jobs {
-    Ls(Ls),
-    Status(Status),
-    Top(Top),
-    Retry(Retry),
-    Rm(Rm),
+pub(crate) enum WorkVerb {
+    Ls(WorkLsArgs),
+    Status(WorkStatusArgs),
+    Top(WorkTopArgs),
+    Retry(WorkRetryArgs),
+    Rm(WorkRmArgs),
 }
 
 /// List the jobs of the store: how many units each has, and where they stand.
 #[derive(Debug, Parser)]
-pub(crate) struct Ls {
+pub(crate) struct WorkLsArgs {
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
@@ -99,7 +99,7 @@ pub(crate) struct Ls {
 ///
 /// Exits with status 66 if there is no such job, and with 0 also if units have failed.
 #[derive(Debug, Parser)]
-pub(crate) struct Status {
+pub(crate) struct WorkStatusArgs {
     /// The job's name, as `work ls` and `work` itself print it
     #[arg(value_name = "JOB")]
     pub(crate) job: OsString,
@@ -115,7 +115,7 @@ pub(crate) struct Status {
 ///
 /// Keys: q quits; up, down, page up and page down scroll.
 #[derive(Debug, Parser)]
-pub(crate) struct Top {
+pub(crate) struct WorkTopArgs {
     /// The job's name
     #[arg(value_name = "JOB")]
     pub(crate) job: OsString,
@@ -129,7 +129,7 @@ pub(crate) struct Top {
 /// Whoever works on the job takes them up; if nobody does, run its `work` again. What has not failed is left as it is.
 /// Exits with status 66 if there is no such job, or none of the units has failed.
 #[derive(Debug, Parser)]
-pub(crate) struct Retry {
+pub(crate) struct WorkRetryArgs {
     /// The job's name
     #[arg(value_name = "JOB")]
     pub(crate) job: OsString,
@@ -148,7 +148,7 @@ pub(crate) struct Retry {
 /// fence could be lower than an earlier one. Records whose fence is not past by this host's clock are waited for, and refused
 /// after five seconds. `tenure gc` removes jobs that have been left alone for long.
 #[derive(Debug, Parser)]
-pub(crate) struct Rm {
+pub(crate) struct WorkRmArgs {
     /// The job's name
     #[arg(value_name = "JOB")]
     pub(crate) job: OsString,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// List leases.
 #[derive(Debug, Parser)]
-pub(crate) struct Ls {
+pub(crate) struct LsArgs {
     /// Only keys that begin with this
     #[arg(default_value = "")]
     pub(crate) prefix: OsString,
@@ -21,7 +21,7 @@ pub(crate) struct Ls {
 
 /// Show one record in full.
 #[derive(Debug, Parser)]
-pub(crate) struct Show {
+pub(crate) struct ShowArgs {
     /// The lease's key
     pub(crate) key: OsString,
     /// Print one JSON document
@@ -34,7 +34,7 @@ pub(crate) struct Show {
 /// Ends with 0 as soon as nobody holds KEY, or with 75 when --timeout is over. Somebody may hold it the moment after: what has to exclude
 /// others is done under `run`. A holder that died counts until its ttl is over.
 #[derive(Debug, Parser)]
-pub(crate) struct Wait {
+pub(crate) struct WaitArgs {
     /// The lease's key; of a semaphore or a section, the key of its record (semaphore/NAME, section/NAME)
     pub(crate) key: OsString,
     /// Wait this long at most [default: for ever]
@@ -44,7 +44,7 @@ pub(crate) struct Wait {
     #[arg(long)]
     pub(crate) held: bool,
     #[command(flatten)]
-    pub(crate) voice: super::Voice,
+    pub(crate) voice: super::VerbosityArgs,
 }
 
 /// Remove a record that is damaged, so that its key can be had again.
@@ -60,7 +60,7 @@ pub(crate) struct Wait {
 /// Whoever held the key when the record was damaged may believe so for as long as its ttl after that, or until the end of its
 /// range: nobody else can tell. Units of a job can be given again, and are run again then.
 #[derive(Debug, Parser)]
-pub(crate) struct Rm {
+pub(crate) struct RmArgs {
     /// The record's key
     pub(crate) key: OsString,
     /// Say that it is damaged: no other record can be removed
@@ -80,7 +80,7 @@ pub(crate) struct Rm {
 /// told, is cut off, or is dead: that takes one ttl at the most, and this command waits for it. A holder that gives the
 /// lease up before that ends the wait. The fence is kept, so the next holder's is higher.
 #[derive(Debug, Parser)]
-pub(crate) struct Release {
+pub(crate) struct ReleaseArgs {
     /// The lease's key
     pub(crate) key: OsString,
     /// Unsafe: take it away at once, though its holder may be at work and is not told
@@ -99,7 +99,7 @@ pub(crate) struct Release {
 /// It waits until each lease that stands in the section now is given up, or has been seen for its whole duration, which is when
 /// it is over for certain. A live holder loses nothing by that.
 #[derive(Debug, Parser)]
-pub(crate) struct Reclaim {
+pub(crate) struct ReclaimArgs {
     /// The section's name, or its key
     pub(crate) section: String,
     /// Don't wait: take all ranges away at once. Their holders may still be at work, and don't find out
@@ -117,7 +117,7 @@ pub(crate) struct Reclaim {
 ///
 /// The holder reads it at its next renewal, within a third of the ttl.
 #[derive(Debug, Parser)]
-pub(crate) struct Revoke {
+pub(crate) struct RevokeArgs {
     /// The lease's key
     pub(crate) key: OsString,
     /// Don't ask
@@ -138,7 +138,7 @@ pub(crate) struct Revoke {
 /// is not older than TIME by every clock there is: this host's, that of who wrote the record last, and those of all
 /// processes that live. Where all of them are ahead alike nothing tells: don't run this on a host whose clock is wrong.
 #[derive(Debug, Parser)]
-pub(crate) struct Gc {
+pub(crate) struct GcArgs {
     /// Only records beginning with this
     #[arg(default_value = "")]
     pub(crate) prefix: OsString,

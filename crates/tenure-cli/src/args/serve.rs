@@ -23,7 +23,7 @@ use std::time::Duration;
 /// The first INT, TERM or HUP prolongs nothing any more, and ends the agent when all that it told is over, after a ttl at most. The second ends it at once, and
 /// its clients' leases are left to expire.
 #[derive(Debug, Parser)]
-pub(crate) struct Serve {
+pub(crate) struct ServeArgs {
     /// Where to listen: unix:PATH, IP:PORT of the loopback network, or any IP:PORT with TLS. May be given several times [default:
     /// unix:$XDG_RUNTIME_DIR/tenure/agent.sock, or unix:/tmp/tenure-UID/agent.sock]
     #[arg(long, value_name = "ADDRESS")]

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 /// What any verb tells of itself.
 #[derive(Debug, Parser)]
-pub(crate) struct Telemetry {
+pub(crate) struct TelemetryArgs {
     /// Serve metrics for Prometheus at http://IP:PORT/metrics while the verb runs. They name no keys of locks; whoever can reach the address may
     /// read them
     #[cfg(feature = "serve")]

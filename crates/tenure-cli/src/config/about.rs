@@ -7,7 +7,7 @@ use tenure::Metadata;
 
 /// Who holds a lease, where, and for what. Of the command only the program is told: arguments may be secrets.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct About {
+pub(crate) struct HolderInfo {
     note: Option<String>,
     program: Option<String>,
 }
@@ -15,9 +15,9 @@ pub(crate) struct About {
 const LONGEST_NOTE: usize = 1000;
 const LONGEST_PROGRAM: usize = 100;
 
-impl About {
+impl HolderInfo {
     /// For that program, if it is for one.
-    pub(super) fn new(note: Option<String>, program: Option<&OsString>) -> Result<About, Failure> {
+    pub(super) fn new(note: Option<String>, program: Option<&OsString>) -> Result<HolderInfo, Failure> {
         if let Some(note) = note.as_ref().filter(|note| note.len() > LONGEST_NOTE) {
             return Err(Failure::usage(format!(
                 "--note has {} bytes; the limit is {LONGEST_NOTE}",
@@ -28,7 +28,7 @@ impl About {
             let name = Path::new(program).file_name()?.to_string_lossy();
             Some(name.chars().take(LONGEST_PROGRAM).collect())
         };
-        Ok(About { note, program: program.and_then(name) })
+        Ok(HolderInfo { note, program: program.and_then(name) })
     }
 
     /// As the record has it, of this process on this host.

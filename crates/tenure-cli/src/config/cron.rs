@@ -10,7 +10,7 @@ use tenure::{Wall, reserved};
 
 /// `cron`.
 #[derive(Debug)]
-pub(crate) struct Cron {
+pub(crate) struct CronConfig {
     pub(crate) schedule: Schedule,
     pub(crate) key: String,
     pub(crate) missed: Missed,
@@ -22,8 +22,8 @@ pub(crate) struct Cron {
     pub(crate) command: Template,
 }
 
-impl cron::Cron {
-    pub(crate) fn validated(self) -> Result<Cron, Failure> {
+impl cron::CronArgs {
+    pub(crate) fn validated(self) -> Result<CronConfig, Failure> {
         if self.max.is_some_and(|max| max.is_zero()) {
             return Err(Failure::usage("--max 0s leaves CMD no time at all; allow it some"));
         }
@@ -31,7 +31,7 @@ impl cron::Cron {
         let name = key(&self.key)?;
         // Its record has a longer name.
         key(format!("{}{name}", reserved::ONCE).as_ref())?;
-        Ok(Cron {
+        Ok(CronConfig {
             schedule,
             key: name.as_str().to_owned(),
             missed: self.missed,

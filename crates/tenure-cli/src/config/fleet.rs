@@ -1,6 +1,6 @@
 //! What was typed about fleets, checked. Nothing here does I/O.
 
-use crate::args::{self, Work};
+use crate::args::{self, WorkArgs};
 use crate::config::{Source, Template, ttl};
 use crate::exit::Failure;
 use std::ffi::OsStr;
@@ -25,7 +25,7 @@ pub(crate) struct Forever {
     pub(crate) command: Template,
 }
 
-impl Work {
+impl WorkArgs {
     pub(crate) fn validated_forever(self) -> Result<Forever, Failure> {
         let name = name(self.name.as_deref().unwrap_or_default())?;
         if self.parallel == Some(0) {
@@ -44,8 +44,8 @@ impl Work {
             most: self.parallel.map(|most| most as u64),
             most_weight: self.most_weight,
             balance: match self.balance {
-                args::fleet::Balance::Count => Balance::Count,
-                args::fleet::Balance::Weight => Balance::Weight,
+                args::fleet::BalanceArg::Count => Balance::Count,
+                args::fleet::BalanceArg::Weight => Balance::Weight,
             },
             labels: self.label,
             backoff: self.backoff,

@@ -9,7 +9,7 @@ use tenure_agent::{Access, Address, Certificate, Limits, Secret, default_socket}
 
 /// `serve`.
 #[derive(Debug)]
-pub(crate) struct Serving {
+pub(crate) struct ServeConfig {
     /// Where to listen, and who may do what there.
     pub(crate) places: Vec<(Address, Access)>,
     /// For those with TLS.
@@ -18,9 +18,9 @@ pub(crate) struct Serving {
     pub(crate) limits: Limits,
 }
 
-impl args::serve::Serve {
+impl args::serve::ServeArgs {
     /// Reads the tokens, and the certificate with its key; nothing else.
-    pub(crate) fn validated(self) -> Result<Serving, Failure> {
+    pub(crate) fn validated(self) -> Result<ServeConfig, Failure> {
         let ttl = ttl(self.ttl)?;
         if self.max_leases == 0 || self.max_connections == 0 {
             return Err(Failure::usage("--max-leases and --max-connections must allow one at least"));
@@ -57,7 +57,7 @@ impl args::serve::Serve {
         let places = places.collect();
         let mut limits = Limits::default();
         (limits.leases, limits.connections) = (self.max_leases, self.max_connections);
-        Ok(Serving { places, certificate, ttl, limits })
+        Ok(ServeConfig { places, certificate, ttl, limits })
     }
 }
 

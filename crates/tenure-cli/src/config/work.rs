@@ -125,7 +125,7 @@ impl Halt {
     }
 }
 
-impl args::Work {
+impl args::WorkArgs {
     /// Where units come from, if nothing is typed `otherwise`.
     pub(super) fn source(&self, otherwise: Source) -> Result<Source, Failure> {
         let units = if self.units.is_empty() { &self.named } else { &self.units };
@@ -186,7 +186,7 @@ impl args::Work {
             delay: how.delay,
             load: how.load,
             halt: Halt::parse(&how.halt)?,
-            progress: how.progress == args::jobs::Progress::Auto,
+            progress: how.progress == args::jobs::ProgressMode::Auto,
             quiet: how.quiet,
             verbose: how.verbose,
             name,

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 /// Lines on their way to standard output.
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub(crate) struct OutputQueue {
     sender: mpsc::Sender<String>,
     waiting: Arc<AtomicUsize>,
 }
@@ -18,10 +18,10 @@ pub(crate) struct Lines {
 /// Told when nothing more can be written, and why.
 pub(crate) type Broken = oneshot::Receiver<Failure>;
 
-impl Lines {
+impl OutputQueue {
     /// # Errors
     /// There is no thread to be had.
-    pub(crate) fn start() -> Result<(Lines, Broken), Failure> {
+    pub(crate) fn start() -> Result<(OutputQueue, Broken), Failure> {
         let (sender, lines) = mpsc::channel::<String>();
         let (failed, broken) = oneshot::channel();
         let waiting = Arc::<AtomicUsize>::default();
@@ -37,7 +37,7 @@ impl Lines {
         };
         let thread = std::thread::Builder::new().name("lines".to_owned()).spawn(write);
         thread.map_err(|error| Failure::new(INTERNAL, error.to_string()))?;
-        Ok((Lines { sender, waiting }, broken))
+        Ok((OutputQueue { sender, waiting }, broken))
     }
 
     pub(crate) fn tell(&self, line: String) {

@@ -12,14 +12,14 @@ const PIECE: usize = 4096;
 
 /// The reader at the other end. What it does not read in time is lost, and it is told so once it reads again.
 #[derive(Debug, Default)]
-pub(super) struct Listener {
+pub(super) struct OutputReader {
     /// Lines that were lost since it has read last.
     lost: usize,
 }
 
-impl Listener {
-    pub(super) const fn new() -> Listener {
-        Listener { lost: 0 }
+impl OutputReader {
+    pub(super) const fn new() -> OutputReader {
+        OutputReader { lost: 0 }
     }
 
     /// It was not this line's turn for too long.
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn a_line_that_nobody_reads_is_lost_and_counted_and_nobody_waits_for_ever() {
         let (mut reader, mut writer) = std::io::pipe().unwrap();
-        let mut listener = Listener::new();
+        let mut listener = OutputReader::new();
         // More than any pipe holds by default; the last line is longer than what it takes at once.
         let line = format!("{}\n", "x".repeat(1023));
         (0..1024).for_each(|_| listener.say(&mut writer, &line));

@@ -9,7 +9,7 @@ pub(crate) mod view;
 
 use crate::exit;
 use crate::exit::Failure;
-use crate::output::listener::Listener;
+use crate::output::listener::OutputReader;
 use indicatif::ProgressBar;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::fstat;
@@ -27,7 +27,7 @@ static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
 /// Held by who writes a piece or a line, so that lines are not mixed. Where a pipe is full that may be for ever.
 static TURN: Mutex<()> = Mutex::new(());
 /// Whoever reads standard error.
-static LISTENER: Mutex<Listener> = Mutex::new(Listener::new());
+static LISTENER: Mutex<OutputReader> = Mutex::new(OutputReader::new());
 /// Only what goes wrong is told.
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 

@@ -3,17 +3,18 @@
 use crate::text::date;
 use serde_json::json;
 use std::collections::BTreeSet;
-use tenure::permits::{Ledger, Mode, Ticket};
+use tenure::permits::{Mode, SemaphoreLedger, Ticket};
 use tenure::{StoreError, Stored, Wall};
 
 /// The holders of a semaphore, and those who wait.
 #[derive(Debug)]
-pub(crate) struct Shared(Ledger);
+pub(crate) struct PermitsView(SemaphoreLedger);
 
-impl Shared {
+impl PermitsView {
     /// None if the record is not a semaphore's.
-    pub(crate) fn of(stored: &Stored) -> Option<Result<Shared, StoreError>> {
-        tenure::permits::is_semaphore(&stored.record).then(|| Ledger::of(&stored.record).map(Shared))
+    pub(crate) fn of(stored: &Stored) -> Option<Result<PermitsView, StoreError>> {
+        tenure::permits::is_semaphore(&stored.record)
+            .then(|| SemaphoreLedger::of(&stored.record).map(PermitsView))
     }
 
     /// Whether nobody holds or wants anything.
@@ -23,11 +24,13 @@ impl Shared {
 
     /// How many permits are out, of how many, and how many wait.
     pub(crate) fn status(&self) -> String {
-        let Ledger { permits, holders, queue, .. } = &self.0;
+        let SemaphoreLedger { permits, holders, queue, .. } = &self.0;
         let out = match holders.first().map(|grant| grant.ticket.mode) {
             None => "none out".to_owned(),
             Some(Mode::Exclusive) => "exclusively".to_owned(),
-            Some(Mode::Shared) if *permits == Ledger::MOST_PERMITS => format!("shared by {}", holders.len()),
+            Some(Mode::Shared) if *permits == SemaphoreLedger::MOST_PERMITS => {
+                format!("shared by {}", holders.len())
+            }
             Some(Mode::Shared) => format!("{} of {permits}", self.0.out()),
         };
         if queue.is_empty() { out } else { format!("{out}; {} waiting", queue.len()) }
@@ -78,7 +81,7 @@ impl Shared {
                 "since": date(ticket.since),
             })
         };
-        let permits = (self.0.permits != Ledger::MOST_PERMITS).then_some(self.0.permits);
+        let permits = (self.0.permits != SemaphoreLedger::MOST_PERMITS).then_some(self.0.permits);
         let holders = self.0.holders.iter().map(|grant| ticket(&grant.ticket, Some(grant.fence.0)));
         let queue = self.0.queue.iter().map(|waits| ticket(waits, None));
         json!({

@@ -5,28 +5,28 @@ use crate::text::{brief, date};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tenure::range::{Entry, KeyRange, Ledger, is_section};
+use tenure::range::{Entry, KeyRange, SectionLedger, is_section};
 use tenure::{StoreError, Stored, Wall};
 
 /// The leases of a section.
 #[derive(Debug)]
-pub(crate) struct Leased {
+pub(crate) struct SectionLeases {
     /// Each with how much of its time is left, by the store's clock if it tells, else by the wall clocks.
     entries: Vec<(Entry, Duration)>,
 }
 
-impl Leased {
+impl SectionLeases {
     /// None if the record is not a section's.
-    pub(crate) fn of(stored: &Stored, now: Wall) -> Option<Result<Leased, StoreError>> {
+    pub(crate) fn of(stored: &Stored, now: Wall) -> Option<Result<SectionLeases, StoreError>> {
         is_section(&stored.record).then(|| {
             let left = |entry: &Entry| {
                 let stood = stored.times.and_then(|times| entry.stood(times));
                 let stood = stood.unwrap_or_else(|| now.since(entry.stamp));
                 entry.duration.duration().saturating_sub(stood)
             };
-            let ledger = Ledger::seen_in(stored)?;
+            let ledger = SectionLedger::seen_in(stored)?;
             let entries = ledger.entries.into_iter().map(|entry| (left(&entry), entry));
-            Ok(Leased { entries: entries.map(|(left, entry)| (entry, left)).collect() })
+            Ok(SectionLeases { entries: entries.map(|(left, entry)| (entry, left)).collect() })
         })
     }
 

@@ -1,14 +1,14 @@
 //! Records as people and programs are shown them.
 
 use crate::exit::{DAMAGED, Failure};
-use crate::keys::{JobName, Part, UnitStatus, part_of};
-use crate::output::permits::Shared;
-use crate::output::section::Leased;
+use crate::keys::{FleetKeyPart, JobName, UnitStatus, part_of};
+use crate::output::permits::PermitsView;
+use crate::output::section::SectionLeases;
 use crate::text::{brief, count, date, hex};
 use serde_json::{Map, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tenure::range::Ledger;
+use tenure::range::SectionLedger;
 use tenure::{
     Attachment, Fence, Freshness, Key, Listed, Metadata, Record, Store, StoreError, Stored, Ttl, Value, Wall,
     reserved,
@@ -46,9 +46,9 @@ pub(crate) struct View {
     /// How much longer it is held if nothing is renewed; an estimate.
     pub(crate) left: Option<Duration>,
     /// If it is a section: its leases.
-    pub(crate) leased: Option<Leased>,
+    pub(crate) leased: Option<SectionLeases>,
     /// If it is a semaphore: its holders, and those who wait.
-    pub(crate) shared: Option<Shared>,
+    pub(crate) shared: Option<PermitsView>,
     pub(crate) stored: Result<Stored, String>,
 }
 
@@ -118,7 +118,7 @@ impl Sessions {
 
 /// Whether a key is that of a process's session.
 pub(crate) fn is_session(key: &Key) -> bool {
-    key.as_str().starts_with("session/") || matches!(part_of(key), Some((_, Part::Worker)))
+    key.as_str().starts_with("session/") || matches!(part_of(key), Some((_, FleetKeyPart::Worker)))
 }
 
 impl View {
@@ -132,11 +132,11 @@ impl View {
             Ok(stored) => stored,
             Err(error) => return damaged(key, error),
         };
-        let leased = match Leased::of(&stored, now).transpose() {
+        let leased = match SectionLeases::of(&stored, now).transpose() {
             Ok(leased) => leased,
             Err(error) => return damaged(key, error),
         };
-        let shared = match Shared::of(&stored).transpose() {
+        let shared = match PermitsView::of(&stored).transpose() {
             Ok(shared) => shared,
             Err(error) => return damaged(key, error),
         };
@@ -159,7 +159,7 @@ impl View {
 
     /// How many ranges are held, if it is a section in which some are.
     pub(crate) fn ranges(&self) -> Option<usize> {
-        self.leased.as_ref().map(Leased::ranges).filter(|ranges| *ranges > 0)
+        self.leased.as_ref().map(SectionLeases::ranges).filter(|ranges| *ranges > 0)
     }
 
     /// Where the unit of a job stands, if it is one's.
@@ -198,12 +198,12 @@ impl View {
             self.status(),
             record.map_or_else(dash, |record| record.fence.to_string()),
             holder
-                .or_else(|| leased.and_then(Leased::holders))
-                .or_else(|| self.shared.as_ref().and_then(Shared::holders))
+                .or_else(|| leased.and_then(SectionLeases::holders))
+                .or_else(|| self.shared.as_ref().and_then(PermitsView::holders))
                 .unwrap_or_else(dash),
             since
-                .or_else(|| leased.and_then(Leased::since))
-                .or_else(|| self.shared.as_ref().and_then(Shared::since))
+                .or_else(|| leased.and_then(SectionLeases::since))
+                .or_else(|| self.shared.as_ref().and_then(PermitsView::since))
                 .map_or_else(dash, date),
             self.left.map_or_else(dash, brief),
             tenure.and_then(|tenure| tenure.attachment.as_ref()).map_or_else(dash, |_| "yes".to_owned()),
@@ -214,7 +214,7 @@ impl View {
         let mut view = Map::new();
         view.insert("key".into(), self.key.as_str().into());
         if let Some((fleet, part)) = part_of(&self.key) {
-            let unit = if let Part::Unit(unit) = part { Some(unit) } else { None };
+            let unit = if let FleetKeyPart::Unit(unit) = part { Some(unit) } else { None };
             view.insert("fleet".into(), json!({"name": fleet, "unit": unit}));
         }
         if let Some((job, unit)) = JobName::of_key(&self.key) {
@@ -258,7 +258,7 @@ impl View {
             view.insert("semaphore".into(), shared.json());
             return;
         }
-        if let Ok(covered) = Ledger::covered(&stored.record) {
+        if let Ok(covered) = SectionLedger::covered(&stored.record) {
             let ranges: Vec<String> = covered.ranges().iter().map(ToString::to_string).collect();
             view.insert("covered".into(), json!(ranges));
             return;

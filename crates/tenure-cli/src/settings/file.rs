@@ -9,25 +9,25 @@ use std::path::Path;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
+pub(super) struct SettingsFile {
     pub(super) store: Option<String>,
     pub(super) namespace: Option<String>,
     #[serde(default)]
-    pub(super) stores: BTreeMap<String, Store>,
+    pub(super) stores: BTreeMap<String, StoreTable>,
     #[serde(default)]
     defaults: toml::Table,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Store {
+pub(super) struct StoreTable {
     pub(super) url: String,
     pub(super) namespace: Option<String>,
 }
 
-impl File {
+impl SettingsFile {
     /// None if there is none.
-    pub(super) fn read(path: &Path) -> Result<Option<File>, Failure> {
+    pub(super) fn read(path: &Path) -> Result<Option<SettingsFile>, Failure> {
         // Asked for before it is opened: a pipe that nobody writes to would be waited for, and a device may be endless.
         let kind = std::fs::metadata(path).map(|found| found.file_type());
         let is_empty_device = || path.canonicalize().is_ok_and(|path| path == Path::new("/dev/null"));
@@ -38,14 +38,14 @@ impl File {
             ));
         }
         match std::fs::read_to_string(path) {
-            Ok(text) => File::parse(&text, path).map(Some),
+            Ok(text) => SettingsFile::parse(&text, path).map(Some),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(wrong(path, &format!("can't be read: {error}"))),
         }
     }
 
     /// Errors tell the line and not what stands in it, which may be a secret.
-    pub(super) fn parse(text: &str, path: &Path) -> Result<File, Failure> {
+    pub(super) fn parse(text: &str, path: &Path) -> Result<SettingsFile, Failure> {
         toml::from_str(text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start));
             let line = before.map_or(1, |before| before.matches('\n').count() + 1);

@@ -9,7 +9,7 @@ use crate::stores::Url;
 use crate::text::escaped;
 use clap::Command;
 use clap::error::ContextKind;
-use file::File;
+use file::SettingsFile;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub(crate) const FILE_VARIABLE: &str = "TENURE_CONFIG";
 
 /// Where a setting comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum SettingSource {
     /// What was typed.
     Typed(&'static str),
     Variable(&'static str),
@@ -29,13 +29,13 @@ pub(crate) enum Source {
     Default(String),
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for SettingSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Source::Typed(what) => f.write_str(what),
-            Source::Variable(name) => write!(f, "the variable {name}"),
-            Source::File(path) => f.write_str(&escaped(&path.to_string_lossy())),
-            Source::Default(why) => write!(f, "the default: {why}"),
+            SettingSource::Typed(what) => f.write_str(what),
+            SettingSource::Variable(name) => write!(f, "the variable {name}"),
+            SettingSource::File(path) => f.write_str(&escaped(&path.to_string_lossy())),
+            SettingSource::Default(why) => write!(f, "the default: {why}"),
         }
     }
 }
@@ -44,7 +44,7 @@ impl fmt::Display for Source {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sourced<T> {
     pub(crate) value: T,
-    pub(crate) source: Source,
+    pub(crate) source: SettingSource,
 }
 
 /// A store with a name of its own.
@@ -83,7 +83,7 @@ pub(crate) struct Settings {
 #[derive(Debug)]
 pub(crate) struct Chosen {
     pub(crate) url: Url,
-    pub(crate) source: Source,
+    pub(crate) source: SettingSource,
     /// What it is called, if it has a name.
     pub(crate) name: Option<String>,
     pub(crate) namespace: Option<Sourced<String>>,
@@ -92,7 +92,7 @@ pub(crate) struct Chosen {
 impl Chosen {
     /// Whether somebody has chosen it.
     pub(crate) fn is_named(&self) -> bool {
-        !matches!(self.source, Source::Default(_))
+        !matches!(self.source, SettingSource::Default(_))
     }
 }
 
@@ -101,7 +101,7 @@ impl Settings {
     pub(crate) fn read() -> Result<Settings, Failure> {
         let mut settings = Settings::default();
         for path in place::files()? {
-            let read = File::read(&path)?;
+            let read = SettingsFile::read(&path)?;
             settings.files.push((path.clone(), read.is_some()));
             if let Some(file) = read {
                 settings.take_in(file, &path)?;
@@ -110,8 +110,8 @@ impl Settings {
         Ok(settings)
     }
 
-    fn take_in(&mut self, file: File, path: &Path) -> Result<(), Failure> {
-        let sourced = |value| Sourced { value, source: Source::File(path.to_owned()) };
+    fn take_in(&mut self, file: SettingsFile, path: &Path) -> Result<(), Failure> {
+        let sourced = |value| Sourced { value, source: SettingSource::File(path.to_owned()) };
         self.defaults.extend(file.option_defaults(path)?);
         if self.store.is_none() {
             self.store = file.store.map(sourced);
@@ -136,8 +136,12 @@ impl Settings {
     ) -> Result<Chosen, Failure> {
         let Some(Sourced { value, source }) = typed.or_else(|| self.store.clone()) else {
             let (path, why) = place::default_store()?;
-            let chosen =
-                Chosen { url: Url::Default(path), source: Source::Default(why), name: None, namespace: None };
+            let chosen = Chosen {
+                url: Url::Default(path),
+                source: SettingSource::Default(why),
+                name: None,
+                namespace: None,
+            };
             return within(chosen, namespace.or_else(|| self.namespace.clone()));
         };
         if value.is_empty() {
@@ -153,7 +157,13 @@ impl Settings {
                 format!("; stores by name: {}", escaped(&names.join(", ")))
             };
             let place = named.map_or_else(
-                || if matches!(source, Source::File(_)) { format!("{source}: ") } else { String::new() },
+                || {
+                    if matches!(source, SettingSource::File(_)) {
+                        format!("{source}: ")
+                    } else {
+                        String::new()
+                    }
+                },
                 |store| {
                     format!("{}: stores.{}: ", escaped(&store.file.to_string_lossy()), escaped(&store.name))
                 },
@@ -161,7 +171,7 @@ impl Settings {
             Failure::new(failure.code, format!("{place}{}{names}", failure.text))
         })?;
         let own = named.and_then(|store| {
-            let source = Source::File(store.file.clone());
+            let source = SettingSource::File(store.file.clone());
             Some(Sourced { value: store.namespace.clone()?, source })
         });
         let chosen = Chosen { url, source, name: named.map(|store| store.name.clone()), namespace: None };
@@ -257,12 +267,12 @@ mod tests {
     fn settings(text: &str) -> Settings {
         let mut settings = Settings::default();
         let path = Path::new("/etc/x.toml");
-        settings.take_in(File::parse(text, path).unwrap(), path).unwrap();
+        settings.take_in(SettingsFile::parse(text, path).unwrap(), path).unwrap();
         settings
     }
 
     fn typed(text: &str) -> Option<Sourced<String>> {
-        Some(Sourced { value: text.to_owned(), source: Source::Typed("--store") })
+        Some(Sourced { value: text.to_owned(), source: SettingSource::Typed("--store") })
     }
 
     #[test]
@@ -277,7 +287,7 @@ mod tests {
         assert_eq!(url(None, typed("red")), "sqlite:/a/t.red.db", "before the store's own");
         let refused = settings.choose(typed("yours"), None).unwrap_err().text;
         assert!(refused.contains("stores by name: mine, team"), "{refused}");
-        let empty = Sourced { value: String::new(), source: Source::Variable(STORE_VARIABLE) };
+        let empty = Sourced { value: String::new(), source: SettingSource::Variable(STORE_VARIABLE) };
         assert!(
             settings
                 .choose(Some(empty), None)
@@ -300,7 +310,7 @@ mod tests {
                 "store = \"sqlite:/h.db\"\nnamespace = \"ops\"\n[stores]\nmine = { url = \"sqlite:/h.db\" }\n[defaults]\nttl = \"9s\"\ngrace = \"3s\"",
             ),
         ] {
-            settings.take_in(File::parse(text, Path::new(path)).unwrap(), Path::new(path)).unwrap();
+            settings.take_in(SettingsFile::parse(text, Path::new(path)).unwrap(), Path::new(path)).unwrap();
         }
         assert_eq!(settings.choose(None, None).unwrap().url.shown(), "sqlite:/u.ops.db");
         let command = settings.apply(crate::args::command()).unwrap();
@@ -321,7 +331,7 @@ mod tests {
             ("colour = \"hunter2\"", "unknown field `colour`"),
             ("[stores.a]\nurl = \"x\"\npassword = \"hunter2\"", "unknown field `password`"),
         ] {
-            let failure = File::parse(text, path).unwrap_err();
+            let failure = SettingsFile::parse(text, path).unwrap_err();
             assert!(failure.text.starts_with("/etc/x.toml: ") && failure.text.contains(told), "{failure}");
             assert!(!failure.text.contains("hunter2"), "{failure}");
         }
@@ -335,7 +345,7 @@ mod tests {
                 "write store = … at the top of the file, or set TENURE_STORE",
             ),
         ] {
-            let file = File::parse(text, path).unwrap();
+            let file = SettingsFile::parse(text, path).unwrap();
             let mut settings = Settings::default();
             let taken = settings.take_in(file, path);
             let command = crate::args::command();

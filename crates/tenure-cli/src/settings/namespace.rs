@@ -66,7 +66,8 @@ mod tests {
 
     #[test]
     fn what_other_programs_share_has_no_parts() {
-        let name = Sourced { value: "x".to_owned(), source: super::super::Source::Typed("--namespace") };
+        let name =
+            Sourced { value: "x".to_owned(), source: super::super::SettingSource::Typed("--namespace") };
         let refused = within(&Url::Sqlite("x.db?dialect=less".into()), &name).unwrap_err();
         assert!(refused.text.starts_with("--namespace: "), "{refused}");
     }

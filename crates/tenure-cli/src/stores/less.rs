@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::{Clock, Key, Wall};
-use tenure_less::{Options, Seen, SqliteStorage, Storage};
+use tenure_less::{CandidateOptions, Seen, SqliteStorage, Storage};
 
 /// What such a URL says.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct LessLocation {
     at: At,
     skew: Duration,
 }
@@ -31,9 +31,9 @@ pub(crate) fn leader(seen: Seen) -> Option<(String, Wall)> {
 /// The options that the dialect has of its own.
 const OPTIONS: &str = "skew_ms";
 
-impl Place {
+impl LessLocation {
     /// None if it names no table of less's.
-    pub(crate) fn of(url: &str) -> Result<Option<Place>, Failure> {
+    pub(crate) fn of(url: &str) -> Result<Option<LessLocation>, Failure> {
         let Some((place, query)) = url.split_once('?') else { return Ok(None) };
         let (mut is_less, mut skew, mut others) = (false, None, Vec::new());
         for option in query.split('&') {
@@ -68,12 +68,12 @@ impl Place {
                 return Err(Failure::usage(format!("less has its table in {known}; name one of these")));
             }
         };
-        Ok(Some(Place { at, skew }))
+        Ok(Some(LessLocation { at, skew }))
     }
 
     /// The defaults of less but for the times, which are in proportion to the ttl as `elect` has them everywhere.
-    pub(crate) fn options(&self, key: &Key, ttl: Duration) -> Options {
-        Options::new()
+    pub(crate) fn options(&self, key: &Key, ttl: Duration) -> CandidateOptions {
+        CandidateOptions::new()
             .key(key.as_str())
             .ttl(ttl)
             .follow_every(ttl / 5)

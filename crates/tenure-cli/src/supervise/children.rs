@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError, RwLock, TryLockError};
 use std::time::Duration;
 
 use super::process::kill;
-use super::table::{Entry, Table};
+use super::table::{ProcessEntry, ProcessTable};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
@@ -30,7 +30,7 @@ pub(crate) struct Children {
 
 /// What lost its parent and came to us.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Adopted {
+pub(crate) struct AdoptedProcesses {
     pub(crate) pids: Vec<i32>,
     /// Whether nothing else can be among them. Where the system does not list the main thread's own children, what other threads
     /// have started is among them.
@@ -60,8 +60,9 @@ impl Children {
         const MOMENT: Duration = Duration::from_millis(1);
         while let Err(TryLockError::WouldBlock) = self.starting.try_write() {
             let own = std::process::id().cast_signed();
-            let children = Table::read().map(|table| table.children(own).to_vec()).unwrap_or_default();
-            let is_stuck = |pid: &i32| is_still_us(*pid) && Entry::of(*pid).is_some_and(|it| it.is_stopped());
+            let children = ProcessTable::read().map(|table| table.children(own).to_vec()).unwrap_or_default();
+            let is_stuck =
+                |pid: &i32| is_still_us(*pid) && ProcessEntry::of(*pid).is_some_and(|it| it.is_stopped());
             children.into_iter().filter(is_stuck).for_each(|pid| kill(pid, Signal::SIGCONT));
             std::thread::sleep(MOMENT);
         }
@@ -81,17 +82,17 @@ impl Children {
     }
 
     /// Who was taken in and is alive. Those who have died are reaped.
-    pub(crate) fn adopted(&self) -> Adopted {
+    pub(crate) fn adopted(&self) -> AdoptedProcesses {
         let _nobody_starts = self.starting.write().unwrap_or_else(PoisonError::into_inner);
         let is_unknown = |pid: &i32| self.is_unknown(pid);
         let Some(all) = self.foundlings(&is_unknown) else {
             let own = std::process::id().cast_signed();
-            let pids = Table::read().map(|table| table.children(own).to_vec()).unwrap_or_default();
-            let is_alive = |pid: &i32| Entry::of(*pid).is_some_and(|entry| entry.is_alive());
+            let pids = ProcessTable::read().map(|table| table.children(own).to_vec()).unwrap_or_default();
+            let is_alive = |pid: &i32| ProcessEntry::of(*pid).is_some_and(|entry| entry.is_alive());
             let pids = pids.into_iter().filter(is_unknown).filter(is_alive).collect();
-            return Adopted { pids, is_certain: false };
+            return AdoptedProcesses { pids, is_certain: false };
         };
-        Adopted { pids: all, is_certain: true }
+        AdoptedProcesses { pids: all, is_certain: true }
     }
 
     /// Those on the list of the main thread's children that are alive. None if there is no such list.

@@ -3,12 +3,12 @@
 //! There are two, so that no single SIGKILL or SIGSTOP leaves a command without anybody to stop it, even one that strikes tenure
 //! itself at the same instant: the second does what the first can't.
 
-use super::children::{Adopted, Children};
+use super::children::{AdoptedProcesses, Children};
 use super::keyboard;
 use super::process::signal_group;
 use super::suspend;
-use super::table::{self, Entry, Table};
-use super::watchdog::{self, Lead, MARK};
+use super::table::{self, ProcessEntry, ProcessTable};
+use super::watchdog::{self, LeadTime, MARK};
 use super::will::Will;
 use crate::exit::{Failure, INTERNAL};
 use crate::pipe::write_within;
@@ -30,17 +30,17 @@ use tenure::clock::boottime;
 #[derive(Debug)]
 pub(crate) struct Watchdogs {
     mark: String,
-    lead: Lead,
+    lead: LeadTime,
     children: Children,
     commands: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<WatchdogsState>,
     /// What wakes the thread that sees to dead children; gone with this.
     on_child: Option<signal_hook::SigId>,
-    seen: Mutex<Option<(Duration, Arc<Table>)>>,
+    seen: Mutex<Option<(Duration, Arc<ProcessTable>)>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct WatchdogsState {
     watchdogs: Vec<WatchdogChild>,
     /// How many of them there are to be: both before any command is started, and one until then if that saves time.
     wanted: usize,
@@ -75,9 +75,9 @@ struct WatchdogChild {
     pipe: File,
 }
 
-impl State {
+impl WatchdogsState {
     /// To be called before another deadline is told.
-    fn note_if_overdue(&mut self, lead: Lead) {
+    fn note_if_overdue(&mut self, lead: LeadTime) {
         let now = boottime();
         if !self.deadline.is_zero() && now >= self.deadline.saturating_sub(lead.total()) {
             self.overdue_at = Some(now);
@@ -87,7 +87,7 @@ impl State {
 
 /// A command as the table of processes knows it.
 #[derive(Debug, Clone)]
-pub(crate) struct Subject {
+pub(crate) struct SupervisedCommand {
     /// Its process group. The process of that number leads it, until it is reaped.
     pub(crate) group: i32,
     pub(crate) is_reaped: bool,
@@ -103,13 +103,13 @@ fn not_started(error: std::io::Error) -> Failure {
 
 impl Watchdogs {
     /// Starts the first watchdog. [`Self::complete_pair`] has to follow before a command does. `mark` must be a text that no other process uses.
-    pub(crate) fn start_first(mark: &str, lead: Lead) -> Result<Arc<Watchdogs>, Failure> {
+    pub(crate) fn start_first(mark: &str, lead: LeadTime) -> Result<Arc<Watchdogs>, Failure> {
         // Marks are put in a list.
         let mark = mark.replace(':', "_");
         let children = Children::gather();
         let (waker, woken) = UnixStream::pair().map_err(not_started)?;
         let on_child = signal_hook::low_level::pipe::register(Signal::SIGCHLD as i32, waker).ok();
-        let state = State {
+        let state = WatchdogsState {
             watchdogs: Vec::new(),
             wanted: 1,
             dismissed: Vec::new(),
@@ -147,12 +147,12 @@ impl Watchdogs {
         self.complete(&mut state, When::First).map_err(not_started)
     }
 
-    pub(crate) fn lead(&self) -> Lead {
+    pub(crate) fn lead(&self) -> LeadTime {
         self.lead
     }
 
     /// Starts a command: marked, in a process group of its own, and watched.
-    pub(crate) fn start_command(&self, command: &mut Command) -> std::io::Result<(Child, Subject)> {
+    pub(crate) fn start_command(&self, command: &mut Command) -> std::io::Result<(Child, SupervisedCommand)> {
         let n = self.commands.fetch_add(1, Ordering::Relaxed);
         let mark = format!("{}.{n}", self.mark);
         command.env(MARK, marked(&mark)).process_group(0);
@@ -169,7 +169,7 @@ impl Watchdogs {
                 let group = child.id().cast_signed();
                 state.groups.insert(group);
                 self.tell(&mut state, &format!("+{group}\n!\n"));
-                Ok((child, Subject { group, is_reaped: false, start, mark }))
+                Ok((child, SupervisedCommand { group, is_reaped: false, start, mark }))
             }
             Err(error) => {
                 self.tell(&mut state, "!\n");
@@ -186,10 +186,10 @@ impl Watchdogs {
 
     /// All that is alive of a command: what is in its group, what it has started, what that has started, and what of all that has
     /// lost its parent.
-    pub(crate) fn alive(&self, subject: &Subject) -> Vec<Entry> {
+    pub(crate) fn alive(&self, subject: &SupervisedCommand) -> Vec<ProcessEntry> {
         let adopted = self.children.adopted();
         let Some(table) = self.table(&adopted.pids) else {
-            return Entry::of_group(subject.group).into_iter().collect();
+            return ProcessEntry::of_group(subject.group).into_iter().collect();
         };
         let in_group = table.all().filter(|entry| entry.group == subject.group).map(|entry| entry.pid);
         let leader = (!subject.is_reaped).then_some(subject.group);
@@ -204,16 +204,16 @@ impl Watchdogs {
     }
 
     /// Whose mark it bears tells whose it is. Without one it may be that of any command that is older.
-    fn is_of(&self, pid: i32, subject: &Subject, is_certain: bool) -> bool {
+    fn is_of(&self, pid: i32, subject: &SupervisedCommand, is_certain: bool) -> bool {
         let marks = table::marks_of(pid);
         match marks.iter().find(|mark| table::is_of(mark, &self.mark)) {
             Some(mark) => *mark == subject.mark,
-            None => is_certain && Entry::of(pid).is_some_and(|entry| entry.start >= subject.start),
+            None => is_certain && ProcessEntry::of(pid).is_some_and(|entry| entry.start >= subject.start),
         }
     }
 
     /// The table of processes, as it was a moment ago, but not so long that these are not on it.
-    fn table(&self, present: &[i32]) -> Option<Arc<Table>> {
+    fn table(&self, present: &[i32]) -> Option<Arc<ProcessTable>> {
         const FRESH: Duration = Duration::from_millis(5);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, table)) = &*seen
@@ -222,7 +222,7 @@ impl Watchdogs {
         {
             return Some(Arc::clone(table));
         }
-        let table = Arc::new(Table::read()?);
+        let table = Arc::new(ProcessTable::read()?);
         *seen = Some((boottime(), Arc::clone(&table)));
         Some(table)
     }
@@ -232,7 +232,7 @@ impl Watchdogs {
         self.children.forget(pid);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WatchdogsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -297,11 +297,11 @@ impl Watchdogs {
     }
 
     /// What has lost its parent can't be found by its descent once this process is dead.
-    fn tell_adopted(&self, state: &mut State, adopted: &Adopted) {
+    fn tell_adopted(&self, state: &mut WatchdogsState, adopted: &AdoptedProcesses) {
         if !adopted.is_certain {
             return;
         }
-        let all = adopted.pids.iter().filter_map(|pid| Some((*pid, Entry::of(*pid)?.start)));
+        let all = adopted.pids.iter().filter_map(|pid| Some((*pid, ProcessEntry::of(*pid)?.start)));
         let all: BTreeSet<(i32, u64)> = all.collect();
         let news: String =
             all.difference(&state.adopted).map(|(pid, start)| format!("={pid} {start}\n")).collect();
@@ -329,7 +329,7 @@ impl Watchdogs {
         state.overdue_at.is_some_and(|at| at >= began)
     }
 
-    fn tell(&self, state: &mut State, line: &str) {
+    fn tell(&self, state: &mut WatchdogsState, line: &str) {
         let unheard = |watchdog: &mut WatchdogChild| watchdog.pipe.write_all(line.as_bytes()).is_err();
         let mut deaf = Vec::new();
         for (n, watchdog) in state.watchdogs.iter_mut().enumerate() {
@@ -343,7 +343,7 @@ impl Watchdogs {
     }
 
     /// Replaces those of the watchdogs that are of no use any more.
-    fn replace(&self, state: &mut State, useless: &[usize]) {
+    fn replace(&self, state: &mut WatchdogsState, useless: &[usize]) {
         self.remove(state, useless);
         if state.watchdogs.len() < state.wanted && !state.is_dismissed {
             // If that can't be done now, it is tried again with the next news.
@@ -352,7 +352,7 @@ impl Watchdogs {
     }
 
     /// Starts those of the watchdogs that are missing, and tells them all.
-    fn complete(&self, state: &mut State, when: When) -> std::io::Result<()> {
+    fn complete(&self, state: &mut WatchdogsState, when: When) -> std::io::Result<()> {
         let is_news = state.watchdogs.len() < state.wanted;
         while state.watchdogs.len() < state.wanted {
             state.watchdogs.push(spawn(&self.children, &self.mark, self.lead)?);
@@ -392,7 +392,7 @@ impl Watchdogs {
         Ok(())
     }
 
-    fn remove(&self, state: &mut State, useless: &[usize]) {
+    fn remove(&self, state: &mut WatchdogsState, useless: &[usize]) {
         for n in useless.iter().rev() {
             let mut watchdog = state.watchdogs.remove(*n);
             let _reaped = watchdog.child.wait();
@@ -487,16 +487,16 @@ fn marked(own: &str) -> String {
 
 /// A watchdog of a tenure that a command has started is not stopped with the command: it sees to it that what it watches ends,
 /// and then ends itself.
-fn is_watchdog(entry: &Entry) -> bool {
+fn is_watchdog(entry: &ProcessEntry) -> bool {
     entry.name == watchdog::NAME && entry.group == entry.pid
 }
 
 /// What hears of interrupts beside a command ends with it.
-fn is_keyboard(entry: &Entry) -> bool {
+fn is_keyboard(entry: &ProcessEntry) -> bool {
     entry.name == keyboard::NAME
 }
 
-fn spawn(children: &Children, mark: &str, lead: Lead) -> std::io::Result<WatchdogChild> {
+fn spawn(children: &Children, mark: &str, lead: LeadTime) -> std::io::Result<WatchdogChild> {
     let mut watchdog = Command::new(super::own_program()?);
     watchdog
         .args(watchdog::arguments(lead, mark))

@@ -2,7 +2,7 @@
 //! The lease goes with it.
 
 use super::hooks;
-use super::lease::{Lease, Tenancy};
+use super::lease::{ExclusiveLease, Lease};
 use super::process::{not_started, shell_status};
 use super::run::{Outcome, Policy, Started};
 use super::signals::{self, Signals};
@@ -22,7 +22,7 @@ const MOMENT: Duration = Duration::from_secs(1);
 
 /// How a command came to its end that nobody has asked to stop.
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub(crate) enum CommandEnd {
     /// By itself, with this status.
     Done(u8),
     /// It was stopped because the lease was lost, or about to be: in words.
@@ -31,19 +31,19 @@ pub(crate) enum Ended {
     Withdrawn(String),
 }
 
-impl Ended {
+impl CommandEnd {
     /// How the verb ends then, when nothing more is to be tried.
     pub(crate) fn status(self) -> Result<u8, Failure> {
         match self {
-            Ended::Done(status) => Ok(status),
-            Ended::Lost(text) | Ended::Withdrawn(text) => Err(Failure::new(exit::LOST, text)),
+            CommandEnd::Done(status) => Ok(status),
+            CommandEnd::Lost(text) | CommandEnd::Withdrawn(text) => Err(Failure::new(exit::LOST, text)),
         }
     }
 }
 
 /// Where the command's input comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Input {
+pub(crate) enum CommandInput {
     /// From where ours does, which may be a terminal.
     Ours,
     Piped,
@@ -51,13 +51,13 @@ pub(crate) enum Input {
 
 /// Runs `command` under a lease, sees to it that it is over before the lease is, and gives the lease up. Its policy's hooks run before it, and
 /// after a loss.
-pub(crate) async fn attend<T: Tenancy>(
+pub(crate) async fn attend<T: ExclusiveLease>(
     tenancy: T,
     command: Command,
-    input: Input,
+    input: CommandInput,
     policy: &Policy,
     signals: &mut Signals,
-) -> Result<Ended, Failure> {
+) -> Result<CommandEnd, Failure> {
     let Some(on_lost) = &policy.hooks.on_lost else {
         return attend_alone(tenancy, command, input, policy, signals).await;
     };
@@ -66,7 +66,7 @@ pub(crate) async fn attend<T: Tenancy>(
     hook.env("TENURE_FENCE", tenancy.lease().fence().map_or_else(String::new, |fence| fence.to_string()));
     let ended = attend_alone(tenancy, command, input, policy, signals).await;
     let reason = match &ended {
-        Ok(Ended::Lost(text) | Ended::Withdrawn(text)) => text,
+        Ok(CommandEnd::Lost(text) | CommandEnd::Withdrawn(text)) => text,
         Err(failure) if failure.code == exit::LOST => &failure.text,
         _ => return ended,
     };
@@ -86,13 +86,13 @@ pub(crate) async fn attend<T: Tenancy>(
     ended
 }
 
-async fn attend_alone<T: Tenancy>(
+async fn attend_alone<T: ExclusiveLease>(
     mut tenancy: T,
     command: Command,
-    input: Input,
+    input: CommandInput,
     policy: &Policy,
     signals: &mut Signals,
-) -> Result<Ended, Failure> {
+) -> Result<CommandEnd, Failure> {
     let (program, key) = (command.get_program().to_owned(), tenancy.lease().key().to_owned());
     let (asked, status, stopped) = match see_all(tenancy.lease(), command, input, policy, signals).await {
         Ok((Outcome::Ended { status, stopped, left }, asked)) => {
@@ -134,16 +134,16 @@ async fn attend_alone<T: Tenancy>(
     let stopped_since = |why: &str| format!("{key}: {why}; the command was stopped");
     match (asked, stopped, loss, status) {
         (Some(by), ..) => Err(Failure::asked(by)),
-        (_, Some(Why::Revoked), ..) => Ok(Ended::Withdrawn(stopped_since("the lease was withdrawn"))),
+        (_, Some(Why::Revoked), ..) => Ok(CommandEnd::Withdrawn(stopped_since("the lease was withdrawn"))),
         (_, Some(Why::Overran), ..) => {
             let most = policy.at_most.map_or_else(String::new, |most| format!(" {}", brief(most)));
-            Ok(Ended::Lost(stopped_since(&format!("it ran for longer than the{most} of --max"))))
+            Ok(CommandEnd::Lost(stopped_since(&format!("it ran for longer than the{most} of --max"))))
         }
         (_, _, Some(Lost { why, remedy }), _) => {
             let remedy = remedy.map_or_else(String::new, |remedy| format!(" ({remedy})"));
-            Ok(Ended::Lost(format!("{}{remedy}", stopped_since(&because(why)))))
+            Ok(CommandEnd::Lost(format!("{}{remedy}", stopped_since(&because(why)))))
         }
-        (_, _, None, status) => Ok(Ended::Done(status.map_or(exit::INTERNAL, shell_status))),
+        (_, _, None, status) => Ok(CommandEnd::Done(status.map_or(exit::INTERNAL, shell_status))),
     }
 }
 
@@ -151,12 +151,12 @@ async fn attend_alone<T: Tenancy>(
 async fn see_all(
     lease: &impl Lease,
     command: Command,
-    input: Input,
+    input: CommandInput,
     policy: &Policy,
     signals: &mut Signals,
 ) -> Result<(Outcome, Option<Asked>), Asked> {
     if let Some(hook) = &policy.hooks.on_acquire {
-        let seen = see(lease, hooks::shell(hook), Input::Piped, policy, signals).await?;
+        let seen = see(lease, hooks::shell(hook), CommandInput::Piped, policy, signals).await?;
         match seen {
             (Outcome::Ended { status, stopped: None, .. }, None) if status.success() => {}
             (Outcome::Ended { status, stopped: None, .. }, None) => {
@@ -175,7 +175,7 @@ async fn see_all(
 async fn see(
     lease: &impl Lease,
     command: Command,
-    input: Input,
+    input: CommandInput,
     policy: &Policy,
     signals: &mut Signals,
 ) -> Result<(Outcome, Option<Asked>), Asked> {
@@ -189,8 +189,8 @@ async fn see(
         Err(outcome) => return Ok((outcome, None)),
     };
     match (input, started.group().await) {
-        (Input::Ours, Some(group)) => terminal.lend(group),
-        (Input::Piped, Some(_)) => stopper.process_group.resume(true),
+        (CommandInput::Ours, Some(group)) => terminal.lend(group),
+        (CommandInput::Piped, Some(_)) => stopper.process_group.resume(true),
         // Why it was not started is told as its end.
         (_, None) => {}
     }

@@ -2,7 +2,7 @@
 
 use super::lease::Lease;
 use super::stopping::Why;
-use super::watchdog::Lead;
+use super::watchdog::LeadTime;
 use std::time::Duration;
 
 /// The health of one lease, as it is seen again and again.
@@ -18,7 +18,7 @@ impl LeaseHealth {
     pub(super) fn judge(
         &mut self,
         lease: &(impl Lease + ?Sized),
-        lead: Lead,
+        lead: LeadTime,
         now: Duration,
     ) -> Option<(Why, Duration)> {
         let left = lease.remaining();
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn s6_a_command_is_stopped_in_time_for_its_lease_and_outlasts_a_moment_of_doubt() {
         let at = Duration::from_millis;
-        let lead = Lead { kill: at(100), term: at(400) };
+        let lead = LeadTime { kill: at(100), term: at(400) };
         let mut health = LeaseHealth::default();
         let mut judge = |now, left_ms, is_revoked, is_over| {
             health.judge(&Seen { left_ms, is_revoked, is_over }, lead, at(now))

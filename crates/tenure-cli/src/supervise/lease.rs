@@ -42,7 +42,7 @@ pub(crate) trait Lease {
 }
 
 /// A lease that one command has for itself, and that goes with the command.
-pub(crate) trait Tenancy {
+pub(crate) trait ExclusiveLease {
     /// What is left to expire if the command can't be killed.
     const WHAT: &str = "its lease is";
     /// Why the command had to stop if nothing more is known.
@@ -69,7 +69,7 @@ pub(crate) trait Tenancy {
 }
 
 /// A lease in tenure's own layout.
-pub(crate) struct Native<'l> {
+pub(crate) struct NativeLease<'l> {
     pub(crate) guard: Guard,
     pub(crate) outage: &'l Outage,
     pub(crate) ttl: Duration,
@@ -97,7 +97,7 @@ impl Lease for Guard {
     }
 }
 
-impl Tenancy for Native<'_> {
+impl ExclusiveLease for NativeLease<'_> {
     fn lease(&self) -> &impl Lease {
         &self.guard
     }
@@ -165,7 +165,7 @@ impl Lease for All {
     }
 }
 
-impl Tenancy for NativeAll<'_> {
+impl ExclusiveLease for NativeAll<'_> {
     fn lease(&self) -> &impl Lease {
         &self.all
     }

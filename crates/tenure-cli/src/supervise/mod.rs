@@ -42,7 +42,7 @@ pub(crate) enum Reach {
 
 /// As it is found here and now.
 pub(crate) fn reach() -> Reach {
-    let can_follow = children::become_subreaper(true) && table::Table::read().is_some();
+    let can_follow = children::become_subreaper(true) && table::ProcessTable::read().is_some();
     // Only whoever has commands is one.
     let _back = children::become_subreaper(false);
     if can_follow { Reach::Descendants } else { Reach::Groups }

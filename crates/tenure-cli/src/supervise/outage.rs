@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 #[derive(Debug)]
 pub(crate) struct Outage {
     is_told: bool,
-    calls: Mutex<[Calls; 2]>,
+    calls: Mutex<[CallHistory; 2]>,
     /// It was said that nothing is pushed.
     is_unpushed: AtomicBool,
     /// Tells of the first call that is made.
@@ -27,20 +27,20 @@ pub(crate) struct Outage {
 
 /// Reading may work where writing does not, as on a full disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum AccessKind {
     Reading,
     Writing,
 }
 
 #[derive(Debug, Default)]
-struct Calls {
-    failing: Option<Failing>,
+struct CallHistory {
+    failing: Option<OngoingFailure>,
     /// The last error, and when it came.
     last: Option<(Duration, String)>,
 }
 
 #[derive(Debug)]
-struct Failing {
+struct OngoingFailure {
     since: Duration,
     text: String,
     tell_at: Duration,
@@ -64,7 +64,7 @@ impl Outage {
 
     /// The store, with an eye on its failures.
     pub(crate) fn watch(self: &Arc<Outage>, store: AnyStore) -> AnyStore {
-        AnyStore::new(Watched { store, outage: Arc::clone(self) })
+        AnyStore::new(WatchedStore { store, outage: Arc::clone(self) })
     }
 
     /// Until something was asked of the store since this was asked last.
@@ -81,7 +81,7 @@ impl Outage {
         last.find(|(at, _)| is_recent(*at)).map(|(_, text)| text.clone())
     }
 
-    fn note<T>(&self, kind: Kind, result: &Result<T, StoreError>) {
+    fn note<T>(&self, kind: AccessKind, result: &Result<T, StoreError>) {
         match result {
             Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown) => {
                 self.failed(kind, error.to_string());
@@ -91,13 +91,13 @@ impl Outage {
         }
     }
 
-    fn failed(&self, kind: Kind, text: String) {
+    fn failed(&self, kind: AccessKind, text: String) {
         let told =
             self.calls.lock().unwrap_or_else(PoisonError::into_inner)[kind as usize].failed(boottime(), text);
         self.tell(told);
     }
 
-    fn worked(&self, kind: Kind) {
+    fn worked(&self, kind: AccessKind) {
         let told =
             self.calls.lock().unwrap_or_else(PoisonError::into_inner)[kind as usize].worked(boottime(), kind);
         self.tell(told);
@@ -117,12 +117,13 @@ impl Outage {
     }
 }
 
-impl Calls {
+impl CallHistory {
     /// What is to be told of it now, if anything.
     fn failed(&mut self, now: Duration, text: String) -> Option<String> {
         self.last = Some((now, text.clone()));
         let Some(failing) = &mut self.failing else {
-            self.failing = Some(Failing { since: now, text: text.clone(), tell_at: now + SOON, pause: SOON });
+            self.failing =
+                Some(OngoingFailure { since: now, text: text.clone(), tell_at: now + SOON, pause: SOON });
             return Some(format!("{text}; trying on"));
         };
         let is_other = failing.text != text;
@@ -138,29 +139,29 @@ impl Calls {
         Some(told)
     }
 
-    fn worked(&mut self, now: Duration, kind: Kind) -> Option<String> {
+    fn worked(&mut self, now: Duration, kind: AccessKind) -> Option<String> {
         let since = self.failing.take()?.since;
         let verb = match kind {
-            Kind::Reading => "read",
-            Kind::Writing => "written",
+            AccessKind::Reading => "read",
+            AccessKind::Writing => "written",
         };
         Some(format!("the store can be {verb} again, after {}", brief(now.saturating_sub(since))))
     }
 }
 
 /// A store whose failures are noted.
-struct Watched {
+struct WatchedStore {
     store: AnyStore,
     outage: Arc<Outage>,
 }
 
-impl Watched {
+impl WatchedStore {
     async fn call<T>(
         &self,
-        kind: Kind,
+        kind: AccessKind,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let mut pending = Unanswered { outage: &self.outage, kind, began: boottime(), is_answered: false };
+        let mut pending = PendingCall { outage: &self.outage, kind, began: boottime(), is_answered: false };
         // On one thread, whoever waits for this goes on when the call is under way.
         self.outage.asked.notify_one();
         let result = call.await;
@@ -171,14 +172,14 @@ impl Watched {
 }
 
 /// A call under way. Whoever gives one up after a while has waited in vain.
-struct Unanswered<'o> {
+struct PendingCall<'o> {
     outage: &'o Outage,
-    kind: Kind,
+    kind: AccessKind,
     began: Duration,
     is_answered: bool,
 }
 
-impl Drop for Unanswered<'_> {
+impl Drop for PendingCall<'_> {
     fn drop(&mut self) {
         /// Those who give up sooner have changed their mind.
         const LONG: Duration = Duration::from_millis(100);
@@ -189,13 +190,13 @@ impl Drop for Unanswered<'_> {
     }
 }
 
-impl fmt::Debug for Watched {
+impl fmt::Debug for WatchedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.store.fmt(f)
     }
 }
 
-impl Store for Watched {
+impl Store for WatchedStore {
     fn capabilities(&self) -> Capabilities {
         self.store.capabilities()
     }
@@ -205,35 +206,35 @@ impl Store for Watched {
     }
 
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
-        self.call(Kind::Reading, self.store.read(key)).await
+        self.call(AccessKind::Reading, self.store.read(key)).await
     }
 
     async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
-        self.call(Kind::Reading, self.store.read_many(keys, freshness)).await
+        self.call(AccessKind::Reading, self.store.read_many(keys, freshness)).await
     }
 
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
-        self.call(Kind::Writing, self.store.write(write)).await
+        self.call(AccessKind::Writing, self.store.write(write)).await
     }
 
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
-        self.call(Kind::Writing, self.store.write_many(writes)).await
+        self.call(AccessKind::Writing, self.store.write_many(writes)).await
     }
 
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
-        self.call(Kind::Reading, self.store.list(prefix, after, limit)).await
+        self.call(AccessKind::Reading, self.store.list(prefix, after, limit)).await
     }
 
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-        self.call(Kind::Writing, self.store.remove(key, version)).await
+        self.call(AccessKind::Writing, self.store.remove(key, version)).await
     }
 
     async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
-        self.call(Kind::Reading, self.store.image(key)).await
+        self.call(AccessKind::Reading, self.store.image(key)).await
     }
 
     async fn mend(&self, key: &Key, seen: &Image, put: Option<Record>) -> Result<bool, StoreError> {
-        self.call(Kind::Writing, self.store.mend(key, seen, put)).await
+        self.call(AccessKind::Writing, self.store.mend(key, seen, put)).await
     }
 
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
@@ -251,7 +252,7 @@ mod tests {
 
     #[test]
     fn an_outage_is_told_at_once_then_now_and_then_and_when_it_is_over() {
-        let mut calls = Calls::default();
+        let mut calls = CallHistory::default();
         let at = Duration::from_millis;
         let mut failed = |ms, text: &str| calls.failed(at(ms), text.to_owned());
         assert_eq!(failed(1000, "full").as_deref(), Some("full; trying on"));
@@ -264,9 +265,9 @@ mod tests {
         assert_eq!((failed(2001, "gone"), failed(3999, "gone")), (None, None));
         let told: usize = (4000..1_000_000).step_by(100).filter(|ms| failed(*ms, "gone").is_some()).count();
         assert!((15..25).contains(&told), "{told} times in a quarter of an hour");
-        let over = calls.worked(at(1_000_000), Kind::Writing);
+        let over = calls.worked(at(1_000_000), AccessKind::Writing);
         assert!(over.is_some_and(|over| over.starts_with("the store can be written again, after")));
-        assert_eq!(calls.worked(at(1_000_001), Kind::Writing), None);
+        assert_eq!(calls.worked(at(1_000_001), AccessKind::Writing), None);
         assert_eq!(calls.failed(at(1_000_002), "full".to_owned()).as_deref(), Some("full; trying on"));
     }
 
@@ -282,10 +283,10 @@ mod tests {
     #[test]
     fn what_is_refused_is_no_outage() {
         let outage = Outage::new(false);
-        outage.note::<()>(Kind::Reading, &Err(StoreError::foreign("damaged")));
+        outage.note::<()>(AccessKind::Reading, &Err(StoreError::foreign("damaged")));
         assert_eq!(outage.within(Duration::from_secs(60)), None);
-        outage.note::<()>(Kind::Writing, &Err(StoreError::unavailable("full")));
-        outage.note(Kind::Reading, &Ok(()));
+        outage.note::<()>(AccessKind::Writing, &Err(StoreError::unavailable("full")));
+        outage.note(AccessKind::Reading, &Ok(()));
         assert_eq!(outage.within(Duration::from_secs(60)).as_deref(), Some("store unavailable: full"));
     }
 }

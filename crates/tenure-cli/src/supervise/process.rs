@@ -1,10 +1,10 @@
 //! Commands: each in a process group of its own, and kept from being reaped while the number of that is still in use. A command
 //! is over when all that it has started is over, in whatever group or session that is.
 
-use super::client::{Subject, Watchdogs};
-use super::stopping::Ending;
+use super::client::{SupervisedCommand, Watchdogs};
+use super::stopping::Termination;
 use super::suspend;
-use super::table::{Entry, Table};
+use super::table::{ProcessEntry, ProcessTable};
 use crate::exit::{self, Failure};
 use crate::text::escaped;
 use nix::errno::Errno;
@@ -47,20 +47,20 @@ pub(crate) fn is_group_alive(group: i32) -> bool {
         return false;
     }
     // Without a table that tells, the group must be taken for alive.
-    Table::read().is_none_or(|table| table.all().any(|entry| entry.group == group && entry.is_alive()))
+    ProcessTable::read().is_none_or(|table| table.all().any(|entry| entry.group == group && entry.is_alive()))
 }
 
 /// The means to stop a command from another thread. It holds nothing while the group's number may belong to another.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessGroup {
-    held: Mutex<Option<Held>>,
+    held: Mutex<Option<GuardedCommand>>,
     was_signalled: AtomicBool,
     is_resumed: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Held {
-    subject: Subject,
+struct GuardedCommand {
+    subject: SupervisedCommand,
     watchdogs: Arc<Watchdogs>,
 }
 
@@ -69,7 +69,7 @@ impl ProcessGroup {
     pub(crate) fn signal(&self, signal: Signal) {
         // Held while signalling, so that the group can't be reaped in between.
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Held { subject, watchdogs }) = &*held {
+        if let Some(GuardedCommand { subject, watchdogs }) = &*held {
             self.was_signalled.fetch_or(signal != Signal::SIGCONT, Ordering::SeqCst);
             let strays: Vec<i32> = watchdogs
                 .alive(subject)
@@ -90,7 +90,7 @@ impl ProcessGroup {
     pub(crate) fn pass_on(&self, signal: Signal) {
         // Held while signalling, so that it can't be reaped in between.
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Held { subject, .. }) = &*held
+        if let Some(GuardedCommand { subject, .. }) = &*held
             && !subject.is_reaped
         {
             kill(subject.group, signal);
@@ -102,39 +102,40 @@ impl ProcessGroup {
         self.is_resumed.store(is_resumed, Ordering::SeqCst);
     }
 
-    fn set(&self, held: Option<Held>) {
+    fn set(&self, held: Option<GuardedCommand>) {
         *self.held.lock().unwrap_or_else(PoisonError::into_inner) = held;
     }
 }
 
 /// A running command.
-pub(crate) struct Running {
+pub(crate) struct RunningCommand {
     child: Child,
-    subject: Subject,
+    subject: SupervisedCommand,
     watchdogs: Arc<Watchdogs>,
     process_group: Arc<ProcessGroup>,
 }
 
 /// How a command ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct CommandExit {
     pub(crate) status: ExitStatus,
     /// What it left running, and was ended then.
-    pub(crate) left: Vec<Entry>,
+    pub(crate) left: Vec<ProcessEntry>,
     /// Whether something of that can't be killed, and may still act.
     pub(crate) is_stuck: bool,
 }
 
-impl Running {
+impl RunningCommand {
     /// Starts `command` in a group of its own, which can be signalled, and watched.
     pub(crate) fn start(
         mut command: Command,
         watchdogs: Arc<Watchdogs>,
         process_group: Arc<ProcessGroup>,
-    ) -> std::io::Result<Running> {
+    ) -> std::io::Result<RunningCommand> {
         let (child, subject) = watchdogs.start_command(&mut command)?;
-        process_group.set(Some(Held { subject: subject.clone(), watchdogs: Arc::clone(&watchdogs) }));
-        Ok(Running { child, subject, watchdogs, process_group })
+        process_group
+            .set(Some(GuardedCommand { subject: subject.clone(), watchdogs: Arc::clone(&watchdogs) }));
+        Ok(RunningCommand { child, subject, watchdogs, process_group })
     }
 
     pub(crate) fn group(&self) -> i32 {
@@ -142,7 +143,7 @@ impl Running {
     }
 
     /// Waits until the command has ended, and then ends what it has left running, wherever that is.
-    pub(crate) fn attend(mut self, grace: Duration) -> std::io::Result<Ended> {
+    pub(crate) fn attend(mut self, grace: Duration) -> std::io::Result<CommandExit> {
         let group = self.subject.group;
         let id = || Id::Pid(Pid::from_raw(group));
         loop {
@@ -160,7 +161,7 @@ impl Running {
         self.watchdogs.reaped(group);
         self.subject.is_reaped = true;
         let (left, is_stuck) = self.end_leftovers(grace);
-        Ok(Ended { status, left, is_stuck })
+        Ok(CommandExit { status, left, is_stuck })
     }
 
     /// CMD stands still: returns when it goes on, or all of us have stood still, or it stays as it is, which is not told again.
@@ -196,18 +197,20 @@ impl Running {
 
     /// What the command has left running gets TERM, and KILL after `grace`. Says what it was, unless the command was being
     /// stopped already, and whether something is alive even then.
-    fn end_leftovers(&self, grace: Duration) -> (Vec<Entry>, bool) {
+    fn end_leftovers(&self, grace: Duration) -> (Vec<ProcessEntry>, bool) {
         const STEP: Duration = Duration::from_millis(5);
         /// What ends with the command needs a moment for it.
         const MOMENT: Duration = Duration::from_millis(25);
-        let Subject { group, .. } = self.subject;
+        let SupervisedCommand { group, .. } = self.subject;
         // As long as the group has a member, its number can't be given to another.
         if is_group_gone(group) && self.watchdogs.has_adopted_nobody() {
             return (Vec::new(), false);
         }
         let was_signalled = self.process_group.was_signalled.load(Ordering::SeqCst);
-        self.process_group
-            .set(Some(Held { subject: self.subject.clone(), watchdogs: Arc::clone(&self.watchdogs) }));
+        self.process_group.set(Some(GuardedCommand {
+            subject: self.subject.clone(),
+            watchdogs: Arc::clone(&self.watchdogs),
+        }));
         self.watchdogs.watch(group);
         let after_a_pause = || {
             std::thread::sleep(STEP);
@@ -221,7 +224,7 @@ impl Running {
         let mut is_stuck = false;
         if !left.is_empty() {
             self.process_group.signal(Signal::SIGTERM);
-            let mut ending = Ending::new(grace);
+            let mut ending = Termination::new(grace);
             while !is_stuck && !after_a_pause().is_empty() {
                 let (is_due, is_overdue) = ending.judge(boottime());
                 if is_due {
@@ -237,7 +240,7 @@ impl Running {
 }
 
 /// What is said of processes that a command has left running.
-pub(crate) fn left_behind(left: &[Entry]) -> Option<String> {
+pub(crate) fn left_behind(left: &[ProcessEntry]) -> Option<String> {
     const SHOWN: usize = 3;
     let shown: Vec<String> =
         left.iter().take(SHOWN).map(|entry| format!("{} ({})", escaped(&entry.name), entry.pid)).collect();

@@ -4,11 +4,11 @@
 use super::client::Watchdogs;
 use super::health::LeaseHealth;
 use super::lease::Lease;
-use super::process::{self, Running};
+use super::process::{self, RunningCommand};
 use super::stopping::{Stopper, Why};
 use super::threads::Threads;
-use super::watchdog::Lead;
-use crate::config::Hooks;
+use super::watchdog::LeadTime;
+use crate::config::LeaseHooks;
 use crate::exit::Failure;
 use std::io;
 use std::process::{Command, ExitStatus};
@@ -30,7 +30,7 @@ pub(crate) struct Policy {
     pub(crate) at_most: Option<Duration>,
     /// The watchdogs go by the lease of the one command that there is. Otherwise the caller tells them of the first that ends.
     pub(crate) is_alone: bool,
-    pub(crate) hooks: Hooks,
+    pub(crate) hooks: LeaseHooks,
 }
 
 impl Policy {
@@ -43,7 +43,7 @@ impl Policy {
 
     /// As [`Self::new`], with one watchdog: the other must be there before a command is.
     pub(crate) fn with_one_watchdog(name: &str, ttl: Duration, grace: Duration) -> Result<Policy, Failure> {
-        let watchdogs = Watchdogs::start_first(name, Lead::new(ttl, grace))?;
+        let watchdogs = Watchdogs::start_first(name, LeadTime::new(ttl, grace))?;
         let (threads, clock) = (Arc::default(), tenure::clock::system());
         Ok(Policy {
             watchdogs,
@@ -53,7 +53,7 @@ impl Policy {
             grace,
             at_most: None,
             is_alone: true,
-            hooks: Hooks::default(),
+            hooks: LeaseHooks::default(),
         })
     }
 
@@ -64,7 +64,7 @@ impl Policy {
     }
 
     /// With what is run beside it.
-    pub(crate) fn hooks(mut self, hooks: Hooks) -> Policy {
+    pub(crate) fn hooks(mut self, hooks: LeaseHooks) -> Policy {
         self.hooks = hooks;
         self
     }
@@ -120,7 +120,7 @@ pub(crate) async fn run(
 }
 
 /// What comes of a command that is to be started.
-type Run = Result<io::Result<process::Ended>, Outcome>;
+type Run = Result<io::Result<process::CommandExit>, Outcome>;
 
 /// A command that was started, or is about to be.
 pub(super) struct Started {
@@ -165,7 +165,7 @@ impl Started {
             let grace = policy.grace.min(lead.term);
             // Nobody listens any more when this process is about to end: then the watchdogs see to it.
             move || {
-                let start = || Running::start(command, watchdogs, Arc::clone(&stopper.process_group));
+                let start = || RunningCommand::start(command, watchdogs, Arc::clone(&stopper.process_group));
                 let run = match stopper.unless_stopped(start) {
                     Some(Ok(running)) => {
                         if boottime() >= began + left {
@@ -231,7 +231,7 @@ impl Started {
         };
         match ended {
             Ok(Err(outcome)) => outcome,
-            Ok(Ok(Ok(process::Ended { status, left, is_stuck: false }))) => {
+            Ok(Ok(Ok(process::CommandExit { status, left, is_stuck: false }))) => {
                 let by_watchdog = || watchdogs.may_have_stopped(self.began).then_some(Why::Losing);
                 let stopped = stopper.why().or_else(by_watchdog);
                 Outcome::Ended { status, stopped, left: process::left_behind(&left) }

@@ -24,14 +24,14 @@ pub(crate) enum Why {
 #[derive(Debug, Default)]
 pub(crate) struct Stopper {
     pub(super) process_group: Arc<ProcessGroup>,
-    stopping: Mutex<Option<(Why, Ending)>>,
+    stopping: Mutex<Option<(Why, Termination)>>,
     /// It was told to stop.
     pub(super) news: Notify,
 }
 
 /// What was sent TERM.
 #[derive(Debug)]
-pub(super) struct Ending {
+pub(super) struct Termination {
     kill_at: Duration,
     /// When it was first sent KILL, and when last.
     killed: Option<(Duration, Duration)>,
@@ -49,7 +49,7 @@ impl Stopper {
             Some((_, ending)) => ending.hasten(within),
             stopping => {
                 self.process_group.signal(Signal::SIGTERM);
-                *stopping = Some((why, Ending::new(within)));
+                *stopping = Some((why, Termination::new(within)));
             }
         }
         self.news.notify_one();
@@ -80,15 +80,15 @@ impl Stopper {
         is_overdue
     }
 
-    fn stopping(&self) -> MutexGuard<'_, Option<(Why, Ending)>> {
+    fn stopping(&self) -> MutexGuard<'_, Option<(Why, Termination)>> {
         self.stopping.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Ending {
+impl Termination {
     /// KILL is to follow `within` this time.
-    pub(super) fn new(within: Duration) -> Ending {
-        Ending { kill_at: boottime() + within, killed: None }
+    pub(super) fn new(within: Duration) -> Termination {
+        Termination { kill_at: boottime() + within, killed: None }
     }
 
     fn hasten(&mut self, within: Duration) {
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn s6_kill_comes_in_time_and_again_and_what_outlives_it_is_known_after_a_while() {
         let at = Duration::from_millis;
-        let mut ending = Ending { kill_at: at(1_000), killed: None };
+        let mut ending = Termination { kill_at: at(1_000), killed: None };
         let mut judged = |ms| ending.judge(at(ms));
         assert_eq!(judged(999), (false, false));
         assert_eq!(judged(1_000), (true, false));

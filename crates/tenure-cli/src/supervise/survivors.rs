@@ -6,7 +6,7 @@
 //! the watchdogs, which passed there before it. Whoever was on that list before tenure's death stands in front of them.
 
 use super::keyboard;
-use super::table::{self, Entry, Table};
+use super::table::{self, ProcessEntry, ProcessTable};
 use super::watchdog;
 
 /// A process of ours that has seen tenure die.
@@ -24,7 +24,7 @@ impl Witness<'_> {
     /// Whether there may be a runaway. Where the system does not tell, there may. Whoever starts another and ends while one looks is one,
     /// too: so is what is on the list and dead. What was dead when `table` was read is none: whatever it had started had been passed on
     /// before, and is on the list by itself. Some containers' first process never takes the dead off.
-    pub(super) fn may_be_one(&self, table: &Table) -> bool {
+    pub(super) fn may_be_one(&self, table: &ProcessTable) -> bool {
         // Where only one's own processes are shown, the first one is not among them.
         if !table.has(1) {
             return true;
@@ -40,8 +40,8 @@ impl Witness<'_> {
             _ => (table.children(parent), false),
         };
         let is_runaway = |pid: &i32| {
-            let Some(entry) = Entry::of(*pid) else { return true };
-            let was_dead = |before: &Entry| before.start == entry.start && !before.is_alive();
+            let Some(entry) = ProcessEntry::of(*pid) else { return true };
+            let was_dead = |before: &ProcessEntry| before.start == entry.start && !before.is_alive();
             if is_newer && table.get(*pid).is_some_and(was_dead) {
                 return false;
             }

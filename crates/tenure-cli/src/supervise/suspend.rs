@@ -6,7 +6,7 @@
 
 use super::client::Watchdogs;
 use super::signals::is_ignored;
-use super::table::Table;
+use super::table::ProcessTable;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, getpgrp, getsid, tcgetpgrp};
 use std::io::Read;
@@ -143,7 +143,7 @@ fn watchdogs() -> Option<Arc<Watchdogs>> {
 
 /// Whether nobody could continue our process group: the system does not stop such a group by TSTP, either (setpgid(2)).
 fn is_orphaned() -> bool {
-    let (Some(table), Ok(session)) = (Table::read(), getsid(None)) else { return false };
+    let (Some(table), Ok(session)) = (ProcessTable::read(), getsid(None)) else { return false };
     let own = getpgrp().as_raw();
     let is_controlled = |parent: i32| {
         let is_here = getsid(Some(Pid::from_raw(parent))) == Ok(session);

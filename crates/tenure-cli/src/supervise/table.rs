@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// One process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct ProcessEntry {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
     pub(crate) group: i32,
@@ -23,22 +23,22 @@ pub(crate) struct Entry {
     pub(crate) name: String,
 }
 
-impl Entry {
-    pub(crate) fn of(pid: i32) -> Option<Entry> {
+impl ProcessEntry {
+    pub(crate) fn of(pid: i32) -> Option<ProcessEntry> {
         // Not text: a name may be any bytes.
         let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-        Entry::parse(pid, &String::from_utf8_lossy(&stat))
+        ProcessEntry::parse(pid, &String::from_utf8_lossy(&stat))
     }
 
     /// What stands for all of a group where the system tells no more than that it is there.
-    pub(crate) fn of_group(group: i32) -> Option<Entry> {
+    pub(crate) fn of_group(group: i32) -> Option<ProcessEntry> {
         let is_there = group > 1 && killpg(Pid::from_raw(group), None).is_ok();
         let name = "a process".to_owned();
-        let entry = Entry { pid: group, parent: 0, group, start: 0, state: 'S', threads: 1, name };
+        let entry = ProcessEntry { pid: group, parent: 0, group, start: 0, state: 'S', threads: 1, name };
         is_there.then_some(entry)
     }
 
-    fn parse(pid: i32, stat: &str) -> Option<Entry> {
+    fn parse(pid: i32, stat: &str) -> Option<ProcessEntry> {
         // The name may hold anything, also what looks like the end of it.
         let (head, rest) = stat.rsplit_once(')')?;
         let name = head.split_once('(')?.1.to_owned();
@@ -47,7 +47,7 @@ impl Entry {
         let state = fields.first()?.chars().next()?;
         let long = |n: usize| fields.get(n)?.parse().ok();
         let (threads, start) = (long(17)?, long(19)?);
-        Some(Entry { pid, parent: number(1)?, group: number(2)?, start, state, threads, name })
+        Some(ProcessEntry { pid, parent: number(1)?, group: number(2)?, start, state, threads, name })
     }
 
     /// What is dead and waits for a parent to notice does nothing more. Some containers' first process never notices. One whose first
@@ -63,39 +63,39 @@ impl Entry {
 
 /// All processes at one moment.
 #[derive(Debug)]
-pub(crate) struct Table {
-    entries: BTreeMap<i32, Entry>,
+pub(crate) struct ProcessTable {
+    entries: BTreeMap<i32, ProcessEntry>,
     children: BTreeMap<i32, Vec<i32>>,
 }
 
-impl Table {
+impl ProcessTable {
     /// None where the system doesn't tell.
-    pub(crate) fn read() -> Option<Table> {
-        Table::read_while(|| true)
+    pub(crate) fn read() -> Option<ProcessTable> {
+        ProcessTable::read_while(|| true)
     }
 
     /// The same, or a part of it if there is no time for more.
-    pub(crate) fn read_while(is_time: impl Fn() -> bool) -> Option<Table> {
+    pub(crate) fn read_while(is_time: impl Fn() -> bool) -> Option<ProcessTable> {
         let numbers = std::fs::read_dir("/proc").ok()?.flatten().take_while(|_| is_time());
         let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let table = Table::new(numbers.filter_map(Entry::of));
+        let table = ProcessTable::new(numbers.filter_map(ProcessEntry::of));
         (!table.entries.is_empty()).then_some(table)
     }
 
-    fn new(entries: impl Iterator<Item = Entry>) -> Table {
-        let entries: BTreeMap<i32, Entry> = entries.map(|entry| (entry.pid, entry)).collect();
+    fn new(entries: impl Iterator<Item = ProcessEntry>) -> ProcessTable {
+        let entries: BTreeMap<i32, ProcessEntry> = entries.map(|entry| (entry.pid, entry)).collect();
         let mut children = BTreeMap::<i32, Vec<i32>>::new();
         for entry in entries.values() {
             children.entry(entry.parent).or_default().push(entry.pid);
         }
-        Table { entries, children }
+        ProcessTable { entries, children }
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &ProcessEntry> {
         self.entries.values()
     }
 
-    pub(crate) fn get(&self, pid: i32) -> Option<&Entry> {
+    pub(crate) fn get(&self, pid: i32) -> Option<&ProcessEntry> {
         self.entries.get(&pid)
     }
 
@@ -108,7 +108,7 @@ impl Table {
     }
 
     /// These processes, what they have started, what that has started, and so on: all of it that is alive.
-    pub(crate) fn below(&self, roots: impl IntoIterator<Item = i32>) -> Vec<Entry> {
+    pub(crate) fn below(&self, roots: impl IntoIterator<Item = i32>) -> Vec<ProcessEntry> {
         let (mut seen, mut todo) = (BTreeSet::new(), roots.into_iter().collect::<Vec<_>>());
         while let Some(pid) = todo.pop() {
             if self.entries.contains_key(&pid) && seen.insert(pid) {
@@ -146,18 +146,18 @@ mod tests {
     use super::*;
     use tenure::clock::boottime;
 
-    fn entry(pid: i32, parent: i32, state: char) -> Entry {
+    fn entry(pid: i32, parent: i32, state: char) -> ProcessEntry {
         let stat = format!("{pid} (a) b (c)) {state} {parent} 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0 0");
-        Entry::parse(pid, &stat).unwrap()
+        ProcessEntry::parse(pid, &stat).unwrap()
     }
 
     #[test]
     fn a_line_of_the_table_is_read_whatever_the_name_holds() {
         let name = "a) b (c)".to_owned();
-        let expected = Entry { pid: 5, parent: 4, group: 7, start: 99, state: 'S', threads: 1, name };
+        let expected = ProcessEntry { pid: 5, parent: 4, group: 7, start: 99, state: 'S', threads: 1, name };
         assert_eq!(entry(5, 4, 'S'), expected);
-        assert_eq!(Entry::parse(5, "5 (a) S 4"), None);
-        let own = Entry::of(std::process::id().cast_signed());
+        assert_eq!(ProcessEntry::parse(5, "5 (a) S 4"), None);
+        let own = ProcessEntry::of(std::process::id().cast_signed());
         assert!(own.is_some_and(|own| own.is_alive() && !own.is_stopped()));
     }
 
@@ -165,14 +165,14 @@ mod tests {
     fn a_time_since_boot_is_told_in_the_tables_own_ticks() {
         let before = ticks(boottime());
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        let start = Entry::of(child.id().cast_signed()).unwrap().start;
+        let start = ProcessEntry::of(child.id().cast_signed()).unwrap().start;
         assert!(before <= start && start <= ticks(boottime()), "{before} {start}");
         child.wait().unwrap();
     }
 
     #[test]
     fn what_is_below_a_process_is_all_that_is_alive_there() {
-        let table = Table::new(
+        let table = ProcessTable::new(
             [entry(1, 0, 'S'), entry(2, 1, 'S'), entry(3, 2, 'Z'), entry(4, 3, 'T'), entry(5, 1, 'R')]
                 .into_iter(),
         );

@@ -1,7 +1,7 @@
 //! The terminal, when standard input is one: a command that reads it must be its foreground group, or it would be stopped.
 
 use super::client::Watchdogs;
-use super::command::Input;
+use super::command::CommandInput;
 use super::keyboard::{Insistence, Keyboard};
 use super::process::ProcessGroup;
 use super::suspend;
@@ -34,10 +34,10 @@ impl Terminal {
     pub(super) fn of(
         process_group: &Arc<ProcessGroup>,
         watchdogs: &Arc<Watchdogs>,
-        input: Input,
+        input: CommandInput,
     ) -> std::io::Result<Terminal> {
         // Before the command is there, which may want it at once.
-        suspend::for_terminal(input == Input::Ours && std::io::stdin().is_terminal());
+        suspend::for_terminal(input == CommandInput::Ours && std::io::stdin().is_terminal());
         let resumed = signal(SignalKind::from_raw(Signal::SIGCONT as i32))?;
         Ok(Terminal {
             own: getpgrp(),

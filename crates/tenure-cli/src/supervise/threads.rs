@@ -11,11 +11,11 @@ type Task = Box<dyn FnOnce() + Send>;
 /// Threads that have nothing to do at the moment.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
-    idle: Mutex<Vec<Idle>>,
+    idle: Mutex<Vec<IdleThread>>,
 }
 
 #[derive(Debug)]
-struct Idle {
+struct IdleThread {
     /// No two have the same.
     number: std::thread::ThreadId,
     task: SyncSender<Task>,
@@ -45,7 +45,7 @@ impl Threads {
         let (sender, tasks) = sync_channel(1);
         first();
         loop {
-            self.idle().push(Idle { number, task: sender.clone() });
+            self.idle().push(IdleThread { number, task: sender.clone() });
             let task = match tasks.recv_timeout(KEPT) {
                 Ok(task) => Ok(task),
                 Err(RecvTimeoutError::Timeout) if self.retire(number) => return,
@@ -65,7 +65,7 @@ impl Threads {
         idle.len() < before
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<IdleThread>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

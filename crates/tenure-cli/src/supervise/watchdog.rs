@@ -22,7 +22,7 @@
 
 use super::process::{kill, signal_group};
 use super::survivors::Witness;
-use super::table::{self, Entry, Table};
+use super::table::{self, ProcessEntry, ProcessTable};
 use super::will::Will;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
@@ -44,18 +44,18 @@ pub(crate) const MARK: &str = "TENURE_MARK";
 
 /// How long before the deadline everything must be dead, and how long before that TERM is sent.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lead {
+pub(crate) struct LeadTime {
     /// KILL is sent this long before the deadline.
     pub(crate) kill: Duration,
     /// TERM is sent this long before KILL.
     pub(crate) term: Duration,
 }
 
-impl Lead {
+impl LeadTime {
     /// KILL a 32nd of the ttl before the deadline, and TERM an eighth of it, or the grace period if that is shorter, before KILL.
-    pub(crate) fn new(ttl: Duration, grace: Duration) -> Lead {
+    pub(crate) fn new(ttl: Duration, grace: Duration) -> LeadTime {
         let kill = (ttl / 32).clamp(Duration::from_millis(5), Duration::from_millis(300));
-        Lead { kill, term: grace.min(ttl / 8) }
+        LeadTime { kill, term: grace.min(ttl / 8) }
     }
 
     /// Both together: when this much is left, stopping must begin.
@@ -65,7 +65,7 @@ impl Lead {
 }
 
 /// The arguments that [`main`] takes.
-pub(crate) fn arguments(lead: Lead, mark: &str) -> [String; 4] {
+pub(crate) fn arguments(lead: LeadTime, mark: &str) -> [String; 4] {
     [VERB.to_owned(), lead.term.as_millis().to_string(), lead.kill.as_millis().to_string(), mark.to_owned()]
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn arguments(lead: Lead, mark: &str) -> [String; 4] {
 pub(crate) fn main(arguments: &[String]) -> Option<()> {
     let [term, kill, mark] = arguments else { return None };
     let millis = |text: &String| text.parse().ok().map(Duration::from_millis);
-    let lead = Lead { kill: millis(kill)?, term: millis(term)? };
+    let lead = LeadTime { kill: millis(kill)?, term: millis(term)? };
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
         // Whoever ends a whole control group or session means the commands too, and they are stopped in order by us.
         let _kept = signal_hook::flag::register(signal as i32, Arc::new(AtomicBool::new(false)));
@@ -86,7 +86,7 @@ pub(crate) fn main(arguments: &[String]) -> Option<()> {
     let mut watchdog = WatchdogProcess {
         lead,
         mark: mark.clone(),
-        since: Entry::of(nix::unistd::getppid().as_raw()).map_or(0, |tenure| tenure.start),
+        since: ProcessEntry::of(nix::unistd::getppid().as_raw()).map_or(0, |tenure| tenure.start),
         ..WatchdogProcess::default()
     };
     watchdog.watch();
@@ -109,7 +109,7 @@ struct Targets {
 
 #[derive(Default)]
 struct WatchdogProcess {
-    lead: Lead,
+    lead: LeadTime,
     mark: String,
     /// When tenure was started, or what has adopted this process since: nothing older carries the mark.
     since: u64,
@@ -129,7 +129,7 @@ struct WatchdogProcess {
     will: Option<Will>,
 }
 
-enum Heard {
+enum WatchdogInput {
     Lines,
     Bye,
     Closed,
@@ -172,9 +172,9 @@ impl WatchdogProcess {
                 continue;
             }
             match self.hear(&mut input, &mut text) {
-                Heard::Lines => self.rest(&input),
-                Heard::Bye => return,
-                Heard::Closed => return self.orphaned(),
+                WatchdogInput::Lines => self.rest(&input),
+                WatchdogInput::Bye => return,
+                WatchdogInput::Closed => return self.orphaned(),
             }
         }
     }
@@ -199,7 +199,7 @@ impl WatchdogProcess {
 
     /// Whether this is the second one, and the first can do what is to be done.
     fn first_is_at_work(&self) -> bool {
-        let first = self.first.and_then(Entry::of);
+        let first = self.first.and_then(ProcessEntry::of);
         first.is_some_and(|first| first.name == NAME && first.is_alive() && !first.is_stopped())
     }
 
@@ -210,23 +210,23 @@ impl WatchdogProcess {
         kill.into_iter().chain(term).min()
     }
 
-    fn hear(&mut self, input: &mut impl Read, text: &mut Vec<u8>) -> Heard {
+    fn hear(&mut self, input: &mut impl Read, text: &mut Vec<u8>) -> WatchdogInput {
         let mut buffer = [0; 4096];
         match input.read(&mut buffer) {
-            Ok(0) => return Heard::Closed,
+            Ok(0) => return WatchdogInput::Closed,
             Ok(n) => text.extend_from_slice(buffer.get(..n).unwrap_or_default()),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return Heard::Lines,
-            Err(_) => return Heard::Closed,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return WatchdogInput::Lines,
+            Err(_) => return WatchdogInput::Closed,
         }
         let end = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
         let lines: Vec<u8> = text.drain(..end).collect();
         for line in String::from_utf8_lossy(&lines).lines() {
             if line == "bye" {
-                return Heard::Bye;
+                return WatchdogInput::Bye;
             }
             self.take_in(line);
         }
-        Heard::Lines
+        WatchdogInput::Lines
     }
 
     fn take_in(&mut self, line: &str) {
@@ -363,7 +363,7 @@ impl WatchdogProcess {
 
     /// Whether surely nothing is alive of all that was ever to be watched, nor of what has run away from that.
     fn is_over(&self) -> bool {
-        let Some(table) = Table::read() else { return false };
+        let Some(table) = ProcessTable::read() else { return false };
         let witness = Witness { mark: &self.mark, since: self.since, is_early: !self.is_late };
         !self.charges.is_alive() && !witness.may_be_one(&table)
     }
@@ -371,14 +371,14 @@ impl WatchdogProcess {
     /// What is in these groups or carries our mark, and all that it has started, from the table of processes. None if that is not
     /// known yet when there is no more time.
     fn below(&self, groups: &BTreeSet<i32>, is_time: impl Fn() -> bool) -> Option<BTreeSet<(i32, u64)>> {
-        let Some(table) = Table::read_while(&is_time) else { return is_time().then(BTreeSet::new) };
+        let Some(table) = ProcessTable::read_while(&is_time) else { return is_time().then(BTreeSet::new) };
         let own = nix::unistd::getpgrp().as_raw();
-        let is_marked = |entry: &Entry| {
+        let is_marked = |entry: &ProcessEntry| {
             entry.start >= self.since
                 && table::marks_of(entry.pid).iter().any(|mark| table::is_of(mark, &self.mark))
         };
         let roots = table.all().take_while(|_| is_time());
-        let is_adopted = |entry: &Entry| self.adopted.contains(&(entry.pid, entry.start));
+        let is_adopted = |entry: &ProcessEntry| self.adopted.contains(&(entry.pid, entry.start));
         let roots =
             roots.filter(|entry| groups.contains(&entry.group) || is_adopted(entry) || is_marked(entry));
         let roots: Vec<i32> = roots.map(|entry| entry.pid).collect();
@@ -401,7 +401,7 @@ impl Targets {
         }
         for (pid, start) in &self.processes {
             // What is in its group has been told already.
-            if Entry::of(*pid)
+            if ProcessEntry::of(*pid)
                 .is_some_and(|entry| entry.start == *start && !self.groups.contains(&entry.group))
             {
                 kill(*pid, signal);
@@ -416,7 +416,7 @@ impl Targets {
 }
 
 fn is_there((pid, start): &(i32, u64)) -> bool {
-    Entry::of(*pid).is_some_and(|entry| entry.start == *start && entry.is_alive())
+    ProcessEntry::of(*pid).is_some_and(|entry| entry.start == *start && entry.is_alive())
 }
 
 /// Waits until there is something to read; false when `within` is over.

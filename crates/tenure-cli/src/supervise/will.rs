@@ -3,7 +3,7 @@
 //!
 //! A tenure that merely stands still is not dead. A record that is another's by now is left as it is, so both watchdogs may do it.
 
-use super::table::Entry;
+use super::table::ProcessEntry;
 use crate::exit::{Failure, UNAVAILABLE};
 use crate::stores::{Missing, Url};
 use crate::verbs::{rewrite, take_out};
@@ -59,7 +59,7 @@ impl Will {
 
     fn of_keys(url: &Url, holder: HolderId, keys: Vec<String>) -> Option<Will> {
         let store = url.told().filter(|_| !url.has_dialect())?;
-        let own = Entry::of(std::process::id().cast_signed())?;
+        let own = ProcessEntry::of(std::process::id().cast_signed())?;
         let directory = std::env::current_dir().ok()?;
         Some(Will { store, directory, holder, keys, process: (own.pid, own.start) })
     }
@@ -93,7 +93,7 @@ impl Will {
     /// Whether tenure has died.
     pub(super) fn is_due(&self) -> bool {
         let (pid, start) = self.process;
-        !Entry::of(pid).is_some_and(|entry| entry.start == start && entry.is_alive())
+        !ProcessEntry::of(pid).is_some_and(|entry| entry.start == start && entry.is_alive())
     }
 
     /// Gives everything back, if the store lets it until `end`. Nothing is said: tenure is dead, and what is not given back expires.
@@ -151,7 +151,7 @@ impl Will {
         let key = Key::new(semaphore)?;
         let Some(stored) = leases.store().read(&key).await? else { return Ok(()) };
         rewrite(leases, &key, stored, |standing| {
-            let mut ledger = permits::Ledger::of(&standing.record)?;
+            let mut ledger = permits::SemaphoreLedger::of(&standing.record)?;
             let before = ledger.tickets().count();
             ledger.holders.retain(|grant| grant.ticket.holder != self.holder);
             ledger.queue.retain(|ticket| ticket.holder != self.holder);
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn nothing_is_due_while_tenure_lives_and_its_number_may_be_anothers_later() {
-        let own = Entry::of(std::process::id().cast_signed()).unwrap();
+        let own = ProcessEntry::of(std::process::id().cast_signed()).unwrap();
         let will = |process| Will {
             store: "memory:".to_owned(),
             directory: "/".into(),
@@ -196,7 +196,7 @@ mod tests {
         assert!(!will((own.pid, own.start)).is_due());
         assert!(will((own.pid, own.start + 1)).is_due());
         let mut dead = std::process::Command::new("true").spawn().unwrap();
-        let start = Entry::of(dead.id().cast_signed()).unwrap().start;
+        let start = ProcessEntry::of(dead.id().cast_signed()).unwrap().start;
         while !will((dead.id().cast_signed(), start)).is_due() {
             std::thread::yield_now();
         }

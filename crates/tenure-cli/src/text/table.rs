@@ -24,11 +24,11 @@ const MOST: usize = 64;
 
 /// Rows under a heading, in columns; the last column is not padded.
 pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
-    Table::new(heading).part(rows)
+    TextTable::new(heading).part(rows)
 }
 
 /// A table that is shown part by part. Columns grow with what comes, so only those parts are in line that came later.
-pub(crate) struct Table {
+pub(crate) struct TextTable {
     heading: Vec<String>,
     is_begun: bool,
     widths: Vec<usize>,
@@ -38,17 +38,17 @@ pub(crate) struct Table {
     room: Option<usize>,
 }
 
-impl Table {
-    pub(crate) fn new(heading: &[&str]) -> Table {
+impl TextTable {
+    pub(crate) fn new(heading: &[&str]) -> TextTable {
         let room = std::io::stdout().is_terminal().then(|| terminal::size().ok()).flatten();
-        Table::within(heading, room.map(|(columns, _)| usize::from(columns)))
+        TextTable::within(heading, room.map(|(columns, _)| usize::from(columns)))
     }
 
-    fn within(heading: &[&str], room: Option<usize>) -> Table {
+    fn within(heading: &[&str], room: Option<usize>) -> TextTable {
         let widths = heading.iter().map(|title| title.width()).collect();
         let hidden = vec![false; heading.len()];
         let heading = heading.iter().map(|title| (*title).to_owned()).collect();
-        Table { heading, is_begun: false, widths, hidden, room }
+        TextTable { heading, is_begun: false, widths, hidden, room }
     }
 
     /// More rows, the first ones under the heading.
@@ -124,9 +124,9 @@ fn fitted(heading: &[&str], widths: &[usize], hidden: &[bool], room: Option<usiz
     widths
 }
 
-/// As [`Table`] does it, for a table that others draw: which columns are shown, and their widths.
+/// As [`TextTable`] does it, for a table that others draw: which columns are shown, and their widths.
 pub(crate) fn layout(heading: &[&str], rows: &[Vec<String>], room: usize) -> Vec<Option<usize>> {
-    let mut table = Table::within(heading, Some(room));
+    let mut table = TextTable::within(heading, Some(room));
     let widths = table.lay_out(rows);
     widths.into_iter().zip(table.hidden).map(|(width, hidden)| (!hidden).then_some(width)).collect()
 }
@@ -164,13 +164,13 @@ mod tests {
     #[test]
     fn a_table_is_aligned_and_not_padded_at_the_end() {
         let rows = rows(&[&["é", "x"], &["long", ""], &["日本", "y"]]);
-        assert_eq!(Table::within(&["A", "B"], None).part(&rows), "A     B\né     x\nlong\n日本  y\n");
+        assert_eq!(TextTable::within(&["A", "B"], None).part(&rows), "A     B\né     x\nlong\n日本  y\n");
     }
 
     #[test]
     fn off_a_terminal_a_long_name_does_not_widen_all_lines() {
         let rows = rows(&[&[&"k".repeat(200), "held"], &["short", "held"]]);
-        let shown = Table::within(&["KEY", "STATE"], None).part(&rows);
+        let shown = TextTable::within(&["KEY", "STATE"], None).part(&rows);
         let widths: Vec<usize> = shown.lines().map(str::len).collect();
         assert_eq!(widths, [MOST + GAP + 5, 200 + GAP + 4, MOST + GAP + 4], "{shown}");
     }
@@ -181,7 +181,7 @@ mod tests {
         let row = [&job, "1000000", "999999", "12", "128", "1000000", "12", "90m", "2026-11-23T05:00:00Z"];
         let heading =
             ["JOB", "UNITS", "DONE", "FAILED", "RUNNING", "WAITING", "WORKERS", "LEFT", "LAST RESULT"];
-        let shown = |room| Table::within(&heading, Some(room)).part(&rows(&[&row]));
+        let shown = |room| TextTable::within(&heading, Some(room)).part(&rows(&[&row]));
         let narrow = shown(80);
         assert!(narrow.lines().all(|line| line.width() <= 80) && narrow.contains(&job), "{narrow}");
         assert!(narrow.contains("FAILED") && narrow.contains("LEFT"), "{narrow}");
@@ -195,13 +195,13 @@ mod tests {
         assert_eq!(cut("e\u{301}e\u{301}e\u{301}e\u{301}", 3), "e\u{301}…e\u{301}");
         let rows = rows(&[&[&"k".repeat(200), "held", &"h".repeat(30), "2026-11-23T05:00:00Z", "yes"]]);
         let heading = ["KEY", "STATE", "HOLDER", "SINCE", "ON SESSION"];
-        let shown = Table::within(&heading, Some(80)).part(&rows);
+        let shown = TextTable::within(&heading, Some(80)).part(&rows);
         assert!(shown.lines().all(|line| line.width() <= 80), "{shown}");
         assert!(shown.contains("2026-11-23T05:00:00Z") && shown.contains("k…k"), "{shown}");
-        let narrow = Table::within(&heading, Some(60)).part(&rows);
+        let narrow = TextTable::within(&heading, Some(60)).part(&rows);
         assert!(narrow.lines().all(|line| line.width() <= 60) && !narrow.contains("ON SESSION"), "{narrow}");
         assert!(
-            Table::within(&heading, None).part(&rows).contains(&"k".repeat(200)),
+            TextTable::within(&heading, None).part(&rows).contains(&"k".repeat(200)),
             "programs read all of it"
         );
     }

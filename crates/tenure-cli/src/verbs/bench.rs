@@ -37,7 +37,7 @@ struct Measured {
     span: Duration,
 }
 
-pub(crate) async fn bench(url: &Url, is_named: bool, config: config::Bench) -> Result<u8, Failure> {
+pub(crate) async fn bench(url: &Url, is_named: bool, config: config::BenchConfig) -> Result<u8, Failure> {
     if !is_named {
         return Err(Failure::usage(
             "no store is named to be measured; write tenure bench sqlite:/tmp/bench.db, for example",
@@ -88,7 +88,7 @@ impl Drawn {
     }
 }
 
-async fn measure(leases: &Leases, drawn: &Drawn, config: &config::Bench) -> Result<Measured, Failure> {
+async fn measure(leases: &Leases, drawn: &Drawn, config: &config::BenchConfig) -> Result<Measured, Failure> {
     let slice = config.span / (2 * ROUNDS);
     let mut all = Measured::default();
     let mut stands: Vec<Option<Version>> = vec![None; config.tasks];
@@ -244,7 +244,7 @@ impl Measured {
         calls as f64 / self.bare.count().max(1) as f64
     }
 
-    fn document(&self, url: &Url, config: &config::Bench) -> Value {
+    fn document(&self, url: &Url, config: &config::BenchConfig) -> Value {
         let mut document = json!({
             "store": url.shown(), "tasks": config.tasks, "seconds": config.span.as_secs_f64(), "share_of_bare": self.share(),
         });
@@ -259,7 +259,7 @@ impl Measured {
         document
     }
 
-    fn text(&self, url: &Url, config: &config::Bench) -> String {
+    fn text(&self, url: &Url, config: &config::BenchConfig) -> String {
         let row = |(what, spans): (&str, &Spans)| {
             let rate = format!("{:.0}", self.rate(spans.count()));
             vec![what.to_owned(), millis(spans.percentile(50)), millis(spans.percentile(99)), rate]

@@ -8,7 +8,7 @@ use crate::stores::Url;
 use crate::text::{escaped, table};
 use serde_json::json;
 
-pub(crate) fn config(settings: &Settings, chosen: &Chosen, typed: &args::Config) -> Result<u8, Failure> {
+pub(crate) fn config(settings: &Settings, chosen: &Chosen, typed: &args::ConfigArgs) -> Result<u8, Failure> {
     if typed.json {
         output::json(&document(settings, chosen))?;
     } else {

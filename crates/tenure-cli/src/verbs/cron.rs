@@ -5,8 +5,8 @@ use crate::config;
 use crate::exit::{self, Failure};
 use crate::output::{self, Lost};
 use crate::stores::{Missing, Url};
-use crate::supervise::command::{Ended, Input, attend};
-use crate::supervise::lease::{Lease, Tenancy};
+use crate::supervise::command::{CommandEnd, CommandInput, attend};
+use crate::supervise::lease::{ExclusiveLease, Lease};
 use crate::supervise::outage::Outage;
 use crate::supervise::process::{self, shell_status};
 use crate::supervise::run::Policy;
@@ -28,7 +28,7 @@ const NAP: Duration = Duration::from_secs(10);
 /// Before a tick is tried again that the store kept from beginning.
 const AGAIN: Duration = Duration::from_secs(1);
 
-pub(crate) async fn cron(url: &Url, plan: config::cron::Cron) -> Result<u8, Failure> {
+pub(crate) async fn cron(url: &Url, plan: config::cron::CronConfig) -> Result<u8, Failure> {
     process::find(&plan.command.program)?;
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
@@ -44,7 +44,7 @@ pub(crate) async fn cron(url: &Url, plan: config::cron::Cron) -> Result<u8, Fail
 async fn ticks(
     url: &Url,
     leases: &Leases,
-    plan: &config::cron::Cron,
+    plan: &config::cron::CronConfig,
     outage: &Outage,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
@@ -75,7 +75,7 @@ fn is_wanted(tick: Wall, now: Wall, missed: Missed) -> bool {
 }
 
 /// Waits until a tick is due that is later.
-async fn until_after(plan: &config::cron::Cron, leases: &Leases, seen: Wall) -> Result<(), Failure> {
+async fn until_after(plan: &config::cron::CronConfig, leases: &Leases, seen: Wall) -> Result<(), Failure> {
     let Some(due) = plan.schedule.after(seen) else {
         return Err(Failure::new(exit::INTERNAL, format!("{}: the schedule has no further tick", plan.key)));
     };
@@ -93,7 +93,7 @@ async fn at(
     tick: Wall,
     url: &Url,
     leases: &Leases,
-    plan: &config::cron::Cron,
+    plan: &config::cron::CronConfig,
     outage: &Outage,
     signals: &mut Signals,
 ) -> Result<(), Failure> {
@@ -109,12 +109,14 @@ async fn at(
     let mut command = plan.command.command();
     command.env("TENURE_TICK", tick.0.to_string()).stdin(Stdio::null());
     let ticking = Ticking { guard, outage, ttl: plan.ttl, at_least_once: plan.at_least_once, end: None };
-    match attend(ticking, command, Input::Piped, &policy, signals).await? {
-        Ended::Done(0) => {}
-        Ended::Done(status) => {
+    match attend(ticking, command, CommandInput::Piped, &policy, signals).await? {
+        CommandEnd::Done(0) => {}
+        CommandEnd::Done(status) => {
             output::note(format!("{}: the tick {tick} ended with status {status}", plan.key))
         }
-        Ended::Lost(text) | Ended::Withdrawn(text) => output::note(format!("{text} (the tick {tick})")),
+        CommandEnd::Lost(text) | CommandEnd::Withdrawn(text) => {
+            output::note(format!("{text} (the tick {tick})"))
+        }
     }
     Ok(())
 }
@@ -123,7 +125,7 @@ async fn at(
 async fn begun(
     tick: Wall,
     leases: &Leases,
-    plan: &config::cron::Cron,
+    plan: &config::cron::CronConfig,
     signals: &mut Signals,
 ) -> Result<Option<TickGuard>, Failure> {
     // A missed tick may be run until the next one is due.
@@ -166,7 +168,7 @@ struct Ticking<'l> {
     end: Option<(bool, String)>,
 }
 
-impl Tenancy for Ticking<'_> {
+impl ExclusiveLease for Ticking<'_> {
     fn lease(&self) -> &impl Lease {
         self.guard.lease()
     }

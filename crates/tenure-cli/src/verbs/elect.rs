@@ -4,12 +4,12 @@ pub(crate) mod hook;
 #[cfg(feature = "less")]
 mod less;
 
-use crate::config::{self, WaitPolicy};
+use crate::config::{self, WaitLimit};
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::stores::{Missing, Url};
-use crate::supervise::command::{Ended, Input, attend};
-use crate::supervise::lease::{Native, Tenancy};
+use crate::supervise::command::{CommandEnd, CommandInput, attend};
+use crate::supervise::lease::{ExclusiveLease, NativeLease};
 use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::run::Policy;
@@ -18,17 +18,17 @@ use crate::supervise::will::Will;
 use crate::telemetry::leaderships;
 use crate::verbs::run::about;
 use crate::verbs::waiting::told;
-use hook::{Hook, Leader};
+use hook::{Hook, LeaderInfo};
 use std::time::Duration;
 use tenure::{AcquireError, Leases};
 
-pub(crate) async fn elect(url: &Url, plan: config::Elect) -> Result<u8, Failure> {
+pub(crate) async fn elect(url: &Url, plan: config::ElectConfig) -> Result<u8, Failure> {
     process::find(&plan.term.command.program)?;
     #[cfg(feature = "less")]
     if let Some(place) = url.of_less()? {
         return less::elect(&place, plan).await;
     }
-    let config::Elect { term, on_change } = plan;
+    let config::ElectConfig { term, on_change } = plan;
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
     let store = url.open(Missing::Create, clock.clone()).await?;
@@ -45,21 +45,20 @@ pub(crate) async fn elect(url: &Url, plan: config::Elect) -> Result<u8, Failure>
                 // It ends with its observer.
                 let _observed = &observer;
                 let leader = status.leader.as_ref()?;
-                Some(Leader { id: leader.id.as_str().to_owned(), fence: Some(leader.fence) })
+                Some(LeaderInfo { id: leader.id.as_str().to_owned(), fence: Some(leader.fence) })
             }))
         }
         None => None,
     };
     let elected = async || {
         let lock = leases.lock(term.key.as_str()).ttl(term.ttl).metadata(term.about.metadata());
-        let guard =
-            told(&leases, &[&term.key], WaitPolicy::Forever, lock.acquire()).await.map_err(|error| {
-                match error {
-                    AcquireError::Store(error) => about(&term.key, error),
-                    error => error.into(),
-                }
-            })?;
-        Ok(Native { guard, outage: &outage, ttl: term.ttl })
+        let guard = told(&leases, &[&term.key], WaitLimit::Forever, lock.acquire()).await.map_err(
+            |error| match error {
+                AcquireError::Store(error) => about(&term.key, error),
+                error => error.into(),
+            },
+        )?;
+        Ok(NativeLease { guard, outage: &outage, ttl: term.ttl })
     };
     let will = || Will::of(url, &leases, [term.key.as_str()].into_iter());
     let result = terms(elected, leases.holder().as_str(), will, &term, &mut signals).await;
@@ -74,11 +73,11 @@ pub(crate) async fn elect(url: &Url, plan: config::Elect) -> Result<u8, Failure>
 /// Term after term, until the command ends by itself or the user stops us. `elected` waits to be elected, through any trouble that
 /// may pass. What can't be killed may still act, so nothing is started after it. `will`: what becomes of a term if this process is
 /// killed.
-async fn terms<T: Tenancy>(
+async fn terms<T: ExclusiveLease>(
     elected: impl AsyncFn() -> Result<T, Failure>,
     name: &str,
     will: impl Fn() -> Option<Will>,
-    plan: &config::Run,
+    plan: &config::RunConfig,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
     leaderships::start();
@@ -94,12 +93,12 @@ async fn terms<T: Tenancy>(
             }
         };
         policy.watchdogs.bequeath(will());
-        let ended = attend(tenancy, plan.command.command(), Input::Ours, &policy, signals).await;
+        let ended = attend(tenancy, plan.command.command(), CommandInput::Ours, &policy, signals).await;
         leaderships::ended(cause(&ended));
         match ended? {
-            Ended::Done(status) => return Ok(status),
-            Ended::Lost(text) => output::note(format!("{text}; standing by")),
-            Ended::Withdrawn(text) => {
+            CommandEnd::Done(status) => return Ok(status),
+            CommandEnd::Lost(text) => output::note(format!("{text}; standing by")),
+            CommandEnd::Withdrawn(text) => {
                 output::note(format!("{text}; standing by"));
                 // Whoever was told to stop lets the others go first.
                 signals.unless(tokio::time::sleep(plan.ttl / 5 * 2)).await?;
@@ -109,11 +108,11 @@ async fn terms<T: Tenancy>(
 }
 
 /// Why a term has ended, as metrics say it.
-fn cause(ended: &Result<Ended, Failure>) -> &'static str {
+fn cause(ended: &Result<CommandEnd, Failure>) -> &'static str {
     match ended {
-        Ok(Ended::Done(_)) => "resigned",
-        Ok(Ended::Lost(_)) => "lost",
-        Ok(Ended::Withdrawn(_)) => "asked",
+        Ok(CommandEnd::Done(_)) => "resigned",
+        Ok(CommandEnd::Lost(_)) => "lost",
+        Ok(CommandEnd::Withdrawn(_)) => "asked",
         // What can't be killed leaves its lease to expire.
         Err(failure) if failure.code == exit::LOST => "lost",
         Err(failure) if failure.by.is_some() => "stopping",

@@ -40,7 +40,7 @@ impl Collection {
     /// Removals under way at a time. A SQLite file takes them in one transaction.
     const AT_ONCE: usize = 100;
 
-    fn new(leases: &Leases, prefix: String, typed: &args::Gc) -> Collection {
+    fn new(leases: &Leases, prefix: String, typed: &args::GcArgs) -> Collection {
         Collection {
             store: leases.store().clone(),
             clock: Arc::clone(leases.clock()),
@@ -58,7 +58,7 @@ impl Collection {
         &mut self,
         acts: bool,
         removable: impl FnMut(&Key) -> Result<(), Failure>,
-    ) -> Result<Tally, Failure> {
+    ) -> Result<GcTally, Failure> {
         self.acts = acts;
         let known = self.survey().await?;
         self.sweep(&known, removable).await
@@ -76,7 +76,7 @@ impl Collection {
 
 /// What there is.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-struct Tally {
+struct GcTally {
     /// Of no use to anybody, and old by both clocks.
     removable: usize,
     removed: usize,
@@ -101,7 +101,7 @@ struct Tally {
     damaged: usize,
 }
 
-pub(crate) async fn gc(url: &Url, typed: &args::Gc) -> Result<u8, Failure> {
+pub(crate) async fn gc(url: &Url, typed: &args::GcArgs) -> Result<u8, Failure> {
     let prefix = config::prefix(&typed.prefix)?;
     let leases = if typed.dry_run { super::open_to_look(url).await? } else { super::open(url).await? };
     let mut collection = Collection::new(&leases, prefix, typed);
@@ -150,7 +150,7 @@ pub(crate) async fn gc(url: &Url, typed: &args::Gc) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-fn tell(tally: &Tally, typed: &args::Gc) {
+fn tell(tally: &GcTally, typed: &args::GcArgs) {
     if typed.json {
         return;
     }

@@ -1,9 +1,9 @@
 //! `tenure hold`: a lease for the program that has started this one, told of line by line.
 
-use crate::config::{self, WaitPolicy};
+use crate::config::{self, WaitLimit};
 use crate::exit::{self, Failure};
 use crate::output;
-use crate::output::lines::Lines;
+use crate::output::lines::OutputQueue;
 use crate::stores::{Missing, Url};
 use crate::supervise::outage::Outage;
 use crate::supervise::signals::Signals;
@@ -17,11 +17,11 @@ use tenure::clock::boottime;
 use tenure::{AcquireError, Ask, Guard, Leases, Loss, Wall};
 use tokio::sync::oneshot;
 
-pub(crate) async fn hold(url: &Url, plan: config::Holding) -> Result<u8, Failure> {
+pub(crate) async fn hold(url: &Url, plan: config::HoldConfig) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
     let store = url.open(Missing::Create, clock.clone()).await?;
-    let outage = Outage::new(plan.patience != WaitPolicy::Try);
+    let outage = Outage::new(plan.patience != WaitLimit::Try);
     let leases = Leases::builder(outage.watch(store)).clock(clock).store_patience(Duration::MAX).start()?;
     let input = input_ends()?;
     let result = held(&leases, &plan, input, &mut signals).await;
@@ -44,7 +44,7 @@ fn input_ends() -> Result<oneshot::Receiver<()>, Failure> {
 
 async fn held(
     leases: &Leases,
-    plan: &config::Holding,
+    plan: &config::HoldConfig,
     mut input: oneshot::Receiver<()>,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
@@ -54,9 +54,9 @@ async fn held(
     }
     let acquired = async {
         match plan.patience {
-            WaitPolicy::Try => lock.try_acquire().await,
-            WaitPolicy::Within(wait) => lock.acquire_within(wait).await,
-            WaitPolicy::Forever => lock.acquire().await,
+            WaitLimit::Try => lock.try_acquire().await,
+            WaitLimit::Within(wait) => lock.acquire_within(wait).await,
+            WaitLimit::Forever => lock.acquire().await,
         }
     };
     let keys = [&plan.key];
@@ -64,7 +64,7 @@ async fn held(
     let acquired = tokio::select! {
         acquired = signals.unless(acquired) => acquired?,
         // Nobody wants it any more. A try is over soon, and says more.
-        _ = &mut input, if plan.patience != WaitPolicy::Try => {
+        _ = &mut input, if plan.patience != WaitLimit::Try => {
             let text = format!("{}: standard input ended before the lease was had", plan.key);
             return Err(Failure::new(exit::HELD, text));
         }
@@ -74,8 +74,8 @@ async fn held(
         AcquireError::Store(error) => about(&plan.key, error),
         error => error.into(),
     })?;
-    let (lines, mut broken) = Lines::start()?;
-    let teller = Teller { json: plan.json, holder: leases.holder().as_str().to_owned(), lines };
+    let (lines, mut broken) = OutputQueue::start()?;
+    let teller = HoldReporter { json: plan.json, holder: leases.holder().as_str().to_owned(), lines };
     let ended = tokio::select! {
         loss = tell_all(&teller, leases, &guard) => Ok(Some(loss)),
         Ok(failure) = &mut broken => {
@@ -106,7 +106,7 @@ async fn held(
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Tells what becomes of the lease, until it is lost. Who reads slowly is told the newest deadline, and not each.
-async fn tell_all(teller: &Teller, leases: &Leases, guard: &Guard) -> Loss {
+async fn tell_all(teller: &HoldReporter, leases: &Leases, guard: &Guard) -> Loss {
     let now = || leases.clock().now().wall;
     let mut told = teller.deadline("acquired", guard, now());
     // A renewal comes in each third of a ttl.
@@ -127,13 +127,13 @@ async fn tell_all(teller: &Teller, leases: &Leases, guard: &Guard) -> Loss {
 }
 
 /// Says what happens, as objects or in words.
-struct Teller {
+struct HoldReporter {
     json: bool,
     holder: String,
-    lines: Lines,
+    lines: OutputQueue,
 }
 
-impl Teller {
+impl HoldReporter {
     fn tell(&self, object: Value, words: impl FnOnce() -> String) {
         let line = if self.json { object.to_string() } else { words() };
         self.lines.tell(format!("{line}\n"));

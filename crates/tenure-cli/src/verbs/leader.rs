@@ -13,7 +13,7 @@ use serde_json::json;
 use tenure::election::Leader;
 use tenure::{Key, Leases, Sighting};
 
-pub(crate) async fn leader(url: &Url, typed: &args::Leader) -> Result<u8, Failure> {
+pub(crate) async fn leader(url: &Url, typed: &args::LeaderArgs) -> Result<u8, Failure> {
     let key = config::key(&typed.key)?;
     #[cfg(feature = "less")]
     if let Some(place) = url.of_less()? {
@@ -96,7 +96,11 @@ fn document(leases: &Leases, key: &Key, leader: Option<&Leader>) -> serde_json::
 
 /// Who leads by the row of less's table as it stands.
 #[cfg(feature = "less")]
-async fn of_less(place: &crate::stores::less::Place, key: &Key, typed: &args::Leader) -> Result<u8, Failure> {
+async fn of_less(
+    place: &crate::stores::less::LessLocation,
+    key: &Key,
+    typed: &args::LeaderArgs,
+) -> Result<u8, Failure> {
     use tenure::Clock as _;
     if typed.follow {
         return Err(Failure::usage(

@@ -4,18 +4,18 @@ use crate::args;
 use crate::config;
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
-use crate::keys::{Part, part_of};
+use crate::keys::{FleetKeyPart, part_of};
 use crate::output;
 use crate::output::json_list::JsonList;
 use crate::output::view::{Sessions, State, View, told};
 use crate::stores::Url;
 use crate::stores::pages::Pages;
-use crate::text::{Table, brief, count, date, escaped};
+use crate::text::{TextTable, brief, count, date, escaped};
 use serde_json::json;
-use tenure::range::Ledger;
+use tenure::range::SectionLedger;
 use tenure::{Key, Listed, Store};
 
-pub(crate) async fn ls(url: &Url, typed: &args::Ls) -> Result<u8, Failure> {
+pub(crate) async fn ls(url: &Url, typed: &args::LsArgs) -> Result<u8, Failure> {
     let prefix = config::prefix(&typed.prefix)?;
     let leases = super::open_to_look(url).await?;
     let store = leases.store();
@@ -43,13 +43,13 @@ pub(crate) async fn ls(url: &Url, typed: &args::Ls) -> Result<u8, Failure> {
 
 /// What `ls` shows, page by page.
 enum Out {
-    Table(Table),
+    Table(TextTable),
     Json(JsonList),
 }
 
 impl Out {
     fn new(is_json: bool) -> Out {
-        if is_json { Out::Json(JsonList::of("leases")) } else { Out::Table(Table::new(&View::heading())) }
+        if is_json { Out::Json(JsonList::of("leases")) } else { Out::Table(TextTable::new(&View::heading())) }
     }
 
     fn show(&mut self, views: &[View]) -> Result<(), Failure> {
@@ -85,7 +85,7 @@ impl Out {
     }
 }
 
-pub(crate) async fn show(url: &Url, typed: &args::Show) -> Result<u8, Failure> {
+pub(crate) async fn show(url: &Url, typed: &args::ShowArgs) -> Result<u8, Failure> {
     let key = config::key(&typed.key)?;
     let leases = super::open_to_look(url).await?;
     let view = view(&leases, &key).await?;
@@ -144,7 +144,7 @@ fn page(view: &View) -> String {
             }
             if let Some((fleet, part)) = part_of(&view.key) {
                 lines.push(("fleet", escaped(fleet)));
-                if let Part::Unit(unit) = part {
+                if let FleetKeyPart::Unit(unit) = part {
                     lines.push(("unit", escaped(unit)));
                 }
             }
@@ -152,7 +152,7 @@ fn page(view: &View) -> String {
                 lines.extend(leased.lines().map(|line| ("lease", line)));
             } else if let Some(shared) = &view.shared {
                 lines.extend(shared.lines().map(|line| ("permits", line)));
-            } else if let Ok(covered) = Ledger::covered(&stored.record) {
+            } else if let Ok(covered) = SectionLedger::covered(&stored.record) {
                 lines.push(("covered", covered.to_string()));
             } else if let serde_json::Value::Object(mut fields) = told(&view.key, &stored.record.metadata) {
                 lines.extend(about(&mut fields));

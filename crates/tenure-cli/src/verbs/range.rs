@@ -4,13 +4,13 @@ use crate::config;
 use crate::exit::{self, Failure};
 use crate::output::Lost;
 use crate::stores::{Missing, Url};
-use crate::supervise::command::{Ended, Input, attend};
-use crate::supervise::lease::{Lease, Tenancy};
+use crate::supervise::command::{CommandEnd, CommandInput, attend};
+use crate::supervise::lease::{ExclusiveLease, Lease};
 use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
-use crate::supervise::watchdog::Lead;
+use crate::supervise::watchdog::LeadTime;
 use crate::supervise::will::Will;
 use crate::text::brief;
 use crate::verbs::waiting::said;
@@ -26,7 +26,7 @@ const MOST_IN_ENVIRONMENT: usize = 100_000;
 /// How long to wait for a store that does not answer what is given back to it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-pub(crate) async fn range(url: &Url, plan: config::Range) -> Result<u8, Failure> {
+pub(crate) async fn range(url: &Url, plan: config::RangeConfig) -> Result<u8, Failure> {
     process::find(&plan.command.program)?;
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
@@ -37,21 +37,22 @@ pub(crate) async fn range(url: &Url, plan: config::Range) -> Result<u8, Failure>
     // Before there is anything to give back: who is killed as it gets something leaves nothing.
     policy.watchdogs.bequeath(Will::of_section(url, &section));
     let acquired = signals.unless(acquire(&section, &plan)).await;
-    let result =
-        match acquired.and_then(|acquired| leased(&section, acquired?, &plan, policy.watchdogs.lead())) {
-            Ok((leased, command)) => attend(leased, command, Input::Piped, &policy, &mut signals).await,
-            Err(failure) => {
-                policy.watchdogs.dismiss();
-                Err(failure)
-            }
-        };
-    let result = result.and_then(Ended::status);
+    let result = match acquired
+        .and_then(|acquired| leased(&section, acquired?, &plan, policy.watchdogs.lead()))
+    {
+        Ok((leased, command)) => attend(leased, command, CommandInput::Piped, &policy, &mut signals).await,
+        Err(failure) => {
+            policy.watchdogs.dismiss();
+            Err(failure)
+        }
+    };
+    let result = result.and_then(CommandEnd::status);
     // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
     signals.farewell(&result, plan.duration.min(PATIENCE), section.stop()).await;
     result
 }
 
-async fn acquire(section: &Section, plan: &config::Range) -> Result<RangeGuard, AcquireError> {
+async fn acquire(section: &Section, plan: &config::RangeConfig) -> Result<RangeGuard, AcquireError> {
     let range = plan.range.clone();
     let what = if plan.all { "all" } else { "some" };
     let wanted = async {
@@ -76,13 +77,13 @@ async fn acquire(section: &Section, plan: &config::Range) -> Result<RangeGuard, 
 }
 
 /// Ranges that a command has for a fixed time.
-struct Leased {
+struct RangeCommandLease {
     key: String,
     guard: RangeGuard,
-    lead: Lead,
+    lead: LeadTime,
 }
 
-impl Lease for Leased {
+impl Lease for RangeCommandLease {
     fn key(&self) -> &str {
         &self.key
     }
@@ -101,7 +102,7 @@ impl Lease for Leased {
     }
 }
 
-impl Tenancy for Leased {
+impl ExclusiveLease for RangeCommandLease {
     const WHAT: &str = "its ranges are";
     const TOO_LATE: &str = "the time was over";
     const REMEDY: &str = "--for TIME leases them for longer";
@@ -132,9 +133,9 @@ impl Tenancy for Leased {
 fn leased(
     section: &Section,
     guard: RangeGuard,
-    plan: &config::Range,
-    lead: Lead,
-) -> Result<(Leased, Command), Failure> {
+    plan: &config::RangeConfig,
+    lead: LeadTime,
+) -> Result<(RangeCommandLease, Command), Failure> {
     let key = section.key().as_str().to_owned();
     if guard.fence().is_none() {
         return Err(Failure::new(
@@ -151,7 +152,7 @@ fn leased(
     } else {
         command.env_remove("TENURE_RANGES");
     }
-    Ok((Leased { key, guard, lead }, command))
+    Ok((RangeCommandLease { key, guard, lead }, command))
 }
 
 /// A pipe with these lines in it.

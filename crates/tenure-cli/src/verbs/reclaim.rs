@@ -10,18 +10,18 @@ use crate::text::{brief, count};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tenure::range::{Entry, Ledger, PREFIX, Section};
+use tenure::range::{Entry, PREFIX, Section, SectionLedger};
 use tenure::{Expect, Key, Leases, Metadata, Nonce, Outcome, Record, Store, StoreError, Stored, Write};
 
 /// How often the section is looked at.
 const EVERY: Duration = Duration::from_millis(500);
 
-pub(crate) async fn reclaim(url: &Url, typed: &args::Reclaim) -> Result<u8, Failure> {
+pub(crate) async fn reclaim(url: &Url, typed: &args::ReclaimArgs) -> Result<u8, Failure> {
     let name = typed.section.strip_prefix(PREFIX).unwrap_or(&typed.section);
     let key = Key::new(format!("{PREFIX}{name}"))?;
     let leases = super::open(url).await?;
     let stored = view(&leases, &key).await?.sound()?.clone();
-    let ledger = Ledger::of(&stored.record)?;
+    let ledger = SectionLedger::of(&stored.record)?;
     let freed = if typed.now {
         let stand = ledger.entries.len();
         let question = format!(
@@ -46,7 +46,7 @@ pub(crate) async fn reclaim(url: &Url, typed: &args::Reclaim) -> Result<u8, Fail
 
 /// Waits until every lease that stood there at first is given up or over. One process that looks for as long as a lease lasts
 /// knows its end, whatever ages the store tells, and however often others write.
-async fn wait(section: &Section, ledger: &Ledger) -> Result<usize, Failure> {
+async fn wait(section: &Section, ledger: &SectionLedger) -> Result<usize, Failure> {
     let ids: BTreeSet<Nonce> = ledger.entries.iter().map(|entry| entry.id).collect();
     let Some(longest) = ledger.entries.iter().map(|entry| entry.duration.duration()).max() else {
         return Ok(0);
@@ -69,7 +69,7 @@ pub(crate) async fn take_out(
     is_to_go: impl Fn(&Entry) -> bool,
 ) -> Result<(), Failure> {
     rewrite(leases, key, seen, |standing| {
-        let mut left = Ledger::seen_in(standing)?;
+        let mut left = SectionLedger::seen_in(standing)?;
         let before = left.entries.len();
         left.entries.retain(|entry| !is_to_go(entry));
         Ok((left.entries.len() < before).then(|| left.into_metadata()))

@@ -5,19 +5,19 @@ use crate::args;
 use crate::config;
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
-use crate::keys::{Part, part_of};
+use crate::keys::{FleetKeyPart, part_of};
 use crate::output;
-use crate::output::section::Leased;
+use crate::output::section::SectionLeases;
 use crate::stores::Url;
 use crate::text::escaped;
 use crate::work::job::unit::Unit;
 use serde_json::json;
 use tenure::permits;
-use tenure::range::{Ledger, PREFIX, is_cover};
+use tenure::range::{PREFIX, SectionLedger, is_cover};
 use tenure::{Fence, Image, Key, Leases, Metadata, Record, Store, Stored, Wall};
 use tenure_core::fleet::{Status, UnitSpec};
 
-pub(crate) async fn rm(url: &Url, typed: &args::Rm) -> Result<u8, Failure> {
+pub(crate) async fn rm(url: &Url, typed: &args::RmArgs) -> Result<u8, Failure> {
     let key = config::key(&typed.key)?;
     let leases = super::open(url).await?;
     let Some(seen) = leases.store().image(&key).await? else {
@@ -84,7 +84,7 @@ fn damage(key: &Key, seen: &Image, now: Wall) -> Result<String, Failure> {
 }
 
 fn misread(key: &Key, record: &Record, now: Wall) -> Option<String> {
-    if let Some((_, Part::Unit(_))) = part_of(key) {
+    if let Some((_, FleetKeyPart::Unit(_))) = part_of(key) {
         return UnitSpec::parse(record.metadata.clone()).err().map(|error| error.to_string());
     }
     if JobName::of_key(key).is_some() {
@@ -94,9 +94,9 @@ fn misread(key: &Key, record: &Record, now: Wall) -> Option<String> {
     }
     if key.as_str().starts_with(PREFIX) {
         let stored = Stored::new(record.clone());
-        let error = match Leased::of(&stored, now) {
+        let error = match SectionLeases::of(&stored, now) {
             Some(leased) => leased.err()?,
-            None if is_cover(record) => Ledger::covered(record).err()?,
+            None if is_cover(record) => SectionLedger::covered(record).err()?,
             None => return Some("the record is not a section's".to_owned()),
         };
         let text = error.to_string();
@@ -104,7 +104,8 @@ fn misread(key: &Key, record: &Record, now: Wall) -> Option<String> {
     }
     if key.as_str().starts_with(permits::PREFIX) {
         // One that says nothing is a semaphore's that nobody uses.
-        let error = permits::Ledger::of(record).err().filter(|_| !record.metadata.is_empty())?.to_string();
+        let error =
+            permits::SemaphoreLedger::of(record).err().filter(|_| !record.metadata.is_empty())?.to_string();
         return (!error.contains("upgrade it")).then_some(error);
     }
     None
@@ -114,9 +115,11 @@ fn misread(key: &Key, record: &Record, now: Wall) -> Option<String> {
 fn keeps_fence(leases: &Leases, key: &Key, seen: &Image, now: Wall) -> Result<Option<Record>, Failure> {
     let Some(fence) = seen.fence.filter(|fence| *fence >= Fence::floor(now)) else { return Ok(None) };
     let metadata = match part_of(key) {
-        Some((_, Part::Unit(_))) => UnitSpec::default().status(Status::Deleted).compose(Metadata::new())?,
+        Some((_, FleetKeyPart::Unit(_))) => {
+            UnitSpec::default().status(Status::Deleted).compose(Metadata::new())?
+        }
         _ if JobName::of_key(key).is_some() => Unit::fresh(),
-        _ if key.as_str().starts_with(PREFIX) => Ledger::default().into_metadata(),
+        _ if key.as_str().starts_with(PREFIX) => SectionLedger::default().into_metadata(),
         _ => Metadata::new(),
     };
     // One more than it: a process that was attached to a session with that fence must not find it again.

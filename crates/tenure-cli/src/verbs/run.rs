@@ -1,10 +1,10 @@
 //! `tenure run`: one command under one lease.
 
-use crate::config::{self, Hold, WaitPolicy};
+use crate::config::{self, HoldKind, WaitLimit};
 use crate::exit::Failure;
 use crate::stores::{Missing, Url};
-use crate::supervise::command::{Input, attend};
-use crate::supervise::lease::{Native, NativeAll, Tenancy};
+use crate::supervise::command::{CommandInput, attend};
+use crate::supervise::lease::{ExclusiveLease, NativeAll, NativeLease};
 use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::run::Policy;
@@ -16,14 +16,14 @@ use std::pin::pin;
 use std::time::Duration;
 use tenure::{AcquireError, ErrorKind, Guard, HolderId, Leases, Metadata, Occupant, StoreError, reserved};
 
-pub(crate) async fn run(url: &Url, mut plan: config::Run) -> Result<u8, Failure> {
+pub(crate) async fn run(url: &Url, mut plan: config::RunConfig) -> Result<u8, Failure> {
     let path = process::find(&plan.command.program)?;
     plan.command = plan.command.at(path);
     #[cfg(feature = "dynamodb")]
     if let Some(rest) = url.of_dialect(tenure::dynamodb::Dialect::TableTheory)? {
         return crate::verbs::tabletheory::run(rest, plan).await;
     }
-    if plan.hold == Hold::Lease {
+    if plan.hold == HoldKind::Lease {
         reserved::check(&plan.key)?;
     }
     let mut signals = Signals::listen()?;
@@ -41,7 +41,7 @@ pub(crate) async fn run(url: &Url, mut plan: config::Run) -> Result<u8, Failure>
     let policy = policy?.at_most(plan.at_most).hooks(plan.hooks.clone());
     let store = store.inspect_err(|_| policy.watchdogs.dismiss())?;
     // Who only tries is told with the refusal.
-    let outage = Outage::new(plan.patience != WaitPolicy::Try);
+    let outage = Outage::new(plan.patience != WaitLimit::Try);
     let store = outage.watch(store);
     let leases = Leases::builder(store)
         .holder(holder)
@@ -53,8 +53,8 @@ pub(crate) async fn run(url: &Url, mut plan: config::Run) -> Result<u8, Failure>
     // What is kept for a least time is kept for it whatever becomes of this process.
     if plan.at_least.is_zero() {
         let semaphore =
-            (plan.hold != Hold::Lease).then(|| tenure::permits::key(plan.key.as_str()).ok()).flatten();
-        let keys = [&plan.key].into_iter().chain(&plan.more).filter(|_| plan.hold == Hold::Lease);
+            (plan.hold != HoldKind::Lease).then(|| tenure::permits::key(plan.key.as_str()).ok()).flatten();
+        let keys = [&plan.key].into_iter().chain(&plan.more).filter(|_| plan.hold == HoldKind::Lease);
         let keys = keys.chain(&semaphore).map(tenure::Key::as_str);
         policy.watchdogs.bequeath(Will::of(url, &leases, keys));
     }
@@ -66,7 +66,7 @@ pub(crate) async fn run(url: &Url, mut plan: config::Run) -> Result<u8, Failure>
 
 async fn under_lease(
     leases: &Leases,
-    plan: &config::Run,
+    plan: &config::RunConfig,
     about: Metadata,
     outage: &Outage,
     policy: &Policy,
@@ -78,9 +78,9 @@ async fn under_lease(
             leases.lock_all(keys.iter().map(|key| key.as_str())).ttl(plan.ttl).at_least_for(plan.at_least);
         let acquired = async {
             match plan.patience {
-                WaitPolicy::Try => all.try_acquire().await,
-                WaitPolicy::Within(wait) => all.acquire_within(wait).await,
-                WaitPolicy::Forever => all.acquire().await,
+                WaitLimit::Try => all.try_acquire().await,
+                WaitLimit::Within(wait) => all.acquire_within(wait).await,
+                WaitLimit::Forever => all.acquire().await,
             }
         };
         let acquired = told(leases, &keys, plan.patience, acquired);
@@ -89,31 +89,31 @@ async fn under_lease(
         return run_under(plan, NativeAll::new(guards, outage, plan.ttl), policy, signals).await;
     }
     let acquired = async {
-        let Hold::Lease = plan.hold else { return acquire_permits(leases, plan).await };
+        let HoldKind::Lease = plan.hold else { return acquire_permits(leases, plan).await };
         let lock = leases.lock(plan.key.as_str()).ttl(plan.ttl).at_least_for(plan.at_least);
         let lock = lock.metadata(about);
         let wanted = async {
             match plan.patience {
-                WaitPolicy::Try => lock.try_acquire().await,
-                WaitPolicy::Within(wait) => lock.acquire_within(wait).await,
-                WaitPolicy::Forever => lock.acquire().await,
+                WaitLimit::Try => lock.try_acquire().await,
+                WaitLimit::Within(wait) => lock.acquire_within(wait).await,
+                WaitLimit::Forever => lock.acquire().await,
             }
         };
         told(leases, &[&plan.key], plan.patience, wanted).await
     };
     let guard = had(plan, policy, signals.unless(beside_a_watchdog(plan, acquired, outage, policy)).await)?;
-    run_under(plan, Native { guard, outage, ttl: plan.ttl }, policy, signals).await
+    run_under(plan, NativeLease { guard, outage, ttl: plan.ttl }, policy, signals).await
 }
 
 /// What is acquired. The second watchdog starts while the store is asked: it is there before the command is, as the first is before
 /// anything is asked for, and both know what to give back.
 async fn beside_a_watchdog<T>(
-    plan: &config::Run,
+    plan: &config::RunConfig,
     acquired: impl Future<Output = Result<T, AcquireError>>,
     outage: &Outage,
     policy: &Policy,
 ) -> Result<Result<T, AcquireError>, Failure> {
-    if let WaitPolicy::Within(_) = plan.patience {
+    if let WaitLimit::Within(_) = plan.patience {
         // The time that is waited for the lease is not spent on processes.
         policy.watchdogs.complete_pair()?;
     }
@@ -133,18 +133,18 @@ async fn beside_a_watchdog<T>(
     }
 }
 
-async fn run_under<T: Tenancy>(
-    plan: &config::Run,
+async fn run_under<T: ExclusiveLease>(
+    plan: &config::RunConfig,
     tenancy: T,
     policy: &Policy,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
-    attend(tenancy, plan.command.command(), Input::Ours, policy, signals).await?.status()
+    attend(tenancy, plan.command.command(), CommandInput::Ours, policy, signals).await?.status()
 }
 
 /// What was acquired, unless it could not be had, or the user did not wait for it.
 fn had<T>(
-    plan: &config::Run,
+    plan: &config::RunConfig,
     policy: &Policy,
     acquired: Result<Result<Result<T, AcquireError>, Failure>, Failure>,
 ) -> Result<T, Failure> {
@@ -156,26 +156,26 @@ fn had<T>(
 }
 
 /// Permits are attached to the session, whose ttl is the one that was asked for.
-async fn acquire_permits(leases: &Leases, plan: &config::Run) -> Result<Guard, AcquireError> {
+async fn acquire_permits(leases: &Leases, plan: &config::RunConfig) -> Result<Guard, AcquireError> {
     let name = plan.key.as_str();
     let permits = match plan.hold {
-        Hold::Permits { take, of } => leases.semaphore(name, of).take(take),
-        Hold::Shared => leases.shared(name),
-        Hold::Exclusive | Hold::Lease => leases.exclusive(name),
+        HoldKind::Permits { take, of } => leases.semaphore(name, of).take(take),
+        HoldKind::Shared => leases.shared(name),
+        HoldKind::Exclusive | HoldKind::Lease => leases.exclusive(name),
     };
     let permits = permits.at_least_for(plan.at_least);
     let record = tenure::permits::key(name).map_err(|error| AcquireError::Store(error.into()))?;
     let wanted = async {
         match plan.patience {
-            WaitPolicy::Try => permits.try_acquire().await,
-            WaitPolicy::Within(wait) => permits.acquire_within(wait).await,
-            WaitPolicy::Forever => permits.acquire().await,
+            WaitLimit::Try => permits.try_acquire().await,
+            WaitLimit::Within(wait) => permits.acquire_within(wait).await,
+            WaitLimit::Forever => permits.acquire().await,
         }
     };
     told(leases, &[&record], plan.patience, wanted).await
 }
 
-fn refusal(plan: &config::Run, error: AcquireError) -> Failure {
+fn refusal(plan: &config::RunConfig, error: AcquireError) -> Failure {
     match error {
         AcquireError::Held(by) => {
             let by = holder(by);

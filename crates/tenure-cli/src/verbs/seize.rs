@@ -5,7 +5,7 @@ use crate::args;
 use crate::config;
 use crate::exit::{self, Failure};
 use crate::output;
-use crate::output::section::Leased;
+use crate::output::section::SectionLeases;
 use crate::output::view::{State, View};
 use crate::stores::Url;
 use crate::text::brief;
@@ -14,7 +14,7 @@ use serde_json::json;
 use tenure::{Ask, Key, LeaseError, Leases};
 use tenure_core::Nonces;
 
-pub(crate) async fn release(url: &Url, typed: &args::Release) -> Result<u8, Failure> {
+pub(crate) async fn release(url: &Url, typed: &args::ReleaseArgs) -> Result<u8, Failure> {
     let key = config::key(&typed.key)?;
     let leases = super::open(url).await?;
     let seen = view(&leases, &key).await?;
@@ -85,7 +85,7 @@ fn not_held(key: &Key, seen: &View) -> Failure {
         );
         return Failure::usage(text);
     }
-    match seen.leased.as_ref().and_then(Leased::left) {
+    match seen.leased.as_ref().and_then(SectionLeases::left) {
         Some(left) => {
             let left = brief(left);
             let text = format!(
@@ -103,7 +103,7 @@ pub(super) fn nonces(leases: &Leases) -> Nonces {
     Nonces::new(digest("operator", leases.holder()))
 }
 
-pub(crate) async fn revoke(url: &Url, typed: &args::Revoke) -> Result<u8, Failure> {
+pub(crate) async fn revoke(url: &Url, typed: &args::RevokeArgs) -> Result<u8, Failure> {
     let key = config::key(&typed.key)?;
     let leases = super::open(url).await?;
     let seen = view(&leases, &key).await?;

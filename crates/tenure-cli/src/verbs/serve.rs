@@ -1,6 +1,6 @@
 //! `tenure serve`: the lease agent of this host.
 
-use crate::config::serve::Serving;
+use crate::config::serve::ServeConfig;
 use crate::exit::Failure;
 use crate::output;
 use crate::stores::{Missing, Url};
@@ -12,7 +12,7 @@ use tenure::Leases;
 use tenure_agent::{Agent, Door};
 use tokio::task::JoinSet;
 
-pub(crate) async fn serve(url: &Url, plan: Serving) -> Result<u8, Failure> {
+pub(crate) async fn serve(url: &Url, plan: ServeConfig) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
     allow_files();
     let mut doors = Vec::new();

@@ -7,9 +7,9 @@ use crate::text::escaped;
 use serde_json::json;
 use tenure::clock::boottime;
 use tenure_core::{Bug, Bugs};
-use tenure_sim::{Fault, Faults, Options, Report, Rule};
+use tenure_sim::{FaultKind, FaultSet, Rule, SimOptions, SimReport};
 
-pub(crate) fn sim(typed: &args::Sim) -> Result<u8, Failure> {
+pub(crate) fn sim(typed: &args::SimArgs) -> Result<u8, Failure> {
     if typed.list {
         list(typed.json)?;
         return Ok(exit::OK);
@@ -34,16 +34,16 @@ pub(crate) fn sim(typed: &args::Sim) -> Result<u8, Failure> {
     Ok(if report.failure.is_some() { exit::SOME_FAILED } else { exit::OK })
 }
 
-fn options(typed: &args::Sim) -> Result<Options, Failure> {
+fn options(typed: &args::SimArgs) -> Result<SimOptions, Failure> {
     if !typed.hours.is_finite() || typed.hours < 0.0 {
         return Err(Failure::usage(format!("--hours {} is no number of hours", typed.hours)));
     }
-    let mut without = Faults::default();
+    let mut without = FaultSet::default();
     for name in &typed.without {
-        let fault = Fault::named(name).ok_or_else(|| unknown("fault", name))?;
+        let fault = FaultKind::named(name).ok_or_else(|| unknown("fault", name))?;
         without = without.with(fault);
     }
-    Ok(Options {
+    Ok(SimOptions {
         seed: typed.seed,
         hours: typed.hours,
         worlds: typed.worlds,
@@ -86,7 +86,7 @@ fn list(as_json: bool) -> Result<(), Failure> {
     if as_json {
         let scenarios: Vec<&str> = scenarios.iter().map(|(name, _)| *name).collect();
         let rules: Vec<String> = Rule::ALL.iter().map(Rule::to_string).collect();
-        let faults: Vec<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
+        let faults: Vec<&str> = FaultKind::ALL.iter().map(|fault| fault.name()).collect();
         let bugs: Vec<String> = Bug::ALL.iter().map(Bug::to_string).collect();
         return output::json(
             &json!({"scenarios": scenarios, "faults": faults, "promises": rules, "bugs": bugs}),
@@ -97,7 +97,7 @@ fn list(as_json: bool) -> Result<(), Failure> {
         text.push_str(&format!("  {name:20} {about}\n"));
     }
     text.push_str("faults:\n");
-    for fault in Fault::ALL {
+    for fault in FaultKind::ALL {
         text.push_str(&format!("  {:20} {}\n", fault.name(), fault.about()));
     }
     text.push_str("promises:\n");
@@ -111,7 +111,7 @@ fn list(as_json: bool) -> Result<(), Failure> {
     output::print(&text)
 }
 
-fn document(report: &Report, secs: f64) -> serde_json::Value {
+fn document(report: &SimReport, secs: f64) -> serde_json::Value {
     let faults: serde_json::Map<_, _> =
         report.faults.iter().map(|(fault, n)| (fault.name().to_owned(), json!(n))).collect();
     let moments: serde_json::Map<_, _> =

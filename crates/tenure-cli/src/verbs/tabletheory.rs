@@ -1,22 +1,22 @@
 //! `tenure run` on TableTheory's leases: the same watchdog and the same end in time, and no fence.
 
-use crate::config::{self, WaitPolicy};
+use crate::config::{self, WaitLimit};
 use crate::exit::{self, Failure};
 use crate::output::{self, Lost};
 use crate::supervise;
-use crate::supervise::command::{Input, attend};
-use crate::supervise::lease::Tenancy;
+use crate::supervise::command::{CommandInput, attend};
+use crate::supervise::lease::ExclusiveLease;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
-use crate::supervise::watchdog::Lead;
+use crate::supervise::watchdog::LeadTime;
 use crate::text::{brief, date};
 use crate::verbs::run::about;
-use crate::verbs::waiting::{Holding, told_by};
+use crate::verbs::waiting::{CurrentHolder, told_by};
 use std::pin::pin;
 use std::time::Duration;
 use tenure::clock::{boottime, uuid};
 use tenure::{Key, Wall};
-use tenure_tabletheory::{ClockGap, Hold, Lease, LeaseError, Manager, Options};
+use tenure_tabletheory::{ClockGap, HeldLease, Hold, LeaseError, Manager, TableTheoryOptions};
 use tokio::sync::watch;
 
 /// A lease that is refreshed in the background.
@@ -35,7 +35,7 @@ impl supervise::lease::Lease for Rented {
     }
 }
 
-impl Tenancy for Rented {
+impl ExclusiveLease for Rented {
     fn lease(&self) -> &impl supervise::lease::Lease {
         self
     }
@@ -68,8 +68,8 @@ impl Tenancy for Rented {
 }
 
 /// Runs the command under the lease whose partition key is the plan's key. `rest` is what follows `dynamodb:` in the URL.
-pub(crate) async fn run(rest: &str, plan: config::Run) -> Result<u8, Failure> {
-    if plan.hold != config::Hold::Lease || !plan.more.is_empty() {
+pub(crate) async fn run(rest: &str, plan: config::RunConfig) -> Result<u8, Failure> {
+    if plan.hold != config::HoldKind::Lease || !plan.more.is_empty() {
         return Err(Failure::usage(
             "TableTheory's leases have one key and one holder: neither several KEYs nor permits",
         ));
@@ -77,8 +77,8 @@ pub(crate) async fn run(rest: &str, plan: config::Run) -> Result<u8, Failure> {
     if !plan.at_least.is_zero() {
         return Err(Failure::usage("TableTheory's leases have no least time; leave --min out"));
     }
-    let options = Options::from_url(rest)?;
-    let (lead, margin) = (Lead::new(plan.ttl, plan.grace), options.margin());
+    let options = TableTheoryOptions::from_url(rest)?;
+    let (lead, margin) = (LeadTime::new(plan.ttl, plan.grace), options.margin());
     check_ttl(plan.ttl, options.margin(), lead)?;
     let mut signals = Signals::listen()?;
     let manager = Manager::open(options, tenure::clock::system(), uuid).await?;
@@ -97,11 +97,11 @@ pub(crate) async fn run(rest: &str, plan: config::Run) -> Result<u8, Failure> {
         }
     };
     let rented = Rented { hold: manager.hold(lease, plan.ttl), key: plan.key.as_str().to_owned() };
-    attend(rented, plan.command.command(), Input::Ours, &policy, &mut signals).await?.status()
+    attend(rented, plan.command.command(), CommandInput::Ours, &policy, &mut signals).await?.status()
 }
 
 /// A lease must be long enough to be refreshed at about a third of what is left of it, and to stop the command in the rest.
-fn check_ttl(ttl: Duration, margin: Duration, lead: Lead) -> Result<(), Failure> {
+fn check_ttl(ttl: Duration, margin: Duration, lead: LeadTime) -> Result<(), Failure> {
     /// Expiries are cut to whole seconds.
     const CUT: Duration = Duration::from_secs(1);
     let least = ttl.saturating_sub(CUT + margin);
@@ -134,14 +134,14 @@ fn check_clock(gap: ClockGap, margin: Duration) -> Result<(), Failure> {
 /// The lease, as soon as it can be had, for as long as the plan has patience. Until then, `found` has what is known of its holder.
 async fn acquired(
     manager: &Manager,
-    plan: &config::Run,
-    found: &watch::Sender<Option<Holding>>,
+    plan: &config::RunConfig,
+    found: &watch::Sender<Option<CurrentHolder>>,
     signals: &mut Signals,
-) -> Result<Lease, Failure> {
+) -> Result<HeldLease, Failure> {
     let end = match plan.patience {
-        WaitPolicy::Try => Some(Duration::ZERO),
-        WaitPolicy::Within(wait) => Some(boottime().saturating_add(wait)),
-        WaitPolicy::Forever => None,
+        WaitLimit::Try => Some(Duration::ZERO),
+        WaitLimit::Within(wait) => Some(boottime().saturating_add(wait)),
+        WaitLimit::Forever => None,
     };
     loop {
         let error = match attempt(manager, plan, signals).await? {
@@ -154,7 +154,7 @@ async fn acquired(
         }
         if let LeaseError::Held { until, .. } = &error {
             // The item names its holder by nothing but the token, which is what a lease is taken from its holder with.
-            found.send_replace(Some(Holding { whom: "another".to_owned(), until: until.map(wall) }));
+            found.send_replace(Some(CurrentHolder { whom: "another".to_owned(), until: until.map(wall) }));
         }
         signals.unless(tokio::time::sleep(pause(manager, &error).min(left))).await?;
     }
@@ -163,9 +163,9 @@ async fn acquired(
 /// Tries once. A signal meanwhile ends it, but what was won all the same is given back; a second one waits for nothing.
 async fn attempt(
     manager: &Manager,
-    plan: &config::Run,
+    plan: &config::RunConfig,
     signals: &mut Signals,
-) -> Result<Result<Lease, LeaseError>, Failure> {
+) -> Result<Result<HeldLease, LeaseError>, Failure> {
     let mut attempt = pin!(manager.acquire(plan.key.as_str(), plan.ttl));
     let signal = tokio::select! {
         told = &mut attempt => return Ok(told),
@@ -201,7 +201,7 @@ fn wall(seconds: i64) -> Wall {
     Wall(u64::try_from(seconds).unwrap_or(0).saturating_mul(1000))
 }
 
-fn refusal(plan: &config::Run, error: LeaseError) -> Failure {
+fn refusal(plan: &config::RunConfig, error: LeaseError) -> Failure {
     match error {
         LeaseError::Held { until, .. } => {
             let until =
@@ -222,7 +222,7 @@ mod tests {
     fn a_ttl_must_leave_room_for_a_refresh_and_for_the_end() {
         let check = |ttl_ms, margin_ms| {
             let ttl = Duration::from_millis(ttl_ms);
-            check_ttl(ttl, Duration::from_millis(margin_ms), Lead::new(ttl, Duration::from_secs(10)))
+            check_ttl(ttl, Duration::from_millis(margin_ms), LeadTime::new(ttl, Duration::from_secs(10)))
         };
         assert!(check(3000, 500).is_ok() && check(10_000, 500).is_ok() && check(10_000, 4000).is_ok());
         for (ttl, margin) in [(10, 0), (1000, 0), (2000, 500), (10_000, 9000), (10_000, 5000)] {

@@ -3,7 +3,7 @@
 use super::look::view;
 use super::waiting::{said, told};
 use crate::args;
-use crate::config::{self, WaitPolicy};
+use crate::config::{self, WaitLimit};
 use crate::exit::{self, Failure};
 use crate::output::view::State;
 use crate::stores::{Missing, Url};
@@ -13,7 +13,7 @@ use crate::text::brief;
 use std::time::Duration;
 use tenure::{Changes, Key, Leases, Store};
 
-pub(crate) async fn wait(url: &Url, typed: &args::Wait) -> Result<u8, Failure> {
+pub(crate) async fn wait(url: &Url, typed: &args::WaitArgs) -> Result<u8, Failure> {
     let key = config::key(&typed.key)?;
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
@@ -25,7 +25,7 @@ pub(crate) async fn wait(url: &Url, typed: &args::Wait) -> Result<u8, Failure> {
         if typed.held {
             said(format!("waiting for somebody to hold {key}"), wanted).await
         } else {
-            told(&leases, &keys, WaitPolicy::Forever, wanted).await
+            told(&leases, &keys, WaitLimit::Forever, wanted).await
         }
     };
     let Some(most) = typed.timeout else { return signals.unless(wanted).await? };

@@ -1,7 +1,7 @@
 //! Who waits for a lease is told by whom it is held.
 
 use super::look::view;
-use crate::config::WaitPolicy;
+use crate::config::WaitLimit;
 use crate::output;
 use crate::output::view::{State, View};
 use crate::text::{date, escaped};
@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_millis(500);
 
 /// Whoever is waited for.
 #[derive(Debug, Clone)]
-pub(super) struct Holding {
+pub(super) struct CurrentHolder {
     /// Those who hold it, in words.
     pub whom: String,
     /// When their time is over unless they prolong it, where the store tells that.
@@ -28,7 +28,7 @@ pub(super) struct Holding {
 pub(super) async fn told<T>(
     leases: &Leases,
     keys: &[&Key],
-    patience: WaitPolicy,
+    patience: WaitLimit,
     work: impl Future<Output = T>,
 ) -> T {
     // A store that fails is told of by whoever waits for it.
@@ -38,12 +38,12 @@ pub(super) async fn told<T>(
 
 /// As [`told`], where `look` finds out who holds a key; none where nobody does by itself, or where that is not known.
 pub(super) async fn told_by<T>(
-    look: impl AsyncFn(&Key) -> Option<Holding>,
+    look: impl AsyncFn(&Key) -> Option<CurrentHolder>,
     keys: &[&Key],
-    patience: WaitPolicy,
+    patience: WaitLimit,
     work: impl Future<Output = T>,
 ) -> T {
-    if patience == WaitPolicy::Try {
+    if patience == WaitLimit::Try {
         return work.await;
     }
     tokio::select! {
@@ -64,14 +64,14 @@ pub(super) async fn said<T>(words: String, work: impl Future<Output = T>) -> T {
     work.await
 }
 
-async fn tell(look: impl AsyncFn(&Key) -> Option<Holding>, keys: &[&Key]) -> Infallible {
+async fn tell(look: impl AsyncFn(&Key) -> Option<CurrentHolder>, keys: &[&Key]) -> Infallible {
     const SELDOM: Duration = Duration::from_secs(60);
     let (mut last, mut pause) = (BTreeMap::new(), SOON);
     loop {
         tokio::time::sleep(pause).await;
         pause = SELDOM;
         for key in keys {
-            let Some(Holding { whom, until }) = look(key).await else { continue };
+            let Some(CurrentHolder { whom, until }) = look(key).await else { continue };
             // A holder that prolongs its time is no other holder.
             if last.get(*key) != Some(&whom) {
                 let until =
@@ -84,15 +84,15 @@ async fn tell(look: impl AsyncFn(&Key) -> Option<Holding>, keys: &[&Key]) -> Inf
 }
 
 /// None where nobody holds it.
-fn holding(view: &View) -> Option<Holding> {
+fn holding(view: &View) -> Option<CurrentHolder> {
     if let Some(shared) = &view.shared {
         let (holder, since) = (shared.holders()?, date(shared.since()?));
         let whom = format!("{holder} since {since} ({})", shared.status());
-        return Some(Holding { whom, until: None });
+        return Some(CurrentHolder { whom, until: None });
     }
     if let Some(leased) = &view.leased {
         let whom = format!("{} since {} ({})", leased.holders()?, date(leased.since()?), view.status());
-        return Some(Holding { whom, until: None });
+        return Some(CurrentHolder { whom, until: None });
     }
     let record = &view.stored.as_ref().ok()?.record;
     let tenure = record.tenure.as_ref().filter(|_| view.state == State::Held)?;
@@ -108,5 +108,5 @@ fn holding(view: &View) -> Option<Holding> {
     about.extend(text("note"));
     let about = if about.is_empty() { String::new() } else { format!(" ({})", about.join(": ")) };
     let whom = format!("{}{about} since {}", tenure.holder, date(tenure.since));
-    Some(Holding { whom, until: None })
+    Some(CurrentHolder { whom, until: None })
 }

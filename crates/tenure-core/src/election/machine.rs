@@ -1,6 +1,6 @@
 //! The machine of one candidate, from its start to its stop.
 
-use super::{Cause, Change, Input, Output, Standing, Term, Terms};
+use super::{Change, Input, Output, Standing, StepDownCause, Term, Terms};
 use crate::bugs::{Bug, Bugs};
 use crate::holder::command::{Command, LeaseId};
 use crate::holder::notice::Notice;
@@ -11,7 +11,7 @@ use crate::values::time::{Now, Tick};
 
 /// A leadership: the lease that it is, and until when that is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Lead {
+struct Leadership {
     lease: LeaseId,
     fence: Fence,
     /// Of one that renews itself: not at all, for now, at tick 0.
@@ -21,15 +21,15 @@ struct Lead {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum State {
+enum CandidacyState {
     Idle,
     Observing(LeaseId),
     Following(LeaseId),
-    Leading(Lead),
+    Leading(Leadership),
     /// It is to be given up as soon as the bodies have ended.
-    Retiring(Lead, Cause),
+    Retiring(Leadership, StepDownCause),
     /// It is given up, but the holder has not said yet that it is done.
-    Leaving(Lead, Cause),
+    Leaving(Leadership, StepDownCause),
     /// It is lost, and bodies are still ending.
     Waning,
     /// Stands back, looking on.
@@ -44,7 +44,7 @@ enum State {
 pub struct Election {
     terms: Terms,
     bugs: Bugs,
-    state: State,
+    state: CandidacyState,
     observes: bool,
     stopping: bool,
     bodies: u32,
@@ -63,7 +63,7 @@ impl Election {
         Election {
             terms,
             bugs,
-            state: State::Idle,
+            state: CandidacyState::Idle,
             observes: false,
             stopping: false,
             bodies: 0,
@@ -84,12 +84,15 @@ impl Election {
     #[must_use]
     pub fn standing(&self) -> Standing {
         match self.state {
-            State::Leading(_) => Standing::Leading,
-            State::Retiring(..) | State::Leaving(..) => Standing::SteppingDown,
-            State::Cooling(..) => Standing::StandingBack,
-            State::Observing(_) => Standing::Observing,
-            State::Stopped => Standing::Stopped,
-            State::Idle | State::Following(_) | State::Waning | State::Pausing(_) => Standing::Following,
+            CandidacyState::Leading(_) => Standing::Leading,
+            CandidacyState::Retiring(..) | CandidacyState::Leaving(..) => Standing::SteppingDown,
+            CandidacyState::Cooling(..) => Standing::StandingBack,
+            CandidacyState::Observing(_) => Standing::Observing,
+            CandidacyState::Stopped => Standing::Stopped,
+            CandidacyState::Idle
+            | CandidacyState::Following(_)
+            | CandidacyState::Waning
+            | CandidacyState::Pausing(_) => Standing::Following,
         }
     }
 
@@ -97,8 +100,8 @@ impl Election {
     #[must_use]
     pub fn leadership(&self, now: Now) -> Option<Term> {
         let lead = match &self.state {
-            State::Leading(lead) | State::Retiring(lead, _) => lead,
-            State::Leaving(lead, _) if self.bugs.has(Bug::ResignedStillLeads) => lead,
+            CandidacyState::Leading(lead) | CandidacyState::Retiring(lead, _) => lead,
+            CandidacyState::Leaving(lead, _) if self.bugs.has(Bug::ResignedStillLeads) => lead,
             _ => return None,
         };
         let mut until = if self.terms.is_attached { lead.until.min(self.session_until) } else { lead.until };
@@ -114,11 +117,11 @@ impl Election {
 
     /// Takes one input. `next_lease` names a lease that was never used before.
     pub fn step(&mut self, now: Now, input: Input<'_>, next_lease: &mut dyn FnMut() -> LeaseId) -> Output {
-        let mut stage = Stage { now, output: Output::default(), next_lease };
+        let mut stage = StepContext { now, output: Output::default(), next_lease };
         match input {
             Input::Start => self.start(&mut stage, false),
             Input::Observe => self.start(&mut stage, true),
-            Input::Resign => self.retire(&mut stage, Cause::Resigned),
+            Input::Resign => self.retire(&mut stage, StepDownCause::Resigned),
             Input::Stop => self.stop(&mut stage),
             Input::BodyBegan => self.bodies += 1,
             Input::BodyEnded { joined } => self.body_ended(&mut stage, joined),
@@ -131,13 +134,13 @@ impl Election {
         output
     }
 
-    fn start(&mut self, stage: &mut Stage<'_>, observes: bool) {
+    fn start(&mut self, stage: &mut StepContext<'_>, observes: bool) {
         match self.state {
-            State::Idle => {
+            CandidacyState::Idle => {
                 self.observes = observes;
                 self.go_on(stage);
             }
-            State::Cooling(watch, _) if !observes => {
+            CandidacyState::Cooling(watch, _) if !observes => {
                 stage.output.commands.push(Command::Release(watch, None));
                 self.cool_until = Tick(0);
                 self.go_on(stage);
@@ -147,7 +150,7 @@ impl Election {
     }
 
     /// The next attempt, or what takes its place.
-    fn go_on(&mut self, stage: &mut Stage<'_>) {
+    fn go_on(&mut self, stage: &mut StepContext<'_>) {
         if self.stopping {
             return self.stopped(stage);
         }
@@ -155,75 +158,83 @@ impl Election {
         let cooling = stage.now.held < self.cool_until && !self.bugs.has(Bug::CooldownIgnored);
         self.state = if self.observes {
             stage.output.commands.push(self.terms.watch(lease));
-            State::Observing(lease)
+            CandidacyState::Observing(lease)
         } else if cooling {
             stage.output.commands.push(self.terms.watch(lease));
-            State::Cooling(lease, self.cool_until)
+            CandidacyState::Cooling(lease, self.cool_until)
         } else {
             stage.output.commands.push(self.terms.acquire(lease));
-            State::Following(lease)
+            CandidacyState::Following(lease)
         };
     }
 
-    fn stop(&mut self, stage: &mut Stage<'_>) {
+    fn stop(&mut self, stage: &mut StepContext<'_>) {
         self.stopping = true;
         match self.state {
-            State::Leading(_) => self.retire(stage, Cause::Stopping),
-            State::Observing(lease) | State::Following(lease) | State::Cooling(lease, _) => {
+            CandidacyState::Leading(_) => self.retire(stage, StepDownCause::Stopping),
+            CandidacyState::Observing(lease)
+            | CandidacyState::Following(lease)
+            | CandidacyState::Cooling(lease, _) => {
                 stage.output.commands.push(Command::Release(lease, None));
                 self.stopped(stage);
             }
-            State::Idle | State::Pausing(_) => self.stopped(stage),
-            State::Retiring(..) | State::Leaving(..) | State::Waning | State::Stopped => {}
+            CandidacyState::Idle | CandidacyState::Pausing(_) => self.stopped(stage),
+            CandidacyState::Retiring(..)
+            | CandidacyState::Leaving(..)
+            | CandidacyState::Waning
+            | CandidacyState::Stopped => {}
         }
     }
 
-    fn stopped(&mut self, stage: &mut Stage<'_>) {
-        self.state = State::Stopped;
+    fn stopped(&mut self, stage: &mut StepContext<'_>) {
+        self.state = CandidacyState::Stopped;
         stage.output.changes.push(Change::Stopped);
     }
 
     /// Stops leading, as soon as what runs under it has ended.
-    fn retire(&mut self, stage: &mut Stage<'_>, cause: Cause) {
-        let State::Leading(lead) = self.state else { return };
+    fn retire(&mut self, stage: &mut StepContext<'_>, cause: StepDownCause) {
+        let CandidacyState::Leading(lead) = self.state else { return };
         stage.output.changes.push(Change::StepDown(cause.clone()));
         if self.bodies == 0 || self.bugs.has(Bug::BodyOutlivesTerm) {
             self.leave(stage, lead, cause);
         } else {
-            self.state = State::Retiring(lead, cause);
+            self.state = CandidacyState::Retiring(lead, cause);
         }
     }
 
-    fn leave(&mut self, stage: &mut Stage<'_>, lead: Lead, cause: Cause) {
+    fn leave(&mut self, stage: &mut StepContext<'_>, lead: Leadership, cause: StepDownCause) {
         stage.ended(cause.clone());
         let stuck = std::mem::take(&mut self.stuck);
         // What could not be ended may act until the deadline: then nobody may be let in before.
         let give_up = if stuck { Command::Lapse(lead.lease) } else { Command::Release(lead.lease, None) };
         stage.output.commands.push(give_up);
-        self.state = State::Leaving(lead, cause);
+        self.state = CandidacyState::Leaving(lead, cause);
     }
 
-    fn body_ended(&mut self, stage: &mut Stage<'_>, joined: bool) {
+    fn body_ended(&mut self, stage: &mut StepContext<'_>, joined: bool) {
         self.bodies = self.bodies.saturating_sub(1);
         self.stuck |= !joined;
-        match std::mem::replace(&mut self.state, State::Idle) {
-            State::Retiring(lead, cause) if self.bodies == 0 => self.leave(stage, lead, cause),
-            State::Waning if self.bodies == 0 => {
+        match std::mem::replace(&mut self.state, CandidacyState::Idle) {
+            CandidacyState::Retiring(lead, cause) if self.bodies == 0 => self.leave(stage, lead, cause),
+            CandidacyState::Waning if self.bodies == 0 => {
                 self.stuck = false;
                 self.go_on(stage);
             }
             state => {
                 // Of a term that is over already, nothing is left to be given up.
-                self.stuck &= matches!(state, State::Leading(_) | State::Retiring(..) | State::Waning);
+                self.stuck &= matches!(
+                    state,
+                    CandidacyState::Leading(_) | CandidacyState::Retiring(..) | CandidacyState::Waning
+                );
                 self.state = state;
                 if self.stuck {
-                    self.retire(stage, Cause::Stuck);
+                    self.retire(stage, StepDownCause::Stuck);
                 }
             }
         }
     }
 
-    fn told(&mut self, stage: &mut Stage<'_>, notice: &Notice) {
+    fn told(&mut self, stage: &mut StepContext<'_>, notice: &Notice) {
         match notice {
             Notice::SessionValid(until) => {
                 self.session_until = *until;
@@ -231,12 +242,12 @@ impl Election {
             }
             Notice::Acquired { lease, fence, until, .. } if self.follows(*lease) => {
                 let (lease, fence, until) = (*lease, *fence, *until);
-                self.state = State::Leading(Lead { lease, fence, until, deadline: until });
+                self.state = CandidacyState::Leading(Leadership { lease, fence, until, deadline: until });
                 stage.output.changes.push(Change::Elected { lease, fence });
             }
             Notice::Valid(lease, until) => self.valid(*lease, *until),
             Notice::Asked(lease, ask) if self.leads(*lease) && *ask != Ask::Confirm => {
-                self.retire(stage, Cause::Asked);
+                self.retire(stage, StepDownCause::Asked);
             }
             Notice::Lost(lease, loss) => self.lost(stage, *lease, loss),
             Notice::Released(lease, _) => self.released(stage, *lease),
@@ -245,14 +256,14 @@ impl Election {
             }
             Notice::Failed(lease, error) if self.looks(*lease) => {
                 stage.output.changes.push(Change::Failing(error.clone()));
-                self.state = State::Pausing(stage.now.held.after(self.terms.follow));
+                self.state = CandidacyState::Pausing(stage.now.held.after(self.terms.follow));
             }
             Notice::Held(lease, _) | Notice::Absent(lease) if self.looks(*lease) => {
-                self.state = State::Pausing(stage.now.held.after(self.terms.follow));
+                self.state = CandidacyState::Pausing(stage.now.held.after(self.terms.follow));
             }
-            Notice::Stopped if self.state != State::Stopped => {
-                if matches!(self.state, State::Leading(_) | State::Retiring(..)) {
-                    stage.ended(Cause::Stopping);
+            Notice::Stopped if self.state != CandidacyState::Stopped => {
+                if matches!(self.state, CandidacyState::Leading(_) | CandidacyState::Retiring(..)) {
+                    stage.ended(StepDownCause::Stopping);
                 }
                 self.stopped(stage);
             }
@@ -261,22 +272,24 @@ impl Election {
     }
 
     fn follows(&self, lease: LeaseId) -> bool {
-        self.state == State::Following(lease)
+        self.state == CandidacyState::Following(lease)
     }
 
     fn looks(&self, lease: LeaseId) -> bool {
         match self.state {
-            State::Observing(id) | State::Following(id) | State::Cooling(id, _) => id == lease,
+            CandidacyState::Observing(id)
+            | CandidacyState::Following(id)
+            | CandidacyState::Cooling(id, _) => id == lease,
             _ => false,
         }
     }
 
     fn leads(&self, lease: LeaseId) -> bool {
-        matches!(&self.state, State::Leading(lead) | State::Retiring(lead, _) if lead.lease == lease)
+        matches!(&self.state, CandidacyState::Leading(lead) | CandidacyState::Retiring(lead, _) if lead.lease == lease)
     }
 
     fn valid(&mut self, lease: LeaseId, until: Tick) {
-        if let State::Leading(lead) | State::Retiring(lead, _) = &mut self.state
+        if let CandidacyState::Leading(lead) | CandidacyState::Retiring(lead, _) = &mut self.state
             && lead.lease == lease
         {
             lead.until = until;
@@ -284,25 +297,25 @@ impl Election {
         }
     }
 
-    fn lost(&mut self, stage: &mut Stage<'_>, lease: LeaseId, loss: &Loss) {
+    fn lost(&mut self, stage: &mut StepContext<'_>, lease: LeaseId, loss: &Loss) {
         if !self.leads(lease) || self.bugs.has(Bug::LostStillLeads) {
             return;
         }
-        let cause = Cause::Lost(loss.clone());
-        if matches!(self.state, State::Leading(_)) {
+        let cause = StepDownCause::Lost(loss.clone());
+        if matches!(self.state, CandidacyState::Leading(_)) {
             stage.output.changes.push(Change::StepDown(cause.clone()));
         }
         stage.ended(cause);
         if self.bodies > 0 {
-            self.state = State::Waning;
+            self.state = CandidacyState::Waning;
         } else {
             self.stuck = false;
             self.go_on(stage);
         }
     }
 
-    fn released(&mut self, stage: &mut Stage<'_>, lease: LeaseId) {
-        if let State::Leaving(lead, _) = &self.state
+    fn released(&mut self, stage: &mut StepContext<'_>, lease: LeaseId) {
+        if let CandidacyState::Leaving(lead, _) = &self.state
             && lead.lease == lease
         {
             self.cool_until = stage.now.held.after(self.terms.cooldown);
@@ -311,23 +324,23 @@ impl Election {
     }
 
     /// Does what is due.
-    fn mind_time(&mut self, stage: &mut Stage<'_>) {
+    fn mind_time(&mut self, stage: &mut StepContext<'_>) {
         match self.state {
-            State::Leading(lead) if stage.now.held >= self.fall_back_at(lead) => {
-                self.retire(stage, Cause::Failing);
+            CandidacyState::Leading(lead) if stage.now.held >= self.fall_back_at(lead) => {
+                self.retire(stage, StepDownCause::Failing);
             }
-            State::Cooling(watch, until) if stage.now.held >= until => {
+            CandidacyState::Cooling(watch, until) if stage.now.held >= until => {
                 stage.output.commands.push(Command::Release(watch, None));
                 self.go_on(stage);
             }
-            State::Pausing(until) if stage.now.held >= until => self.go_on(stage),
+            CandidacyState::Pausing(until) if stage.now.held >= until => self.go_on(stage),
             _ => {}
         }
     }
 
     /// When so many renewals in a row have failed that it is time to fall back: before the deadline if the terms say how many, or so that the
     /// bodies have time to end. With nothing to end, there is no reason to give up what one more renewal may keep.
-    fn fall_back_at(&self, lead: Lead) -> Tick {
+    fn fall_back_at(&self, lead: Leadership) -> Tick {
         if self.terms.errors.is_none() && self.bodies == 0 {
             // The lease's own end is told.
             return Tick::NEVER;
@@ -343,22 +356,22 @@ impl Election {
 
     fn wake_at(&self) -> Option<Tick> {
         match self.state {
-            State::Leading(lead) => Some(self.fall_back_at(lead)).filter(|at| *at < Tick::NEVER),
-            State::Cooling(_, until) | State::Pausing(until) => Some(until),
+            CandidacyState::Leading(lead) => Some(self.fall_back_at(lead)).filter(|at| *at < Tick::NEVER),
+            CandidacyState::Cooling(_, until) | CandidacyState::Pausing(until) => Some(until),
             _ => None,
         }
     }
 }
 
 /// One step's means.
-struct Stage<'a> {
+struct StepContext<'a> {
     now: Now,
     output: Output,
     next_lease: &'a mut dyn FnMut() -> LeaseId,
 }
 
-impl Stage<'_> {
-    fn ended(&mut self, cause: Cause) {
+impl StepContext<'_> {
+    fn ended(&mut self, cause: StepDownCause) {
         self.output.changes.extend([Change::Ended(cause), Change::Leader(None)]);
     }
 }

@@ -72,9 +72,9 @@ pub enum Change {
         fence: Fence,
     },
     /// It is to lead no more: bodies must end now. It still does until they have, or until its deadline.
-    StepDown(Cause),
+    StepDown(StepDownCause),
     /// It does not lead any more.
-    Ended(Cause),
+    Ended(StepDownCause),
     /// Another leads, or nobody.
     Leader(Option<Sighting>),
     /// The key can't be followed: it is tried again after a while.
@@ -86,7 +86,7 @@ pub enum Change {
 /// Why a leader does not lead any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Cause {
+pub enum StepDownCause {
     /// It resigned.
     Resigned,
     /// It was stopped.
@@ -133,15 +133,15 @@ impl fmt::Display for Standing {
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for StepDownCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Cause::Resigned => f.write_str("it resigned"),
-            Cause::Stopping => f.write_str("it was stopped"),
-            Cause::Asked => f.write_str("it was asked to hand over"),
-            Cause::Failing => f.write_str("too many renewals in a row have failed"),
-            Cause::Stuck => f.write_str("work under it could not be ended"),
-            Cause::Lost(loss) => write!(f, "{loss}"),
+            StepDownCause::Resigned => f.write_str("it resigned"),
+            StepDownCause::Stopping => f.write_str("it was stopped"),
+            StepDownCause::Asked => f.write_str("it was asked to hand over"),
+            StepDownCause::Failing => f.write_str("too many renewals in a row have failed"),
+            StepDownCause::Stuck => f.write_str("work under it could not be ended"),
+            StepDownCause::Lost(loss) => write!(f, "{loss}"),
         }
     }
 }

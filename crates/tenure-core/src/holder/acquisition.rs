@@ -19,7 +19,7 @@ use crate::values::key::Key;
 use crate::values::metadata::Metadata;
 use crate::values::record::{Attachment, Occupant, Stored};
 use crate::values::time::{Now, Tick, Ttl, Wall};
-use follow::Sight;
+use follow::FollowState;
 use std::time::Duration;
 
 /// How long to wait for a key that someone holds.
@@ -101,7 +101,7 @@ pub(crate) enum AcquisitionEnd {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum State {
+enum AcquisitionState {
     Claiming {
         op: OpId,
         attempt: Attempt,
@@ -143,7 +143,7 @@ enum State {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Acquisition {
     goal: Goal,
-    state: State,
+    state: AcquisitionState,
     /// Claims that were sent and may have landed, or may yet.
     unresolved: Vec<Attempt>,
     failures: u32,
@@ -168,7 +168,7 @@ pub(crate) struct Acquisition {
     /// Until then, and beyond the user's patience, it is worth finding out what became of unresolved claims.
     resolve_by: Tick,
     /// Of an acquisition that follows.
-    sight: Option<Box<Sight>>,
+    sight: Option<Box<FollowState>>,
 }
 
 impl Acquisition {
@@ -190,10 +190,10 @@ impl Acquisition {
     }
 
     fn resting(goal: Goal, until: Tick) -> Acquisition {
-        let sight = Sight::of(goal.wait_policy);
+        let sight = FollowState::of(goal.wait_policy);
         Acquisition {
             goal,
-            state: State::Waiting { until },
+            state: AcquisitionState::Waiting { until },
             unresolved: Vec::new(),
             failures: 0,
             occupant: None,
@@ -222,13 +222,14 @@ impl Acquisition {
     /// When to come back if nothing happens.
     pub(crate) fn wake_at(&self) -> Option<Tick> {
         match self.state {
-            State::Waiting { .. } if self.behind && !self.abandoned => match self.goal.wait_policy {
+            AcquisitionState::Waiting { .. } if self.behind && !self.abandoned => match self.goal.wait_policy
+            {
                 WaitPolicy::Until(end) => Some(end),
                 _ => None,
             },
             // What may stand in the store has to be found out first, however long that takes.
-            State::Waiting { until } if self.abandoned || self.may_be_orphaned() => Some(until),
-            State::Waiting { until } => Some(match self.goal.wait_policy {
+            AcquisitionState::Waiting { until } if self.abandoned || self.may_be_orphaned() => Some(until),
+            AcquisitionState::Waiting { until } => Some(match self.goal.wait_policy {
                 WaitPolicy::Until(end) => until.min(end),
                 _ => until,
             }),
@@ -244,7 +245,7 @@ impl Acquisition {
     /// Nobody wants it any more. It goes on only to find out whether something must be undone.
     pub(crate) fn abandon(&mut self) -> Option<AcquisitionEnd> {
         self.abandoned = true;
-        let claiming = matches!(self.state, State::Claiming { .. });
+        let claiming = matches!(self.state, AcquisitionState::Claiming { .. });
         if claiming || self.may_be_orphaned() { None } else { Some(AcquisitionEnd::Dropped) }
     }
 
@@ -263,13 +264,14 @@ impl Acquisition {
 
     /// Whether the tenure is one that this acquisition may be about to win.
     pub(crate) fn may_win(&self, id: Nonce) -> bool {
-        let claiming = matches!(&self.state, State::Claiming { attempt, .. } if attempt.nonce == id);
+        let claiming =
+            matches!(&self.state, AcquisitionState::Claiming { attempt, .. } if attempt.nonce == id);
         claiming || self.unresolved.iter().any(|attempt| attempt.nonce == id)
     }
 
     /// Time has passed, or the key is said to have changed.
     pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_>, why: Wakeup) -> Option<AcquisitionEnd> {
-        let State::Waiting { until } = self.state else {
+        let AcquisitionState::Waiting { until } = self.state else {
             if let Wakeup::Changed(version) = why
                 && !ctx.rules.bugs.has(Bug::HintWhileLooking)
             {
@@ -288,7 +290,7 @@ impl Acquisition {
             _ if ctx.now.held >= until => self.look(ctx),
             Wakeup::Changed(_) if self.awaits => None,
             Wakeup::Changed(_) if ctx.now.held < self.leaves_until => {
-                self.state = State::Waiting { until: until.min(self.leaves_until) };
+                self.state = AcquisitionState::Waiting { until: until.min(self.leaves_until) };
                 None
             }
             Wakeup::Changed(version) if self.is_news(version) => self.changed(ctx, version),
@@ -328,10 +330,10 @@ impl Acquisition {
         id: OpId,
         result: Result<Answer, StoreError>,
     ) -> Option<AcquisitionEnd> {
-        let wait = State::Waiting { until: ctx.now.held };
+        let wait = AcquisitionState::Waiting { until: ctx.now.held };
         match (std::mem::replace(&mut self.state, wait), result) {
             (
-                State::Claiming { op, attempt, since, metadata },
+                AcquisitionState::Claiming { op, attempt, since, metadata },
                 Ok(Answer::Write(Outcome::Won { version, fence })),
             ) if op == id => {
                 let sent = if ctx.rules.bugs.has(Bug::ValidFromAnswer) { ctx.now.held } else { attempt.sent };
@@ -340,42 +342,51 @@ impl Acquisition {
                     Won { id: attempt.nonce, fence, version, sent, wall: attempt.wall, since, metadata },
                 )
             }
-            (State::Claiming { op, .. }, Ok(Answer::Write(Outcome::Lost(current)))) if op == id => {
+            (AcquisitionState::Claiming { op, .. }, Ok(Answer::Write(Outcome::Lost(current))))
+                if op == id =>
+            {
                 self.settled();
                 match current {
                     Some(current) if ctx.rules.bugs.has(Bug::TakeWithoutCondition) => self.take(ctx, current),
                     current => self.assess(ctx, current),
                 }
             }
-            (State::Claiming { op, attempt, metadata, .. }, Err(error)) if op == id => {
+            (AcquisitionState::Claiming { op, attempt, metadata, .. }, Err(error)) if op == id => {
                 self.claim_failed(ctx, attempt, metadata, error)
             }
-            (State::Looking { op }, Ok(Answer::Read(current))) if op == id => {
+            (AcquisitionState::Looking { op }, Ok(Answer::Read(current))) if op == id => {
                 self.settled();
                 self.assess(ctx, current)
             }
-            (State::Asking { op, seen }, Ok(Answer::Read(session))) if op == id => {
+            (AcquisitionState::Asking { op, seen }, Ok(Answer::Read(session))) if op == id => {
                 self.settled();
                 self.judge_session(ctx, *seen, session)
             }
-            (State::Fencing { op, seen }, Ok(Answer::Write(Outcome::Won { .. }))) if op == id => {
+            (AcquisitionState::Fencing { op, seen }, Ok(Answer::Write(Outcome::Won { .. }))) if op == id => {
                 self.take(ctx, *seen)
             }
-            (State::Fencing { op, seen }, Ok(Answer::Write(Outcome::Lost(session)))) if op == id => {
-                self.judge_session(ctx, *seen, session)
-            }
-            (State::Challenging { op, seen }, Ok(Answer::Write(Outcome::Won { .. }))) if op == id => {
-                self.has_asked(ctx, *seen)
-            }
-            (State::Challenging { op, .. }, result) if op == id => self.has_marked(ctx, result.is_ok()),
-            (State::Marking { op, tells }, result) if op == id => {
-                self.has_marked(ctx, result.is_ok() && tells)
-            }
-            (State::Looking { op } | State::Asking { op, .. } | State::Fencing { op, .. }, Err(error))
+            (AcquisitionState::Fencing { op, seen }, Ok(Answer::Write(Outcome::Lost(session))))
                 if op == id =>
             {
-                self.pause(ctx, error)
+                self.judge_session(ctx, *seen, session)
             }
+            (AcquisitionState::Challenging { op, seen }, Ok(Answer::Write(Outcome::Won { .. })))
+                if op == id =>
+            {
+                self.has_asked(ctx, *seen)
+            }
+            (AcquisitionState::Challenging { op, .. }, result) if op == id => {
+                self.has_marked(ctx, result.is_ok())
+            }
+            (AcquisitionState::Marking { op, tells }, result) if op == id => {
+                self.has_marked(ctx, result.is_ok() && tells)
+            }
+            (
+                AcquisitionState::Looking { op }
+                | AcquisitionState::Asking { op, .. }
+                | AcquisitionState::Fencing { op, .. },
+                Err(error),
+            ) if op == id => self.pause(ctx, error),
             (state, _) => {
                 self.state = state;
                 None
@@ -404,13 +415,13 @@ impl Acquisition {
             }
         }
         self.last_error = Some(error);
-        self.state = State::Waiting { until: ctx.retry_at(self.goal.ttl, self.failures) };
+        self.state = AcquisitionState::Waiting { until: ctx.retry_at(self.goal.ttl, self.failures) };
         None
     }
 
     fn look(&mut self, ctx: &mut Ctx<'_>) -> Option<AcquisitionEnd> {
         (self.hinted, self.raced) = (None, None);
-        self.state = State::Looking { op: ctx.read(&self.goal.key, self.goal.ttl) };
+        self.state = AcquisitionState::Looking { op: ctx.read(&self.goal.key, self.goal.ttl) };
         None
     }
 }

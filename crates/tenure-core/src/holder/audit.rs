@@ -10,8 +10,8 @@
 use crate::bugs::Bug;
 use crate::holder::Holder;
 use crate::holder::command::LeaseId;
-use crate::holder::ctx::Part;
-use crate::holder::lease::Lease;
+use crate::holder::ctx::OpOwner;
+use crate::holder::lease::LeaseState;
 use crate::holder::notice::Notice;
 use crate::holder::renewal::Loss;
 use crate::op::{Answer, Freshness, Listed, OpId};
@@ -32,12 +32,12 @@ pub(crate) struct Audit {
     next: LeaseId,
     /// Leases whose records seem to show something else: the latest state tells.
     doubtful: BTreeSet<LeaseId>,
-    look: Option<Look>,
+    look: Option<AuditRead>,
 }
 
 /// A read under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Look {
+struct AuditRead {
     op: OpId,
     leases: Vec<LeaseId>,
     freshness: Freshness,
@@ -70,8 +70,8 @@ impl Holder {
             return;
         }
         let (keys, ttl) = (keys.into_iter().collect(), self.env.identity.ttl);
-        let op = self.lend(now, Part::Audit, |ctx| ctx.read_many(keys, freshness, ttl));
-        self.audit.look = Some(Look { op, leases, freshness });
+        let op = self.lend(now, OpOwner::Audit, |ctx| ctx.read_many(keys, freshness, ttl));
+        self.audit.look = Some(AuditRead { op, leases, freshness });
     }
 
     /// Somebody has reason to doubt that the record still shows this lease.
@@ -86,7 +86,7 @@ impl Holder {
         }
         let (page, next) = self.leases.page(self.audit.next, PASSED.max(most));
         let mut attached =
-            page.into_iter().filter(|(_, lease)| matches!(lease, Lease::Attached(_))).map(|(id, _)| id);
+            page.into_iter().filter(|(_, lease)| matches!(lease, LeaseState::Attached(_))).map(|(id, _)| id);
         let turn: Vec<LeaseId> = attached.by_ref().take(most).collect();
         // The rest of the page has its turn next time; after the last one, all begins anew.
         self.audit.next = attached.next().or(next).unwrap_or(LeaseId(0));
@@ -95,7 +95,7 @@ impl Holder {
 
     fn attached_key(&self, id: LeaseId) -> Option<Key> {
         match self.leases.get(&id) {
-            Some(Lease::Attached(attached)) => Some(attached.key().clone()),
+            Some(LeaseState::Attached(attached)) => Some(attached.key().clone()),
             _ => None,
         }
     }
@@ -107,7 +107,7 @@ impl Holder {
         for id in look.leases {
             let was_doubted = look.freshness == Freshness::Latest && self.audit.doubtful.remove(&id);
             // What is being changed meets its record by itself.
-            let Some(Lease::Attached(attached)) = self.leases.get(&id) else { continue };
+            let Some(LeaseState::Attached(attached)) = self.leases.get(&id) else { continue };
             let found = records.iter().find(|listed| listed.key == *attached.key());
             let record = match found {
                 None => None,
@@ -131,7 +131,7 @@ impl Holder {
 
     /// Whether `record` shows the tenure that is held here as this lease.
     fn shows(&self, id: LeaseId, record: Option<&Record>) -> bool {
-        let Some(Lease::Attached(attached)) = self.leases.get(&id) else { return false };
+        let Some(LeaseState::Attached(attached)) = self.leases.get(&id) else { return false };
         let Some(record) = record else { return false };
         let Some(tenure) = &record.tenure else { return false };
         if self.env.rules.bugs.has(Bug::AuditByName) {
@@ -142,8 +142,8 @@ impl Holder {
 
     /// The record shows that a lease is over.
     fn deposed(&mut self, now: Now, id: LeaseId, record: Option<&Record>) {
-        let Some(Lease::Attached(attached)) = self.leases.remove(&id) else { return };
-        self.set_wake(Part::Lease(id.0), None);
+        let Some(LeaseState::Attached(attached)) = self.leases.remove(&id) else { return };
+        self.set_wake(OpOwner::Lease(id.0), None);
         self.env.detector.end(attached.key());
         self.tell(Notice::Lost(id, Loss::shown_by(record, attached.fence())));
         let session = self.session.attachment();

@@ -2,8 +2,8 @@
 
 use crate::bugs::Bug;
 use crate::holder::failure_detector::FailureDetector;
-use crate::holder::lease::Lease;
-use crate::holder::table::Table;
+use crate::holder::lease::LeaseState;
+use crate::holder::table::LeaseMap;
 use crate::op::{Freshness, Op, OpId, Request, Write};
 use crate::rules::Rules;
 use crate::values::fence::{Nonce, Nonces};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Which part of a holder an operation or a wake-up belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Part {
+pub(crate) enum OpOwner {
     /// The session; it comes before all that is attached to it.
     Session,
     /// A lease, by its id.
@@ -58,16 +58,16 @@ pub(crate) struct Ctx<'a> {
     pub(crate) nonces: &'a mut Nonces,
     pub(crate) detector: &'a mut FailureDetector,
     pub(crate) requests: &'a mut Vec<Request>,
-    pub(crate) ops: &'a mut BTreeMap<OpId, Part>,
+    pub(crate) ops: &'a mut BTreeMap<OpId, OpOwner>,
     pub(crate) last_op: &'a mut u64,
     /// The part that is taking the step.
-    pub(crate) part: Part,
+    pub(crate) part: OpOwner,
     /// The key of this process's session, whether it is up or not.
     pub(crate) session_key: &'a Key,
     /// The fence of the session while it is up.
     pub(crate) session: Option<Attachment>,
     /// All leases but the one that is taking the step.
-    pub(crate) leases: &'a Table<Lease>,
+    pub(crate) leases: &'a LeaseMap<LeaseState>,
 }
 
 impl Ctx<'_> {
@@ -89,7 +89,7 @@ impl Ctx<'_> {
 
     fn send(&mut self, op: Op, timeout: Duration, urgent: bool) -> OpId {
         // All that is attached to the session waits for it: it can't wait behind them.
-        let urgent = urgent || self.part == Part::Session;
+        let urgent = urgent || self.part == OpOwner::Session;
         *self.last_op += 1;
         let id = OpId(*self.last_op);
         self.ops.insert(id, self.part.clone());

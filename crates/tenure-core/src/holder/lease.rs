@@ -8,9 +8,9 @@ mod ending;
 use crate::holder::Holder;
 use crate::holder::acquisition::{Acquisition, Goal, WaitPolicy, Wakeup, Won};
 use crate::holder::command::LeaseId;
-use crate::holder::ctx::Part;
+use crate::holder::ctx::OpOwner;
 use crate::holder::notice::Notice;
-use crate::holder::renewal::{Held, Loss, Renewal};
+use crate::holder::renewal::{Loss, Renewal, RenewalStep};
 use crate::holder::update::{Fields, Transferee, Update};
 use crate::op::{Answer, OpId};
 use crate::values::error::StoreError;
@@ -23,7 +23,7 @@ pub(crate) use attached::AttachedLease;
 
 /// Why a lease's record is being changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Purpose {
+pub(crate) enum UpdatePurpose {
     /// It is held, and its metadata changes.
     Update,
     /// It is held, and becomes plain data.
@@ -42,7 +42,7 @@ pub(crate) enum Purpose {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Updating {
     update: Update,
-    purpose: Purpose,
+    purpose: UpdatePurpose,
     /// What it is held by meanwhile, if it is.
     attached: Option<AttachedLease>,
     /// What is to become of it as soon as the change is through, if it is to be given up.
@@ -58,7 +58,7 @@ pub(crate) enum Then {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Lease {
+pub(crate) enum LeaseState {
     /// Waits for the session.
     Queued(Box<Goal>),
     Acquiring(Box<Acquisition>),
@@ -71,58 +71,62 @@ pub(crate) enum Lease {
     Lapsing(AttachedLease),
 }
 
-impl Lease {
-    pub(crate) fn attached(key: Key, won: Won) -> Lease {
-        Lease::Attached(AttachedLease::new(key, won))
+impl LeaseState {
+    pub(crate) fn attached(key: Key, won: Won) -> LeaseState {
+        LeaseState::Attached(AttachedLease::new(key, won))
     }
 
     pub(crate) fn valid_until(&self) -> Tick {
-        if let Lease::Renewing(renewal) = self { renewal.valid_until() } else { Tick::NEVER }
+        if let LeaseState::Renewing(renewal) = self { renewal.valid_until() } else { Tick::NEVER }
     }
 
     pub(crate) fn wake_at(&self) -> Option<Tick> {
         match self {
-            Lease::Queued(goal) => match goal.wait_policy {
+            LeaseState::Queued(goal) => match goal.wait_policy {
                 WaitPolicy::Until(end) => Some(end),
                 _ => None,
             },
-            Lease::Acquiring(acquisition) | Lease::Abandoned(acquisition) => acquisition.wake_at(),
-            Lease::Attached(attached) | Lease::Lapsing(attached) => attached.cap(),
-            Lease::Renewing(renewal) => Some(renewal.wake_at()),
-            Lease::Updating(updating) => updating.update.wake_at().into_iter().chain(updating.cap()).min(),
+            LeaseState::Acquiring(acquisition) | LeaseState::Abandoned(acquisition) => acquisition.wake_at(),
+            LeaseState::Attached(attached) | LeaseState::Lapsing(attached) => attached.cap(),
+            LeaseState::Renewing(renewal) => Some(renewal.wake_at()),
+            LeaseState::Updating(updating) => {
+                updating.update.wake_at().into_iter().chain(updating.cap()).min()
+            }
         }
     }
 
     /// What its record carries, as far as is known here.
     pub(crate) fn metadata(&self) -> Metadata {
         match self {
-            Lease::Attached(attached) | Lease::Lapsing(attached) => attached.metadata(),
-            Lease::Renewing(renewal) => renewal.metadata.clone(),
+            LeaseState::Attached(attached) | LeaseState::Lapsing(attached) => attached.metadata(),
+            LeaseState::Renewing(renewal) => renewal.metadata.clone(),
             // What is being written may not come to stand there.
-            Lease::Updating(updating) => match &updating.attached {
+            LeaseState::Updating(updating) => match &updating.attached {
                 Some(attached) => attached.metadata(),
                 None => updating.update.token.metadata.clone(),
             },
-            Lease::Queued(_) | Lease::Acquiring(_) | Lease::Abandoned(_) => Metadata::new(),
+            LeaseState::Queued(_) | LeaseState::Acquiring(_) | LeaseState::Abandoned(_) => Metadata::new(),
         }
     }
 
     /// Whether a tenure with this id is this lease's, or may turn out to be.
     pub(crate) fn may_own(&self, id: Nonce) -> bool {
         match self {
-            Lease::Queued(_) => false,
-            Lease::Acquiring(acquisition) | Lease::Abandoned(acquisition) => acquisition.may_win(id),
-            Lease::Attached(attached) | Lease::Lapsing(attached) => attached.id() == id,
-            Lease::Renewing(renewal) => renewal.id == id,
-            Lease::Updating(updating) => updating.update.token.id == id || updating.update.may_begin(id),
+            LeaseState::Queued(_) => false,
+            LeaseState::Acquiring(acquisition) | LeaseState::Abandoned(acquisition) => {
+                acquisition.may_win(id)
+            }
+            LeaseState::Attached(attached) | LeaseState::Lapsing(attached) => attached.id() == id,
+            LeaseState::Renewing(renewal) => renewal.id == id,
+            LeaseState::Updating(updating) => updating.update.token.id == id || updating.update.may_begin(id),
         }
     }
 
     /// Whether its user has been told that it is over, though its record may still show it.
     pub(crate) fn is_given_up(&self) -> bool {
         match self {
-            Lease::Lapsing(_) => true,
-            Lease::Updating(updating) => updating.purpose == Purpose::Vacate,
+            LeaseState::Lapsing(_) => true,
+            LeaseState::Updating(updating) => updating.purpose == UpdatePurpose::Vacate,
             _ => false,
         }
     }
@@ -130,20 +134,22 @@ impl Lease {
     /// Whether it stands or falls with the session.
     pub(crate) fn is_attached(&self) -> bool {
         match self {
-            Lease::Queued(_) | Lease::Renewing(_) => false,
-            Lease::Acquiring(acquisition) | Lease::Abandoned(acquisition) => {
+            LeaseState::Queued(_) | LeaseState::Renewing(_) => false,
+            LeaseState::Acquiring(acquisition) | LeaseState::Abandoned(acquisition) => {
                 acquisition.goal().attachment.is_some()
             }
-            Lease::Attached(_) | Lease::Lapsing(_) => true,
-            Lease::Updating(updating) => updating.attached.is_some() || updating.update.attachment.is_some(),
+            LeaseState::Attached(_) | LeaseState::Lapsing(_) => true,
+            LeaseState::Updating(updating) => {
+                updating.attached.is_some() || updating.update.attachment.is_some()
+            }
         }
     }
 
     /// What is held on the session, if anything is.
     fn on_session(&self) -> Option<&AttachedLease> {
         match self {
-            Lease::Attached(attached) | Lease::Lapsing(attached) => Some(attached),
-            Lease::Updating(updating) => updating.attached.as_ref(),
+            LeaseState::Attached(attached) | LeaseState::Lapsing(attached) => Some(attached),
+            LeaseState::Updating(updating) => updating.attached.as_ref(),
             _ => None,
         }
     }
@@ -160,47 +166,47 @@ impl Lease {
 }
 
 impl Holder {
-    pub(crate) fn put(&mut self, id: LeaseId, lease: Lease) {
-        self.set_wake(Part::Lease(id.0), lease.wake_at());
+    pub(crate) fn put(&mut self, id: LeaseId, lease: LeaseState) {
+        self.set_wake(OpOwner::Lease(id.0), lease.wake_at());
         self.leases.insert(id, lease);
     }
 
     /// Takes a lease out for good.
     fn drop_lease(&mut self, id: LeaseId) {
-        self.set_wake(Part::Lease(id.0), None);
+        self.set_wake(OpOwner::Lease(id.0), None);
         self.queued.remove(&id);
     }
 
     pub(crate) fn wake_lease(&mut self, now: Now, id: LeaseId, why: Wakeup) {
-        let part = Part::Lease(id.0);
+        let part = OpOwner::Lease(id.0);
         let Some(lease) = self.leases.remove(&id) else { return self.drop_lease(id) };
         match lease {
-            Lease::Queued(goal) if goal.patience_is_over(now) => {
+            LeaseState::Queued(goal) if goal.patience_is_over(now) => {
                 self.drop_lease(id);
                 let error = StoreError::unavailable("the session could not be begun in time");
                 self.tell(Notice::Failed(id, error));
             }
             // It was an acquisition when it was to be woken, and the session that it was attached to has just been lost.
-            Lease::Queued(_) => self.put(id, lease),
-            Lease::Acquiring(mut acquisition) | Lease::Abandoned(mut acquisition) => {
+            LeaseState::Queued(_) => self.put(id, lease),
+            LeaseState::Acquiring(mut acquisition) | LeaseState::Abandoned(mut acquisition) => {
                 let end = self.lend(now, part, |ctx| acquisition.wake(ctx, why));
                 self.after_acquisition(now, id, *acquisition, end);
             }
             // These two are woken when their time is over, and only then.
-            Lease::Attached(attached) => {
+            LeaseState::Attached(attached) => {
                 self.tell(Notice::Lost(id, Loss::Revoked));
                 self.lapse_revoked(now, id, attached);
             }
-            Lease::Lapsing(attached) => {
+            LeaseState::Lapsing(attached) => {
                 self.lapsing -= 1;
-                self.vacate(now, id, attached, Fields::Keep, Purpose::Vacate);
+                self.vacate(now, id, attached, Fields::Keep, UpdatePurpose::Vacate);
             }
-            Lease::Renewing(mut renewal) => {
+            LeaseState::Renewing(mut renewal) => {
                 let mut out = Vec::new();
                 self.lend(now, part, |ctx| renewal.wake(ctx, &mut out));
                 self.after_renewal(id, renewal, out);
             }
-            Lease::Updating(mut updating) => {
+            LeaseState::Updating(mut updating) => {
                 let is_over = updating.cap().is_some_and(|cap| now.held >= cap);
                 if let Some(attached) = updating.attached.take_if(|_| is_over) {
                     // The change that is under way may or may not land; the claim is looked up again when it is vacated.
@@ -208,7 +214,7 @@ impl Holder {
                     return self.lapse_revoked(now, id, attached);
                 }
                 self.lend(now, part, |ctx| updating.update.wake(ctx));
-                self.put(id, Lease::Updating(updating));
+                self.put(id, LeaseState::Updating(updating));
             }
         }
     }
@@ -220,22 +226,22 @@ impl Holder {
         op: OpId,
         result: Result<Answer, StoreError>,
     ) {
-        let part = Part::Lease(id.0);
+        let part = OpOwner::Lease(id.0);
         match self.leases.remove(&id) {
-            Some(Lease::Acquiring(mut acquisition) | Lease::Abandoned(mut acquisition)) => {
+            Some(LeaseState::Acquiring(mut acquisition) | LeaseState::Abandoned(mut acquisition)) => {
                 let end = self.lend(now, part, |ctx| acquisition.answer(ctx, op, result));
                 self.after_acquisition(now, id, *acquisition, end);
             }
-            Some(Lease::Renewing(mut renewal)) => {
+            Some(LeaseState::Renewing(mut renewal)) => {
                 let mut out = Vec::new();
                 self.lend(now, part, |ctx| renewal.answer(ctx, op, result, &mut out));
                 self.after_renewal(id, renewal, out);
             }
-            Some(Lease::Updating(mut updating)) => {
+            Some(LeaseState::Updating(mut updating)) => {
                 let end = self.lend(now, part, |ctx| updating.update.answer(ctx, op, result));
                 match end {
                     Some(end) => self.after_update(now, id, *updating, end),
-                    None => self.put(id, Lease::Updating(updating)),
+                    None => self.put(id, LeaseState::Updating(updating)),
                 }
             }
             Some(lease) => self.put(id, lease),
@@ -243,17 +249,17 @@ impl Holder {
         }
     }
 
-    fn after_renewal(&mut self, id: LeaseId, renewal: Box<Renewal>, out: Vec<Held>) {
+    fn after_renewal(&mut self, id: LeaseId, renewal: Box<Renewal>, out: Vec<RenewalStep>) {
         for held in out {
             match held {
-                Held::Extended(until) => self.tell(Notice::Valid(id, until)),
-                Held::Suspended => self.tell(Notice::Valid(id, Tick(0))),
-                Held::Updated => self.tell(Notice::Updated(id)),
-                Held::Refused(error) => self.tell(Notice::Failed(id, error)),
-                Held::Mail(letters) => {
+                RenewalStep::Extended(until) => self.tell(Notice::Valid(id, until)),
+                RenewalStep::Suspended => self.tell(Notice::Valid(id, Tick(0))),
+                RenewalStep::Updated => self.tell(Notice::Updated(id)),
+                RenewalStep::Refused(error) => self.tell(Notice::Failed(id, error)),
+                RenewalStep::Mail(letters) => {
                     self.tell_mail(id, &letters);
                 }
-                Held::Lost(loss) => {
+                RenewalStep::Lost(loss) => {
                     self.drop_lease(id);
                     self.env.detector.end(&renewal.key);
                     self.tell(Notice::Lost(id, loss));
@@ -261,7 +267,7 @@ impl Holder {
                 }
             }
         }
-        self.put(id, Lease::Renewing(renewal));
+        self.put(id, LeaseState::Renewing(renewal));
     }
 
     fn tell_mail(&mut self, id: LeaseId, letters: &[Letter]) {
@@ -274,7 +280,7 @@ impl Holder {
 impl Updating {
     /// When what it is held by ends, if it was withdrawn and is still believed in.
     fn cap(&self) -> Option<Tick> {
-        let believed = self.purpose == Purpose::Update && self.then.is_none();
+        let believed = self.purpose == UpdatePurpose::Update && self.then.is_none();
         self.attached.as_ref().filter(|_| believed)?.cap()
     }
 }

@@ -4,11 +4,11 @@ use crate::bugs::Bug;
 use crate::holder::Holder;
 use crate::holder::acquisition::WaitPolicy;
 use crate::holder::command::LeaseId;
-use crate::holder::ctx::{Ctx, Part};
-use crate::holder::lease::Lease;
+use crate::holder::ctx::{Ctx, OpOwner};
+use crate::holder::lease::LeaseState;
 use crate::holder::notice::Notice;
 use crate::holder::renewal::Loss;
-use crate::holder::session::{Outcome, Session};
+use crate::holder::session::{Session, SessionStep};
 use crate::op::{Answer, OpId};
 use crate::values::error::StoreError;
 use crate::values::metadata::Metadata;
@@ -51,11 +51,11 @@ impl Holder {
         self.step_session(now, |session, ctx| session.leave(ctx, lapses));
     }
 
-    fn step_session(&mut self, now: Now, step: impl FnOnce(&mut Session, &mut Ctx<'_>) -> Vec<Outcome>) {
+    fn step_session(&mut self, now: Now, step: impl FnOnce(&mut Session, &mut Ctx<'_>) -> Vec<SessionStep>) {
         let had_session = self.session.attachment().is_some();
-        let (mut ctx, session, _) = self.split(now, Part::Session);
+        let (mut ctx, session, _) = self.split(now, OpOwner::Session);
         let outcomes = step(session, &mut ctx);
-        self.set_wake(Part::Session, self.session.wake_at());
+        self.set_wake(OpOwner::Session, self.session.wake_at());
         for outcome in outcomes {
             self.on_session(now, outcome);
         }
@@ -67,10 +67,10 @@ impl Holder {
         }
     }
 
-    fn on_session(&mut self, now: Now, outcome: Outcome) {
+    fn on_session(&mut self, now: Now, outcome: SessionStep) {
         match outcome {
-            Outcome::Began(until) => self.tell(Notice::SessionValid(until)),
-            Outcome::Extended(until) => {
+            SessionStep::Began(until) => self.tell(Notice::SessionValid(until)),
+            SessionStep::Extended(until) => {
                 self.tell(Notice::SessionValid(until));
                 if self.env.rules.bugs.has(Bug::RenewEachAttached) {
                     self.renew_each_attached(now);
@@ -78,16 +78,16 @@ impl Holder {
                 self.audit(now);
                 self.audit_permits(now);
             }
-            Outcome::Suspended => self.tell(Notice::SessionValid(Tick(0))),
-            Outcome::Mail(letters) => self.sort_mail(now, letters),
-            Outcome::Announced => self.tell(Notice::Announced),
-            Outcome::NotAnnounced(error) => {
+            SessionStep::Suspended => self.tell(Notice::SessionValid(Tick(0))),
+            SessionStep::Mail(letters) => self.sort_mail(now, letters),
+            SessionStep::Announced => self.tell(Notice::Announced),
+            SessionStep::NotAnnounced(error) => {
                 self.tell(Notice::NotAnnounced(error));
                 self.want_session(now);
             }
-            Outcome::Failed(error) => self.session_failed(now, &error),
-            Outcome::Lost(loss) => self.session_lost(now, &loss),
-            Outcome::Gone => {
+            SessionStep::Failed(error) => self.session_failed(now, &error),
+            SessionStep::Lost(loss) => self.session_lost(now, &loss),
+            SessionStep::Gone => {
                 self.orphans.clear();
                 self.rest();
                 self.tell(Notice::SessionValid(Tick(0)));
@@ -99,7 +99,7 @@ impl Holder {
     /// The leases that waited for the session are tried for.
     fn unqueue_all(&mut self, now: Now) {
         for id in std::mem::take(&mut self.queued) {
-            if let Some(Lease::Queued(mut goal)) = self.leases.remove(&id) {
+            if let Some(LeaseState::Queued(mut goal)) = self.leases.remove(&id) {
                 goal.attachment = self.session.attachment();
                 self.begin_acquisition(now, id, *goal);
             }
@@ -110,7 +110,7 @@ impl Holder {
     fn session_failed(&mut self, now: Now, error: &StoreError) {
         for id in std::mem::take(&mut self.queued) {
             let waits = match self.leases.get(&id) {
-                Some(Lease::Queued(goal)) => match goal.wait_policy {
+                Some(LeaseState::Queued(goal)) => match goal.wait_policy {
                     WaitPolicy::Try => false,
                     // Whose time is over has been told so before this.
                     WaitPolicy::Until(_)
@@ -124,15 +124,15 @@ impl Holder {
                 self.queued.insert(id);
             } else {
                 self.leases.remove(&id);
-                self.set_wake(Part::Lease(id.0), None);
+                self.set_wake(OpOwner::Lease(id.0), None);
                 self.tell(Notice::Failed(id, error.clone()));
             }
         }
         self.permits_failed(now, error);
         let is_wanted = !self.queued.is_empty() || self.permits.listens();
-        let (ctx, session, _) = self.split(now, Part::Session);
+        let (ctx, session, _) = self.split(now, OpOwner::Session);
         session.retry(&ctx, is_wanted);
-        self.set_wake(Part::Session, self.session.wake_at());
+        self.set_wake(OpOwner::Session, self.session.wake_at());
     }
 
     /// Everything that was attached to the session ends; what was still being acquired begins again on the next one.
@@ -146,7 +146,7 @@ impl Holder {
         self.leave_lines(now, &attached);
         for id in attached {
             let Some(lease) = self.leases.remove(&id) else { continue };
-            self.set_wake(Part::Lease(id.0), None);
+            self.set_wake(OpOwner::Lease(id.0), None);
             self.end_with_session(now, id, lease, loss);
         }
         self.permits_lost(now, loss);
@@ -166,7 +166,7 @@ impl Holder {
             let attached: Vec<LeaseId> = attached.map(|(id, _)| id).collect();
             let is_checked = !self.env.rules.bugs.has(Bug::LetterForAny);
             for id in &attached {
-                let fence = self.leases.get(id).and_then(Lease::attached_fence);
+                let fence = self.leases.get(id).and_then(LeaseState::attached_fence);
                 if !is_checked || fence.is_some_and(|fence| letter.concerns(fence)) {
                     self.on_letter(*id, letter.ask);
                 }
@@ -190,11 +190,11 @@ impl Holder {
             self.revoke_attached(id);
         }
         // Of one that is left to expire, its user has heard the last.
-        if ask != Ask::Confirm && !matches!(self.leases.get(&id), Some(Lease::Lapsing(_))) {
+        if ask != Ask::Confirm && !matches!(self.leases.get(&id), Some(LeaseState::Lapsing(_))) {
             self.tell(Notice::Asked(id, ask));
         }
         if ask != Ask::Confirm
-            && let Some(Lease::Attached(attached)) = self.leases.get(&id)
+            && let Some(LeaseState::Attached(attached)) = self.leases.get(&id)
         {
             self.turns.asked(attached.key());
         }
@@ -203,7 +203,7 @@ impl Holder {
     /// What was claimed for its key and not answered yet may stand in the store already, and be what is withdrawn.
     fn withdraw_acquisitions(&mut self, now: Now, letter: &Letter) {
         for id in self.acquiring.iter().copied().collect::<Vec<_>>() {
-            if let Some(Lease::Acquiring(acquisition)) = self.leases.get_mut(&id)
+            if let Some(LeaseState::Acquiring(acquisition)) = self.leases.get_mut(&id)
                 && *acquisition.key() == letter.key
                 && acquisition.goal().attachment.is_some()
             {

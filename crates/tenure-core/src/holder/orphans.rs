@@ -8,8 +8,8 @@
 
 use crate::bugs::Bug;
 use crate::holder::Holder;
-use crate::holder::ctx::{Ctx, Part};
-use crate::holder::update::{Change, Token, Update};
+use crate::holder::ctx::{Ctx, OpOwner};
+use crate::holder::update::{Token, Update, UpdateKind};
 use crate::op::{Answer, OpId};
 use crate::values::error::{ErrorKind, StoreError};
 use crate::values::key::Key;
@@ -30,11 +30,11 @@ pub(crate) struct Orphans {
 struct Orphan {
     /// How long until the look after the next.
     gap: Duration,
-    state: State,
+    state: OrphanState,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum State {
+enum OrphanState {
     Waiting(Tick),
     Reading(OpId),
     Vacating(Box<Update>),
@@ -54,9 +54,9 @@ impl Orphans {
     /// When to come back for `key` if nothing happens.
     pub(crate) fn wake_at(&self, key: &Key) -> Option<Tick> {
         match &self.entries.get(key)?.state {
-            State::Waiting(until) => Some(*until),
-            State::Reading(_) => None,
-            State::Vacating(update) => update.wake_at(),
+            OrphanState::Waiting(until) => Some(*until),
+            OrphanState::Reading(_) => None,
+            OrphanState::Vacating(update) => update.wake_at(),
         }
     }
 
@@ -65,9 +65,11 @@ impl Orphans {
         if ctx.rules.bugs.has(Bug::ZombieForgotten) {
             return;
         }
-        let (gap, now) = (self.ttl.part(2), State::Waiting(ctx.now.held));
+        let (gap, now) = (self.ttl.part(2), OrphanState::Waiting(ctx.now.held));
         match self.entries.get_mut(&key) {
-            Some(orphan @ Orphan { state: State::Waiting(_), .. }) => *orphan = Orphan { gap, state: now },
+            Some(orphan @ Orphan { state: OrphanState::Waiting(_), .. }) => {
+                *orphan = Orphan { gap, state: now }
+            }
             Some(orphan) => orphan.gap = gap,
             None => drop(self.entries.insert(key, Orphan { gap, state: now })),
         }
@@ -77,9 +79,9 @@ impl Orphans {
         let ttl = self.ttl;
         let Some(orphan) = self.entries.get_mut(key) else { return };
         match &mut orphan.state {
-            State::Vacating(update) => update.wake(ctx),
-            state @ State::Waiting(_) => *state = State::Reading(ctx.read(key, ttl)),
-            State::Reading(_) => {}
+            OrphanState::Vacating(update) => update.wake(ctx),
+            state @ OrphanState::Waiting(_) => *state = OrphanState::Reading(ctx.read(key, ttl)),
+            OrphanState::Reading(_) => {}
         }
     }
 
@@ -87,17 +89,17 @@ impl Orphans {
         let ttl = self.ttl;
         let Some(orphan) = self.entries.get_mut(key) else { return };
         match &mut orphan.state {
-            State::Vacating(update) => {
+            OrphanState::Vacating(update) => {
                 if update.answer(ctx, op, result).is_none() {
                     return;
                 }
             }
-            State::Reading(reading) if *reading == op => match result {
+            OrphanState::Reading(reading) if *reading == op => match result {
                 Ok(Answer::Read(Some(seen))) if is_orphaned(&seen, ctx) => {
                     match token_of(key, seen) {
                         Some(token) => {
-                            let update = Update::start(token, None, Change::Vacate, Tick::NEVER, ctx);
-                            orphan.state = State::Vacating(Box::new(update));
+                            let update = Update::start(token, None, UpdateKind::Vacate, Tick::NEVER, ctx);
+                            orphan.state = OrphanState::Vacating(Box::new(update));
                         }
                         None => drop(self.entries.remove(key)),
                     }
@@ -112,7 +114,7 @@ impl Orphans {
                     orphan.gap = if lasts { orphan.gap.min(ttl.duration() * 16) } else { orphan.gap / 2 };
                 }
             },
-            State::Reading(_) | State::Waiting(_) => return,
+            OrphanState::Reading(_) | OrphanState::Waiting(_) => return,
         }
         self.look_later(ctx, key);
     }
@@ -124,7 +126,7 @@ impl Orphans {
             return;
         }
         orphan.gap = (orphan.gap * 2).max(self.ttl.part(4));
-        orphan.state = State::Waiting(ctx.now.held.after(orphan.gap));
+        orphan.state = OrphanState::Waiting(ctx.now.held.after(orphan.gap));
     }
 }
 
@@ -149,7 +151,7 @@ impl Holder {
     }
 
     fn step_orphan(&mut self, now: Now, key: &Key, step: impl FnOnce(&mut Orphans, &mut Ctx<'_>)) {
-        let part = Part::Orphan(key.clone());
+        let part = OpOwner::Orphan(key.clone());
         let (mut ctx, _, orphans) = self.split(now, part.clone());
         step(orphans, &mut ctx);
         self.set_wake(part, self.orphans.wake_at(key));

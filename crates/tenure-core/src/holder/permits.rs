@@ -2,7 +2,7 @@
 
 use crate::holder::Holder;
 use crate::holder::command::{Command, LeaseId};
-use crate::holder::ctx::{Ctx, Part};
+use crate::holder::ctx::{Ctx, OpOwner};
 use crate::holder::notice::Notice;
 use crate::holder::renewal::Loss;
 use crate::op::{Answer, Hint, OpId};
@@ -18,7 +18,7 @@ const IDLE: usize = 256;
 
 /// The semaphores of a process.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Permits {
+pub(crate) struct Semaphores {
     machines: BTreeMap<Key, Semaphore>,
     /// Which key each lease is about.
     keys: BTreeMap<LeaseId, Key>,
@@ -26,7 +26,7 @@ pub(crate) struct Permits {
     audited: Option<Key>,
 }
 
-impl Permits {
+impl Semaphores {
     /// Whether a lease is one of permits.
     pub(crate) fn has(&self, lease: LeaseId) -> bool {
         self.keys.contains_key(&lease)
@@ -179,7 +179,7 @@ impl Holder {
             Some(semaphore) => semaphore,
             None => Semaphore::new(key.clone(), ttl, most),
         };
-        let part = Part::Semaphore(key.clone());
+        let part = OpOwner::Semaphore(key.clone());
         let before = semaphore.leases().len();
         self.lend(now, part.clone(), |ctx| step(&mut semaphore, ctx));
         for notice in semaphore.take_notices() {

@@ -88,7 +88,7 @@ impl Loss {
 
 /// What a step of holding brought about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Held {
+pub(crate) enum RenewalStep {
     /// Belief reaches until this tick now.
     Extended(Tick),
     /// The wall clock says that time was hidden: belief is suspended until a renewal succeeds.
@@ -104,7 +104,7 @@ pub(crate) enum Held {
 
 /// A renewal under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Flight {
+struct RenewalInFlight {
     op: OpId,
     attempt: Attempt,
     /// It carries the metadata as it is now.
@@ -123,7 +123,7 @@ pub(crate) struct Renewal {
     /// Belief ends here.
     pub(crate) deadline: Tick,
     renew_at: Tick,
-    in_flight: Option<Flight>,
+    in_flight: Option<RenewalInFlight>,
     unresolved: Vec<Attempt>,
     failures: u32,
     last_error: Option<StoreError>,
@@ -211,10 +211,10 @@ impl Renewal {
         self.renew(ctx);
     }
 
-    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_>, out: &mut Vec<Held>) {
+    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_>, out: &mut Vec<RenewalStep>) {
         if ctx.now.held >= self.deadline && !ctx.rules.bugs.has(Bug::RenewAfterExpiry) {
             if !ctx.rules.bugs.has(Bug::LossNotTold) {
-                out.push(Held::Lost(self.expiry()));
+                out.push(RenewalStep::Lost(self.expiry()));
             }
             return;
         }
@@ -235,10 +235,10 @@ impl Renewal {
         }
     }
 
-    fn mind_hidden_time(&mut self, now: Now, out: &mut Vec<Held>) {
+    fn mind_hidden_time(&mut self, now: Now, out: &mut Vec<RenewalStep>) {
         let (wall, held) = std::mem::replace(&mut self.mark, (now.wall, now.held));
         // What was hidden little by little shows from one look to the next as little as it does at all.
-        let is_old = |flight: &Flight| now.has_gap(flight.attempt.sent, flight.attempt.wall);
+        let is_old = |flight: &RenewalInFlight| now.has_gap(flight.attempt.sent, flight.attempt.wall);
         if !now.has_gap(held, wall) && !self.in_flight.as_ref().is_some_and(is_old) {
             return;
         }
@@ -246,7 +246,7 @@ impl Renewal {
         // A renewal under way was sent before the gap: it proves nothing about the time since.
         self.in_flight = None;
         if !std::mem::replace(&mut self.suspended, true) {
-            out.push(Held::Suspended);
+            out.push(RenewalStep::Suspended);
         }
     }
 
@@ -271,7 +271,7 @@ impl Renewal {
         // A sixth of the ttl lets a second renewal follow the first in time, with room for one that mail makes lose.
         let timeout = self.ttl.part(6).min(self.deadline.since(ctx.now.held));
         let attempt = ctx.attempt(nonce);
-        self.in_flight = Some(Flight { op: ctx.renew(write, timeout), attempt, fresh: true });
+        self.in_flight = Some(RenewalInFlight { op: ctx.renew(write, timeout), attempt, fresh: true });
     }
 
     /// An operation's answer. Whoever holds beyond the deadline has been woken, and has lost it, before that.
@@ -280,10 +280,11 @@ impl Renewal {
         ctx: &mut Ctx<'_>,
         id: OpId,
         result: Result<Answer, StoreError>,
-        out: &mut Vec<Held>,
+        out: &mut Vec<RenewalStep>,
     ) {
         self.mind_hidden_time(ctx.now, out);
-        let Some(Flight { attempt, fresh, .. }) = self.in_flight.take_if(|flight| flight.op == id) else {
+        let Some(RenewalInFlight { attempt, fresh, .. }) = self.in_flight.take_if(|flight| flight.op == id)
+        else {
             return;
         };
         match result {
@@ -293,7 +294,7 @@ impl Renewal {
                 if self.updating && fresh {
                     self.updating = false;
                     self.before = None;
-                    out.push(Held::Updated);
+                    out.push(RenewalStep::Updated);
                 } else if self.updating {
                     self.renew(ctx);
                 }
@@ -308,18 +309,18 @@ impl Renewal {
     }
 
     /// What was asked for is too large, say. Renewals go on with what the record had.
-    fn refuse_update(&mut self, ctx: &mut Ctx<'_>, error: StoreError, out: &mut Vec<Held>) {
+    fn refuse_update(&mut self, ctx: &mut Ctx<'_>, error: StoreError, out: &mut Vec<RenewalStep>) {
         if !ctx.rules.bugs.has(Bug::GrowthUnbounded)
             && let Some(before) = self.before.take()
         {
             self.metadata = *before;
         }
         self.updating = false;
-        out.push(Held::Refused(error));
+        out.push(RenewalStep::Refused(error));
         self.renew(ctx);
     }
 
-    fn renewed(&mut self, ctx: &Ctx<'_>, version: Version, sent: Tick, out: &mut Vec<Held>) {
+    fn renewed(&mut self, ctx: &Ctx<'_>, version: Version, sent: Tick, out: &mut Vec<RenewalStep>) {
         self.version = version;
         self.unresolved.clear();
         self.failures = 0;
@@ -329,22 +330,22 @@ impl Renewal {
         self.extend(ctx, sent, out);
     }
 
-    fn extend(&mut self, ctx: &Ctx<'_>, sent: Tick, out: &mut Vec<Held>) {
+    fn extend(&mut self, ctx: &Ctx<'_>, sent: Tick, out: &mut Vec<RenewalStep>) {
         self.deadline = self.deadline.max(sent.after(belief(ctx, self.ttl)));
-        out.push(Held::Extended(self.valid_until()));
+        out.push(RenewalStep::Extended(self.valid_until()));
     }
 
     /// A renewal lost its compare-and-set: by mail, by an earlier renewal of ours whose answer was lost, or because the
     /// lease is gone.
-    fn refused(&mut self, ctx: &mut Ctx<'_>, current: Option<Stored>, out: &mut Vec<Held>) {
-        let Some(current) = current else { return out.push(Held::Lost(Loss::Deleted)) };
+    fn refused(&mut self, ctx: &mut Ctx<'_>, current: Option<Stored>, out: &mut Vec<RenewalStep>) {
+        let Some(current) = current else { return out.push(RenewalStep::Lost(Loss::Deleted)) };
         // A repeated claim can land once more, with the same nonce and a higher fence: that is not this tenure.
         let Some(tenure) = current.tenure(self.id).filter(|_| current.record.fence == self.fence) else {
             if ctx.rules.bugs.has(Bug::LostIsStillMine) {
                 (self.version, self.fence) = (current.version, current.record.fence);
                 return self.renew(ctx);
             }
-            return out.push(Held::Lost(Loss::shown_by(Some(&current.record), self.fence)));
+            return out.push(RenewalStep::Lost(Loss::shown_by(Some(&current.record), self.fence)));
         };
         self.version = current.version;
         let landed = self.unresolved.iter().find(|attempt| attempt.nonce == tenure.heartbeat).copied();
@@ -357,7 +358,7 @@ impl Renewal {
         }
         if !ctx.rules.bugs.has(Bug::MailLost) {
             self.open_mail(&tenure.mail);
-            out.push(Held::Mail(tenure.mail.clone()));
+            out.push(RenewalStep::Mail(tenure.mail.clone()));
         }
         // Once more over what stands there now, which also empties the mailbox.
         self.renew(ctx);
@@ -367,7 +368,7 @@ impl Renewal {
         self.revoked |= letters.iter().any(|letter| letter.is(Ask::Revoke, &self.key));
     }
 
-    fn failed(&mut self, ctx: &mut Ctx<'_>, attempt: Attempt, error: StoreError, out: &mut Vec<Held>) {
+    fn failed(&mut self, ctx: &mut Ctx<'_>, attempt: Attempt, error: StoreError, out: &mut Vec<RenewalStep>) {
         self.failures += 1;
         if error.kind() == ErrorKind::Unknown {
             if ctx.rules.bugs.has(Bug::UnknownIsSuccess) {

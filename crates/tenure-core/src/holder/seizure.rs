@@ -42,7 +42,7 @@ pub enum Seized {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum State {
+enum SeizureState {
     /// Looking at the key, now or as soon as this time comes.
     Looking(Option<OpId>, Tick),
     /// Looking at the session that the key's record is attached to.
@@ -65,7 +65,7 @@ pub struct Seizure {
     rules: Rules,
     nonces: Nonces,
     detector: FailureDetector,
-    state: State,
+    state: SeizureState,
     last_op: u64,
     failures: u32,
     /// The tenure that is to end, once it was seen.
@@ -90,16 +90,16 @@ impl Machine for Seizure {
             Event::Answer(op, result) => self.answer(now, op, result),
             Event::Command(()) | Event::Changed(_) | Event::Wake => {}
         }
-        if let State::Looking(None, at) = self.state
+        if let SeizureState::Looking(None, at) = self.state
             && now.held >= at
         {
             if self.last_op == 0 {
                 self.began = now.held;
             }
             let op = self.send(Op::Read(self.key.clone()));
-            self.state = State::Looking(Some(op), at);
+            self.state = SeizureState::Looking(Some(op), at);
         }
-        let wake_at = if let State::Looking(None, at) = self.state { Some(at) } else { None };
+        let wake_at = if let SeizureState::Looking(None, at) = self.state { Some(at) } else { None };
         Step { requests: std::mem::take(&mut self.requests), notices: std::mem::take(&mut self.out), wake_at }
     }
 
@@ -121,7 +121,7 @@ impl Seizure {
             rules,
             nonces: Nonces::new(instance),
             detector: FailureDetector::default(),
-            state: State::Looking(None, Tick(0)),
+            state: SeizureState::Looking(None, Tick(0)),
             last_op: 0,
             failures: 0,
             meant: None,
@@ -156,48 +156,54 @@ impl Seizure {
     }
 
     fn end(&mut self, end: Seized) {
-        self.state = State::Over;
+        self.state = SeizureState::Over;
         self.out.push(end);
     }
 
     fn look_at(&mut self, at: Tick) {
-        self.state = State::Looking(None, at);
+        self.state = SeizureState::Looking(None, at);
     }
 
     fn answer(&mut self, now: Now, op: OpId, result: Result<Answer, StoreError>) {
         let is_ours = match &self.state {
-            State::Looking(asked, _) => *asked == Some(op),
-            State::Asking(asked, _) | State::Telling(asked, _) | State::Vacating(asked) => *asked == op,
-            State::Over => false,
+            SeizureState::Looking(asked, _) => *asked == Some(op),
+            SeizureState::Asking(asked, _)
+            | SeizureState::Telling(asked, _)
+            | SeizureState::Vacating(asked) => *asked == op,
+            SeizureState::Over => false,
         };
         if !is_ours {
             return;
         }
-        match (std::mem::replace(&mut self.state, State::Over), result) {
+        match (std::mem::replace(&mut self.state, SeizureState::Over), result) {
             (state, Err(error)) => self.failed(now, &state, error),
-            (State::Looking(..), Ok(Answer::Read(current))) => self.assess(now, current),
-            (State::Asking(_, seen), Ok(Answer::Read(session))) => self.judge_session(now, *seen, session),
-            (State::Telling(_, attachment), Ok(Answer::Write(Outcome::Won { .. }))) => {
+            (SeizureState::Looking(..), Ok(Answer::Read(current))) => self.assess(now, current),
+            (SeizureState::Asking(_, seen), Ok(Answer::Read(session))) => {
+                self.judge_session(now, *seen, session)
+            }
+            (SeizureState::Telling(_, attachment), Ok(Answer::Write(Outcome::Won { .. }))) => {
                 self.told = Some((attachment, now.waited));
                 self.look_at(now.held);
             }
-            (State::Vacating(_), Ok(Answer::Write(Outcome::Won { fence, .. }))) => {
+            (SeizureState::Vacating(_), Ok(Answer::Write(Outcome::Won { fence, .. }))) => {
                 self.end(Seized::Free { fence, vacated: true });
             }
-            (State::Vacating(_), Ok(Answer::Write(Outcome::Lost(current)))) => self.assess(now, current),
+            (SeizureState::Vacating(_), Ok(Answer::Write(Outcome::Lost(current)))) => {
+                self.assess(now, current)
+            }
             // The record changed under the letter: a renewal, or other mail.
             (_, Ok(_)) => self.look_at(now.held),
         }
-        if !matches!(self.state, State::Over) {
+        if !matches!(self.state, SeizureState::Over) {
             self.mind_patience(now);
         }
     }
 
-    fn failed(&mut self, now: Now, state: &State, error: StoreError) {
+    fn failed(&mut self, now: Now, state: &SeizureState, error: StoreError) {
         // The store is asked again, as long as that may help; what became of a write shows in the record.
         self.failures += 1;
         let ttl = self.meant.map_or(Duration::from_secs(1), |(_, ttl)| ttl.duration());
-        let is_foreign = error.kind() == ErrorKind::Foreign && matches!(state, State::Asking(..));
+        let is_foreign = error.kind() == ErrorKind::Foreign && matches!(state, SeizureState::Asking(..));
         if (error.is_passing() || is_foreign) && now.held.since(self.began) < ttl * PATIENCE {
             return self.look_at(now.held.after(ttl / (64 >> self.failures.min(4))));
         }
@@ -246,7 +252,7 @@ impl Seizure {
                 }
                 _ => {
                     let op = self.send(Op::Read(attachment.session));
-                    self.state = State::Asking(op, Box::new(seen));
+                    self.state = SeizureState::Asking(op, Box::new(seen));
                 }
             },
         }
@@ -318,7 +324,7 @@ impl Seizure {
         stored.record.nonce = self.draw();
         let write = Write { key: at, expect: Expect::Unchanged(stored.version), record: stored.record };
         let op = self.send(Op::Write(Box::new(write)));
-        self.state = State::Telling(op, attachment);
+        self.state = SeizureState::Telling(op, attachment);
         self.announce(&holder, within);
     }
 
@@ -349,7 +355,7 @@ impl Seizure {
         let record = Record { nonce: self.draw(), stamp: now.wall, tenure: None, ..seen.record };
         let write = Write { key: self.key.clone(), expect: Expect::Unchanged(seen.version), record };
         let op = self.send(Op::Write(Box::new(write)));
-        self.state = State::Vacating(op);
+        self.state = SeizureState::Vacating(op);
     }
 
     fn draw(&mut self) -> Nonce {

@@ -5,12 +5,12 @@
 //! outcome is known, and then **gone** for good. A lost session is down again. Its next tenure has a higher fence, so that no old
 //! lease is attached to it by accident.
 //!
-//! A session knows nothing of leases. A step ends with [`Outcome`]s; `on_session` applies them to the holder.
+//! A session knows nothing of leases. A step ends with [`SessionStep`]s; `on_session` applies them to the holder.
 
 use crate::holder::acquisition::{Acquisition, AcquisitionEnd, Goal, MetadataPolicy, WaitPolicy, Wakeup};
 use crate::holder::ctx::Ctx;
-use crate::holder::renewal::{Held, Loss, Renewal};
-use crate::holder::update::{Change, Update};
+use crate::holder::renewal::{Loss, Renewal, RenewalStep};
+use crate::holder::update::{Update, UpdateKind};
 use crate::op::{Answer, OpId};
 use crate::values::error::{ErrorKind, StoreError};
 use crate::values::key::Key;
@@ -20,7 +20,7 @@ use crate::values::time::{Tick, Ttl};
 
 /// What the session is doing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum State {
+enum SessionState {
     Down,
     Acquiring(Box<Acquisition>),
     Up(Box<Renewal>),
@@ -30,7 +30,7 @@ enum State {
 
 /// What a step of the session came to, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum SessionStep {
     /// It is up, and believed until then.
     Began(Tick),
     /// It was renewed, and is believed until then.
@@ -56,7 +56,7 @@ pub(crate) struct Session {
     ttl: Ttl,
     /// What its record says about the process.
     about: Metadata,
-    state: State,
+    state: SessionState,
     failures: u32,
     /// When it is begun again, while it is down and wanted.
     retry_at: Option<Tick>,
@@ -69,40 +69,40 @@ pub(crate) struct Session {
 impl Session {
     /// One that is down.
     pub(crate) fn new(key: Key, ttl: Ttl, about: Metadata) -> Session {
-        let (state, retry_at) = (State::Down, None);
+        let (state, retry_at) = (SessionState::Down, None);
         Session { key, ttl, about, state, failures: 0, retry_at, announcing: false, former: None }
     }
 
     /// What a new lease would be attached to.
     pub(crate) fn attachment(&self) -> Option<Attachment> {
         match &self.state {
-            State::Up(renewal) => Some(Attachment { session: self.key.clone(), fence: renewal.fence }),
+            SessionState::Up(renewal) => Some(Attachment { session: self.key.clone(), fence: renewal.fence }),
             _ => None,
         }
     }
 
     /// Until when the session, and what is attached to it, is believed.
     pub(crate) fn valid_until(&self) -> Tick {
-        if let State::Up(renewal) = &self.state { renewal.valid_until() } else { Tick(0) }
+        if let SessionState::Up(renewal) = &self.state { renewal.valid_until() } else { Tick(0) }
     }
 
     pub(crate) fn is_down(&self) -> bool {
-        matches!(self.state, State::Down)
+        matches!(self.state, SessionState::Down)
     }
 
     /// When to come back if nothing happens.
     pub(crate) fn wake_at(&self) -> Option<Tick> {
         match &self.state {
-            State::Down => self.retry_at,
-            State::Acquiring(acquisition) => acquisition.wake_at(),
-            State::Up(renewal) => Some(renewal.wake_at()),
-            State::Leaving(update) => update.wake_at(),
-            State::Gone => None,
+            SessionState::Down => self.retry_at,
+            SessionState::Acquiring(acquisition) => acquisition.wake_at(),
+            SessionState::Up(renewal) => Some(renewal.wake_at()),
+            SessionState::Leaving(update) => update.wake_at(),
+            SessionState::Gone => None,
         }
     }
 
     /// Begins, unless it is up or on its way.
-    pub(crate) fn begin(&mut self, ctx: &mut Ctx<'_>) -> Vec<Outcome> {
+    pub(crate) fn begin(&mut self, ctx: &mut Ctx<'_>) -> Vec<SessionStep> {
         if !self.is_down() {
             return Vec::new();
         }
@@ -123,7 +123,7 @@ impl Session {
     }
 
     /// What its record says about this process, from now on.
-    pub(crate) fn announce(&mut self, ctx: &mut Ctx<'_>, about: Metadata) -> Vec<Outcome> {
+    pub(crate) fn announce(&mut self, ctx: &mut Ctx<'_>, about: Metadata) -> Vec<SessionStep> {
         let old = std::mem::replace(&mut self.about, about);
         self.former.get_or_insert(old);
         self.announcing = true;
@@ -137,38 +137,38 @@ impl Session {
             return false;
         }
         match &mut self.state {
-            State::Up(renewal) if renewal.is_updating() => return false,
-            State::Up(renewal) => renewal.metadata = about.clone(),
-            State::Acquiring(_) => return false,
-            State::Down | State::Leaving(_) | State::Gone => {}
+            SessionState::Up(renewal) if renewal.is_updating() => return false,
+            SessionState::Up(renewal) => renewal.metadata = about.clone(),
+            SessionState::Acquiring(_) => return false,
+            SessionState::Down | SessionState::Leaving(_) | SessionState::Gone => {}
         }
         self.about = about;
         true
     }
 
     /// Its time has come. One that is down is begun by whoever wants it.
-    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_>) -> Vec<Outcome> {
-        match std::mem::replace(&mut self.state, State::Down) {
-            State::Down => {
+    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_>) -> Vec<SessionStep> {
+        match std::mem::replace(&mut self.state, SessionState::Down) {
+            SessionState::Down => {
                 self.retry_at = None;
                 Vec::new()
             }
-            State::Acquiring(mut acquisition) => {
+            SessionState::Acquiring(mut acquisition) => {
                 let end = acquisition.wake(ctx, Wakeup::Time);
                 self.acquiring(ctx, acquisition, end)
             }
-            State::Up(mut renewal) => {
+            SessionState::Up(mut renewal) => {
                 let mut out = Vec::new();
                 renewal.wake(ctx, &mut out);
                 self.renewed(ctx, renewal, out)
             }
-            State::Leaving(mut update) => {
+            SessionState::Leaving(mut update) => {
                 update.wake(ctx);
-                self.state = State::Leaving(update);
+                self.state = SessionState::Leaving(update);
                 Vec::new()
             }
-            State::Gone => {
-                self.state = State::Gone;
+            SessionState::Gone => {
+                self.state = SessionState::Gone;
                 Vec::new()
             }
         }
@@ -179,26 +179,26 @@ impl Session {
         ctx: &mut Ctx<'_>,
         op: OpId,
         result: Result<Answer, StoreError>,
-    ) -> Vec<Outcome> {
-        match std::mem::replace(&mut self.state, State::Down) {
-            State::Acquiring(mut acquisition) => {
+    ) -> Vec<SessionStep> {
+        match std::mem::replace(&mut self.state, SessionState::Down) {
+            SessionState::Acquiring(mut acquisition) => {
                 let end = acquisition.answer(ctx, op, result);
                 self.acquiring(ctx, acquisition, end)
             }
-            State::Up(mut renewal) => {
+            SessionState::Up(mut renewal) => {
                 let mut out = Vec::new();
                 renewal.answer(ctx, op, result, &mut out);
                 self.renewed(ctx, renewal, out)
             }
-            State::Leaving(mut update) => {
+            SessionState::Leaving(mut update) => {
                 if update.answer(ctx, op, result).is_some() {
-                    self.state = State::Gone;
-                    return vec![Outcome::Gone];
+                    self.state = SessionState::Gone;
+                    return vec![SessionStep::Gone];
                 }
-                self.state = State::Leaving(update);
+                self.state = SessionState::Leaving(update);
                 Vec::new()
             }
-            state @ (State::Down | State::Gone) => {
+            state @ (SessionState::Down | SessionState::Gone) => {
                 self.state = state;
                 Vec::new()
             }
@@ -206,16 +206,16 @@ impl Session {
     }
 
     /// The last act of a stop: its record is vacated, or left to expire together with what is attached to it.
-    pub(crate) fn leave(&mut self, ctx: &mut Ctx<'_>, lapses: bool) -> Vec<Outcome> {
-        match std::mem::replace(&mut self.state, State::Gone) {
-            State::Up(renewal) if !lapses => {
+    pub(crate) fn leave(&mut self, ctx: &mut Ctx<'_>, lapses: bool) -> Vec<SessionStep> {
+        match std::mem::replace(&mut self.state, SessionState::Gone) {
+            SessionState::Up(renewal) if !lapses => {
                 let until = ctx.now.held.after(renewal.ttl.duration());
-                let update = Update::start(renewal.token(ctx.holder), None, Change::Vacate, until, ctx);
-                self.state = State::Leaving(Box::new(update));
-                vec![Outcome::Suspended]
+                let update = Update::start(renewal.token(ctx.holder), None, UpdateKind::Vacate, until, ctx);
+                self.state = SessionState::Leaving(Box::new(update));
+                vec![SessionStep::Suspended]
             }
-            State::Down | State::Acquiring(_) | State::Up(_) => vec![Outcome::Gone],
-            state @ (State::Leaving(_) | State::Gone) => {
+            SessionState::Down | SessionState::Acquiring(_) | SessionState::Up(_) => vec![SessionStep::Gone],
+            state @ (SessionState::Leaving(_) | SessionState::Gone) => {
                 self.state = state;
                 Vec::new()
             }
@@ -223,8 +223,8 @@ impl Session {
     }
 
     /// Has the record say what was announced last, unless it does, or the session is not up.
-    fn write_about(&mut self, ctx: &mut Ctx<'_>) -> Option<Outcome> {
-        let State::Up(renewal) = &mut self.state else { return None };
+    fn write_about(&mut self, ctx: &mut Ctx<'_>) -> Option<SessionStep> {
+        let SessionState::Up(renewal) = &mut self.state else { return None };
         if renewal.metadata != self.about || renewal.is_updating() {
             renewal.update(ctx, self.about.clone());
             return None;
@@ -232,17 +232,17 @@ impl Session {
         self.announced()
     }
 
-    fn announced(&mut self) -> Option<Outcome> {
+    fn announced(&mut self) -> Option<SessionStep> {
         self.former = None;
-        std::mem::take(&mut self.announcing).then_some(Outcome::Announced)
+        std::mem::take(&mut self.announcing).then_some(SessionStep::Announced)
     }
 
-    fn not_announced(&mut self, error: StoreError) -> Outcome {
+    fn not_announced(&mut self, error: StoreError) -> SessionStep {
         if let Some(former) = self.former.take() {
             self.about = former;
         }
         self.announcing = false;
-        Outcome::NotAnnounced(error)
+        SessionStep::NotAnnounced(error)
     }
 
     fn acquiring(
@@ -250,18 +250,18 @@ impl Session {
         ctx: &mut Ctx<'_>,
         acquisition: Box<Acquisition>,
         end: Option<AcquisitionEnd>,
-    ) -> Vec<Outcome> {
+    ) -> Vec<SessionStep> {
         let Some(end) = end else {
-            self.state = State::Acquiring(acquisition);
+            self.state = SessionState::Acquiring(acquisition);
             return Vec::new();
         };
-        (self.state, self.retry_at) = (State::Down, None);
+        (self.state, self.retry_at) = (SessionState::Down, None);
         match end {
             AcquisitionEnd::Won(won) => {
                 let renewal = Renewal::new(self.key.clone(), self.ttl, won, ctx);
                 self.failures = 0;
-                let began = Outcome::Began(renewal.valid_until());
-                self.state = State::Up(Box::new(renewal));
+                let began = SessionStep::Began(renewal.valid_until());
+                self.state = SessionState::Up(Box::new(renewal));
                 // It was claimed with what was known then.
                 let announced = if self.announcing { self.write_about(ctx) } else { None };
                 [Some(began), announced].into_iter().flatten().collect()
@@ -280,25 +280,30 @@ impl Session {
         }
     }
 
-    fn failed(&mut self, error: StoreError) -> Vec<Outcome> {
+    fn failed(&mut self, error: StoreError) -> Vec<SessionStep> {
         self.failures += 1;
-        vec![Outcome::Failed(error)]
+        vec![SessionStep::Failed(error)]
     }
 
-    fn renewed(&mut self, ctx: &mut Ctx<'_>, renewal: Box<Renewal>, out: Vec<Held>) -> Vec<Outcome> {
-        self.state = State::Up(renewal);
+    fn renewed(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        renewal: Box<Renewal>,
+        out: Vec<RenewalStep>,
+    ) -> Vec<SessionStep> {
+        self.state = SessionState::Up(renewal);
         let mut outcomes = Vec::new();
         for held in out {
             outcomes.extend(match held {
-                Held::Extended(until) => Some(Outcome::Extended(until)),
-                Held::Suspended => Some(Outcome::Suspended),
-                Held::Mail(letters) => Some(Outcome::Mail(letters)),
-                Held::Updated => self.announced(),
-                Held::Refused(error) => Some(self.not_announced(error)),
-                Held::Lost(loss) => {
-                    (self.state, self.retry_at) = (State::Down, None);
+                RenewalStep::Extended(until) => Some(SessionStep::Extended(until)),
+                RenewalStep::Suspended => Some(SessionStep::Suspended),
+                RenewalStep::Mail(letters) => Some(SessionStep::Mail(letters)),
+                RenewalStep::Updated => self.announced(),
+                RenewalStep::Refused(error) => Some(self.not_announced(error)),
+                RenewalStep::Lost(loss) => {
+                    (self.state, self.retry_at) = (SessionState::Down, None);
                     ctx.detector.end(&self.key);
-                    outcomes.push(Outcome::Lost(loss));
+                    outcomes.push(SessionStep::Lost(loss));
                     return outcomes;
                 }
             });

@@ -12,18 +12,18 @@ type Run<V> = Box<[Option<V>; RUN as usize]>;
 
 /// Values by id, in the order of the ids.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Table<V> {
+pub struct LeaseMap<V> {
     runs: BTreeMap<u64, Run<V>>,
     len: usize,
 }
 
-impl<V> Default for Table<V> {
+impl<V> Default for LeaseMap<V> {
     fn default() -> Self {
-        Table { runs: BTreeMap::new(), len: 0 }
+        LeaseMap { runs: BTreeMap::new(), len: 0 }
     }
 }
 
-impl<V> Table<V> {
+impl<V> LeaseMap<V> {
     /// How many values there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn it_does_what_a_plain_map_does() {
         proptest!(|(changes in prop::collection::vec((0u64..100, prop::option::of(any::<u8>())), 0..300))| {
-            let (mut table, mut plain) = (Table::default(), BTreeMap::new());
+            let (mut table, mut plain) = (LeaseMap::default(), BTreeMap::new());
             for (id, value) in changes {
                 let id = LeaseId(id);
                 match value {
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn pages_put_together_are_all_values_in_order() {
         proptest!(|(ids in prop::collection::btree_set(0u64..200, 0..80), most in 1usize..20)| {
-            let mut table = Table::default();
+            let mut table = LeaseMap::default();
             for id in &ids {
                 table.insert(LeaseId(*id), *id);
             }
@@ -138,13 +138,13 @@ mod tests {
 
     #[test]
     fn empty_runs_are_given_back() {
-        let mut table = Table::default();
+        let mut table = LeaseMap::default();
         for id in 0..1000 {
             table.insert(LeaseId(id), ());
         }
         for id in 0..1000 {
             table.remove(&LeaseId(id));
         }
-        assert_eq!(table, Table::default());
+        assert_eq!(table, LeaseMap::default());
     }
 }

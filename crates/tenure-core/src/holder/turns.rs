@@ -10,9 +10,9 @@ use crate::bugs::Bug;
 use crate::holder::Holder;
 use crate::holder::acquisition::{Acquisition, AcquisitionEnd, Won};
 use crate::holder::command::LeaseId;
-use crate::holder::ctx::{Ctx, Part};
-use crate::holder::lease::{AttachedLease, Lease, Purpose};
-use crate::holder::update::{Change, Fields, Next};
+use crate::holder::ctx::{Ctx, OpOwner};
+use crate::holder::lease::{AttachedLease, LeaseState, UpdatePurpose};
+use crate::holder::update::{Fields, Successor, UpdateKind};
 use crate::values::fence::Version;
 use crate::values::key::Key;
 use crate::values::record::Occupant;
@@ -22,14 +22,14 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Who waits for which key, in the order in which they came.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Turns {
-    lines: BTreeMap<Key, Line>,
+    lines: BTreeMap<Key, KeyQueue>,
     /// How keys are held that were handed on here, or that others ask for; also while nobody waits for them.
     streaks: BTreeMap<Key, Streak>,
 }
 
 /// Those who wait for one key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Line {
+struct KeyQueue {
     /// The one that asks the store.
     first: LeaseId,
     behind: BTreeSet<LeaseId>,
@@ -52,7 +52,7 @@ impl Turns {
         match self.lines.get_mut(key) {
             Some(line) => line.first != id && { line.behind.insert(id) | true },
             None => {
-                let line = Line { first: id, behind: BTreeSet::new() };
+                let line = KeyQueue { first: id, behind: BTreeSet::new() };
                 self.lines.insert(key.clone(), line);
                 false
             }
@@ -107,7 +107,7 @@ impl Holder {
         self.turns.streaks.clear();
         let mut left = Vec::new();
         for id in ids {
-            if let Some(Lease::Acquiring(acquisition)) = self.leases.get(id) {
+            if let Some(LeaseState::Acquiring(acquisition)) = self.leases.get(id) {
                 left.push((acquisition.key().clone(), *id));
             }
         }
@@ -137,13 +137,13 @@ impl Holder {
     /// Who holds `key`, as far as others know who wait for it here.
     pub(crate) fn known_occupant(&self, key: &Key) -> Option<Occupant> {
         let first = self.turns.first(key).and_then(|first| self.leases.get(&first));
-        if let Some(Lease::Acquiring(acquisition)) = first
+        if let Some(LeaseState::Acquiring(acquisition)) = first
             && let Some(occupant) = acquisition.occupant()
         {
             return Some(occupant.clone());
         }
         self.leases.values().find_map(|lease| match lease {
-            Lease::Attached(attached) if attached.key() == key => Some(Occupant {
+            LeaseState::Attached(attached) if attached.key() == key => Some(Occupant {
                 holder: self.env.identity.holder.clone(),
                 fence: attached.fence(),
                 since: attached.since(),
@@ -159,8 +159,8 @@ impl Holder {
         f: impl FnOnce(&mut Acquisition, &mut Ctx<'_>) -> Option<AcquisitionEnd>,
     ) {
         match self.leases.remove(&id) {
-            Some(Lease::Acquiring(mut acquisition)) => {
-                let end = self.lend(now, Part::Lease(id.0), |ctx| f(&mut acquisition, ctx));
+            Some(LeaseState::Acquiring(mut acquisition)) => {
+                let end = self.lend(now, OpOwner::Lease(id.0), |ctx| f(&mut acquisition, ctx));
                 self.after_acquisition(now, id, *acquisition, end);
             }
             Some(lease) => self.put(id, lease),
@@ -175,24 +175,24 @@ impl Holder {
         id: LeaseId,
         attached: AttachedLease,
         fields: Fields,
-        purpose: Purpose,
+        purpose: UpdatePurpose,
     ) {
         let key = attached.key().clone();
         let is_plain = fields == Fields::Keep && attached.cap().is_none();
         if let Some(next) = self.next(now, &key).filter(|_| is_plain) {
             let token = self.token_of_attached(&attached);
-            return self.part_with(now, id, token, Change::Next(Box::new(next)), purpose, fields);
+            return self.part_with(now, id, token, UpdateKind::Next(Box::new(next)), purpose, fields);
         }
         self.turns.streaks.remove(&key);
         self.vacate(now, id, attached, fields, purpose);
     }
 
     /// Who of this process has the key next, if that is nobody else's turn.
-    fn next(&mut self, now: Now, key: &Key) -> Option<Next> {
+    fn next(&mut self, now: Now, key: &Key) -> Option<Successor> {
         let attachment = self.session.attachment()?;
         let (ttl, bugs) = (self.env.identity.ttl, self.env.rules.bugs);
         let first = self.turns.first(key)?;
-        let Some(Lease::Acquiring(acquisition)) = self.leases.get_mut(&first) else { return None };
+        let Some(LeaseState::Acquiring(acquisition)) = self.leases.get_mut(&first) else { return None };
         if self.stopping {
             return None;
         }
@@ -205,20 +205,20 @@ impl Holder {
             return None;
         }
         let metadata = acquisition.takes_from_here(now, &attachment)?;
-        Some(Next { lease: first, attachment, ttl, metadata })
+        Some(Successor { lease: first, attachment, ttl, metadata })
     }
 
     /// The record shows the next one's tenure. If nobody wants it any more, it is given up in turn.
     pub(crate) fn handed_on(&mut self, now: Now, id: LeaseId, key: Key, next: LeaseId, won: Won) {
         self.env.detector.end(&key);
         let is_gone = match self.leases.get(&next) {
-            Some(Lease::Acquiring(acquisition)) => !acquisition.may_be_given(won.sent),
+            Some(LeaseState::Acquiring(acquisition)) => !acquisition.may_be_given(won.sent),
             _ => true,
         };
         if is_gone && !self.env.rules.bugs.has(Bug::TurnOfTheGone) {
-            return self.give_up(now, id, AttachedLease::new(key, won), Fields::Keep, Purpose::Vacate);
+            return self.give_up(now, id, AttachedLease::new(key, won), Fields::Keep, UpdatePurpose::Vacate);
         }
-        if let Some(Lease::Acquiring(acquisition)) = self.leases.remove(&next) {
+        if let Some(LeaseState::Acquiring(acquisition)) = self.leases.remove(&next) {
             self.after_acquisition(now, next, *acquisition, Some(AcquisitionEnd::Won(won)));
         }
     }

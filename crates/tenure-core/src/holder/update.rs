@@ -119,7 +119,7 @@ pub struct Transferee {
 
 /// Which lease of this very process is to have a key next.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Next {
+pub(crate) struct Successor {
     pub(crate) lease: LeaseId,
     /// What its tenure is attached to.
     pub(crate) attachment: Attachment,
@@ -129,7 +129,7 @@ pub(crate) struct Next {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Change {
+pub(crate) enum UpdateKind {
     /// Leave a vacant record that keeps the fence.
     Vacate,
     /// Write the tenure again: a heartbeat, with the metadata and the attachment that the update names.
@@ -137,7 +137,7 @@ pub(crate) enum Change {
     /// Write a new tenure of another process, with a higher fence: so there is no instant without a holder.
     Pass(Box<Transferee>),
     /// Write a new tenure for another lease of this process, with a higher fence.
-    Next(Box<Next>),
+    Next(Box<Successor>),
     /// As `Amend`, under a new tenure id: so whoever else has a copy of the token has nothing any more.
     Adopt,
 }
@@ -165,7 +165,7 @@ pub(crate) struct Update {
     pub(crate) mail: Vec<Letter>,
     /// What becomes of the metadata that stand in the record, should they be others than we knew.
     pub(crate) fields: Fields,
-    pub(crate) change: Change,
+    pub(crate) change: UpdateKind,
     in_flight: Option<(OpId, Attempt)>,
     /// Writes that may have landed: all that were sent but for those that were refused.
     unresolved: Vec<Attempt>,
@@ -179,7 +179,7 @@ impl Update {
     pub(crate) fn start(
         token: Token,
         attachment: Option<Attachment>,
-        change: Change,
+        change: UpdateKind,
         until: Tick,
         ctx: &mut Ctx<'_>,
     ) -> Update {
@@ -208,10 +208,10 @@ impl Update {
         let token = &self.token;
         // A hostile fence that leaves no higher one can't be passed on.
         let next = token.fence.next(Fence::floor(ctx.now.wall)).ok();
-        if next.is_none() && matches!(self.change, Change::Next(_)) {
-            self.change = Change::Vacate;
+        if next.is_none() && matches!(self.change, UpdateKind::Next(_)) {
+            self.change = UpdateKind::Vacate;
         }
-        let hands_on = matches!(self.change, Change::Pass(_) | Change::Next(_));
+        let hands_on = matches!(self.change, UpdateKind::Pass(_) | UpdateKind::Next(_));
         let fence = match next {
             Some(next) if hands_on && !ctx.rules.bugs.has(Bug::HandoverKeepsFence) => next,
             _ => token.fence,
@@ -221,23 +221,23 @@ impl Update {
             ..Tenure::new(nonce, holder.clone(), ttl, ctx.now.wall)
         };
         let tenure = match &self.change {
-            Change::Vacate => None,
-            Change::Pass(transferee) => {
+            UpdateKind::Vacate => None,
+            UpdateKind::Pass(transferee) => {
                 next.map(|_| new(&transferee.holder, &transferee.attachment, transferee.ttl))
             }
-            Change::Next(next) => Some(new(ctx.holder, &next.attachment, next.ttl)),
-            Change::Amend | Change::Adopt => {
+            UpdateKind::Next(next) => Some(new(ctx.holder, &next.attachment, next.ttl)),
+            UpdateKind::Amend | UpdateKind::Adopt => {
                 let id = if self.renames(ctx) { nonce } else { token.id };
                 Some(Tenure {
                     heartbeat: nonce,
                     attachment: self.attachment.clone(),
-                    mail: if self.change == Change::Adopt { Vec::new() } else { self.mail.clone() },
+                    mail: if self.change == UpdateKind::Adopt { Vec::new() } else { self.mail.clone() },
                     ..Tenure::new(id, token.holder.clone(), token.ttl, token.since)
                 })
             }
         };
         let metadata = match &self.change {
-            Change::Next(next) => next.metadata.clone(),
+            UpdateKind::Next(next) => next.metadata.clone(),
             _ => token.metadata.clone(),
         };
         let record = Record { fence, nonce, stamp: ctx.now.wall, tenure, metadata };
@@ -271,7 +271,8 @@ impl Update {
                 }
                 self.failures += 1;
                 self.retry_at = ctx.retry_at(self.token.ttl, self.failures);
-                if ctx.rules.bugs.has(Bug::UnknownReleaseIsDone) && matches!(self.change, Change::Vacate) {
+                if ctx.rules.bugs.has(Bug::UnknownReleaseIsDone) && matches!(self.change, UpdateKind::Vacate)
+                {
                     return Some(UpdateEnd::Done { sent: attempt.sent, wall: attempt.wall });
                 }
                 let over = !error.is_passing() || self.until.since(self.retry_at).is_zero();
@@ -284,8 +285,8 @@ impl Update {
         let Some(current) = current else { return Some(UpdateEnd::NotOurs(None)) };
         // Mail changes the record's nonce, but not its heartbeat.
         let last_own = match (&self.change, &current.record.tenure) {
-            (Change::Amend | Change::Adopt, Some(tenure)) => tenure.heartbeat,
-            (Change::Next(_), Some(tenure)) => tenure.id,
+            (UpdateKind::Amend | UpdateKind::Adopt, Some(tenure)) => tenure.heartbeat,
+            (UpdateKind::Next(_), Some(tenure)) => tenure.id,
             _ => current.record.nonce,
         };
         if let Some(attempt) = self.unresolved.iter().find(|attempt| attempt.nonce == last_own).copied() {
@@ -295,19 +296,19 @@ impl Update {
             self.mail = current.record.tenure.map(|tenure| tenure.mail).unwrap_or_default();
             let done = self.done(ctx, current.version, current.record.fence, attempt);
             let is_believed =
-                self.attachment.is_none() && matches!(self.change, Change::Amend | Change::Adopt);
+                self.attachment.is_none() && matches!(self.change, UpdateKind::Amend | UpdateKind::Adopt);
             if is_misdated && is_believed {
                 if self.is_withdrawn() && !ctx.rules.bugs.has(Bug::WithdrawnDetached) {
                     return Some(UpdateEnd::Withdrawn);
                 }
                 // A beat once more: others may take a record for a dead one's that is dated too early.
-                self.change = Change::Amend;
+                self.change = UpdateKind::Amend;
                 self.send(ctx);
                 return None;
             }
             return Some(done);
         }
-        let vacates = matches!(self.change, Change::Vacate);
+        let vacates = matches!(self.change, UpdateKind::Vacate);
         let unconditional = vacates && ctx.rules.bugs.has(Bug::ReleaseUnconditional);
         // A repeated claim can land once more, with the same nonce and a higher fence: that is not this tenure.
         let ours = current.tenure(self.token.id).is_some() && current.record.fence == self.token.fence;
@@ -317,14 +318,15 @@ impl Update {
         // Still ours, but something else was written: mail, or another process with the same token.
         self.token.version = current.version;
         self.mail = current.record.tenure.map(|tenure| tenure.mail).unwrap_or_default();
-        let is_plain = self.attachment.is_none() && self.change == Change::Amend;
+        let is_plain = self.attachment.is_none() && self.change == UpdateKind::Amend;
         if is_plain && self.is_withdrawn() && !ctx.rules.bugs.has(Bug::WithdrawnDetached) {
             return Some(UpdateEnd::Withdrawn);
         }
-        if self.mail.iter().any(|letter| letter.ask != Ask::Confirm) && matches!(self.change, Change::Next(_))
+        if self.mail.iter().any(|letter| letter.ask != Ask::Confirm)
+            && matches!(self.change, UpdateKind::Next(_))
         {
             // Others want it, and have said so.
-            self.change = Change::Vacate;
+            self.change = UpdateKind::Vacate;
         }
         self.token.metadata = self.fields.over(current.record.metadata, ctx.rules.bugs);
         if unconditional {
@@ -341,18 +343,18 @@ impl Update {
 
     /// Whether the tenure gets a new id by this.
     fn renames(&self, ctx: &Ctx<'_>) -> bool {
-        self.change == Change::Adopt && !ctx.rules.bugs.has(Bug::AdoptKeepsId)
+        self.change == UpdateKind::Adopt && !ctx.rules.bugs.has(Bug::AdoptKeepsId)
     }
 
     /// Whether the tenure is that of the next one of this process, and may come to stand.
     pub(crate) fn may_begin(&self, id: Nonce) -> bool {
         let sent = self.in_flight.iter().map(|(_, attempt)| attempt).chain(&self.unresolved);
-        matches!(self.change, Change::Next(_)) && sent.into_iter().any(|attempt| attempt.nonce == id)
+        matches!(self.change, UpdateKind::Next(_)) && sent.into_iter().any(|attempt| attempt.nonce == id)
     }
 
     fn done(&mut self, ctx: &Ctx<'_>, version: Version, fence: Fence, attempt: Attempt) -> UpdateEnd {
         self.token.version = version;
-        if let Change::Next(next) = &self.change {
+        if let UpdateKind::Next(next) = &self.change {
             (self.token.id, self.token.fence, self.token.since) = (attempt.nonce, fence, attempt.wall);
             self.token.metadata = next.metadata.clone();
         }

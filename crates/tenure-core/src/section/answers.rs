@@ -1,11 +1,11 @@
 //! The meaning of a store's answers for a section.
 
 use super::SectionNotice;
-use super::job::{Asker, Job, Try, Wanted};
-use super::ledger::Ledger;
-use super::machine::{Flight, Section, Seen};
-use super::plan::Plan;
-use super::watch::Look;
+use super::job::{Asker, SectionJob, Try, WantedRanges};
+use super::ledger::SectionLedger;
+use super::machine::{Section, SectionInFlight, SeenSection};
+use super::plan::LedgerPlan;
+use super::watch::RecordLook;
 use crate::LeaseId;
 use crate::bugs::Bug;
 use crate::holder::ctx::is_misdated;
@@ -19,25 +19,27 @@ use std::time::Duration;
 impl Section {
     pub(super) fn answer(&mut self, now: Now, id: OpId, result: Result<Answer, StoreError>) {
         match (self.flight.take(), result) {
-            (Some(Flight::Reading(op)), Ok(Answer::Read(current))) if op == id => {
+            (Some(SectionInFlight::Reading(op)), Ok(Answer::Read(current))) if op == id => {
                 self.failures = 0;
                 self.see(now, current, op);
             }
-            (Some(Flight::Reading(op)), Err(error)) if op == id => self.failed(now, error),
+            (Some(SectionInFlight::Reading(op)), Err(error)) if op == id => self.failed(now, error),
             (
-                Some(Flight::Writing { op, sent, plan, .. }),
+                Some(SectionInFlight::Writing { op, sent, plan, .. }),
                 Ok(Answer::Write(Outcome::Won { version, .. })),
             ) if op == id => {
                 self.won(now, op, sent, version, *plan);
             }
-            (Some(Flight::Writing { op, .. }), Ok(Answer::Write(Outcome::Lost(current)))) if op == id => {
+            (Some(SectionInFlight::Writing { op, .. }), Ok(Answer::Write(Outcome::Lost(current))))
+                if op == id =>
+            {
                 self.not_landed(op);
                 self.failures = 0;
                 self.losses += 1;
                 self.see(now, current, op);
                 self.give_way(now);
             }
-            (Some(Flight::Writing { op, nonce, sent, plan }), Err(error)) if op == id => {
+            (Some(SectionInFlight::Writing { op, nonce, sent, plan }), Err(error)) if op == id => {
                 self.write_failed(now, op, nonce, sent, *plan, error);
             }
             // Late, repeated, or never asked for.
@@ -48,16 +50,22 @@ impl Section {
     /// The record as it stands.
     fn see(&mut self, now: Now, current: Option<Stored>, op: OpId) {
         let times = current.as_ref().and_then(|stored| stored.times);
-        let look = Look { clock: times.map(|times| times.now), at: now.waited };
-        let nothing =
-            Seen { ledger: Ledger::default(), fence: Fence(0), version: None, look, is_set_back: false, op };
+        let look = RecordLook { clock: times.map(|times| times.now), at: now.waited };
+        let nothing = SeenSection {
+            ledger: SectionLedger::default(),
+            fence: Fence(0),
+            version: None,
+            look,
+            is_set_back: false,
+            op,
+        };
         let seen = match current {
             None => nothing,
-            Some(stored) => match Ledger::of(&stored.record) {
+            Some(stored) => match SectionLedger::of(&stored.record) {
                 Ok(mut ledger) => {
                     let is_set_back = times.is_some_and(|times| ledger.seen(times, &self.setup.rules));
                     let (fence, version) = (stored.record.fence, Some(stored.version));
-                    Seen { ledger, fence, version, is_set_back, ..nothing }
+                    SeenSection { ledger, fence, version, is_set_back, ..nothing }
                 }
                 Err(error) => return self.fail_all(&error),
             },
@@ -75,21 +83,21 @@ impl Section {
         }
     }
 
-    fn won(&mut self, now: Now, op: OpId, sent: Tick, version: Version, plan: Plan) {
+    fn won(&mut self, now: Now, op: OpId, sent: Tick, version: Version, plan: LedgerPlan) {
         (self.losses, self.failures) = (0, 0);
-        let Plan { ledger, fence, granted, released, collected, look } = plan;
+        let LedgerPlan { ledger, fence, granted, released, collected, look } = plan;
         self.watch.look(now, &ledger);
         for (lease, id) in granted {
-            let Some(Job::Wanted(wanted)) = self.jobs.remove(&lease) else { continue };
+            let Some(SectionJob::Wanted(wanted)) = self.jobs.remove(&lease) else { continue };
             let attempt = Try { op, id, sent, over: None };
             self.landed(now, lease, &wanted, &attempt, &ledger, None);
         }
         for lease in released {
-            if let Some(Job::Giving { told: false, .. }) = self.jobs.remove(&lease) {
+            if let Some(SectionJob::Giving { told: false, .. }) = self.jobs.remove(&lease) {
                 self.tell(SectionNotice::Released(lease, true));
             }
         }
-        let reclaiming = |job: &Job| matches!(job, Job::Reclaiming { born, .. } if *born < op);
+        let reclaiming = |job: &SectionJob| matches!(job, SectionJob::Reclaiming { born, .. } if *born < op);
         let reclaimed: Vec<LeaseId> =
             self.jobs.iter().filter(|(_, job)| reclaiming(job)).map(|(lease, _)| *lease).collect();
         for lease in reclaimed {
@@ -98,7 +106,7 @@ impl Section {
         }
         // Of this write's own time the store has told nothing: what is new in it is dated by whoever sees it next.
         let look = look.moved_to(now);
-        self.seen = Some(Seen { ledger, fence, version: Some(version), look, is_set_back: false, op });
+        self.seen = Some(SeenSection { ledger, fence, version: Some(version), look, is_set_back: false, op });
     }
 
     /// An entry of ours stands in the record. `look`: that is how it became known, as the write was not answered.
@@ -106,10 +114,10 @@ impl Section {
         &mut self,
         now: Now,
         lease: LeaseId,
-        wanted: &Wanted,
+        wanted: &WantedRanges,
         attempt: &Try,
-        ledger: &Ledger,
-        look: Option<&Look>,
+        ledger: &SectionLedger,
+        look: Option<&RecordLook>,
     ) {
         let Some(entry) = ledger.entries.iter().find(|entry| entry.id == attempt.id) else { return };
         let age = look.and_then(|look| look.stood(now, entry));
@@ -119,12 +127,12 @@ impl Section {
         let sent = if self.has(Bug::ValidFromAnswer) { now.held } else { attempt.sent };
         let until = self.until(sent, wanted.duration);
         let is_believable = !is_misdated && (now.held < until || self.has(Bug::StaleWinBelieved));
-        let give = |told| Job::Giving { id: attempt.id, give_up: over.max(late), tried: false, told };
+        let give = |told| SectionJob::Giving { id: attempt.id, give_up: over.max(late), tried: false, told };
         let job = match wanted.asker {
             Asker::Waits if is_believable => {
                 let (parts, fence) = (entry.parts.clone(), Some(entry.fence));
                 self.tell(SectionNotice::Obtained { lease, parts, fence, until });
-                Job::Held { id: attempt.id, over }
+                SectionJob::Held { id: attempt.id, over }
             }
             Asker::Waits => {
                 let error = StoreError::unavailable(if is_misdated {
@@ -145,14 +153,22 @@ impl Section {
     fn not_landed(&mut self, op: OpId) {
         for job in self.jobs.values_mut() {
             match job {
-                Job::Wanted(wanted) => wanted.tries.retain(|attempt| attempt.op != op),
-                Job::Giving { tried, .. } => *tried = false,
+                SectionJob::Wanted(wanted) => wanted.tries.retain(|attempt| attempt.op != op),
+                SectionJob::Giving { tried, .. } => *tried = false,
                 _ => {}
             }
         }
     }
 
-    fn write_failed(&mut self, now: Now, op: OpId, nonce: Nonce, sent: Tick, plan: Plan, error: StoreError) {
+    fn write_failed(
+        &mut self,
+        now: Now,
+        op: OpId,
+        nonce: Nonce,
+        sent: Tick,
+        plan: LedgerPlan,
+        error: StoreError,
+    ) {
         if error.kind() == ErrorKind::Unknown {
             if self.has(Bug::UnknownIsSuccess) {
                 let version = Version::of(nonce, plan.fence);
@@ -176,7 +192,7 @@ impl Section {
         }
         self.failures += 1;
         for job in self.jobs.values_mut() {
-            if let Job::Wanted(wanted) = job {
+            if let SectionJob::Wanted(wanted) = job {
                 wanted.last_error = Some(error.clone());
             }
         }
@@ -189,14 +205,14 @@ impl Section {
         let jobs = std::mem::take(&mut self.jobs);
         for (lease, job) in jobs {
             match job {
-                Job::Held { .. } => drop(self.jobs.insert(lease, job)),
-                Job::Giving { told: true, .. } => {}
-                Job::Giving { .. } => self.tell(SectionNotice::Released(lease, false)),
-                Job::Wanted(wanted) if wanted.asker == Asker::Gone => {}
-                Job::Wanted(wanted) if wanted.asker == Asker::Gave => {
+                SectionJob::Held { .. } => drop(self.jobs.insert(lease, job)),
+                SectionJob::Giving { told: true, .. } => {}
+                SectionJob::Giving { .. } => self.tell(SectionNotice::Released(lease, false)),
+                SectionJob::Wanted(wanted) if wanted.asker == Asker::Gone => {}
+                SectionJob::Wanted(wanted) if wanted.asker == Asker::Gave => {
                     self.tell(SectionNotice::Released(lease, false))
                 }
-                Job::Wanted(_) | Job::Listing { .. } | Job::Reclaiming { .. } => {
+                SectionJob::Wanted(_) | SectionJob::Listing { .. } | SectionJob::Reclaiming { .. } => {
                     self.tell(SectionNotice::Failed(lease, error.clone()));
                 }
             }

@@ -30,7 +30,7 @@ pub(super) enum Asker {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Wanted {
+pub(super) struct WantedRanges {
     pub(super) desired: RangeSet,
     pub(super) duration: Ttl,
     pub(super) portion: Portion,
@@ -43,9 +43,9 @@ pub(super) struct Wanted {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Job {
+pub(super) enum SectionJob {
     /// A lease is wanted, or was.
-    Wanted(Box<Wanted>),
+    Wanted(Box<WantedRanges>),
     /// A lease is held: nothing to do.
     Held { id: Nonce, over: Tick },
     /// A lease is being given up. `told`: nobody waits for it.
@@ -56,19 +56,19 @@ pub(super) enum Job {
     Reclaiming { born: OpId, give_up: Tick },
 }
 
-impl Job {
+impl SectionJob {
     pub(super) fn is_work(&self) -> bool {
-        !matches!(self, Job::Held { .. })
+        !matches!(self, SectionJob::Held { .. })
     }
 
     /// When there is no point in going on.
     pub(super) fn give_up(&self) -> Option<Tick> {
         match self {
-            Job::Wanted(wanted) => Some(wanted.give_up),
-            Job::Held { .. } => None,
-            Job::Giving { give_up, .. } | Job::Listing { give_up, .. } | Job::Reclaiming { give_up, .. } => {
-                Some(*give_up)
-            }
+            SectionJob::Wanted(wanted) => Some(wanted.give_up),
+            SectionJob::Held { .. } => None,
+            SectionJob::Giving { give_up, .. }
+            | SectionJob::Listing { give_up, .. }
+            | SectionJob::Reclaiming { give_up, .. } => Some(*give_up),
         }
     }
 }

@@ -66,26 +66,26 @@ impl Entry {
 /// All leases of a section.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub struct Ledger {
+pub struct SectionLedger {
     /// In the order in which they were made.
     pub entries: Vec<Entry>,
 }
 
-impl Ledger {
+impl SectionLedger {
     /// The most bytes that a ledger is written with, on a store that takes as much.
     pub const MAX_BYTES: usize = 192 * 1024;
 
     /// These leases, in the order in which they were made.
     #[must_use]
-    pub fn new(entries: Vec<Entry>) -> Ledger {
-        Ledger { entries }
+    pub fn new(entries: Vec<Entry>) -> SectionLedger {
+        SectionLedger { entries }
     }
 
     /// What a section's record says.
     ///
     /// # Errors
     /// `Foreign` when it is not a section's, is damaged, or was written by a newer version.
-    pub fn of(record: &Record) -> Result<Ledger, StoreError> {
+    pub fn of(record: &Record) -> Result<SectionLedger, StoreError> {
         if record.tenure.is_some() {
             return Err(StoreError::foreign(
                 "a lock is held on the section's key; give the lock, or the section, another name",
@@ -100,9 +100,9 @@ impl Ledger {
     /// What a section's record says, as it stands in the store: with the time since which each lease stands, if the store tells.
     ///
     /// # Errors
-    /// As [`Ledger::of`].
-    pub fn seen_in(stored: &Stored) -> Result<Ledger, StoreError> {
-        let mut ledger = Ledger::of(&stored.record)?;
+    /// As [`SectionLedger::of`].
+    pub fn seen_in(stored: &Stored) -> Result<SectionLedger, StoreError> {
+        let mut ledger = SectionLedger::of(&stored.record)?;
         if let Some(times) = stored.times {
             ledger.seen(times, &Rules::default());
         }
@@ -188,7 +188,7 @@ fn payload<'a>(record: &'a Record, field: &str) -> Option<&'a [u8]> {
 /// record made anew begins with a higher one: only then may it be removed.
 #[must_use]
 pub fn is_over(stored: &Stored, wall: Wall) -> bool {
-    let Ok(ledger) = Ledger::seen_in(stored) else { return false };
+    let Ok(ledger) = SectionLedger::seen_in(stored) else { return false };
     let over = |entry: &Entry| {
         let stood = stored.times.and_then(|times| entry.stood(times));
         stood.is_some_and(|stood| stood.min(wall.since(entry.stamp)) > entry.duration.duration())

@@ -1,9 +1,9 @@
 //! The machine of one section in one process. One operation is under way at a time, and all later wishes go into the next.
 
-use super::job::{Asker, Job, Wanted};
-use super::ledger::Ledger;
-use super::plan::Plan;
-use super::watch::{Look, Watch};
+use super::job::{Asker, SectionJob, WantedRanges};
+use super::ledger::SectionLedger;
+use super::plan::LedgerPlan;
+use super::watch::{EntryWatch, RecordLook};
 use super::{SectionCommand, SectionNotice};
 use crate::LeaseId;
 use crate::bugs::Bug;
@@ -29,18 +29,18 @@ pub struct SectionSetup {
     pub rules: Rules,
     /// The most ranges that are held in the section at a time, by all processes together.
     pub most_parts: usize,
-    /// The most bytes that the store takes for the section's leases; [`Ledger::MAX_BYTES`] at the most.
+    /// The most bytes that the store takes for the section's leases; [`SectionLedger::MAX_BYTES`] at the most.
     pub most_bytes: usize,
 }
 
 /// What was last seen of the record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Seen {
-    pub(super) ledger: Ledger,
+pub(super) struct SeenSection {
+    pub(super) ledger: SectionLedger,
     pub(super) fence: Fence,
     /// None: there is no record.
     pub(super) version: Option<Version>,
-    pub(super) look: Look,
+    pub(super) look: RecordLook,
     /// The store's clock was set back since it was written, so that a write helps to tell what is over.
     pub(super) is_set_back: bool,
     /// The operation that has shown it.
@@ -49,9 +49,9 @@ pub(super) struct Seen {
 
 /// The operation that is under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Flight {
+pub(super) enum SectionInFlight {
     Reading(OpId),
-    Writing { op: OpId, nonce: Nonce, sent: Tick, plan: Box<Plan> },
+    Writing { op: OpId, nonce: Nonce, sent: Tick, plan: Box<LedgerPlan> },
 }
 
 /// The machine of one section in one process.
@@ -60,10 +60,10 @@ pub struct Section {
     pub(super) setup: SectionSetup,
     pub(super) nonces: Nonces,
     pub(super) last_op: OpId,
-    pub(super) seen: Option<Seen>,
-    pub(super) watch: Watch,
-    pub(super) jobs: BTreeMap<LeaseId, Job>,
-    pub(super) flight: Option<Flight>,
+    pub(super) seen: Option<SeenSection>,
+    pub(super) watch: EntryWatch,
+    pub(super) jobs: BTreeMap<LeaseId, SectionJob>,
+    pub(super) flight: Option<SectionInFlight>,
     /// Writes in a row that others were quicker than.
     pub(super) losses: u32,
     /// Operations in a row that failed.
@@ -120,7 +120,7 @@ impl Section {
             setup,
             last_op: OpId(0),
             seen: None,
-            watch: Watch::default(),
+            watch: EntryWatch::default(),
             jobs: BTreeMap::new(),
             flight: None,
             losses: 0,
@@ -154,7 +154,7 @@ impl Section {
             }
             SectionCommand::Acquire(lease, desired, duration, portion) => {
                 let give_up = now.held.after(duration.part(2).min(LOOK));
-                let wanted = Wanted {
+                let wanted = WantedRanges {
                     desired,
                     duration,
                     portion,
@@ -164,7 +164,7 @@ impl Section {
                     asker: Asker::Waits,
                     last_error: None,
                 };
-                self.jobs.insert(lease, Job::Wanted(Box::new(wanted)));
+                self.jobs.insert(lease, SectionJob::Wanted(Box::new(wanted)));
             }
             SectionCommand::Release(lease) => self.release(now, lease),
             SectionCommand::Lapse(lease) => {
@@ -175,10 +175,10 @@ impl Section {
                 self.tell(SectionNotice::Released(lease, false));
             }
             SectionCommand::List(lease) => {
-                self.jobs.insert(lease, Job::Listing { born, give_up: now.held.after(LOOK) });
+                self.jobs.insert(lease, SectionJob::Listing { born, give_up: now.held.after(LOOK) });
             }
             SectionCommand::Reclaim(lease) => {
-                self.jobs.insert(lease, Job::Reclaiming { born, give_up: now.held.after(LOOK) });
+                self.jobs.insert(lease, SectionJob::Reclaiming { born, give_up: now.held.after(LOOK) });
             }
             SectionCommand::Stop => self.stop(),
         }
@@ -186,14 +186,14 @@ impl Section {
 
     fn release(&mut self, now: Now, lease: LeaseId) {
         match self.jobs.get_mut(&lease) {
-            Some(Job::Wanted(wanted)) => wanted.asker = Asker::Gave,
-            Some(Job::Held { id, over }) => {
+            Some(SectionJob::Wanted(wanted)) => wanted.asker = Asker::Gave,
+            Some(SectionJob::Held { id, over }) => {
                 // Past its end the entry is others' to collect; it is taken out all the same if that goes quickly.
                 let give_up = (*over).max(now.held.after(Duration::from_secs(1)));
-                let giving = Job::Giving { id: *id, give_up, tried: false, told: false };
+                let giving = SectionJob::Giving { id: *id, give_up, tried: false, told: false };
                 self.jobs.insert(lease, giving);
             }
-            Some(Job::Giving { told, .. }) => *told = false,
+            Some(SectionJob::Giving { told, .. }) => *told = false,
             Some(_) | None => self.tell(SectionNotice::Released(lease, false)),
         }
     }
@@ -204,11 +204,11 @@ impl Section {
         self.stopping = true;
         for (lease, job) in std::mem::take(&mut self.jobs) {
             let job = match job {
-                Job::Held { .. } => continue,
-                Job::Wanted(mut wanted) if wanted.asker == Asker::Waits => {
+                SectionJob::Held { .. } => continue,
+                SectionJob::Wanted(mut wanted) if wanted.asker == Asker::Waits => {
                     self.tell(SectionNotice::Failed(lease, stopped()));
                     wanted.asker = Asker::Gone;
-                    Job::Wanted(wanted)
+                    SectionJob::Wanted(wanted)
                 }
                 job => job,
             };
@@ -218,14 +218,16 @@ impl Section {
 
     /// Jobs for which there is no point in going on.
     fn give_up_overdue(&mut self, now: Now) {
-        let overdue = |job: &Job| job.give_up().is_some_and(|at| now.held >= at);
+        let overdue = |job: &SectionJob| job.give_up().is_some_and(|at| now.held >= at);
         let due: Vec<LeaseId> =
             self.jobs.iter().filter(|(_, job)| overdue(job)).map(|(lease, _)| *lease).collect();
         for lease in due {
             match self.jobs.remove(&lease) {
-                Some(Job::Wanted(wanted)) => self.give_up_wanted(now, lease, *wanted),
-                Some(Job::Giving { told: false, .. }) => self.tell(SectionNotice::Released(lease, false)),
-                Some(Job::Listing { .. } | Job::Reclaiming { .. }) => {
+                Some(SectionJob::Wanted(wanted)) => self.give_up_wanted(now, lease, *wanted),
+                Some(SectionJob::Giving { told: false, .. }) => {
+                    self.tell(SectionNotice::Released(lease, false))
+                }
+                Some(SectionJob::Listing { .. } | SectionJob::Reclaiming { .. }) => {
                     let error = StoreError::unavailable("the store has not answered in time");
                     self.tell(SectionNotice::Failed(lease, error));
                 }
@@ -234,7 +236,7 @@ impl Section {
         }
     }
 
-    fn give_up_wanted(&mut self, now: Now, lease: LeaseId, mut wanted: Wanted) {
+    fn give_up_wanted(&mut self, now: Now, lease: LeaseId, mut wanted: WantedRanges) {
         match wanted.asker {
             Asker::Waits => {
                 let late = || StoreError::unavailable("the section could not be written in time");
@@ -248,17 +250,17 @@ impl Section {
         if let Some(over) = over.filter(|over| *over > now.held) {
             wanted.asker = Asker::Gone;
             wanted.give_up = over;
-            self.jobs.insert(lease, Job::Wanted(Box::new(wanted)));
+            self.jobs.insert(lease, SectionJob::Wanted(Box::new(wanted)));
         }
     }
 
     pub(super) fn has_work(&self) -> bool {
-        self.jobs.values().any(Job::is_work)
+        self.jobs.values().any(SectionJob::is_work)
     }
 
     fn wake_at(&self) -> Option<Tick> {
         let pause = self.pause.filter(|_| self.flight.is_none() && self.has_work());
-        self.jobs.values().filter_map(Job::give_up).chain(pause).min()
+        self.jobs.values().filter_map(SectionJob::give_up).chain(pause).min()
     }
 
     pub(super) fn send(&mut self, now: Now, op: Op) -> OpId {
@@ -267,7 +269,7 @@ impl Section {
         self.last_op.0 += 1;
         let id = self.last_op;
         // Half of what is left to whoever has most time, so that there is time for another try. The others don't wait for it.
-        let left = self.jobs.values().filter_map(Job::give_up).map(|at| at.since(now.held)).max();
+        let left = self.jobs.values().filter_map(SectionJob::give_up).map(|at| at.since(now.held)).max();
         let timeout = (left.unwrap_or(LONGEST) / 2).clamp(SHORTEST, LONGEST);
         self.requests.push(Request { id, op, timeout, urgent: false });
         id
@@ -275,7 +277,7 @@ impl Section {
 
     pub(super) fn read(&mut self, now: Now) {
         let op = self.send(now, Op::Read(self.setup.key.clone()));
-        self.flight = Some(Flight::Reading(op));
+        self.flight = Some(SectionInFlight::Reading(op));
     }
 
     /// The end of belief in an entry that was sent then.

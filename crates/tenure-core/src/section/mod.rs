@@ -1,6 +1,6 @@
 //! Sections: ranges of keys that many processes lease for a limited time, each section in one record.
 //!
-//! The record has no tenure. Its metadata list the section's leases ([`Ledger`]), and every change is one conditional write of
+//! The record has no tenure. Its metadata list the section's leases ([`SectionLedger`]), and every change is one conditional write of
 //! all of it. So leases of a section never overlap, whatever the processes do, and sections are independent of each other.
 //! Expired entries are collected as new ones are made.
 //!
@@ -19,7 +19,7 @@ mod since;
 mod watch;
 mod wire;
 
-pub use ledger::{COVERED, Entry, FIELD, Ledger, PREFIX, is_cover, is_over, is_section, key};
+pub use ledger::{COVERED, Entry, FIELD, PREFIX, SectionLedger, is_cover, is_over, is_section, key};
 pub use machine::{Section, SectionSetup};
 pub use since::Since;
 

@@ -1,9 +1,9 @@
 //! The next write of a section: how it changes the record.
 
-use super::job::{Asker, Job, Try};
-use super::ledger::{Entry, Ledger};
-use super::machine::{Flight, Section, Seen};
-use super::watch::Look;
+use super::job::{Asker, SectionJob, Try};
+use super::ledger::{Entry, SectionLedger};
+use super::machine::{Section, SectionInFlight, SeenSection};
+use super::watch::RecordLook;
 use super::{Portion, SectionCommand, SectionNotice, Since};
 use crate::LeaseId;
 use crate::bugs::Bug;
@@ -16,8 +16,8 @@ use crate::values::time::{Now, Ttl};
 
 /// A ledger to be written, and what that is good for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Plan {
-    pub(super) ledger: Ledger,
+pub(super) struct LedgerPlan {
+    pub(super) ledger: SectionLedger,
     pub(super) fence: Fence,
     /// Entries that are new.
     pub(super) granted: Vec<(LeaseId, Nonce)>,
@@ -25,11 +25,11 @@ pub(super) struct Plan {
     pub(super) released: Vec<LeaseId>,
     pub(super) collected: usize,
     /// What was known of the store's clock.
-    pub(super) look: Look,
+    pub(super) look: RecordLook,
 }
 
 /// A lease that is wanted.
-struct Wish {
+struct RangeWish {
     lease: LeaseId,
     desired: RangeSet,
     duration: Ttl,
@@ -60,7 +60,7 @@ impl Section {
         for lease in leases {
             let Some(job) = self.jobs.remove(&lease) else { continue };
             match job {
-                Job::Wanted(mut wanted) => {
+                SectionJob::Wanted(mut wanted) => {
                     let landed = wanted.tries.iter().find(|attempt| seen.ledger.has(attempt.id)).cloned();
                     if let Some(attempt) = landed {
                         self.landed(now, lease, &wanted, &attempt, &seen.ledger, Some(&seen.look));
@@ -72,17 +72,17 @@ impl Section {
                             self.tell(SectionNotice::Released(lease, false))
                         }
                         Asker::Gone if wanted.tries.is_empty() => {}
-                        _ => drop(self.jobs.insert(lease, Job::Wanted(wanted))),
+                        _ => drop(self.jobs.insert(lease, SectionJob::Wanted(wanted))),
                     }
                 }
-                Job::Giving { id, tried, told, .. }
+                SectionJob::Giving { id, tried, told, .. }
                     if !seen.ledger.has(id) && !self.has(Bug::ReleaseOfAnother) =>
                 {
                     if !told {
                         self.tell(SectionNotice::Released(lease, tried));
                     }
                 }
-                Job::Listing { born, .. } if seen.op > born => {
+                SectionJob::Listing { born, .. } if seen.op > born => {
                     self.tell(SectionNotice::Listed(lease, seen.ledger.entries.clone()));
                 }
                 job => drop(self.jobs.insert(lease, job)),
@@ -92,11 +92,11 @@ impl Section {
     }
 
     /// Writes what can be written, or looks again if what was seen may be out of date.
-    fn plan(&mut self, now: Now, seen: Seen) {
-        let Seen { ledger, fence, version, look, is_set_back, op } = seen;
+    fn plan(&mut self, now: Now, seen: SeenSection) {
+        let SeenSection { ledger, fence, version, look, is_set_back, op } = seen;
         let waited = look.waited(now);
-        let mut plan = Plan {
-            ledger: Ledger::default(),
+        let mut plan = LedgerPlan {
+            ledger: SectionLedger::default(),
             fence,
             granted: Vec::new(),
             released: Vec::new(),
@@ -124,7 +124,7 @@ impl Section {
             needs_look |= self.grant(now, wish, &mut plan);
         }
         // A claim that may still land is made impossible by writing anything at all.
-        let haunted = |job: &Job| matches!(job, Job::Wanted(wanted) if wanted.asker != Asker::Waits && !wanted.tries.is_empty());
+        let haunted = |job: &SectionJob| matches!(job, SectionJob::Wanted(wanted) if wanted.asker != Asker::Waits && !wanted.tries.is_empty());
         let has_ghosts = self.jobs.values().any(haunted);
         let is_worth_it =
             !plan.granted.is_empty() || !plan.released.is_empty() || reclaims || has_ghosts || is_set_back;
@@ -134,21 +134,22 @@ impl Section {
         for (place, entry) in dropped {
             plan.ledger.entries.insert(place.min(plan.ledger.entries.len()), entry);
         }
-        self.seen = Some(Seen { ledger: plan.ledger, fence, version, look: plan.look, is_set_back, op });
-        if needs_look || self.jobs.values().any(|job| matches!(job, Job::Listing { .. })) {
+        self.seen =
+            Some(SeenSection { ledger: plan.ledger, fence, version, look: plan.look, is_set_back, op });
+        if needs_look || self.jobs.values().any(|job| matches!(job, SectionJob::Listing { .. })) {
             self.read(now);
         }
     }
 
     /// Our entries that are to go.
-    fn giving(&self, ledger: &Ledger) -> Vec<(LeaseId, Nonce)> {
+    fn giving(&self, ledger: &SectionLedger) -> Vec<(LeaseId, Nonce)> {
         let giving = self.jobs.iter().filter_map(|(lease, job)| match job {
-            Job::Giving { id, .. } if self.has(Bug::ReleaseOfAnother) => {
+            SectionJob::Giving { id, .. } if self.has(Bug::ReleaseOfAnother) => {
                 let own = ledger.has(*id).then_some(*id);
                 let first = || ledger.entries.first().map(|other| other.id);
                 Some((*lease, own.or_else(first).unwrap_or(*id)))
             }
-            Job::Giving { id, .. } => Some((*lease, *id)),
+            SectionJob::Giving { id, .. } => Some((*lease, *id)),
             _ => None,
         });
         giving.collect()
@@ -160,7 +161,7 @@ impl Section {
         let mut needs_look = false;
         let mut nothing = Vec::new();
         for (lease, job) in &self.jobs {
-            if let Job::Reclaiming { born, .. } = job {
+            if let SectionJob::Reclaiming { born, .. } = job {
                 needs_look |= op <= *born;
                 if op > *born && collected == 0 {
                     nothing.push(*lease);
@@ -171,13 +172,13 @@ impl Section {
             self.jobs.remove(&lease);
             self.tell(SectionNotice::Reclaimed(lease, 0));
         }
-        let reclaims = self.jobs.values().any(|job| matches!(job, Job::Reclaiming { .. }));
+        let reclaims = self.jobs.values().any(|job| matches!(job, SectionJob::Reclaiming { .. }));
         (reclaims && collected > 0, needs_look)
     }
 
-    fn wishes(&self, op: OpId) -> Vec<Wish> {
+    fn wishes(&self, op: OpId) -> Vec<RangeWish> {
         let wishes = self.jobs.iter().filter_map(|(lease, job)| match job {
-            Job::Wanted(wanted) if wanted.asker == Asker::Waits => Some(Wish {
+            SectionJob::Wanted(wanted) if wanted.asker == Asker::Waits => Some(RangeWish {
                 lease: *lease,
                 desired: wanted.desired.clone(),
                 duration: wanted.duration,
@@ -190,8 +191,8 @@ impl Section {
     }
 
     /// Puts into the plan what `wish` can have. True if there is nothing, but what was seen may be out of date.
-    fn grant(&mut self, now: Now, wish: Wish, plan: &mut Plan) -> bool {
-        let Wish { lease, desired, duration, portion, is_fresh } = wish;
+    fn grant(&mut self, now: Now, wish: RangeWish, plan: &mut LedgerPlan) -> bool {
+        let RangeWish { lease, desired, duration, portion, is_fresh } = wish;
         let needs_all = portion == Portion::All && !self.has(Bug::AllTakesPart);
         let free =
             if self.has(Bug::SectionOverlaps) { desired.clone() } else { free(&desired, &plan.ledger) };
@@ -247,7 +248,7 @@ impl Section {
     }
 
     /// Where not all of an entry's parts fit, those are held that do, the lowest keys first, and one at the least.
-    fn put(&self, mut entry: Entry, room: usize, plan: &mut Plan) {
+    fn put(&self, mut entry: Entry, room: usize, plan: &mut LedgerPlan) {
         let first = |parts: RangeSet, most: usize| -> RangeSet {
             if parts.len() <= most { parts } else { parts.into_ranges().into_iter().take(most).collect() }
         };
@@ -277,7 +278,7 @@ impl Section {
         self.refuse(lease, &format!("would take {size} bytes, which is over the store's limit of {most}"));
     }
 
-    fn write(&mut self, now: Now, plan: Plan, over: Option<crate::values::fence::Version>) {
+    fn write(&mut self, now: Now, plan: LedgerPlan, over: Option<crate::values::fence::Version>) {
         let (metadata, size) = plan.ledger.to_metadata();
         if size > self.setup.most_bytes && !plan.granted.is_empty() {
             // What came of it is made anew, without them, from the next look.
@@ -297,21 +298,21 @@ impl Section {
         let record = Record { fence: plan.fence, nonce, stamp: now.wall, tenure: None, metadata };
         let op = self.send(now, Op::Write(Box::new(Write { key: self.setup.key.clone(), expect, record })));
         for (lease, id) in &plan.granted {
-            if let Some(Job::Wanted(wanted)) = self.jobs.get_mut(lease) {
+            if let Some(SectionJob::Wanted(wanted)) = self.jobs.get_mut(lease) {
                 wanted.tries.push(Try { op, id: *id, sent: now.held, over });
             }
         }
         for lease in &plan.released {
-            if let Some(Job::Giving { tried, .. }) = self.jobs.get_mut(lease) {
+            if let Some(SectionJob::Giving { tried, .. }) = self.jobs.get_mut(lease) {
                 *tried = true;
             }
         }
-        self.flight = Some(Flight::Writing { op, nonce, sent: now.held, plan: Box::new(plan) });
+        self.flight = Some(SectionInFlight::Writing { op, nonce, sent: now.held, plan: Box::new(plan) });
     }
 }
 
 /// What of `desired` nobody holds.
-fn free(desired: &RangeSet, ledger: &Ledger) -> RangeSet {
+fn free(desired: &RangeSet, ledger: &SectionLedger) -> RangeSet {
     let Some((first, last)) = desired.ranges().first().zip(desired.ranges().last()) else {
         return RangeSet::new();
     };

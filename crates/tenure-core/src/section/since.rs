@@ -7,7 +7,7 @@
 //! The writer of an entry does not know the time of that write. It states how long the entry has stood by its own measure, which
 //! is nothing for a new one. The next process that sees the record counts back from the store's time of the write.
 
-use super::ledger::{Entry, Ledger};
+use super::ledger::{Entry, SectionLedger};
 use crate::bugs::Bug;
 use crate::rules::Rules;
 use crate::values::record::Times;
@@ -63,7 +63,7 @@ impl Since {
     }
 }
 
-impl Ledger {
+impl SectionLedger {
     /// The same as a record shows it that has these times: each entry with the time since which it stands, by that clock.
     ///
     /// True if entries stand since a time that the clock, having been set back, won't reach for long: they stand since the next
@@ -107,7 +107,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000;
 
-    fn ledger(since: Since) -> Ledger {
+    fn ledger(since: Since) -> SectionLedger {
         let entry = Entry {
             id: Nonce(1),
             holder: HolderId::new("dead").unwrap(),
@@ -117,7 +117,7 @@ mod tests {
             since,
             parts: Default::default(),
         };
-        Ledger { entries: vec![entry] }
+        SectionLedger { entries: vec![entry] }
     }
 
     fn times(written: u64, now: u64) -> Times {

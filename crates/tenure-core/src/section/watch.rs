@@ -5,7 +5,7 @@
 //! duration has passed. One is the store's clock (see `since`), the other the wall clocks (ours against the holder's stamp). With the
 //! first answer alone, a dead process's entry would stay for ever where only processes that live shorter than its duration come and go.
 
-use super::ledger::{Entry, Ledger};
+use super::ledger::{Entry, SectionLedger};
 use crate::bugs::Bug;
 use crate::rules::Rules;
 use crate::values::fence::Nonce;
@@ -15,23 +15,23 @@ use std::time::Duration;
 
 /// What a look at the record tells about time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Look {
+pub(super) struct RecordLook {
     /// The store's clock, in microseconds, if it tells.
     pub(super) clock: Option<u64>,
     /// When, by the waiter's clock, that was learnt.
     pub(super) at: Tick,
 }
 
-impl Look {
+impl RecordLook {
     /// How much time was measured since.
     pub(super) fn waited(&self, now: Now) -> Duration {
         now.waited.since(self.at)
     }
 
     /// The same, as if learnt now.
-    pub(super) fn moved_to(self, now: Now) -> Look {
+    pub(super) fn moved_to(self, now: Now) -> RecordLook {
         let waited = u64::try_from(self.waited(now).as_micros()).unwrap_or(u64::MAX);
-        Look { clock: self.clock.map(|clock| clock.saturating_add(waited)), at: now.waited }
+        RecordLook { clock: self.clock.map(|clock| clock.saturating_add(waited)), at: now.waited }
     }
 
     /// For how long, at least, `entry` stands by now, if the store tells.
@@ -42,20 +42,20 @@ impl Look {
 
 /// Since when each entry of a section has been in view.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Watch {
+pub(super) struct EntryWatch {
     since: BTreeMap<Nonce, Tick>,
 }
 
-impl Watch {
+impl EntryWatch {
     /// Takes note of what the record shows. `now` was read after the answer arrived.
-    pub(super) fn look(&mut self, now: Now, ledger: &Ledger) {
+    pub(super) fn look(&mut self, now: Now, ledger: &SectionLedger) {
         let before = std::mem::take(&mut self.since);
         let since = |entry: &Entry| (entry.id, before.get(&entry.id).copied().unwrap_or(now.waited));
         self.since = ledger.entries.iter().map(since).collect();
     }
 
     /// Whether `entry`, which the record shows, is over.
-    pub(super) fn is_over(&self, now: Now, look: &Look, entry: &Entry, rules: &Rules) -> bool {
+    pub(super) fn is_over(&self, now: Now, look: &RecordLook, entry: &Entry, rules: &Rules) -> bool {
         let duration = entry.duration.duration();
         let wait_policy = if rules.bugs.has(Bug::EntryCollectedEarly) {
             duration.checked_div(2).unwrap_or(duration)
@@ -105,21 +105,21 @@ mod tests {
         }
     }
 
-    fn ledger(entry: &Entry) -> Ledger {
-        Ledger { entries: vec![entry.clone()] }
+    fn ledger(entry: &Entry) -> SectionLedger {
+        SectionLedger { entries: vec![entry.clone()] }
     }
 
     #[test]
     fn an_entry_is_over_when_it_was_in_view_for_its_whole_duration() {
-        let (mut watch, rules) = (Watch::default(), Rules::default());
+        let (mut watch, rules) = (EntryWatch::default(), Rules::default());
         let (one, two) = (entry(1, 0, 0), entry(2, 0, 0));
-        let look = Look { clock: None, at: at(0).waited };
+        let look = RecordLook { clock: None, at: at(0).waited };
         watch.look(at(0), &ledger(&one));
         assert!(!watch.is_over(at(9), &look, &one, &rules) && watch.is_over(at(10), &look, &one, &rules));
-        watch.look(at(5), &Ledger { entries: vec![one.clone(), two.clone()] });
+        watch.look(at(5), &SectionLedger { entries: vec![one.clone(), two.clone()] });
         assert!(watch.is_over(at(10), &look, &one, &rules), "a later look does not start anew");
         assert!(!watch.is_over(at(14), &look, &two, &rules) && watch.is_over(at(15), &look, &two, &rules));
-        watch.look(at(6), &Ledger::default());
+        watch.look(at(6), &SectionLedger::default());
         assert!(!watch.is_over(at(16), &look, &one, &rules), "what is gone is forgotten");
     }
 
@@ -128,9 +128,9 @@ mod tests {
         let rules = Rules::default();
         let sees = |stamped: u64, since: u64, clock: Option<u64>| {
             let entry = entry(1, stamped, since);
-            let mut watch = Watch::default();
+            let mut watch = EntryWatch::default();
             watch.look(at(100), &ledger(&entry));
-            let look = Look { clock: clock.map(|secs| secs * 1_000_000), at: at(100).waited };
+            let look = RecordLook { clock: clock.map(|secs| secs * 1_000_000), at: at(100).waited };
             watch.is_over(at(100), &look, &entry, &rules)
         };
         assert!(sees(89, 50, Some(61)));
@@ -141,22 +141,22 @@ mod tests {
         assert!(!sees(90, 50, Some(61)), "the wall clocks say not more");
         assert!(!sees(0, 10, None), "a store that tells no times is no witness");
         let unseen = Entry { since: Since::Written(Duration::from_secs(90)), ..entry(1, 0, 0) };
-        let look = Look { clock: Some(u64::MAX), at: at(100).waited };
+        let look = RecordLook { clock: Some(u64::MAX), at: at(100).waited };
         assert!(
-            !Watch::default().is_over(at(100), &look, &unseen, &rules),
+            !EntryWatch::default().is_over(at(100), &look, &unseen, &rules),
             "what was never seen with times is not known"
         );
         let off = Rules { first_sight: false, ..Rules::default() };
-        let look = Look { clock: Some(u64::MAX), at: at(100).waited };
-        assert!(!Watch::default().is_over(at(100), &look, &entry(1, 0, 0), &off), "switched off");
+        let look = RecordLook { clock: Some(u64::MAX), at: at(100).waited };
+        assert!(!EntryWatch::default().is_over(at(100), &look, &entry(1, 0, 0), &off), "switched off");
     }
 
     #[test]
     fn what_was_measured_since_the_look_counts_and_a_suspend_does_not() {
         let rules = Rules::default();
-        let (mut watch, dead) = (Watch::default(), entry(1, 0, 4));
+        let (mut watch, dead) = (EntryWatch::default(), entry(1, 0, 4));
         watch.look(at(20), &ledger(&dead));
-        let look = Look { clock: Some(11_000_000), at: at(20).waited };
+        let look = RecordLook { clock: Some(11_000_000), at: at(20).waited };
         assert!(!watch.is_over(at(23), &look, &dead, &rules) && watch.is_over(at(24), &look, &dead, &rules));
         let woken = Now { held: at(3600).held, ..at(21) };
         assert!(!watch.is_over(woken, &look, &dead, &rules));

@@ -12,7 +12,7 @@
 //!
 //! Version 1 is read, too. It has `n:stood_us` in the place of `since`, without the 0 before it.
 
-use super::ledger::{Entry, Ledger};
+use super::ledger::{Entry, SectionLedger};
 use super::since::Since;
 use crate::range::{KeyRange, Point, RangeSet};
 use crate::values::error::StoreError;
@@ -27,7 +27,7 @@ const VERSION: u8 = 2;
 const STOOD: u64 = 0;
 const CLOCK: u64 = 1;
 
-pub(super) fn encode(ledger: &Ledger) -> Vec<u8> {
+pub(super) fn encode(ledger: &SectionLedger) -> Vec<u8> {
     let mut holders: Vec<&HolderId> = ledger.entries.iter().map(|entry| &entry.holder).collect();
     holders.sort_unstable();
     holders.dedup();
@@ -67,7 +67,7 @@ fn put_since(out: &mut Vec<u8>, since: Since) {
     }
 }
 
-pub(super) fn decode(bytes: &[u8]) -> Result<Ledger, StoreError> {
+pub(super) fn decode(bytes: &[u8]) -> Result<SectionLedger, StoreError> {
     match bytes {
         [version @ 1..=VERSION, rest @ ..] => {
             ledger(rest, *version).ok_or_else(|| StoreError::foreign("the section's record is damaged"))
@@ -79,7 +79,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Ledger, StoreError> {
     }
 }
 
-fn ledger(bytes: &[u8], version: u8) -> Option<Ledger> {
+fn ledger(bytes: &[u8], version: u8) -> Option<SectionLedger> {
     let mut rest = bytes;
     let count = take(&mut rest)?;
     let mut holders = Vec::new();
@@ -91,7 +91,7 @@ fn ledger(bytes: &[u8], version: u8) -> Option<Ledger> {
     for _ in 0..count {
         entries.push(entry(&mut rest, &holders, version)?);
     }
-    (rest.is_empty() && are_disjoint(&entries)).then_some(Ledger { entries })
+    (rest.is_empty() && are_disjoint(&entries)).then_some(SectionLedger { entries })
 }
 
 fn entry(rest: &mut &[u8], holders: &[HolderId], version: u8) -> Option<Entry> {
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn any_ledger() -> impl Strategy<Value = Ledger> {
+    fn any_ledger() -> impl Strategy<Value = SectionLedger> {
         let part = (any::<u128>(), 1u8..=200, 0usize..24);
         let shape = (
             any::<u128>(),
@@ -178,7 +178,7 @@ mod tests {
                         parts: parts.by_ref().take(count).collect(),
                     }
                 });
-            Ledger { entries: entries.collect() }
+            SectionLedger { entries: entries.collect() }
         })
     }
 
@@ -206,7 +206,7 @@ mod tests {
         });
     }
 
-    fn golden(since: Since, bytes_of_since: &[u8], version: u8) -> (Ledger, Vec<u8>) {
+    fn golden(since: Since, bytes_of_since: &[u8], version: u8) -> (SectionLedger, Vec<u8>) {
         let entry = Entry {
             id: Nonce(0x0102),
             holder: HolderId::new("ab").unwrap(),
@@ -221,7 +221,7 @@ mod tests {
         bytes.extend([1, 2, 0, 0xac, 2, 5, 0xe8, 7]);
         bytes.extend(bytes_of_since);
         bytes.extend([2, 0, 1, 0x10, 2, 1, 0, 2, 1, 0]);
-        (Ledger { entries: vec![entry] }, bytes)
+        (SectionLedger { entries: vec![entry] }, bytes)
     }
 
     const STOOD_7: Since = Since::Written(Duration::from_micros(7));
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn overlapping_touching_empty_and_newer_ledgers_are_refused_by_name() {
         let (ledger, bytes) = golden(STOOD_7, &[0, 7], 2);
-        let twice = Ledger { entries: [ledger.entries.clone(), ledger.entries].concat() };
+        let twice = SectionLedger { entries: [ledger.entries.clone(), ledger.entries].concat() };
         assert!(decode(&encode(&twice)).unwrap_err().to_string().contains("damaged"));
         let touching = [&bytes[..bytes.len() - 6], &[1, 0x10, 2, 1, 0]].concat();
         assert!(decode(&touching).is_err(), "not as it would be written");
@@ -261,7 +261,7 @@ mod tests {
         for damaged in [&[][..], &[0], &[0, 1]] {
             assert!(decode(damaged).unwrap_err().to_string().contains("damaged"), "{damaged:?}");
         }
-        assert_eq!(decode(&encode(&Ledger::default())), Ok(Ledger::default()));
+        assert_eq!(decode(&encode(&SectionLedger::default())), Ok(SectionLedger::default()));
     }
 
     #[test]
@@ -291,7 +291,7 @@ mod tests {
                 parts: part.into(),
             })
             .collect();
-        let size = encode(&Ledger { entries }).len();
-        assert!(size < Ledger::MAX_BYTES, "{size}");
+        let size = encode(&SectionLedger { entries }).len();
+        assert!(size < SectionLedger::MAX_BYTES, "{size}");
     }
 }

@@ -1,8 +1,8 @@
 //! The meaning of a store's answers for a semaphore.
 
-use super::job::Job;
-use super::ledger::Ledger;
-use super::machine::{Flight, Seen, Semaphore};
+use super::job::SemaphoreJob;
+use super::ledger::SemaphoreLedger;
+use super::machine::{SeenSemaphore, Semaphore, SemaphoreInFlight};
 use crate::bugs::Bug;
 use crate::holder::ctx::Ctx;
 use crate::holder::notice::Notice;
@@ -17,7 +17,7 @@ impl Semaphore {
     pub(crate) fn answer(&mut self, ctx: &mut Ctx<'_>, op: OpId, result: Result<Answer, StoreError>) {
         let Some(flight) = self.flight.take_if(|flight| flight.op() == op) else { return };
         match (flight, result) {
-            (Flight::Looking { .. }, Ok(Answer::Read(current))) => {
+            (SemaphoreInFlight::Looking { .. }, Ok(Answer::Read(current))) => {
                 self.failures = 0;
                 self.see(ctx, current, op);
                 self.set_look(ctx);
@@ -27,7 +27,7 @@ impl Semaphore {
                     self.set_sessions(ctx, op);
                 }
             }
-            (Flight::Looking { sessions, .. }, Ok(Answer::Listed(records))) => {
+            (SemaphoreInFlight::Looking { sessions, .. }, Ok(Answer::Listed(records))) => {
                 let own = records.iter().find(|listed| listed.key == self.key);
                 match own.map(|listed| listed.stored.clone()).transpose() {
                     Err(error) => self.failed(ctx, error),
@@ -40,18 +40,21 @@ impl Semaphore {
                     }
                 }
             }
-            (Flight::Writing { ledger, fence, .. }, Ok(Answer::Write(Outcome::Won { version, .. }))) => {
+            (
+                SemaphoreInFlight::Writing { ledger, fence, .. },
+                Ok(Answer::Write(Outcome::Won { version, .. })),
+            ) => {
                 (self.losses, self.failures, self.ghost) = (0, 0, None);
                 self.wrote(ctx, *ledger, fence, version, op);
             }
-            (Flight::Writing { .. }, Ok(Answer::Write(Outcome::Lost(current)))) => {
+            (SemaphoreInFlight::Writing { .. }, Ok(Answer::Write(Outcome::Lost(current)))) => {
                 self.failures = 0;
                 self.losses += 1;
                 self.not_landed();
                 self.see(ctx, current, op);
                 self.give_way(ctx);
             }
-            (Flight::Writing { ledger, fence, version, over, .. }, Err(error)) => {
+            (SemaphoreInFlight::Writing { ledger, fence, version, over, .. }, Err(error)) => {
                 if error.kind() != ErrorKind::Unknown {
                     self.not_landed();
                 } else if ctx.rules.bugs.has(Bug::UnknownIsSuccess) {
@@ -62,16 +65,16 @@ impl Semaphore {
                 }
                 self.failed(ctx, error);
             }
-            (Flight::Fencing { attachment, .. }, Ok(Answer::Write(Outcome::Won { .. }))) => {
+            (SemaphoreInFlight::Fencing { attachment, .. }, Ok(Answer::Write(Outcome::Won { .. }))) => {
                 self.dead.insert(attachment);
             }
-            (Flight::Fencing { attachment, .. }, Ok(Answer::Write(Outcome::Lost(current)))) => {
+            (SemaphoreInFlight::Fencing { attachment, .. }, Ok(Answer::Write(Outcome::Lost(current)))) => {
                 if current.is_some_and(|session| super::deaths::is_over(&attachment, &session.record)) {
                     self.dead.insert(attachment);
                 }
             }
             // The next look tells.
-            (Flight::Fencing { .. }, _) => {}
+            (SemaphoreInFlight::Fencing { .. }, _) => {}
             (_, Err(error)) => self.failed(ctx, error),
             (_, Ok(_)) => {}
         }
@@ -79,11 +82,11 @@ impl Semaphore {
     }
 
     /// The record shows what was written.
-    fn wrote(&mut self, ctx: &Ctx<'_>, ledger: Ledger, fence: Fence, version: Version, op: OpId) {
+    fn wrote(&mut self, ctx: &Ctx<'_>, ledger: SemaphoreLedger, fence: Fence, version: Version, op: OpId) {
         (self.changes, self.is_known) = (0, true);
         self.trouble_is_over();
         self.forget_the_gone(&ledger);
-        self.seen = Some(Seen { ledger, fence, version: Some(version), op });
+        self.seen = Some(SeenSemaphore { ledger, fence, version: Some(version), op });
         self.set_look(ctx);
     }
 
@@ -91,9 +94,11 @@ impl Semaphore {
     fn see(&mut self, ctx: &Ctx<'_>, current: Option<Stored>, op: OpId) {
         (self.changes, self.is_known) = (0, true);
         let seen = match current {
-            None => Seen { ledger: Ledger::default(), fence: Fence(0), version: None, op },
+            None => SeenSemaphore { ledger: SemaphoreLedger::default(), fence: Fence(0), version: None, op },
             Some(stored) => match ledger_of(&stored.record) {
-                Ok(ledger) => Seen { ledger, fence: stored.record.fence, version: Some(stored.version), op },
+                Ok(ledger) => {
+                    SeenSemaphore { ledger, fence: stored.record.fence, version: Some(stored.version), op }
+                }
                 Err(error) => return self.failed(ctx, error),
             },
         };
@@ -106,13 +111,13 @@ impl Semaphore {
         self.seen = Some(seen);
     }
 
-    fn forget_the_gone(&mut self, ledger: &Ledger) {
+    fn forget_the_gone(&mut self, ledger: &SemaphoreLedger) {
         self.dead.retain(|attachment| ledger.tickets().any(|ticket| ticket.attachment == *attachment));
     }
 
     fn trouble_is_over(&mut self) {
         for job in self.jobs.values_mut() {
-            if let Job::Wanted(wanted) = job {
+            if let SemaphoreJob::Wanted(wanted) = job {
                 wanted.last_error = None;
             }
         }
@@ -121,7 +126,7 @@ impl Semaphore {
     /// A write is known to have had, and to have, no effect.
     fn not_landed(&mut self) {
         for job in self.jobs.values_mut() {
-            if let Job::Giving(giving) = job {
+            if let SemaphoreJob::Giving(giving) = job {
                 giving.tried = false;
             }
         }
@@ -139,7 +144,7 @@ impl Semaphore {
         let may_land = error.kind() == ErrorKind::Unknown || self.ghost.is_some();
         let mut over = Vec::new();
         for (lease, job) in &mut self.jobs {
-            let Job::Wanted(wanted) = job else { continue };
+            let SemaphoreJob::Wanted(wanted) = job else { continue };
             wanted.last_error = Some(error.clone());
             let is_unclear = wanted.sent.is_some() && may_land;
             if !passes || !wanted.is_patient(ctx.now) && !is_unclear {
@@ -158,8 +163,12 @@ impl Semaphore {
     fn end_with_session(&mut self) {
         for (lease, job) in std::mem::take(&mut self.jobs) {
             match job {
-                Job::Giving(giving) if giving.not_before.is_some() => drop(self.jobs.insert(lease, job)),
-                Job::Giving(giving) if giving.is_awaited => self.tell(Notice::Released(lease, false)),
+                SemaphoreJob::Giving(giving) if giving.not_before.is_some() => {
+                    drop(self.jobs.insert(lease, job))
+                }
+                SemaphoreJob::Giving(giving) if giving.is_awaited => {
+                    self.tell(Notice::Released(lease, false))
+                }
                 _ => {}
             }
         }
@@ -167,9 +176,9 @@ impl Semaphore {
 }
 
 /// A record that says nothing is one of a semaphore that nobody uses: whoever mends a damaged one leaves such.
-fn ledger_of(record: &Record) -> Result<Ledger, StoreError> {
+fn ledger_of(record: &Record) -> Result<SemaphoreLedger, StoreError> {
     if record.tenure.is_none() && record.metadata.is_empty() {
-        return Ok(Ledger::default());
+        return Ok(SemaphoreLedger::default());
     }
-    Ledger::of(record)
+    SemaphoreLedger::of(record)
 }

@@ -4,8 +4,8 @@
 //! ttl is fenced first, so that its process can't renew it any more. Only then are its claims removed. A live session that
 //! stays ahead is asked now and then whether it knows its claim (see [`Ask::Confirm`]).
 
-use super::ledger::Ledger;
-use super::machine::{Flight, Semaphore};
+use super::ledger::SemaphoreLedger;
+use super::machine::{Semaphore, SemaphoreInFlight};
 use crate::bugs::Bug;
 use crate::holder::ctx::Ctx;
 use crate::holder::failure_detector::Verdict;
@@ -25,7 +25,7 @@ impl Semaphore {
     }
 
     /// The same, as this ledger shows them.
-    pub(super) fn in_the_way_of(&self, ledger: &Ledger, own: &Attachment) -> Vec<Attachment> {
+    pub(super) fn in_the_way_of(&self, ledger: &SemaphoreLedger, own: &Attachment) -> Vec<Attachment> {
         let (mut all, mut known): (Vec<&Attachment>, BTreeSet<&Attachment>) = Default::default();
         for ticket in ledger.tickets() {
             let attachment = &ticket.attachment;
@@ -105,7 +105,7 @@ impl Semaphore {
             Record { fence, nonce: ctx.nonces.draw(), stamp: ctx.now.wall, tenure: None, ..session.record };
         let key = attachment.session.clone();
         let op = ctx.write(Write { key, expect: Expect::Unchanged(session.version), record }, self.ttl);
-        self.flight = Some(Flight::Fencing { op, attachment });
+        self.flight = Some(SemaphoreInFlight::Fencing { op, attachment });
     }
 
     /// Whoever is in the way for two ttls is asked whether it knows of that; one after the other. Nobody waits for the answer.

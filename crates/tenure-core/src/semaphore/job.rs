@@ -9,7 +9,7 @@ use crate::values::time::{Now, Tick, Wall};
 
 /// Permits that somebody waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedPermits {
     pub(super) wish: Wish,
     /// The claim's id, in the queue and then among the holders.
     pub(super) id: Nonce,
@@ -22,7 +22,7 @@ pub(crate) struct Wanted {
     pub(super) last_error: Option<StoreError>,
 }
 
-impl Wanted {
+impl WantedPermits {
     /// Whether it goes on while somebody else has the permits.
     pub(super) fn is_patient(&self, now: Now) -> bool {
         match self.wish.wait_policy {
@@ -40,9 +40,9 @@ impl Wanted {
 
 /// What is to be done for one lease.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Job {
+pub(crate) enum SemaphoreJob {
     /// Permits are wanted.
-    Wanted(Box<Wanted>),
+    Wanted(Box<WantedPermits>),
     /// Permits are held: nothing to do.
     Held { id: Nonce, fence: Fence },
     /// The claim is given up, and is to go from the record.
@@ -69,18 +69,18 @@ impl Giving {
     }
 }
 
-impl Job {
+impl SemaphoreJob {
     /// The claim's id.
     pub(super) fn id(&self) -> Nonce {
         match self {
-            Job::Wanted(wanted) => wanted.id,
-            Job::Held { id, .. } => *id,
-            Job::Giving(giving) => giving.id,
+            SemaphoreJob::Wanted(wanted) => wanted.id,
+            SemaphoreJob::Held { id, .. } => *id,
+            SemaphoreJob::Giving(giving) => giving.id,
         }
     }
 
     /// Whether it is left to expire.
     pub(super) fn is_lapsing(&self) -> bool {
-        matches!(self, Job::Giving(Giving { not_before: Some(_), .. }))
+        matches!(self, SemaphoreJob::Giving(Giving { not_before: Some(_), .. }))
     }
 }

@@ -58,7 +58,7 @@ impl Grant {
 /// All that a semaphore's record says.
 #[derive(Debug, Default, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub struct Ledger {
+pub struct SemaphoreLedger {
     /// How many permits there are.
     pub permits: u32,
     /// Who holds permits, in the order in which they were granted.
@@ -67,7 +67,7 @@ pub struct Ledger {
     pub queue: Vec<Ticket>,
 }
 
-impl Ledger {
+impl SemaphoreLedger {
     /// The most permits that a key has.
     pub const MOST_PERMITS: u32 = 1 << 30;
     /// The most bytes that a ledger is written with, on a store that takes as much.
@@ -75,15 +75,15 @@ impl Ledger {
 
     /// A ledger of so many permits.
     #[must_use]
-    pub fn new(permits: u32, holders: Vec<Grant>, queue: Vec<Ticket>) -> Ledger {
-        Ledger { permits, holders, queue }
+    pub fn new(permits: u32, holders: Vec<Grant>, queue: Vec<Ticket>) -> SemaphoreLedger {
+        SemaphoreLedger { permits, holders, queue }
     }
 
     /// What a semaphore's record says.
     ///
     /// # Errors
     /// `Foreign` when it is not a semaphore's, is damaged, or was written by a newer version.
-    pub fn of(record: &Record) -> Result<Ledger, StoreError> {
+    pub fn of(record: &Record) -> Result<SemaphoreLedger, StoreError> {
         match payload(record) {
             Some(bytes) => wire::decode(bytes),
             None => {
@@ -238,7 +238,7 @@ impl Ledger {
     /// there.
     pub(crate) fn grants_before(&self, id: Nonce) -> u32 {
         let Some(place) = self.place(id) else { return 0 };
-        let mut ahead = Ledger { permits: self.permits, ..Ledger::default() };
+        let mut ahead = SemaphoreLedger { permits: self.permits, ..SemaphoreLedger::default() };
         let mut writes = 1;
         for ticket in self.queue.iter().take(place + 1) {
             if !ahead.fits(ticket) {
@@ -271,7 +271,7 @@ pub fn is_semaphore(record: &Record) -> bool {
 /// Whether nobody holds or wants anything of a semaphore: only then may its record be removed.
 #[must_use]
 pub fn is_idle(record: &Record) -> bool {
-    Ledger::of(record).is_ok_and(|ledger| ledger.is_empty())
+    SemaphoreLedger::of(record).is_ok_and(|ledger| ledger.is_empty())
 }
 
 fn payload(record: &Record) -> Option<&[u8]> {

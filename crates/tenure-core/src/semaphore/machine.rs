@@ -1,8 +1,8 @@
 //! The machine of one semaphore in one process. One operation is under way at a time, and all later wishes go into the next.
 
 use super::Wish;
-use super::job::{Giving, Job, Wanted};
-use super::ledger::Ledger;
+use super::job::{Giving, SemaphoreJob, WantedPermits};
+use super::ledger::SemaphoreLedger;
 use crate::bugs::Bug;
 use crate::holder::acquisition::WaitPolicy;
 use crate::holder::command::LeaseId;
@@ -20,8 +20,8 @@ use std::time::Duration;
 
 /// What was last seen of the record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Seen {
-    pub(super) ledger: Ledger,
+pub(super) struct SeenSemaphore {
+    pub(super) ledger: SemaphoreLedger,
     pub(super) fence: Fence,
     /// None: there is no record.
     pub(super) version: Option<Version>,
@@ -31,19 +31,21 @@ pub(super) struct Seen {
 
 /// The operation that is under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Flight {
+pub(super) enum SemaphoreInFlight {
     /// The record is read, and these sessions with it.
     Looking { op: OpId, sessions: Vec<Attachment> },
     /// `version`: that of the record if it takes effect.
-    Writing { op: OpId, ledger: Box<Ledger>, fence: Fence, version: Version, over: Option<Version> },
+    Writing { op: OpId, ledger: Box<SemaphoreLedger>, fence: Fence, version: Version, over: Option<Version> },
     /// The fence of a dead session is being raised.
     Fencing { op: OpId, attachment: Attachment },
 }
 
-impl Flight {
+impl SemaphoreInFlight {
     pub(super) fn op(&self) -> OpId {
         match self {
-            Flight::Looking { op, .. } | Flight::Writing { op, .. } | Flight::Fencing { op, .. } => *op,
+            SemaphoreInFlight::Looking { op, .. }
+            | SemaphoreInFlight::Writing { op, .. }
+            | SemaphoreInFlight::Fencing { op, .. } => *op,
         }
     }
 }
@@ -55,11 +57,11 @@ pub(crate) struct Semaphore {
     /// The session's ttl.
     pub(super) ttl: Ttl,
     pub(super) most_bytes: usize,
-    pub(super) jobs: BTreeMap<LeaseId, Job>,
-    pub(super) seen: Option<Seen>,
+    pub(super) jobs: BTreeMap<LeaseId, SemaphoreJob>,
+    pub(super) seen: Option<SeenSemaphore>,
     /// There may be a record: nothing is guessed any more.
     pub(super) is_known: bool,
-    pub(super) flight: Option<Flight>,
+    pub(super) flight: Option<SemaphoreInFlight>,
     /// A write that was not answered was sent over this version, and may land as long as that stands.
     pub(super) ghost: Option<Option<Version>>,
     /// Sessions that are over, of those whose claims the record shows.
@@ -145,22 +147,22 @@ impl Semaphore {
 
     /// Whether something is left to expire.
     pub(crate) fn is_lapsing(&self) -> bool {
-        self.jobs.values().any(Job::is_lapsing)
+        self.jobs.values().any(SemaphoreJob::is_lapsing)
     }
 
     /// Whether it waits for something that a push of the store would tell it sooner.
     pub(crate) fn listens(&self) -> bool {
-        self.jobs.values().any(|job| matches!(job, Job::Wanted(_)))
+        self.jobs.values().any(|job| matches!(job, SemaphoreJob::Wanted(_)))
     }
 
     /// Whether anything is held.
     pub(crate) fn holds(&self) -> bool {
-        self.jobs.values().any(|job| matches!(job, Job::Held { .. }))
+        self.jobs.values().any(|job| matches!(job, SemaphoreJob::Held { .. }))
     }
 
     /// The leases that hold permits.
     pub(crate) fn held(&self) -> impl Iterator<Item = LeaseId> {
-        self.jobs.iter().filter(|(_, job)| matches!(job, Job::Held { .. })).map(|(lease, _)| *lease)
+        self.jobs.iter().filter(|(_, job)| matches!(job, SemaphoreJob::Held { .. })).map(|(lease, _)| *lease)
     }
 
     /// All leases that it has something to do for.
@@ -180,42 +182,44 @@ impl Semaphore {
             wish.wait_policy = WaitPolicy::Try;
         }
         let reused = ctx.rules.bugs.has(Bug::PermitIdReused);
-        let shared = self.jobs.values().next().map(Job::id).filter(|_| reused);
+        let shared = self.jobs.values().next().map(SemaphoreJob::id).filter(|_| reused);
         let id = shared.unwrap_or_else(|| ctx.nonces.draw());
         let born = OpId(*ctx.last_op);
         self.pause = None;
-        let wanted = Wanted { wish, id, born, since: ctx.now.wall, sent: None, last_error: None };
-        self.jobs.insert(lease, Job::Wanted(Box::new(wanted)));
+        let wanted = WantedPermits { wish, id, born, since: ctx.now.wall, sent: None, last_error: None };
+        self.jobs.insert(lease, SemaphoreJob::Wanted(Box::new(wanted)));
     }
 
     /// Permits, or the attempt to get them, are given up.
     pub(crate) fn release(&mut self, lease: LeaseId) {
         let (id, was_held) = match self.jobs.get_mut(&lease) {
             None => return self.tell(Notice::Released(lease, false)),
-            Some(Job::Wanted(wanted)) if wanted.sent.is_none() => {
+            Some(SemaphoreJob::Wanted(wanted)) if wanted.sent.is_none() => {
                 self.jobs.remove(&lease);
                 return self.tell(Notice::Released(lease, false));
             }
-            Some(Job::Wanted(wanted)) => (wanted.id, false),
-            Some(Job::Held { id, .. }) => (*id, true),
+            Some(SemaphoreJob::Wanted(wanted)) => (wanted.id, false),
+            Some(SemaphoreJob::Held { id, .. }) => (*id, true),
             // Its user has been told of its end, or will be.
-            Some(Job::Giving(Giving { is_awaited: true, .. })) => return,
-            Some(Job::Giving(_)) => return self.tell(Notice::Released(lease, false)),
+            Some(SemaphoreJob::Giving(Giving { is_awaited: true, .. })) => return,
+            Some(SemaphoreJob::Giving(_)) => return self.tell(Notice::Released(lease, false)),
         };
         let giving = Giving { id, is_awaited: true, tried: false, was_held, not_before: None };
-        self.jobs.insert(lease, Job::Giving(giving));
+        self.jobs.insert(lease, SemaphoreJob::Giving(giving));
     }
 
     /// Permits are given up, but what was done under them could not be ended for certain: they stay out for a full ttl.
     pub(crate) fn lapse(&mut self, ctx: &Ctx<'_>, lease: LeaseId) {
         let not_before = Some(ctx.now.held.after(self.ttl.duration()));
         match self.jobs.get_mut(&lease) {
-            Some(Job::Held { id, .. }) if !ctx.rules.bugs.has(Bug::LapseVacates) => {
+            Some(SemaphoreJob::Held { id, .. }) if !ctx.rules.bugs.has(Bug::LapseVacates) => {
                 let (id, is_awaited) = (*id, false);
                 let giving = Giving { id, is_awaited, tried: false, was_held: true, not_before };
-                self.jobs.insert(lease, Job::Giving(giving));
+                self.jobs.insert(lease, SemaphoreJob::Giving(giving));
             }
-            Some(Job::Giving(giving)) if giving.not_before.is_some() => giving.not_before = not_before,
+            Some(SemaphoreJob::Giving(giving)) if giving.not_before.is_some() => {
+                giving.not_before = not_before
+            }
             _ => return self.release(lease),
         }
         self.tell(Notice::Released(lease, false));
@@ -230,7 +234,7 @@ impl Semaphore {
     /// All is given up. What the store refuses for good ends with the session.
     pub(crate) fn stop(&mut self, ctx: &mut Ctx<'_>) {
         for lease in self.jobs.keys().copied().collect::<Vec<_>>() {
-            if !matches!(self.jobs.get(&lease), Some(Job::Giving(_))) {
+            if !matches!(self.jobs.get(&lease), Some(SemaphoreJob::Giving(_))) {
                 self.release(lease);
             }
         }
@@ -244,14 +248,16 @@ impl Semaphore {
         self.suspects.clear();
         for (lease, job) in std::mem::take(&mut self.jobs) {
             match job {
-                Job::Wanted(mut wanted) => {
+                SemaphoreJob::Wanted(mut wanted) => {
                     (wanted.id, wanted.sent) = (ctx.nonces.draw(), None);
-                    self.jobs.insert(lease, Job::Wanted(wanted));
+                    self.jobs.insert(lease, SemaphoreJob::Wanted(wanted));
                 }
-                Job::Held { .. } if ctx.rules.bugs.has(Bug::AttachedOutlivesSession) => {}
-                Job::Held { .. } => self.tell(Notice::Lost(lease, loss.clone())),
-                Job::Giving(Giving { is_awaited: true, .. }) => self.tell(Notice::Released(lease, false)),
-                Job::Giving(_) => {}
+                SemaphoreJob::Held { .. } if ctx.rules.bugs.has(Bug::AttachedOutlivesSession) => {}
+                SemaphoreJob::Held { .. } => self.tell(Notice::Lost(lease, loss.clone())),
+                SemaphoreJob::Giving(Giving { is_awaited: true, .. }) => {
+                    self.tell(Notice::Released(lease, false))
+                }
+                SemaphoreJob::Giving(_) => {}
             }
         }
     }
@@ -260,12 +266,12 @@ impl Semaphore {
     pub(crate) fn session_failed(&mut self, now: Now, error: &StoreError) {
         for (lease, job) in std::mem::take(&mut self.jobs) {
             match job {
-                Job::Wanted(wanted) if !wanted.is_patient(now) || !error.is_passing() => {
+                SemaphoreJob::Wanted(wanted) if !wanted.is_patient(now) || !error.is_passing() => {
                     self.tell(Notice::Failed(lease, error.clone()));
                 }
-                Job::Wanted(mut wanted) => {
+                SemaphoreJob::Wanted(mut wanted) => {
                     wanted.last_error = Some(error.clone());
-                    self.jobs.insert(lease, Job::Wanted(wanted));
+                    self.jobs.insert(lease, SemaphoreJob::Wanted(wanted));
                 }
                 job => drop(self.jobs.insert(lease, job)),
             }
@@ -280,7 +286,7 @@ impl Semaphore {
         }
         self.changes = self.changes.saturating_add(1);
         let awaited = self.jobs.values().filter_map(|job| match (job, &self.seen) {
-            (Job::Wanted(wanted), Some(seen)) => Some(seen.ledger.grants_before(wanted.id)),
+            (SemaphoreJob::Wanted(wanted), Some(seen)) => Some(seen.ledger.grants_before(wanted.id)),
             _ => None,
         });
         // A hint that names no version may stand for any number of changes.
@@ -300,9 +306,9 @@ impl Semaphore {
     /// When to come back if nothing happens.
     pub(crate) fn wake_at(&self, now: Now, has_session: bool) -> Option<Tick> {
         let ends = self.jobs.values().filter_map(|job| match job {
-            Job::Wanted(wanted) => wanted.end().into_iter().chain(self.resolves_by(wanted)).min(),
-            Job::Giving(giving) => giving.not_before.filter(|at| now.held < *at),
-            Job::Held { .. } => None,
+            SemaphoreJob::Wanted(wanted) => wanted.end().into_iter().chain(self.resolves_by(wanted)).min(),
+            SemaphoreJob::Giving(giving) => giving.not_before.filter(|at| now.held < *at),
+            SemaphoreJob::Held { .. } => None,
         });
         let acts = has_session && self.flight.is_none();
         let look_at = (acts && self.listens()).then_some(self.look_at.min(self.sessions_at));
@@ -314,7 +320,7 @@ impl Semaphore {
     }
 
     /// Until when it is worth finding out what became of an attempt that only tries.
-    pub(super) fn resolves_by(&self, wanted: &Wanted) -> Option<Tick> {
+    pub(super) fn resolves_by(&self, wanted: &WantedPermits) -> Option<Tick> {
         let is_open = wanted.wish.wait_policy == WaitPolicy::Try && wanted.last_error.is_some();
         is_open.then_some(wanted.sent?.after(self.ttl.duration()))
     }
@@ -340,10 +346,10 @@ impl Semaphore {
         {
             self.look_at = Tick(0);
         }
-        let is_work = |job: &Job| match job {
-            Job::Wanted(_) => true,
-            Job::Held { .. } => false,
-            Job::Giving(giving) => giving.is_due(ctx.now),
+        let is_work = |job: &SemaphoreJob| match job {
+            SemaphoreJob::Wanted(_) => true,
+            SemaphoreJob::Held { .. } => false,
+            SemaphoreJob::Giving(giving) => giving.is_due(ctx.now),
         };
         if !self.jobs.values().any(is_work) && !self.curious && !self.has_strays(ctx) {
             return;
@@ -355,7 +361,12 @@ impl Semaphore {
                 self.look(ctx);
             }
             None => {
-                let nothing = Seen { ledger: Ledger::default(), fence: Fence(0), version: None, op: OpId(0) };
+                let nothing = SeenSemaphore {
+                    ledger: SemaphoreLedger::default(),
+                    fence: Fence(0),
+                    version: None,
+                    op: OpId(0),
+                };
                 self.plan(ctx, nothing);
             }
         }
@@ -363,8 +374,8 @@ impl Semaphore {
 
     /// Those who have waited for long enough are told so, whatever is under way.
     fn give_up_overdue(&mut self, now: Now) {
-        let overdue = |(lease, job): (&LeaseId, &Job)| match job {
-            Job::Wanted(wanted) => {
+        let overdue = |(lease, job): (&LeaseId, &SemaphoreJob)| match job {
+            SemaphoreJob::Wanted(wanted) => {
                 let by = wanted.end().into_iter().chain(self.resolves_by(wanted)).min();
                 by.is_some_and(|by| now.held >= by).then_some(*lease)
             }
@@ -372,7 +383,7 @@ impl Semaphore {
         };
         for lease in self.jobs.iter().filter_map(overdue).collect::<Vec<_>>() {
             let error = match self.jobs.get_mut(&lease) {
-                Some(Job::Wanted(wanted)) => wanted.last_error.take(),
+                Some(SemaphoreJob::Wanted(wanted)) => wanted.last_error.take(),
                 _ => None,
             };
             let occupant = self.seen.as_ref().and_then(|seen| seen.ledger.occupant());
@@ -382,7 +393,7 @@ impl Semaphore {
 
     /// An attempt is over without permits: because of an error, or of somebody who holds them.
     pub(super) fn give_up(&mut self, lease: LeaseId, why: Result<StoreError, Option<Occupant>>) {
-        let Some(Job::Wanted(wanted)) = self.jobs.remove(&lease) else { return };
+        let Some(SemaphoreJob::Wanted(wanted)) = self.jobs.remove(&lease) else { return };
         self.tell(match why {
             Ok(error) => Notice::Failed(lease, error),
             Err(occupant) => Notice::Held(lease, occupant),
@@ -390,7 +401,7 @@ impl Semaphore {
         if wanted.sent.is_some() {
             let (id, is_awaited, was_held) = (wanted.id, false, false);
             let giving = Giving { id, is_awaited, tried: false, was_held, not_before: None };
-            self.jobs.insert(lease, Job::Giving(giving));
+            self.jobs.insert(lease, SemaphoreJob::Giving(giving));
         }
     }
 
@@ -406,7 +417,7 @@ impl Semaphore {
             let keys: BTreeSet<Key> = keys.chain([self.key.clone()]).collect();
             ctx.read_many(keys.into_iter().collect(), Freshness::Latest, self.ttl)
         };
-        self.flight = Some(Flight::Looking { op, sessions });
+        self.flight = Some(SemaphoreInFlight::Looking { op, sessions });
     }
 
     /// Whether the record shows a claim of our session that nobody here knows of.
@@ -420,8 +431,7 @@ impl Semaphore {
     /// Whether somebody is to be refused unless those in its way are dead.
     fn must_judge(&self) -> bool {
         let has = |id| self.seen.as_ref().is_some_and(|seen| seen.ledger.has(id));
-        let asks =
-            |job: &Job| matches!(job, Job::Wanted(wanted) if self.looked <= wanted.born && !has(wanted.id));
+        let asks = |job: &SemaphoreJob| matches!(job, SemaphoreJob::Wanted(wanted) if self.looked <= wanted.born && !has(wanted.id));
         self.jobs.values().any(asks)
     }
 

@@ -1,6 +1,6 @@
 //! Semaphores: permits of a key, with their holders and waiters in one record.
 //!
-//! The record has no tenure. Its one metadata field lists holders and tickets ([`Ledger`]), and every change is one conditional
+//! The record has no tenure. Its one metadata field lists holders and tickets ([`SemaphoreLedger`]), and every change is one conditional
 //! write of all of it. So grants never exceed the number of permits, whatever the processes do. A permit is held *shared*, beside
 //! as many others as there are permits, or *exclusively*, alone. With one mode only this is a counting semaphore or a fair
 //! lock. With both it is a lock for readers and writers.
@@ -19,7 +19,7 @@ mod machine;
 mod plan;
 mod wire;
 
-pub use ledger::{FIELD, Grant, Ledger, PREFIX, Ticket, is_idle, is_semaphore, key};
+pub use ledger::{FIELD, Grant, PREFIX, SemaphoreLedger, Ticket, is_idle, is_semaphore, key};
 pub(crate) use machine::Semaphore;
 
 use crate::holder::acquisition::WaitPolicy;
@@ -60,8 +60,8 @@ impl Wish {
     /// When there are no permits, or too many, or more are wanted than there are.
     pub fn check(&self) -> Result<(), InvalidInput> {
         let Wish { key, permits, take, .. } = self;
-        if *permits == 0 || *permits > Ledger::MOST_PERMITS {
-            let most = Ledger::MOST_PERMITS;
+        if *permits == 0 || *permits > SemaphoreLedger::MOST_PERMITS {
+            let most = SemaphoreLedger::MOST_PERMITS;
             return Err(InvalidInput::new(format!("{key} can't have {permits} permits; say 1 to {most}")));
         }
         if *take == 0 || take > permits {

@@ -1,8 +1,8 @@
 //! The next write of a semaphore: how it changes the record.
 
-use super::job::{Giving, Job};
-use super::ledger::{Ledger, Ticket};
-use super::machine::{Flight, Seen, Semaphore};
+use super::job::{Giving, SemaphoreJob};
+use super::ledger::{SemaphoreLedger, Ticket};
+use super::machine::{SeenSemaphore, Semaphore, SemaphoreInFlight};
 use crate::bugs::Bug;
 use crate::holder::command::LeaseId;
 use crate::holder::ctx::Ctx;
@@ -23,21 +23,21 @@ impl Semaphore {
         let bugs = ctx.rules.bugs;
         for (lease, job) in std::mem::take(&mut self.jobs) {
             match job {
-                Job::Wanted(wanted) => match seen.ledger.grant(wanted.id).map(|grant| grant.fence) {
+                SemaphoreJob::Wanted(wanted) => match seen.ledger.grant(wanted.id).map(|grant| grant.fence) {
                     None if bugs.has(Bug::TicketBelieved) && seen.ledger.has(wanted.id) => {
                         self.hold(lease, wanted.id, seen.fence);
                     }
-                    None => drop(self.jobs.insert(lease, Job::Wanted(wanted))),
+                    None => drop(self.jobs.insert(lease, SemaphoreJob::Wanted(wanted))),
                     Some(fence) => self.hold(lease, wanted.id, fence),
                 },
                 // Of an older copy that somebody has put back, it may have been granted anew since, under another fence.
-                Job::Held { id, fence }
+                SemaphoreJob::Held { id, fence }
                     if seen.ledger.grant(id).is_none_or(|grant| grant.fence != fence)
                         && !bugs.has(Bug::TicketBelieved) =>
                 {
                     self.tell(Notice::Lost(lease, lost(&seen, id, fence)));
                 }
-                Job::Giving(giving) if self.is_gone(ctx, &giving, &seen) => {
+                SemaphoreJob::Giving(giving) if self.is_gone(ctx, &giving, &seen) => {
                     if giving.is_awaited {
                         self.tell(Notice::Released(lease, giving.tried));
                     }
@@ -50,11 +50,11 @@ impl Semaphore {
 
     fn hold(&mut self, lease: LeaseId, id: Nonce, fence: Fence) {
         self.tell(Notice::Acquired { lease, fence, until: Tick::NEVER, metadata: Metadata::new() });
-        self.jobs.insert(lease, Job::Held { id, fence });
+        self.jobs.insert(lease, SemaphoreJob::Held { id, fence });
     }
 
     /// Whether nothing of a claim stands, nor can come to stand any more.
-    fn is_gone(&self, ctx: &Ctx<'_>, giving: &Giving, seen: &Seen) -> bool {
+    fn is_gone(&self, ctx: &Ctx<'_>, giving: &Giving, seen: &SeenSemaphore) -> bool {
         let bugs = ctx.rules.bugs;
         let may_land = self.ghost.is_some() && !bugs.has(Bug::GhostForgotten);
         let stands = seen.ledger.has(giving.id) && (giving.was_held || !bugs.has(Bug::CancelLeavesTicket));
@@ -63,7 +63,7 @@ impl Semaphore {
     }
 
     /// Writes what can be written, or looks again if it is time, or what was seen may be out of date.
-    pub(super) fn plan(&mut self, ctx: &mut Ctx<'_>, seen: Seen) {
+    pub(super) fn plan(&mut self, ctx: &mut Ctx<'_>, seen: SeenSemaphore) {
         let Some(own) = ctx.session.clone() else { return };
         let is_guess = seen.op == OpId(0);
         if !is_guess && (self.curious || self.is_time(ctx.now, &seen)) {
@@ -89,17 +89,18 @@ impl Semaphore {
     }
 
     /// Whether whoever waits is to look again.
-    fn is_time(&self, now: Now, seen: &Seen) -> bool {
-        let queued = |job: &Job| matches!(job, Job::Wanted(wanted) if seen.ledger.has(wanted.id));
+    fn is_time(&self, now: Now, seen: &SeenSemaphore) -> bool {
+        let queued =
+            |job: &SemaphoreJob| matches!(job, SemaphoreJob::Wanted(wanted) if seen.ledger.has(wanted.id));
         let waits = self.jobs.values().any(queued);
         waits && now.held >= self.look_at.min(self.sessions_at)
     }
 
     /// Takes out the claims of the dead, and what of our own nobody wants.
-    fn take_out(&self, ctx: &Ctx<'_>, own: &Attachment, ledger: &mut Ledger) -> bool {
+    fn take_out(&self, ctx: &Ctx<'_>, own: &Attachment, ledger: &mut SemaphoreLedger) -> bool {
         let bugs = ctx.rules.bugs;
-        let known: BTreeSet<Nonce> = self.jobs.values().map(Job::id).collect();
-        let giving = |job: &Job| is_due(job, ctx.now).then(|| job.id());
+        let known: BTreeSet<Nonce> = self.jobs.values().map(SemaphoreJob::id).collect();
+        let giving = |job: &SemaphoreJob| is_due(job, ctx.now).then(|| job.id());
         let mut giving: BTreeSet<Nonce> = self.jobs.values().filter_map(giving).collect();
         if bugs.has(Bug::ReleaseTakesAnother) {
             let missing = giving.iter().any(|id| ledger.grant(*id).is_none());
@@ -125,14 +126,14 @@ impl Semaphore {
         &mut self,
         ctx: &Ctx<'_>,
         own: &Attachment,
-        seen: &Seen,
-        ledger: &mut Ledger,
+        seen: &SeenSemaphore,
+        ledger: &mut SemaphoreLedger,
         fence: &mut Fence,
     ) -> (Vec<LeaseId>, bool) {
         let (bugs, floor) = (ctx.rules.bugs, Fence::floor(ctx.now.wall));
         let (mut added, mut over, mut needs_look) = (Vec::new(), Vec::new(), false);
         for (lease, job) in &self.jobs {
-            let Job::Wanted(wanted) = job else { continue };
+            let SemaphoreJob::Wanted(wanted) = job else { continue };
             if ledger.has(wanted.id) {
                 continue;
             }
@@ -169,7 +170,7 @@ impl Semaphore {
         }
         while !added.is_empty() && ledger.most_bytes() > self.most_bytes {
             let Some(lease) = added.pop() else { break };
-            let id = self.jobs.get(&lease).map(Job::id);
+            let id = self.jobs.get(&lease).map(SemaphoreJob::id);
             ledger.remove(|ticket| Some(ticket.id) == id);
             over.push((lease, Some(full(&self.key, self.most_bytes))));
         }
@@ -182,7 +183,7 @@ impl Semaphore {
     fn write(
         &mut self,
         ctx: &mut Ctx<'_>,
-        ledger: Ledger,
+        ledger: SemaphoreLedger,
         fence: Fence,
         over: Option<Version>,
         added: &[LeaseId],
@@ -198,26 +199,26 @@ impl Semaphore {
         let version = record.version();
         let op = ctx.write(Write { key: self.key.clone(), expect, record }, self.ttl);
         for lease in added {
-            if let Some(Job::Wanted(wanted)) = self.jobs.get_mut(lease) {
+            if let Some(SemaphoreJob::Wanted(wanted)) = self.jobs.get_mut(lease) {
                 wanted.sent = Some(ctx.now.held);
             }
         }
         for job in self.jobs.values_mut() {
-            if let Job::Giving(giving) = job {
+            if let SemaphoreJob::Giving(giving) = job {
                 giving.tried = giving.was_held && giving.is_due(ctx.now);
             }
         }
         self.is_known = true;
-        self.flight = Some(Flight::Writing { op, ledger: Box::new(ledger), fence, version, over });
+        self.flight = Some(SemaphoreInFlight::Writing { op, ledger: Box::new(ledger), fence, version, over });
     }
 }
 
-fn is_due(job: &Job, now: Now) -> bool {
-    matches!(job, Job::Giving(giving) if giving.is_due(now))
+fn is_due(job: &SemaphoreJob, now: Now) -> bool {
+    matches!(job, SemaphoreJob::Giving(giving) if giving.is_due(now))
 }
 
 /// What became of permits with this fence that the record does not show any more.
-fn lost(seen: &Seen, id: Nonce, fence: Fence) -> Loss {
+fn lost(seen: &SeenSemaphore, id: Nonce, fence: Fence) -> Loss {
     if seen.version.is_none() || seen.fence < fence || seen.ledger.has(id) {
         return Loss::Deleted;
     }
@@ -227,10 +228,10 @@ fn lost(seen: &Seen, id: Nonce, fence: Fence) -> Loss {
 fn differs(key: &crate::Key, are: u32, said: u32) -> StoreError {
     // Whoever is merely shared or exclusive has said no number.
     StoreError::invalid(match (are, said) {
-        (_, Ledger::MOST_PERMITS) => format!(
+        (_, SemaphoreLedger::MOST_PERMITS) => format!(
             "{key} has {are} permits as long as it is used, and is not for shared and exclusive holders: ask for permits, or wait until nobody uses it"
         ),
-        (Ledger::MOST_PERMITS, _) => format!(
+        (SemaphoreLedger::MOST_PERMITS, _) => format!(
             "{key} is for shared and exclusive holders as long as it is used, and has not {said} permits: ask as they do, or wait until nobody uses it"
         ),
         _ => format!(

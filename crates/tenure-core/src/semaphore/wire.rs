@@ -12,7 +12,7 @@
 //! ```
 
 use super::Mode;
-use super::ledger::{Grant, Ledger, Ticket};
+use super::ledger::{Grant, SemaphoreLedger, Ticket};
 use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce};
 use crate::values::key::{HolderId, Key};
@@ -33,7 +33,7 @@ fn party(ticket: &Ticket) -> Party<'_> {
     (&ticket.holder, &ticket.attachment, ticket.ttl)
 }
 
-pub(super) fn encode(ledger: &Ledger) -> Vec<u8> {
+pub(super) fn encode(ledger: &SemaphoreLedger) -> Vec<u8> {
     let parties: BTreeSet<Party<'_>> = ledger.tickets().map(party).collect();
     let parties: Vec<Party<'_>> = parties.into_iter().collect();
     let mut out = vec![VERSION];
@@ -70,7 +70,7 @@ fn put_ticket(out: &mut Vec<u8>, ticket: &Ticket, parties: &[Party<'_>]) {
     put(out, ticket.since.0);
 }
 
-pub(super) fn decode(bytes: &[u8]) -> Result<Ledger, StoreError> {
+pub(super) fn decode(bytes: &[u8]) -> Result<SemaphoreLedger, StoreError> {
     match bytes {
         [VERSION, rest @ ..] => {
             ledger(rest).ok_or_else(|| StoreError::foreign("the semaphore's record is damaged"))
@@ -82,7 +82,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Ledger, StoreError> {
     }
 }
 
-fn ledger(bytes: &[u8]) -> Option<Ledger> {
+fn ledger(bytes: &[u8]) -> Option<SemaphoreLedger> {
     let mut rest = bytes;
     let permits = u32::try_from(take(&mut rest)?).ok()?;
     let count = take(&mut rest)?;
@@ -97,7 +97,7 @@ fn ledger(bytes: &[u8]) -> Option<Ledger> {
         let fence = Fence(take(&mut rest)?);
         parties.push((holder, Attachment { session, fence }, Ttl::clamped(take(&mut rest)?)));
     }
-    let mut ledger = Ledger { permits, ..Ledger::default() };
+    let mut ledger = SemaphoreLedger { permits, ..SemaphoreLedger::default() };
     for _ in 0..take(&mut rest)? {
         let ticket = ticket(&mut rest, &parties)?;
         let fence = Fence(take(&mut rest)?);
@@ -132,13 +132,13 @@ fn ticket(rest: &mut &[u8], parties: &[(HolderId, Attachment, Ttl)]) -> Option<T
 }
 
 /// Whatever a hostile record says, no more permits are out than there are, and each claim is there once.
-fn is_sound(ledger: &Ledger) -> bool {
+fn is_sound(ledger: &SemaphoreLedger) -> bool {
     let ids: BTreeSet<Nonce> = ledger.tickets().map(|ticket| ticket.id).collect();
     let alone =
         ledger.holders.len() <= 1 || ledger.holders.iter().all(|grant| grant.ticket.mode == Mode::Shared);
     let out: u64 = ledger.holders.iter().map(|grant| u64::from(grant.ticket.permits)).sum();
     ids.len() == ledger.tickets().count()
-        && ledger.permits <= Ledger::MOST_PERMITS
+        && ledger.permits <= SemaphoreLedger::MOST_PERMITS
         && alone
         && out <= u64::from(ledger.permits)
         && ledger.holders.iter().all(|grant| grant.fence <= Fence::MAX)
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    fn any_ledger() -> impl Strategy<Value = Ledger> {
+    fn any_ledger() -> impl Strategy<Value = SemaphoreLedger> {
         let claim = (0u8..5, 1u32..4, any::<bool>(), any::<bool>());
         (prop::collection::vec(claim.clone(), 0..6), prop::collection::vec(claim, 0..6), any::<u64>())
             .prop_map(|(held, waiting, base)| {
@@ -184,7 +184,7 @@ mod tests {
                     let mode = if *exclusive { Mode::Exclusive } else { Mode::Shared };
                     ticket(id(100 + n), *who, mode, *permits, *barges)
                 });
-                Ledger::new(20, holders.collect(), queue.collect())
+                SemaphoreLedger::new(20, holders.collect(), queue.collect())
             })
     }
 
@@ -212,9 +212,9 @@ mod tests {
         });
     }
 
-    fn golden() -> (Ledger, Vec<u8>) {
+    fn golden() -> (SemaphoreLedger, Vec<u8>) {
         let holders = vec![Grant::new(ticket(0x0102, 0, Mode::Shared, 2, false), Fence(300))];
-        let ledger = Ledger::new(3, holders, vec![ticket(0x0103, 1, Mode::Exclusive, 1, true)]);
+        let ledger = SemaphoreLedger::new(3, holders, vec![ticket(0x0103, 1, Mode::Exclusive, 1, true)]);
         let mut bytes = vec![1, 3, 2];
         bytes.extend([2, b'h', b'0', 0, 0xac, 2, 0x90, 0x4e]);
         bytes.extend([2, b'h', b'1', 1, 11]);
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn s8_what_says_more_than_there_is_newer_and_damaged_records_are_refused_by_name() {
         let two = |one, other| {
-            Ledger::new(3, vec![Grant::new(one, Fence(1)), Grant::new(other, Fence(2))], Vec::new())
+            SemaphoreLedger::new(3, vec![Grant::new(one, Fence(1)), Grant::new(other, Fence(2))], Vec::new())
         };
         let shared = |id, permits| ticket(id, 0, Mode::Shared, permits, false);
         let exclusive = |id| ticket(id, 0, Mode::Exclusive, 1, false);
@@ -247,8 +247,8 @@ mod tests {
             two(shared(1, 2), shared(2, 2)),
             two(shared(1, 1), exclusive(2)),
             two(shared(1, 1), shared(1, 1)),
-            Ledger::new(3, Vec::new(), vec![shared(1, 4)]),
-            Ledger::new(3, vec![Grant::new(shared(1, 1), Fence(1))], vec![shared(1, 1)]),
+            SemaphoreLedger::new(3, Vec::new(), vec![shared(1, 4)]),
+            SemaphoreLedger::new(3, vec![Grant::new(shared(1, 1), Fence(1))], vec![shared(1, 1)]),
         ] {
             assert!(decode(&encode(&unsound)).unwrap_err().to_string().contains("damaged"), "{unsound:?}");
         }
@@ -259,6 +259,6 @@ mod tests {
         for damaged in [&[][..], &[0], &[1]] {
             assert!(decode(damaged).unwrap_err().to_string().contains("damaged"), "{damaged:?}");
         }
-        assert_eq!(decode(&encode(&Ledger::default())), Ok(Ledger::default()));
+        assert_eq!(decode(&encode(&SemaphoreLedger::default())), Ok(SemaphoreLedger::default()));
     }
 }

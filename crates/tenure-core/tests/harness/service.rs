@@ -2,7 +2,7 @@
 //! goes about that: a worker asks for less at a time once it was refused, and a refused call keeps its place for a while.
 
 use super::bill::{Units, Weigh};
-use super::room::{Fared, Launch, Room};
+use super::room::{ConcurrencyLimit, Fared, Launch};
 use super::{Happens, Harness};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -38,7 +38,7 @@ struct Left {
 
 #[derive(Default)]
 struct Flights {
-    room: Room,
+    room: ConcurrencyLimit,
     /// How many of those under way had to wait for their turn.
     ordinary: usize,
     waiting: VecDeque<Request>,

@@ -11,7 +11,7 @@ use super::common::{BELIEF, now, ttl};
 use tenure_core::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Step};
 use tenure_core::range::RangeSet;
 use tenure_core::section::{
-    Entry, Ledger, Portion, Section, SectionCommand, SectionNotice, SectionSetup, key,
+    Entry, Portion, Section, SectionCommand, SectionLedger, SectionNotice, SectionSetup, key,
 };
 use tenure_core::{Fence, HolderId, LeaseId, Record, Rules, StoreError, Stored, Tick, Times};
 
@@ -29,7 +29,7 @@ pub fn section(name: &str, instance: u64) -> Section {
         instance,
         rules: Rules::default(),
         most_parts: 5,
-        most_bytes: Ledger::MAX_BYTES,
+        most_bytes: SectionLedger::MAX_BYTES,
     })
 }
 
@@ -65,8 +65,8 @@ impl Table {
         Answer::Write(Outcome::Won { version: write.record.version(), fence: write.record.fence })
     }
 
-    pub fn ledger(&self) -> Ledger {
-        Ledger::of(self.record.as_ref().unwrap()).unwrap()
+    pub fn ledger(&self) -> SectionLedger {
+        SectionLedger::of(self.record.as_ref().unwrap()).unwrap()
     }
 
     pub fn held(&self) -> Vec<(String, String)> {

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use tenure_core::op::{Answer, Event, Expect, Hint, Listed, Machine, Op, OpId, Outcome, Write};
-use tenure_core::semaphore::{Ledger, Wish};
+use tenure_core::semaphore::{SemaphoreLedger, Wish};
 use tenure_core::{
     Command, Fence, Holder, HolderId, Identity, Key, LeaseId, Metadata, Nonce, Notice, Now, Record, Rules,
     StoreError, Stored, Tick, Ttl, Wall,
@@ -68,7 +68,7 @@ pub struct Table {
 
 impl Table {
     pub fn new(seats: usize) -> Table {
-        Table::with_bytes(seats, Ledger::MAX_BYTES)
+        Table::with_bytes(seats, SemaphoreLedger::MAX_BYTES)
     }
 
     /// On a store that takes ledgers of so many bytes. Sessions are up, and their renewals are not counted.
@@ -188,8 +188,8 @@ impl Table {
         self.copy(&format!("session/p{seat}")).unwrap().fence
     }
 
-    pub fn ledger(&self) -> Ledger {
-        self.copy(KEY).and_then(|record| Ledger::of(&record).ok()).unwrap_or_default()
+    pub fn ledger(&self) -> SemaphoreLedger {
+        self.copy(KEY).and_then(|record| SemaphoreLedger::of(&record).ok()).unwrap_or_default()
     }
 
     pub fn run(&mut self, span: Duration) {

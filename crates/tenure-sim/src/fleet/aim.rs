@@ -1,17 +1,17 @@
 //! Faults that are aimed at one step of the planner: each request by which it lists, or writes a part, the board or another worker's session.
 //! It dies before the request is sent or as soon as the store has done it, or is cut off from the store with that very request.
 
-use super::node::Call;
-use super::{Due, What, World};
+use super::node::FleetCall;
+use super::{FleetDue, What, World};
 use crate::kernel::clock::{MILLI, True};
 use crate::kernel::coverage::Coverage;
 use crate::kernel::trace::Story;
-use crate::kernel::{Envelope, Input};
+use crate::kernel::{Envelope, NodeInput};
 use tenure_core::op::{Op, OpId};
 
 /// What the planner is to plan for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum PlannedChange {
     Units,
     Death,
     Leave,
@@ -32,7 +32,7 @@ pub(crate) enum Blow {
 
 /// A fault that waits for its step.
 #[derive(Debug)]
-pub(crate) struct Aim {
+pub(crate) struct AimedFault {
     node: usize,
     life: u32,
     /// So many steps come before.
@@ -44,18 +44,18 @@ pub(crate) struct Aim {
 
 impl World {
     /// Something changes, and the planner meets `blow` at so many steps from now.
-    pub(super) fn strike_planner(&mut self, up: &[usize], change: Change, left: u64, blow: Blow) {
+    pub(super) fn strike_planner(&mut self, up: &[usize], change: PlannedChange, left: u64, blow: Blow) {
         let Some(node) = self.planner() else { return };
         let others: Vec<usize> = up.iter().copied().filter(|index| *index != node).collect();
         let life = self.nodes[node].life;
-        self.scene.aim = Some(Aim { node, life, left, blow, fell: None });
+        self.scene.aim = Some(AimedFault { node, life, left, blow, fell: None });
         let other = self.rng.index(others.len());
         match (change, others.get(other)) {
-            (Change::Death, Some(index)) => {
+            (PlannedChange::Death, Some(index)) => {
                 self.kill(*index);
                 self.deaths_settle();
             }
-            (Change::Leave, Some(index)) => self.deliver(*index, Input::Own(Call::Leave)),
+            (PlannedChange::Leave, Some(index)) => self.deliver(*index, NodeInput::Own(FleetCall::Leave)),
             _ => {
                 // So many that some are for others.
                 (0..4).for_each(|_| self.create_unit());
@@ -66,7 +66,7 @@ impl World {
 
     /// The planner dies at some step, or at the one that is chosen.
     pub(super) fn kill_at_step(&mut self, up: &[usize]) {
-        let change = [Change::Units, Change::Death, Change::Leave][self.rng.index(3)];
+        let change = [PlannedChange::Units, PlannedChange::Death, PlannedChange::Leave][self.rng.index(3)];
         let blow = [Blow::DiesBefore, Blow::DiesAfter][self.rng.index(2)];
         let drawn = (change, self.rng.below(16), blow);
         let (change, left, blow) = self.scene.aimed.unwrap_or(drawn);
@@ -79,7 +79,7 @@ impl World {
         let per_mille = [400, 1300, 2500][self.rng.index(3)];
         let left = self.rng.below(12);
         let blow = Blow::Cut { requests_pass, answers_pass, per_mille };
-        self.strike_planner(up, Change::Units, left, blow);
+        self.strike_planner(up, PlannedChange::Units, left, blow);
     }
 
     /// A request is sent: if it is the step that is aimed at, or one of a planner that died before it, how much later it arrives.
@@ -106,7 +106,7 @@ impl World {
         self.tally.coverage(Coverage::PlannerStruck);
         match blow {
             Blow::DiesBefore => {
-                self.at(self.t, What::Own(Due::Dies(node as u8, life)));
+                self.at(self.t, What::Own(FleetDue::Dies(node as u8, life)));
                 never
             }
             Blow::DiesAfter => 0,
@@ -119,7 +119,8 @@ impl World {
 
     /// The store has done what was asked: if that was the step, whoever asked dies.
     pub(super) fn outlive_aim(&mut self, envelope: &Envelope) {
-        let Some(Aim { node, life, blow: Blow::DiesAfter, fell: Some(id), .. }) = self.scene.aim else {
+        let Some(AimedFault { node, life, blow: Blow::DiesAfter, fell: Some(id), .. }) = self.scene.aim
+        else {
             return;
         };
         if (node, life, id) == (envelope.node, envelope.life, envelope.id) {
@@ -160,19 +161,19 @@ mod tests {
     //! Plan: whatever has changed, the planner dies before and after each step of planning and telling that there is, one after the other, and
     //! no promise is broken; also where workers are told by letters.
     use super::*;
-    use crate::fleet::scenario::Scenario;
+    use crate::fleet::scenario::FleetScenario;
     use crate::fleet::scenarios;
-    use crate::kernel::Setup;
+    use crate::kernel::WorldSetup;
     use crate::kernel::registers::{Ages, StoreSpec};
 
     /// The planner meets `blow` at one step after the other, as long as there is one. How many there are.
-    fn steps(lookers: usize, push: bool, change: Change, blow: Blow) -> u64 {
+    fn steps(lookers: usize, push: bool, change: PlannedChange, blow: Blow) -> u64 {
         let scenario = scenarios().into_iter().find(|scenario| scenario.name == "fleet-steps").unwrap();
         let store = Some(StoreSpec { ages: Ages::Fine, push, lags: true });
-        let scenario = Scenario { store, lookers, calm: 20, ..scenario };
+        let scenario = FleetScenario { store, lookers, calm: 20, ..scenario };
         for left in 0.. {
             // The same world each time, up to that step.
-            let mut world = World::new(scenario, Setup { seed: 7, ..Setup::default() });
+            let mut world = World::new(scenario, WorldSetup { seed: 7, ..WorldSetup::default() });
             world.scene.aimed = Some((change, left, blow));
             world.run(u64::MAX);
             let struck = world.tally.coverage[Coverage::PlannerStruck as usize];
@@ -187,7 +188,7 @@ mod tests {
     #[test]
     fn the_planner_dies_before_and_after_each_step_of_planning_and_telling() {
         for (lookers, push) in [(3, false), (1000, false), (1000, true)] {
-            for change in [Change::Units, Change::Death, Change::Leave] {
+            for change in [PlannedChange::Units, PlannedChange::Death, PlannedChange::Leave] {
                 for blow in [Blow::DiesBefore, Blow::DiesAfter] {
                     let steps = steps(lookers, push, change, blow);
                     println!("{lookers} {push} {change:?} {blow:?}: {steps} steps");

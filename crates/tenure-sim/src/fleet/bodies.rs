@@ -1,10 +1,10 @@
 //! What is done for units: bodies use the resource that a unit stands for, write checkpoints, finish, and end when asked.
 
-use super::node::{Body, Call, Lapse};
-use super::{Due, What, World};
+use super::node::{Body, FleetCall, UnitLapse};
+use super::{FleetDue, What, World};
 use crate::invariants::Rule;
 use crate::kernel::clock::MILLI;
-use crate::kernel::fault::Fault;
+use crate::kernel::fault::FaultKind;
 use tenure_core::fleet::{FleetCommand, RequestId};
 use tenure_core::{Key, LeaseId, Metadata, Value};
 
@@ -32,7 +32,7 @@ impl World {
         let Some(work) = node.own.works.get_mut(&lease) else { return };
         work.turn += 1;
         let turn = work.turn;
-        self.at(self.t + span, What::Input(index as u8, life, Call::Turn(lease, turn)));
+        self.at(self.t + span, What::Input(index as u8, life, FleetCall::Turn(lease, turn)));
     }
 
     /// A body's turn has come.
@@ -68,14 +68,14 @@ impl World {
 
     /// Between the check of the belief and its effect anything may happen.
     fn use_resource(&mut self, index: usize, lease: LeaseId, unit: &Key) {
-        let delay = if self.befalls(Fault::PauseBeforeEffect) {
+        let delay = if self.befalls(FaultKind::PauseBeforeEffect) {
             self.rng.span(self.per_mille(2000))
         } else {
             self.rng.below(2 * MILLI)
         };
         let Some(truth) = self.scene.units.get(unit) else { return };
         let Some(work) = self.nodes[index].own.works.get(&lease) else { return };
-        let effect = Due::Effect { unit: truth.index as u32, fence: work.fence.0, order: work.order };
+        let effect = FleetDue::Effect { unit: truth.index as u32, fence: work.fence.0, order: work.order };
         self.at(self.t + delay, What::Own(effect));
     }
 
@@ -127,7 +127,7 @@ impl World {
         let mean = self.per_mille(self.scenario.bodies.ends);
         let span = self.rng.span(mean).min(mean * 8);
         let life = self.nodes[index].life;
-        self.at(self.t + span, What::Input(index as u8, life, Call::Ends(lease)));
+        self.at(self.t + span, What::Input(index as u8, life, FleetCall::Ends(lease)));
     }
 
     /// A body that was asked to end has done so, or can't be made to.
@@ -152,7 +152,7 @@ impl World {
         let session = node.machine.as_ref().and_then(tenure_core::fleet::Worker::session_fence);
         // What was withdrawn is not kept up any more: its time is what it was then.
         let until = work.until.unwrap_or(now.after(full));
-        let lapse = Lapse { unit: work.unit.clone(), fence: work.fence, until, session };
+        let lapse = UnitLapse { unit: work.unit.clone(), fence: work.fence, until, session };
         let unit = work.unit.clone();
         if node.own.lapses.len() >= 16 {
             node.own.lapses.remove(0);

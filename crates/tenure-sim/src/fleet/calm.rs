@@ -1,12 +1,12 @@
 //! The calm after the chaos: everything works, one disturbance at a time is done, and everything must go on as it should.
 
 use super::invariants::{l2, l3, s10};
-use super::node::{Body, Call};
+use super::node::{Body, FleetCall};
 use super::scenario::Disturbance;
-use super::world::Idle;
-use super::{Due, What, World};
+use super::world::IdleUnit;
+use super::{FleetDue, What, World};
 use crate::invariants::Rule;
-use crate::kernel::Input;
+use crate::kernel::NodeInput;
 use crate::kernel::clock::{MILLI, True};
 use crate::kernel::registers::Ages;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ impl World {
         self.scene.settled_by = self.t + self.per_mille(9000);
         let (t, bound) = (self.t, self.per_mille(6000));
         for truth in self.scene.units.values_mut().filter(|truth| truth.idle.is_some()) {
-            truth.idle = Some(Idle { since: t, bound, by_death: false });
+            truth.idle = Some(IdleUnit { since: t, bound, by_death: false });
         }
         if self.scene.units.values().any(|truth| !truth.behind.is_empty()) {
             // Whoever has put everything back tells the workers so.
@@ -107,7 +107,7 @@ impl World {
         if let Some(truth) =
             self.scene.units.get_mut(unit).filter(|truth| truth.status == Status::Open && !held)
         {
-            truth.idle = Some(Idle { since: t, bound, by_death });
+            truth.idle = Some(IdleUnit { since: t, bound, by_death });
         }
     }
 
@@ -133,7 +133,10 @@ impl World {
             return;
         }
         let untold = self.scenario.disturbances.contains(&Disturbance::Untold);
-        self.at(self.t + self.per_mille(if untold { 24_000 } else { 9000 }), What::Own(Due::Disturbance));
+        self.at(
+            self.t + self.per_mille(if untold { 24_000 } else { 9000 }),
+            What::Own(FleetDue::Disturbance),
+        );
         let up: Vec<usize> = (0..self.nodes.len()).filter(|index| self.nodes[*index].acts()).collect();
         let disturbances = self.scenario.disturbances;
         let (Some(disturbance), true) =
@@ -150,7 +153,7 @@ impl World {
             Disturbance::Death => self.kill(index),
             Disturbance::FreshDeath => self.nodes[index].own.doomed = true,
             Disturbance::ZoneDeath => self.lose_zone(index),
-            Disturbance::Leave => self.deliver(index, Input::Own(Call::Leave)),
+            Disturbance::Leave => self.deliver(index, NodeInput::Own(FleetCall::Leave)),
             Disturbance::Churn => self.change_units(),
             Disturbance::Untold => self.change_untold(),
             Disturbance::Hiccup => self.hiccup(index),
@@ -198,7 +201,7 @@ impl World {
     pub(super) fn look(&mut self) {
         let Some(healed) = self.healed else { return };
         let span = self.per_mille(if self.scenario.ttls { 50 } else { 200 });
-        self.at(self.t + span, What::Own(Due::Look));
+        self.at(self.t + span, What::Own(FleetDue::Look));
         if self.scene.haunted && self.has_ghost() {
             // An audit finds it, and takes it for a worker until it has been silent for a ttl.
             self.disturb(self.bound(1400) + self.plan_bound());
@@ -210,7 +213,7 @@ impl World {
             // Whoever starts now has to wait for the silence of the dead, or to see it attested.
             let bound = self.bound(1400) + self.plan_bound();
             for truth in self.scene.units.values_mut() {
-                truth.idle = truth.idle.map(|_| Idle { since: t, bound, by_death: false });
+                truth.idle = truth.idle.map(|_| IdleUnit { since: t, bound, by_death: false });
             }
             self.scene.settled_by = self.scene.settled_by.max(t + bound + self.plan_bound());
         }
@@ -239,11 +242,11 @@ impl World {
             let rest =
                 spec.and_then(|(spec, _)| spec.retry).map_or(Duration::ZERO, |retry| retry.rest * 5 / 4);
             if covered.get(key) == Some(&true) {
-                let idle = Idle { bound: idle.bound + rest.as_nanos() as True, ..idle };
+                let idle = IdleUnit { bound: idle.bound + rest.as_nanos() as True, ..idle };
                 self.checks.check(self.t, Rule::L3, l3::not_idle_for_long(key, idle, t));
             } else {
                 // Nobody can have it for now; whoever can, once somebody can, is about to find that out.
-                truth.idle = Some(Idle { since: t, bound: bound.max(idle.bound), by_death: false });
+                truth.idle = Some(IdleUnit { since: t, bound: bound.max(idle.bound), by_death: false });
             }
         }
         // The planner lists once the board is raised: whoever has what its unit's record does not show is told to list, too.

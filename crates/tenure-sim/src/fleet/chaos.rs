@@ -1,26 +1,26 @@
 //! What goes wrong in a fleet's world alone.
 
 use super::World;
-use super::node::Call;
-use crate::kernel::Input;
-use crate::kernel::fault::Fault;
+use super::node::FleetCall;
+use crate::kernel::NodeInput;
+use crate::kernel::fault::FaultKind;
 use crate::kernel::trace::Story;
 use tenure_core::op::Hint;
 
 impl World {
-    pub(super) fn strike_fleet(&mut self, fault: Fault, index: usize) -> bool {
+    pub(super) fn strike_fleet(&mut self, fault: FaultKind, index: usize) -> bool {
         match fault {
-            Fault::Deleted if self.rng.chance(0.4) => self.damage_by_hand(),
-            Fault::Deleted => self.delete_by_hand(),
-            Fault::RecordDeleted => self.delete_unit(),
-            Fault::RecordRestored => self.restore_unit(),
-            Fault::ForcedRelease => self.take_by_force(),
-            Fault::Forbidden => self.forbid_unit(),
-            Fault::Unfit => self.make_unfit(index),
-            Fault::SpuriousHint => {
+            FaultKind::Deleted if self.rng.chance(0.4) => self.damage_by_hand(),
+            FaultKind::Deleted => self.delete_by_hand(),
+            FaultKind::RecordDeleted => self.delete_unit(),
+            FaultKind::RecordRestored => self.restore_unit(),
+            FaultKind::ForcedRelease => self.take_by_force(),
+            FaultKind::Forbidden => self.forbid_unit(),
+            FaultKind::Unfit => self.make_unfit(index),
+            FaultKind::SpuriousHint => {
                 let some = self.rng.index(self.scene.units.len());
                 let key = self.scene.units.keys().nth(some).cloned().filter(|_| self.rng.chance(0.7));
-                self.deliver(index, Input::Hint(key.map_or(Hint::Any, Hint::Key)));
+                self.deliver(index, NodeInput::Hint(key.map_or(Hint::Any, Hint::Key)));
             }
             _ => return false,
         }
@@ -29,8 +29,8 @@ impl World {
 
     pub(super) fn crash_or_leave(&mut self, index: usize) {
         match self.rng.below(10) {
-            0 | 1 => self.deliver(index, Input::Own(Call::Leave)),
-            2 => self.deliver(index, Input::Own(Call::Stop)),
+            0 | 1 => self.deliver(index, NodeInput::Own(FleetCall::Leave)),
+            2 => self.deliver(index, NodeInput::Own(FleetCall::Stop)),
             3 => self.lose_zone(index),
             _ => self.kill(index),
         }

@@ -1,6 +1,6 @@
 //! What people do to single units by hand: their records are deleted or put back to an older state, and some are taken by force.
 
-use super::{Due, What, World};
+use super::{FleetDue, What, World};
 use crate::kernel::trace::Story;
 use tenure_core::fleet::UnitSpec;
 use tenure_core::op::{Expect, Write};
@@ -103,7 +103,7 @@ impl World {
         let Some(key) = self.any_open() else { return };
         let Some(fence) = self.write_letter(&key, Ask::Revoke, false) else { return };
         let Some(index) = self.scene.units.get(&key).map(|truth| truth.index) else { return };
-        self.at(self.t + self.per_mille(1000), What::Own(Due::Seize(index as u32, fence.0)));
+        self.at(self.t + self.per_mille(1000), What::Own(FleetDue::Seize(index as u32, fence.0)));
     }
 
     pub(super) fn vacate_by_force(&mut self, unit: usize, fence: Fence) {

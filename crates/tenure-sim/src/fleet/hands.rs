@@ -52,7 +52,7 @@ impl World {
         if self.rng.chance(0.7) {
             self.kill(index);
         } else {
-            self.deliver(index, crate::kernel::Input::Own(super::node::Call::Leave));
+            self.deliver(index, crate::kernel::NodeInput::Own(super::node::FleetCall::Leave));
         }
         // Looks that list everything find out who is silent, after a ttl of silence, and who is to take over.
         let bound = self.bound(2600);
@@ -109,7 +109,7 @@ impl World {
         }
         let first = self.rng.index(up.len());
         for index in [first, (first + 1) % up.len()] {
-            self.deliver(up[index], crate::kernel::Input::Own(super::node::Call::Leave));
+            self.deliver(up[index], crate::kernel::NodeInput::Own(super::node::FleetCall::Leave));
         }
         for _ in 0..20 {
             self.tell_workers();

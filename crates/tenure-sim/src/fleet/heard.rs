@@ -3,7 +3,7 @@
 use super::World;
 use super::bodies::{POINT, asking};
 use super::invariants;
-use super::node::{Body, Work};
+use super::node::{AssignedWork, Body};
 use crate::invariants::Rule;
 use crate::kernel::coverage::Coverage;
 use tenure_core::fleet::{FleetNotice, Reason, RequestId, Uncovered};
@@ -79,7 +79,8 @@ impl World {
         let writes = before.and_then(|work| work.writes);
         let forsaken = before.map(|work| work.forsaken.clone()).unwrap_or_default();
         let (body, key) = (Body::Works, unit.clone());
-        let work = Work { unit: key, fence, order, body, until: None, turn, writes, forsaken, end: None };
+        let work =
+            AssignedWork { unit: key, fence, order, body, until: None, turn, writes, forsaken, end: None };
         self.nodes[index].own.works.insert(lease, work);
         self.nodes[index].own.known.insert(lease);
         let behind = self.scene.units.get(&unit).map(|truth| truth.behind.as_slice()).unwrap_or_default();

@@ -20,13 +20,13 @@ mod world;
 
 use crate::invariants::Rule;
 use crate::kernel::clock::{MILLI, SECOND, True};
-use crate::kernel::fault::Fault;
+use crate::kernel::fault::FaultKind;
 use crate::kernel::registers::{Ages, Landed, StoreSpec};
 use crate::kernel::rng::Rng;
-use crate::kernel::{self, Envelope, Frame, Process, Scene};
-use aim::{Aim, Blow, Change};
-use node::{Call, Own};
-use scenario::Scenario;
+use crate::kernel::{self, Envelope, Frame, NewProcess, Scene};
+use aim::{AimedFault, Blow, PlannedChange};
+use node::{FleetCall, FleetNodeState};
+use scenario::FleetScenario;
 pub(crate) use scenario::all as scenarios;
 use spoil::Spoil;
 use std::collections::BTreeMap;
@@ -34,15 +34,15 @@ use telling::Doom;
 use tenure_core::fleet::{FleetName, FleetNotice, Worker};
 use tenure_core::op::{Answer, Op};
 use tenure_core::{Fence, Key, Now, StoreError, Tick, Ttl};
-use unfit::Unfit;
+use unfit::WorkerRefusal;
 use world::Truth;
 
-pub(crate) type World = kernel::World<Fleet>;
-pub(crate) type What = kernel::What<Fleet>;
-pub(crate) type Node = kernel::Node<Fleet>;
+pub(crate) type World = kernel::World<FleetScene>;
+pub(crate) type What = kernel::What<FleetScene>;
+pub(crate) type Node = kernel::Node<FleetScene>;
 
 /// What a fleet's world has of its own.
-pub(crate) struct Fleet {
+pub(crate) struct FleetScene {
     pub(crate) fleet: FleetName,
     pub(crate) board: Key,
     pub(crate) units: BTreeMap<Key, Truth>,
@@ -53,15 +53,15 @@ pub(crate) struct Fleet {
     /// The planner is to die when it tells its next plan.
     pub(crate) doom: Doom,
     /// What is aimed at a step of the planner.
-    pub(crate) aim: Option<Aim>,
+    pub(crate) aim: Option<AimedFault>,
     /// What, if that is chosen and not drawn.
-    pub(crate) aimed: Option<(Change, u64, Blow)>,
+    pub(crate) aimed: Option<(PlannedChange, u64, Blow)>,
     /// How the next parts are spoilt, and how many.
     pub(crate) spoil: Option<(Spoil, u64)>,
     /// Until when letters get lost.
     pub(crate) letters_lost_until: True,
     /// Which worker the store does not let plan.
-    pub(crate) unfit: Option<Unfit>,
+    pub(crate) unfit: Option<WorkerRefusal>,
     /// Who planned once and does not by now, by their sessions, and since when.
     pub(crate) deposed: BTreeMap<Key, True>,
     /// When somebody last began to list the units.
@@ -85,7 +85,7 @@ pub(crate) struct Fleet {
 }
 
 /// What is due in a fleet's world.
-pub(crate) enum Due {
+pub(crate) enum FleetDue {
     /// A body's write reaches the resource.
     Effect {
         unit: u32,
@@ -101,18 +101,18 @@ pub(crate) enum Due {
     Look,
 }
 
-impl Scene for Fleet {
-    type Scenario = Scenario;
+impl Scene for FleetScene {
+    type Scenario = FleetScenario;
     type Machine = Worker;
-    type Own = Own;
-    type Input = Call;
-    type Due = Due;
+    type Own = FleetNodeState;
+    type Input = FleetCall;
+    type Due = FleetDue;
 
     const LETTER: char = 'w';
 
-    fn frame(scenario: &Scenario) -> Frame {
-        let Scenario { name, about, nodes, rate, wall_off_ms, faults, calls, .. } = *scenario;
-        let Scenario { chaos, calm, rounds, excused, .. } = *scenario;
+    fn frame(scenario: &FleetScenario) -> Frame {
+        let FleetScenario { name, about, nodes, rate, wall_off_ms, faults, calls, .. } = *scenario;
+        let FleetScenario { chaos, calm, rounds, excused, .. } = *scenario;
         Frame {
             name,
             about,
@@ -131,15 +131,15 @@ impl Scene for Fleet {
         }
     }
 
-    fn store(scenario: &Scenario, rng: &mut Rng) -> StoreSpec {
+    fn store(scenario: &FleetScenario, rng: &mut Rng) -> StoreSpec {
         let any = StoreSpec { ages: Ages::any(rng), push: rng.chance(0.5), lags: rng.chance(0.5) };
         scenario.store.unwrap_or(any)
     }
 
-    fn new(_: &Scenario, _nodes: usize) -> Fleet {
+    fn new(_: &FleetScenario, _nodes: usize) -> FleetScene {
         let fleet = FleetName::new("f").unwrap_or_else(|_| unreachable!("short and not empty"));
         let board = fleet.board().unwrap_or_else(|_| unreachable!("the name was checked"));
-        Fleet {
+        FleetScene {
             fleet,
             board,
             units: BTreeMap::new(),
@@ -165,8 +165,8 @@ impl Scene for Fleet {
         }
     }
 
-    fn own(scenario: &Scenario, _index: usize) -> Own {
-        Own::new(Fleet::frame(scenario).ttl)
+    fn own(scenario: &FleetScenario, _index: usize) -> FleetNodeState {
+        FleetNodeState::new(FleetScene::frame(scenario).ttl)
     }
 
     fn set_up(world: &mut World) {
@@ -180,7 +180,7 @@ impl Scene for Fleet {
         world.at(span, What::Restart(index as u8, 0));
     }
 
-    fn process(world: &mut World, index: usize, life: u32, instance: u64) -> Option<Process<Fleet>> {
+    fn process(world: &mut World, index: usize, life: u32, instance: u64) -> Option<NewProcess<FleetScene>> {
         world.new_process(index, life, instance)
     }
 
@@ -193,12 +193,12 @@ impl Scene for Fleet {
         world.ended(index);
     }
 
-    fn input(world: &mut World, index: usize, input: Call) {
+    fn input(world: &mut World, index: usize, input: FleetCall) {
         match input {
-            Call::Turn(lease, turn) => world.turn(index, lease, turn),
-            Call::Ends(lease) => world.ends(index, lease),
-            Call::Leave => world.leave(index),
-            Call::Stop => world.stop(index),
+            FleetCall::Turn(lease, turn) => world.turn(index, lease, turn),
+            FleetCall::Ends(lease) => world.ends(index, lease),
+            FleetCall::Leave => world.leave(index),
+            FleetCall::Stop => world.stop(index),
         }
     }
 
@@ -242,7 +242,7 @@ impl Scene for Fleet {
         node.machine.is_some()
     }
 
-    fn strike(world: &mut World, fault: Fault, index: usize) -> bool {
+    fn strike(world: &mut World, fault: FaultKind, index: usize) -> bool {
         world.strike_fleet(fault, index)
     }
 
@@ -262,7 +262,7 @@ impl Scene for Fleet {
     fn chaos_begins(world: &mut World) {
         world.scene.settled_by = True::MAX;
         if world.scenario.churn > 0 {
-            world.later(world.per_mille(world.scenario.churn), What::Own(Due::Churn));
+            world.later(world.per_mille(world.scenario.churn), What::Own(FleetDue::Churn));
         }
     }
 
@@ -273,25 +273,25 @@ impl Scene for Fleet {
 
     fn calm_begins(world: &mut World) {
         world.begin_to_settle();
-        world.at(world.t + world.per_mille(100), What::Own(Due::Look));
-        world.at(world.t + world.per_mille(12_000), What::Own(Due::Disturbance));
+        world.at(world.t + world.per_mille(100), What::Own(FleetDue::Look));
+        world.at(world.t + world.per_mille(12_000), What::Own(FleetDue::Disturbance));
     }
 
     fn calm_ends(world: &mut World) {
         world.check_calm();
     }
 
-    fn due(world: &mut World, due: Due) {
+    fn due(world: &mut World, due: FleetDue) {
         match due {
-            Due::Effect { unit, fence, order } => {
+            FleetDue::Effect { unit, fence, order } => {
                 let found = world.checks.resource.write(unit as usize, Fence(fence), order);
                 world.check(Rule::P2, found);
             }
-            Due::Seize(unit, fence) => world.vacate_by_force(unit as usize, Fence(fence)),
-            Due::Dies(index, life) => world.dies(usize::from(index), life),
-            Due::Churn => world.churn(),
-            Due::Disturbance => world.disturbance(),
-            Due::Look => world.look(),
+            FleetDue::Seize(unit, fence) => world.vacate_by_force(unit as usize, Fence(fence)),
+            FleetDue::Dies(index, life) => world.dies(usize::from(index), life),
+            FleetDue::Churn => world.churn(),
+            FleetDue::Disturbance => world.disturbance(),
+            FleetDue::Look => world.look(),
         }
     }
 

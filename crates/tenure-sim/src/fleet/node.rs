@@ -23,7 +23,7 @@ pub(crate) enum Body {
 
 /// A unit that this worker's users were told of.
 #[derive(Debug, Clone)]
-pub(crate) struct Work {
+pub(crate) struct AssignedWork {
     pub(crate) unit: Key,
     pub(crate) fence: Fence,
     /// The place of this tenure among all.
@@ -40,7 +40,7 @@ pub(crate) struct Work {
     pub(crate) end: Option<RequestId>,
 }
 
-impl Work {
+impl AssignedWork {
     /// Whether something is being done for the unit.
     pub(crate) fn runs(&self) -> bool {
         matches!(self.body, Body::Works | Body::Drains)
@@ -48,7 +48,7 @@ impl Work {
 }
 
 /// What reaches a process from outside, besides answers, hints and wake-ups.
-pub(crate) enum Call {
+pub(crate) enum FleetCall {
     /// A body's turn.
     Turn(LeaseId, u32),
     /// A body has ended, or is known not to.
@@ -59,7 +59,7 @@ pub(crate) enum Call {
 
 /// What was left to expire: it may be given up only then.
 #[derive(Debug, Clone)]
-pub(crate) struct Lapse {
+pub(crate) struct UnitLapse {
     pub(crate) unit: Key,
     pub(crate) fence: Fence,
     pub(crate) until: Tick,
@@ -67,7 +67,7 @@ pub(crate) struct Lapse {
 }
 
 /// What the world knows of a worker and those who work there.
-pub(crate) struct Own {
+pub(crate) struct FleetNodeState {
     /// Of its session.
     pub(crate) ttl: Ttl,
     /// Reads that were sent while all was settled.
@@ -78,8 +78,8 @@ pub(crate) struct Own {
     /// It dies with its next renewal.
     pub(crate) doomed: bool,
     // All the rest ends with the process.
-    pub(crate) works: BTreeMap<LeaseId, Work>,
-    pub(crate) lapses: Vec<Lapse>,
+    pub(crate) works: BTreeMap<LeaseId, AssignedWork>,
+    pub(crate) lapses: Vec<UnitLapse>,
     /// Until when all is believed; zero for not at all, for now.
     pub(crate) valid: Tick,
     /// The last end of belief that was told.
@@ -94,10 +94,10 @@ pub(crate) struct Own {
     pub(crate) known: BTreeSet<LeaseId>,
 }
 
-impl Own {
+impl FleetNodeState {
     /// A worker with this ttl that has done nothing.
-    pub(super) fn new(ttl: Ttl) -> Own {
-        Own {
+    pub(super) fn new(ttl: Ttl) -> FleetNodeState {
+        FleetNodeState {
             ttl,
             settled_reads: 0,
             settled_watches: 0,
@@ -122,7 +122,7 @@ impl Node {
     }
 
     /// Who works on `unit` here, if anybody does.
-    pub(crate) fn works_on(&self, unit: &Key) -> Option<(LeaseId, &Work)> {
+    pub(crate) fn works_on(&self, unit: &Key) -> Option<(LeaseId, &AssignedWork)> {
         self.own
             .works
             .iter()

@@ -3,7 +3,7 @@
 use super::bodies::fields;
 use super::process::LABEL;
 use super::world::Truth;
-use super::{Due, What, World};
+use super::{FleetDue, What, World};
 use crate::invariants::Rule;
 use crate::kernel::trace::Story;
 use tenure_core::fleet::{Status, UnitSpec, bump};
@@ -108,7 +108,7 @@ impl World {
         if self.healed.is_some() {
             return;
         }
-        self.later(self.per_mille(self.scenario.churn), What::Own(Due::Churn));
+        self.later(self.per_mille(self.scenario.churn), What::Own(FleetDue::Churn));
         self.change_units();
     }
 

@@ -1,8 +1,8 @@
 //! The workers of a fleet's world: how they begin, leave and end.
 
-use super::node::Own;
-use super::{Fleet, World};
-use crate::kernel::Process;
+use super::node::FleetNodeState;
+use super::{FleetScene, World};
+use crate::kernel::NewProcess;
 use tenure_core::fleet::{About, Balance, FleetCommand, Options, Worker};
 use tenure_core::{HolderId, Identity, Key, LeaseId, Metadata, Rules, Ttl};
 
@@ -25,7 +25,12 @@ impl World {
     }
 
     /// A new holder id, a new instance.
-    pub(super) fn new_process(&mut self, index: usize, life: u32, instance: u64) -> Option<Process<Fleet>> {
+    pub(super) fn new_process(
+        &mut self,
+        index: usize,
+        life: u32,
+        instance: u64,
+    ) -> Option<NewProcess<FleetScene>> {
         let name = format!("{:-<width$}", format!("w{index}.{life}"), width = self.scenario.names);
         let (who, unset) = (HolderId::new(name).ok()?, Key::new("unset").ok()?);
         let session = self.scene.fleet.worker(&who).ok()?;
@@ -44,15 +49,16 @@ impl World {
         let machine = Worker::new(identity, rules, options).ok()?;
         let own = &mut self.nodes[index].own;
         (own.ttl, own.leaving, own.doomed) = (ttl, false, false);
-        Some(Process { who, session, machine })
+        Some(NewProcess { who, session, machine })
     }
 
     /// The process is gone, and with it all that was done on it.
     pub(super) fn ended(&mut self, index: usize) {
         let own = &mut self.nodes[index].own;
-        let Own { ttl, settled_reads, settled_watches, leaving, doomed, .. } = *own;
-        let lasts = Own { settled_reads, settled_watches, leaving, doomed, ..Own::new(ttl) };
-        let Own { works, .. } = std::mem::replace(own, lasts);
+        let FleetNodeState { ttl, settled_reads, settled_watches, leaving, doomed, .. } = *own;
+        let lasts =
+            FleetNodeState { settled_reads, settled_watches, leaving, doomed, ..FleetNodeState::new(ttl) };
+        let FleetNodeState { works, .. } = std::mem::replace(own, lasts);
         for work in works.into_values() {
             if let Some(truth) = self.scene.units.get_mut(&work.unit) {
                 truth.tries.1 += 1;

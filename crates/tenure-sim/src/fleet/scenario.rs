@@ -4,7 +4,7 @@ mod aimed;
 mod later;
 
 use crate::invariants::Rule;
-use crate::kernel::fault::Fault;
+use crate::kernel::fault::FaultKind;
 use crate::kernel::registers::{Ages, StoreSpec};
 
 /// How the bodies of units behave: spans in thousandths of a ttl, shares of turns in thousandths.
@@ -70,7 +70,7 @@ pub(crate) enum Disturbance {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Scenario {
+pub(crate) struct FleetScenario {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     pub(crate) nodes: usize,
@@ -108,8 +108,8 @@ pub(crate) struct Scenario {
     /// Letters from outside: somebody asks for a unit, or withdraws it.
     pub(crate) mail: bool,
     /// The mean number of faults of a kind in 100 ttls.
-    pub(crate) faults: &'static [(Fault, f64)],
-    pub(crate) calls: &'static [(Fault, f64)],
+    pub(crate) faults: &'static [(FaultKind, f64)],
+    pub(crate) calls: &'static [(FaultKind, f64)],
     /// How far reads of a recent state lag in the calm, if the store's do, in thousandths of a ttl.
     pub(crate) lag: u64,
     /// Deeds in the calm, drawn evenly, and the time that each is given, in ttls.
@@ -124,29 +124,29 @@ pub(crate) struct Scenario {
 
 const BODIES: Bodies = Bodies { turn: 700, update: 250, finish: 4, pass: 6, ends: 30, lapse: 0 };
 
-const CALLS: &[(Fault, f64)] = &[
-    (Fault::RequestLost, 0.03),
-    (Fault::AnswerLost, 0.04),
-    (Fault::Slow, 0.04),
-    (Fault::Zombie, 0.03),
-    (Fault::Duplicated, 0.02),
-    (Fault::Refused, 0.02),
-    (Fault::HintLost, 0.1),
-    (Fault::PauseMidStep, 0.004),
-    (Fault::PauseBeforeEffect, 0.1),
+const CALLS: &[(FaultKind, f64)] = &[
+    (FaultKind::RequestLost, 0.03),
+    (FaultKind::AnswerLost, 0.04),
+    (FaultKind::Slow, 0.04),
+    (FaultKind::Zombie, 0.03),
+    (FaultKind::Duplicated, 0.02),
+    (FaultKind::Refused, 0.02),
+    (FaultKind::HintLost, 0.1),
+    (FaultKind::PauseMidStep, 0.004),
+    (FaultKind::PauseBeforeEffect, 0.1),
 ];
 
 /// Where records are deleted: a claim that is repeated after that takes effect once more, and then only fences hold.
-const HANDS: &[(Fault, f64)] = &[
-    (Fault::RequestLost, 0.03),
-    (Fault::AnswerLost, 0.04),
-    (Fault::Refused, 0.02),
-    (Fault::HintLost, 0.1),
-    (Fault::PauseMidStep, 0.004),
-    (Fault::PauseBeforeEffect, 0.1),
+const HANDS: &[(FaultKind, f64)] = &[
+    (FaultKind::RequestLost, 0.03),
+    (FaultKind::AnswerLost, 0.04),
+    (FaultKind::Refused, 0.02),
+    (FaultKind::HintLost, 0.1),
+    (FaultKind::PauseMidStep, 0.004),
+    (FaultKind::PauseBeforeEffect, 0.1),
 ];
 
-const USUAL: Scenario = Scenario {
+const USUAL: FleetScenario = FleetScenario {
     name: "fleet-usual",
     about: "five workers, twelve units, the usual faults",
     nodes: 5,
@@ -169,20 +169,20 @@ const USUAL: Scenario = Scenario {
     churn: 3000,
     mail: true,
     faults: &[
-        (Fault::Pause, 10.0),
-        (Fault::Crash, 10.0),
-        (Fault::Suspend, 4.0),
-        (Fault::Rate, 6.0),
-        (Fault::WallJump, 4.0),
-        (Fault::Cut, 6.0),
-        (Fault::CutAnswers, 4.0),
-        (Fault::CutRequests, 3.0),
-        (Fault::Flap, 2.0),
-        (Fault::StoreDown, 1.0),
-        (Fault::Throttle, 1.0),
-        (Fault::SpuriousWake, 20.0),
-        (Fault::SpuriousHint, 20.0),
-        (Fault::ForcedRelease, 4.0),
+        (FaultKind::Pause, 10.0),
+        (FaultKind::Crash, 10.0),
+        (FaultKind::Suspend, 4.0),
+        (FaultKind::Rate, 6.0),
+        (FaultKind::WallJump, 4.0),
+        (FaultKind::Cut, 6.0),
+        (FaultKind::CutAnswers, 4.0),
+        (FaultKind::CutRequests, 3.0),
+        (FaultKind::Flap, 2.0),
+        (FaultKind::StoreDown, 1.0),
+        (FaultKind::Throttle, 1.0),
+        (FaultKind::SpuriousWake, 20.0),
+        (FaultKind::SpuriousHint, 20.0),
+        (FaultKind::ForcedRelease, 4.0),
     ],
     calls: CALLS,
     lag: 10,
@@ -193,12 +193,12 @@ const USUAL: Scenario = Scenario {
     excused: &[],
 };
 
-const PROMPT: Scenario = Scenario {
+const PROMPT: FleetScenario = FleetScenario {
     rate: 1000,
     wall_off_ms: 20,
     mail: false,
     bodies: Bodies { finish: 0, pass: 0, ..BODIES },
-    faults: &[(Fault::Crash, 6.0), (Fault::Pause, 6.0)],
+    faults: &[(FaultKind::Crash, 6.0), (FaultKind::Pause, 6.0)],
     disturbances: &[Disturbance::FreshDeath],
     chaos: 3,
     calm: 100,
@@ -207,13 +207,13 @@ const PROMPT: Scenario = Scenario {
 };
 
 /// All scenarios of fleets.
-pub(crate) fn all() -> Vec<Scenario> {
+pub(crate) fn all() -> Vec<FleetScenario> {
     [ALL, later::ALL, aimed::ALL].concat()
 }
 
-const ALL: &[Scenario] = &[
+const ALL: &[FleetScenario] = &[
     USUAL,
-    Scenario {
+    FleetScenario {
         name: "fleet-calm",
         about: "nothing goes wrong but deaths, joins and leaves: liveness bounds, cost",
         faults: &[],
@@ -233,7 +233,7 @@ const ALL: &[Scenario] = &[
         rounds: 1,
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-lags",
         about: "nothing changes for long, and what is read of a recent state is old",
         mail: false,
@@ -246,7 +246,7 @@ const ALL: &[Scenario] = &[
         rounds: 1,
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-zones",
         about: "nine workers in three zones, which are lost together",
         nodes: 9,
@@ -255,14 +255,14 @@ const ALL: &[Scenario] = &[
         wall_off_ms: 40,
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-slow-drain",
         about: "bodies end late, or can't be ended and are left to lapse",
         bodies: Bodies { ends: 500, lapse: 150, ..BODIES },
         disturbances: &[Disturbance::Leave, Disturbance::Churn],
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-churn",
         about: "units come and go all the time, labels and room are short, bodies finish and decline",
         units: 16,
@@ -273,7 +273,7 @@ const ALL: &[Scenario] = &[
         disturbances: &[Disturbance::Churn, Disturbance::Leave],
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-failing",
         about: "two units fail whenever somebody works on them, and nobody but who is next is to notice",
         failing: 2,
@@ -287,10 +287,10 @@ const ALL: &[Scenario] = &[
         rounds: 1,
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-rolling",
         about: "workers leave and come back one after the other",
-        faults: &[(Fault::Crash, 2.0), (Fault::Pause, 4.0), (Fault::Rate, 6.0)],
+        faults: &[(FaultKind::Crash, 2.0), (FaultKind::Pause, 4.0), (FaultKind::Rate, 6.0)],
         disturbances: &[Disturbance::Leave],
         churn: 20_000,
         chaos: 10,
@@ -298,30 +298,30 @@ const ALL: &[Scenario] = &[
         rounds: 1,
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-partition",
         about: "workers are cut off from the store, each way, over and over",
         faults: &[
-            (Fault::Cut, 30.0),
-            (Fault::CutAnswers, 30.0),
-            (Fault::CutRequests, 20.0),
-            (Fault::Flap, 10.0),
-            (Fault::Rate, 6.0),
+            (FaultKind::Cut, 30.0),
+            (FaultKind::CutAnswers, 30.0),
+            (FaultKind::CutRequests, 20.0),
+            (FaultKind::Flap, 10.0),
+            (FaultKind::Rate, 6.0),
         ],
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-hands",
         about: "somebody deletes and damages the board and sessions, deletes and restores units, and takes some by force",
         disturbances: &[Disturbance::Damage, Disturbance::Death, Disturbance::Leave, Disturbance::Churn],
         faults: &[
-            (Fault::Deleted, 30.0),
-            (Fault::RecordDeleted, 10.0),
-            (Fault::RecordRestored, 60.0),
-            (Fault::ForcedRelease, 10.0),
-            (Fault::Crash, 6.0),
-            (Fault::Pause, 6.0),
-            (Fault::Rate, 4.0),
+            (FaultKind::Deleted, 30.0),
+            (FaultKind::RecordDeleted, 10.0),
+            (FaultKind::RecordRestored, 60.0),
+            (FaultKind::ForcedRelease, 10.0),
+            (FaultKind::Crash, 6.0),
+            (FaultKind::Pause, 6.0),
+            (FaultKind::Rate, 4.0),
         ],
         // Who writes often finds another tenure by itself.
         bodies: Bodies { update: 20, ..BODIES },
@@ -329,7 +329,7 @@ const ALL: &[Scenario] = &[
         wall_off_ms: 0,
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-forbidden",
         about: "the store refuses some units, or their writes, or their records are damaged: nothing else is harmed, and nobody asks all the time",
         nodes: 4,
@@ -339,7 +339,7 @@ const ALL: &[Scenario] = &[
         mail: false,
         churn: 20_000,
         bodies: Bodies { finish: 0, pass: 0, ..BODIES },
-        faults: &[(Fault::Forbidden, 20.0), (Fault::Crash, 20.0), (Fault::Pause, 6.0)],
+        faults: &[(FaultKind::Forbidden, 20.0), (FaultKind::Crash, 20.0), (FaultKind::Pause, 6.0)],
         calls: HANDS,
         disturbances: &[Disturbance::Permit],
         chaos: 30,
@@ -347,7 +347,7 @@ const ALL: &[Scenario] = &[
         rounds: 1,
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-weights",
         about: "units weigh differently, and some are pinned to workers",
         units: 20,
@@ -357,20 +357,20 @@ const ALL: &[Scenario] = &[
         disturbances: &[Disturbance::Churn, Disturbance::Churn, Disturbance::Leave, Disturbance::Death],
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-untold",
         about: "units are changed from outside, and whoever does it dies before telling",
         pins: true,
         labels: true,
         mail: false,
-        faults: &[(Fault::Crash, 2.0), (Fault::Pause, 4.0), (Fault::Rate, 6.0)],
+        faults: &[(FaultKind::Crash, 2.0), (FaultKind::Pause, 4.0), (FaultKind::Rate, 6.0)],
         disturbances: &[Disturbance::Untold],
         chaos: 5,
         calm: 100,
         rounds: 1,
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-a8m-one-page",
         about: "a fleet is listed in many pages (a8m/lease looks at the first one only)",
         units: 16,
@@ -379,7 +379,7 @@ const ALL: &[Scenario] = &[
         disturbances: &[Disturbance::Churn, Disturbance::Untold, Disturbance::Death, Disturbance::Leave],
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-long-lists",
         about: "all is listed one record at a time, which takes long: workers join, leave and die meanwhile",
         units: 24,
@@ -391,7 +391,7 @@ const ALL: &[Scenario] = &[
         disturbances: &[Disturbance::Leave, Disturbance::Churn, Disturbance::Death],
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-ttls-hands",
         about: "workers whose ttls differ, cut off now and then, while somebody deletes and damages sessions and the board",
         ttls: true,
@@ -399,35 +399,35 @@ const ALL: &[Scenario] = &[
         rate: 20_000,
         wall_off_ms: 0,
         faults: &[
-            (Fault::Deleted, 20.0),
-            (Fault::RecordDeleted, 6.0),
-            (Fault::RecordRestored, 30.0),
-            (Fault::ForcedRelease, 6.0),
-            (Fault::Crash, 6.0),
-            (Fault::Pause, 6.0),
-            (Fault::Cut, 6.0),
-            (Fault::CutAnswers, 4.0),
-            (Fault::Rate, 4.0),
+            (FaultKind::Deleted, 20.0),
+            (FaultKind::RecordDeleted, 6.0),
+            (FaultKind::RecordRestored, 30.0),
+            (FaultKind::ForcedRelease, 6.0),
+            (FaultKind::Crash, 6.0),
+            (FaultKind::Pause, 6.0),
+            (FaultKind::Cut, 6.0),
+            (FaultKind::CutAnswers, 4.0),
+            (FaultKind::Rate, 4.0),
         ],
         calls: HANDS,
         disturbances: &[Disturbance::Death, Disturbance::Leave, Disturbance::Churn, Disturbance::Damage],
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-hands-clocks",
         about: "somebody deletes and damages the board and sessions by hand, and wall clocks are wrong by up to an hour",
         disturbances: &[Disturbance::Damage, Disturbance::Death, Disturbance::Leave, Disturbance::Churn],
         faults: &[
-            (Fault::Deleted, 20.0),
-            (Fault::WallJump, 10.0),
-            (Fault::Crash, 6.0),
-            (Fault::Pause, 6.0),
-            (Fault::Rate, 4.0),
+            (FaultKind::Deleted, 20.0),
+            (FaultKind::WallJump, 10.0),
+            (FaultKind::Crash, 6.0),
+            (FaultKind::Pause, 6.0),
+            (FaultKind::Rate, 4.0),
         ],
         calls: HANDS,
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-ttls",
         about: "workers whose ttls differ by up to four",
         ttls: true,
@@ -444,13 +444,13 @@ const ALL: &[Scenario] = &[
         ],
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-prompt",
         about: "workers die when they have just renewed, and clocks are so close that L1's bound is the bare one",
         store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: true }),
         ..PROMPT
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-prompt-push",
         about: "the same where the store tells no ages, and which versions were written",
         store: Some(StoreSpec { ages: Ages::Untold, push: true, lags: true }),

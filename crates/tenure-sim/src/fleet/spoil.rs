@@ -104,7 +104,7 @@ impl World {
         let (how, many) = (Spoil::ALL[any], 1 + self.rng.below(2));
         self.scene.spoil = Some((how, many));
         if self.rng.chance(0.5) {
-            self.deliver(index, crate::kernel::Input::Own(super::node::Call::Leave));
+            self.deliver(index, crate::kernel::NodeInput::Own(super::node::FleetCall::Leave));
         }
         self.change_units();
         // A part that does not count is told again within two looks and a pause; one that counts and lacks something, after a ttl; and

@@ -1,7 +1,7 @@
 //! The planner's end in the midst of telling. It dies when it has sent what the others are to do, and that reaches the store when the
 //! next planner has told something else.
 
-use super::{Due, Fleet, What, World};
+use super::{FleetDue, FleetScene, What, World};
 use crate::invariants::Rule;
 use crate::kernel::Envelope;
 use crate::kernel::clock::{MILLI, True};
@@ -17,7 +17,7 @@ pub(crate) enum Doom {
     Sent(usize, u32, Vec<Envelope>),
 }
 
-impl Fleet {
+impl FleetScene {
     /// Whether `key` is some worker's part of a plan.
     pub(super) fn is_part(&self, key: &Key) -> bool {
         key.as_str().starts_with(&self.fleet.plan_prefix())
@@ -32,7 +32,7 @@ impl World {
         match &mut self.scene.doom {
             Doom::Next => {
                 self.scene.doom = Doom::Sent(index, life, vec![late]);
-                self.at(self.t, What::Own(Due::Dies(index as u8, life)));
+                self.at(self.t, What::Own(FleetDue::Dies(index as u8, life)));
             }
             Doom::Sent(sender, its, sent) if (*sender, *its) == (index, life) => sent.push(late),
             _ => return self.rng.below(self.scenario.part_ms * MILLI),

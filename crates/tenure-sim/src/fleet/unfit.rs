@@ -9,13 +9,13 @@ use tenure_core::op::Op;
 
 /// What is refused to which worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unfit {
+pub(crate) struct WorkerRefusal {
     node: usize,
-    what: Refused,
+    what: RefusedCalls,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Refused {
+enum RefusedCalls {
     Lists,
     Units,
     Parts,
@@ -25,9 +25,9 @@ impl World {
     /// From now on one worker can't plan, most often the one that does; another that could not can.
     pub(super) fn make_unfit(&mut self, index: usize) {
         let node = self.planner().filter(|_| self.rng.chance(0.8)).unwrap_or(index);
-        let all = [Refused::Lists, Refused::Units, Refused::Parts];
+        let all = [RefusedCalls::Lists, RefusedCalls::Units, RefusedCalls::Parts];
         let what = all[self.rng.index(all.len())];
-        self.scene.unfit = Some(Unfit { node, what });
+        self.scene.unfit = Some(WorkerRefusal { node, what });
         self.tell(|world| Story::Fault(Some(world.name(node)), format!("is refused {what:?} from now on")));
     }
 
@@ -36,11 +36,11 @@ impl World {
     }
 
     pub(super) fn is_denied(&self, envelope: &Envelope) -> bool {
-        let Some(Unfit { node, what }) = self.scene.unfit else { return false };
+        let Some(WorkerRefusal { node, what }) = self.scene.unfit else { return false };
         let refused = match (&envelope.op, what) {
-            (Op::List { .. }, Refused::Lists) => true,
-            (Op::List { prefix, .. }, Refused::Units) => *prefix == self.scene.fleet.unit_prefix(),
-            (Op::Write(write), Refused::Parts) => self.scene.is_part(&write.key),
+            (Op::List { .. }, RefusedCalls::Lists) => true,
+            (Op::List { prefix, .. }, RefusedCalls::Units) => *prefix == self.scene.fleet.unit_prefix(),
+            (Op::Write(write), RefusedCalls::Parts) => self.scene.is_part(&write.key),
             _ => false,
         };
         refused && node == envelope.node

@@ -17,7 +17,7 @@ pub(crate) struct Truth {
     /// How often it was tried since all was healed, and how often its worker died, left or began anew meanwhile.
     pub(crate) tries: (u64, u64),
     /// Since when nobody works on it, and how long that may last.
-    pub(crate) idle: Option<Idle>,
+    pub(crate) idle: Option<IdleUnit>,
     /// The last claims: fence, and whether the unit was open then.
     pub(crate) claims: Vec<(Fence, bool)>,
     /// The highest fence that was assigned, to whom.
@@ -36,7 +36,7 @@ impl Truth {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Idle {
+pub(crate) struct IdleUnit {
     pub(crate) since: True,
     pub(crate) bound: True,
     pub(crate) by_death: bool,
@@ -49,7 +49,7 @@ impl World {
         let audit = roster + self.pages_of(&self.scene.fleet.unit_prefix());
         // All look and audit by the shortest ttl that there is.
         let quickest = if self.scenario.ttls { Ttl::clamped(self.ttl.millis() / 4) } else { self.ttl };
-        let super::Scenario { rate, lag, .. } = self.scenario;
+        let super::FleetScenario { rate, lag, .. } = self.scenario;
         self.check(
             Rule::C1,
             invariants::c1::little(&self.nodes, &self.scene, (roster, audit), quickest, rate, lag > 100),

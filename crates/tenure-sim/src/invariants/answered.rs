@@ -5,7 +5,7 @@
 
 use crate::kernel::clock::{SECOND, True};
 use crate::kernel::registers::Registers;
-use crate::leases::node::{Node, Stage, View};
+use crate::leases::node::{LeaseStage, LeaseView, Node};
 use tenure_core::{ErrorKind, Fence, Holder, Key, Record, StoreError};
 
 /// A user was told that it gave a lease up: then the record does not show it any more.
@@ -89,11 +89,11 @@ pub(crate) fn freed_at_last(
 const BOUND: u64 = 350;
 
 /// `healed`: since when nothing goes wrong.
-pub(crate) fn in_time(node: &Node, view: &View, healed: True, t: True, ttl: True) -> Result<(), String> {
+pub(crate) fn in_time(node: &Node, view: &LeaseView, healed: True, t: True, ttl: True) -> Result<(), String> {
     let waits = match view.stage {
-        Stage::Wanted => view.tries,
-        Stage::Held(_) => view.updating,
-        Stage::Ending(_) | Stage::Token => true,
+        LeaseStage::Wanted => view.tries,
+        LeaseStage::Held(_) => view.updating,
+        LeaseStage::Ending(_) | LeaseStage::Token => true,
     };
     let since = view.asked_at.max(healed);
     if !waits || t.saturating_sub(since) <= ttl * BOUND / 100 {

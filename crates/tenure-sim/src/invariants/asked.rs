@@ -11,13 +11,13 @@ use tenure_core::section::{Portion, SectionCommand, SectionNotice};
 
 /// What a process was asked for and has not answered.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
-    open: BTreeMap<LeaseId, Kind>,
+pub(crate) struct OpenRequests {
+    open: BTreeMap<LeaseId, RequestKind>,
     stopping: bool,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum RequestKind {
     Acquire,
     /// All of this, or nothing.
     AcquireAll(RangeSet),
@@ -26,14 +26,16 @@ enum Kind {
     Reclaim,
 }
 
-impl Asked {
+impl OpenRequests {
     pub(crate) fn ask(&mut self, command: &SectionCommand) {
         let (lease, kind) = match command {
-            SectionCommand::Acquire(lease, _, _, Portion::Free) => (*lease, Kind::Acquire),
-            SectionCommand::Acquire(lease, all, _, Portion::All) => (*lease, Kind::AcquireAll(all.clone())),
-            SectionCommand::Release(lease) | SectionCommand::Lapse(lease) => (*lease, Kind::GiveUp),
-            SectionCommand::List(lease) => (*lease, Kind::List),
-            SectionCommand::Reclaim(lease) => (*lease, Kind::Reclaim),
+            SectionCommand::Acquire(lease, _, _, Portion::Free) => (*lease, RequestKind::Acquire),
+            SectionCommand::Acquire(lease, all, _, Portion::All) => {
+                (*lease, RequestKind::AcquireAll(all.clone()))
+            }
+            SectionCommand::Release(lease) | SectionCommand::Lapse(lease) => (*lease, RequestKind::GiveUp),
+            SectionCommand::List(lease) => (*lease, RequestKind::List),
+            SectionCommand::Reclaim(lease) => (*lease, RequestKind::Reclaim),
             SectionCommand::Stop => return self.stopping = true,
         };
         self.open.insert(lease, kind);
@@ -53,16 +55,19 @@ impl Asked {
         };
         let Some(kind) = self.open.remove(lease) else { return Err(format!("nobody waits for {notice:?}")) };
         match (&kind, notice) {
-            (Kind::AcquireAll(all), SectionNotice::Obtained { parts, .. })
+            (RequestKind::AcquireAll(all), SectionNotice::Obtained { parts, .. })
                 if !parts.is_empty() && parts != all =>
             {
                 Err(format!("{all} was asked for, or nothing, and {parts} is had"))
             }
-            (Kind::Acquire | Kind::AcquireAll(_), SectionNotice::Obtained { .. })
-            | (Kind::Acquire | Kind::AcquireAll(_) | Kind::List | Kind::Reclaim, SectionNotice::Failed(..))
-            | (Kind::GiveUp, SectionNotice::Released(..))
-            | (Kind::List, SectionNotice::Listed(..))
-            | (Kind::Reclaim, SectionNotice::Reclaimed(..)) => Ok(()),
+            (RequestKind::Acquire | RequestKind::AcquireAll(_), SectionNotice::Obtained { .. })
+            | (
+                RequestKind::Acquire | RequestKind::AcquireAll(_) | RequestKind::List | RequestKind::Reclaim,
+                SectionNotice::Failed(..),
+            )
+            | (RequestKind::GiveUp, SectionNotice::Released(..))
+            | (RequestKind::List, SectionNotice::Listed(..))
+            | (RequestKind::Reclaim, SectionNotice::Reclaimed(..)) => Ok(()),
             (kind, _) => Err(format!("{kind:?} of {} is answered by {notice:?}", lease.0)),
         }
     }

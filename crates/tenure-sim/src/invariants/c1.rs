@@ -4,7 +4,7 @@
 //! processes only try, the session is asked about what stands for long ever more seldom, however many tries there are.
 
 use crate::kernel::clock::True;
-use crate::leases::node::{Node, Stage};
+use crate::leases::node::{LeaseStage, Node};
 use std::collections::BTreeMap;
 use tenure_core::Key;
 use tenure_core::op::Write;
@@ -15,8 +15,8 @@ pub(crate) fn sent(node: &Node, keys: &[Key], write: &Write) -> Result<(), Strin
     if record.tenure.as_ref().is_none_or(|tenure| tenure.id == record.nonce) {
         return Ok(());
     }
-    let idle = |view: &&crate::leases::node::View| {
-        let held = matches!(view.stage, Stage::Held(belief) if belief.fence == record.fence);
+    let idle = |view: &&crate::leases::node::LeaseView| {
+        let held = matches!(view.stage, LeaseStage::Held(belief) if belief.fence == record.fence);
         view.is_attached && held && !view.updating && keys[view.key] == write.key
     };
     match node.own.views.iter().find(idle) {

@@ -6,10 +6,10 @@
 
 use crate::kernel::clock::True;
 use std::collections::BTreeMap;
-use tenure_core::semaphore::Ledger;
+use tenure_core::semaphore::SemaphoreLedger;
 
 /// A write has made `after`.
-pub(crate) fn nothing_is_left_free(after: &Ledger) -> Result<(), String> {
+pub(crate) fn nothing_is_left_free(after: &SemaphoreLedger) -> Result<(), String> {
     match after.queue.first().filter(|head| after.fits(head)) {
         Some(head) => Err(format!("{} is at the head of the queue, and what it wants is free", head.holder)),
         None => Ok(()),

@@ -3,10 +3,10 @@
 //!
 //! Source: the promise L6; the bakery algorithm (Lamport 1974). It is checked at each write.
 
-use tenure_core::semaphore::{Ledger, Ticket};
+use tenure_core::semaphore::{SemaphoreLedger, Ticket};
 
 /// A write has made `after` of `before`.
-pub(crate) fn nobody_is_overtaken(before: &Ledger, after: &Ledger) -> Result<(), String> {
+pub(crate) fn nobody_is_overtaken(before: &SemaphoreLedger, after: &SemaphoreLedger) -> Result<(), String> {
     let still: Vec<&Ticket> = before.queue.iter().filter(|ticket| after.place(ticket.id).is_some()).collect();
     let new =
         after.holders.iter().map(|grant| &grant.ticket).filter(|ticket| before.grant(ticket.id).is_none());

@@ -7,8 +7,8 @@
 
 use crate::invariants::s10::Acts;
 use crate::kernel::clock::True;
-use crate::leases::node::{Node, Stage, View};
-use tenure_core::election::{Cause, Input, Terms};
+use crate::leases::node::{LeaseStage, LeaseView, Node};
+use tenure_core::election::{Input, StepDownCause, Terms};
 use tenure_core::{Ask, Notice, Tick};
 
 /// What a candidate was told when it stepped down.
@@ -25,10 +25,10 @@ pub(crate) struct Prompt {
 
 impl Prompt {
     /// `held`: the lease that it leads by.
-    pub(crate) fn of(input: &Input<'_>, held: Option<&View>, session: Option<Tick>) -> Prompt {
+    pub(crate) fn of(input: &Input<'_>, held: Option<&LeaseView>, session: Option<Tick>) -> Prompt {
         let about = |lease| held.is_some_and(|view| view.id == lease);
         let deadline = held.and_then(|view| match view.stage {
-            Stage::Held(belief) if !view.is_attached => Some(belief.deadline),
+            LeaseStage::Held(belief) if !view.is_attached => Some(belief.deadline),
             _ => session,
         });
         let deadline = match input {
@@ -52,19 +52,19 @@ impl Prompt {
 pub(crate) fn has_cause(
     node: usize,
     key: usize,
-    cause: &Cause,
+    cause: &StepDownCause,
     prompt: Prompt,
     now: Tick,
     terms: &Terms,
 ) -> Result<(), String> {
     let is_so = match cause {
-        Cause::Resigned => prompt.resign,
-        Cause::Stopping => prompt.stop,
-        Cause::Stuck => prompt.stuck,
-        Cause::Asked => prompt.asked,
-        Cause::Lost(_) => prompt.lost,
+        StepDownCause::Resigned => prompt.resign,
+        StepDownCause::Stopping => prompt.stop,
+        StepDownCause::Stuck => prompt.stuck,
+        StepDownCause::Asked => prompt.asked,
+        StepDownCause::Lost(_) => prompt.lost,
         // So long after the renewal that its belief comes from was sent.
-        Cause::Failing => prompt
+        StepDownCause::Failing => prompt
             .deadline
             .is_some_and(|deadline| now.after(terms.belief()) >= deadline.after(terms.tolerance(true))),
         _ => false,

@@ -4,7 +4,7 @@
 //! Source: *Mail* in ARCHITECTURE.md.
 
 use crate::kernel::clock::True;
-use crate::leases::node::{Node, Stage};
+use crate::leases::node::{LeaseStage, Node};
 use tenure_core::{Ask, Key, Record};
 
 /// A renewal of `node` took effect over the record of `at` that had mail. `written`: when the oldest of it was written.
@@ -18,11 +18,11 @@ pub(crate) fn told(
     let Some(tenure) = &before.tenure else { return Ok(()) };
     for letter in tenure.mail.iter().filter(|letter| letter.ask != Ask::Confirm) {
         let Some(key) = keys.iter().position(|key| *key == letter.key) else { continue };
-        let held_then = |view: &&crate::leases::node::View| {
+        let held_then = |view: &&crate::leases::node::LeaseView| {
             // The letter is for the tenure that this record keeps alive, not for one that its holder lost unawares.
             let of_it = |fence| if letter.key == *at { fence == before.fence } else { view.is_attached };
             view.key == key
-                && matches!(view.stage, Stage::Held(belief)
+                && matches!(view.stage, LeaseStage::Held(belief)
                     if belief.since < written && of_it(belief.fence) && letter.concerns(belief.fence))
         };
         if node.own.views.iter().any(|view| held_then(&view))

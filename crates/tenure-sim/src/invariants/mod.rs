@@ -109,8 +109,8 @@ pub struct Violation {
 /// What checks of every world remember, and the first violation.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
-    pub(crate) tenures: s2::Tenures,
-    pub(crate) resource: p2::Resource,
+    pub(crate) tenures: s2::TenureLog,
+    pub(crate) resource: p2::FencedResource,
     pub(crate) excused: &'static [Rule],
     pub(crate) broken: Option<Violation>,
 }

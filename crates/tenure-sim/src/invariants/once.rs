@@ -24,7 +24,7 @@ struct Open {
 
 /// The open questions of a process's users.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Ledger {
+pub(crate) struct AnswerLedger {
     leases: BTreeMap<LeaseId, Open>,
     /// The last one that a command was about.
     last: Option<LeaseId>,
@@ -32,7 +32,7 @@ pub(crate) struct Ledger {
     crossed: Option<LeaseId>,
 }
 
-impl Ledger {
+impl AnswerLedger {
     /// A user gives a command.
     pub(crate) fn asks(&mut self, command: &Command) {
         self.crossed = None;

@@ -9,13 +9,13 @@ use tenure_core::Fence;
 
 /// A resource that keeps the highest fence that it has seen and refuses lower ones.
 #[derive(Debug, Default)]
-pub(crate) struct Resource {
+pub(crate) struct FencedResource {
     highest: BTreeMap<usize, (Fence, u64)>,
     pub(crate) accepted: u64,
     pub(crate) refused: u64,
 }
 
-impl Resource {
+impl FencedResource {
     /// A write under `fence`, which is that of the tenure at place `order`.
     pub(crate) fn write(&mut self, key: usize, fence: Fence, order: u64) -> Result<(), String> {
         let (highest, newest) = self.highest.entry(key).or_default();

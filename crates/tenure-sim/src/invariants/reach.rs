@@ -8,7 +8,7 @@ use crate::kernel::clock::{MILLI, SECOND, True};
 use std::collections::BTreeMap;
 use tenure_core::Nonce;
 use tenure_core::range::RangeSet;
-use tenure_core::section::Ledger;
+use tenure_core::section::SectionLedger;
 
 /// What the store's ages fall short by, and what wall clocks are off by.
 const SHORT: True = 3 * SECOND;
@@ -31,7 +31,7 @@ impl Anchor {
     }
 
     /// A write has made `after` of `before`.
-    pub(crate) fn written(&mut self, t: True, after: &Ledger) {
+    pub(crate) fn written(&mut self, t: True, after: &SectionLedger) {
         self.landed.retain(|id, _| after.entries.iter().any(|entry| entry.id == *id));
         for entry in &after.entries {
             self.landed.entry(entry.id).or_insert(t);
@@ -39,7 +39,12 @@ impl Anchor {
     }
 
     /// Somebody who asked at `asked` was not given `missing`, and this is what stands there.
-    pub(crate) fn reach(&mut self, stands: &Ledger, asked: True, missing: &RangeSet) -> Result<(), String> {
+    pub(crate) fn reach(
+        &mut self,
+        stands: &SectionLedger,
+        asked: True,
+        missing: &RangeSet,
+    ) -> Result<(), String> {
         if std::mem::take(&mut self.unknown) {
             self.known = Some(asked);
         }

@@ -7,7 +7,7 @@
 
 use crate::invariants::s10::Acts;
 use crate::kernel::clock::{SECOND, True};
-use crate::leases::node::{Node, Stage};
+use crate::leases::node::{LeaseStage, Node};
 use tenure_core::{Drift, Tick, Ttl};
 
 /// Called when a belief in `key` began or grew. Of tenures whose records were changed by hand, S10 says how long they may be believed in.
@@ -15,7 +15,7 @@ pub(crate) fn one_holder(nodes: &[Node], acts: &Acts, key: usize, t: True, ttl: 
     let mut first: Option<String> = None;
     for node in nodes {
         for view in node.own.views.iter().filter(|view| view.key == key && node.believes(view, t)) {
-            let Stage::Held(belief) = view.stage else { continue };
+            let LeaseStage::Held(belief) = view.stage else { continue };
             let until = if view.is_attached { node.own.session_until } else { belief.until };
             if until <= node.dim.after(Drift::default().belief(ttl)) && node.dim > Tick(0) {
                 continue;

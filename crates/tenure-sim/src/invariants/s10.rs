@@ -7,7 +7,7 @@
 //! The bound of the audit is counted from the act, or from when everything was healed.
 
 use crate::kernel::clock::{SECOND, True};
-use crate::leases::node::{Belief, Node, Stage, View};
+use crate::leases::node::{LeaseStage, LeaseView, Node, UserBelief};
 use tenure_core::{Fence, Rules};
 
 /// What somebody did to a tenure.
@@ -74,11 +74,12 @@ impl Acts {
             }
             let believer = nodes.iter().find_map(|node| {
                 // Whoever takes up plain data finds the letter then, and believes no longer than it lasts.
-                let meant = |view: &View, belief: Belief| {
+                let meant = |view: &LeaseView, belief: UserBelief| {
                     belief.fence == act.fence
                         && (view.is_attached || act.due.is_none() || belief.since <= act.at)
                 };
-                let held = |view: &&View| matches!(view.stage, Stage::Held(belief) if meant(view, belief));
+                let held =
+                    |view: &&LeaseView| matches!(view.stage, LeaseStage::Held(belief) if meant(view, belief));
                 let view = node.own.views.iter().filter(|view| view.key == act.key).find(held)?;
                 if !node.believes(view, t) {
                     return None;

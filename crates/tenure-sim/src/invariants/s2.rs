@@ -17,12 +17,12 @@ struct Tale {
 
 /// Which tenures there were.
 #[derive(Debug, Default)]
-pub(crate) struct Tenures {
+pub(crate) struct TenureLog {
     tales: BTreeMap<Key, Tale>,
     pub(crate) count: u64,
 }
 
-impl Tenures {
+impl TenureLog {
     /// A write took effect. True if it began a tenure.
     pub(crate) fn landed(
         &mut self,

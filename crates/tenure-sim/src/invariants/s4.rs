@@ -6,7 +6,7 @@
 //! hidden, and others may have counted it. And what a user was told as written was written, so that it survives a crash.
 
 use crate::kernel::clock::True;
-use crate::leases::node::{Heartbeat, Node, Stage};
+use crate::leases::node::{Heartbeat, LeaseStage, Node};
 use std::time::Duration;
 use tenure_core::{Drift, Fence, Key, Nonce, Now, Tick};
 
@@ -66,7 +66,7 @@ fn founded_on<'a>(
 pub(crate) fn gap_noticed(node: &Node, t: True) -> Result<(), String> {
     let Some(gap) = node.own.gap else { return Ok(()) };
     let view = node.own.views.iter().filter(|view| node.believes(view, t)).find(|view| {
-        let Stage::Held(belief) = view.stage else { return false };
+        let LeaseStage::Held(belief) = view.stage else { return false };
         let until = if view.is_attached { node.own.session_until } else { belief.until };
         let end = |heartbeat: &Heartbeat| heartbeat.sent.held.after(Drift::default().belief(heartbeat.ttl));
         node.own.heartbeats.iter().any(|heartbeat| heartbeat.sent.held < gap && end(heartbeat) == until)
@@ -97,7 +97,7 @@ pub(crate) fn updated(
 }
 
 /// A user was told that it did not get what it wanted. Then every claim of that attempt was looked for, or is old.
-pub(crate) fn resolved(node: usize, claims: &[Claim], key: usize, now: Tick) -> Result<(), String> {
+pub(crate) fn resolved(node: usize, claims: &[SentClaim], key: usize, now: Tick) -> Result<(), String> {
     match claims.iter().find(|c| c.key == key && !c.settled && now.since(c.sent) < c.wait_policy) {
         Some(claim) => Err(format!(
             "n{node} told its user that it did not get k{key}, but never looked for its claim of {:?} ago",
@@ -109,7 +109,7 @@ pub(crate) fn resolved(node: usize, claims: &[Claim], key: usize, now: Tick) -> 
 
 /// A claim that a process has sent, for a lease that renews itself.
 #[derive(Debug, Clone)]
-pub(crate) struct Claim {
+pub(crate) struct SentClaim {
     pub(crate) id: Nonce,
     pub(crate) key: usize,
     pub(crate) sent: Tick,

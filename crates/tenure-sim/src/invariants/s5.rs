@@ -3,7 +3,7 @@
 //! Source: the promise S5; dynamolock issue 446 (loss callback skipped). On the machine's level: a step that is taken
 //! at or after a deadline tells the loss, and the machine asks to be woken no later than at the next deadline.
 
-use crate::leases::node::{Node, Stage};
+use crate::leases::node::{LeaseStage, Node};
 use tenure_core::{HolderId, LeaseId, Tick};
 
 /// The same for a process that leases ranges. Of a lease it is told the end when it is told of the lease, since that is never
@@ -31,7 +31,7 @@ pub(crate) fn ranges_told_in_time(
 /// After a step, its notices told.
 pub(crate) fn told_in_time(node: &Node, now: Tick, wake_at: Option<Tick>) -> Result<(), String> {
     for view in &node.own.views {
-        let Stage::Held(belief) = view.stage else { continue };
+        let LeaseStage::Held(belief) = view.stage else { continue };
         let session =
             if view.is_attached { node.own.session_deadline.unwrap_or(Tick(0)) } else { Tick::NEVER };
         let deadline = session.min(belief.deadline);

@@ -9,7 +9,7 @@ use tenure_core::{Fence, Key, Tick};
 
 /// A lease that a user let lapse.
 #[derive(Debug, Clone)]
-pub(crate) struct Lapse {
+pub(crate) struct LeaseLapse {
     pub(crate) key: Key,
     pub(crate) fence: Fence,
     pub(crate) until: Tick,
@@ -18,7 +18,7 @@ pub(crate) struct Lapse {
 }
 
 /// A process sends a write.
-pub(crate) fn sent(node: &Node, lapses: &[Lapse], now: Tick, write: &Write) -> Result<(), String> {
+pub(crate) fn sent(node: &Node, lapses: &[LeaseLapse], now: Tick, write: &Write) -> Result<(), String> {
     if write.record.tenure.is_some() || node.uses_token(&write.key, write.record.fence) {
         return Ok(());
     }

@@ -9,19 +9,22 @@
 use crate::kernel::clock::True;
 use std::collections::{BTreeMap, BTreeSet};
 use tenure_core::range::RangeSet;
-use tenure_core::section::{Entry, Ledger};
+use tenure_core::section::{Entry, SectionLedger};
 use tenure_core::{Drift, Fence, HolderId, Nonce, Tick};
 
 /// A lease that a user believes in.
 #[derive(Debug, Clone)]
-pub(crate) struct Believed {
+pub(crate) struct BelievedRanges {
     pub(crate) holder: HolderId,
     pub(crate) fence: Fence,
     pub(crate) parts: RangeSet,
 }
 
 /// A process has obtained `new`, and these are all that are believed in at this instant.
-pub(crate) fn disjoint<'a>(new: &Believed, others: impl Iterator<Item = &'a Believed>) -> Result<(), String> {
+pub(crate) fn disjoint<'a>(
+    new: &BelievedRanges,
+    others: impl Iterator<Item = &'a BelievedRanges>,
+) -> Result<(), String> {
     for other in others.filter(|other| other.fence != new.fence) {
         let common = other.parts.intersection(&new.parts);
         if !common.is_empty() {
@@ -47,7 +50,7 @@ pub(crate) struct Entries {
 
 impl Entries {
     /// A write has made `after` of `before`.
-    pub(crate) fn landed(&mut self, before: &Ledger, after: &Ledger) -> Result<(), String> {
+    pub(crate) fn landed(&mut self, before: &SectionLedger, after: &SectionLedger) -> Result<(), String> {
         for entry in &after.entries {
             let stood = before.entries.iter().filter(|old| old.id == entry.id);
             if let Some(old) = stood.clone().find(|old| old.fence == entry.fence) {
@@ -73,7 +76,12 @@ impl Entries {
     }
 
     /// A process says that it has obtained a lease, to be believed in until `until`. `sent` is its clock when it sent the write.
-    pub(crate) fn obtained(&self, new: &Believed, sent: Option<Tick>, until: Tick) -> Result<(), String> {
+    pub(crate) fn obtained(
+        &self,
+        new: &BelievedRanges,
+        sent: Option<Tick>,
+        until: Tick,
+    ) -> Result<(), String> {
         let Some(entry) = self.entry(new.fence).filter(|entry| entry.holder == new.holder) else {
             return Err(format!(
                 "{} believes in a lease with fence {} that was never written",
@@ -106,10 +114,10 @@ impl Entries {
 
 /// Nobody takes out a lease that its holder believes in: `who` has made `after` of `before`.
 pub(crate) fn taken_out<'a>(
-    before: &Ledger,
-    after: &Ledger,
+    before: &SectionLedger,
+    after: &SectionLedger,
     who: &HolderId,
-    mut believed: impl Iterator<Item = &'a Believed>,
+    mut believed: impl Iterator<Item = &'a BelievedRanges>,
 ) -> Result<(), String> {
     let is_gone = |fence: Fence| {
         before.entries.iter().any(|entry| entry.fence == fence)
@@ -126,7 +134,7 @@ pub(crate) fn taken_out<'a>(
 /// Whoever looks is shown every lease that was believed in when it asked, and still is.
 pub(crate) fn all_listed<'a>(
     entries: &[Entry],
-    mut believed: impl Iterator<Item = &'a Believed>,
+    mut believed: impl Iterator<Item = &'a BelievedRanges>,
 ) -> Result<(), String> {
     match believed.find(|lease| !entries.iter().any(|entry| entry.fence == lease.fence)) {
         Some(lease) => Err(format!(
@@ -140,8 +148,8 @@ pub(crate) fn all_listed<'a>(
 /// What a process sent before it stopped in good order, and others would have to wait for, does not land after that. `posted`:
 /// when each lease was sent.
 pub(crate) fn nothing_of_who_stopped(
-    before: &Ledger,
-    after: &Ledger,
+    before: &SectionLedger,
+    after: &SectionLedger,
     stopped: &BTreeMap<HolderId, True>,
     posted: &BTreeMap<Nonce, True>,
 ) -> Result<(), String> {
@@ -167,7 +175,7 @@ mod tests {
 
     #[test]
     fn an_overlap_of_two_beliefs_is_told_and_neighbours_are_none() {
-        let lease = |fence: u64, parts: &str| Believed {
+        let lease = |fence: u64, parts: &str| BelievedRanges {
             holder: HolderId::new(format!("n{fence}")).unwrap(),
             fence: Fence(fence),
             parts: parts.split(' ').map(|part| part.parse().unwrap()).collect(),

@@ -7,12 +7,12 @@
 //! enough to look at each such moment.
 
 use std::collections::BTreeMap;
-use tenure_core::semaphore::{Grant, Ledger, Mode};
+use tenure_core::semaphore::{Grant, Mode, SemaphoreLedger};
 use tenure_core::{Fence, HolderId};
 
 /// Permits that a user believes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Believed<'a> {
+pub(crate) struct BelievedPermits<'a> {
     pub(crate) holder: &'a HolderId,
     pub(crate) fence: Fence,
     pub(crate) mode: Mode,
@@ -23,9 +23,9 @@ pub(crate) struct Believed<'a> {
 pub(crate) fn no_more_than_there_are<'a>(
     key: usize,
     permits: u32,
-    believed: impl Iterator<Item = Believed<'a>>,
+    believed: impl Iterator<Item = BelievedPermits<'a>>,
 ) -> Result<(), String> {
-    let all: Vec<Believed<'a>> = believed.collect();
+    let all: Vec<BelievedPermits<'a>> = believed.collect();
     let tell = || {
         let each = all
             .iter()
@@ -53,7 +53,7 @@ pub(crate) struct Grants {
 
 impl Grants {
     /// A write has made `after` of `before`.
-    pub(crate) fn landed(&mut self, before: &Ledger, after: &Ledger) -> Result<(), String> {
+    pub(crate) fn landed(&mut self, before: &SemaphoreLedger, after: &SemaphoreLedger) -> Result<(), String> {
         for grant in &after.holders {
             if let Some(old) = before.grant(grant.ticket.id) {
                 if old != grant {
@@ -76,12 +76,12 @@ impl Grants {
     }
 
     /// The record was deleted or put back by hand: later grants have higher fences than what it shows now.
-    pub(crate) fn put_back(&mut self, now: &Ledger) {
+    pub(crate) fn put_back(&mut self, now: &SemaphoreLedger) {
         self.highest = now.holders.iter().map(|grant| grant.fence).max().unwrap_or_default();
     }
 
     /// A process says that it holds this.
-    pub(crate) fn obtained(&self, new: Believed<'_>) -> Result<(), String> {
+    pub(crate) fn obtained(&self, new: BelievedPermits<'_>) -> Result<(), String> {
         let found = self.landed.get(&new.fence).map(|(grant, _)| &grant.ticket);
         let is_it = found.is_some_and(|ticket| {
             (&ticket.holder, ticket.mode, ticket.permits) == (new.holder, new.mode, new.permits)
@@ -102,12 +102,12 @@ impl Grants {
 
 /// Nobody takes out what its holder believes in: `who` has made `after` of `before`.
 pub(crate) fn taken_out<'a>(
-    before: &Ledger,
-    after: &Ledger,
+    before: &SemaphoreLedger,
+    after: &SemaphoreLedger,
     who: &HolderId,
-    mut believed: impl Iterator<Item = Believed<'a>>,
+    mut believed: impl Iterator<Item = BelievedPermits<'a>>,
 ) -> Result<(), String> {
-    let stands = |ledger: &Ledger, fence| ledger.holders.iter().any(|grant| grant.fence == fence);
+    let stands = |ledger: &SemaphoreLedger, fence| ledger.holders.iter().any(|grant| grant.fence == fence);
     match believed.find(|one| stands(before, one.fence) && !stands(after, one.fence)) {
         Some(one) => Err(format!("{who} takes out fence {} that {} believes in", one.fence, one.holder)),
         None => Ok(()),
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn permits_are_counted_and_a_writer_is_alone() {
         let who = HolderId::new("a").unwrap();
-        let one = |fence, mode, permits| Believed { holder: &who, fence: Fence(fence), mode, permits };
+        let one = |fence, mode, permits| BelievedPermits { holder: &who, fence: Fence(fence), mode, permits };
         let two = [one(1, Mode::Shared, 1), one(2, Mode::Shared, 2)];
         assert_eq!(no_more_than_there_are(0, 3, two.into_iter()), Ok(()));
         assert!(no_more_than_there_are(0, 2, two.into_iter()).unwrap_err().contains("3 of 2 permits"));

@@ -9,7 +9,7 @@ use tenure_core::once::Delivery;
 
 /// What became of one tick.
 #[derive(Debug, Default, Clone, Copy)]
-struct Tick {
+struct TickRecord {
     begun: u32,
     /// A body has come to its end.
     ended: bool,
@@ -19,7 +19,7 @@ struct Tick {
 
 /// What became of all, by key and time.
 #[derive(Debug, Default)]
-pub(crate) struct Ticks(BTreeMap<(usize, Wall), Tick>);
+pub(crate) struct Ticks(BTreeMap<(usize, Wall), TickRecord>);
 
 /// So many of a key are remembered: nobody comes with an older one.
 const MOST: usize = 4096;

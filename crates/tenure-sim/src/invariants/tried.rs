@@ -11,7 +11,7 @@ use tenure_core::Nonce;
 
 /// Tries of one key that were refused though nobody had it.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedTries {
     /// The tenure that stands there.
     tenure: Nonce,
     count: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Refused {
     since: True,
 }
 
-impl Refused {
+impl RefusedTries {
     /// A try was refused by a claim that nobody has: that of a dead process, or one that its process knows nothing of. Those that come soon after another prove nothing.
     pub(crate) fn again(
         &mut self,
@@ -31,7 +31,7 @@ impl Refused {
         most: u64,
     ) -> Result<(), String> {
         if self.tenure != tenure || self.count == 0 {
-            *self = Refused { tenure, count: 1, last: t, since: t };
+            *self = RefusedTries { tenure, count: 1, last: t, since: t };
         } else if t >= self.last + ttl * 3 / 2 {
             (self.count, self.last) = (self.count + 1, t);
         }

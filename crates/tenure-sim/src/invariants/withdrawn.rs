@@ -6,7 +6,7 @@
 //!
 //! Source: the promise S5, and *Mail* in ARCHITECTURE.md. `L4` excuses what was withdrawn, and this says what may be.
 
-use crate::leases::node::{Node, Stage, View};
+use crate::leases::node::{LeaseStage, LeaseView, Node};
 use tenure_core::{Ask, Fence, Key, LeaseId, Letter, Loss, Record, Tick};
 
 /// A user is told of a letter about `key`, which it holds under `fence`, if it knows. `letters`: those that were written, each with the record that it
@@ -28,7 +28,7 @@ pub(crate) fn was_written(
 }
 
 /// A user is told to believe until `until`.
-pub(crate) fn not_prolonged(node: usize, view: &View, until: Tick) -> Result<(), String> {
+pub(crate) fn not_prolonged(node: usize, view: &LeaseView, until: Tick) -> Result<(), String> {
     match view.withdrawn {
         Some(end) if until > end => Err(format!(
             "n{node} believes in k{} until {}, which was withdrawn with {} as its end",
@@ -53,7 +53,9 @@ pub(crate) fn was_asked(
     let asks = |(_, letter): &(Key, Letter)| letter.ask == Ask::Revoke;
     match view.withdrawn {
         // What is plain data, or was to become that, nobody believes in: it ends as soon as the letter is found.
-        _ if matches!(view.stage, Stage::Ending(_) | Stage::Token) && letters.iter().any(asks) => Ok(()),
+        _ if matches!(view.stage, LeaseStage::Ending(_) | LeaseStage::Token) && letters.iter().any(asks) => {
+            Ok(())
+        }
         Some(end) if now >= end => Ok(()),
         end => Err(format!(
             "{} is told at {} that k{} was withdrawn, and the end that was told of is {end:?}",
@@ -63,7 +65,7 @@ pub(crate) fn was_asked(
 }
 
 /// A user is given a lease as plain data.
-pub(crate) fn not_detached(node: usize, view: &View) -> Result<(), String> {
+pub(crate) fn not_detached(node: usize, view: &LeaseView) -> Result<(), String> {
     match view.withdrawn {
         Some(_) => Err(format!("n{node} made plain data of k{}, which was withdrawn", view.key)),
         None => Ok(()),

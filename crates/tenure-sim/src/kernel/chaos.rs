@@ -1,15 +1,15 @@
 //! Faults that befall nodes, links and the store now and then, whatever the scene; those of a scene's own are in its `strike`.
 
-use super::clock::{MILLI, Pace, SECOND, True};
-use super::fault::Fault;
-use super::node::Input;
+use super::clock::{ClockPace, MILLI, SECOND, True};
+use super::fault::FaultKind;
+use super::node::NodeInput;
 use super::scene::Scene;
 use super::trace::Story;
 use super::world::{What, World};
 
 impl<S: Scene> World<S> {
     /// Whether a fault of calls befalls this one.
-    pub(crate) fn befalls(&mut self, fault: Fault) -> bool {
+    pub(crate) fn befalls(&mut self, fault: FaultKind) -> bool {
         if self.healed.is_some() || self.setup.without.has(fault) {
             return false;
         }
@@ -48,40 +48,40 @@ impl<S: Scene> World<S> {
             return;
         }
         match fault {
-            Fault::Pause => {
+            FaultKind::Pause => {
                 let span = self.rng.span(self.per_mille(1500));
                 self.pause(index, span);
             }
-            Fault::Suspend => self.suspend(index, Pace::Suspended),
-            Fault::Hidden => self.suspend(index, Pace::Hidden),
-            Fault::Frozen => self.suspend(index, Pace::Frozen),
-            Fault::Crash => S::crash(self, index),
-            Fault::Rate => self.change_rate(index),
-            Fault::WallJump => self.jump_wall(index, 3_600_000),
-            Fault::WallDecade => self.jump_wall(index, 315_360_000_000),
-            Fault::Cut => self.cut(index, false, false, 3000),
-            Fault::CutRequests => self.cut(index, false, true, 3000),
-            Fault::CutAnswers => self.cut(index, true, false, 3000),
-            Fault::Flap => self.cut(index, false, false, 150),
-            Fault::StoreDown => {
+            FaultKind::Suspend => self.suspend(index, ClockPace::Suspended),
+            FaultKind::Hidden => self.suspend(index, ClockPace::Hidden),
+            FaultKind::Frozen => self.suspend(index, ClockPace::Frozen),
+            FaultKind::Crash => S::crash(self, index),
+            FaultKind::Rate => self.change_rate(index),
+            FaultKind::WallJump => self.jump_wall(index, 3_600_000),
+            FaultKind::WallDecade => self.jump_wall(index, 315_360_000_000),
+            FaultKind::Cut => self.cut(index, false, false, 3000),
+            FaultKind::CutRequests => self.cut(index, false, true, 3000),
+            FaultKind::CutAnswers => self.cut(index, true, false, 3000),
+            FaultKind::Flap => self.cut(index, false, false, 150),
+            FaultKind::StoreDown => {
                 self.store_down = true;
                 self.later(self.per_mille(500), What::StoreUp);
             }
-            Fault::Stall => {
+            FaultKind::Stall => {
                 self.store_down = true;
                 self.at(self.t + self.per_mille(1500), What::StoreUp);
             }
-            Fault::Throttle => {
+            FaultKind::Throttle => {
                 self.throttled = true;
                 let span = self.rng.below(self.per_mille(3000));
                 self.at(self.t + span, What::StoreUp);
             }
-            Fault::StoreClock => {
+            FaultKind::StoreClock => {
                 let by = self.rng.below(7200 * SECOND) as i64 - (3600 * SECOND) as i64;
                 self.store.jump_clock(by);
             }
-            Fault::Failover => self.fail_over(),
-            Fault::SpuriousWake => self.deliver(index, Input::Wake),
+            FaultKind::Failover => self.fail_over(),
+            FaultKind::SpuriousWake => self.deliver(index, NodeInput::Wake),
             _ => {}
         }
     }
@@ -97,17 +97,17 @@ impl<S: Scene> World<S> {
         self.tell(|_| Story::Store(format!("{lost} writes are lost")));
     }
 
-    fn suspend(&mut self, index: usize, pace: Pace) {
+    fn suspend(&mut self, index: usize, pace: ClockPace) {
         let span = self.rng.span(self.per_mille(3000));
         let node = &mut self.nodes[index];
         if node.machine.is_none() || node.held_back.is_some() {
             return;
         }
         node.clock.set_pace(self.t, pace);
-        if pace == Pace::Frozen {
+        if pace == ClockPace::Frozen {
             node.dim = node.clock.held(self.t);
         }
-        if pace == Pace::Suspended && self.rng.chance(0.4) {
+        if pace == ClockPace::Suspended && self.rng.chance(0.4) {
             let leap = self.rng.below(self.per_mille(3000));
             self.nodes[index].clock.leap(self.t, leap);
         }
@@ -118,8 +118,8 @@ impl<S: Scene> World<S> {
     pub(super) fn hide(&mut self, index: usize, life: u32) {
         let node = &self.nodes[index];
         if node.life == life && !node.paused && self.healed.is_none() {
-            self.tell(|world| Story::Fault(Some(world.name(index)), Fault::Hidden.about().to_owned()));
-            self.suspend(index, Pace::Hidden);
+            self.tell(|world| Story::Fault(Some(world.name(index)), FaultKind::Hidden.about().to_owned()));
+            self.suspend(index, ClockPace::Hidden);
         }
     }
 
@@ -157,9 +157,9 @@ impl<S: Scene> World<S> {
         }
         (node.requests_pass, node.answers_pass) = (true, true);
         // A flapping link fails again soon.
-        let flaps = self.healed.is_none() && !self.setup.without.has(Fault::Flap);
-        if flaps && self.frame.has(Fault::Flap) && self.rng.chance(0.6) {
-            self.tally.faults[Fault::Flap as usize] += 1;
+        let flaps = self.healed.is_none() && !self.setup.without.has(FaultKind::Flap);
+        if flaps && self.frame.has(FaultKind::Flap) && self.rng.chance(0.6) {
+            self.tally.faults[FaultKind::Flap as usize] += 1;
             let gap = self.rng.span(self.per_mille(100));
             let down = self.rng.chance(0.5);
             let node = &mut self.nodes[index];

@@ -19,7 +19,7 @@ const ONE: u64 = 1 << 20;
 
 /// How a node's clocks run at present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum ClockPace {
     Running,
     /// The waiter's line stands still.
     Suspended,
@@ -35,14 +35,15 @@ pub(crate) struct NodeClock {
     held: u64,
     waited: u64,
     rate: u64,
-    pace: Pace,
+    pace: ClockPace,
     wall_offset_ms: i64,
 }
 
 impl NodeClock {
     /// Clocks that begin anywhere.
     pub(crate) fn new(at: True, held: u64, rate_per_million: u64, wall_offset_ms: i64) -> Self {
-        let mut clock = NodeClock { at, held, waited: held, rate: ONE, pace: Pace::Running, wall_offset_ms };
+        let mut clock =
+            NodeClock { at, held, waited: held, rate: ONE, pace: ClockPace::Running, wall_offset_ms };
         clock.set_rate(at, rate_per_million);
         clock
     }
@@ -52,7 +53,7 @@ impl NodeClock {
     }
 
     pub(crate) fn held(&self, t: True) -> Tick {
-        Tick(if matches!(self.pace, Pace::Hidden | Pace::Frozen) {
+        Tick(if matches!(self.pace, ClockPace::Hidden | ClockPace::Frozen) {
             self.held
         } else {
             self.held + self.elapsed(t)
@@ -60,7 +61,7 @@ impl NodeClock {
     }
 
     pub(crate) fn read(&self, t: True) -> Now {
-        let waited = self.waited + if self.pace == Pace::Running { self.elapsed(t) } else { 0 };
+        let waited = self.waited + if self.pace == ClockPace::Running { self.elapsed(t) } else { 0 };
         let wall = WALL_AT_START as i64 + (t / MILLI) as i64 + self.wall_offset_ms;
         Now { held: self.held(t), waited: Tick(waited), wall: Wall(wall.max(0) as u64) }
     }
@@ -78,7 +79,7 @@ impl NodeClock {
 
     /// If everything stood still, the wall clock is behind from now on by as long.
     pub(crate) fn end_freeze(&mut self, t: True) -> bool {
-        if self.pace != Pace::Frozen {
+        if self.pace != ClockPace::Frozen {
             return false;
         }
         self.wall_offset_ms -= (t.saturating_sub(self.at) / MILLI) as i64;
@@ -87,17 +88,17 @@ impl NodeClock {
 
     /// For how long its time was hidden up to now, though its wall clock shows that.
     pub(crate) fn hidden_for(&self, t: True) -> True {
-        if self.pace == Pace::Hidden { t.saturating_sub(self.at) } else { 0 }
+        if self.pace == ClockPace::Hidden { t.saturating_sub(self.at) } else { 0 }
     }
 
-    pub(crate) fn set_pace(&mut self, t: True, pace: Pace) {
+    pub(crate) fn set_pace(&mut self, t: True, pace: ClockPace) {
         self.settle(t);
         self.pace = pace;
     }
 
     /// The machine is started anew: its lines begin again.
     pub(crate) fn restart(&mut self, t: True, held: u64) {
-        (self.held, self.waited, self.at, self.pace) = (held, held, t, Pace::Running);
+        (self.held, self.waited, self.at, self.pace) = (held, held, t, ClockPace::Running);
     }
 
     /// The clock that counts suspends has counted this one wrongly.
@@ -126,11 +127,11 @@ mod tests {
     fn a_node_clock_runs_at_its_rate_and_stops_as_it_should() {
         let mut clock = NodeClock::new(0, 100, 1_100_000, 5);
         assert!(clock.held(SECOND).0 <= 100 + 1_100_000_000 && clock.held(SECOND).0 >= 100 + 1_099_998_000);
-        clock.set_pace(SECOND, Pace::Suspended);
+        clock.set_pace(SECOND, ClockPace::Suspended);
         let frozen = clock.read(SECOND).waited;
         assert_eq!(clock.read(2 * SECOND).waited, frozen);
         assert!(clock.held(2 * SECOND) > clock.held(SECOND));
-        clock.set_pace(2 * SECOND, Pace::Hidden);
+        clock.set_pace(2 * SECOND, ClockPace::Hidden);
         assert_eq!(clock.held(9 * SECOND), clock.held(2 * SECOND));
         assert_eq!(clock.read(9 * SECOND).wall, Wall(WALL_AT_START + 9_005));
     }

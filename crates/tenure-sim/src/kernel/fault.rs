@@ -6,8 +6,8 @@ use super::kinds::kinds;
 /// now and then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-#[allow(missing_docs, reason = "each is described by `Fault::about`")]
-pub enum Fault {
+#[allow(missing_docs, reason = "each is described by `FaultKind::about`")]
+pub enum FaultKind {
     RequestLost,
     AnswerLost,
     Slow,
@@ -50,7 +50,7 @@ pub enum Fault {
     Unfit,
 }
 
-kinds! { Fault,
+kinds! { FaultKind,
     RequestLost "request-lost": "a request never reaches the store",
     AnswerLost "answer-lost": "the store does it, and the answer is lost",
     Slow "slow": "a call takes up to half a ttl, and is overtaken by later ones",
@@ -94,52 +94,52 @@ kinds! { Fault,
 }
 
 /// How many kinds there are.
-pub(crate) const KINDS: usize = Fault::ALL.len();
+pub(crate) const KINDS: usize = FaultKind::ALL.len();
 
-impl Fault {
+impl FaultKind {
     /// Whether it befalls one node.
     pub(crate) fn is_of_node(self) -> bool {
         !matches!(
             self,
-            Fault::StoreDown
-                | Fault::Stall
-                | Fault::Throttle
-                | Fault::StoreClock
-                | Fault::Failover
-                | Fault::RecordDeleted
-                | Fault::RecordRestored
-                | Fault::ForcedRelease
-                | Fault::RecordDamaged
-                | Fault::Forbidden
+            FaultKind::StoreDown
+                | FaultKind::Stall
+                | FaultKind::Throttle
+                | FaultKind::StoreClock
+                | FaultKind::Failover
+                | FaultKind::RecordDeleted
+                | FaultKind::RecordRestored
+                | FaultKind::ForcedRelease
+                | FaultKind::RecordDamaged
+                | FaultKind::Forbidden
         )
     }
 
     /// The kind of this name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Fault> {
-        Fault::ALL.iter().copied().find(|fault| fault.name() == name)
+    pub fn named(name: &str) -> Option<FaultKind> {
+        FaultKind::ALL.iter().copied().find(|fault| fault.name() == name)
     }
 }
 
 /// A set of kinds of faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Faults(u64);
+pub struct FaultSet(u64);
 
-impl Faults {
+impl FaultSet {
     /// This set and `fault`.
     #[must_use]
-    pub fn with(self, fault: Fault) -> Faults {
-        Faults(self.0 | 1 << fault as u32)
+    pub fn with(self, fault: FaultKind) -> FaultSet {
+        FaultSet(self.0 | 1 << fault as u32)
     }
 
     /// Whether `fault` is in it.
     #[must_use]
-    pub fn has(self, fault: Fault) -> bool {
+    pub fn has(self, fault: FaultKind) -> bool {
         self.0 & (1 << fault as u32) != 0
     }
 
     /// Those in it, by name.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        Fault::ALL.iter().filter(move |fault| self.has(**fault)).map(|fault| fault.name())
+        FaultKind::ALL.iter().filter(move |fault| self.has(**fault)).map(|fault| fault.name())
     }
 }

@@ -55,8 +55,8 @@ pub(crate) mod trace;
 mod world;
 
 pub(crate) use net::{Envelope, key_of};
-pub(crate) use node::{Input, Node};
-pub(crate) use scene::{Frame, Process, Scene};
+pub(crate) use node::{Node, NodeInput};
+pub(crate) use scene::{Frame, NewProcess, Scene};
 #[cfg(test)]
-pub(crate) use world::Setup;
+pub(crate) use world::WorldSetup;
 pub(crate) use world::{What, World};

@@ -1,8 +1,8 @@
 //! The network between nodes and store, and the driver's part: calls that take too long are reported as such.
 
 use super::clock::{MILLI, True};
-use super::fault::Fault;
-use super::node::Input;
+use super::fault::FaultKind;
+use super::node::NodeInput;
 use super::registers::{Ages, Landed};
 use super::scene::Scene;
 use super::trace::{Story, describe};
@@ -78,7 +78,7 @@ pub(crate) fn key_of(op: &Op) -> Option<&Key> {
 }
 
 /// An answer on its way, with the date that it bears; or, without one, the driver's own word that there is none.
-pub(crate) struct Reply {
+pub(crate) struct NetReply {
     envelope: Box<Envelope>,
     result: Result<Answer, StoreError>,
     date: Option<u64>,
@@ -108,24 +108,24 @@ impl<S: Scene> World<S> {
             dated: node.service.at_most(node.clock.held(self.t)),
         });
         let mut lost = !node.requests_pass;
-        if urgent && self.befalls(Fault::Hidden) {
+        if urgent && self.befalls(FaultKind::Hidden) {
             let soon = self.t + self.rng.below(MILLI);
             self.at(soon, What::Hide(index as u8, life));
         }
         let mut arrives = self.t + self.rng.between(MILLI / 10, MILLI);
         arrives += S::delay(self, &mut envelope);
-        if self.befalls(Fault::RequestLost) {
+        if self.befalls(FaultKind::RequestLost) {
             lost = true;
-        } else if self.befalls(Fault::Slow) {
+        } else if self.befalls(FaultKind::Slow) {
             arrives += self.rng.below(self.per_mille(500));
-        } else if self.befalls(Fault::Zombie) {
+        } else if self.befalls(FaultKind::Zombie) {
             arrives += self.rng.below(self.per_mille(8000));
         }
-        if envelope.is_attached() && self.befalls(Fault::LateClaim) {
+        if envelope.is_attached() && self.befalls(FaultKind::LateClaim) {
             arrives += self.per_mille(130_000) + self.rng.below(self.per_mille(10_000));
         }
         let mut again = None;
-        if self.befalls(Fault::Duplicated) {
+        if self.befalls(FaultKind::Duplicated) {
             again = Some(self.t + self.rng.below(self.per_mille(3000)));
         }
         self.tell_fate(&envelope, (!lost).then_some(arrives), again);
@@ -166,7 +166,7 @@ impl<S: Scene> World<S> {
             Op::Write(_) => self.errors.unknown.clone(),
         };
         let at = envelope.gives_up;
-        self.at(at, What::Reply(Box::new(Reply { envelope, result: Err(error), date: None })));
+        self.at(at, What::Reply(Box::new(NetReply { envelope, result: Err(error), date: None })));
     }
 
     /// A request reaches the store.
@@ -178,10 +178,10 @@ impl<S: Scene> World<S> {
             }
             return;
         }
-        let refused = self.throttled || self.befalls(Fault::Refused);
+        let refused = self.throttled || self.befalls(FaultKind::Refused);
         let result = if refused {
             Err(self.errors.refused.clone())
-        } else if matches!(envelope.op, Op::Write(_)) && self.befalls(Fault::Denied) {
+        } else if matches!(envelope.op, Op::Write(_)) && self.befalls(FaultKind::Denied) {
             Err(self.errors.denied.clone())
         } else if S::denies(self, &envelope) {
             self.tell_end(&envelope, "is denied");
@@ -205,9 +205,10 @@ impl<S: Scene> World<S> {
             self.tell_end(&envelope, &text);
         }
         let mut answers = self.t + self.rng.between(MILLI / 10, MILLI);
-        let lost =
-            envelope.stumbles || !self.nodes[envelope.node].answers_pass || self.befalls(Fault::AnswerLost);
-        if self.befalls(Fault::Slow) {
+        let lost = envelope.stumbles
+            || !self.nodes[envelope.node].answers_pass
+            || self.befalls(FaultKind::AnswerLost);
+        if self.befalls(FaultKind::Slow) {
             answers += self.rng.below(self.per_mille(400));
         }
         if lost || answers >= envelope.gives_up {
@@ -218,7 +219,7 @@ impl<S: Scene> World<S> {
             self.forsake(envelope);
         } else {
             let date = Some(self.store.date(self.t));
-            self.at(answers, What::Reply(Box::new(Reply { envelope, result, date })));
+            self.at(answers, What::Reply(Box::new(NetReply { envelope, result, date })));
         }
     }
 
@@ -259,7 +260,7 @@ impl<S: Scene> World<S> {
     }
 
     /// An answer reaches its node.
-    pub(super) fn reply(&mut self, mut reply: Box<Reply>) {
+    pub(super) fn reply(&mut self, mut reply: Box<NetReply>) {
         let Envelope { node: index, life, id, sent, dated, patience, .. } = *reply.envelope;
         let node = &mut self.nodes[index];
         if node.life != life {
@@ -281,7 +282,7 @@ impl<S: Scene> World<S> {
             }
         }
         S::answered(self, index, &reply.envelope, &reply.result);
-        self.deliver(index, Input::Answer(id, reply.result));
+        self.deliver(index, NodeInput::Answer(id, reply.result));
     }
 
     /// Tells those who listen that a key has changed, and into which version.
@@ -297,7 +298,7 @@ impl<S: Scene> World<S> {
             }
             let life = node.life;
             let passes = node.answers_pass && !self.store_down;
-            if passes && !self.befalls(Fault::HintLost) {
+            if passes && !self.befalls(FaultKind::HintLost) {
                 let delay = self.rng.between(MILLI / 10, MILLI);
                 let hint =
                     version.map_or(Hint::Key(key.clone()), |version| Hint::Written(key.clone(), version));

@@ -1,8 +1,8 @@
 //! One machine of a world, with its clocks, and the process on it: it starts, takes what comes to it, stops for a while, and ends.
 
-use super::clock::{MILLI, NodeClock, Pace, SECOND, True};
-use super::fault::Fault;
-use super::scene::{Command, Notice, Process, Scene};
+use super::clock::{ClockPace, MILLI, NodeClock, SECOND, True};
+use super::fault::FaultKind;
+use super::scene::{Command, NewProcess, Notice, Scene};
 use super::trace::Story;
 use super::world::{What, World};
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use tenure_core::op::{Answer, Event, Hint, Machine, OpId, Step};
 use tenure_core::{Drift, HolderId, Key, Now, ServiceClock, StoreError, Tick};
 
 /// What reaches a process.
-pub(crate) enum Input<S: Scene> {
+pub(crate) enum NodeInput<S: Scene> {
     Answer(OpId, Result<Answer, StoreError>),
     Wake,
     Hint(Hint),
@@ -32,7 +32,7 @@ pub(crate) struct Node<S: Scene> {
     /// The process, or the whole machine, stands still.
     pub(crate) paused: bool,
     pub(crate) pause_turn: u32,
-    pub(crate) inbox: VecDeque<Input<S>>,
+    pub(crate) inbox: VecDeque<NodeInput<S>>,
     /// A step that was taken before a pause and shows after it.
     pub(crate) held_back: Option<(Now, Step<Notice<S>>)>,
     pub(crate) wake_at: Option<Tick>,
@@ -70,7 +70,7 @@ impl<S: Scene> World<S> {
         let instance = self.rng.bits();
         let life = self.nodes[index].life + 1;
         let Some(process) = S::process(self, index, life, instance) else { return };
-        let Process { who, session, machine } = process;
+        let NewProcess { who, session, machine } = process;
         let date = self.store.date(self.t);
         let node = &mut self.nodes[index];
         node.names.push((life, who.clone()));
@@ -92,7 +92,7 @@ impl<S: Scene> World<S> {
         node.held_back = None;
         node.paused = false;
         node.pause_turn += 1;
-        node.clock.set_pace(self.t, Pace::Running);
+        node.clock.set_pace(self.t, ClockPace::Running);
         S::ended(self, index);
     }
 
@@ -116,7 +116,7 @@ impl<S: Scene> World<S> {
         if node.clock.held(self.t) < at {
             return self.schedule_wake(index);
         }
-        self.deliver(index, Input::Wake);
+        self.deliver(index, NodeInput::Wake);
     }
 
     /// Puts the next wake-up into the queue, unless one that is early enough is there.
@@ -132,14 +132,14 @@ impl<S: Scene> World<S> {
         }
     }
 
-    pub(super) fn deliver_to_life(&mut self, index: u8, life: u32, input: Input<S>) {
+    pub(super) fn deliver_to_life(&mut self, index: u8, life: u32, input: NodeInput<S>) {
         if self.nodes[usize::from(index)].life == life {
             self.deliver(usize::from(index), input);
         }
     }
 
     /// Hands something to a process, or keeps it until the process runs again.
-    pub(crate) fn deliver(&mut self, index: usize, input: Input<S>) {
+    pub(crate) fn deliver(&mut self, index: usize, input: NodeInput<S>) {
         let node = &mut self.nodes[index];
         if node.machine.is_none() {
             return;
@@ -149,10 +149,10 @@ impl<S: Scene> World<S> {
             return;
         }
         match input {
-            Input::Answer(op, result) => self.step(index, Event::Answer(op, result)),
-            Input::Wake => self.step(index, Event::Wake),
-            Input::Hint(hint) => self.step(index, Event::Changed(hint)),
-            Input::Own(input) => S::input(self, index, input),
+            NodeInput::Answer(op, result) => self.step(index, Event::Answer(op, result)),
+            NodeInput::Wake => self.step(index, Event::Wake),
+            NodeInput::Hint(hint) => self.step(index, Event::Changed(hint)),
+            NodeInput::Own(input) => S::input(self, index, input),
         }
     }
 
@@ -170,7 +170,7 @@ impl<S: Scene> World<S> {
         self.tally.steps += 1;
         let step = machine.step(now, event);
         S::stepped(self, index, now, &step);
-        if self.befalls(Fault::PauseMidStep) {
+        if self.befalls(FaultKind::PauseMidStep) {
             // What the user was told before is no different for that; what is told now comes after the pause.
             if let Some((_, held)) = &mut self.nodes[index].held_back {
                 held.notices.extend(step.notices);
@@ -230,7 +230,7 @@ impl<S: Scene> World<S> {
             // Whatever it does from here on, it does later than that.
             node.clock.leap(self.t, 1);
         }
-        node.clock.set_pace(self.t, Pace::Running);
+        node.clock.set_pace(self.t, ClockPace::Running);
         node.scheduled = True::MAX;
         if missed {
             S::missed_time(self, index);

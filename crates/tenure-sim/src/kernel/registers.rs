@@ -44,7 +44,7 @@ impl Ages {
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct RegisterEntry {
     record: Record,
     /// By the store's clock.
     written: u64,
@@ -57,13 +57,13 @@ struct Entry {
 struct Undo {
     at: True,
     key: Key,
-    before: Option<Entry>,
+    before: Option<RegisterEntry>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Registers {
     spec: StoreSpec,
-    entries: BTreeMap<Key, Entry>,
+    entries: BTreeMap<Key, RegisterEntry>,
     /// The most bytes of names and texts in the metadata of records whose keys begin so.
     most: (String, usize),
     /// Records that can't be read for now.
@@ -73,7 +73,7 @@ pub(crate) struct Registers {
     /// Those that may be read, and not written.
     sealed: BTreeSet<Key>,
     /// What stood in a record's place before, and until when, if reads may lag.
-    shadows: BTreeMap<Key, (True, Option<Entry>)>,
+    shadows: BTreeMap<Key, (True, Option<RegisterEntry>)>,
     /// How far the store's clock is ahead of where it began, by jumps.
     clock_offset: i64,
     /// Writes of the last moments, if a failover may lose them.
@@ -81,7 +81,7 @@ pub(crate) struct Registers {
     /// What the next write is dated by its client.
     dated: Option<u64>,
     /// What records were before, the latest last, if somebody may put them back.
-    copies: Option<BTreeMap<Key, VecDeque<Entry>>>,
+    copies: Option<BTreeMap<Key, VecDeque<RegisterEntry>>>,
 }
 
 /// A write that took effect.
@@ -140,7 +140,7 @@ impl Registers {
         self.clock_offset += by;
     }
 
-    fn stored(&self, entry: &Entry, t: True) -> Stored {
+    fn stored(&self, entry: &RegisterEntry, t: True) -> Stored {
         let (written, now) = (entry.written / 1000, self.clock(t) / 1000);
         let times = match self.spec.ages {
             Ages::Untold => None,
@@ -159,7 +159,7 @@ impl Registers {
         Stored::new(entry.record.clone()).timed(times)
     }
 
-    fn listed(&self, key: &Key, entry: &Entry, t: True) -> Result<Stored, StoreError> {
+    fn listed(&self, key: &Key, entry: &RegisterEntry, t: True) -> Result<Stored, StoreError> {
         if let Some(error) = self.refusal(key) {
             return Err(error);
         }
@@ -231,7 +231,7 @@ impl Registers {
     }
 
     /// What a read shows that lags by `lag`: the latest, or what stood there before if that was so a moment ago.
-    fn recent(&self, key: &Key, t: True, lag: True) -> Option<&Entry> {
+    fn recent(&self, key: &Key, t: True, lag: True) -> Option<&RegisterEntry> {
         match self.shadows.get(key) {
             Some((until, before)) if until + lag > t => before.as_ref(),
             _ => self.entries.get(key),
@@ -323,7 +323,7 @@ impl Registers {
             Some(record) => {
                 // Time may be hidden from whoever leaves a letter: it dates nothing.
                 let dated = self.dated.take().filter(|_| !record.is_written_by_others());
-                self.entries.insert(key.clone(), Entry { record, written, dated })
+                self.entries.insert(key.clone(), RegisterEntry { record, written, dated })
             }
             None => self.entries.remove(&key),
         };
@@ -378,8 +378,10 @@ impl Registers {
 
     /// All records, as a listing shows them.
     pub(crate) fn list(&self, t: True) -> Vec<Listed> {
-        let listed =
-            |(key, entry): (&Key, &Entry)| Listed { key: key.clone(), stored: self.listed(key, entry, t) };
+        let listed = |(key, entry): (&Key, &RegisterEntry)| Listed {
+            key: key.clone(),
+            stored: self.listed(key, entry, t),
+        };
         self.entries.iter().map(listed).collect()
     }
 

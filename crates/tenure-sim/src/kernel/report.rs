@@ -2,9 +2,9 @@
 
 use super::clock::SECOND;
 use super::coverage::Coverage;
-use super::fault::Fault;
-use super::run::Outcome;
-use super::world::Tally;
+use super::fault::FaultKind;
+use super::run::WorldOutcome;
+use super::world::WorldTally;
 use crate::invariants::Violation;
 use std::fmt;
 
@@ -13,7 +13,7 @@ const SHOWN: usize = 60;
 
 /// What came of a run.
 #[derive(Debug, Clone, Default)]
-pub struct Report {
+pub struct SimReport {
     /// Worlds run.
     pub worlds: u64,
     /// Simulated nanoseconds.
@@ -23,7 +23,7 @@ pub struct Report {
     /// Steps that machines took.
     pub steps: u64,
     /// Faults by kind.
-    pub faults: Vec<(Fault, u64)>,
+    pub faults: Vec<(FaultKind, u64)>,
     /// Moments that scenarios are about, by kind.
     pub coverage: Vec<(Coverage, u64)>,
     /// Tenures that began.
@@ -35,12 +35,12 @@ pub struct Report {
     /// A hash of everything that happened.
     pub hash: u64,
     /// The broken promise, if one was.
-    pub failure: Option<Failure>,
+    pub failure: Option<ViolationReport>,
 }
 
 /// A broken promise and how to see it again.
 #[derive(Debug, Clone)]
-pub struct Failure {
+pub struct ViolationReport {
     /// What was broken in the history that is told.
     pub violation: Violation,
     /// What was found at first, before it was shrunk, in the world of which seed.
@@ -57,8 +57,8 @@ pub struct Failure {
     pub timeline: Vec<String>,
 }
 
-impl Report {
-    pub(super) fn add(&mut self, outcome: &Outcome, tally: &mut Tally) {
+impl SimReport {
+    pub(super) fn add(&mut self, outcome: &WorldOutcome, tally: &mut WorldTally) {
         self.worlds += 1;
         self.simulated += u128::from(outcome.simulated);
         self.tenures += outcome.tenures;
@@ -70,9 +70,9 @@ impl Report {
     }
 
     /// All worlds were added: what befell them, by kind.
-    pub(super) fn finish(&mut self, tally: &Tally) {
+    pub(super) fn finish(&mut self, tally: &WorldTally) {
         (self.events, self.steps) = (tally.events, tally.steps);
-        let faults = Fault::ALL.iter().map(|fault| (*fault, tally.faults[*fault as usize]));
+        let faults = FaultKind::ALL.iter().map(|fault| (*fault, tally.faults[*fault as usize]));
         self.faults = faults.filter(|(_, n)| *n > 0).collect();
         let coverage = Coverage::ALL.iter().map(|kind| (*kind, tally.coverage[*kind as usize]));
         self.coverage = coverage.filter(|(_, n)| *n > 0).collect();
@@ -106,7 +106,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SimReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "worlds     {:>14}", self.worlds)?;
         writeln!(f, "simulated  {:>14.1} h ({:.3e} s)", self.seconds() / 3600.0, self.seconds())?;
@@ -137,7 +137,7 @@ impl fmt::Display for Report {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for ViolationReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // What was read is for whoever wants all.
         let lines: Vec<_> = self.timeline.iter().filter(|line| !line.ends_with(": read")).collect();

@@ -1,21 +1,21 @@
 //! Running many worlds, of whatever kind.
 
 use super::clock::SECOND;
-use super::fault::Faults;
-use super::report::Report;
+use super::fault::FaultSet;
+use super::report::SimReport;
 use super::scene::{Frame, Scene};
 use super::shrink;
-use super::world::{Setup, Tally, World};
-use crate::fleet::{self, Fleet};
+use super::world::{World, WorldSetup, WorldTally};
+use crate::fleet::{self, FleetScene};
 use crate::invariants::Violation;
-use crate::leases::{Leases, scenario};
-use crate::sections::{self, Sections};
-use crate::semaphores::{self, Semaphores};
+use crate::leases::{LeasesScene, scenario};
+use crate::sections::{self, SectionsScene};
+use crate::semaphores::{self, SemaphoresScene};
 use tenure_core::{Bugs, InvalidInput};
 
 /// What to run.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct SimOptions {
     /// The seed of the first world; the next ones count up from it.
     pub seed: u64,
     /// At least so many simulated hours.
@@ -27,7 +27,7 @@ pub struct Options {
     /// Bugs on purpose. Always empty without the feature `bugs`.
     pub bugs: Bugs,
     /// Kinds of faults that do not happen.
-    pub without: Faults,
+    pub without: FaultSet,
     /// How many nodes take part; 0 for as many as the scenario has.
     pub nodes: usize,
     /// Whether to look for a shorter history when a promise is broken.
@@ -36,15 +36,15 @@ pub struct Options {
     pub jobs: usize,
 }
 
-impl Default for Options {
+impl Default for SimOptions {
     fn default() -> Self {
-        Options {
+        SimOptions {
             seed: 1,
             hours: 100.0,
             worlds: 0,
             scenario: None,
             bugs: Bugs::default(),
-            without: Faults::default(),
+            without: FaultSet::default(),
             nodes: 0,
             shrink: true,
             jobs: 1,
@@ -53,27 +53,35 @@ impl Default for Options {
 }
 
 /// One kind of world, with all its scenarios.
-struct Kind {
+struct WorldKind {
     /// Names them all, by turns.
     all: &'static str,
     about: &'static str,
     plays: Vec<Box<dyn Play>>,
 }
 
-impl Kind {
-    fn of<S: Scene>(all: &'static str, about: &'static str, scenarios: &[S::Scenario]) -> Kind {
+impl WorldKind {
+    fn of<S: Scene>(all: &'static str, about: &'static str, scenarios: &[S::Scenario]) -> WorldKind {
         let play = |scenario: &S::Scenario| Box::new(Of::<S>(*scenario)) as Box<dyn Play>;
-        Kind { all, about, plays: scenarios.iter().map(play).collect() }
+        WorldKind { all, about, plays: scenarios.iter().map(play).collect() }
     }
 }
 
 /// All kinds of worlds.
-fn kinds() -> [Kind; 4] {
+fn kinds() -> [WorldKind; 4] {
     [
-        Kind::of::<Leases>("all", "all worlds of leases and elections by turns", &scenario::all()),
-        Kind::of::<Sections>("sections-all", "all worlds of sections by turns", sections::SCENARIOS),
-        Kind::of::<Semaphores>("semaphores-all", "all worlds of semaphores by turns", semaphores::SCENARIOS),
-        Kind::of::<Fleet>("fleet-all", "all worlds of fleets by turns", &fleet::scenarios()),
+        WorldKind::of::<LeasesScene>("all", "all worlds of leases and elections by turns", &scenario::all()),
+        WorldKind::of::<SectionsScene>(
+            "sections-all",
+            "all worlds of sections by turns",
+            sections::SCENARIOS,
+        ),
+        WorldKind::of::<SemaphoresScene>(
+            "semaphores-all",
+            "all worlds of semaphores by turns",
+            semaphores::SCENARIOS,
+        ),
+        WorldKind::of::<FleetScene>("fleet-all", "all worlds of fleets by turns", &fleet::scenarios()),
     ]
 }
 
@@ -81,7 +89,7 @@ fn kinds() -> [Kind; 4] {
 pub(super) trait Play: Send + Sync {
     fn frame(&self) -> Frame;
     /// Runs one world, for at most so many events.
-    fn play(&self, setup: Setup, most: u64) -> Outcome;
+    fn play(&self, setup: WorldSetup, most: u64) -> WorldOutcome;
 }
 
 struct Of<S: Scene>(S::Scenario);
@@ -91,10 +99,10 @@ impl<S: Scene> Play for Of<S> {
         S::frame(&self.0)
     }
 
-    fn play(&self, setup: Setup, most: u64) -> Outcome {
+    fn play(&self, setup: WorldSetup, most: u64) -> WorldOutcome {
         let mut world = World::<S>::new(self.0, setup);
         world.run(most);
-        Outcome {
+        WorldOutcome {
             simulated: world.t,
             tenures: S::tenures(&world),
             resource: (world.checks.resource.accepted, world.checks.resource.refused),
@@ -108,9 +116,9 @@ impl<S: Scene> Play for Of<S> {
 }
 
 /// What is left of a world that has run.
-pub(super) struct Outcome {
+pub(super) struct WorldOutcome {
     pub(super) simulated: u64,
-    pub(super) tally: Tally,
+    pub(super) tally: WorldTally,
     pub(super) tenures: u64,
     pub(super) resource: (u64, u64),
     pub(super) takeovers: Vec<u32>,
@@ -123,7 +131,7 @@ pub(super) struct Outcome {
 /// all of its kind by turns.
 #[must_use]
 pub fn scenarios() -> Vec<(&'static str, String)> {
-    let of = |kind: Kind| {
+    let of = |kind: WorldKind| {
         let own = kind.plays.iter().map(|play| play.frame()).map(|Frame { name, about, source, .. }| {
             (name, if source.is_empty() { about.to_owned() } else { format!("{about} ({source})") })
         });
@@ -135,7 +143,7 @@ pub fn scenarios() -> Vec<(&'static str, String)> {
 /// The scenarios that are meant by a name: those of leases by none.
 fn named(name: Option<&str>) -> Result<Vec<Box<dyn Play>>, InvalidInput> {
     let name = name.unwrap_or("all");
-    for Kind { all, mut plays, .. } in kinds() {
+    for WorldKind { all, mut plays, .. } in kinds() {
         plays.retain(|play| name == all || name == play.frame().name);
         if !plays.is_empty() {
             return Ok(plays);
@@ -149,10 +157,10 @@ fn named(name: Option<&str>) -> Result<Vec<Box<dyn Play>>, InvalidInput> {
 ///
 /// # Errors
 /// When there is no scenario of that name.
-pub fn run(options: &Options) -> Result<Report, InvalidInput> {
+pub fn run(options: &SimOptions) -> Result<SimReport, InvalidInput> {
     let plays = named(options.scenario.as_deref())?;
     let case = |number: u64| {
-        let setup = Setup {
+        let setup = WorldSetup {
             seed: options.seed.wrapping_add(number),
             bugs: options.bugs,
             without: options.without,
@@ -161,12 +169,12 @@ pub fn run(options: &Options) -> Result<Report, InvalidInput> {
         };
         (&*plays[(number % plays.len() as u64) as usize], setup)
     };
-    let mut report = Report::default();
-    let mut tally = Tally::default();
+    let mut report = SimReport::default();
+    let mut tally = WorldTally::default();
     let enough = (options.hours * 3600.0 * SECOND as f64) as u128;
     let last = if options.worlds == 0 { u64::MAX } else { options.worlds };
     let wanted =
-        |report: &Report| report.failure.is_none() && report.simulated < enough && report.worlds < last;
+        |report: &SimReport| report.failure.is_none() && report.simulated < enough && report.worlds < last;
     while wanted(&report) {
         let batch = if options.jobs > 1 { options.jobs as u64 * BATCH } else { 1 };
         let numbers = report.worlds..report.worlds.saturating_add(batch).min(last);
@@ -187,8 +195,8 @@ pub fn run(options: &Options) -> Result<Report, InvalidInput> {
 const BATCH: u64 = 32;
 
 /// Runs these worlds on so many threads; the outcomes come in the worlds' order.
-fn outcomes(cases: &[(&dyn Play, Setup)], jobs: usize) -> Vec<Outcome> {
-    let play = |(play, setup): &(&dyn Play, Setup)| play.play(*setup, u64::MAX);
+fn outcomes(cases: &[(&dyn Play, WorldSetup)], jobs: usize) -> Vec<WorldOutcome> {
+    let play = |(play, setup): &(&dyn Play, WorldSetup)| play.play(*setup, u64::MAX);
     let share = cases.len().div_ceil(jobs.max(1)).max(1);
     if share >= cases.len() {
         return cases.iter().map(play).collect();
@@ -198,7 +206,7 @@ fn outcomes(cases: &[(&dyn Play, Setup)], jobs: usize) -> Vec<Outcome> {
             .chunks(share)
             .map(|cases| scope.spawn(move || cases.iter().map(play).collect::<Vec<_>>()))
             .collect();
-        let joined = |thread: std::thread::ScopedJoinHandle<'_, Vec<Outcome>>| match thread.join() {
+        let joined = |thread: std::thread::ScopedJoinHandle<'_, Vec<WorldOutcome>>| match thread.join() {
             Ok(outcomes) => outcomes,
             Err(panic) => std::panic::resume_unwind(panic),
         };

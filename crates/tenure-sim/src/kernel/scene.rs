@@ -1,7 +1,7 @@
 //! What a kind of world has of its own: the machines in it, their users, what goes wrong for them alone, and what must hold.
 
 use super::clock::True;
-use super::fault::Fault;
+use super::fault::FaultKind;
 use super::net::Envelope;
 use super::node::Node;
 use super::registers::{Landed, StoreSpec};
@@ -33,9 +33,9 @@ pub(crate) struct Frame {
     pub(crate) rate: u64,
     pub(crate) wall_off_ms: u64,
     /// The mean number of faults of a kind in 100 ttls.
-    pub(crate) faults: &'static [(Fault, f64)],
+    pub(crate) faults: &'static [(FaultKind, f64)],
     /// The probability that a fault befalls a call.
-    pub(crate) calls: &'static [(Fault, f64)],
+    pub(crate) calls: &'static [(FaultKind, f64)],
     /// How long faults go on, and how long it then stays healed, in ttls.
     pub(crate) chaos: u64,
     pub(crate) calm: u64,
@@ -46,13 +46,13 @@ pub(crate) struct Frame {
 
 impl Frame {
     /// Whether this befalls its worlds now and then.
-    pub(crate) fn has(&self, fault: Fault) -> bool {
+    pub(crate) fn has(&self, fault: FaultKind) -> bool {
         self.faults.iter().any(|(befalls, _)| *befalls == fault)
     }
 }
 
 /// A process that is about to run.
-pub(crate) struct Process<S: Scene> {
+pub(crate) struct NewProcess<S: Scene> {
     pub(crate) who: HolderId,
     /// The key of its session, where there are sessions.
     pub(crate) session: Key,
@@ -97,7 +97,7 @@ pub(crate) trait Scene: Sized + 'static {
     // What processes do.
 
     /// The process that begins on a node, as its `life`-th.
-    fn process(world: &mut World<Self>, index: usize, life: u32, instance: u64) -> Option<Process<Self>>;
+    fn process(world: &mut World<Self>, index: usize, life: u32, instance: u64) -> Option<NewProcess<Self>>;
     /// It runs.
     fn booted(world: &mut World<Self>, index: usize);
     /// It is gone, and all that anyone on it believed.
@@ -145,7 +145,7 @@ pub(crate) trait Scene: Sized + 'static {
     // Chaos and calm.
 
     /// A fault of this scene's own befalls its world. False: it is one that the kernel makes.
-    fn strike(world: &mut World<Self>, fault: Fault, index: usize) -> bool;
+    fn strike(world: &mut World<Self>, fault: FaultKind, index: usize) -> bool;
     /// A process crashes.
     fn crash(world: &mut World<Self>, index: usize);
     /// By how much a wall clock is wrong that jumps by at most so much.

@@ -1,8 +1,8 @@
 //! From a broken promise to a short history that breaks it: fewer kinds of faults, fewer nodes, another seed.
 
-use super::report::Failure;
-use super::run::{Outcome, Play};
-use super::world::Setup;
+use super::report::ViolationReport;
+use super::run::{Play, WorldOutcome};
+use super::world::WorldSetup;
 use crate::invariants::Rule;
 
 /// Seeds that are tried for a shorter history.
@@ -14,7 +14,7 @@ const EVENTS: u64 = 4_000_000;
 struct Best<'a> {
     play: &'a dyn Play,
     rule: Rule,
-    setup: Setup,
+    setup: WorldSetup,
     events: u64,
     /// Events that have been run.
     spent: u64,
@@ -22,7 +22,7 @@ struct Best<'a> {
 
 impl Best<'_> {
     /// Takes `setup` instead if it breaks the same promise, and no later.
-    fn offer(&mut self, setup: Setup) -> bool {
+    fn offer(&mut self, setup: WorldSetup) -> bool {
         if self.spent > EVENTS {
             return false;
         }
@@ -40,7 +40,7 @@ impl Best<'_> {
         for (fault, _) in frame.faults.iter().chain(frame.calls) {
             if !self.setup.without.has(*fault) {
                 let without = self.setup.without.with(*fault);
-                self.offer(Setup { without, ..self.setup });
+                self.offer(WorldSetup { without, ..self.setup });
             }
         }
     }
@@ -49,19 +49,24 @@ impl Best<'_> {
         let frame = self.play.frame();
         let most = if self.setup.nodes == 0 { frame.nodes } else { self.setup.nodes };
         let _fewest =
-            (frame.least_nodes..most).find(|nodes| self.offer(Setup { nodes: *nodes, ..self.setup }));
+            (frame.least_nodes..most).find(|nodes| self.offer(WorldSetup { nodes: *nodes, ..self.setup }));
     }
 
     fn other_seeds(&mut self) {
         let first = self.setup.seed;
         for seed in (0..SEEDS).map(|n| first.wrapping_add(n * 7919 + 1)) {
-            self.offer(Setup { seed, ..self.setup });
+            self.offer(WorldSetup { seed, ..self.setup });
         }
     }
 }
 
 /// What is told of a world that has run, if a promise was broken in it.
-pub(super) fn explain(play: &dyn Play, setup: Setup, outcome: &Outcome, shrink: bool) -> Option<Failure> {
+pub(super) fn explain(
+    play: &dyn Play,
+    setup: WorldSetup,
+    outcome: &WorldOutcome,
+    shrink: bool,
+) -> Option<ViolationReport> {
     let found = outcome.broken.as_ref()?;
     let events = outcome.tally.events;
     let mut best = Best { play, rule: found.rule, setup, events, spent: 0 };
@@ -72,9 +77,9 @@ pub(super) fn explain(play: &dyn Play, setup: Setup, outcome: &Outcome, shrink: 
         best.fewer_faults();
     }
     // The same world again, this time told.
-    let told = play.play(Setup { trace: true, ..best.setup }, u64::MAX);
+    let told = play.play(WorldSetup { trace: true, ..best.setup }, u64::MAX);
     let scenario = play.frame().name;
-    Some(Failure {
+    Some(ViolationReport {
         violation: told.broken.unwrap_or_else(|| found.clone()),
         found: (setup.seed, found.text.clone()),
         scenario,
@@ -86,7 +91,7 @@ pub(super) fn explain(play: &dyn Play, setup: Setup, outcome: &Outcome, shrink: 
 }
 
 /// The line that runs a world again.
-fn replay_line(scenario: &str, setup: &Setup) -> String {
+fn replay_line(scenario: &str, setup: &WorldSetup) -> String {
     let mut line = format!("tenure sim --scenario {scenario} --seed {} --worlds 1", setup.seed);
     for bug in tenure_core::Bug::ALL.iter().filter(|bug| setup.bugs.has(**bug)) {
         line += &format!(" --bug {bug:?}");

@@ -2,9 +2,9 @@
 
 use super::clock::{MILLI, NodeClock, SECOND, True};
 use super::coverage::Coverage;
-use super::fault::{Fault, Faults, KINDS};
-use super::net::{Envelope, Reply};
-use super::node::{Input, Node};
+use super::fault::{FaultKind, FaultSet, KINDS};
+use super::net::{Envelope, NetReply};
+use super::node::{Node, NodeInput};
 use super::registers::{Registers, StoreSpec};
 use super::rng::Rng;
 use super::scene::{Frame, Scene};
@@ -18,7 +18,7 @@ use tenure_core::{Bugs, Drift, HolderId, Nonces, ServiceClock, StoreError, Tick,
 /// What is due.
 pub(crate) enum What<S: Scene> {
     Request(Box<Envelope>),
-    Reply(Box<Reply>),
+    Reply(Box<NetReply>),
     /// A hint of a change, on its way to a life of a node.
     Hint(u8, u32, Box<Hint>),
     Wake(u8, u32),
@@ -69,26 +69,26 @@ impl<S: Scene> Ord for Appointment<S> {
 
 /// What ran, for a report.
 #[derive(Debug, Clone)]
-pub(crate) struct Tally {
+pub(crate) struct WorldTally {
     pub(crate) events: u64,
     pub(crate) steps: u64,
     pub(crate) faults: [u64; KINDS],
     pub(crate) coverage: [u64; 32],
 }
 
-impl Default for Tally {
+impl Default for WorldTally {
     fn default() -> Self {
-        Tally { events: 0, steps: 0, faults: [0; KINDS], coverage: [0; 32] }
+        WorldTally { events: 0, steps: 0, faults: [0; KINDS], coverage: [0; 32] }
     }
 }
 
-impl Tally {
+impl WorldTally {
     pub(crate) fn coverage(&mut self, coverage: Coverage) {
         self.coverage[coverage as usize] += 1;
     }
 
     /// Adds what befell another world.
-    pub(crate) fn add(&mut self, other: &Tally) {
+    pub(crate) fn add(&mut self, other: &WorldTally) {
         (self.events, self.steps) = (self.events + other.events, self.steps + other.steps);
         let sums = self.faults.iter_mut().chain(&mut self.coverage);
         for (sum, n) in sums.zip(other.faults.iter().chain(&other.coverage)) {
@@ -99,11 +99,11 @@ impl Tally {
 
 /// How a world is run.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Setup {
+pub(crate) struct WorldSetup {
     pub(crate) seed: u64,
     pub(crate) bugs: Bugs,
     /// Faults that do not happen.
-    pub(crate) without: Faults,
+    pub(crate) without: FaultSet,
     /// Nodes that take part; zero for all.
     pub(crate) nodes: usize,
     pub(crate) trace: bool,
@@ -116,7 +116,7 @@ pub(crate) struct World<S: Scene> {
     pub(crate) rng: Rng,
     pub(crate) scenario: S::Scenario,
     pub(crate) frame: Frame,
-    pub(crate) setup: Setup,
+    pub(crate) setup: WorldSetup,
     pub(crate) spec: StoreSpec,
     pub(crate) ttl: Ttl,
     pub(crate) nodes: Vec<Node<S>>,
@@ -133,7 +133,7 @@ pub(crate) struct World<S: Scene> {
     /// Those who write without a process.
     pub(crate) admin: Nonces,
     pub(crate) checks: Checks,
-    pub(crate) tally: Tally,
+    pub(crate) tally: WorldTally,
     pub(crate) trace: Trace,
     pub(crate) over: bool,
     /// All that only this kind of world has.
@@ -160,7 +160,7 @@ impl Errors {
 }
 
 impl<S: Scene> World<S> {
-    pub(crate) fn new(scenario: S::Scenario, setup: Setup) -> World<S> {
+    pub(crate) fn new(scenario: S::Scenario, setup: WorldSetup) -> World<S> {
         let mut rng = Rng::new(setup.seed);
         let frame = S::frame(&scenario);
         let spec = S::store(&scenario, &mut rng);
@@ -173,7 +173,7 @@ impl<S: Scene> World<S> {
             spec,
             ttl: frame.ttl,
             nodes: Vec::new(),
-            store: Registers::new(spec, frame.has(Fault::Failover), frame.has(Fault::RecordRestored)),
+            store: Registers::new(spec, frame.has(FaultKind::Failover), frame.has(FaultKind::RecordRestored)),
             errors: Errors::new(),
             store_term: 0,
             store_down: false,
@@ -182,7 +182,7 @@ impl<S: Scene> World<S> {
             rounds_left: frame.rounds,
             admin: Nonces::new(u64::MAX),
             checks: Checks { excused: frame.excused, ..Checks::default() },
-            tally: Tally::default(),
+            tally: WorldTally::default(),
             trace: Trace::new(setup.trace),
             over: false,
             scene: S::new(&scenario, nodes),
@@ -268,9 +268,9 @@ impl<S: Scene> World<S> {
         match what {
             What::Request(envelope) => self.arrive(envelope),
             What::Reply(reply) => self.reply(reply),
-            What::Hint(index, life, hint) => self.deliver_to_life(index, life, Input::Hint(*hint)),
+            What::Hint(index, life, hint) => self.deliver_to_life(index, life, NodeInput::Hint(*hint)),
             What::Wake(index, life) => self.wake(usize::from(index), life),
-            What::Input(index, life, input) => self.deliver_to_life(index, life, Input::Own(input)),
+            What::Input(index, life, input) => self.deliver_to_life(index, life, NodeInput::Own(input)),
             What::Resume(index, turn) => {
                 if self.nodes[usize::from(index)].pause_turn == turn {
                     self.resume(usize::from(index));

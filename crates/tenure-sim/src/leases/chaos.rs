@@ -1,31 +1,31 @@
 //! What goes wrong in a world of leases alone, and deaths in the calm.
 
-use super::node::{Call, Node, Stage};
-use super::{Due, What, World};
+use super::node::{LeaseCall, LeaseStage, Node};
+use super::{LeaseDue, What, World};
 use crate::invariants::l1::Vacancy;
-use crate::kernel::Input;
+use crate::kernel::NodeInput;
 use crate::kernel::clock::SECOND;
 use crate::kernel::coverage::Coverage;
-use crate::kernel::fault::Fault;
+use crate::kernel::fault::FaultKind;
 use crate::kernel::registers::Ages;
 use crate::kernel::trace::Story;
 use tenure_core::op::Hint;
 
 impl World {
-    pub(super) fn strike_leases(&mut self, fault: Fault, index: usize) -> bool {
+    pub(super) fn strike_leases(&mut self, fault: FaultKind, index: usize) -> bool {
         match fault {
-            Fault::Deleted => self.delete_session(index),
-            Fault::RecordDeleted => self.delete_lease(),
-            Fault::RecordRestored => self.restore_lease(),
-            Fault::RecordDamaged => self.damage_some(index),
-            Fault::Forbidden => self.store.forbid(self.scene.keys[0].clone()),
-            Fault::ForcedRelease => self.seize_some(),
-            Fault::SameId => self.take_id(index),
-            Fault::Reboot => self.reboot(index),
-            Fault::Buried => self.bury(index),
-            Fault::SpuriousHint => {
+            FaultKind::Deleted => self.delete_session(index),
+            FaultKind::RecordDeleted => self.delete_lease(),
+            FaultKind::RecordRestored => self.restore_lease(),
+            FaultKind::RecordDamaged => self.damage_some(index),
+            FaultKind::Forbidden => self.store.forbid(self.scene.keys[0].clone()),
+            FaultKind::ForcedRelease => self.seize_some(),
+            FaultKind::SameId => self.take_id(index),
+            FaultKind::Reboot => self.reboot(index),
+            FaultKind::Buried => self.bury(index),
+            FaultKind::SpuriousHint => {
                 let key = self.rng.chance(0.5).then(|| self.scene.keys[0].clone());
-                self.deliver(index, Input::Hint(key.map_or(Hint::Any, Hint::Key)));
+                self.deliver(index, NodeInput::Hint(key.map_or(Hint::Any, Hint::Key)));
             }
             _ => return false,
         }
@@ -74,7 +74,7 @@ impl World {
             return;
         }
         if self.rng.chance(0.25) {
-            return self.deliver(index, Input::Own(Call::Stop));
+            return self.deliver(index, NodeInput::Own(LeaseCall::Stop));
         }
         self.kill(index);
     }
@@ -93,7 +93,7 @@ impl World {
         if self.healed.is_none() {
             return;
         }
-        self.later(self.per_mille(3000), What::Own(Due::Death));
+        self.later(self.per_mille(3000), What::Own(LeaseDue::Death));
         // Those who came back from the last death need a moment before they wait for anything.
         let index = self.rng.index(self.nodes.len());
         let node = &self.nodes[index];
@@ -101,16 +101,16 @@ impl World {
             .own
             .views
             .iter()
-            .filter(|view| matches!(view.stage, Stage::Held(_)) && node.believes(view, self.t))
+            .filter(|view| matches!(view.stage, LeaseStage::Held(_)) && node.believes(view, self.t))
             .map(|view| view.key)
             .collect();
         if held.is_empty() {
             return;
         }
-        self.tally.faults[Fault::Crash as usize] += 1;
+        self.tally.faults[FaultKind::Crash as usize] += 1;
         self.tell(|world| Story::Fault(Some(world.name(index)), "dies in the calm".to_owned()));
         // A walls' disagreement takes the second witness away.
-        let jumps = self.scenario.faults.iter().any(|(fault, _)| *fault == Fault::StoreClock);
+        let jumps = self.scenario.faults.iter().any(|(fault, _)| *fault == FaultKind::StoreClock);
         let agree = self.scenario.wall_off_ms <= 100 && !jumps;
         for key in held {
             // After a failover that lost its claim, another may hold it too: then nothing became free.

@@ -1,7 +1,7 @@
 //! The moments that scenarios of leases are about.
 
 use super::World;
-use super::node::{Stage, View};
+use super::node::{LeaseStage, LeaseView};
 use crate::kernel::Envelope;
 use crate::kernel::coverage::Coverage;
 use crate::kernel::registers::Landed;
@@ -70,7 +70,8 @@ impl World {
         }
         self.tally.coverage(Coverage::TakenOver);
         let node = &self.nodes[index];
-        let tries = |view: &View| Some(view.key) == ours && view.tries && view.stage == Stage::Wanted;
+        let tries =
+            |view: &LeaseView| Some(view.key) == ours && view.tries && view.stage == LeaseStage::Wanted;
         if node.life == life && node.own.views.iter().any(tries) {
             self.tally.coverage(Coverage::TakenByTrying);
         }

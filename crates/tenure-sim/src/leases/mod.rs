@@ -11,31 +11,31 @@ pub(crate) mod users;
 
 use crate::invariants::c1::{Questions, Spins};
 use crate::invariants::l1::Takeovers;
-use crate::invariants::once::Ledger;
-use crate::invariants::s4::Claim;
-use crate::invariants::s6::Lapse;
+use crate::invariants::once::AnswerLedger;
+use crate::invariants::s4::SentClaim;
+use crate::invariants::s6::LeaseLapse;
 use crate::invariants::s10::Acts;
 use crate::invariants::ticks::Ticks;
-use crate::invariants::tried::Refused;
+use crate::invariants::tried::RefusedTries;
 use crate::invariants::turns::Streaks;
 use crate::invariants::{self, Rule};
 use crate::kernel::clock::True;
 use crate::kernel::coverage::Coverage;
-use crate::kernel::fault::Fault;
+use crate::kernel::fault::FaultKind;
 use crate::kernel::registers::{Ages, Landed, StoreSpec};
 use crate::kernel::rng::Rng;
-use crate::kernel::{self, Envelope, Frame, Process, Scene};
-use node::{Call, Node, Own, Stage};
-use scenario::Scenario;
+use crate::kernel::{self, Envelope, Frame, NewProcess, Scene};
+use node::{LeaseCall, LeaseNodeState, LeaseStage, Node};
+use scenario::LeaseScenario;
 use tenure_core::op::{Answer, Op};
 use tenure_core::{Command, Fence, Holder, Key, LeaseId, Letter, Notice, Now, StoreError, Tick, Token, Ttl};
 use users::seizer::Seizer;
 
-pub(crate) type World = kernel::World<Leases>;
-pub(crate) type What = kernel::What<Leases>;
+pub(crate) type World = kernel::World<LeasesScene>;
+pub(crate) type What = kernel::What<LeasesScene>;
 
 /// What a world of leases has of its own.
-pub(crate) struct Leases {
+pub(crate) struct LeasesScene {
     pub(crate) keys: Vec<Key>,
     pub(crate) seizers: Vec<Option<Seizer>>,
     pub(crate) next_lease: u64,
@@ -46,14 +46,14 @@ pub(crate) struct Leases {
     /// For each key, what updates wrote lately.
     pub(crate) updates: Vec<Vec<(Fence, i64)>>,
     /// For each node, what its users asked for and have no answer to.
-    pub(crate) asked: Vec<Ledger>,
+    pub(crate) asked: Vec<AnswerLedger>,
     /// When something was last left to expire.
     pub(crate) lapsed: Option<True>,
     /// For each node, how often it asked the store about what lately.
     pub(crate) spins: Vec<Spins>,
     /// For each node, what it has claimed and let lapse.
-    pub(crate) claims: Vec<Vec<Claim>>,
-    pub(crate) lapses: Vec<Vec<Lapse>>,
+    pub(crate) claims: Vec<Vec<SentClaim>>,
+    pub(crate) lapses: Vec<Vec<LeaseLapse>>,
     /// For each key, when it was last claimed without a record.
     pub(crate) fresh: Vec<True>,
     /// For each key, since when nobody believes in it though someone waits.
@@ -61,7 +61,7 @@ pub(crate) struct Leases {
     /// For each key, since when a claim stands that its process knows of and nobody there wants.
     pub(crate) left_since: Vec<Option<True>>,
     /// For each key, the tries that were refused by its dead holder's claim.
-    pub(crate) tried: Vec<Refused>,
+    pub(crate) tried: Vec<RefusedTries>,
     pub(crate) takeovers: Takeovers,
     pub(crate) acts: Acts,
     pub(crate) questions: Questions,
@@ -70,7 +70,7 @@ pub(crate) struct Leases {
 }
 
 /// What is due in a world of leases.
-pub(crate) enum Due {
+pub(crate) enum LeaseDue {
     /// A user's write reaches the resource.
     Effect {
         node: u8,
@@ -98,18 +98,19 @@ pub(crate) enum Due {
     Gap(u8, u32),
 }
 
-impl Scene for Leases {
-    type Scenario = Scenario;
+impl Scene for LeasesScene {
+    type Scenario = LeaseScenario;
     type Machine = Holder;
-    type Own = Own;
-    type Input = Call;
-    type Due = Due;
+    type Own = LeaseNodeState;
+    type Input = LeaseCall;
+    type Due = LeaseDue;
 
     const LETTER: char = 'n';
 
-    fn frame(scenario: &Scenario) -> Frame {
-        let Scenario { name, about, source, nodes, ttl_ms, rate, wall_off_ms, faults, calls, .. } = *scenario;
-        let Scenario { chaos, calm, rounds, excused, .. } = *scenario;
+    fn frame(scenario: &LeaseScenario) -> Frame {
+        let LeaseScenario { name, about, source, nodes, ttl_ms, rate, wall_off_ms, faults, calls, .. } =
+            *scenario;
+        let LeaseScenario { chaos, calm, rounds, excused, .. } = *scenario;
         let (ttl, least_nodes) = (Ttl::clamped(ttl_ms), 1);
         Frame {
             name,
@@ -129,23 +130,23 @@ impl Scene for Leases {
         }
     }
 
-    fn store(scenario: &Scenario, rng: &mut Rng) -> StoreSpec {
+    fn store(scenario: &LeaseScenario, rng: &mut Rng) -> StoreSpec {
         let any = StoreSpec { ages: Ages::any(rng), push: rng.chance(0.5), lags: false };
         scenario.store.unwrap_or(any)
     }
 
-    fn new(scenario: &Scenario, nodes: usize) -> Leases {
+    fn new(scenario: &LeaseScenario, nodes: usize) -> LeasesScene {
         let name =
             |n: usize| Key::new(format!("k{n}")).unwrap_or_else(|_| unreachable!("short and not empty"));
         let keys = scenario.keys;
-        Leases {
+        LeasesScene {
             keys: (0..keys).map(name).collect(),
             seizers: Vec::new(),
             next_lease: 0,
             mailed: Vec::new(),
             letters: Vec::new(),
             updates: vec![Vec::new(); keys],
-            asked: vec![Ledger::default(); nodes],
+            asked: vec![AnswerLedger::default(); nodes],
             lapsed: None,
             spins: vec![Spins::default(); nodes],
             claims: vec![Vec::new(); nodes],
@@ -153,7 +154,7 @@ impl Scene for Leases {
             fresh: vec![0; keys],
             free_since: vec![None; keys],
             left_since: vec![None; keys],
-            tried: vec![Refused::default(); keys],
+            tried: vec![RefusedTries::default(); keys],
             takeovers: Takeovers::default(),
             acts: Acts::default(),
             questions: Questions::default(),
@@ -162,8 +163,8 @@ impl Scene for Leases {
         }
     }
 
-    fn own(scenario: &Scenario, index: usize) -> Own {
-        Own { boot: if scenario.clones { 0 } else { index as u64 }, ..Own::default() }
+    fn own(scenario: &LeaseScenario, index: usize) -> LeaseNodeState {
+        LeaseNodeState { boot: if scenario.clones { 0 } else { index as u64 }, ..LeaseNodeState::default() }
     }
 
     fn set_up(world: &mut World) {
@@ -173,14 +174,14 @@ impl Scene for Leases {
     fn begun(world: &mut World) {
         let users = world.scenario.users;
         if users.mail > 0 {
-            world.later(world.per_mille(users.mail), What::Own(Due::Letter));
+            world.later(world.per_mille(users.mail), What::Own(LeaseDue::Letter));
         }
         if users.gc > 0 {
-            world.later(world.per_mille(users.gc), What::Own(Due::Collect));
+            world.later(world.per_mille(users.gc), What::Own(LeaseDue::Collect));
         }
     }
 
-    fn process(world: &mut World, index: usize, life: u32, instance: u64) -> Option<Process<Leases>> {
+    fn process(world: &mut World, index: usize, life: u32, instance: u64) -> Option<NewProcess<LeasesScene>> {
         world.new_process(index, life, instance)
     }
 
@@ -192,14 +193,14 @@ impl Scene for Leases {
         world.ended(index);
     }
 
-    fn input(world: &mut World, index: usize, input: Call) {
+    fn input(world: &mut World, index: usize, input: LeaseCall) {
         match input {
-            Call::User(task, turn) => world.user(index, usize::from(task), turn),
-            Call::Token(token) => world.token_came(index, *token),
-            Call::Stop => world.stop_process(index),
-            Call::Lead(key) => world.lead(index, usize::from(key)),
-            Call::Candidate(key, turn) => world.wake_candidate(index, usize::from(key), turn),
-            Call::Command(command) => {
+            LeaseCall::User(task, turn) => world.user(index, usize::from(task), turn),
+            LeaseCall::Token(token) => world.token_came(index, *token),
+            LeaseCall::Stop => world.stop_process(index),
+            LeaseCall::Lead(key) => world.lead(index, usize::from(key)),
+            LeaseCall::Candidate(key, turn) => world.wake_candidate(index, usize::from(key), turn),
+            LeaseCall::Command(command) => {
                 if let Command::Lapse(lease) = *command {
                     world.note_lapse(index, lease);
                 }
@@ -226,7 +227,7 @@ impl Scene for Leases {
     fn missed_time(world: &mut World, index: usize) {
         let node = &mut world.nodes[index];
         node.own.gap = Some(node.clock.held(world.t));
-        let due = Due::Gap(index as u8, node.life);
+        let due = LeaseDue::Gap(index as u8, node.life);
         world.later(world.per_mille(300), What::Own(due));
     }
 
@@ -254,11 +255,13 @@ impl Scene for Leases {
     fn listens(world: &World, node: &Node, key: &Key) -> bool {
         let ours = world.key_index(key);
         // Whatever holders are attached to concerns everyone.
-        let waits = |view: &node::View| view.stage == Stage::Wanted && ours.is_none_or(|key| view.key == key);
+        let waits = |view: &node::LeaseView| {
+            view.stage == LeaseStage::Wanted && ours.is_none_or(|key| view.key == key)
+        };
         node.own.views.iter().any(waits)
     }
 
-    fn strike(world: &mut World, fault: Fault, index: usize) -> bool {
+    fn strike(world: &mut World, fault: FaultKind, index: usize) -> bool {
         world.strike_leases(fault, index)
     }
 
@@ -275,14 +278,14 @@ impl Scene for Leases {
     fn chaos_begins(world: &mut World) {
         world.scene.takeovers.clear();
         world.scene.turns.clear();
-        world.scene.tried.iter_mut().for_each(Refused::clear);
+        world.scene.tried.iter_mut().for_each(RefusedTries::clear);
     }
 
     fn calm_begins(world: &mut World) {
         world.scene.free_since.fill(None);
-        world.at(world.t + world.per_mille(100), What::Own(Due::Look));
+        world.at(world.t + world.per_mille(100), What::Own(LeaseDue::Look));
         if world.scenario.deaths {
-            world.later(world.per_mille(3000), What::Own(Due::Death));
+            world.later(world.per_mille(3000), What::Own(LeaseDue::Death));
         }
     }
 
@@ -292,9 +295,9 @@ impl Scene for Leases {
         }
     }
 
-    fn due(world: &mut World, due: Due) {
+    fn due(world: &mut World, due: LeaseDue) {
         match due {
-            Due::Effect { node, life, task, turn, key, fence, order } => {
+            LeaseDue::Effect { node, life, task, turn, key, fence, order } => {
                 let refused = world.checks.resource.refused;
                 let found = world.checks.resource.write(usize::from(key), Fence(fence), order);
                 if world.checks.resource.refused > refused {
@@ -305,17 +308,17 @@ impl Scene for Leases {
                     world.effect_is_over(usize::from(node), usize::from(task), turn);
                 }
             }
-            Due::Token(index, token) => {
-                world.deliver(usize::from(index), kernel::Input::Own(Call::Token(token)));
+            LeaseDue::Token(index, token) => {
+                world.deliver(usize::from(index), kernel::NodeInput::Own(LeaseCall::Token(token)));
             }
-            Due::Inbox(index, life) => world.look_into_inbox(usize::from(index), life),
-            Due::Letter => world.letter(),
-            Due::Collect => world.collect(),
-            Due::Death => world.death(),
-            Due::Look => world.look(),
-            Due::Seizer(slot, turn) => world.seizer_goes_on(usize::from(slot), turn),
-            Due::Acts => world.check_acts(),
-            Due::Gap(index, life) => world.look_for_gap(usize::from(index), life),
+            LeaseDue::Inbox(index, life) => world.look_into_inbox(usize::from(index), life),
+            LeaseDue::Letter => world.letter(),
+            LeaseDue::Collect => world.collect(),
+            LeaseDue::Death => world.death(),
+            LeaseDue::Look => world.look(),
+            LeaseDue::Seizer(slot, turn) => world.seizer_goes_on(usize::from(slot), turn),
+            LeaseDue::Acts => world.check_acts(),
+            LeaseDue::Gap(index, life) => world.look_for_gap(usize::from(index), life),
         }
     }
 

@@ -1,8 +1,8 @@
 //! What the checks of leases see of requests, answers and writes.
 
 use super::World;
-use super::node::{Heartbeat, Stage, View};
-use crate::invariants::s4::Claim;
+use super::node::{Heartbeat, LeaseStage, LeaseView};
+use crate::invariants::s4::SentClaim;
 use crate::invariants::{self, Rule};
 use crate::kernel::clock::True;
 use crate::kernel::registers::{Ages, Landed};
@@ -100,7 +100,7 @@ impl World {
                 claims.remove(0);
             }
             let wait_policy = tenure.ttl.duration();
-            claims.push(Claim { id: tenure.id, key, sent: now.held, wait_policy, settled: false });
+            claims.push(SentClaim { id: tenure.id, key, sent: now.held, wait_policy, settled: false });
         }
     }
 
@@ -121,8 +121,8 @@ impl World {
         if let Some(key) = ours.filter(|_| self.healed.is_some()) {
             let bound = self.per_mille(130) + self.slowness();
             // A claim that nobody there wants any more is taken by its own process, too: that is no handover.
-            let given_up = |view: &View| match view.stage {
-                Stage::Ending(Some(belief)) => {
+            let given_up = |view: &LeaseView| match view.stage {
+                LeaseStage::Ending(Some(belief)) => {
                     view.key == key && before.is_some_and(|b| b.fence == belief.fence)
                 }
                 _ => false,

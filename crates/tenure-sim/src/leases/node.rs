@@ -1,21 +1,21 @@
 //! What is known of a process and its users: what they want, hold, and believe.
 
-use super::Leases;
-use super::users::elect::Seat;
-use super::users::ticks::Job;
+use super::LeasesScene;
+use super::users::elect::CandidateSeat;
+use super::users::ticks::TickJob;
 use crate::kernel;
 use crate::kernel::clock::True;
 use tenure_core::{Ask, Command, Fence, HolderId, Key, LeaseId, Nonce, Now, Tick, Ttl};
 
 /// What a user knows of one lease.
 #[derive(Debug, Clone)]
-pub(crate) struct View {
+pub(crate) struct LeaseView {
     pub(crate) id: LeaseId,
     /// Which of the world's keys.
     pub(crate) key: usize,
     pub(crate) is_attached: bool,
     pub(crate) task: usize,
-    pub(crate) stage: Stage,
+    pub(crate) stage: LeaseStage,
     /// When its last command was given.
     pub(crate) asked_at: True,
     /// It waits as long as it takes.
@@ -29,11 +29,11 @@ pub(crate) struct View {
     pub(crate) withdrawn: Option<Tick>,
 }
 
-impl View {
+impl LeaseView {
     /// Under which fence it is held, if its user knows.
     pub(crate) fn fence(&self) -> Option<Fence> {
         match self.stage {
-            Stage::Held(belief) | Stage::Ending(Some(belief)) => Some(belief.fence),
+            LeaseStage::Held(belief) | LeaseStage::Ending(Some(belief)) => Some(belief.fence),
             _ => None,
         }
     }
@@ -41,17 +41,17 @@ impl View {
 
 /// How far a lease is, as its user knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum LeaseStage {
     Wanted,
-    Held(Belief),
+    Held(UserBelief),
     /// Given up, or being made a token: nobody believes in it.
-    Ending(Option<Belief>),
+    Ending(Option<UserBelief>),
     /// A token is being used.
     Token,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Belief {
+pub(crate) struct UserBelief {
     pub(crate) fence: Fence,
     /// The end of belief, for one that renews itself; zero while suspended.
     pub(crate) until: Tick,
@@ -65,7 +65,7 @@ pub(crate) struct Belief {
 
 /// What a user is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Doing {
+pub(crate) enum LeaseActivity {
     Idle,
     Waiting(LeaseId),
     Holding {
@@ -81,14 +81,14 @@ pub(crate) enum Doing {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Task {
-    pub(crate) doing: Doing,
+pub(crate) struct UserTask {
+    pub(crate) doing: LeaseActivity,
     /// Only the newest of a task's appointments counts.
     pub(crate) turn: u32,
 }
 
 /// What reaches a process from outside, besides answers, hints and wake-ups.
-pub(crate) enum Call {
+pub(crate) enum LeaseCall {
     /// A task's turn.
     User(u8, u32),
     Token(Box<tenure_core::Token>),
@@ -122,20 +122,20 @@ pub(crate) struct Closed {
     pub(crate) vacate_from: Tick,
 }
 
-pub(crate) type Node = kernel::Node<Leases>;
+pub(crate) type Node = kernel::Node<LeasesScene>;
 
 /// What the world knows of a node and the process on it.
 #[derive(Default)]
-pub(crate) struct Own {
+pub(crate) struct LeaseNodeState {
     /// Names its machine's boot.
     pub(crate) boot: u64,
     /// The id that its next process goes by, if it is not one of its own.
     pub(crate) goes_by: Option<HolderId>,
     /// Records whose last renewal was made to fail: the next two will not be.
     pub(crate) stumbled: Vec<(Key, u8)>,
-    pub(crate) tasks: Vec<Task>,
+    pub(crate) tasks: Vec<UserTask>,
     // All the rest ends with the process.
-    pub(crate) views: Vec<View>,
+    pub(crate) views: Vec<LeaseView>,
     pub(crate) session_until: Tick,
     pub(crate) session_deadline: Option<Tick>,
     pub(crate) heartbeats: Vec<Heartbeat>,
@@ -151,40 +151,40 @@ pub(crate) struct Own {
     /// Attached leases that were given up though the store would not have it, and when.
     pub(crate) denied: Vec<(usize, Fence, True)>,
     /// What its users run at ticks.
-    pub(crate) jobs: Vec<Job>,
+    pub(crate) jobs: Vec<TickJob>,
     /// Its candidates, one for each key, where there are elections.
-    pub(crate) seats: Vec<Seat>,
+    pub(crate) seats: Vec<CandidateSeat>,
     /// When time was last hidden from it for so long that its wall clock shows it, by its other clocks.
     pub(crate) gap: Option<Tick>,
 }
 
-impl Own {
+impl LeaseNodeState {
     /// What is left of it when its process is gone.
-    pub(super) fn without_process(&mut self) -> Own {
-        let Own { boot, goes_by, stumbled, tasks, .. } = std::mem::take(self);
-        Own { boot, goes_by, stumbled, tasks, ..Own::default() }
+    pub(super) fn without_process(&mut self) -> LeaseNodeState {
+        let LeaseNodeState { boot, goes_by, stumbled, tasks, .. } = std::mem::take(self);
+        LeaseNodeState { boot, goes_by, stumbled, tasks, ..LeaseNodeState::default() }
     }
 }
 
-impl View {
+impl LeaseView {
     pub(crate) fn is_held(&self) -> bool {
-        matches!(self.stage, Stage::Held(_))
+        matches!(self.stage, LeaseStage::Held(_))
     }
 }
 
 impl Node {
     /// Whether the user of `view` would be told, right now, that it is held.
-    pub(crate) fn believes(&self, view: &View, t: True) -> bool {
-        let Stage::Held(belief) = view.stage else { return false };
+    pub(crate) fn believes(&self, view: &LeaseView, t: True) -> bool {
+        let LeaseStage::Held(belief) = view.stage else { return false };
         let until = if view.is_attached { self.own.session_until.min(belief.until) } else { belief.until };
         self.clock.held(t) < until
     }
 
-    pub(crate) fn view(&mut self, id: LeaseId) -> Option<&mut View> {
+    pub(crate) fn view(&mut self, id: LeaseId) -> Option<&mut LeaseView> {
         self.own.views.iter_mut().find(|view| view.id == id)
     }
 
-    pub(crate) fn forget(&mut self, id: LeaseId) -> Option<View> {
+    pub(crate) fn forget(&mut self, id: LeaseId) -> Option<LeaseView> {
         let at = self.own.views.iter().position(|view| view.id == id)?;
         Some(self.own.views.swap_remove(at))
     }

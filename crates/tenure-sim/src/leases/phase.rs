@@ -1,9 +1,9 @@
 //! The calm: does everything go on as it should?
 
-use super::node::{Node, Stage};
-use super::{Due, What, World};
+use super::node::{LeaseStage, Node};
+use super::{LeaseDue, What, World};
 use crate::invariants::{self, Rule};
-use crate::kernel::fault::Fault;
+use crate::kernel::fault::FaultKind;
 
 impl World {
     /// At the end: what could not be ended in time is left to expire, and nobody leads before it has.
@@ -25,7 +25,10 @@ impl World {
             .filter(|key| !self.store.is_forbidden(&self.scene.keys[*key]))
             .collect::<Vec<_>>()
         {
-            if t > healed + ttl * 3 / 2 && self.scenario.rate <= 100_000 && !self.frame.has(Fault::Failover) {
+            if t > healed + ttl * 3 / 2
+                && self.scenario.rate <= 100_000
+                && !self.frame.has(FaultKind::Failover)
+            {
                 // Whatever was excused before: once nothing goes wrong, whoever was deposed has found out. (Except after a
                 // failover, which may have lost the claim of a lease that is attached to a session that was not lost.)
                 let found = invariants::s1::one_holder(&self.nodes, &self.scene.acts, key, t, self.ttl);
@@ -39,7 +42,7 @@ impl World {
                         .own
                         .views
                         .iter()
-                        .any(|view| view.key == key && view.waits && view.stage == Stage::Wanted)
+                        .any(|view| view.key == key && view.waits && view.stage == LeaseStage::Wanted)
             });
             // Where all only try, over and over, someone always wants it.
             let waited_for = waited_for || self.scenario.users.trying == 100 && !self.scenario.users.fleeting;
@@ -85,7 +88,7 @@ impl World {
         self.check_seizers(healed);
         let found = self.scene.takeovers.look(t);
         self.check(Rule::L1, found);
-        self.at(t + self.per_mille(250), What::Own(Due::Look));
+        self.at(t + self.per_mille(250), What::Own(LeaseDue::Look));
     }
 
     /// A claim on a session that lives, which its process knows to have won, though none of its users has to do with the key.
@@ -108,7 +111,7 @@ impl World {
                     node.own.denied.iter().any(|(given_up, with, _)| (*given_up, *with) == (key, fence));
                 // Nor does anybody hear of a release that was told and then lost.
                 let excused =
-                    denied || self.scene.acts.is_behind(key, fence) || self.frame.has(Fault::Failover);
+                    denied || self.scene.acts.is_behind(key, fence) || self.frame.has(FaultKind::Failover);
                 lives
                     && node.own.won.contains(&(id, fence))
                     && !lapses

@@ -1,15 +1,20 @@
 //! The processes of a world of leases: how they begin and end.
 
-use super::node::{Doing, Task};
-use super::{Due, Leases, What, World};
-use crate::invariants::once::Ledger;
+use super::node::{LeaseActivity, UserTask};
+use super::{LeaseDue, LeasesScene, What, World};
+use crate::invariants::once::AnswerLedger;
 use crate::invariants::{self, Rule};
-use crate::kernel::Process;
+use crate::kernel::NewProcess;
 use tenure_core::{Holder, HolderId, Host, Identity, Key, Metadata, Rules, Tick};
 
 impl World {
     /// A new holder id, a new session key, a new instance.
-    pub(super) fn new_process(&mut self, index: usize, life: u32, instance: u64) -> Option<Process<Leases>> {
+    pub(super) fn new_process(
+        &mut self,
+        index: usize,
+        life: u32,
+        instance: u64,
+    ) -> Option<NewProcess<LeasesScene>> {
         let own = format!("n{index}.{life}");
         let who = self.nodes[index].own.goes_by.take().map_or(own, |taken| taken.to_string());
         let (who, session) = (HolderId::new(&who).ok()?, Key::new(format!("session/{who}")).ok()?);
@@ -25,14 +30,14 @@ impl World {
         let host = Host { boot: self.nodes[index].own.boot, held: Tick(0), waited: Tick(0) };
         let (bugs, poll) = (self.setup.bugs, self.ttl.duration());
         let rules = Rules { bugs, poll, renew, host: Some(host), ..Rules::default() };
-        Some(Process { who, session, machine: Holder::new(identity, rules) })
+        Some(NewProcess { who, session, machine: Holder::new(identity, rules) })
     }
 
     pub(super) fn booted(&mut self, index: usize) {
         self.scene.claims[index].clear();
         self.scene.lapses[index].clear();
         let tasks = self.scenario.users.tasks;
-        self.nodes[index].own.tasks = vec![Task { doing: Doing::Idle, turn: 0 }; tasks];
+        self.nodes[index].own.tasks = vec![UserTask { doing: LeaseActivity::Idle, turn: 0 }; tasks];
         for task in 0..tasks {
             self.think(index, task);
         }
@@ -42,7 +47,7 @@ impl World {
     pub(super) fn ended(&mut self, index: usize) {
         let own = &mut self.nodes[index].own;
         *own = own.without_process();
-        self.scene.asked[index] = Ledger::default();
+        self.scene.asked[index] = AnswerLedger::default();
         self.scene.claims[index].clear();
         self.scene.lapses[index].clear();
         self.scene.takeovers.waiters_died(index);
@@ -65,7 +70,7 @@ impl World {
         let Some(gap) = node.own.gap.filter(|_| node.life == life) else { return };
         let due = gap.after(self.ttl.part(3) + self.ttl.part(50));
         if node.paused || node.clock.held(self.t) < due {
-            return self.at(self.t + self.per_mille(50), What::Own(Due::Gap(index as u8, life)));
+            return self.at(self.t + self.per_mille(50), What::Own(LeaseDue::Gap(index as u8, life)));
         }
         self.check(Rule::S4, invariants::s4::gap_noticed(node, self.t));
         self.nodes[index].own.gap = None;

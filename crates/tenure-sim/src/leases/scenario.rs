@@ -1,7 +1,7 @@
 //! Scenarios as data: what a world is like, what goes wrong in it, and what is excused.
 
 use crate::invariants::Rule;
-use crate::kernel::fault::Fault;
+use crate::kernel::fault::FaultKind;
 use crate::kernel::registers::{Ages, StoreSpec};
 
 mod elections;
@@ -11,7 +11,7 @@ mod ticks;
 
 /// How users behave: spans in thousandths of a ttl, shares in percent.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Users {
+pub struct UserBehaviour {
     /// How many tasks a node has.
     pub tasks: usize,
     /// The mean time between leases of a task.
@@ -44,7 +44,7 @@ pub struct Users {
 
 /// A world to run in.
 #[derive(Debug, Clone, Copy)]
-pub struct Scenario {
+pub struct LeaseScenario {
     /// Its name on the command line.
     pub name: &'static str,
     /// What it is about.
@@ -68,11 +68,11 @@ pub struct Scenario {
     /// What the store can do; None: any, by the seed.
     pub store: Option<StoreSpec>,
     /// How users behave.
-    pub users: Users,
+    pub users: UserBehaviour,
     /// The mean number of faults of a kind that befall the world in 100 ttls.
-    pub faults: &'static [(Fault, f64)],
+    pub faults: &'static [(FaultKind, f64)],
     /// The probability that a fault befalls a call.
-    pub calls: &'static [(Fault, f64)],
+    pub calls: &'static [(FaultKind, f64)],
     /// How long faults go on before everything is healed, in ttls.
     pub chaos: u64,
     /// How long it then stays healed, in ttls.
@@ -87,7 +87,7 @@ pub struct Scenario {
     pub excused: &'static [Rule],
 }
 
-const USERS: Users = Users {
+const USERS: UserBehaviour = UserBehaviour {
     tasks: 2,
     think: 6000,
     hold: 4000,
@@ -105,7 +105,7 @@ const USERS: Users = Users {
 };
 
 /// The world of the published figure: three nodes, one key, the usual faults.
-const USUAL: Scenario = Scenario {
+const USUAL: LeaseScenario = LeaseScenario {
     name: "usual",
     about: "three nodes, one key, leases that renew themselves, the usual faults",
     source: "holders that stop, die and suspend; clocks; messages lost, late and doubled; partitions; stores that restart and fail",
@@ -117,33 +117,33 @@ const USUAL: Scenario = Scenario {
     clones: false,
     ahead: false,
     store: None,
-    users: Users { tasks: 1, think: 10_000, hold: 5000, attached: 0, use_every: 4000, ..USERS },
+    users: UserBehaviour { tasks: 1, think: 10_000, hold: 5000, attached: 0, use_every: 4000, ..USERS },
     faults: &[
-        (Fault::Pause, 4.0),
-        (Fault::Crash, 3.0),
-        (Fault::Suspend, 2.0),
-        (Fault::Rate, 4.0),
-        (Fault::WallJump, 2.0),
-        (Fault::Cut, 3.0),
-        (Fault::CutAnswers, 2.0),
-        (Fault::CutRequests, 1.0),
-        (Fault::Flap, 1.0),
-        (Fault::StoreDown, 1.0),
-        (Fault::Throttle, 1.0),
-        (Fault::SpuriousWake, 10.0),
-        (Fault::SpuriousHint, 10.0),
-        (Fault::ForcedRelease, 2.0),
+        (FaultKind::Pause, 4.0),
+        (FaultKind::Crash, 3.0),
+        (FaultKind::Suspend, 2.0),
+        (FaultKind::Rate, 4.0),
+        (FaultKind::WallJump, 2.0),
+        (FaultKind::Cut, 3.0),
+        (FaultKind::CutAnswers, 2.0),
+        (FaultKind::CutRequests, 1.0),
+        (FaultKind::Flap, 1.0),
+        (FaultKind::StoreDown, 1.0),
+        (FaultKind::Throttle, 1.0),
+        (FaultKind::SpuriousWake, 10.0),
+        (FaultKind::SpuriousHint, 10.0),
+        (FaultKind::ForcedRelease, 2.0),
     ],
     calls: &[
-        (Fault::RequestLost, 0.03),
-        (Fault::AnswerLost, 0.04),
-        (Fault::Slow, 0.04),
-        (Fault::Zombie, 0.03),
-        (Fault::Refused, 0.02),
-        (Fault::Denied, 0.01),
-        (Fault::HintLost, 0.1),
-        (Fault::PauseMidStep, 0.01),
-        (Fault::PauseBeforeEffect, 0.1),
+        (FaultKind::RequestLost, 0.03),
+        (FaultKind::AnswerLost, 0.04),
+        (FaultKind::Slow, 0.04),
+        (FaultKind::Zombie, 0.03),
+        (FaultKind::Refused, 0.02),
+        (FaultKind::Denied, 0.01),
+        (FaultKind::HintLost, 0.1),
+        (FaultKind::PauseMidStep, 0.01),
+        (FaultKind::PauseBeforeEffect, 0.1),
     ],
     chaos: 60,
     calm: 14,
@@ -155,46 +155,46 @@ const USUAL: Scenario = Scenario {
 
 /// Leases' records are changed by hand. Clocks are sane, and nothing is under way for long: a claim that lands after the record
 /// was deleted would have a fence from before that.
-const HAND_MADE: Scenario = Scenario {
-    users: Users { tasks: 4, attached: 80, think: 2000, hold: 6000, gc: 0, ..USERS },
+const HAND_MADE: LeaseScenario = LeaseScenario {
+    users: UserBehaviour { tasks: 4, attached: 80, think: 2000, hold: 6000, gc: 0, ..USERS },
     wall_off_ms: 0,
     deaths: false,
     ..USUAL
 };
 
-const HANDS: &[(Fault, f64)] = &[
-    (Fault::RecordDeleted, 15.0),
-    (Fault::RecordRestored, 15.0),
-    (Fault::ForcedRelease, 15.0),
-    (Fault::Crash, 4.0),
-    (Fault::Pause, 4.0),
-    (Fault::Rate, 4.0),
-    (Fault::Cut, 3.0),
-    (Fault::StoreDown, 1.0),
+const HANDS: &[(FaultKind, f64)] = &[
+    (FaultKind::RecordDeleted, 15.0),
+    (FaultKind::RecordRestored, 15.0),
+    (FaultKind::ForcedRelease, 15.0),
+    (FaultKind::Crash, 4.0),
+    (FaultKind::Pause, 4.0),
+    (FaultKind::Rate, 4.0),
+    (FaultKind::Cut, 3.0),
+    (FaultKind::StoreDown, 1.0),
 ];
 
-const GENTLE: &[(Fault, f64)] = &[
-    (Fault::RequestLost, 0.03),
-    (Fault::AnswerLost, 0.04),
-    (Fault::Refused, 0.02),
-    (Fault::Denied, 0.01),
-    (Fault::HintLost, 0.1),
-    (Fault::PauseBeforeEffect, 0.1),
+const GENTLE: &[(FaultKind, f64)] = &[
+    (FaultKind::RequestLost, 0.03),
+    (FaultKind::AnswerLost, 0.04),
+    (FaultKind::Refused, 0.02),
+    (FaultKind::Denied, 0.01),
+    (FaultKind::HintLost, 0.1),
+    (FaultKind::PauseBeforeEffect, 0.1),
 ];
 
 /// The same with writes that are refused for good so often that some of them give a lease up that nobody else asks for.
-const DENYING: &[(Fault, f64)] = &[
-    (Fault::RequestLost, 0.03),
-    (Fault::AnswerLost, 0.04),
-    (Fault::Refused, 0.02),
-    (Fault::Denied, 0.06),
-    (Fault::HintLost, 0.1),
-    (Fault::PauseBeforeEffect, 0.1),
+const DENYING: &[(FaultKind, f64)] = &[
+    (FaultKind::RequestLost, 0.03),
+    (FaultKind::AnswerLost, 0.04),
+    (FaultKind::Refused, 0.02),
+    (FaultKind::Denied, 0.06),
+    (FaultKind::HintLost, 0.1),
+    (FaultKind::PauseBeforeEffect, 0.1),
 ];
 
 /// All scenarios, those of peers' published bugs included.
 #[must_use]
-pub fn all() -> Vec<Scenario> {
+pub fn all() -> Vec<LeaseScenario> {
     let mut all = own();
     all.extend(short::all());
     all.extend(elections::all());
@@ -204,54 +204,62 @@ pub fn all() -> Vec<Scenario> {
 }
 
 /// Those that this project thought of.
-fn own() -> Vec<Scenario> {
+fn own() -> Vec<LeaseScenario> {
     vec![
         USUAL,
-        Scenario {
+        LeaseScenario {
             name: "storm",
             about: "four nodes, two keys, faults all the time, short work",
-            users: Users { tasks: 3, think: 1500, hold: 1500, mail: 4000, gc: 8000, use_every: 500, ..USERS },
+            users: UserBehaviour {
+                tasks: 3,
+                think: 1500,
+                hold: 1500,
+                mail: 4000,
+                gc: 8000,
+                use_every: 500,
+                ..USERS
+            },
             nodes: 4,
             keys: 2,
             faults: &[
-                (Fault::Pause, 15.0),
-                (Fault::Crash, 12.0),
-                (Fault::Suspend, 6.0),
-                (Fault::Rate, 10.0),
-                (Fault::WallJump, 6.0),
-                (Fault::Cut, 8.0),
-                (Fault::CutAnswers, 8.0),
-                (Fault::CutRequests, 4.0),
-                (Fault::Flap, 4.0),
-                (Fault::StoreDown, 2.0),
-                (Fault::Throttle, 2.0),
-                (Fault::SpuriousWake, 40.0),
-                (Fault::SpuriousHint, 40.0),
-                (Fault::ForcedRelease, 8.0),
-                (Fault::SameId, 2.0),
+                (FaultKind::Pause, 15.0),
+                (FaultKind::Crash, 12.0),
+                (FaultKind::Suspend, 6.0),
+                (FaultKind::Rate, 10.0),
+                (FaultKind::WallJump, 6.0),
+                (FaultKind::Cut, 8.0),
+                (FaultKind::CutAnswers, 8.0),
+                (FaultKind::CutRequests, 4.0),
+                (FaultKind::Flap, 4.0),
+                (FaultKind::StoreDown, 2.0),
+                (FaultKind::Throttle, 2.0),
+                (FaultKind::SpuriousWake, 40.0),
+                (FaultKind::SpuriousHint, 40.0),
+                (FaultKind::ForcedRelease, 8.0),
+                (FaultKind::SameId, 2.0),
             ],
             calls: &[
-                (Fault::RequestLost, 0.08),
-                (Fault::AnswerLost, 0.12),
-                (Fault::Slow, 0.1),
-                (Fault::Zombie, 0.1),
-                (Fault::Duplicated, 0.05),
-                (Fault::Refused, 0.05),
-                (Fault::Denied, 0.02),
-                (Fault::HintLost, 0.2),
-                (Fault::PauseMidStep, 0.03),
-                (Fault::PauseBeforeEffect, 0.2),
+                (FaultKind::RequestLost, 0.08),
+                (FaultKind::AnswerLost, 0.12),
+                (FaultKind::Slow, 0.1),
+                (FaultKind::Zombie, 0.1),
+                (FaultKind::Duplicated, 0.05),
+                (FaultKind::Refused, 0.05),
+                (FaultKind::Denied, 0.02),
+                (FaultKind::HintLost, 0.2),
+                (FaultKind::PauseMidStep, 0.03),
+                (FaultKind::PauseBeforeEffect, 0.2),
             ],
             ..USUAL
         },
-        Scenario {
+        LeaseScenario {
             name: "attached",
             about: "all leases are attached to sessions, which die, are fenced and begin again",
             keys: 3,
-            users: Users { tasks: 4, attached: 100, think: 2000, hold: 3000, ..USERS },
+            users: UserBehaviour { tasks: 4, attached: 100, think: 2000, hold: 3000, ..USERS },
             ..USUAL
         },
-        Scenario {
+        LeaseScenario {
             name: "hands",
             about: "somebody deletes leases' records, puts back older ones, and takes leases away by force",
             source: "promise S10",
@@ -260,80 +268,93 @@ fn own() -> Vec<Scenario> {
             calls: GENTLE,
             ..HAND_MADE
         },
-        Scenario {
+        LeaseScenario {
             name: "hands-many",
             about: "the same with so many leases on two sessions that each has its turn only now and then",
             source: "promise S10",
             nodes: 2,
             keys: 24,
-            users: Users { tasks: 16, attached: 90, hold: 20_000, trying: 60, ..HAND_MADE.users },
+            users: UserBehaviour { tasks: 16, attached: 90, hold: 20_000, trying: 60, ..HAND_MADE.users },
             faults: HANDS,
             calls: DENYING,
             chaos: 20,
             calm: 12,
             ..HAND_MADE
         },
-        Scenario {
+        LeaseScenario {
             name: "damaged",
             about: "records of leases and sessions are damaged for a while, and one key is forbidden for good: others are not harmed",
             source: "SECURITY.md: what a hostile process can do",
             keys: 3,
             faults: &[
-                (Fault::RecordDamaged, 20.0),
-                (Fault::Forbidden, 3.0),
-                (Fault::Crash, 4.0),
-                (Fault::Pause, 4.0),
-                (Fault::Cut, 3.0),
+                (FaultKind::RecordDamaged, 20.0),
+                (FaultKind::Forbidden, 3.0),
+                (FaultKind::Crash, 4.0),
+                (FaultKind::Pause, 4.0),
+                (FaultKind::Cut, 3.0),
             ],
             calls: GENTLE,
             deaths: true,
             ..HAND_MADE
         },
-        Scenario {
+        LeaseScenario {
             name: "same-id",
             about: "processes begin under the holder id of another, or of their own predecessors",
             source: "SECURITY.md: a holder id is used once",
-            users: Users { tasks: 3, attached: 60, think: 2000, hold: 3000, ..USERS },
-            faults: &[(Fault::SameId, 20.0), (Fault::Crash, 4.0), (Fault::Pause, 6.0), (Fault::Cut, 4.0)],
+            users: UserBehaviour { tasks: 3, attached: 60, think: 2000, hold: 3000, ..USERS },
+            faults: &[
+                (FaultKind::SameId, 20.0),
+                (FaultKind::Crash, 4.0),
+                (FaultKind::Pause, 6.0),
+                (FaultKind::Cut, 4.0),
+            ],
             ..USUAL
         },
-        Scenario {
+        LeaseScenario {
             name: "buried",
             about: "processes die, and what they held is given back at once by those who see it",
             source: "promise L1: a command's watchdogs give back what a tenure that was killed held",
             keys: 3,
-            users: Users { tasks: 4, attached: 60, think: 1000, hold: 4000, gc: 8000, tokens: 0, ..USERS },
+            users: UserBehaviour {
+                tasks: 4,
+                attached: 60,
+                think: 1000,
+                hold: 4000,
+                gc: 8000,
+                tokens: 0,
+                ..USERS
+            },
             faults: &[
-                (Fault::Buried, 20.0),
-                (Fault::Crash, 3.0),
-                (Fault::Pause, 6.0),
-                (Fault::Rate, 4.0),
-                (Fault::WallJump, 2.0),
-                (Fault::Cut, 4.0),
-                (Fault::StoreDown, 1.0),
+                (FaultKind::Buried, 20.0),
+                (FaultKind::Crash, 3.0),
+                (FaultKind::Pause, 6.0),
+                (FaultKind::Rate, 4.0),
+                (FaultKind::WallJump, 2.0),
+                (FaultKind::Cut, 4.0),
+                (FaultKind::StoreDown, 1.0),
             ],
             ..USUAL
         },
-        Scenario {
+        LeaseScenario {
             name: "tokens",
             about: "leases become plain data and go from node to node",
-            users: Users { tokens: 60, think: 2000, hold: 1500, ..USERS },
+            users: UserBehaviour { tokens: 60, think: 2000, hold: 1500, ..USERS },
             ..USUAL
         },
-        Scenario {
+        LeaseScenario {
             name: "calm",
             about: "nothing goes wrong but deaths: liveness bounds, cost and mail",
             source: "the promises L1, L3, L4 and C1",
             faults: &[],
             calls: &[],
-            users: Users { tasks: 3, attached: 60, mail: 3000, think: 3000, hold: 3000, ..USERS },
+            users: UserBehaviour { tasks: 3, attached: 60, mail: 3000, think: 3000, hold: 3000, ..USERS },
             wall_off_ms: 40,
             chaos: 2,
             calm: 60,
             rounds: 1,
             ..USUAL
         },
-        Scenario {
+        LeaseScenario {
             name: "kept",
             about: "answers take up to ttl/8 and single renewals fail: nobody loses a lease by that",
             source: "the promise L4; KCL issue 1729",
@@ -344,13 +365,13 @@ fn own() -> Vec<Scenario> {
             nodes: 2,
             // Where no ages are told, those of wrong clocks are marked by who only tries, which costs a round trip each time.
             wall_off_ms: 40,
-            users: Users { tasks: 2, think: 3000, hold: 6000, mail: 0, tokens: 0, ..USERS },
+            users: UserBehaviour { tasks: 2, think: 3000, hold: 6000, mail: 0, tokens: 0, ..USERS },
             chaos: 1,
             calm: 80,
             rounds: 1,
             ..USUAL
         },
-        Scenario {
+        LeaseScenario {
             name: "kept-clocks",
             about: "the same with wrong wall clocks, where the store tells ages",
             source: "the promise L4; KCL issue 1729",
@@ -360,102 +381,117 @@ fn own() -> Vec<Scenario> {
             deaths: false,
             nodes: 2,
             store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: false }),
-            users: Users { tasks: 2, think: 3000, hold: 6000, mail: 0, tokens: 0, ..USERS },
+            users: UserBehaviour { tasks: 2, think: 3000, hold: 6000, mail: 0, tokens: 0, ..USERS },
             chaos: 1,
             calm: 80,
             rounds: 1,
             ..USUAL
         },
-        Scenario {
+        LeaseScenario {
             name: "store-clock",
             about: "the store's clock jumps by up to an hour; wall clocks are right",
             source: "a server's wall clock that is set",
             store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: false }),
             wall_off_ms: 0,
             faults: &[
-                (Fault::StoreClock, 40.0),
-                (Fault::Crash, 6.0),
-                (Fault::Pause, 6.0),
-                (Fault::Cut, 6.0),
-                (Fault::Rate, 4.0),
+                (FaultKind::StoreClock, 40.0),
+                (FaultKind::Crash, 6.0),
+                (FaultKind::Pause, 6.0),
+                (FaultKind::Cut, 6.0),
+                (FaultKind::Rate, 4.0),
             ],
             users: USERS,
             ..USUAL
         },
-        Scenario {
+        LeaseScenario {
             name: "wall",
             about: "wall clocks jump by an hour and by ten years; the store tells ages",
             source: "hosts' wall clocks that are set",
             store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: false }),
-            users: Users { gc: 0, ..USERS },
+            users: UserBehaviour { gc: 0, ..USERS },
             faults: &[
-                (Fault::WallJump, 30.0),
-                (Fault::WallDecade, 10.0),
-                (Fault::Crash, 6.0),
-                (Fault::Pause, 6.0),
-                (Fault::Cut, 6.0),
-                (Fault::Rate, 4.0),
+                (FaultKind::WallJump, 30.0),
+                (FaultKind::WallDecade, 10.0),
+                (FaultKind::Crash, 6.0),
+                (FaultKind::Pause, 6.0),
+                (FaultKind::Cut, 6.0),
+                (FaultKind::Rate, 4.0),
             ],
             ..USUAL
         },
-        Scenario {
+        LeaseScenario {
             name: "suspend",
             about: "machines are suspended for many ttls",
             source: "suspend, in which CLOCK_MONOTONIC stands still",
-            faults: &[(Fault::Suspend, 60.0), (Fault::Pause, 10.0), (Fault::Rate, 4.0)],
+            faults: &[(FaultKind::Suspend, 60.0), (FaultKind::Pause, 10.0), (FaultKind::Rate, 4.0)],
             users: USERS,
             ..USUAL
         },
-        Scenario {
+        LeaseScenario {
             name: "failover",
             about: "the store loses acknowledged writes: only fences hold",
             source: "the promise S2; failovers of stores that replicate asynchronously",
             wall_off_ms: 0,
-            users: Users { gc: 0, ..USERS },
-            faults: &[(Fault::Failover, 30.0), (Fault::Crash, 6.0), (Fault::Pause, 6.0), (Fault::Cut, 4.0)],
+            users: UserBehaviour { gc: 0, ..USERS },
+            faults: &[
+                (FaultKind::Failover, 30.0),
+                (FaultKind::Crash, 6.0),
+                (FaultKind::Pause, 6.0),
+                (FaultKind::Cut, 4.0),
+            ],
             // The clock that a claim is made by is read after the failover: neither the network nor a stopped process holds
             // an older claim back.
             calls: &[
-                (Fault::RequestLost, 0.03),
-                (Fault::AnswerLost, 0.04),
-                (Fault::Refused, 0.02),
-                (Fault::HintLost, 0.1),
-                (Fault::PauseBeforeEffect, 0.1),
+                (FaultKind::RequestLost, 0.03),
+                (FaultKind::AnswerLost, 0.04),
+                (FaultKind::Refused, 0.02),
+                (FaultKind::HintLost, 0.1),
+                (FaultKind::PauseBeforeEffect, 0.1),
             ],
             excused: &[Rule::S1, Rule::S3, Rule::S4, Rule::Mail, Rule::Answered],
             ..USUAL
         },
-        Scenario {
+        LeaseScenario {
             name: "hidden",
             about: "virtual machines are paused and none of their clocks tells: only fences hold",
             source: "hypervisors that pause and clone machines",
-            faults: &[(Fault::Hidden, 30.0), (Fault::Crash, 6.0), (Fault::Pause, 6.0), (Fault::Cut, 4.0)],
+            faults: &[
+                (FaultKind::Hidden, 30.0),
+                (FaultKind::Crash, 6.0),
+                (FaultKind::Pause, 6.0),
+                (FaultKind::Cut, 4.0),
+            ],
             calls: &[
-                (Fault::Hidden, 0.05),
-                (Fault::RequestLost, 0.05),
-                (Fault::AnswerLost, 0.05),
-                (Fault::Slow, 0.06),
-                (Fault::Refused, 0.02),
-                (Fault::HintLost, 0.1),
-                (Fault::PauseBeforeEffect, 0.1),
+                (FaultKind::Hidden, 0.05),
+                (FaultKind::RequestLost, 0.05),
+                (FaultKind::AnswerLost, 0.05),
+                (FaultKind::Slow, 0.06),
+                (FaultKind::Refused, 0.02),
+                (FaultKind::HintLost, 0.1),
+                (FaultKind::PauseBeforeEffect, 0.1),
             ],
             excused: &[Rule::S1],
             users: USERS,
             ..USUAL
         },
-        Scenario {
+        LeaseScenario {
             name: "frozen",
             about: "virtual machines are paused, none of their clocks tells, and the store dates records by what its clients took \
                     its clock for: a lease that is renewed after that is held by one",
             source: "a host whose clocks have missed some time, beside a store that tells dates with its answers",
             store: Some(StoreSpec { ages: Ages::Dated, push: false, lags: false }),
             wall_off_ms: 40,
-            faults: &[(Fault::Frozen, 30.0), (Fault::Crash, 12.0), (Fault::Pause, 6.0), (Fault::Cut, 4.0)],
-            users: Users { gc: 0, trying: 60, attached: 40, think: 1500, hold: 8000, ..USERS },
+            faults: &[
+                (FaultKind::Frozen, 30.0),
+                (FaultKind::Crash, 12.0),
+                (FaultKind::Pause, 6.0),
+                (FaultKind::Cut, 4.0),
+            ],
+            users: UserBehaviour { gc: 0, trying: 60, attached: 40, think: 1500, hold: 8000, ..USERS },
             nodes: 4,
             ..USUAL
         },
-        Scenario {
+        LeaseScenario {
             name: "beyond-rho",
             about: "clock rates off by 50 %: only fences hold",
             source: "the assumption on clock rates, and what is left without it",
@@ -469,6 +505,6 @@ fn own() -> Vec<Scenario> {
 
 /// The scenario of this name.
 #[must_use]
-pub fn named(name: &str) -> Option<Scenario> {
+pub fn named(name: &str) -> Option<LeaseScenario> {
     all().into_iter().find(|scenario| scenario.name == name)
 }

@@ -9,12 +9,12 @@ pub(crate) mod ticks;
 mod told;
 mod waiter;
 
-use crate::invariants::s6::Lapse;
+use crate::invariants::s6::LeaseLapse;
 use crate::kernel::clock::{MILLI, True};
 use crate::kernel::coverage::Coverage;
-use crate::kernel::fault::Fault;
-use crate::leases::node::{Belief, Call, Closed, Doing, Stage, View};
-use crate::leases::{Due, What, World};
+use crate::kernel::fault::FaultKind;
+use crate::leases::node::{Closed, LeaseActivity, LeaseCall, LeaseStage, LeaseView, UserBelief};
+use crate::leases::{LeaseDue, What, World};
 use tenure_core::{
     Command, KeepAlive, LeaseId, Metadata, MetadataPolicy, Tick, Token, Ttl, Value, WaitPolicy, Want,
 };
@@ -31,13 +31,13 @@ impl World {
         let Some(doing) = node.own.tasks.get_mut(task) else { return };
         doing.turn += 1;
         let (life, turn) = (node.life, doing.turn);
-        self.at(t, What::Input(index as u8, life, Call::User(task as u8, turn)));
+        self.at(t, What::Input(index as u8, life, LeaseCall::User(task as u8, turn)));
     }
 
     /// The task does nothing for a while and then wants something again.
     pub(crate) fn think(&mut self, index: usize, task: usize) {
         let Some(slot) = self.nodes[index].own.tasks.get_mut(task) else { return };
-        slot.doing = Doing::Idle;
+        slot.doing = LeaseActivity::Idle;
         let span = self.rng.span(self.per_mille(self.scenario.users.think));
         self.appoint(index, task, self.t + span);
     }
@@ -49,10 +49,10 @@ impl World {
             return;
         };
         match slot.doing {
-            Doing::Idle => self.want(index, task),
-            Doing::Waiting(lease) => self.give_up_lease(index, lease, None),
-            Doing::Holding { lease, ends } => self.hold(index, task, lease, ends),
-            Doing::Busy { .. } | Doing::Ending => {}
+            LeaseActivity::Idle => self.want(index, task),
+            LeaseActivity::Waiting(lease) => self.give_up_lease(index, lease, None),
+            LeaseActivity::Holding { lease, ends } => self.hold(index, task, lease, ends),
+            LeaseActivity::Busy { .. } | LeaseActivity::Ending => {}
         }
     }
 
@@ -82,12 +82,12 @@ impl World {
         };
         let (id, ttl) = (self.new_lease(), self.ttl);
         let keeps = matches!(metadata_policy, MetadataPolicy::Keep(_));
-        let view = View {
+        let view = LeaseView {
             id,
             key,
             is_attached,
             task,
-            stage: Stage::Wanted,
+            stage: LeaseStage::Wanted,
             asked_at: self.t,
             waits: wait_policy == WaitPolicy::Forever && !keeps,
             tries: wait_policy == WaitPolicy::Try,
@@ -96,7 +96,7 @@ impl World {
             withdrawn: None,
         };
         self.nodes[index].own.views.push(view);
-        self.nodes[index].own.tasks[task].doing = Doing::Waiting(id);
+        self.nodes[index].own.tasks[task].doing = LeaseActivity::Waiting(id);
         if self.rng.chance(0.1) {
             // It will have changed its mind by then.
             let span = self.rng.span(self.per_mille(1500));
@@ -119,7 +119,7 @@ impl World {
             return self.run_tick(index, task, lease);
         }
         let Some(view) = self.nodes[index].view(lease) else { return };
-        let Stage::Held(belief) = view.stage else { return };
+        let LeaseStage::Held(belief) = view.stage else { return };
         let (updating, is_attached, key) = (view.updating, view.is_attached, view.key);
         if self.t >= ends && !updating {
             return self.end_lease(index, task, lease, key, is_attached, belief);
@@ -152,19 +152,19 @@ impl World {
         task: usize,
         lease: LeaseId,
         key: usize,
-        belief: Belief,
+        belief: UserBelief,
         ends: True,
     ) {
-        let delay = if self.befalls(Fault::PauseBeforeEffect) {
+        let delay = if self.befalls(FaultKind::PauseBeforeEffect) {
             self.rng.below(self.per_mille(4000))
         } else {
             self.rng.below(MILLI)
         };
         let node = &mut self.nodes[index];
         let Some(slot) = node.own.tasks.get_mut(task) else { return };
-        slot.doing = Doing::Busy { lease, ends };
+        slot.doing = LeaseActivity::Busy { lease, ends };
         slot.turn += 1;
-        let effect = Due::Effect {
+        let effect = LeaseDue::Effect {
             node: index as u8,
             life: node.life,
             task: task as u8,
@@ -178,8 +178,8 @@ impl World {
 
     pub(crate) fn effect_is_over(&mut self, index: usize, task: usize, turn: u32) {
         let Some(slot) = self.nodes[index].own.tasks.get_mut(task) else { return };
-        if let (Doing::Busy { lease, ends }, true) = (slot.doing, slot.turn == turn) {
-            slot.doing = Doing::Holding { lease, ends };
+        if let (LeaseActivity::Busy { lease, ends }, true) = (slot.doing, slot.turn == turn) {
+            slot.doing = LeaseActivity::Holding { lease, ends };
             self.next_use(index, task, ends);
         }
     }
@@ -197,7 +197,7 @@ impl World {
         }
     }
 
-    fn set_doing(&mut self, index: usize, task: usize, doing: Doing) {
+    fn set_doing(&mut self, index: usize, task: usize, doing: LeaseActivity) {
         if let Some(slot) = self.nodes[index].own.tasks.get_mut(task) {
             slot.doing = doing;
         }
@@ -206,12 +206,12 @@ impl World {
     fn give_up_lease(&mut self, index: usize, lease: LeaseId, metadata: Option<Metadata>) {
         let t = self.t;
         let Some(view) = self.nodes[index].view(lease) else { return };
-        let belief = if let Stage::Held(belief) = view.stage { Some(belief) } else { None };
-        view.stage = Stage::Ending(belief);
+        let belief = if let LeaseStage::Held(belief) = view.stage { Some(belief) } else { None };
+        view.stage = LeaseStage::Ending(belief);
         view.asked_at = t;
         let task = view.task;
         self.scene.takeovers.waiter_left(lease);
-        self.set_doing(index, task, Doing::Ending);
+        self.set_doing(index, task, LeaseActivity::Ending);
         let key = self.nodes[index].view(lease).map(|view| view.key);
         self.command(index, Command::Release(lease, metadata));
         if belief.is_some() && self.rng.chance(0.03) {
@@ -226,13 +226,13 @@ impl World {
             node.own
                 .views
                 .iter()
-                .any(|view| view.id == lease && Some(view.key) == key && view.stage == Stage::Wanted)
+                .any(|view| view.id == lease && Some(view.key) == key && view.stage == LeaseStage::Wanted)
         };
         let task = node
             .own
             .tasks
             .iter()
-            .position(|task| matches!(task.doing, Doing::Waiting(lease) if waits(lease)));
+            .position(|task| matches!(task.doing, LeaseActivity::Waiting(lease) if waits(lease)));
         if let Some(task) = task {
             let soon = self.rng.below(20 * MILLI);
             self.appoint(index, task, self.t + soon);
@@ -246,16 +246,16 @@ impl World {
         lease: LeaseId,
         key: usize,
         is_attached: bool,
-        belief: Belief,
+        belief: UserBelief,
     ) {
         let rng = self.rng.below(100);
         if rng < self.scenario.users.tokens {
             let ttl = if self.rng.chance(0.3) { Ttl::clamped(self.ttl.millis() / 2) } else { self.ttl };
             if let Some(view) = self.nodes[index].view(lease) {
-                view.stage = Stage::Ending(Some(belief));
+                view.stage = LeaseStage::Ending(Some(belief));
             }
             self.asked_now(index, lease);
-            self.set_doing(index, task, Doing::Ending);
+            self.set_doing(index, task, LeaseActivity::Ending);
             self.command(index, Command::Detach(lease, ttl));
         } else if rng < self.scenario.users.tokens + 8 {
             let node = &mut self.nodes[index];
@@ -266,14 +266,14 @@ impl World {
             let closed = Closed { key: key.clone(), fence, since: now, vacate_from };
             let session = node.machine.as_ref().and_then(|holder| holder.session_fence());
             let session = session.filter(|_| is_attached);
-            self.scene.lapses[index].push(Lapse { key, fence, until, session });
+            self.scene.lapses[index].push(LeaseLapse { key, fence, until, session });
             if self.scene.lapses[index].len() > 16 {
                 self.scene.lapses[index].remove(0);
             }
             if let Some(view) = self.nodes[index].view(lease) {
-                view.stage = Stage::Ending(None);
+                view.stage = LeaseStage::Ending(None);
             }
-            self.set_doing(index, task, Doing::Ending);
+            self.set_doing(index, task, LeaseActivity::Ending);
             self.tally.coverage(Coverage::LeftToExpire);
             self.command(index, Command::Lapse(lease));
             self.nodes[index].close(closed);
@@ -290,12 +290,12 @@ impl World {
             return;
         }
         let id = self.new_lease();
-        let view = View {
+        let view = LeaseView {
             id,
             key,
             is_attached: false,
             task: GUEST,
-            stage: Stage::Token,
+            stage: LeaseStage::Token,
             asked_at: self.t,
             waits: false,
             tries: false,
@@ -304,15 +304,15 @@ impl World {
             withdrawn: None,
         };
         // A guest takes the place of a task that has nothing to do, so that it has turns.
-        let idle = self.nodes[index].own.tasks.iter().position(|task| task.doing == Doing::Idle);
+        let idle = self.nodes[index].own.tasks.iter().position(|task| task.doing == LeaseActivity::Idle);
         let task = idle.unwrap_or(GUEST);
         let tokens = &mut self.nodes[index].own.tokens;
         if tokens.len() >= 16 {
             tokens.remove(0);
         }
         tokens.push((token.key.clone(), token.fence));
-        self.nodes[index].own.views.push(View { task, ..view });
-        self.set_doing(index, task, Doing::Ending);
+        self.nodes[index].own.views.push(LeaseView { task, ..view });
+        self.set_doing(index, task, LeaseActivity::Ending);
         let command = match self.rng.below(10) {
             0..=2 => Command::Refresh(id, Box::new(token)),
             3..=6 if task != GUEST => Command::Adopt(id, Box::new(token)),
@@ -323,7 +323,7 @@ impl World {
 
     fn deliver_token(&mut self, index: usize, token: Token) {
         let span = self.rng.span(self.per_mille(300));
-        self.at(self.t + span, What::Own(Due::Token(index as u8, Box::new(token))));
+        self.at(self.t + span, What::Own(LeaseDue::Token(index as u8, Box::new(token))));
     }
 
     /// A process stops in good order.
@@ -335,8 +335,8 @@ impl World {
         let node = &mut self.nodes[index];
         node.stopping = true;
         for view in &mut node.own.views {
-            let belief = if let Stage::Held(belief) = view.stage { Some(belief) } else { None };
-            view.stage = Stage::Ending(belief);
+            let belief = if let LeaseStage::Held(belief) = view.stage { Some(belief) } else { None };
+            view.stage = LeaseStage::Ending(belief);
             view.asked_at = self.t;
         }
         if self.scenario.users.elects {

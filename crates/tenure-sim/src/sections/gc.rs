@@ -1,9 +1,9 @@
 //! `gc` in a world of sections.
 
-use super::{Due, What, World};
+use super::{SectionDue, What, World};
 use crate::kernel::trace::Story;
 use std::time::Duration;
-use tenure_core::section::{self, Ledger};
+use tenure_core::section::{self, SectionLedger};
 use tenure_core::{HolderId, Wall};
 
 impl World {
@@ -28,15 +28,15 @@ impl World {
             self.scene.removals += 1;
             self.left_out(
                 &before,
-                &Ledger::default(),
+                &SectionLedger::default(),
                 &HolderId::new("gc").unwrap_or_else(|_| unreachable!("a name")),
             );
         }
         if self.t >= self.scene.rest_until && self.rng.chance(0.5) {
             self.scene.rest_until = self.t + self.spans(16);
-            self.at(self.scene.rest_until, What::Own(Due::Collect));
+            self.at(self.scene.rest_until, What::Own(SectionDue::Collect));
         } else {
-            self.later(self.spans(3), What::Own(Due::Collect));
+            self.later(self.spans(3), What::Own(SectionDue::Collect));
         }
     }
 }
@@ -44,7 +44,7 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::Setup;
+    use crate::kernel::WorldSetup;
     use crate::sections::SCENARIOS;
 
     #[test]
@@ -53,7 +53,7 @@ mod tests {
             .iter()
             .filter(|scenario| scenario.gc)
             .flat_map(|scenario| {
-                (0..50).map(|seed| World::new(*scenario, Setup { seed, ..Setup::default() }))
+                (0..50).map(|seed| World::new(*scenario, WorldSetup { seed, ..WorldSetup::default() }))
             })
             .map(|mut world| {
                 world.run(u64::MAX);

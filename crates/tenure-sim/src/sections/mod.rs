@@ -4,29 +4,29 @@ mod gc;
 mod scenario;
 mod users;
 
-use crate::invariants::asked::Asked;
+use crate::invariants::asked::OpenRequests;
 use crate::invariants::reach::Anchor;
-use crate::invariants::s7::{Believed, Entries};
+use crate::invariants::s7::{BelievedRanges, Entries};
 use crate::invariants::{Rule, s5, s7};
 use crate::kernel::clock::{MILLI, True};
-use crate::kernel::fault::Fault;
+use crate::kernel::fault::FaultKind;
 use crate::kernel::registers::{Landed, StoreSpec};
 use crate::kernel::rng::Rng;
-use crate::kernel::{self, Envelope, Frame, Process, Scene};
+use crate::kernel::{self, Envelope, Frame, NewProcess, Scene};
 pub(crate) use scenario::SCENARIOS;
-use scenario::Scenario;
+use scenario::SectionScenario;
 use std::collections::BTreeMap;
 use tenure_core::op::{Op, Step};
-use tenure_core::section::{self, Ledger, Section, SectionCommand, SectionNotice, SectionSetup};
+use tenure_core::section::{self, Section, SectionCommand, SectionLedger, SectionNotice, SectionSetup};
 use tenure_core::{HolderId, Key, LeaseId, Nonce, Now, Rules, Tick, Ttl};
-use users::{Doing, View};
+use users::{SectionActivity, SectionView};
 
-type World = kernel::World<Sections>;
-type What = kernel::What<Sections>;
-type Node = kernel::Node<Sections>;
+type World = kernel::World<SectionsScene>;
+type What = kernel::What<SectionsScene>;
+type Node = kernel::Node<SectionsScene>;
 
 /// What a world of sections has of its own.
-pub(crate) struct Sections {
+pub(crate) struct SectionsScene {
     key: Key,
     /// Since when, by true time, what stands in the section can be told to be old.
     anchor: Anchor,
@@ -46,41 +46,41 @@ pub(crate) struct Sections {
 
 /// What is known of a process and its users.
 #[derive(Default)]
-pub(crate) struct Own {
-    tasks: Vec<(Doing, u32)>,
-    views: BTreeMap<LeaseId, View>,
+pub(crate) struct SectionNodeState {
+    tasks: Vec<(SectionActivity, u32)>,
+    views: BTreeMap<LeaseId, SectionView>,
     /// When each entry of ours was sent.
     sent: BTreeMap<Nonce, Tick>,
     /// Commands that are not answered yet.
-    asked: Asked,
+    asked: OpenRequests,
 }
 
 /// What is due in a world of sections.
-pub(crate) enum Due {
+pub(crate) enum SectionDue {
     Collect,
     /// All leases that there were are over: one process must obtain everything.
     End,
 }
 
 /// What reaches a process from its users.
-pub(crate) enum Call {
+pub(crate) enum SectionCall {
     /// A task's turn.
     Turn(u8, u32),
     /// It ends, having done what it was started for.
     Exit,
 }
 
-impl Scene for Sections {
-    type Scenario = Scenario;
+impl Scene for SectionsScene {
+    type Scenario = SectionScenario;
     type Machine = Section;
-    type Own = Own;
-    type Input = Call;
-    type Due = Due;
+    type Own = SectionNodeState;
+    type Input = SectionCall;
+    type Due = SectionDue;
 
     const LETTER: char = 'n';
 
-    fn frame(scenario: &Scenario) -> Frame {
-        let Scenario { name, about, nodes, duration_ms, wall_off_ms, faults, calls, .. } = *scenario;
+    fn frame(scenario: &SectionScenario) -> Frame {
+        let SectionScenario { name, about, nodes, duration_ms, wall_off_ms, faults, calls, .. } = *scenario;
         Frame {
             name,
             about,
@@ -99,13 +99,13 @@ impl Scene for Sections {
         }
     }
 
-    fn store(scenario: &Scenario, rng: &mut Rng) -> StoreSpec {
+    fn store(scenario: &SectionScenario, rng: &mut Rng) -> StoreSpec {
         let ages = scenario.ages[rng.index(scenario.ages.len())];
         StoreSpec { ages, push: false, lags: false }
     }
 
-    fn new(_: &Scenario, _nodes: usize) -> Sections {
-        Sections {
+    fn new(_: &SectionScenario, _nodes: usize) -> SectionsScene {
+        SectionsScene {
             key: section::key("s").unwrap_or_else(|_| unreachable!("short and not empty")),
             anchor: Anchor::default(),
             rest_until: 0,
@@ -118,17 +118,22 @@ impl Scene for Sections {
         }
     }
 
-    fn own(_: &Scenario, _index: usize) -> Own {
-        Own::default()
+    fn own(_: &SectionScenario, _index: usize) -> SectionNodeState {
+        SectionNodeState::default()
     }
 
     fn begun(world: &mut World) {
         if world.scenario.gc {
-            world.at(world.spans(6), What::Own(Due::Collect));
+            world.at(world.spans(6), What::Own(SectionDue::Collect));
         }
     }
 
-    fn process(world: &mut World, index: usize, life: u32, instance: u64) -> Option<Process<Sections>> {
+    fn process(
+        world: &mut World,
+        index: usize,
+        life: u32,
+        instance: u64,
+    ) -> Option<NewProcess<SectionsScene>> {
         let who = HolderId::new(format!("n{index}.{life}")).ok()?;
         let key = world.scene.key.clone();
         let machine = Section::new(SectionSetup {
@@ -137,27 +142,27 @@ impl Scene for Sections {
             instance,
             rules: Rules { bugs: world.setup.bugs, ..Rules::default() },
             most_parts: world.scenario.most_parts,
-            most_bytes: Ledger::MAX_BYTES,
+            most_bytes: SectionLedger::MAX_BYTES,
         });
-        Some(Process { who, session: key, machine })
+        Some(NewProcess { who, session: key, machine })
     }
 
     fn booted(world: &mut World, index: usize) {
         let tasks = world.scenario.tasks;
-        world.nodes[index].own.tasks = vec![(Doing::Idle, 0); tasks];
+        world.nodes[index].own.tasks = vec![(SectionActivity::Idle, 0); tasks];
         for task in 0..tasks {
             world.think(index, task);
         }
     }
 
     fn ended(world: &mut World, index: usize) {
-        world.nodes[index].own = Own::default();
+        world.nodes[index].own = SectionNodeState::default();
     }
 
-    fn input(world: &mut World, index: usize, input: Call) {
+    fn input(world: &mut World, index: usize, input: SectionCall) {
         match input {
-            Call::Turn(task, turn) => world.user(index, usize::from(task), turn),
-            Call::Exit => world.kill(index),
+            SectionCall::Turn(task, turn) => world.user(index, usize::from(task), turn),
+            SectionCall::Exit => world.kill(index),
         }
     }
 
@@ -170,7 +175,7 @@ impl Scene for Sections {
         let node = &mut world.nodes[index];
         for request in &step.requests {
             let Op::Write(write) = &request.op else { continue };
-            let ledger = Ledger::of(&write.record).unwrap_or_default();
+            let ledger = SectionLedger::of(&write.record).unwrap_or_default();
             for entry in ledger.entries.iter().filter(|entry| entry.holder == node.who) {
                 node.own.sent.entry(entry.id).or_insert(now.held);
                 world.scene.posted.entry(entry.id).or_insert(world.t);
@@ -191,20 +196,21 @@ impl Scene for Sections {
     }
 
     fn landed(world: &mut World, envelope: &Envelope, _: &Key, landed: &Landed, _begins: bool) {
-        let before = landed.before.as_ref().and_then(|record| Ledger::of(record).ok()).unwrap_or_default();
-        let after = Ledger::of(&landed.after).unwrap_or_default();
+        let before =
+            landed.before.as_ref().and_then(|record| SectionLedger::of(record).ok()).unwrap_or_default();
+        let after = SectionLedger::of(&landed.after).unwrap_or_default();
         let who = world.nodes[envelope.node].name_of(envelope.life).clone();
         world.scene.anchor.written(world.t, &after);
         let found = world.scene.entries.landed(&before, &after);
         world.check(Rule::S2, found);
-        let Sections { stopped, posted, .. } = &world.scene;
+        let SectionsScene { stopped, posted, .. } = &world.scene;
         let found = s7::nothing_of_who_stopped(&before, &after, stopped, posted);
         world.check(Rule::S4, found);
         world.left_out(&before, &after, &who);
     }
 
-    fn strike(world: &mut World, fault: Fault, _index: usize) -> bool {
-        if fault == Fault::StoreClock {
+    fn strike(world: &mut World, fault: FaultKind, _index: usize) -> bool {
+        if fault == FaultKind::StoreClock {
             world.scene.anchor.clock_was_set();
         }
         false
@@ -219,13 +225,13 @@ impl Scene for Sections {
     }
 
     fn calm_begins(world: &mut World) {
-        world.at(world.t + world.spans(16), What::Own(Due::End));
+        world.at(world.t + world.spans(16), What::Own(SectionDue::End));
     }
 
-    fn due(world: &mut World, due: Due) {
+    fn due(world: &mut World, due: SectionDue) {
         match due {
-            Due::Collect => world.collect(),
-            Due::End => world.over = world.end(),
+            SectionDue::Collect => world.collect(),
+            SectionDue::End => world.over = world.end(),
         }
     }
 
@@ -246,12 +252,12 @@ impl World {
     }
 
     /// What a write takes out, nobody may believe in.
-    fn left_out(&mut self, before: &Ledger, after: &Ledger, who: &HolderId) {
+    fn left_out(&mut self, before: &SectionLedger, after: &SectionLedger, who: &HolderId) {
         self.check(Rule::S3, s7::taken_out(before, after, who, self.believed()));
     }
 
-    fn ledger(&self) -> Ledger {
-        self.store.get(&self.scene.key).and_then(|record| Ledger::of(record).ok()).unwrap_or_default()
+    fn ledger(&self) -> SectionLedger {
+        self.store.get(&self.scene.key).and_then(|record| SectionLedger::of(record).ok()).unwrap_or_default()
     }
 
     fn lease(&mut self) -> LeaseId {
@@ -260,7 +266,7 @@ impl World {
     }
 
     /// What is believed in at this instant.
-    fn believed(&self) -> impl Iterator<Item = &Believed> {
+    fn believed(&self) -> impl Iterator<Item = &BelievedRanges> {
         let t = self.t;
         self.nodes.iter().flat_map(move |node| {
             node.own
@@ -300,7 +306,7 @@ impl World {
             }
             Some(_) => return true,
         }
-        self.at(self.t + self.spans(2), What::Own(Due::End));
+        self.at(self.t + self.spans(2), What::Own(SectionDue::End));
         false
     }
 }

@@ -1,11 +1,11 @@
 //! What a world of sections is like, as data.
 
-use crate::kernel::fault::Fault;
+use crate::kernel::fault::FaultKind;
 use crate::kernel::registers::Ages;
 
 /// What a world of sections is like.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Scenario {
+pub(crate) struct SectionScenario {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     pub(crate) nodes: usize,
@@ -25,24 +25,24 @@ pub(crate) struct Scenario {
     /// Users look at what is leased, have what is over collected, and stop their process in good order.
     pub(crate) asks: bool,
     /// The mean number of each fault in 100 durations.
-    pub(crate) faults: &'static [(Fault, f64)],
+    pub(crate) faults: &'static [(FaultKind, f64)],
     /// The probability that a fault befalls a call.
-    pub(crate) calls: &'static [(Fault, f64)],
+    pub(crate) calls: &'static [(FaultKind, f64)],
 }
 
-const CALLS: &[(Fault, f64)] = &[
-    (Fault::RequestLost, 0.04),
-    (Fault::AnswerLost, 0.06),
-    (Fault::Slow, 0.05),
-    (Fault::Zombie, 0.05),
-    (Fault::Duplicated, 0.05),
-    (Fault::Refused, 0.03),
-    (Fault::Denied, 0.01),
-    (Fault::PauseMidStep, 0.02),
+const CALLS: &[(FaultKind, f64)] = &[
+    (FaultKind::RequestLost, 0.04),
+    (FaultKind::AnswerLost, 0.06),
+    (FaultKind::Slow, 0.05),
+    (FaultKind::Zombie, 0.05),
+    (FaultKind::Duplicated, 0.05),
+    (FaultKind::Refused, 0.03),
+    (FaultKind::Denied, 0.01),
+    (FaultKind::PauseMidStep, 0.02),
 ];
 
 /// What the others differ from.
-const USUAL: Scenario = Scenario {
+const USUAL: SectionScenario = SectionScenario {
     name: "sections",
     about: "four processes lease ranges of one section, the usual faults",
     nodes: 4,
@@ -56,26 +56,26 @@ const USUAL: Scenario = Scenario {
     most_parts: 1000,
     asks: false,
     faults: &[
-        (Fault::Pause, 12.0),
-        (Fault::Crash, 10.0),
-        (Fault::Suspend, 6.0),
-        (Fault::Rate, 8.0),
-        (Fault::WallJump, 6.0),
-        (Fault::WallDecade, 2.0),
-        (Fault::Cut, 6.0),
-        (Fault::CutAnswers, 4.0),
-        (Fault::CutRequests, 3.0),
-        (Fault::Flap, 2.0),
-        (Fault::StoreDown, 1.0),
-        (Fault::Throttle, 1.0),
-        (Fault::SpuriousWake, 20.0),
+        (FaultKind::Pause, 12.0),
+        (FaultKind::Crash, 10.0),
+        (FaultKind::Suspend, 6.0),
+        (FaultKind::Rate, 8.0),
+        (FaultKind::WallJump, 6.0),
+        (FaultKind::WallDecade, 2.0),
+        (FaultKind::Cut, 6.0),
+        (FaultKind::CutAnswers, 4.0),
+        (FaultKind::CutRequests, 3.0),
+        (FaultKind::Flap, 2.0),
+        (FaultKind::StoreDown, 1.0),
+        (FaultKind::Throttle, 1.0),
+        (FaultKind::SpuriousWake, 20.0),
     ],
     calls: CALLS,
 };
 
-pub(crate) const SCENARIOS: &[Scenario] = &[
+pub(crate) const SCENARIOS: &[SectionScenario] = &[
     USUAL,
-    Scenario {
+    SectionScenario {
         name: "sections-clocks",
         about: "as above; the store's clock jumps, wall clocks are right, and records are removed when all in them is long over",
         nodes: 3,
@@ -83,15 +83,15 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         ages: &[Ages::Fine],
         gc: true,
         faults: &[
-            (Fault::StoreClock, 20.0),
-            (Fault::Pause, 10.0),
-            (Fault::Crash, 10.0),
-            (Fault::Suspend, 4.0),
-            (Fault::Rate, 8.0),
+            (FaultKind::StoreClock, 20.0),
+            (FaultKind::Pause, 10.0),
+            (FaultKind::Crash, 10.0),
+            (FaultKind::Suspend, 4.0),
+            (FaultKind::Rate, 8.0),
         ],
         ..USUAL
     },
-    Scenario {
+    SectionScenario {
         name: "sections-asked",
         about: "processes also look, collect what is over and stop; few ranges fit; records are removed by somebody whose clock is wrong",
         nodes: 3,
@@ -103,28 +103,32 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         most_parts: 6,
         asks: true,
         faults: &[
-            (Fault::Pause, 10.0),
-            (Fault::Crash, 20.0),
-            (Fault::Suspend, 4.0),
-            (Fault::Rate, 8.0),
-            (Fault::Cut, 6.0),
-            (Fault::CutAnswers, 4.0),
-            (Fault::StoreDown, 1.0),
+            (FaultKind::Pause, 10.0),
+            (FaultKind::Crash, 20.0),
+            (FaultKind::Suspend, 4.0),
+            (FaultKind::Rate, 8.0),
+            (FaultKind::Cut, 6.0),
+            (FaultKind::CutAnswers, 4.0),
+            (FaultKind::StoreDown, 1.0),
         ],
         ..USUAL
     },
-    Scenario {
+    SectionScenario {
         name: "sections-brief",
         about: "only processes that live shorter than a lease, one after the other; ages fall short by seconds, and the store's clock is set",
         tasks: 1,
         wall_off_ms: 100,
         ages: &[Ages::Coarse, Ages::Dated],
         brief: true,
-        faults: &[(Fault::Crash, 20.0), (Fault::Rate, 8.0), (Fault::StoreClock, 4.0)],
-        calls: &[(Fault::RequestLost, 0.02), (Fault::AnswerLost, 0.03), (Fault::Duplicated, 0.02)],
+        faults: &[(FaultKind::Crash, 20.0), (FaultKind::Rate, 8.0), (FaultKind::StoreClock, 4.0)],
+        calls: &[
+            (FaultKind::RequestLost, 0.02),
+            (FaultKind::AnswerLost, 0.03),
+            (FaultKind::Duplicated, 0.02),
+        ],
         ..USUAL
     },
-    Scenario {
+    SectionScenario {
         name: "sections-calm",
         about: "nothing goes wrong: every command is answered, and what is over is free again",
         nodes: 3,

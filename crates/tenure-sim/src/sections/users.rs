@@ -1,11 +1,11 @@
 //! Users of a section: they lease ranges, use them, and give them up in every way there is.
 
-use super::{Call, What, World};
+use super::{SectionCall, What, World};
 use crate::invariants::Rule;
-use crate::invariants::s7::{self, Believed};
+use crate::invariants::s7::{self, BelievedRanges};
 use crate::kernel::clock::{MILLI, True};
 use tenure_core::range::{KeyRange, RangeSet};
-use tenure_core::section::{Ledger, Portion, SectionCommand, SectionNotice};
+use tenure_core::section::{Portion, SectionCommand, SectionLedger, SectionNotice};
 use tenure_core::{Drift, Fence, LeaseId, Record, Tick, Ttl};
 
 /// Keys are 0 to this.
@@ -13,7 +13,7 @@ const SPACE: u64 = 48;
 
 /// What a user is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum SectionActivity {
     Idle,
     Waiting(LeaseId),
     Using(LeaseId),
@@ -21,8 +21,8 @@ pub(super) enum Doing {
 
 /// What a user knows of a lease.
 #[derive(Debug, Clone)]
-pub(super) struct View {
-    pub(super) held: Option<Believed>,
+pub(super) struct SectionView {
+    pub(super) held: Option<BelievedRanges>,
     pub(super) until: Tick,
     /// When its user must have an answer, if it waits for one.
     pub(super) answer_by: Option<Tick>,
@@ -36,9 +36,18 @@ pub(super) struct View {
     lapsed: Option<(Fence, Tick)>,
 }
 
-impl View {
-    fn new(task: usize, wanted: RangeSet, since: True, answer_by: Option<Tick>) -> View {
-        View { held: None, until: Tick(0), answer_by, task, wanted, ending: false, since, lapsed: None }
+impl SectionView {
+    fn new(task: usize, wanted: RangeSet, since: True, answer_by: Option<Tick>) -> SectionView {
+        SectionView {
+            held: None,
+            until: Tick(0),
+            answer_by,
+            task,
+            wanted,
+            ending: false,
+            since,
+            lapsed: None,
+        }
     }
 
     /// Whether its user still waits for an answer.
@@ -48,17 +57,17 @@ impl View {
 }
 
 impl World {
-    fn turn(&mut self, index: usize, task: usize, doing: Doing, mean: True) {
+    fn turn(&mut self, index: usize, task: usize, doing: SectionActivity, mean: True) {
         let node = &mut self.nodes[index];
         let Some(slot) = node.own.tasks.get_mut(task) else { return };
         *slot = (doing, slot.1 + 1);
         let (turn, life) = (slot.1, node.life);
-        self.later(mean, What::Input(index as u8, life, Call::Turn(task as u8, turn)));
+        self.later(mean, What::Input(index as u8, life, SectionCall::Turn(task as u8, turn)));
     }
 
     pub(super) fn think(&mut self, index: usize, task: usize) {
         let mean = self.spans(1) / if self.is_brief() { 50 } else { 2 };
-        self.turn(index, task, Doing::Idle, mean);
+        self.turn(index, task, SectionActivity::Idle, mean);
     }
 
     /// A user's next move.
@@ -69,19 +78,23 @@ impl World {
         }
         match doing {
             // In the calm nobody wants anything anew.
-            Doing::Idle if self.healed.is_some() => {}
-            Doing::Idle if self.t < self.scene.rest_until => self.think(index, task),
-            Doing::Idle if self.scenario.asks && self.rng.chance(0.2) => self.look_or_collect(index, task),
-            Doing::Idle => {
+            SectionActivity::Idle if self.healed.is_some() => {}
+            SectionActivity::Idle if self.t < self.scene.rest_until => self.think(index, task),
+            SectionActivity::Idle if self.scenario.asks && self.rng.chance(0.2) => {
+                self.look_or_collect(index, task)
+            }
+            SectionActivity::Idle => {
                 let desired = self.some_ranges();
                 let ms = self.rng.between(self.scenario.duration_ms / 4, self.scenario.duration_ms);
                 let lease = self.ask(index, task, desired, Ttl::clamped(ms));
                 // Some change their mind.
                 let mean = if self.rng.chance(0.1) { self.spans(1) / 200 } else { self.spans(40) };
-                self.turn(index, task, Doing::Waiting(lease), mean);
+                self.turn(index, task, SectionActivity::Waiting(lease), mean);
             }
-            Doing::Waiting(lease) => self.give_up(index, task, lease, SectionCommand::Release(lease)),
-            Doing::Using(lease) => self.use_it(index, task, lease),
+            SectionActivity::Waiting(lease) => {
+                self.give_up(index, task, lease, SectionCommand::Release(lease))
+            }
+            SectionActivity::Using(lease) => self.use_it(index, task, lease),
         }
     }
 
@@ -89,7 +102,7 @@ impl World {
     fn look_or_collect(&mut self, index: usize, task: usize) {
         let lease = self.lease();
         let answer_by = self.answer_by(index, Ttl::MAX);
-        self.nodes[index].own.views.insert(lease, View::new(task, RangeSet::new(), self.t, answer_by));
+        self.nodes[index].own.views.insert(lease, SectionView::new(task, RangeSet::new(), self.t, answer_by));
         let looks = self.rng.chance(0.5);
         let command = if looks { SectionCommand::List(lease) } else { SectionCommand::Reclaim(lease) };
         self.command(index, command);
@@ -103,16 +116,16 @@ impl World {
         }
         node.own.views.clear();
         for slot in &mut node.own.tasks {
-            *slot = (Doing::Idle, slot.1 + 1);
+            *slot = (SectionActivity::Idle, slot.1 + 1);
         }
         self.command(index, SectionCommand::Stop);
     }
 
     /// What is believed in at this instant, and was before `t`.
-    fn believed_since(&self, t: True) -> impl Iterator<Item = &Believed> {
+    fn believed_since(&self, t: True) -> impl Iterator<Item = &BelievedRanges> {
         self.nodes.iter().flat_map(move |node| {
             let now = node.clock.held(self.t);
-            let lives = move |view: &&View| now < view.until && view.since < t;
+            let lives = move |view: &&SectionView| now < view.until && view.since < t;
             node.own.views.values().filter(lives).filter_map(|view| view.held.as_ref())
         })
     }
@@ -130,7 +143,7 @@ impl World {
     fn ask(&mut self, index: usize, task: usize, desired: RangeSet, duration: Ttl) -> LeaseId {
         let lease = self.lease();
         let answer_by = self.answer_by(index, duration);
-        self.nodes[index].own.views.insert(lease, View::new(task, desired.clone(), self.t, answer_by));
+        self.nodes[index].own.views.insert(lease, SectionView::new(task, desired.clone(), self.t, answer_by));
         // Whose processes are brief is told what the dead keep from it: a part tells more.
         let needs_all = !self.scenario.brief && self.rng.chance(0.25);
         let portion = if needs_all { Portion::All } else { Portion::Free };
@@ -179,7 +192,7 @@ impl World {
         match self.rng.below(10) {
             0 => self.give_up(index, task, lease, SectionCommand::Lapse(lease)),
             1..=4 => self.give_up(index, task, lease, SectionCommand::Release(lease)),
-            _ => self.turn(index, task, Doing::Using(lease), self.spans(1) / 4),
+            _ => self.turn(index, task, SectionActivity::Using(lease), self.spans(1) / 4),
         }
     }
 
@@ -238,7 +251,7 @@ impl World {
             }
             return;
         };
-        let believed = Believed { holder: who, fence, parts };
+        let believed = BelievedRanges { holder: who, fence, parts };
         let sent = self.scene.entries.entry(fence).and_then(|entry| node.own.sent.get(&entry.id)).copied();
         if !ending {
             (view.held, view.until, view.since) = (Some(believed.clone()), until, self.t);
@@ -251,7 +264,7 @@ impl World {
         self.check(Rule::S4, found);
         self.check_reach(since, &wanted);
         if !ending {
-            self.turn(index, task, Doing::Using(lease), self.spans(1) / 4);
+            self.turn(index, task, SectionActivity::Using(lease), self.spans(1) / 4);
         }
     }
 
@@ -266,7 +279,7 @@ impl World {
             return self.kill(index);
         }
         let (life, soon) = (self.nodes[index].life, self.rng.below(4 * MILLI));
-        self.at(self.t + soon, What::Input(index as u8, life, Call::Exit));
+        self.at(self.t + soon, What::Input(index as u8, life, SectionCall::Exit));
     }
 
     fn next(&mut self, index: usize, task: usize) {
@@ -289,11 +302,14 @@ impl World {
         if node.own.views.values().all(|view| view.lapsed.is_none()) {
             return;
         }
-        let written = &Ledger::of(written).unwrap_or_default();
+        let written = &SectionLedger::of(written).unwrap_or_default();
         let mut lapsed = node.own.views.values().filter_map(|view| view.lapsed);
-        let standing =
-            self.store.get(&self.scene.key).and_then(|record| Ledger::of(record).ok()).unwrap_or_default();
-        let stands = |ledger: &Ledger, fence| ledger.entries.iter().any(|entry| entry.fence == fence);
+        let standing = self
+            .store
+            .get(&self.scene.key)
+            .and_then(|record| SectionLedger::of(record).ok())
+            .unwrap_or_default();
+        let stands = |ledger: &SectionLedger, fence| ledger.entries.iter().any(|entry| entry.fence == fence);
         let found = match lapsed.find(|(fence, _)| stands(&standing, *fence) && !stands(written, *fence)) {
             Some((fence, _)) => {
                 Err(format!("{} takes out fence {fence}, which was left to expire", node.who))
@@ -309,7 +325,7 @@ impl World {
         let lease = LeaseId(u64::MAX - u64::from(round));
         self.scene.last_asked = Some((lease, round));
         let all: RangeSet = all.into();
-        let view = View { ending: true, ..View::new(usize::MAX, all.clone(), self.t, None) };
+        let view = SectionView { ending: true, ..SectionView::new(usize::MAX, all.clone(), self.t, None) };
         self.nodes[0].own.views.insert(lease, view);
         let duration = Ttl::clamped(self.scenario.duration_ms);
         let portion = if self.rng.chance(0.5) { Portion::All } else { Portion::Free };

@@ -1,11 +1,11 @@
 //! What must come about once all faults have healed.
 
-use super::{Due, View, What, World};
+use super::{PermitView, SemaphoreDue, What, World};
 use crate::invariants::Rule;
-use crate::kernel::fault::Fault;
+use crate::kernel::fault::FaultKind;
 use crate::kernel::trace::Story;
 use tenure_core::Holder;
-use tenure_core::semaphore::{Grant, Ledger, Ticket};
+use tenure_core::semaphore::{Grant, SemaphoreLedger, Ticket};
 
 impl World {
     /// Whether the process that made this claim runs, on the same session.
@@ -20,7 +20,7 @@ impl World {
         if self.healed.is_none() {
             return;
         }
-        self.at(self.t + self.per_mille(100), What::Own(Due::Look));
+        self.at(self.t + self.per_mille(100), What::Own(SemaphoreDue::Look));
         let bound = if self.scenario.trying == 100 { 2500 } else { 1700 };
         let (mut untold, mut dead, mut strays) = (Vec::new(), Vec::new(), Vec::new());
         for key in 0..self.scene.keys.len() {
@@ -79,7 +79,7 @@ impl World {
             return true;
         }
         let node = self.nodes.iter().find(|node| node.who == grant.ticket.holder);
-        let holds = |view: &View| view.key == key && view.fence() == Some(grant.fence);
+        let holds = |view: &PermitView| view.key == key && view.fence() == Some(grant.fence);
         node.is_some_and(|node| node.own.views.values().any(holds))
     }
 
@@ -89,11 +89,12 @@ impl World {
         if self.t - healed < self.per_mille(2500) {
             return;
         }
-        let shows = |ledger: &Ledger, fence| ledger.holders.iter().any(|grant| grant.fence == fence);
+        let shows = |ledger: &SemaphoreLedger, fence| ledger.holders.iter().any(|grant| grant.fence == fence);
         for key in 0..self.scene.keys.len() {
             let ledger = self.ledger(key);
             for node in self.nodes.iter().filter(|node| node.acts()) {
-                let held = node.own.views.values().filter(|view| view.key == key).filter_map(View::fence);
+                let held =
+                    node.own.views.values().filter(|view| view.key == key).filter_map(PermitView::fence);
                 let behind = |fence: &tenure_core::Fence| {
                     self.scene.behind.contains(&(key, *fence)) && !shows(&ledger, *fence)
                 };
@@ -112,10 +113,10 @@ impl World {
         if self.healed.is_none() {
             return;
         }
-        self.later(self.per_mille(4000), What::Own(Due::Death));
+        self.later(self.per_mille(4000), What::Own(SemaphoreDue::Death));
         let index = self.rng.index(self.nodes.len());
         if self.nodes[index].acts() {
-            self.tally.faults[Fault::Crash as usize] += 1;
+            self.tally.faults[FaultKind::Crash as usize] += 1;
             self.tell(|world| Story::Fault(Some(world.name(index)), "dies in the calm".to_owned()));
             self.kill(index);
         }

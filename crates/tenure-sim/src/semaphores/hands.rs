@@ -1,11 +1,11 @@
 //! What people do to the records of semaphores behind their users' backs, and `gc`.
 
-use super::{Due, What, World};
+use super::{SemaphoreDue, What, World};
 use crate::kernel::trace::Story;
 use std::time::Duration;
 use tenure_core::gc::Collector;
 use tenure_core::op::Listed;
-use tenure_core::semaphore::{self, Ledger};
+use tenure_core::semaphore::{self, SemaphoreLedger};
 
 impl World {
     fn some_key(&mut self) -> usize {
@@ -52,7 +52,7 @@ impl World {
 
     /// `gc` by a clock that is right: semaphores that nobody uses, and sessions that nothing names.
     pub(super) fn collect(&mut self) {
-        self.later(self.per_mille(6000), What::Own(Due::Collect));
+        self.later(self.per_mille(6000), What::Own(SemaphoreDue::Collect));
         let retention = Duration::from_millis(self.ttl.millis() * 4);
         let all = self.store.list(self.t);
         let collector = Collector::new(self.true_wall(), retention, &all, self.setup.bugs);
@@ -74,7 +74,7 @@ impl World {
     /// Whoever finds a claim on a session that is missing can't tell since when.
     fn names(&self, session: &tenure_core::Key) -> Result<(), String> {
         for key in 0..self.scene.keys.len() {
-            let ledger: Ledger = self.ledger(key);
+            let ledger: SemaphoreLedger = self.ledger(key);
             if ledger.tickets().any(|ticket| ticket.attachment.session == *session) {
                 return Err(format!("gc removes {session}, and k{key} names it"));
             }

@@ -7,32 +7,32 @@ mod users;
 
 use crate::invariants::l5::{self, Overdue};
 use crate::invariants::once;
-use crate::invariants::s8::{self, Believed, Grants};
+use crate::invariants::s8::{self, BelievedPermits, Grants};
 use crate::invariants::{Rule, l6};
 use crate::kernel::clock::True;
-use crate::kernel::fault::Fault;
+use crate::kernel::fault::FaultKind;
 use crate::kernel::registers::{Ages, Landed, StoreSpec};
 use crate::kernel::rng::Rng;
-use crate::kernel::{self, Envelope, Frame, Input, Process, Scene};
+use crate::kernel::{self, Envelope, Frame, NewProcess, NodeInput, Scene};
 pub(crate) use scenario::SCENARIOS;
-use scenario::Scenario;
+use scenario::SemaphoreScenario;
 use std::collections::{BTreeMap, BTreeSet};
 use tenure_core::op::{Hint, Op};
-use tenure_core::semaphore::{self, Ledger};
+use tenure_core::semaphore::{self, SemaphoreLedger};
 use tenure_core::{
     Command, Fence, Holder, HolderId, Host, Identity, Key, LeaseId, Metadata, Nonce, Notice, Now, Rules,
     Tick, Ttl,
 };
-use users::{Doing, Lapse, View};
+use users::{PermitActivity, PermitLapse, PermitView};
 
-type World = kernel::World<Semaphores>;
-type What = kernel::What<Semaphores>;
-type Node = kernel::Node<Semaphores>;
+type World = kernel::World<SemaphoresScene>;
+type What = kernel::What<SemaphoresScene>;
+type Node = kernel::Node<SemaphoresScene>;
 
 const TTL_MS: u64 = 10_000;
 
 /// What a world of semaphores has of its own.
-pub(crate) struct Semaphores {
+pub(crate) struct SemaphoresScene {
     keys: Vec<Key>,
     grants: Vec<Grants>,
     last_lease: u64,
@@ -49,45 +49,45 @@ pub(crate) struct Semaphores {
     /// Users who wait for an answer that must come soon.
     late: BTreeMap<LeaseId, True>,
     /// For each node, what its users asked for and have no answer to.
-    asked: Vec<once::Ledger>,
+    asked: Vec<once::AnswerLedger>,
 }
 
 /// What is known of a process and its users.
 #[derive(Default)]
-pub(crate) struct Own {
-    tasks: Vec<(Doing, u32)>,
-    views: BTreeMap<LeaseId, View>,
+pub(crate) struct SemaphoreNodeState {
+    tasks: Vec<(PermitActivity, u32)>,
+    views: BTreeMap<LeaseId, PermitView>,
     session_until: Tick,
     session_deadline: Option<Tick>,
     /// Fences that users were told of.
     told: BTreeSet<(usize, Fence)>,
-    lapses: Vec<Lapse>,
+    lapses: Vec<PermitLapse>,
 }
 
 /// What is due in a world of semaphores.
-pub(crate) enum Due {
+pub(crate) enum SemaphoreDue {
     Look,
     Death,
     Collect,
 }
 
 /// What reaches a process from its users.
-pub(crate) enum Call {
+pub(crate) enum SemaphoreCall {
     /// A task's turn.
     Turn(u8, u32),
 }
 
-impl Scene for Semaphores {
-    type Scenario = Scenario;
+impl Scene for SemaphoresScene {
+    type Scenario = SemaphoreScenario;
     type Machine = Holder;
-    type Own = Own;
-    type Input = Call;
-    type Due = Due;
+    type Own = SemaphoreNodeState;
+    type Input = SemaphoreCall;
+    type Due = SemaphoreDue;
 
     const LETTER: char = 'n';
 
-    fn frame(scenario: &Scenario) -> Frame {
-        let Scenario { name, about, nodes, wall_off_ms, faults, calls, excused, .. } = *scenario;
+    fn frame(scenario: &SemaphoreScenario) -> Frame {
+        let SemaphoreScenario { name, about, nodes, wall_off_ms, faults, calls, excused, .. } = *scenario;
         let (source, least_nodes, ttl, rate) = ("", 1, Ttl::clamped(TTL_MS), 100_000);
         let (chaos, calm, rounds) = (40, 20, 2);
         Frame {
@@ -108,17 +108,17 @@ impl Scene for Semaphores {
         }
     }
 
-    fn store(scenario: &Scenario, rng: &mut Rng) -> StoreSpec {
+    fn store(scenario: &SemaphoreScenario, rng: &mut Rng) -> StoreSpec {
         let any = StoreSpec { ages: Ages::any(rng), push: rng.chance(0.5), lags: false };
         scenario.store.unwrap_or(any)
     }
 
-    fn new(scenario: &Scenario, nodes: usize) -> Semaphores {
+    fn new(scenario: &SemaphoreScenario, nodes: usize) -> SemaphoresScene {
         let name = |n: usize| {
             semaphore::key(&format!("k{n}")).unwrap_or_else(|_| unreachable!("short and not empty"))
         };
         let keys = scenario.keys.len();
-        Semaphores {
+        SemaphoresScene {
             keys: (0..keys).map(name).collect(),
             grants: (0..keys).map(|_| Grants::default()).collect(),
             last_lease: 0,
@@ -128,21 +128,26 @@ impl Scene for Semaphores {
             dead: Overdue::default(),
             strays: Overdue::default(),
             late: BTreeMap::new(),
-            asked: (0..nodes).map(|_| once::Ledger::default()).collect(),
+            asked: (0..nodes).map(|_| once::AnswerLedger::default()).collect(),
         }
     }
 
-    fn own(_: &Scenario, _index: usize) -> Own {
-        Own::default()
+    fn own(_: &SemaphoreScenario, _index: usize) -> SemaphoreNodeState {
+        SemaphoreNodeState::default()
     }
 
     fn begun(world: &mut World) {
         if world.scenario.gc {
-            world.at(world.per_mille(6000), What::Own(Due::Collect));
+            world.at(world.per_mille(6000), What::Own(SemaphoreDue::Collect));
         }
     }
 
-    fn process(world: &mut World, index: usize, life: u32, instance: u64) -> Option<Process<Semaphores>> {
+    fn process(
+        world: &mut World,
+        index: usize,
+        life: u32,
+        instance: u64,
+    ) -> Option<NewProcess<SemaphoresScene>> {
         let who = HolderId::new(format!("n{index}.{life}")).ok()?;
         let session = Key::new(format!("session/{who}")).ok()?;
         let (ttl, about) = (world.ttl, Metadata::new());
@@ -150,12 +155,12 @@ impl Scene for Semaphores {
         let host = Host { boot: index as u64, held: Tick(0), waited: Tick(0) };
         let (bugs, poll) = (world.setup.bugs, ttl.duration());
         let rules = Rules { bugs, poll, host: Some(host), ..Rules::default() };
-        Some(Process { who, session, machine: Holder::new(identity, rules) })
+        Some(NewProcess { who, session, machine: Holder::new(identity, rules) })
     }
 
     fn booted(world: &mut World, index: usize) {
         let tasks = world.scenario.tasks;
-        world.nodes[index].own.tasks = vec![(Doing::Idle, 0); tasks];
+        world.nodes[index].own.tasks = vec![(PermitActivity::Idle, 0); tasks];
         for task in 0..tasks {
             world.think(index, task);
         }
@@ -165,16 +170,16 @@ impl Scene for Semaphores {
         for lease in world.nodes[index].own.views.keys() {
             world.scene.late.remove(lease);
         }
-        world.nodes[index].own = Own::default();
-        world.scene.asked[index] = once::Ledger::default();
+        world.nodes[index].own = SemaphoreNodeState::default();
+        world.scene.asked[index] = once::AnswerLedger::default();
     }
 
     fn commanded(world: &mut World, index: usize, command: &Command) {
         world.scene.asked[index].asks(command);
     }
 
-    fn input(world: &mut World, index: usize, input: Call) {
-        let Call::Turn(task, turn) = input;
+    fn input(world: &mut World, index: usize, input: SemaphoreCall) {
+        let SemaphoreCall::Turn(task, turn) = input;
         world.user(index, usize::from(task), turn);
     }
 
@@ -205,7 +210,7 @@ impl Scene for Semaphores {
         let who = world.nodes[envelope.node].name_of(envelope.life).clone();
         world.changed(
             index,
-            landed.before.as_ref().and_then(|record| Ledger::of(record).ok()),
+            landed.before.as_ref().and_then(|record| SemaphoreLedger::of(record).ok()),
             &landed.after,
             &who,
         );
@@ -213,18 +218,18 @@ impl Scene for Semaphores {
 
     fn listens(world: &World, node: &Node, key: &Key) -> bool {
         let ours = world.key_index(key);
-        let waits = |view: &View| view.waits() && ours.is_none_or(|key| view.key == key);
+        let waits = |view: &PermitView| view.waits() && ours.is_none_or(|key| view.key == key);
         node.own.views.values().any(waits)
     }
 
-    fn strike(world: &mut World, fault: Fault, index: usize) -> bool {
+    fn strike(world: &mut World, fault: FaultKind, index: usize) -> bool {
         match fault {
-            Fault::RecordDeleted => world.delete_record(),
-            Fault::RecordRestored => world.restore_record(),
-            Fault::Deleted => world.delete_session(index),
-            Fault::SpuriousHint => {
+            FaultKind::RecordDeleted => world.delete_record(),
+            FaultKind::RecordRestored => world.restore_record(),
+            FaultKind::Deleted => world.delete_session(index),
+            FaultKind::SpuriousHint => {
                 let key = world.rng.chance(0.5).then(|| world.scene.keys[0].clone());
-                world.deliver(index, Input::Hint(key.map_or(Hint::Any, Hint::Key)));
+                world.deliver(index, NodeInput::Hint(key.map_or(Hint::Any, Hint::Key)));
             }
             _ => return false,
         }
@@ -244,15 +249,15 @@ impl Scene for Semaphores {
         world.scene.dead.clear();
         world.scene.strays.clear();
         world.scene.late.clear();
-        world.at(world.t + world.per_mille(100), What::Own(Due::Look));
-        world.later(world.per_mille(4000), What::Own(Due::Death));
+        world.at(world.t + world.per_mille(100), What::Own(SemaphoreDue::Look));
+        world.later(world.per_mille(4000), What::Own(SemaphoreDue::Death));
     }
 
-    fn due(world: &mut World, due: Due) {
+    fn due(world: &mut World, due: SemaphoreDue) {
         match due {
-            Due::Look => world.look(),
-            Due::Death => world.death(),
-            Due::Collect => world.collect(),
+            SemaphoreDue::Look => world.look(),
+            SemaphoreDue::Death => world.death(),
+            SemaphoreDue::Collect => world.collect(),
         }
     }
 
@@ -267,13 +272,13 @@ impl World {
         self.scene.keys.iter().position(|known| known == key)
     }
 
-    fn ledger(&self, key: usize) -> Ledger {
+    fn ledger(&self, key: usize) -> SemaphoreLedger {
         let record = self.store.get(&self.scene.keys[key]);
-        record.and_then(|record| Ledger::of(record).ok()).unwrap_or_default()
+        record.and_then(|record| SemaphoreLedger::of(record).ok()).unwrap_or_default()
     }
 
     /// What is believed in of a key at this instant.
-    fn believed(&self, key: usize) -> impl Iterator<Item = Believed<'_>> {
+    fn believed(&self, key: usize) -> impl Iterator<Item = BelievedPermits<'_>> {
         let t = self.t;
         let behind = &self.scene.behind;
         self.nodes
@@ -292,9 +297,15 @@ impl World {
     }
 
     /// `who` has written the record of a key.
-    fn changed(&mut self, key: usize, before: Option<Ledger>, after: &tenure_core::Record, who: &HolderId) {
+    fn changed(
+        &mut self,
+        key: usize,
+        before: Option<SemaphoreLedger>,
+        after: &tenure_core::Record,
+        who: &HolderId,
+    ) {
         let before = before.unwrap_or_default();
-        let after = match Ledger::of(after) {
+        let after = match SemaphoreLedger::of(after) {
             Ok(after) => after,
             Err(error) => {
                 return self.check(Rule::S8, Err(format!("{who} writes a record of which {error}")));
@@ -327,7 +338,7 @@ impl World {
         node.stopping = true;
         node.own.views.retain(|_, view| view.is_lapsed());
         for slot in &mut node.own.tasks {
-            *slot = (Doing::Idle, slot.1 + 1);
+            *slot = (PermitActivity::Idle, slot.1 + 1);
         }
         self.command(index, Command::Stop);
     }

@@ -1,12 +1,12 @@
 //! What a world of semaphores is like, as data.
 
 use crate::invariants::Rule;
-use crate::kernel::fault::Fault;
+use crate::kernel::fault::FaultKind;
 use crate::kernel::registers::{Ages, StoreSpec};
 
 /// What one key of a world is used as.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Use {
+pub(crate) struct KeyUse {
     pub(crate) permits: u32,
     /// The most that one user takes.
     pub(crate) most: u64,
@@ -17,20 +17,20 @@ pub(crate) struct Use {
 }
 
 /// Two at a time, three, or one that takes them all.
-const COUNTED: Use = Use { permits: 3, most: 2, exclusive: 0, barging: 0 };
+const COUNTED: KeyUse = KeyUse { permits: 3, most: 2, exclusive: 0, barging: 0 };
 /// Readers, and now and then a writer.
-const READ: Use = Use { permits: 1 << 20, most: 1, exclusive: 30, barging: 0 };
+const READ: KeyUse = KeyUse { permits: 1 << 20, most: 1, exclusive: 30, barging: 0 };
 /// A fair lock.
-const FAIR: Use = Use { permits: 1 << 20, most: 1, exclusive: 100, barging: 0 };
+const FAIR: KeyUse = KeyUse { permits: 1 << 20, most: 1, exclusive: 100, barging: 0 };
 
 /// What a world of semaphores is like.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Scenario {
+pub(crate) struct SemaphoreScenario {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     pub(crate) nodes: usize,
     pub(crate) tasks: usize,
-    pub(crate) keys: &'static [Use],
+    pub(crate) keys: &'static [KeyUse],
     pub(crate) wall_off_ms: u64,
     /// None: by the seed.
     pub(crate) store: Option<StoreSpec>,
@@ -41,35 +41,35 @@ pub(crate) struct Scenario {
     pub(crate) hold: u64,
     pub(crate) gc: bool,
     /// The mean number of each fault in 100 ttls.
-    pub(crate) faults: &'static [(Fault, f64)],
+    pub(crate) faults: &'static [(FaultKind, f64)],
     /// The probability that a fault befalls a call.
-    pub(crate) calls: &'static [(Fault, f64)],
+    pub(crate) calls: &'static [(FaultKind, f64)],
     pub(crate) excused: &'static [Rule],
 }
 
-const CALLS: &[(Fault, f64)] = &[
-    (Fault::RequestLost, 0.03),
-    (Fault::AnswerLost, 0.05),
-    (Fault::Slow, 0.04),
-    (Fault::Zombie, 0.04),
-    (Fault::Duplicated, 0.04),
-    (Fault::Refused, 0.02),
-    (Fault::Denied, 0.01),
-    (Fault::HintLost, 0.1),
-    (Fault::PauseMidStep, 0.01),
+const CALLS: &[(FaultKind, f64)] = &[
+    (FaultKind::RequestLost, 0.03),
+    (FaultKind::AnswerLost, 0.05),
+    (FaultKind::Slow, 0.04),
+    (FaultKind::Zombie, 0.04),
+    (FaultKind::Duplicated, 0.04),
+    (FaultKind::Refused, 0.02),
+    (FaultKind::Denied, 0.01),
+    (FaultKind::HintLost, 0.1),
+    (FaultKind::PauseMidStep, 0.01),
 ];
 
 /// Nothing is under way for long: what lands after a record was deleted would have fences from before that.
-const GENTLE: &[(Fault, f64)] = &[
-    (Fault::RequestLost, 0.03),
-    (Fault::AnswerLost, 0.04),
-    (Fault::Refused, 0.02),
-    (Fault::Denied, 0.01),
-    (Fault::HintLost, 0.1),
+const GENTLE: &[(FaultKind, f64)] = &[
+    (FaultKind::RequestLost, 0.03),
+    (FaultKind::AnswerLost, 0.04),
+    (FaultKind::Refused, 0.02),
+    (FaultKind::Denied, 0.01),
+    (FaultKind::HintLost, 0.1),
 ];
 
 /// What the others differ from.
-const USUAL: Scenario = Scenario {
+const USUAL: SemaphoreScenario = SemaphoreScenario {
     name: "semaphores",
     about: "four processes share the permits of two keys, as a semaphore and as readers and writers; the usual faults",
     nodes: 4,
@@ -82,68 +82,68 @@ const USUAL: Scenario = Scenario {
     hold: 1000,
     gc: false,
     faults: &[
-        (Fault::Pause, 5.0),
-        (Fault::Crash, 5.0),
-        (Fault::Suspend, 2.0),
-        (Fault::Rate, 4.0),
-        (Fault::WallJump, 2.0),
-        (Fault::Cut, 3.0),
-        (Fault::CutAnswers, 3.0),
-        (Fault::CutRequests, 2.0),
-        (Fault::Flap, 1.0),
-        (Fault::StoreDown, 1.0),
-        (Fault::Throttle, 1.0),
-        (Fault::SpuriousWake, 10.0),
-        (Fault::SpuriousHint, 10.0),
+        (FaultKind::Pause, 5.0),
+        (FaultKind::Crash, 5.0),
+        (FaultKind::Suspend, 2.0),
+        (FaultKind::Rate, 4.0),
+        (FaultKind::WallJump, 2.0),
+        (FaultKind::Cut, 3.0),
+        (FaultKind::CutAnswers, 3.0),
+        (FaultKind::CutRequests, 2.0),
+        (FaultKind::Flap, 1.0),
+        (FaultKind::StoreDown, 1.0),
+        (FaultKind::Throttle, 1.0),
+        (FaultKind::SpuriousWake, 10.0),
+        (FaultKind::SpuriousHint, 10.0),
     ],
     calls: CALLS,
     excused: &[],
 };
 
-pub(crate) const SCENARIOS: &[Scenario] = &[
+pub(crate) const SCENARIOS: &[SemaphoreScenario] = &[
     USUAL,
-    Scenario {
+    SemaphoreScenario {
         name: "semaphores-crowd",
         about: "a fair lock and a single semaphore that six processes with three users each want most of the time",
         nodes: 6,
         tasks: 3,
-        keys: &[FAIR, Use { barging: 20, ..COUNTED }],
+        keys: &[FAIR, KeyUse { barging: 20, ..COUNTED }],
         think: 300,
         hold: 300,
         ..USUAL
     },
-    Scenario {
+    SemaphoreScenario {
         name: "semaphores-hands",
         about: "somebody deletes records of semaphores, and puts back older ones",
         wall_off_ms: 0,
         faults: &[
-            (Fault::RecordDeleted, 8.0),
-            (Fault::RecordRestored, 8.0),
-            (Fault::Deleted, 2.0),
-            (Fault::Crash, 4.0),
-            (Fault::Pause, 4.0),
-            (Fault::Rate, 4.0),
-            (Fault::Cut, 3.0),
-            (Fault::StoreDown, 1.0),
+            (FaultKind::RecordDeleted, 8.0),
+            (FaultKind::RecordRestored, 8.0),
+            (FaultKind::Deleted, 2.0),
+            (FaultKind::Crash, 4.0),
+            (FaultKind::Pause, 4.0),
+            (FaultKind::Rate, 4.0),
+            (FaultKind::Cut, 3.0),
+            (FaultKind::StoreDown, 1.0),
         ],
         calls: GENTLE,
         ..USUAL
     },
-    Scenario {
+    SemaphoreScenario {
         name: "semaphores-hidden",
         about: "machines whose time is hidden from them: fences hold, beliefs may not",
         faults: &[
-            (Fault::Hidden, 8.0),
-            (Fault::Frozen, 4.0),
-            (Fault::Crash, 4.0),
-            (Fault::Pause, 4.0),
-            (Fault::Rate, 4.0),
+            (FaultKind::Hidden, 8.0),
+            (FaultKind::Frozen, 4.0),
+            (FaultKind::Crash, 4.0),
+            (FaultKind::Pause, 4.0),
+            (FaultKind::Rate, 4.0),
         ],
         keys: &[FAIR, COUNTED],
         excused: &[Rule::S8, Rule::S3],
         ..USUAL
     },
-    Scenario {
+    SemaphoreScenario {
         name: "semaphores-gc",
         about: "records of semaphores that nobody uses are removed, and so are sessions that no claim names",
         nodes: 3,
@@ -151,11 +151,16 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         think: 9000,
         gc: true,
         store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: false }),
-        faults: &[(Fault::Crash, 10.0), (Fault::Pause, 6.0), (Fault::Rate, 4.0), (Fault::StoreDown, 1.0)],
+        faults: &[
+            (FaultKind::Crash, 10.0),
+            (FaultKind::Pause, 6.0),
+            (FaultKind::Rate, 4.0),
+            (FaultKind::StoreDown, 1.0),
+        ],
         calls: GENTLE,
         ..USUAL
     },
-    Scenario {
+    SemaphoreScenario {
         name: "semaphores-trying",
         about: "a fair lock that many only try for, again and again, where the store tells ages and wall clocks agree",
         tasks: 3,
@@ -164,14 +169,19 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: false }),
         trying: 100,
         think: 600,
-        faults: &[(Fault::Crash, 10.0), (Fault::Pause, 6.0), (Fault::Rate, 4.0), (Fault::StoreDown, 1.0)],
+        faults: &[
+            (FaultKind::Crash, 10.0),
+            (FaultKind::Pause, 6.0),
+            (FaultKind::Rate, 4.0),
+            (FaultKind::StoreDown, 1.0),
+        ],
         ..USUAL
     },
-    Scenario {
+    SemaphoreScenario {
         name: "semaphores-calm",
         about: "nothing goes wrong but that processes come and go",
         wall_off_ms: 0,
-        faults: &[(Fault::Crash, 4.0)],
+        faults: &[(FaultKind::Crash, 4.0)],
         calls: &[],
         ..USUAL
     },

@@ -1,16 +1,16 @@
 //! Users of semaphores: they ask for permits, wait, change their minds, use what they hold, and give it up in every way there is.
 
-use super::{Call, Node, What, World};
+use super::{Node, SemaphoreCall, What, World};
 use crate::invariants::Rule;
-use crate::invariants::s8::Believed;
+use crate::invariants::s8::BelievedPermits;
 use crate::kernel::clock::True;
 use tenure_core::op::{Expect, Op};
-use tenure_core::semaphore::{Ledger, Mode, Wish};
+use tenure_core::semaphore::{Mode, SemaphoreLedger, Wish};
 use tenure_core::{Command, Fence, HolderId, LeaseId, Notice, Tick, WaitPolicy};
 
 /// What a user is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum PermitActivity {
     Idle,
     Waiting(LeaseId),
     Using(LeaseId),
@@ -18,7 +18,7 @@ pub(super) enum Doing {
 
 /// How far permits are, as their user knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum PermitStage {
     Wanted,
     Held(Fence),
     Ending,
@@ -26,52 +26,52 @@ enum Stage {
 
 /// What a user knows of permits.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct View {
+pub(super) struct PermitView {
     pub(super) key: usize,
     task: usize,
     mode: Mode,
     permits: u32,
-    stage: Stage,
+    stage: PermitStage,
 }
 
 /// Permits that could not be ended: their process may not take them out before this, by its clock.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Lapse {
+pub(super) struct PermitLapse {
     key: usize,
     fence: Fence,
     over: Tick,
 }
 
-impl View {
+impl PermitView {
     pub(super) fn waits(&self) -> bool {
-        self.stage == Stage::Wanted
+        self.stage == PermitStage::Wanted
     }
 
     pub(super) fn is_lapsed(&self) -> bool {
         false
     }
 
-    pub(super) fn believed<'a>(&self, holder: &'a HolderId) -> Option<Believed<'a>> {
-        let Stage::Held(fence) = self.stage else { return None };
-        Some(Believed { holder, fence, mode: self.mode, permits: self.permits })
+    pub(super) fn believed<'a>(&self, holder: &'a HolderId) -> Option<BelievedPermits<'a>> {
+        let PermitStage::Held(fence) = self.stage else { return None };
+        Some(BelievedPermits { holder, fence, mode: self.mode, permits: self.permits })
     }
 
     pub(super) fn fence(&self) -> Option<Fence> {
-        if let Stage::Held(fence) = self.stage { Some(fence) } else { None }
+        if let PermitStage::Held(fence) = self.stage { Some(fence) } else { None }
     }
 }
 
 impl World {
-    fn turn(&mut self, index: usize, task: usize, doing: Doing, mean: True) {
+    fn turn(&mut self, index: usize, task: usize, doing: PermitActivity, mean: True) {
         let node = &mut self.nodes[index];
         let Some(slot) = node.own.tasks.get_mut(task) else { return };
         *slot = (doing, slot.1 + 1);
         let (turn, life) = (slot.1, node.life);
-        self.later(mean, What::Input(index as u8, life, Call::Turn(task as u8, turn)));
+        self.later(mean, What::Input(index as u8, life, SemaphoreCall::Turn(task as u8, turn)));
     }
 
     pub(super) fn think(&mut self, index: usize, task: usize) {
-        self.turn(index, task, Doing::Idle, self.per_mille(self.scenario.think));
+        self.turn(index, task, PermitActivity::Idle, self.per_mille(self.scenario.think));
     }
 
     /// A user's next move.
@@ -82,9 +82,9 @@ impl World {
             return;
         }
         match doing {
-            Doing::Idle => self.want(index, task),
-            Doing::Waiting(lease) => self.give_up(index, task, lease, false),
-            Doing::Using(lease) => self.use_it(index, task, lease),
+            PermitActivity::Idle => self.want(index, task),
+            PermitActivity::Waiting(lease) => self.give_up(index, task, lease, false),
+            PermitActivity::Using(lease) => self.use_it(index, task, lease),
         }
     }
 
@@ -106,7 +106,7 @@ impl World {
         let (wished, permits) = (self.scene.keys[key].clone(), of.permits);
         let wish = Wish { key: wished, permits, take, mode, barges, wait_policy };
         let lease = self.lease();
-        let view = View { key, task, mode, permits: take, stage: Stage::Wanted };
+        let view = PermitView { key, task, mode, permits: take, stage: PermitStage::Wanted };
         self.nodes[index].own.views.insert(lease, view);
         if wait_policy == WaitPolicy::Try {
             self.scene.late.insert(lease, self.t);
@@ -114,8 +114,8 @@ impl World {
         self.command(index, Command::Permits(lease, Box::new(wish)));
         // Some change their mind.
         let mean = if self.rng.chance(0.1) { self.per_mille(100) } else { self.per_mille(40_000) };
-        if self.nodes[index].own.views.get(&lease).is_some_and(View::waits) {
-            self.turn(index, task, Doing::Waiting(lease), mean);
+        if self.nodes[index].own.views.get(&lease).is_some_and(PermitView::waits) {
+            self.turn(index, task, PermitActivity::Waiting(lease), mean);
         }
     }
 
@@ -125,9 +125,9 @@ impl World {
         if let Some(view) = node.own.views.get_mut(&lease) {
             if let Some(fence) = view.fence().filter(|_| lapses) {
                 let over = node.clock.held(t).after(ttl);
-                node.own.lapses.push(Lapse { key: view.key, fence, over });
+                node.own.lapses.push(PermitLapse { key: view.key, fence, over });
             }
-            view.stage = Stage::Ending;
+            view.stage = PermitStage::Ending;
             self.scene.late.insert(lease, t);
         }
         let command = if lapses { Command::Lapse(lease) } else { Command::Release(lease, None) };
@@ -153,7 +153,7 @@ impl World {
         match self.rng.below(20) {
             0 => self.give_up(index, task, lease, true),
             1..=9 => self.give_up(index, task, lease, false),
-            _ => self.turn(index, task, Doing::Using(lease), self.per_mille(self.scenario.hold / 2)),
+            _ => self.turn(index, task, PermitActivity::Using(lease), self.per_mille(self.scenario.hold / 2)),
         }
     }
 
@@ -169,7 +169,7 @@ impl World {
             Notice::SessionValid(until) => self.session_valid(index, until),
             Notice::Held(lease, _) | Notice::Failed(lease, _) | Notice::Lost(lease, _) => {
                 if let Some(view) = self.nodes[index].own.views.remove(&lease)
-                    && view.stage != Stage::Ending
+                    && view.stage != PermitStage::Ending
                 {
                     self.think(index, view.task);
                 }
@@ -186,16 +186,16 @@ impl World {
         let Some(view) = node.own.views.get_mut(&lease) else { return };
         let (key, task) = (view.key, view.task);
         node.own.told.insert((key, fence));
-        if view.stage != Stage::Wanted {
+        if view.stage != PermitStage::Wanted {
             let found = Err(format!("{who} is told of fence {fence} that it has given up"));
             return self.check(Rule::Answered, found);
         }
-        view.stage = Stage::Held(fence);
-        let new = Believed { holder: &who, fence, mode: view.mode, permits: view.permits };
+        view.stage = PermitStage::Held(fence);
+        let new = BelievedPermits { holder: &who, fence, mode: view.mode, permits: view.permits };
         let found = self.scene.grants[key].obtained(new);
         self.check(Rule::S4, found);
         self.check_permits(key);
-        self.turn(index, task, Doing::Using(lease), self.per_mille(self.scenario.hold / 2));
+        self.turn(index, task, PermitActivity::Using(lease), self.per_mille(self.scenario.hold / 2));
     }
 
     fn session_valid(&mut self, index: usize, until: Tick) {
@@ -218,8 +218,9 @@ impl World {
             // It takes nothing out of what stands there.
             return;
         }
-        let (standing, written) = (self.ledger(key), Ledger::of(&write.record).unwrap_or_default());
-        let stands = |ledger: &Ledger, fence| ledger.holders.iter().any(|grant| grant.fence == fence);
+        let (standing, written) = (self.ledger(key), SemaphoreLedger::of(&write.record).unwrap_or_default());
+        let stands =
+            |ledger: &SemaphoreLedger, fence| ledger.holders.iter().any(|grant| grant.fence == fence);
         let node = &mut self.nodes[index];
         node.own.lapses.retain(|lapse| now < lapse.over);
         let session = node.machine.as_ref().and_then(tenure_core::Holder::session_fence);
@@ -244,7 +245,7 @@ impl World {
 
 /// S5, after a step, its notices told.
 pub(super) fn told_in_time(node: &Node, now: Tick, wake_at: Option<Tick>) -> Result<(), String> {
-    let Some(fence) = node.own.views.values().find_map(View::fence) else { return Ok(()) };
+    let Some(fence) = node.own.views.values().find_map(PermitView::fence) else { return Ok(()) };
     let deadline = node.own.session_deadline.unwrap_or(Tick(0));
     if now >= deadline {
         return Err(format!(

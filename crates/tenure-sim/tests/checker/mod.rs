@@ -7,7 +7,7 @@ use stateright::{Model, Property};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure_core::op::{Answer, Event, Expect, Listed, Machine, Op, OpId, Outcome, Step};
-use tenure_core::semaphore::{Ledger, Mode, Wish};
+use tenure_core::semaphore::{Mode, SemaphoreLedger, Wish};
 use tenure_core::{
     Bugs, Command, Fence, Holder, HolderId, Identity, KeepAlive, Key, LeaseId, Metadata, MetadataPolicy,
     Notice, Now, Record, Rules, StoreError, Stored, Tick, Ttl, WaitPolicy, Wall, Want,
@@ -151,8 +151,8 @@ impl State {
                 self.broken = Some("S2");
             }
         }
-        for grant in Ledger::of(&record).into_iter().flat_map(|ledger| ledger.holders) {
-            let before = self.store.get(&write.key).and_then(|record| Ledger::of(record).ok());
+        for grant in SemaphoreLedger::of(&record).into_iter().flat_map(|ledger| ledger.holders) {
+            let before = self.store.get(&write.key).and_then(|record| SemaphoreLedger::of(record).ok());
             let is_new = before.is_none_or(|before| before.grant(grant.ticket.id).is_none());
             let highest = self.highest.get(&write.key).copied().filter(|_| is_new);
             if highest.is_some_and(|highest| grant.fence <= highest) {

@@ -219,7 +219,7 @@ fn large_metadata_is_the_callers_mistake() {
 
 #[test]
 fn a_sections_record_may_be_larger_than_that_of_a_lease() {
-    let most = Ledger::MAX_BYTES;
+    let most = SectionLedger::MAX_BYTES;
     let record = |bytes: usize, tenure: Option<Tenure>, more: bool| {
         let mut metadata: Metadata = [(section::FIELD.to_owned(), Value::Bytes(vec![1; bytes]))].into();
         if more {

@@ -81,9 +81,9 @@ pub struct Teller {
 }
 
 /// Dropped with the task, whatever ended that.
-struct Over(Subscribers, Arc<Mutex<bool>>);
+struct EndOfTask(Subscribers, Arc<Mutex<bool>>);
 
-impl Drop for Over {
+impl Drop for EndOfTask {
     fn drop(&mut self) {
         // Whoever subscribes meanwhile either has its hints ended here, or sees that all is over.
         let mut is_over = self.1.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,7 +99,7 @@ impl Teller {
         F: Future<Output = ()> + Send + 'static,
     {
         let (subscribers, is_over) = (Subscribers::default(), Arc::<Mutex<bool>>::default());
-        let over = Over(subscribers.clone(), Arc::clone(&is_over));
+        let over = EndOfTask(subscribers.clone(), Arc::clone(&is_over));
         let telling = tell(subscribers.clone());
         let task = runtime.spawn(async move {
             let _over = over;

@@ -1,7 +1,7 @@
 //! The checks of leases, whatever their layout.
 
 use super::Running;
-use crate::lease_subject::{LeaseSubject, Refusal, Tenant};
+use crate::lease_subject::{LeaseRefusal, LeaseSubject, Tenant};
 use std::time::Duration;
 
 pub mod ending;
@@ -57,14 +57,14 @@ async fn acquired<T: Tenant>(tenant: &T, key: &str) -> T::Lease {
 /// That another is told that the key is held.
 async fn is_told_held<T: Tenant>(tenant: &T, key: &str) {
     if let Some(refusal) = attempt(tenant, key).await.1 {
-        assert_eq!(refusal, Refusal::Held, "the key {key:?} is held");
+        assert_eq!(refusal, LeaseRefusal::Held, "the key {key:?} is held");
     } else {
         panic!("the key {key:?} is held, and another has got it");
     }
 }
 
 /// What came of trying: a lease, or why not.
-async fn attempt<T: Tenant>(tenant: &T, key: &str) -> (Option<T::Lease>, Option<Refusal>) {
+async fn attempt<T: Tenant>(tenant: &T, key: &str) -> (Option<T::Lease>, Option<LeaseRefusal>) {
     match tenant.try_acquire(key).await {
         Ok(lease) => (Some(lease), None),
         Err(refusal) => (None, Some(refusal)),
@@ -88,7 +88,7 @@ async fn taken_over<R: LeaseSubject>(
                 assert!(transferee.is_held(&lease), "{key:?} was taken over and is not held");
                 return lease;
             }
-            (None, refusal) => assert_eq!(refusal, Some(Refusal::Held), "{key:?} can't be had yet"),
+            (None, refusal) => assert_eq!(refusal, Some(LeaseRefusal::Held), "{key:?} can't be had yet"),
         }
         assert!(waited <= subject.takeover(), "{key:?} is still held after {waited:?} of silence");
         subject.pass(pause).await;

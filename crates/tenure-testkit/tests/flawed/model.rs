@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tenure_core::{Clock, Fence, StoreError, Tick};
-use tenure_testkit::{LeaseSubject, Lost, ManualClock, Refusal, Tenant};
+use tenure_testkit::{LeaseRefusal, LeaseSubject, LostMessage, ManualClock, Tenant};
 
 /// What is wrong with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub(crate) struct Process {
     rows: Arc<Mutex<Rows>>,
     drawn: Arc<AtomicU64>,
     clock: Arc<ManualClock>,
-    lost: Mutex<Option<Lost>>,
+    lost: Mutex<Option<LostMessage>>,
 }
 
 pub(crate) struct Lease {
@@ -155,7 +155,7 @@ impl Process {
     /// The fate of a request that writes, which takes effect unless it is lost; false if it is not answered.
     fn send(&self, write: impl FnOnce()) -> bool {
         let lost = self.lost.lock().unwrap().take();
-        if lost != Some(Lost::Request) {
+        if lost != Some(LostMessage::Request) {
             write();
         }
         lost.is_none()
@@ -165,10 +165,10 @@ impl Process {
         self.rows.lock().unwrap()
     }
 
-    fn damaged(&self, key: &str) -> Result<(), Refusal> {
+    fn damaged(&self, key: &str) -> Result<(), LeaseRefusal> {
         let is_damaged = self.rows().get(key).is_some_and(|row| row.is_damaged);
         if is_damaged && !self.has(Flaw::OverwritesTheDamaged) {
-            return Err(Refusal::Store(StoreError::foreign(format!("{key} is damaged"))));
+            return Err(LeaseRefusal::Store(StoreError::foreign(format!("{key} is damaged"))));
         }
         Ok(())
     }
@@ -177,10 +177,10 @@ impl Process {
 impl Tenant for Process {
     type Lease = Lease;
 
-    async fn try_acquire(&self, key: &str) -> Result<Lease, Refusal> {
+    async fn try_acquire(&self, key: &str) -> Result<Lease, LeaseRefusal> {
         let key = self.name(key);
         if let Err(refusal) = self.damaged(&key) {
-            return Err(if self.has(Flaw::CallsTheDamagedHeld) { Refusal::Held } else { refusal });
+            return Err(if self.has(Flaw::CallsTheDamagedHeld) { LeaseRefusal::Held } else { refusal });
         }
         let token = self.drawn.fetch_add(1, Ordering::SeqCst) + 1;
         let believed = self.belief();
@@ -193,7 +193,7 @@ impl Tenant for Process {
                     row.touched += 1;
                 }
                 if !is_mine && !again && !self.has(Flaw::GivesToAll) {
-                    return Err(Refusal::Held);
+                    return Err(LeaseRefusal::Held);
                 }
             }
             let row = Row { token, holder: self.id, until: self.term(), is_damaged: false, touched: 0 };
@@ -205,10 +205,10 @@ impl Tenant for Process {
                 return Ok(Lease { key, token, fence, until: believed });
             }
         }
-        Err(Refusal::Store(StoreError::unknown("no answer")))
+        Err(LeaseRefusal::Store(StoreError::unknown("no answer")))
     }
 
-    async fn renew(&self, lease: &mut Lease) -> Result<(), Refusal> {
+    async fn renew(&self, lease: &mut Lease) -> Result<(), LeaseRefusal> {
         if let Err(refusal) = self.damaged(&lease.key) {
             lease.until = None;
             return Err(refusal);
@@ -222,7 +222,11 @@ impl Tenant for Process {
         let anyway = self.has(Flaw::RenewsForOthers) && !free || self.has(Flaw::RenewsWhatIsFree) && free;
         if !ours && !anyway {
             lease.until = None;
-            return Err(if self.has(Flaw::CallsTheDeposedHeld) { Refusal::Held } else { Refusal::NotOwned });
+            return Err(if self.has(Flaw::CallsTheDeposedHeld) {
+                LeaseRefusal::Held
+            } else {
+                LeaseRefusal::NotOwned
+            });
         }
         if self.has(Flaw::RenewsNothing) {
             return Ok(());
@@ -241,19 +245,19 @@ impl Tenant for Process {
         }
         if self.has(Flaw::LosesWhatIsUnanswered) {
             lease.until = None;
-            return Err(Refusal::NotOwned);
+            return Err(LeaseRefusal::NotOwned);
         }
-        Err(Refusal::Store(StoreError::unknown("no answer")))
+        Err(LeaseRefusal::Store(StoreError::unknown("no answer")))
     }
 
-    async fn release(&self, lease: &mut Lease) -> Result<(), Refusal> {
+    async fn release(&self, lease: &mut Lease) -> Result<(), LeaseRefusal> {
         if !self.has(Flaw::BelievesAfterRelease) {
             lease.until = None;
         }
         self.damaged(&lease.key)?;
         let ours = self.rows().get(&lease.key).is_some_and(|row| row.token == lease.token);
         if !ours && !self.has(Flaw::ReleasesForOthers) {
-            let refused = Err(Refusal::Store(StoreError::invalid("not yours")));
+            let refused = Err(LeaseRefusal::Store(StoreError::invalid("not yours")));
             return if self.has(Flaw::RefusesLateReleases) { refused } else { Ok(()) };
         }
         let answered = self.send(|| {
@@ -264,21 +268,21 @@ impl Tenant for Process {
         if answered || self.has(Flaw::ForgetsLostReleases) {
             return Ok(());
         }
-        Err(Refusal::Store(StoreError::unknown("no answer")))
+        Err(LeaseRefusal::Store(StoreError::unknown("no answer")))
     }
 
     fn is_held(&self, lease: &Lease) -> bool {
         lease.until > Some(self.clock.held())
     }
 
-    fn fence(&self, lease: &Lease) -> Result<Fence, Refusal> {
+    fn fence(&self, lease: &Lease) -> Result<Fence, LeaseRefusal> {
         if self.has(Flaw::NoFences) {
-            return Err(Refusal::Store(StoreError::unsupported("no fences here")));
+            return Err(LeaseRefusal::Store(StoreError::unsupported("no fences here")));
         }
         Ok(Fence(lease.fence))
     }
 
-    fn lose_next(&self, lost: Lost) {
+    fn lose_next(&self, lost: LostMessage) {
         *self.lost.lock().unwrap() = Some(lost);
     }
 }

@@ -4,7 +4,7 @@ use tenure_core::op::{Op, Write};
 
 /// The kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Call {
+pub(crate) enum CallKind {
     Read,
     List,
     Write,
@@ -12,30 +12,32 @@ pub(crate) enum Call {
     Renew,
 }
 
-impl Call {
-    pub(super) fn of(op: &Op) -> Call {
+impl CallKind {
+    pub(super) fn of(op: &Op) -> CallKind {
         match op {
-            Op::Read(_) | Op::ReadMany(..) => Call::Read,
-            Op::List { .. } => Call::List,
-            Op::Write(write) if renews(write) => Call::Renew,
-            Op::Write(_) => Call::Write,
+            Op::Read(_) | Op::ReadMany(..) => CallKind::Read,
+            Op::List { .. } => CallKind::List,
+            Op::Write(write) if renews(write) => CallKind::Renew,
+            Op::Write(_) => CallKind::Write,
         }
     }
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Call::Read => "read",
-            Call::List => "list",
-            Call::Write => "write",
-            Call::Renew => "renew",
+            CallKind::Read => "read",
+            CallKind::List => "list",
+            CallKind::Write => "write",
+            CallKind::Renew => "renew",
         }
     }
 
     /// What goes well where this does. What can be written can be read, too.
-    pub(super) fn answers(self) -> &'static [Call] {
+    pub(super) fn answers(self) -> &'static [CallKind] {
         match self {
-            Call::Read | Call::List => &[Call::Read, Call::List],
-            Call::Write | Call::Renew => &[Call::Read, Call::List, Call::Write, Call::Renew],
+            CallKind::Read | CallKind::List => &[CallKind::Read, CallKind::List],
+            CallKind::Write | CallKind::Renew => {
+                &[CallKind::Read, CallKind::List, CallKind::Write, CallKind::Renew]
+            }
         }
     }
 }
@@ -62,7 +64,7 @@ mod tests {
             let (fence, stamp, metadata) = (Fence(1), Wall(0), Metadata::new());
             let record = Record { fence, nonce, stamp, tenure: change(tenure), metadata };
             let key = Key::new("k").unwrap();
-            Call::of(&Op::Write(Box::new(Write { key, expect: Expect::Vacant, record }))).name()
+            CallKind::of(&Op::Write(Box::new(Write { key, expect: Expect::Vacant, record }))).name()
         };
         assert_eq!(call(next, &|tenure| Some(Tenure { heartbeat: next, ..tenure })), "renew");
         assert_eq!(call(began, &Some), "write", "a claim");

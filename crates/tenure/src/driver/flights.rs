@@ -3,8 +3,8 @@
 //! The driver's task polls them itself. A task for each would be woken twice more for an answer, mostly on another core.
 
 use super::Troubles;
-use super::call::Call;
-use super::room::{Fared, Launch, Room};
+use super::call::CallKind;
+use super::room::{ConcurrencyLimit, Fared, Launch};
 use crate::meters;
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -22,16 +22,16 @@ use tenure_store::{AnyStore, Store};
 const REST: u32 = 16;
 
 /// An operation that has come back, and when; or else the place of one is free again.
-type Finished = Option<(Flight, Tick, Result<Answer, StoreError>)>;
+type Finished = Option<(OpInFlight, Tick, Result<Answer, StoreError>)>;
 type UnderWay = Pin<Box<dyn Future<Output = Finished> + Send>>;
 
 /// One operation under way.
 #[derive(Debug)]
-struct Flight {
+struct OpInFlight {
     op: OpId,
     /// The key, or what the keys of a listing begin with.
     about: String,
-    call: Call,
+    call: CallKind,
     /// Renewals, looks and listings, of which there are few, go at once.
     waits: bool,
     launch: Launch,
@@ -43,7 +43,7 @@ pub(super) struct Flights {
     store: AnyStore,
     clock: Arc<dyn Clock>,
     running: FuturesUnordered<UnderWay>,
-    room: Room,
+    room: ConcurrencyLimit,
     troubles: Arc<Troubles>,
     /// How many of those under way had to wait for their turn.
     ordinary: usize,
@@ -52,7 +52,7 @@ pub(super) struct Flights {
 
 impl Flights {
     pub(super) fn new(store: AnyStore, clock: Arc<dyn Clock>, troubles: Arc<Troubles>) -> Flights {
-        let (running, room) = (FuturesUnordered::new(), Room::default());
+        let (running, room) = (FuturesUnordered::new(), ConcurrencyLimit::default());
         Flights { store, clock, running, room, troubles, ordinary: 0, waiting: VecDeque::new() }
     }
 
@@ -75,10 +75,10 @@ impl Flights {
         let launch = self.room.launch(self.ordinary);
         self.ordinary += usize::from(waits);
         let (store, clock) = (self.store.clone(), Arc::clone(&self.clock));
-        let flight = Flight {
+        let flight = OpInFlight {
             op: id,
             about: about(&op),
-            call: Call::of(&op),
+            call: CallKind::of(&op),
             waits,
             launch,
             sent: clock.held(),
@@ -108,8 +108,8 @@ impl Flights {
         came
     }
 
-    fn land(&mut self, flight: &Flight, took: Duration, result: &Result<Answer, StoreError>) {
-        let Flight { launch, timeout, waits, call, .. } = *flight;
+    fn land(&mut self, flight: &OpInFlight, took: Duration, result: &Result<Answer, StoreError>) {
+        let OpInFlight { launch, timeout, waits, call, .. } = *flight;
         meters::store_called(call.name(), result.as_ref().err(), took);
         match result {
             Ok(_) => self.troubles.answered(&flight.about, call),

@@ -17,7 +17,7 @@ const WHOLE: u32 = 1024;
 
 /// How many operations may be under way, learned from how those before them fared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Room {
+pub(super) struct ConcurrencyLimit {
     /// In parts of one operation.
     size: u32,
     /// Nothing was ever late: it grows with each answer until then.
@@ -46,14 +46,14 @@ pub(super) enum Fared {
     Failed,
 }
 
-impl Default for Room {
-    fn default() -> Room {
+impl Default for ConcurrencyLimit {
+    fn default() -> ConcurrencyLimit {
         let (size, quickest) = (FIRST * WHOLE, Duration::MAX);
-        Room { size, untried: true, quickest, launched: 0, counts_from: 0 }
+        ConcurrencyLimit { size, untried: true, quickest, launched: 0, counts_from: 0 }
     }
 }
 
-impl Room {
+impl ConcurrencyLimit {
     /// Whether there is room for one more.
     pub(super) fn has_room(&self, under_way: usize) -> bool {
         under_way < self.limit()
@@ -109,7 +109,7 @@ mod tests {
     const OF: Duration = Duration::from_millis(2500);
 
     /// As many as are allowed, all launched together, each with that end.
-    fn round(room: &mut Room, fared: Fared) {
+    fn round(room: &mut ConcurrencyLimit, fared: Fared) {
         let launches: Vec<Launch> = (0..room.limit()).map(|under_way| room.launch(under_way)).collect();
         launches.into_iter().for_each(|launch| room.landed(launch, fared));
     }
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_quick_store_is_asked_for_more_where_more_is_wanted() {
-        let mut room = Room::default();
+        let mut room = ConcurrencyLimit::default();
         for _ in 0..1000 {
             let launch = room.launch(20);
             room.landed(launch, after(5));
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn lateness_and_failures_shrink_it_once_for_all_that_were_under_way() {
-        let mut room = Room::default();
+        let mut room = ConcurrencyLimit::default();
         round(&mut room, after(5));
         assert_eq!(room.limit(), 33, "one of those filled it");
         round(&mut room, after(700));
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_store_that_is_far_away_is_not_late() {
-        let mut room = Room::default();
+        let mut room = ConcurrencyLimit::default();
         for _ in 0..3 {
             round(&mut room, after(700));
         }

@@ -2,7 +2,7 @@
 //!
 //! Whoever waits for a key waits through trouble that may pass, so nobody else would say a word of it.
 
-use super::call::Call;
+use super::call::CallKind;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -41,44 +41,44 @@ pub(crate) struct Troubles {
     clock: Arc<dyn Clock>,
     /// Whose calls they are.
     holder: HolderId,
-    state: Mutex<State>,
+    state: Mutex<TroubleState>,
     /// Marked whenever a key begins to fail, or ceases to.
     changes: watch::Sender<()>,
 }
 
 #[derive(Default)]
-struct State {
+struct TroubleState {
     /// By key and kind: on a full disk, reads in between writes go well.
-    failing: BTreeMap<(String, Call), Failing>,
+    failing: BTreeMap<(String, CallKind), FailingCalls>,
     /// What was said of each kind of calls.
-    told: BTreeMap<Call, Told>,
+    told: BTreeMap<CallKind, LastReport>,
     /// Since when there has been something to say.
     began: Option<Tick>,
 }
 
 /// What was said of one kind of calls.
-struct Told {
+struct LastReport {
     /// When the present 10 s began.
     at: Tick,
     /// How often in that time.
     times: u32,
 }
 
-impl State {
+impl TroubleState {
     /// Whether a call that has failed so often in a row is to be told.
-    fn is_due(&mut self, call: Call, failures: u64, now: Tick) -> bool {
-        let told = self.told.entry(call).or_insert(Told { at: now, times: 0 });
+    fn is_due(&mut self, call: CallKind, failures: u64, now: Tick) -> bool {
+        let told = self.told.entry(call).or_insert(LastReport { at: now, times: 0 });
         if now.since(told.at) >= NOW_AND_THEN {
-            *told = Told { at: now, times: 0 };
+            *told = LastReport { at: now, times: 0 };
         }
-        let is_first_renewal = call == Call::Renew && failures == 1;
+        let is_first_renewal = call == CallKind::Renew && failures == 1;
         let is_due = told.times < if is_first_renewal { RENEWALS } else { 1 };
         told.times += u32::from(is_due);
         is_due
     }
 
     /// What has gone on for longest by the last call that failed.
-    fn worst(&self, now: Tick, keys: Option<[&str; 2]>) -> Option<(&str, &Failing)> {
+    fn worst(&self, now: Tick, keys: Option<[&str; 2]>) -> Option<(&str, &FailingCalls)> {
         let all = self.failing.iter().map(|((key, _), failing)| (key.as_str(), failing));
         all.filter(|(key, failing)| {
             now.since(failing.last) < FORGOTTEN && keys.is_none_or(|keys| keys.contains(key))
@@ -87,7 +87,7 @@ impl State {
     }
 }
 
-struct Failing {
+struct FailingCalls {
     since: Tick,
     last: Tick,
     failures: u64,
@@ -103,13 +103,13 @@ impl Troubles {
         &self.holder
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TroubleState> {
         // No code that can panic runs under the lock, so what it guards is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A call about `key`, sent then, has failed.
-    pub(super) fn failed(&self, key: &str, call: Call, sent: Tick, error: &StoreError) {
+    pub(super) fn failed(&self, key: &str, call: CallKind, sent: Tick, error: &StoreError) {
         let now = self.clock.held();
         let mut state = self.state();
         state.failing.retain(|_, failing| now.since(failing.last) < FORGOTTEN);
@@ -117,7 +117,7 @@ impl Troubles {
         if !state.failing.contains_key(&about) && state.failing.len() >= MOST {
             state.failing.pop_first();
         }
-        let fresh = || Failing { since: sent, last: now, failures: 0, error: error.clone() };
+        let fresh = || FailingCalls { since: sent, last: now, failures: 0, error: error.clone() };
         let failing = state.failing.entry(about).or_insert_with(fresh);
         failing.failures += 1;
         failing.last = now;
@@ -139,7 +139,7 @@ impl Troubles {
     }
 
     /// A call about `key` was answered. What can be written can be read, too.
-    pub(super) fn answered(&self, key: &str, call: Call) {
+    pub(super) fn answered(&self, key: &str, call: CallKind) {
         let mut state = self.state();
         if state.failing.is_empty() {
             return;

@@ -1,6 +1,6 @@
 //! Bodies that run while a candidate leads.
 
-use crate::body::{Ending, Held, Told, supervise};
+use crate::body::{BodyEnd, Held, StopNotice, supervise};
 use crate::error::BodyError;
 use crate::guard::Guard;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 /// What a candidate's users want of its task.
-pub(super) enum Wish {
+pub(super) enum CandidateRequest {
     Resign(oneshot::Sender<bool>),
     Stop,
     /// To run a body under the present leadership; none if there is none.
@@ -22,7 +22,7 @@ pub(super) enum Wish {
 }
 
 /// A leadership as bodies see it.
-pub(super) struct Tenancy {
+pub(super) struct LeadershipScope {
     /// It gives nothing up when it is dropped: that is the candidate's to do.
     pub(super) guard: Guard,
     /// Cancelled when bodies must end, because the candidate steps down.
@@ -31,13 +31,16 @@ pub(super) struct Tenancy {
 
 /// The right to run a body. The candidate does not give the key up before it is back.
 pub(super) struct Permit {
-    pub(super) tenancy: Arc<Tenancy>,
-    pub(super) wishes: mpsc::UnboundedSender<Wish>,
+    pub(super) tenancy: Arc<LeadershipScope>,
+    pub(super) wishes: mpsc::UnboundedSender<CandidateRequest>,
     joined: bool,
 }
 
 impl Permit {
-    pub(super) fn new(tenancy: Arc<Tenancy>, wishes: mpsc::UnboundedSender<Wish>) -> Permit {
+    pub(super) fn new(
+        tenancy: Arc<LeadershipScope>,
+        wishes: mpsc::UnboundedSender<CandidateRequest>,
+    ) -> Permit {
         Permit { tenancy, wishes, joined: true }
     }
 }
@@ -45,7 +48,7 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         // The candidate's task outlives every permit but after a stop of the runtime.
-        let _ = self.wishes.send(Wish::BodyEnded { joined: self.joined });
+        let _ = self.wishes.send(CandidateRequest::BodyEnded { joined: self.joined });
     }
 }
 
@@ -82,16 +85,16 @@ async fn watch<T: Send + 'static>(
             () = tenancy.stop.cancelled() => Some(Loss::Released),
             () = caller_gone.cancelled() => None,
         };
-        Told { why, within: grace }
+        StopNotice { why, within: grace }
     };
     match supervise(&tenancy.guard, task, grace, stop, told).await {
-        Ending::Done(Ok(value)) if tenancy.guard.is_held() => Ok(value),
-        Ending::Done(Ok(value)) => {
+        BodyEnd::Done(Ok(value)) if tenancy.guard.is_held() => Ok(value),
+        BodyEnd::Done(Ok(value)) => {
             let why = tenancy.guard.cell().loss().unwrap_or(Loss::Expired);
             Err(BodyError::Interrupted { why, value: Some(value) })
         }
-        Ending::Done(Err(error)) => Err(BodyError::Panicked(error.to_string())),
-        Ending::Stopped { why, joined } => {
+        BodyEnd::Done(Err(error)) => Err(BodyError::Panicked(error.to_string())),
+        BodyEnd::Stopped { why, joined } => {
             permit.joined = joined.is_some();
             let value = joined.and_then(Result::ok);
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value })

@@ -174,7 +174,7 @@ impl CandidateBuilder {
         Ok(Observer::started(runner::start(plan, true)))
     }
 
-    fn plan(self) -> Result<Plan, InvalidInput> {
+    fn plan(self) -> Result<CandidatePlan, InvalidInput> {
         let key = Key::new(&self.key)?;
         let mut terms = match &self.base {
             Base::Store(store) => Terms::of(key, checked_ttl(store, self.ttl.unwrap_or(TTL))?),
@@ -212,7 +212,7 @@ impl CandidateBuilder {
                 (leases.start()?, true)
             }
         };
-        Ok(Plan { leases, owned, terms, grace })
+        Ok(CandidatePlan { leases, owned, terms, grace })
     }
 
     fn refuse_what_the_session_decides(&self) -> Result<(), InvalidInput> {
@@ -233,7 +233,7 @@ impl CandidateBuilder {
 }
 
 /// All that a candidate goes by, checked.
-pub(super) struct Plan {
+pub(super) struct CandidatePlan {
     pub(super) leases: Leases,
     /// Made for this candidate, and to be stopped with it.
     pub(super) owned: bool,
@@ -241,7 +241,7 @@ pub(super) struct Plan {
     pub(super) grace: Duration,
 }
 
-impl Plan {
+impl CandidatePlan {
     /// Release builds have none.
     pub(super) fn bugs(&self) -> Bugs {
         Bugs::default()

@@ -1,8 +1,8 @@
 //! The handle of a candidate, and that of an observer.
 
-use super::bodies::{self, Wish};
+use super::bodies::{self, CandidateRequest};
 use super::builder::CandidateBuilder;
-use super::runner::Shared;
+use super::runner::SharedCandidate;
 use super::status::{Leader, Status};
 use crate::body::Held;
 use crate::driver::Trouble;
@@ -18,8 +18,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// When the last clone is dropped it steps down and stops in the background; [`Candidate::stop`] waits for that.
 #[derive(Clone)]
 pub struct Candidate {
-    shared: Arc<Shared>,
-    wishes: mpsc::UnboundedSender<Wish>,
+    shared: Arc<SharedCandidate>,
+    wishes: mpsc::UnboundedSender<CandidateRequest>,
 }
 
 impl Candidate {
@@ -28,7 +28,9 @@ impl Candidate {
         CandidateBuilder::on_store(AnyStore::new(store))
     }
 
-    pub(super) fn started((shared, wishes): (Arc<Shared>, mpsc::UnboundedSender<Wish>)) -> Candidate {
+    pub(super) fn started(
+        (shared, wishes): (Arc<SharedCandidate>, mpsc::UnboundedSender<CandidateRequest>),
+    ) -> Candidate {
         Candidate { shared, wishes }
     }
 
@@ -102,7 +104,7 @@ impl Candidate {
     /// Dropping the future does not stop the resignation.
     pub async fn resign(&self) -> bool {
         let (done, resigned) = oneshot::channel();
-        self.wish(Wish::Resign(done));
+        self.wish(CandidateRequest::Resign(done));
         resigned.await.unwrap_or(false)
     }
 
@@ -111,7 +113,7 @@ impl Candidate {
     /// # Cancel safety
     /// Dropping the future does not stop the stopping.
     pub async fn stop(&self) {
-        self.wish(Wish::Stop);
+        self.wish(CandidateRequest::Stop);
         self.shared.over.cancelled().await;
     }
 
@@ -138,7 +140,7 @@ impl Candidate {
         let permit = loop {
             self.elected().await?;
             let (reply, permit) = oneshot::channel();
-            self.wish(Wish::Body(reply));
+            self.wish(CandidateRequest::Body(reply));
             match permit.await {
                 Ok(Some(permit)) => break permit,
                 // It has just ceased to lead.
@@ -161,7 +163,7 @@ impl Candidate {
         self.shared.leases.holder()
     }
 
-    fn wish(&self, wish: Wish) {
+    fn wish(&self, wish: CandidateRequest) {
         // After a stop nobody listens, and there is nothing left to do.
         let _ = self.wishes.send(wish);
     }
@@ -184,7 +186,9 @@ impl std::fmt::Debug for Candidate {
 pub struct Observer(Candidate);
 
 impl Observer {
-    pub(super) fn started(shared: (Arc<Shared>, mpsc::UnboundedSender<Wish>)) -> Observer {
+    pub(super) fn started(
+        shared: (Arc<SharedCandidate>, mpsc::UnboundedSender<CandidateRequest>),
+    ) -> Observer {
         Observer(Candidate::started(shared))
     }
 

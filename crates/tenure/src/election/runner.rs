@@ -1,15 +1,15 @@
 //! The task of a candidate: it steps the machine, gives its commands to the process's leases, and tells its users.
 
-use super::bodies::{Permit, Tenancy, Wish};
-use super::builder::Plan;
+use super::bodies::{CandidateRequest, LeadershipScope, Permit};
+use super::builder::CandidatePlan;
 use super::status::{Leader, Status};
-use crate::belief::Cell;
+use crate::belief::LeaseCell;
 use crate::driver::sleep_until;
 use crate::guard::Guard;
 use crate::leases::Leases;
-use crate::meters::{self, Waiting};
-use crate::prefixes::Kind;
-use crate::users::News;
+use crate::meters::{self, WaitMeter};
+use crate::prefixes::LeaseKind;
+use crate::users::HeardNotice;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tenure_core::election::{Change, Election, Input, Output, Standing, Term};
@@ -20,22 +20,22 @@ use tokio_util::sync::CancellationToken;
 use tracing::field::display;
 
 /// What a candidate's task and its handles share.
-pub(super) struct Shared {
+pub(super) struct SharedCandidate {
     pub(super) leases: Leases,
     pub(super) key: Key,
     pub(super) grace: Duration,
     pub(super) status: watch::Sender<Status>,
     /// Cancelled when the task has ended.
     pub(super) over: CancellationToken,
-    tenancy: RwLock<Option<Arc<Tenancy>>>,
+    tenancy: RwLock<Option<Arc<LeadershipScope>>>,
 }
 
-impl Shared {
-    fn tenancy(&self) -> Option<Arc<Tenancy>> {
+impl SharedCandidate {
+    fn tenancy(&self) -> Option<Arc<LeadershipScope>> {
         self.tenancy.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set_tenancy(&self, tenancy: Option<Arc<Tenancy>>) {
+    fn set_tenancy(&self, tenancy: Option<Arc<LeadershipScope>>) {
         *self.tenancy.write().unwrap_or_else(PoisonError::into_inner) = tenancy;
     }
 
@@ -53,11 +53,14 @@ impl Shared {
 }
 
 /// Starts the task.
-pub(super) fn start(plan: Plan, observes: bool) -> (Arc<Shared>, mpsc::UnboundedSender<Wish>) {
+pub(super) fn start(
+    plan: CandidatePlan,
+    observes: bool,
+) -> (Arc<SharedCandidate>, mpsc::UnboundedSender<CandidateRequest>) {
     let (wishes, wished) = mpsc::unbounded_channel();
     let (tell, told) = mpsc::unbounded_channel();
     let standing = if observes { Standing::Observing } else { Standing::Following };
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(SharedCandidate {
         leases: plan.leases.clone(),
         key: plan.terms.key.clone(),
         grace: plan.grace,
@@ -65,7 +68,7 @@ pub(super) fn start(plan: Plan, observes: bool) -> (Arc<Shared>, mpsc::Unbounded
         over: CancellationToken::new(),
         tenancy: RwLock::new(None),
     });
-    let runner = Runner {
+    let runner = CandidateRunner {
         machine: Election::new(plan.terms.clone(), plan.bugs()),
         shared: Arc::clone(&shared),
         leases: plan.leases,
@@ -84,26 +87,26 @@ pub(super) fn start(plan: Plan, observes: bool) -> (Arc<Shared>, mpsc::Unbounded
     (shared, wishes)
 }
 
-struct Runner {
+struct CandidateRunner {
     machine: Election,
-    shared: Arc<Shared>,
+    shared: Arc<SharedCandidate>,
     leases: Leases,
     owned: bool,
-    wishes: mpsc::WeakUnboundedSender<Wish>,
-    wished: mpsc::UnboundedReceiver<Wish>,
-    tell: mpsc::UnboundedSender<News>,
-    told: mpsc::UnboundedReceiver<News>,
+    wishes: mpsc::WeakUnboundedSender<CandidateRequest>,
+    wished: mpsc::UnboundedReceiver<CandidateRequest>,
+    tell: mpsc::UnboundedSender<HeardNotice>,
+    told: mpsc::UnboundedReceiver<HeardNotice>,
     /// The lease whose notices are passed on to us.
     listening: Option<LeaseId>,
     /// What the leases' driver and the guard of the lease that was won last share.
-    cell: Option<Arc<Cell>>,
+    cell: Option<Arc<LeaseCell>>,
     resigning: Vec<oneshot::Sender<bool>>,
     wake_at: Option<Tick>,
     /// It wants to lead, and does not.
-    waiting: Option<Waiting>,
+    waiting: Option<WaitMeter>,
 }
 
-impl Runner {
+impl CandidateRunner {
     async fn run(mut self, first: Input<'static>) {
         if self.leases.store().capabilities().watch {
             self.leases.inner.listen.send_if_modified(|on| !std::mem::replace(on, true));
@@ -117,7 +120,7 @@ impl Runner {
             tokio::select! {
                 biased;
                 Some(news) = self.told.recv() => self.hear(news),
-                wish = self.wished.recv() => self.grant(wish.unwrap_or(Wish::Stop)),
+                wish = self.wished.recv() => self.grant(wish.unwrap_or(CandidateRequest::Stop)),
                 () = sleep_until(&*clock, self.wake_at) => self.input(Input::Wake),
             }
         }
@@ -129,24 +132,24 @@ impl Runner {
         self.shared.over.cancel();
     }
 
-    fn hear(&mut self, news: News) {
+    fn hear(&mut self, news: HeardNotice) {
         if news.cell.is_some() {
             self.cell = news.cell;
         }
         self.input(Input::Told(&news.notice));
     }
 
-    fn grant(&mut self, wish: Wish) {
+    fn grant(&mut self, wish: CandidateRequest) {
         match wish {
-            Wish::Resign(done) => {
+            CandidateRequest::Resign(done) => {
                 let leads = matches!(self.machine.standing(), Standing::Leading | Standing::SteppingDown);
                 if leads {
                     self.resigning.push(done);
                     self.input(Input::Resign);
                 }
             }
-            Wish::Stop => self.input(Input::Stop),
-            Wish::Body(reply) => {
+            CandidateRequest::Stop => self.input(Input::Stop),
+            CandidateRequest::Body(reply) => {
                 let tenancy = self.shared.tenancy().filter(|_| self.machine.standing() == Standing::Leading);
                 let permit =
                     tenancy.zip(self.wishes.upgrade()).map(|(tenancy, wishes)| Permit::new(tenancy, wishes));
@@ -156,7 +159,7 @@ impl Runner {
                 // If nobody waits for it any more, the permit's drop says that the body has ended.
                 let _ = reply.send(permit);
             }
-            Wish::BodyEnded { joined } => self.input(Input::BodyEnded { joined }),
+            CandidateRequest::BodyEnded { joined } => self.input(Input::BodyEnded { joined }),
         }
     }
 
@@ -164,7 +167,7 @@ impl Runner {
         let (inner, key) = (Arc::clone(&self.leases.inner), &self.shared.key);
         let Output { changes, commands, wake_at } = self
             .machine
-            .step(inner.clock.now(), input, &mut || inner.prefixes.next_id(key, Kind::Leadership));
+            .step(inner.clock.now(), input, &mut || inner.prefixes.next_id(key, LeaseKind::Leadership));
         self.wake_at = wake_at;
         for change in changes {
             self.change(change);
@@ -193,8 +196,8 @@ impl Runner {
         let (inner, key) = (&self.leases.inner, &self.shared.key);
         match standing {
             Standing::Following if self.waiting.is_none() => {
-                let of = inner.prefixes.of_key(key, Kind::Leadership);
-                self.waiting = Some(Waiting::for_lease(of, 0, inner.clock.held()));
+                let of = inner.prefixes.of_key(key, LeaseKind::Leadership);
+                self.waiting = Some(WaitMeter::for_lease(of, 0, inner.clock.held()));
             }
             Standing::Following => {}
             Standing::Leading => {
@@ -265,7 +268,7 @@ impl Runner {
             since: self.leases.inner.clock.now().wall,
             labels: terms.labels.clone(),
         };
-        self.shared.set_tenancy(Some(Arc::new(Tenancy { guard, stop: CancellationToken::new() })));
+        self.shared.set_tenancy(Some(Arc::new(LeadershipScope { guard, stop: CancellationToken::new() })));
         self.led_by(Some(leader));
     }
 

@@ -1,7 +1,7 @@
 //! A unit that was assigned to this worker, to be given up exactly once.
 
-use super::unit::{Share, Unit, refused};
-use super::worker::{Ends, Presence, Reply};
+use super::unit::{SharedUnit, Unit, refused};
+use super::worker::{EndedByCommand, UnitReply, WorkerPresence};
 use std::ops::Deref;
 use std::sync::Arc;
 use tenure_core::fleet::{FleetCommand, RequestId};
@@ -15,11 +15,11 @@ pub struct Assignment {
     unit: Unit,
     spent: bool,
     /// Whoever has a unit to let go of takes part.
-    _presence: Arc<Presence>,
+    _presence: Arc<WorkerPresence>,
 }
 
 impl Assignment {
-    pub(super) fn new(share: Arc<Share>, presence: Arc<Presence>) -> Assignment {
+    pub(super) fn new(share: Arc<SharedUnit>, presence: Arc<WorkerPresence>) -> Assignment {
         Assignment { unit: Unit { share }, spent: false, _presence: presence }
     }
 
@@ -81,10 +81,10 @@ impl Assignment {
         self.spend(FleetCommand::Lapse(self.unit.share.lease));
     }
 
-    async fn ask(mut self, command: impl FnOnce(RequestId) -> FleetCommand) -> Option<Reply> {
+    async fn ask(mut self, command: impl FnOnce(RequestId) -> FleetCommand) -> Option<UnitReply> {
         self.spent = true;
         self.unit.share.end();
-        self.unit.share.inner.ask(self.unit.share.lease, Ends::Unit, command).await
+        self.unit.share.inner.ask(self.unit.share.lease, EndedByCommand::Unit, command).await
     }
 
     fn spend(&mut self, command: FleetCommand) {

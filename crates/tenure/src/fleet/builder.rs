@@ -2,9 +2,9 @@
 
 use super::catalogue::Fleet;
 use super::entry;
-use super::meters::Meters;
-use super::sink::Notices;
-use super::worker::{AtStop, Inner, Worker};
+use super::meters::FleetMeters;
+use super::sink::WorkerSink;
+use super::worker::{AtStop, SharedWorker, Worker};
 use crate::builder::{check_drift, checked_ttl};
 use crate::clock;
 use crate::driver::{Driver, Troubles};
@@ -189,13 +189,13 @@ impl WorkerBuilder {
         let home = Home::of(self.runtime, self.fleet.has_own_clock());
         let clock = Arc::clone(self.fleet.clock());
         crate::meters::begin_calls();
-        let meters = Meters::new(&name);
+        let meters = FleetMeters::new(&name);
         let span = tracing::info_span!(target: "tenure::fleet", "worker", fleet = %name, %holder);
         let troubles = Troubles::new(Arc::clone(&clock), holder.clone());
         let joins = commands.clone();
-        let inner = Arc::new(Inner::new(self.fleet, ttl, holder, commands));
+        let inner = Arc::new(SharedWorker::new(self.fleet, ttl, holder, commands));
         // The driver must not keep itself alive: it ends when all who could ask something of it are gone.
-        let sink = Notices::new(&inner, meters, belief);
+        let sink = WorkerSink::new(&inner, meters, belief);
         let watches = name.prefix();
         let driver =
             Driver { machine, store, clock, commands: receiver, listen: listening, watches, troubles, sink };

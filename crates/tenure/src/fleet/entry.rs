@@ -1,6 +1,6 @@
 //! The entry into a fleet: a worker takes part only where the others divide units as it does.
 
-use super::worker::Inner;
+use super::worker::SharedWorker;
 use crate::driver::NOW_AND_THEN;
 use std::sync::{Arc, Weak};
 use tenure_core::StoreError;
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 /// Whether a worker takes part.
 #[derive(Debug, Default)]
-pub(super) enum Entry {
+pub(super) enum Membership {
     #[default]
     Awaited,
     Joined,
@@ -18,21 +18,21 @@ pub(super) enum Entry {
     Left,
 }
 
-impl Entry {
+impl Membership {
     /// It takes part. Whether that is new.
     pub(super) fn joined(&mut self) -> bool {
-        let is_new = matches!(self, Entry::Awaited);
+        let is_new = matches!(self, Membership::Awaited);
         if is_new {
-            *self = Entry::Joined;
+            *self = Membership::Joined;
         }
         is_new
     }
 
     /// It is told to go. Whether that is before it takes part.
     pub(super) fn leaves(&mut self) -> bool {
-        let is_new = matches!(self, Entry::Awaited);
+        let is_new = matches!(self, Membership::Awaited);
         if is_new {
-            *self = Entry::Left;
+            *self = Membership::Left;
         }
         is_new
     }
@@ -40,10 +40,10 @@ impl Entry {
     /// What came of it, once that is known.
     pub(super) fn outcome(&self) -> Option<Result<(), StoreError>> {
         match self {
-            Entry::Awaited => None,
-            Entry::Joined => Some(Ok(())),
-            Entry::Refused(error) => Some(Err(error.clone())),
-            Entry::Left => Some(Err(StoreError::unavailable("the worker has left its fleet"))),
+            Membership::Awaited => None,
+            Membership::Joined => Some(Ok(())),
+            Membership::Refused(error) => Some(Err(error.clone())),
+            Membership::Left => Some(Err(StoreError::unavailable("the worker has left its fleet"))),
         }
     }
 }
@@ -51,13 +51,13 @@ impl Entry {
 /// Has the worker join, unless the fleet is of another layout. A store that does not answer is asked again. One that can't answer that
 /// question, as where it refuses listings, does not keep anybody out.
 pub(super) fn enter(
-    inner: &Arc<Inner>,
+    inner: &Arc<SharedWorker>,
     commands: mpsc::UnboundedSender<FleetCommand>,
 ) -> impl Future<Output = ()> + Send + use<> {
     let (fleet, ttl) = (inner.fleet.clone(), inner.ttl);
     let mut entry = inner.entry.subscribe();
     // Whoever waits for the worker must not be kept waiting by this.
-    let inner: Weak<Inner> = Arc::downgrade(inner);
+    let inner: Weak<SharedWorker> = Arc::downgrade(inner);
     async move {
         let mut told = None;
         loop {
@@ -70,7 +70,7 @@ pub(super) fn enter(
             let answer = tokio::select! {
                 biased;
                 // An error means that nobody wants the worker any more.
-                _ = entry.wait_for(|entry| matches!(entry, Entry::Left)) => break send(&commands, FleetCommand::Stop),
+                _ = entry.wait_for(|entry| matches!(entry, Membership::Left)) => break send(&commands, FleetCommand::Stop),
                 answer = asked => answer,
             };
             match answer {
@@ -93,7 +93,7 @@ fn send(commands: &mpsc::UnboundedSender<FleetCommand>, command: FleetCommand) {
     let _ = commands.send(command);
 }
 
-fn trouble(inner: &Weak<Inner>, error: StoreError, is_told: bool) {
+fn trouble(inner: &Weak<SharedWorker>, error: StoreError, is_told: bool) {
     let Some(inner) = inner.upgrade() else { return };
     if is_told {
         let holder = &inner.holder;
@@ -105,7 +105,7 @@ fn trouble(inner: &Weak<Inner>, error: StoreError, is_told: bool) {
     inner.trouble.send_replace(Some(error));
 }
 
-fn refuse(inner: &Weak<Inner>, commands: &mpsc::UnboundedSender<FleetCommand>, error: StoreError) {
+fn refuse(inner: &Weak<SharedWorker>, commands: &mpsc::UnboundedSender<FleetCommand>, error: StoreError) {
     if let Some(inner) = inner.upgrade() {
         let holder = &inner.holder;
         tracing::error!(
@@ -113,7 +113,7 @@ fn refuse(inner: &Weak<Inner>, commands: &mpsc::UnboundedSender<FleetCommand>, e
             "the fleet's workers divide units in another way"
         );
         inner.trouble.send_replace(Some(error.clone()));
-        inner.entry.send_replace(Entry::Refused(error));
+        inner.entry.send_replace(Membership::Refused(error));
     }
     send(commands, FleetCommand::Stop);
 }

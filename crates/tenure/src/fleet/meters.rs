@@ -1,12 +1,12 @@
 //! The metrics of one worker, by the names that the module's documentation lists.
 
-use super::seat::Seat;
+use super::seat::WorkerSeat;
 use crate::meters::{self, Counter, Gauge, Histogram};
 use std::collections::BTreeMap;
 use tenure_core::Loss;
 use tenure_core::fleet::{Cause, FleetName, Planning, Reason, Role, Summary, Taken};
 
-pub(super) struct Meters {
+pub(super) struct FleetMeters {
     pub(super) held: Gauge,
     workers: Gauge,
     units: Gauge,
@@ -28,13 +28,13 @@ pub(super) struct Meters {
     pub(super) hold: Histogram,
     pub(super) drain: Histogram,
     /// Its number is free for another once nothing is told of it any more.
-    _seat: Seat,
+    _seat: WorkerSeat,
 }
 
-impl Meters {
+impl FleetMeters {
     /// Two workers of one process don't overwrite each other's. A name would be a new series at each start.
-    pub(super) fn new(fleet: &FleetName) -> Meters {
-        let seat = Seat::take(fleet);
+    pub(super) fn new(fleet: &FleetName) -> FleetMeters {
+        let seat = WorkerSeat::take(fleet);
         let labels = [("fleet", fleet.as_str().to_owned()), ("worker", seat.number().to_string())];
         let gauge = |name: &'static str| meters::gauge(name, &labels);
         let counter = |name: &'static str| meters::counter(name, &labels);
@@ -45,7 +45,7 @@ impl Meters {
             reasons.iter().map(|reason| (*reason, meters::counter(name, &with(reason)))).collect::<Vec<_>>()
         };
         let planned_moves = |cause: Cause| meters::gauge("tenure_fleet_planned_moves", &with(cause.name()));
-        Meters {
+        FleetMeters {
             held: gauge("tenure_fleet_held"),
             workers: gauge("tenure_fleet_workers"),
             units: gauge("tenure_fleet_units"),

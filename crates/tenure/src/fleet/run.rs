@@ -3,7 +3,7 @@
 use super::assignment::Assignment;
 use super::unit::Unit;
 use super::worker::{Event, Worker};
-use crate::body::{Ending, Told, supervise};
+use crate::body::{BodyEnd, StopNotice, supervise};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,12 +95,12 @@ where
             until = unit.drained() => until.since(unit.share.inner.clock().held()),
             () = runner_gone.cancelled() => grace,
         };
-        Told { why: None, within: within.max(Duration::from_millis(1)) }
+        StopNotice { why: None, within: within.max(Duration::from_millis(1)) }
     };
     let (done, decides) = match supervise(&unit, task, grace, unit.share.stop.clone(), told).await {
-        Ending::Done(done) => (done, !unit.cancelled().is_cancelled()),
-        Ending::Stopped { joined: Some(done), .. } => (done, false),
-        Ending::Stopped { joined: None, .. } => {
+        BodyEnd::Done(done) => (done, !unit.cancelled().is_cancelled()),
+        BodyEnd::Stopped { joined: Some(done), .. } => (done, false),
+        BodyEnd::Stopped { joined: None, .. } => {
             let (key, fence, holder) = unit.named();
             tracing::error!(
                 name: "fleet.stuck", target: "tenure::fleet", %key, %fence, %holder,

@@ -14,18 +14,18 @@ fn taken() -> MutexGuard<'static, BTreeMap<FleetName, BTreeSet<u64>>> {
 
 /// The least number that no other worker of this process has in its fleet, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct WorkerSeat {
     fleet: FleetName,
     number: u64,
 }
 
-impl Seat {
-    pub(super) fn take(fleet: &FleetName) -> Seat {
+impl WorkerSeat {
+    pub(super) fn take(fleet: &FleetName) -> WorkerSeat {
         let mut taken = taken();
         let numbers = taken.entry(fleet.clone()).or_default();
         let number = (0..).find(|number| !numbers.contains(number)).unwrap_or(u64::MAX);
         numbers.insert(number);
-        Seat { fleet: fleet.clone(), number }
+        WorkerSeat { fleet: fleet.clone(), number }
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -33,7 +33,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for WorkerSeat {
     fn drop(&mut self) {
         let mut taken = taken();
         let Some(numbers) = taken.get_mut(&self.fleet) else { return };
@@ -52,13 +52,13 @@ mod tests {
     #[test]
     fn a_number_is_one_workers_and_is_given_again_once_that_one_is_gone() {
         let [fleet, other] = ["seats", "other seats"].map(|name| FleetName::new(name).unwrap());
-        let (first, second) = (Seat::take(&fleet), Seat::take(&fleet));
-        assert_eq!((first.number(), second.number(), Seat::take(&other).number()), (0, 1, 0));
+        let (first, second) = (WorkerSeat::take(&fleet), WorkerSeat::take(&fleet));
+        assert_eq!((first.number(), second.number(), WorkerSeat::take(&other).number()), (0, 1, 0));
         for _ in 0..100 {
-            assert_eq!(Seat::take(&fleet).number(), 2);
+            assert_eq!(WorkerSeat::take(&fleet).number(), 2);
         }
         drop(first);
-        assert_eq!(Seat::take(&fleet).number(), 0);
+        assert_eq!(WorkerSeat::take(&fleet).number(), 0);
         drop(second);
         assert!(!taken().contains_key(&fleet), "nothing is kept of those that are gone");
     }

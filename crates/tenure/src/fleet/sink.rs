@@ -1,9 +1,9 @@
 //! Where the notices of a worker's machine go: to the users of its units, to events, traces and metrics.
 
-use super::meters::Meters;
-use super::news::Piece;
-use super::unit::Share;
-use super::worker::{Ends, Inner, Reply, Users};
+use super::meters::FleetMeters;
+use super::news::NewsItem;
+use super::unit::SharedUnit;
+use super::worker::{EndedByCommand, SharedWorker, UnitReply, WorkerUsers};
 use crate::driver::{NOW_AND_THEN, Sink};
 use crate::meters;
 use crate::renewals::Renewals;
@@ -14,9 +14,9 @@ use std::time::Duration;
 use tenure_core::fleet::{FleetCommand, FleetNotice, Planning, RequestId, Role, Summary, Worker as Machine};
 use tenure_core::{HolderId, LeaseId, Loss, StoreError, Tick};
 
-pub(super) struct Notices {
-    inner: Weak<Inner>,
-    meters: Meters,
+pub(super) struct WorkerSink {
+    inner: Weak<SharedWorker>,
+    meters: FleetMeters,
     /// How long the worker's session is believed in from when a renewal was sent.
     belief: Duration,
     renewals: Renewals,
@@ -24,15 +24,15 @@ pub(super) struct Notices {
     told: BTreeMap<&'static str, Tick>,
 }
 
-impl Notices {
-    pub(super) fn new(inner: &Arc<Inner>, meters: Meters, belief: Duration) -> Notices {
+impl WorkerSink {
+    pub(super) fn new(inner: &Arc<SharedWorker>, meters: FleetMeters, belief: Duration) -> WorkerSink {
         let (inner, renewals) = (Arc::downgrade(inner), Renewals::of_workers());
-        Notices { inner, meters, belief, renewals, told: BTreeMap::new() }
+        WorkerSink { inner, meters, belief, renewals, told: BTreeMap::new() }
     }
 }
 
 /// The driver is gone, by a panic or with its runtime: nobody is to wait for it, nor believe for long.
-impl Drop for Notices {
+impl Drop for WorkerSink {
     fn drop(&mut self) {
         if let Some(inner) = self.inner.upgrade() {
             inner.users().end();
@@ -41,7 +41,7 @@ impl Drop for Notices {
     }
 }
 
-impl Sink<Machine> for Notices {
+impl Sink<Machine> for WorkerSink {
     fn tell(&mut self, notice: FleetNotice, commands: &mut Vec<FleetCommand>) -> ControlFlow<()> {
         let Some(inner) = self.inner.upgrade() else {
             // Nobody is left to do anything for a unit.
@@ -60,10 +60,10 @@ impl Sink<Machine> for Notices {
     }
 }
 
-impl Notices {
+impl WorkerSink {
     fn take(
         &mut self,
-        inner: &Arc<Inner>,
+        inner: &Arc<SharedWorker>,
         notice: FleetNotice,
         commands: &mut Vec<FleetCommand>,
     ) -> ControlFlow<()> {
@@ -84,10 +84,10 @@ impl Notices {
                     name: "fleet.assigned", target: "tenure::fleet", key = %unit, %fence, %holder, "unit assigned"
                 );
                 self.meters.assigned(how);
-                let share = Arc::new(Share::new(Arc::clone(inner), lease, unit, fence, (spec, fields)));
+                let share = Arc::new(SharedUnit::new(Arc::clone(inner), lease, unit, fence, (spec, fields)));
                 let mut users = inner.users();
                 users.shares.insert(lease, Arc::clone(&share));
-                users.news.add(Piece::Assigned(share));
+                users.news.add(NewsItem::Assigned(share));
             }
             FleetNotice::Draining(lease, reason, until) => {
                 let mut users = inner.users();
@@ -103,7 +103,7 @@ impl Notices {
                         // Nothing was begun for it, so there is nothing to end.
                         commands.push(FleetCommand::Drained(lease));
                     } else {
-                        users.news.add(Piece::Draining { unit: unit.name().to_owned(), reason, until });
+                        users.news.add(NewsItem::Draining { unit: unit.name().to_owned(), reason, until });
                     }
                 }
             }
@@ -118,11 +118,11 @@ impl Notices {
                 if let Some(share) = users.shares.get(&lease) {
                     share.knows(fields);
                 }
-                users.answer(lease, request, Reply::Updated);
+                users.answer(lease, request, UnitReply::Updated);
             }
             FleetNotice::Failed(lease, request, error) => {
                 let mut users = inner.users();
-                if users.answer(lease, request, Reply::Failed(error)) == Some(Ends::Unit) {
+                if users.answer(lease, request, UnitReply::Failed(error)) == Some(EndedByCommand::Unit) {
                     commands.push(FleetCommand::Decline(lease, users.draw()));
                 }
             }
@@ -139,7 +139,7 @@ impl Notices {
                     }
                 }
                 if let Some(request) = request {
-                    users.answer(lease, request, Reply::Released(ours));
+                    users.answer(lease, request, UnitReply::Released(ours));
                 }
                 users.answer_all(lease, &Loss::Released);
             }
@@ -200,7 +200,7 @@ impl Notices {
         self.meters.lost(loss);
     }
 
-    fn lost(&self, inner: &Inner, lease: LeaseId, loss: &Loss) {
+    fn lost(&self, inner: &SharedWorker, lease: LeaseId, loss: &Loss) {
         let mut users = inner.users();
         if let Some(share) = users.shares.remove(&lease) {
             let unit = super::Unit { share };
@@ -208,7 +208,7 @@ impl Notices {
             unit.share.measure_end(&self.meters, false);
             unit.share.lost(loss.clone());
             if !users.news.take_back(lease) {
-                users.news.add(Piece::Lost { unit: unit.name().to_owned(), loss: loss.clone() });
+                users.news.add(NewsItem::Lost { unit: unit.name().to_owned(), loss: loss.clone() });
             }
         }
         users.answer_all(lease, loss);
@@ -216,7 +216,7 @@ impl Notices {
 }
 
 /// Who plans, by name; nobody is the empty one.
-fn tell_planning(inner: &Inner, before: &(Role, Planning), role: Role, planning: &Planning) {
+fn tell_planning(inner: &SharedWorker, before: &(Role, Planning), role: Role, planning: &Planning) {
     let (holder, name) = (&inner.holder, inner.fleet.name());
     let planner = planning.holder(name).map(|planner| planner.to_string()).unwrap_or_default();
     if (before.0, &before.1.planner) != (role, &planning.planner) {
@@ -255,7 +255,7 @@ fn tell_plan(holder: &HolderId, summary: &Summary) {
     }
 }
 
-impl Users {
+impl WorkerUsers {
     /// All hear that it is over.
     fn end(&mut self) {
         self.over = true;
@@ -270,7 +270,7 @@ impl Users {
     }
 
     /// Answers a request, and says what that was to end; none if nobody made it.
-    fn answer(&mut self, lease: LeaseId, request: RequestId, reply: Reply) -> Option<Ends> {
+    fn answer(&mut self, lease: LeaseId, request: RequestId, reply: UnitReply) -> Option<EndedByCommand> {
         let (ends, asker) = self.replies.remove(&(lease, request))?;
         // Whoever asked may have gone away.
         let _ = asker.send(reply);
@@ -282,7 +282,7 @@ impl Users {
         let all = (lease, RequestId(0))..=(lease, RequestId(u64::MAX));
         let requests: Vec<RequestId> = self.replies.range(all).map(|((_, request), _)| *request).collect();
         for request in requests {
-            self.answer(lease, request, Reply::Lost(loss.clone()));
+            self.answer(lease, request, UnitReply::Lost(loss.clone()));
         }
     }
 }

@@ -1,9 +1,9 @@
 //! A unit that this worker holds, as what is done for it sees it.
 
-use super::meters::Meters;
-use super::worker::{Ends, Inner, Reply};
-use crate::belief::Cell;
-use crate::body::Holding;
+use super::meters::FleetMeters;
+use super::worker::{EndedByCommand, SharedWorker, UnitReply};
+use crate::belief::LeaseCell;
+use crate::body::BodyLease;
 use crate::cancelled::Cancelled;
 use crate::error::LeaseError;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,19 +20,19 @@ const CHECKPOINT: &str = "checkpoint";
 /// A unit that this worker holds. Cheap to clone; clones see the same.
 #[derive(Clone)]
 pub struct Unit {
-    pub(super) share: Arc<Share>,
+    pub(super) share: Arc<SharedUnit>,
 }
 
 /// What the driver and the users of one unit have in common.
-pub(super) struct Share {
-    pub(super) inner: Arc<Inner>,
+pub(super) struct SharedUnit {
+    pub(super) inner: Arc<SharedWorker>,
     pub(super) lease: LeaseId,
     key: Key,
     name: String,
     fence: Fence,
     spec: UnitSpec,
     fields: Mutex<Metadata>,
-    pub(super) cell: Cell,
+    pub(super) cell: LeaseCell,
     pub(super) drain: watch::Sender<Option<(Reason, Tick)>>,
     /// Told to end, for whatever reason.
     pub(super) stop: CancellationToken,
@@ -44,21 +44,35 @@ pub(super) struct Share {
     lapses: AtomicBool,
 }
 
-impl Share {
+impl SharedUnit {
     pub(super) fn new(
-        inner: Arc<Inner>,
+        inner: Arc<SharedWorker>,
         lease: LeaseId,
         key: Key,
         fence: Fence,
         (spec, fields): (UnitSpec, Metadata),
-    ) -> Share {
+    ) -> SharedUnit {
         let name = inner.fleet.name().unit_of(&key).unwrap_or_default().to_owned();
-        let cell = Cell::default();
+        let cell = LeaseCell::default();
         cell.belief.set(Tick::NEVER);
         let (drain, stop) = (watch::Sender::new(None), CancellationToken::new());
         let (since, drained_at) = (inner.clock().held(), OnceLock::new());
         let (fields, lapses) = (Mutex::new(fields), AtomicBool::new(false));
-        Share { inner, lease, key, name, fence, spec, fields, cell, drain, stop, since, drained_at, lapses }
+        SharedUnit {
+            inner,
+            lease,
+            key,
+            name,
+            fence,
+            spec,
+            fields,
+            cell,
+            drain,
+            stop,
+            since,
+            drained_at,
+            lapses,
+        }
     }
 
     pub(super) fn lost(&self, loss: Loss) {
@@ -74,7 +88,7 @@ impl Share {
     }
 
     /// Measures how long it was held, and how long it took to go if it was told to and goes now.
-    pub(super) fn measure_end(&self, meters: &Meters, goes: bool) {
+    pub(super) fn measure_end(&self, meters: &FleetMeters, goes: bool) {
         let now = self.inner.clock().held();
         meters.hold.record(now.since(self.since).as_secs_f64());
         if let Some(told) = self.drained_at.get().filter(|_| goes) {
@@ -232,15 +246,15 @@ impl Unit {
         if self.share.is_over() {
             return Err(over());
         }
-        match self.share.inner.ask(self.share.lease, Ends::Nothing, command).await {
-            Some(Reply::Updated) => Ok(()),
-            Some(Reply::Lost(loss)) => Err(LeaseError::Lost(loss)),
+        match self.share.inner.ask(self.share.lease, EndedByCommand::Nothing, command).await {
+            Some(UnitReply::Updated) => Ok(()),
+            Some(UnitReply::Lost(loss)) => Err(LeaseError::Lost(loss)),
             // It was let go of at this very moment.
-            Some(Reply::Failed(error)) if error.kind() == ErrorKind::Invalid && self.share.is_over() => {
+            Some(UnitReply::Failed(error)) if error.kind() == ErrorKind::Invalid && self.share.is_over() => {
                 Err(over())
             }
-            Some(Reply::Failed(error)) => Err(LeaseError::Store(error)),
-            Some(Reply::Released(_)) => Err(over()),
+            Some(UnitReply::Failed(error)) => Err(LeaseError::Store(error)),
+            Some(UnitReply::Released(_)) => Err(over()),
             None => Err(self.loss().map_or(LeaseError::Stopped, LeaseError::Lost)),
         }
     }
@@ -260,7 +274,7 @@ impl Unit {
     }
 }
 
-impl Holding for Unit {
+impl BodyLease for Unit {
     fn remaining(&self) -> Duration {
         Unit::remaining(self)
     }
@@ -294,10 +308,10 @@ impl std::fmt::Debug for Unit {
 }
 
 /// What could not be done, for those who only want to know whether it was.
-pub(super) fn refused(reply: Option<Reply>) -> Result<bool, StoreError> {
+pub(super) fn refused(reply: Option<UnitReply>) -> Result<bool, StoreError> {
     match reply {
-        Some(Reply::Released(ours)) => Ok(ours),
-        Some(Reply::Failed(error)) => Err(error),
-        Some(Reply::Lost(_) | Reply::Updated) | None => Ok(false),
+        Some(UnitReply::Released(ours)) => Ok(ours),
+        Some(UnitReply::Failed(error)) => Err(error),
+        Some(UnitReply::Lost(_) | UnitReply::Updated) | None => Ok(false),
     }
 }

@@ -2,10 +2,10 @@
 
 use super::assignment::Assignment;
 use super::catalogue::Fleet;
-use super::entry::Entry;
-use super::news::{News, Piece};
-use super::unit::Share;
-use crate::belief::Belief;
+use super::entry::Membership;
+use super::news::{NewsItem, WorkerNews};
+use super::unit::SharedUnit;
+use crate::belief::AtomicBelief;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,8 +19,8 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 /// [`WorkerBuilder::at_stop`](super::WorkerBuilder::at_stop) says; [`Worker::leave`] waits for that.
 #[derive(Clone)]
 pub struct Worker {
-    pub(super) inner: Arc<Inner>,
-    presence: Arc<Presence>,
+    pub(super) inner: Arc<SharedWorker>,
+    presence: Arc<WorkerPresence>,
 }
 
 /// What happens to this worker's units.
@@ -59,12 +59,12 @@ pub enum AtStop {
 }
 
 /// The worker takes part as long as somebody has one of these.
-pub(super) struct Presence {
-    inner: Arc<Inner>,
+pub(super) struct WorkerPresence {
+    inner: Arc<SharedWorker>,
     at_stop: AtStop,
 }
 
-impl Drop for Presence {
+impl Drop for WorkerPresence {
     fn drop(&mut self) {
         match self.at_stop {
             AtStop::PassOn => self.inner.send(FleetCommand::Leave),
@@ -73,36 +73,36 @@ impl Drop for Presence {
     }
 }
 
-pub(super) struct Inner {
+pub(super) struct SharedWorker {
     pub(super) fleet: Fleet,
-    pub(super) session: Belief,
+    pub(super) session: AtomicBelief,
     pub(super) ttl: Ttl,
     pub(super) holder: HolderId,
     pub(super) summary: watch::Sender<Summary>,
     pub(super) trouble: watch::Sender<Option<StoreError>>,
     pub(super) planning: watch::Sender<(Role, Planning)>,
     /// Whether it takes part.
-    pub(super) entry: watch::Sender<Entry>,
+    pub(super) entry: watch::Sender<Membership>,
     commands: mpsc::UnboundedSender<FleetCommand>,
-    pub(super) users: Mutex<Users>,
+    pub(super) users: Mutex<WorkerUsers>,
     /// Notified when there is news, or there won't be any more.
     pub(super) told: Notify,
 }
 
 /// Who works on what, and who waits for an answer.
 #[derive(Default)]
-pub(super) struct Users {
-    pub(super) shares: BTreeMap<LeaseId, Arc<Share>>,
-    pub(super) replies: BTreeMap<(LeaseId, RequestId), (Ends, oneshot::Sender<Reply>)>,
+pub(super) struct WorkerUsers {
+    pub(super) shares: BTreeMap<LeaseId, Arc<SharedUnit>>,
+    pub(super) replies: BTreeMap<(LeaseId, RequestId), (EndedByCommand, oneshot::Sender<UnitReply>)>,
     last_request: u64,
-    pub(super) news: News,
+    pub(super) news: WorkerNews,
     pub(super) stopped: Vec<oneshot::Sender<()>>,
     pub(super) over: bool,
 }
 
 /// What a command about a unit is to bring to an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ends {
+pub(super) enum EndedByCommand {
     /// The unit: should it be refused, somebody else must have the unit.
     Unit,
     Nothing,
@@ -110,39 +110,39 @@ pub(super) enum Ends {
 
 /// The answer to a command about a unit.
 #[derive(Debug)]
-pub(super) enum Reply {
+pub(super) enum UnitReply {
     Updated,
     Released(bool),
     Failed(StoreError),
     Lost(Loss),
 }
 
-impl Inner {
+impl SharedWorker {
     pub(super) fn new(
         fleet: Fleet,
         ttl: Ttl,
         holder: HolderId,
         commands: mpsc::UnboundedSender<FleetCommand>,
-    ) -> Inner {
+    ) -> SharedWorker {
         let (session, summary, trouble) =
-            (Belief::default(), watch::Sender::default(), watch::Sender::default());
+            (AtomicBelief::default(), watch::Sender::default(), watch::Sender::default());
         let (users, told) = (Mutex::default(), Notify::new());
         let (planning, entry) = (watch::Sender::default(), watch::Sender::default());
-        Inner { fleet, session, ttl, holder, summary, trouble, planning, entry, commands, users, told }
+        SharedWorker { fleet, session, ttl, holder, summary, trouble, planning, entry, commands, users, told }
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
         self.fleet.clock()
     }
 
-    pub(super) fn users(&self) -> MutexGuard<'_, Users> {
+    pub(super) fn users(&self) -> MutexGuard<'_, WorkerUsers> {
         // No code that can panic runs under the lock, so what it guards is whole.
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn send(&self, command: FleetCommand) {
         if matches!(command, FleetCommand::Leave | FleetCommand::Stop) {
-            self.entry.send_if_modified(Entry::leaves);
+            self.entry.send_if_modified(Membership::leaves);
         }
         // The driver only ends after everything is given up.
         let _ = self.commands.send(command);
@@ -152,9 +152,9 @@ impl Inner {
     pub(super) async fn ask(
         &self,
         lease: LeaseId,
-        ends: Ends,
+        ends: EndedByCommand,
         command: impl FnOnce(RequestId) -> FleetCommand,
-    ) -> Option<Reply> {
+    ) -> Option<UnitReply> {
         let (sender, reply) = oneshot::channel();
         let request = {
             let mut users = self.users();
@@ -178,7 +178,7 @@ impl Inner {
     }
 }
 
-impl Users {
+impl WorkerUsers {
     /// A request that nobody else makes.
     pub(super) fn draw(&mut self) -> RequestId {
         self.last_request += 1;
@@ -187,8 +187,8 @@ impl Users {
 }
 
 impl Worker {
-    pub(super) fn new(inner: Arc<Inner>, at_stop: AtStop) -> Worker {
-        let presence = Arc::new(Presence { inner: Arc::clone(&inner), at_stop });
+    pub(super) fn new(inner: Arc<SharedWorker>, at_stop: AtStop) -> Worker {
+        let presence = Arc::new(WorkerPresence { inner: Arc::clone(&inner), at_stop });
         Worker { inner, presence }
     }
 
@@ -213,13 +213,13 @@ impl Worker {
         }
     }
 
-    fn event(&self, news: Piece) -> Event {
+    fn event(&self, news: NewsItem) -> Event {
         match news {
-            Piece::Assigned(share) => Event::Assigned(Assignment::new(share, Arc::clone(&self.presence))),
-            Piece::Draining { unit, reason, until } => {
+            NewsItem::Assigned(share) => Event::Assigned(Assignment::new(share, Arc::clone(&self.presence))),
+            NewsItem::Draining { unit, reason, until } => {
                 Event::Draining { unit, reason, within: until.since(self.inner.clock().held()) }
             }
-            Piece::Lost { unit, loss } => Event::Lost { unit, loss },
+            NewsItem::Lost { unit, loss } => Event::Lost { unit, loss },
         }
     }
 

@@ -25,7 +25,7 @@ impl Homed {
     {
         let thread = Thread::shared()
             .map_err(|error| StoreError::unavailable(format!("can't start a thread ({error})")))?;
-        let store = Task(thread.runtime.spawn(open)).ended().await?;
+        let store = AbortOnDrop(thread.runtime.spawn(open)).ended().await?;
         Ok(AnyStore::new(Homed { store, thread }))
     }
 
@@ -38,20 +38,20 @@ impl Homed {
         if self.thread.is_current() {
             return call.await;
         }
-        Task(self.thread.runtime.spawn(call)).ended().await
+        AbortOnDrop(self.thread.runtime.spawn(call)).ended().await
     }
 }
 
 /// Ends when it is dropped, as a future would.
-struct Task<T>(JoinHandle<T>);
+struct AbortOnDrop<T>(JoinHandle<T>);
 
-impl<T> Drop for Task<T> {
+impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-impl<T> Task<Result<T, StoreError>> {
+impl<T> AbortOnDrop<Result<T, StoreError>> {
     async fn ended(mut self) -> Result<T, StoreError> {
         // A store that panics has told nothing about what it did.
         let failed = |error| StoreError::unknown(format!("the store's code failed: {error}"));

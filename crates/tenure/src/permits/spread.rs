@@ -8,7 +8,7 @@ use crate::guard::Guard;
 use crate::leases::end_of;
 use crate::lock::Lock;
 use std::time::Duration;
-use tenure_core::semaphore::{Ledger, Mode};
+use tenure_core::semaphore::{Mode, SemaphoreLedger};
 use tenure_core::{InvalidInput, Tick};
 
 /// How long one waits in the queue of one record before the others are tried again.
@@ -45,7 +45,7 @@ impl Spread {
     /// # Cancel safety
     /// As [`Permits::try_acquire`].
     pub async fn try_acquire(self) -> Result<Guard, AcquireError> {
-        self.get(Wait::Until(Tick(0))).await
+        self.get(SpreadWait::Until(Tick(0))).await
     }
 
     /// As [`Permits::acquire`], in no order. It waits in one record's queue at a time, for a second.
@@ -56,7 +56,7 @@ impl Spread {
     /// # Cancel safety
     /// As [`Permits::acquire`].
     pub async fn acquire(self) -> Result<Guard, AcquireError> {
-        self.get(Wait::Forever).await
+        self.get(SpreadWait::Forever).await
     }
 
     /// As [`Spread::acquire`], for at most `patience`.
@@ -68,7 +68,7 @@ impl Spread {
     /// As [`Permits::acquire`].
     pub async fn acquire_within(self, patience: Duration) -> Result<Guard, AcquireError> {
         let end = end_of(&**self.whole.lock.leases().clock(), patience);
-        self.get(Wait::Until(end)).await
+        self.get(SpreadWait::Until(end)).await
     }
 
     /// Waits for the permits and runs `body` under them, as [`Permits::with_lease`] does.
@@ -90,7 +90,7 @@ impl Spread {
         body::run(guard, limits, body).await
     }
 
-    async fn get(self, wait: Wait) -> Result<Guard, AcquireError> {
+    async fn get(self, wait: SpreadWait) -> Result<Guard, AcquireError> {
         let parts = self.parts()?;
         // One wait, however many turns it takes.
         let waiting = parts.first().map(Lock::waits_for_any).transpose()?;
@@ -116,7 +116,9 @@ impl Spread {
                 }
                 Err(AcquireError::Held(_)) => trouble_since = None,
                 // Trouble that may pass. Only who waits for ever waits for that, too.
-                Err(AcquireError::Store(error)) if error.is_passing() && matches!(wait, Wait::Forever) => {
+                Err(AcquireError::Store(error))
+                    if error.is_passing() && matches!(wait, SpreadWait::Forever) =>
+                {
                     if now.since(*trouble_since.get_or_insert(now)) >= patience {
                         return Err(error.into());
                     }
@@ -136,8 +138,9 @@ impl Spread {
     /// What is asked of each record that has as many permits as are wanted at once.
     fn parts(&self) -> Result<Vec<Lock>, InvalidInput> {
         let (records, lock) = (self.records, &self.whole.lock);
-        let share =
-            lock.share.filter(|share| share.mode == Mode::Shared && share.permits != Ledger::MOST_PERMITS);
+        let share = lock
+            .share
+            .filter(|share| share.mode == Mode::Shared && share.permits != SemaphoreLedger::MOST_PERMITS);
         let Some(share) = share else {
             return Err(InvalidInput::new(
                 "only a semaphore can be spread: what is held shared or exclusively stands in one record",
@@ -165,16 +168,16 @@ impl Spread {
 
 /// How long to wait.
 #[derive(Debug, Clone, Copy)]
-enum Wait {
+enum SpreadWait {
     Until(Tick),
     Forever,
 }
 
-impl Wait {
+impl SpreadWait {
     fn left(self, now: Tick) -> Duration {
         match self {
-            Wait::Until(end) => end.since(now),
-            Wait::Forever => Duration::MAX,
+            SpreadWait::Until(end) => end.since(now),
+            SpreadWait::Forever => Duration::MAX,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Settings of a section.
 
-use super::section::{Inner, Section};
-use super::users::Told;
+use super::section::{Section, SharedSection};
+use super::users::SectionSink;
 use crate::clock;
 use crate::driver::{Driver, Troubles};
 use crate::home::Home;
@@ -136,7 +136,7 @@ impl SectionBuilder {
             most_bytes: capabilities.section_bytes(),
         });
         let (commands, receiver) = mpsc::unbounded_channel();
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(SharedSection {
             store: self.store.clone(),
             clock: Arc::clone(&clock),
             key: key.clone(),
@@ -150,7 +150,7 @@ impl SectionBuilder {
             longest: self.longest.min(Ttl::MAX.duration()),
             grace: self.grace,
         });
-        let sink = Told { inner: Arc::downgrade(&inner) };
+        let sink = SectionSink { inner: Arc::downgrade(&inner) };
         // Nobody waits for ranges to become free, so hints of changes are of no use.
         let (_, listen) = watch::channel(false);
         let watches = key.as_str().to_owned();

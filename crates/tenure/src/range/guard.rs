@@ -1,8 +1,8 @@
 //! Ranges that are leased, from when they are obtained until they are given up.
 
 use super::section::Section;
-use crate::belief::Belief;
-use crate::body::Holding;
+use crate::belief::AtomicBelief;
+use crate::body::BodyLease;
 use crate::cancelled::Cancelled;
 use crate::meters;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct RangeGuard {
     pub(super) parts: Arc<RangeSet>,
     pub(super) fence: Option<Fence>,
     /// Shared with what the body knows, so that nobody believes beyond the end.
-    pub(super) belief: Arc<Belief>,
+    pub(super) belief: Arc<AtomicBelief>,
     /// Cancelled when a body has to end.
     pub(super) stop: CancellationToken,
     /// Somebody is to be told of the end.
@@ -187,7 +187,7 @@ impl RangeGuard {
 }
 
 /// Waits until nothing is believed any more.
-async fn end_of(belief: &Belief, clock: &dyn Clock, duration: Ttl) {
+async fn end_of(belief: &AtomicBelief, clock: &dyn Clock, duration: Ttl) {
     // The runtime's timer stops while the machine is suspended, so a long sleep is cut.
     let most = duration.part(20).max(Duration::from_millis(1));
     loop {
@@ -199,7 +199,7 @@ async fn end_of(belief: &Belief, clock: &dyn Clock, duration: Ttl) {
     }
 }
 
-impl Holding for RangeGuard {
+impl BodyLease for RangeGuard {
     fn remaining(&self) -> Duration {
         self.left()
     }

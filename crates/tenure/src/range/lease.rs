@@ -1,8 +1,8 @@
 //! A body that runs under leased ranges, and what it knows of them.
 
 use super::guard::RangeGuard;
-use crate::belief::Belief;
-use crate::body::{Ending, Holding, Told, give_up, supervise};
+use crate::belief::AtomicBelief;
+use crate::body::{BodyEnd, BodyLease, StopNotice, give_up, supervise};
 use crate::cancelled::Cancelled;
 use crate::error::BodyError;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tracing::Instrument as _;
 pub struct RangeLease {
     parts: Arc<RangeSet>,
     fence: Option<Fence>,
-    belief: Arc<Belief>,
+    belief: Arc<AtomicBelief>,
     /// How long before the end of belief the body is told to stop.
     reserve: Duration,
     clock: Arc<dyn Clock>,
@@ -112,7 +112,7 @@ where
                 () = gone.cancelled() => {}
                 () = stopping.cancelled() => {}
             }
-            Told { why: None, within: grace }
+            StopNotice { why: None, within: grace }
         };
         let ending = supervise(&guard, task, grace, stop, told).await;
         let result = finish(guard, ending).await;
@@ -126,10 +126,10 @@ where
     }
 }
 
-async fn finish<T>(guard: RangeGuard, ending: Ending<T>) -> Result<T, BodyError<T>> {
+async fn finish<T>(guard: RangeGuard, ending: BodyEnd<T>) -> Result<T, BodyError<T>> {
     match ending {
-        Ending::Done(done) => {
-            let is_late = Holding::remaining(&guard).is_zero();
+        BodyEnd::Done(done) => {
+            let is_late = BodyLease::remaining(&guard).is_zero();
             give_up(guard.release()).await;
             match done {
                 Ok(value) if !is_late => Ok(value),
@@ -137,11 +137,11 @@ async fn finish<T>(guard: RangeGuard, ending: Ending<T>) -> Result<T, BodyError<
                 Err(error) => Err(BodyError::Panicked(error.to_string())),
             }
         }
-        Ending::Stopped { why, joined: Some(done) } => {
+        BodyEnd::Stopped { why, joined: Some(done) } => {
             give_up(guard.release()).await;
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value: done.ok() })
         }
-        Ending::Stopped { why, joined: None } => {
+        BodyEnd::Stopped { why, joined: None } => {
             guard.lapse().await;
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Expired), value: None })
         }

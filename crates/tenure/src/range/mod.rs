@@ -60,7 +60,7 @@ pub use guard::RangeGuard;
 pub use lease::RangeLease;
 pub use section::Section;
 pub use tenure_core::range::{KeyRange, Point, RangeSet};
-pub use tenure_core::section::{Entry, Ledger, PREFIX, Since, is_cover, is_over, is_section};
+pub use tenure_core::section::{Entry, PREFIX, SectionLedger, Since, is_cover, is_over, is_section};
 
 #[doc = include_str!("../../docs/coming-from-luci.md")]
 pub mod coming_from_luci {}

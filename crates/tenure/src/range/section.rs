@@ -3,9 +3,9 @@
 use super::builder::SectionBuilder;
 use super::guard::RangeGuard;
 use super::lease::{self, RangeLease};
-use super::users::Users;
+use super::users::SectionUsers;
 use crate::error::{AcquireError, BodyError};
-use crate::meters::Waiting;
+use crate::meters::WaitMeter;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,17 +21,17 @@ use tokio_util::sync::CancellationToken;
 /// When the last clone is dropped, what is under way is finished in the background. [`Section::stop`] waits for it.
 #[derive(Clone)]
 pub struct Section {
-    pub(super) inner: Arc<Inner>,
+    pub(super) inner: Arc<SharedSection>,
 }
 
-pub(super) struct Inner {
+pub(super) struct SharedSection {
     pub(super) store: AnyStore,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) key: Key,
     pub(super) holder: HolderId,
     pub(super) commands: mpsc::UnboundedSender<SectionCommand>,
     pub(super) last_id: AtomicU64,
-    pub(super) users: Mutex<Users>,
+    pub(super) users: Mutex<SectionUsers>,
     /// Cancelled by [`Section::stop`].
     pub(super) stopping: CancellationToken,
     /// How many bodies run.
@@ -124,7 +124,7 @@ impl Section {
         duration: Duration,
     ) -> Result<RangeGuard, AcquireError> {
         let duration = self.duration(duration)?;
-        let waiting = Waiting::for_range(self.inner.clock.held());
+        let waiting = WaitMeter::for_range(self.inner.clock.held());
         let guard = self.obtain(desired.into(), duration, Portion::Free).await?;
         Ok(self.had(guard, waiting))
     }
@@ -177,7 +177,7 @@ impl Section {
         const LONGEST: Duration = Duration::from_secs(1);
         let duration = self.duration(duration)?;
         let (begun, mut pause) = (self.inner.clock.held(), FIRST);
-        let waiting = Waiting::for_range(begun);
+        let waiting = WaitMeter::for_range(begun);
         loop {
             let guard = self.obtain(desired.clone(), duration, portion).await?;
             let left = wait.saturating_sub(self.inner.clock.held().since(begun));
@@ -307,7 +307,7 @@ impl Section {
     }
 
     /// Nobody waits for this any more, and who was given nothing has waited in vain.
-    fn had(&self, guard: RangeGuard, waiting: Waiting) -> RangeGuard {
+    fn had(&self, guard: RangeGuard, waiting: WaitMeter) -> RangeGuard {
         if guard.fence().is_some() {
             waiting.over(self.inner.clock.held());
         }
@@ -334,12 +334,12 @@ impl std::fmt::Debug for Section {
     }
 }
 
-impl Inner {
+impl SharedSection {
     fn next_id(&self) -> LeaseId {
         LeaseId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    pub(super) fn users(&self) -> MutexGuard<'_, Users> {
+    pub(super) fn users(&self) -> MutexGuard<'_, SectionUsers> {
         // No code that can panic runs under the lock, so what it guards is whole.
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -365,16 +365,16 @@ impl Inner {
     }
 
     /// A body runs, until this is dropped.
-    pub(super) fn running(self: &Arc<Inner>) -> Running {
+    pub(super) fn running(self: &Arc<SharedSection>) -> RunningBody {
         self.bodies.send_modify(|running| *running += 1);
-        Running(Arc::clone(self))
+        RunningBody(Arc::clone(self))
     }
 }
 
 /// Counts a body that runs.
-pub(super) struct Running(Arc<Inner>);
+pub(super) struct RunningBody(Arc<SharedSection>);
 
-impl Drop for Running {
+impl Drop for RunningBody {
     fn drop(&mut self) {
         self.0.bodies.send_modify(|running| *running -= 1);
     }

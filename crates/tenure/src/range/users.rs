@@ -1,6 +1,6 @@
 //! Who waits for what of a section, and the sink of the machine's notices that tells them.
 
-use super::section::Inner;
+use super::section::SharedSection;
 use crate::driver::Sink;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -11,13 +11,13 @@ use tokio::sync::oneshot;
 
 /// Who waits for what.
 #[derive(Default)]
-pub(super) struct Users {
+pub(super) struct SectionUsers {
     waiting: BTreeMap<LeaseId, oneshot::Sender<SectionNotice>>,
     stopped: Vec<oneshot::Sender<()>>,
     over: bool,
 }
 
-impl Users {
+impl SectionUsers {
     /// After the end nobody would answer: the sender is dropped, and with it the wait ends.
     pub(super) fn wait(&mut self, lease: LeaseId, sender: oneshot::Sender<SectionNotice>) {
         if !self.over {
@@ -48,12 +48,12 @@ impl Users {
     }
 }
 
-pub(super) struct Told {
-    pub(super) inner: Weak<Inner>,
+pub(super) struct SectionSink {
+    pub(super) inner: Weak<SharedSection>,
 }
 
 /// The driver is gone, by a panic or with its runtime: nobody is to wait for it.
-impl Drop for Told {
+impl Drop for SectionSink {
     fn drop(&mut self) {
         if let Some(inner) = self.inner.upgrade() {
             inner.users().end();
@@ -61,7 +61,7 @@ impl Drop for Told {
     }
 }
 
-impl Sink<Section> for Told {
+impl Sink<Section> for SectionSink {
     fn tell(&mut self, notice: SectionNotice, commands: &mut Vec<SectionCommand>) -> ControlFlow<()> {
         let inner = self.inner.upgrade();
         let lease = match &notice {

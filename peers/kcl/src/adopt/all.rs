@@ -1,6 +1,6 @@
 //! Many units side by side, and the watch over what was moved.
 
-use super::{Adopted, Adopter, Remade, Step};
+use super::{Adopted, Adopter, AdoptionStep, Remade};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure_core::{StoreError, Tick};
@@ -15,9 +15,9 @@ const MOST_WATCHES: u32 = 4;
 /// What happens while units are moved.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Progress<'p> {
+pub enum AdoptionProgress<'p> {
     /// A step of a unit is done.
-    Step(&'p str, Step),
+    Step(&'p str, AdoptionStep),
     /// A unit is dealt with.
     Done(&'p str, &'p Result<Adopted, StoreError>),
     /// All are; rows that are made again are deleted for that long.
@@ -55,7 +55,7 @@ impl Adopter {
         units: Vec<String>,
         known: BTreeSet<String>,
         watch: Duration,
-        mut tell: impl FnMut(Progress<'_>),
+        mut tell: impl FnMut(AdoptionProgress<'_>),
     ) -> Result<AdoptedAll, StoreError> {
         let (mut all, mut moved) = (AdoptedAll::default(), known);
         let (mut waiting, mut moving) = (units.into_iter(), JoinSet::new());
@@ -63,7 +63,7 @@ impl Adopter {
         let period = (self.options.failover_time() / 10).max(Duration::from_millis(50));
         let mut looks = tokio::time::interval(period);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut watched: Option<Watch> = None;
+        let mut watched: Option<WatchWindow> = None;
         // Until when each row that was made again may be made again.
         let mut doubtful: BTreeMap<String, Tick> = BTreeMap::new();
         loop {
@@ -80,14 +80,15 @@ impl Adopter {
                 if moved.is_empty() {
                     return Ok(all);
                 }
-                tell(Progress::Watching(watch));
-                watched = Some(Watch { until: now.after(watch), last: now.after(watch * MOST_WATCHES) });
+                tell(AdoptionProgress::Watching(watch));
+                watched =
+                    Some(WatchWindow { until: now.after(watch), last: now.after(watch * MOST_WATCHES) });
             }
             tokio::select! {
-                Some((unit, step)) = done.recv() => tell(Progress::Step(&unit, step)),
+                Some((unit, step)) = done.recv() => tell(AdoptionProgress::Step(&unit, step)),
                 Some(adopted) = moving.join_next() => {
                     let Ok((unit, adopted)) = adopted else { continue };
-                    tell(Progress::Done(&unit, &adopted));
+                    tell(AdoptionProgress::Done(&unit, &adopted));
                     match adopted {
                         Ok(Adopted::Moved | Adopted::Opened) => {
                             all.moved += 1;
@@ -101,14 +102,14 @@ impl Adopter {
                     let found = match self.sweep(&moved).await {
                         Ok(found) => found,
                         Err(error) if error.is_passing() && watched.as_ref().is_none_or(|watch| now < watch.last) => {
-                            tell(Progress::LookFailed(&error));
+                            tell(AdoptionProgress::LookFailed(&error));
                             continue;
                         }
                         Err(error) => return Err(error),
                     };
                     let is_known = |key| all.remade.taken.contains_key(key);
                     if !found.deleted.is_empty() || !found.taken.keys().all(is_known) {
-                        tell(Progress::Remade(&found));
+                        tell(AdoptionProgress::Remade(&found));
                     }
                     doubtful.extend(found.deleted.iter().map(|key| (key.clone(), now.after(watch))));
                     all.remade.deleted.extend(found.deleted);
@@ -127,7 +128,7 @@ impl Adopter {
 }
 
 /// Until when rows are watched.
-struct Watch {
+struct WatchWindow {
     /// If no more are made again.
     until: Tick,
     /// However many are.

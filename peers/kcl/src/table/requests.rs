@@ -1,9 +1,9 @@
 //! Single requests, and what their answers say.
 
 use super::Table;
-use crate::change::{Aim, Change, Expressions};
+use crate::change::{ChangeAim, Expressions, RowChange};
 use crate::row::{LEASE_KEY, Row};
-use crate::settling::Answer;
+use crate::settling::ChangeAnswer;
 use std::time::Duration;
 use tenure_core::{StoreError, Tick};
 use tenure_dynamodb::aws_sdk_dynamodb::types::ReturnValue;
@@ -11,16 +11,20 @@ use tenure_dynamodb::aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailur
 use tenure_dynamodb::service::{Ended, Item, text};
 
 impl Table {
-    pub(super) async fn send(&self, change: &Change) -> Result<Answer, StoreError> {
+    pub(super) async fn send(&self, change: &RowChange) -> Result<ChangeAnswer, StoreError> {
         let (key, expressions) = (change.before.key(), &change.expressions);
-        if change.aim == Aim::Delete {
+        if change.aim == ChangeAim::Delete {
             self.remove(key, expressions).await
         } else {
             self.update(key, expressions).await
         }
     }
 
-    pub(super) async fn update(&self, key: &str, expressions: &Expressions) -> Result<Answer, StoreError> {
+    pub(super) async fn update(
+        &self,
+        key: &str,
+        expressions: &Expressions,
+    ) -> Result<ChangeAnswer, StoreError> {
         let request = self.inner.service.client().update_item().table_name(self.inner.service.table());
         let request = request
             .key(LEASE_KEY, text(key))
@@ -32,12 +36,12 @@ impl Table {
             .return_values_on_condition_check_failure(AllOld);
         match self.inner.service.ended(request.send().await)? {
             // What can't be read there any more is as it was meant to be.
-            Ended::Done(answer) => Ok(Answer::Made(self.row(answer.attributes()).ok().flatten())),
-            Ended::Refused(old) => self.standing(key, old).await.map(Answer::Refused),
+            Ended::Done(answer) => Ok(ChangeAnswer::Made(self.row(answer.attributes()).ok().flatten())),
+            Ended::Refused(old) => self.standing(key, old).await.map(ChangeAnswer::Refused),
         }
     }
 
-    async fn remove(&self, key: &str, expressions: &Expressions) -> Result<Answer, StoreError> {
+    async fn remove(&self, key: &str, expressions: &Expressions) -> Result<ChangeAnswer, StoreError> {
         let request = self.inner.service.client().delete_item().table_name(self.inner.service.table());
         let names =
             expressions.names.clone().into_iter().chain([("#leaseKey".to_owned(), LEASE_KEY.to_owned())]);
@@ -48,8 +52,8 @@ impl Table {
             .set_expression_attribute_values(values(expressions))
             .return_values_on_condition_check_failure(AllOld);
         match self.inner.service.ended(request.send().await)? {
-            Ended::Done(_) => Ok(Answer::Made(None)),
-            Ended::Refused(old) => self.standing(key, old).await.map(Answer::Refused),
+            Ended::Done(_) => Ok(ChangeAnswer::Made(None)),
+            Ended::Refused(old) => self.standing(key, old).await.map(ChangeAnswer::Refused),
         }
     }
 

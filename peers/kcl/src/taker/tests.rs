@@ -1,7 +1,7 @@
 //! Plan: silence is counted from the end of the read that first showed a row so, for each spelling of a change; the even
 //! share, with and without free rows, with a limit; stealing from the most loaded only, as many as allowed, and never for
 //! ever; rows of an earlier start of the same name; a simulated fleet comes to rest evenly.
-use super::super::change::Change;
+use super::super::change::RowChange;
 use super::super::format::Format;
 use super::super::row::Fields;
 use super::*;
@@ -10,7 +10,7 @@ const FAILOVER: Duration = Duration::from_secs(10);
 
 fn row(key: &str, owner: Option<&str>) -> Row {
     let row = Row::new(Format::kcl(), key, Fields::new()).unwrap();
-    owner.map_or(row.clone(), |owner| Change::take(Format::kcl(), &row, owner).after)
+    owner.map_or(row.clone(), |owner| RowChange::take(Format::kcl(), &row, owner).after)
 }
 
 fn rows(owners: &[Option<&str>]) -> Vec<Row> {
@@ -22,18 +22,18 @@ fn secs(seconds: u64) -> Tick {
 }
 
 /// What `me` takes at `now` of rows that it first saw at 0.
-fn choice(rows: &[Row], now: Tick, most: usize, steal: usize) -> Vec<(Row, Why)> {
-    let mut watch = Watch::default();
+fn choice(rows: &[Row], now: Tick, most: usize, steal: usize) -> Vec<(Row, TakeReason)> {
+    let mut watch = RowWatch::default();
     watch.look(secs(0), rows);
     let held = rows.iter().filter(|row| row.owner() == Some("me")).map(|row| row.key().to_owned()).collect();
-    let view = View { me: "me", held: &held, rows, watch: &watch, now, failover: FAILOVER, most, steal };
+    let view = TakerView { me: "me", held: &held, rows, watch: &watch, now, failover: FAILOVER, most, steal };
     view.choose(7)
 }
 
 #[test]
 fn silence_is_counted_from_the_read_that_first_showed_it() {
-    let (mut watch, first) = (Watch::default(), row("a", Some("w")));
-    let (none, at) = (BTreeSet::new(), |watch: &Watch, row| watch.silent_at(row, FAILOVER));
+    let (mut watch, first) = (RowWatch::default(), row("a", Some("w")));
+    let (none, at) = (BTreeSet::new(), |watch: &RowWatch, row| watch.silent_at(row, FAILOVER));
     watch.look(secs(5), std::slice::from_ref(&first));
     assert_eq!(at(&watch, &first), Some(secs(15)));
     watch.look(secs(9), std::slice::from_ref(&first));
@@ -41,7 +41,7 @@ fn silence_is_counted_from_the_read_that_first_showed_it() {
     assert_eq!(watch.next_silence(secs(9), FAILOVER, &none), Some(secs(15)));
     assert_eq!(watch.next_silence(secs(15), FAILOVER, &none), None);
     assert_eq!(watch.next_silence(secs(9), FAILOVER, &["a".to_owned()].into()), None);
-    let renewed = Change::renew(Format::kcl(), &first, &Default::default()).after;
+    let renewed = RowChange::renew(Format::kcl(), &first, &Default::default()).after;
     watch.look(secs(14), std::slice::from_ref(&renewed));
     assert_eq!(at(&watch, &renewed), Some(secs(24)));
     assert_eq!(at(&watch, &first), None, "what is no more, is not silent");
@@ -64,7 +64,7 @@ fn what_is_free_or_silent_is_taken_up_to_the_even_share() {
     let others = rows(&[Some("v"), Some("v"), Some("me"), None, None, Some("w")]);
     let taken = choice(&others, secs(9), usize::MAX, 1);
     assert_eq!(taken.len(), 1, "two each");
-    assert!(taken.iter().all(|(row, why)| *why == Why::Free && row.owner().is_none()));
+    assert!(taken.iter().all(|(row, why)| *why == TakeReason::Free && row.owner().is_none()));
     let silent = choice(&others, secs(10), usize::MAX, 1);
     assert_eq!(silent.len(), 5, "all others were silent for a failover time");
     assert!(choice(&[], secs(0), 9, 1).is_empty());
@@ -72,26 +72,31 @@ fn what_is_free_or_silent_is_taken_up_to_the_even_share() {
 
 #[test]
 fn what_was_evicted_is_believed_in_later_than_what_nobody_can_believe_in() {
-    let evicted = [Change::evict(Format::kcl(), &row("a", Some("v"))).after];
-    let given_back = [Change::give_back(Format::kcl(), &row("a", Some("v"))).after];
+    let evicted = [RowChange::evict(Format::kcl(), &row("a", Some("v"))).after];
+    let given_back = [RowChange::give_back(Format::kcl(), &row("a", Some("v"))).after];
     let why = |rows: &[Row], at| choice(rows, secs(at), 9, 1).pop().map(|(_, why)| why);
-    assert_eq!((why(&evicted, 9), why(&evicted, 10)), (Some(Why::Evicted), Some(Why::Free)));
-    assert_eq!((why(&given_back, 0), why(&[row("a", None)], 0)), (Some(Why::Free), Some(Why::Free)));
-    let believed = [Why::Free, Why::Expired, Why::Evicted, Why::Stolen].map(Why::may_be_believed);
+    assert_eq!((why(&evicted, 9), why(&evicted, 10)), (Some(TakeReason::Evicted), Some(TakeReason::Free)));
+    assert_eq!(
+        (why(&given_back, 0), why(&[row("a", None)], 0)),
+        (Some(TakeReason::Free), Some(TakeReason::Free))
+    );
+    let believed = [TakeReason::Free, TakeReason::Expired, TakeReason::Evicted, TakeReason::Stolen]
+        .map(TakeReason::may_be_believed);
     assert_eq!(believed, [false, false, true, true]);
 }
 
 #[test]
 fn s1_what_was_made_anew_is_believed_in_once_whoever_had_it_before_must_have_noticed() {
     let (held, made) = (row("a", Some("v")), row("a", None));
-    let why = |watch: &Watch, now| {
+    let why = |watch: &RowWatch, now| {
         let rows = std::slice::from_ref(&made);
         let held = BTreeSet::new();
-        let view = View { me: "me", held: &held, rows, watch, now, failover: FAILOVER, most: 9, steal: 1 };
+        let view =
+            TakerView { me: "me", held: &held, rows, watch, now, failover: FAILOVER, most: 9, steal: 1 };
         view.choose(7).pop().map(|(_, why)| why)
     };
     for is_seen_missing in [false, true] {
-        let mut watch = Watch::default();
+        let mut watch = RowWatch::default();
         watch.look(secs(0), std::slice::from_ref(&held));
         if is_seen_missing {
             watch.look(secs(1), &[]);
@@ -100,21 +105,21 @@ fn s1_what_was_made_anew_is_believed_in_once_whoever_had_it_before_must_have_not
         watch.look(secs(3), std::slice::from_ref(&made));
         let known = secs(if is_seen_missing { 1 } else { 3 });
         for (now, is_free) in [(secs(3), false), (known.after(FAILOVER), true)] {
-            assert_eq!(why(&watch, now), Some(if is_free { Why::Free } else { Why::Evicted }));
+            assert_eq!(why(&watch, now), Some(if is_free { TakeReason::Free } else { TakeReason::Evicted }));
             watch.forget(now, FAILOVER);
-            assert_eq!(why(&watch, now), Some(if is_free { Why::Free } else { Why::Evicted }));
+            assert_eq!(why(&watch, now), Some(if is_free { TakeReason::Free } else { TakeReason::Evicted }));
         }
         assert!(watch.remade.is_empty());
     }
-    let mut one = Watch::default();
+    let mut one = RowWatch::default();
     one.see(secs(0), &held);
     one.see(secs(1), &made);
     assert!(!one.is_surely_free(secs(2), &made, FAILOVER) && one.is_surely_free(secs(11), &made, FAILOVER));
-    let mut new = Watch::default();
+    let mut new = RowWatch::default();
     new.look(secs(0), std::slice::from_ref(&made));
     new.look(secs(1), &[]);
     new.look(secs(2), std::slice::from_ref(&made));
-    assert_eq!(why(&new, secs(2)), Some(Why::Free), "nobody has had it");
+    assert_eq!(why(&new, secs(2)), Some(TakeReason::Free), "nobody has had it");
 }
 
 #[test]
@@ -123,7 +128,7 @@ fn only_from_the_most_loaded_is_stolen_and_only_when_nothing_is_free() {
     let stolen = |text, steal| {
         let rows = rows(&owners(text));
         let taken = choice(&rows, secs(1), usize::MAX, steal);
-        assert!(taken.iter().all(|(_, why)| *why == Why::Stolen));
+        assert!(taken.iter().all(|(_, why)| *why == TakeReason::Stolen));
         taken.iter().filter_map(|(row, _)| row.owner().map(str::to_owned)).collect::<Vec<_>>()
     };
     assert_eq!(stolen("v v v v w w", 1), ["v"]);
@@ -135,7 +140,7 @@ fn only_from_the_most_loaded_is_stolen_and_only_when_nothing_is_free() {
     assert_eq!(stolen("v", 9), [""; 0], "more workers than leases");
     let some_free = rows(&[Some("v"), Some("v"), Some("v"), Some("v"), None]);
     let taken = choice(&some_free, secs(1), usize::MAX, 9);
-    assert_eq!(taken.iter().map(|(_, why)| *why).collect::<Vec<_>>(), [Why::Free]);
+    assert_eq!(taken.iter().map(|(_, why)| *why).collect::<Vec<_>>(), [TakeReason::Free]);
     let full = rows(&owners("v v v v"));
     assert!(choice(&full, secs(1), 0, 9).is_empty(), "no room");
 }
@@ -153,10 +158,10 @@ fn one_that_is_handed_over_is_not_stolen() {
 #[test]
 fn what_an_earlier_start_of_the_same_name_left_is_taken_when_it_is_silent() {
     let left = [row("a", Some("me"))];
-    let mut watch = Watch::default();
+    let mut watch = RowWatch::default();
     watch.look(secs(0), &left);
     let held = BTreeSet::new();
-    let view = |now| View {
+    let view = |now| TakerView {
         me: "me",
         held: &held,
         rows: &left,
@@ -167,16 +172,16 @@ fn what_an_earlier_start_of_the_same_name_left_is_taken_when_it_is_silent() {
         steal: 9,
     };
     assert!(view(secs(9)).choose(1).is_empty());
-    assert_eq!(view(secs(10)).choose(1), [(left[0].clone(), Why::Expired)]);
+    assert_eq!(view(secs(10)).choose(1), [(left[0].clone(), TakeReason::Expired)]);
 }
 
 #[test]
 fn what_still_bears_the_worker_s_own_name_is_waited_for_and_not_made_up_for_by_stealing() {
     let all = rows(&[Some("me"), Some("me"), Some("v"), Some("v"), Some("v")]);
-    let mut watch = Watch::default();
+    let mut watch = RowWatch::default();
     watch.look(secs(0), &all);
     let held = BTreeSet::new();
-    let view = |now| View {
+    let view = |now| TakerView {
         me: "me",
         held: &held,
         rows: &all,
@@ -201,9 +206,9 @@ fn a_fleet_comes_to_rest_evenly_and_lots_decide_which() {
             let me = &names[round % workers];
             let held: BTreeSet<String> =
                 all.iter().filter(|row| row.owner() == Some(me)).map(|row| row.key().to_owned()).collect();
-            let mut watch = Watch::default();
+            let mut watch = RowWatch::default();
             watch.look(secs(0), &all);
-            let view = View {
+            let view = TakerView {
                 me,
                 held: &held,
                 rows: &all,
@@ -217,7 +222,7 @@ fn a_fleet_comes_to_rest_evenly_and_lots_decide_which() {
             calm = if taken.is_empty() { calm + 1 } else { 0 };
             for (stolen, _) in taken {
                 let slot = all.iter_mut().find(|row| row.key() == stolen.key()).unwrap();
-                *slot = Change::take(Format::kcl(), slot, me).after;
+                *slot = RowChange::take(Format::kcl(), slot, me).after;
             }
         }
         assert!(calm >= workers, "{leases} leases, {workers} workers: something moves still");
@@ -226,8 +231,8 @@ fn a_fleet_comes_to_rest_evenly_and_lots_decide_which() {
     }
     let free = rows(&[None; 20]);
     let picks = |lots| {
-        let (held, watch) = (BTreeSet::new(), Watch::default());
-        let view = View {
+        let (held, watch) = (BTreeSet::new(), RowWatch::default());
+        let view = TakerView {
             me: "me",
             held: &held,
             rows: &free,

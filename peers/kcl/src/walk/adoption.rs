@@ -3,11 +3,11 @@
 //! The adopter's own code, which waits on two stores, is run on DynamoDB Local (tests/adopt.rs). What it asks of the table
 //! is written down here once more, so that what a whole fleet does about it can be measured for each unit.
 
-use super::world::{FAILOVER, Happens, Micros, Terms, World};
-use crate::change::{Change, Edit};
+use super::world::{FAILOVER, Happens, KclWorld, Micros, WalkTerms};
+use crate::change::{Edit, RowChange};
 use crate::format::Format;
 use crate::row::Row;
-use crate::settling::Answer;
+use crate::settling::ChangeAnswer;
 use std::collections::BTreeMap;
 
 const UNITS: usize = 200;
@@ -16,7 +16,7 @@ const TO_SPARE: Micros = FAILOVER / 2;
 
 /// How far the adopter is with a row.
 #[derive(Debug, Clone)]
-enum Move {
+enum AdopterMove {
     /// It has read the row so.
     Read(Row),
     /// It has taken it so, and keeps it until its last owner must have noticed.
@@ -26,7 +26,7 @@ enum Move {
 /// All that is moved, and how long each unit was without a worker.
 #[derive(Debug, Default)]
 pub(super) struct Adoption {
-    moves: BTreeMap<String, Move>,
+    moves: BTreeMap<String, AdopterMove>,
     takes: u64,
     renewals: u64,
     left_at: BTreeMap<String, Micros>,
@@ -43,7 +43,7 @@ impl Adoption {
     }
 }
 
-impl World {
+impl KclWorld {
     fn begin_adoption(&mut self) {
         self.adoption = Some(Adoption::default());
         let keys: Vec<String> = self.rows.keys().cloned().collect();
@@ -60,29 +60,29 @@ impl World {
         let next = match adoption.moves.remove(&key) {
             None => {
                 let row = self.rows.get(&key).cloned();
-                row.map(|row| (Move::Read(row), now))
+                row.map(|row| (AdopterMove::Read(row), now))
             }
-            Some(Move::Read(row)) => {
+            Some(AdopterMove::Read(row)) => {
                 // Each under an id of its own.
                 let id = format!("tenure-adopt-{}", adoption.takes);
-                let change = Change::take(format, &row, &id);
+                let change = RowChange::take(format, &row, &id);
                 match self.perform(&change) {
-                    Answer::Made(_) => {
+                    ChangeAnswer::Made(_) => {
                         adoption.takes += 1;
-                        Some((Move::Keeps(change.after, now + FAILOVER), now + FAILOVER / 3))
+                        Some((AdopterMove::Keeps(change.after, now + FAILOVER), now + FAILOVER / 3))
                     }
-                    Answer::Refused(_) => None,
+                    ChangeAnswer::Refused(_) => None,
                 }
             }
-            Some(Move::Keeps(row, quiet)) if now < quiet => {
+            Some(AdopterMove::Keeps(row, quiet)) if now < quiet => {
                 adoption.renewals += 1;
-                let change = Change::renew(format, &row, &Edit::new());
+                let change = RowChange::renew(format, &row, &Edit::new());
                 let at = quiet.min(now + FAILOVER / 3);
-                matches!(self.perform(&change), Answer::Made(_))
-                    .then_some((Move::Keeps(change.after, quiet), at))
+                matches!(self.perform(&change), ChangeAnswer::Made(_))
+                    .then_some((AdopterMove::Keeps(change.after, quiet), at))
             }
-            Some(Move::Keeps(row, _)) => {
-                if let Answer::Made(_) = self.perform(&Change::delete(format, &row)) {
+            Some(AdopterMove::Keeps(row, _)) => {
+                if let ChangeAnswer::Made(_) = self.perform(&RowChange::delete(format, &row)) {
                     let left = adoption.left_at.remove(&key).unwrap_or(now);
                     adoption.idle.insert(key.clone(), now - left);
                     self.adoption = Some(adoption);
@@ -108,7 +108,7 @@ impl World {
 #[test]
 fn two_hundred_units_are_adopted_calmly_and_none_is_idle_for_long() {
     for (seed, format) in [(1, Format::kcl()), (2, Format::a8m())] {
-        let mut world = World::new(Terms { seed, format, moves: Some(UNITS) });
+        let mut world = KclWorld::new(WalkTerms { seed, format, moves: Some(UNITS) });
         let mut began = 0;
         while !(world.is_all_had() && world.shares().iter().all(|share| *share > UNITS / 8)) {
             began += FAILOVER;

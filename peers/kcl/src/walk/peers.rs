@@ -2,21 +2,21 @@
 
 use super::world::FAILOVER;
 use crate::format::{Format, Unowned};
-use crate::rng::Rng;
+use crate::rng::SplitMix64;
 use crate::row::Row;
 use std::collections::BTreeMap;
 use tenure_dynamodb::service::text;
 
 /// A worker of the KCL's or a8m's, which also does what its operators do.
-pub(super) struct Peer {
+pub(super) struct PeerWorker {
     id: String,
     /// What it holds, and by which counter.
     held: BTreeMap<String, u64>,
 }
 
-impl Peer {
-    pub(super) fn new(id: String) -> Peer {
-        Peer { id, held: BTreeMap::new() }
+impl PeerWorker {
+    pub(super) fn new(id: String) -> PeerWorker {
+        PeerWorker { id, held: BTreeMap::new() }
     }
 
     /// Does something, and tells when it does the next thing.
@@ -25,7 +25,7 @@ impl Peer {
         now: u64,
         format: Format,
         rows: &mut BTreeMap<String, Row>,
-        rng: &mut Rng,
+        rng: &mut SplitMix64,
     ) -> u64 {
         for (key, row) in rows.iter_mut() {
             let renews = self.held.get(key) == Some(&row.counter);

@@ -3,16 +3,16 @@
 mod faults;
 
 use super::adoption::Adoption;
-use super::peers::Peer;
-use crate::change::{Aim, Change};
+use super::peers::PeerWorker;
+use crate::change::{ChangeAim, RowChange};
 use crate::format::Format;
 use crate::held::Held;
 use crate::options::Options;
-use crate::rng::Rng;
+use crate::rng::SplitMix64;
 use crate::row::{Fields, Row};
-use crate::settling::{Answer, Settled, Settling};
-use crate::table::Listing;
-use crate::worker::{self, Notice, Output, Purpose, Request, Worker};
+use crate::settling::{ChangeAnswer, Settled, Settling};
+use crate::table::RowListing;
+use crate::worker::{self, ChangePurpose, WorkerMachine, WorkerNotice, WorkerOutput, WorkerRequest};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +29,7 @@ const HEALED_BY: Micros = FAULTS_UNTIL + 6 * FAILOVER;
 /// Between two requests for one change.
 const PAUSE: Micros = 25_000;
 
-pub(super) struct Terms {
+pub(super) struct WalkTerms {
     pub(super) seed: u64,
     pub(super) format: Format,
     /// A fleet of this many units and four workers without faults and peers, which is moved away.
@@ -37,13 +37,13 @@ pub(super) struct Terms {
 }
 
 /// A process's clock, which is as fast as it is.
-struct Watch {
+struct ProcessClock {
     now: AtomicU64,
     /// In percent of the world's.
     rate: u64,
 }
 
-impl Clock for Watch {
+impl Clock for ProcessClock {
     fn now(&self) -> Now {
         let micros = self.now.load(Ordering::SeqCst);
         let tick = Tick(1_000_000_000 + micros * 10 * self.rate);
@@ -52,11 +52,11 @@ impl Clock for Watch {
 }
 
 /// A process of ours.
-struct Ours {
-    machine: Worker,
-    clock: Arc<Watch>,
+struct OurProcess {
+    machine: WorkerMachine,
+    clock: Arc<ProcessClock>,
     stalled_until: Micros,
-    under_way: BTreeMap<u64, (Settling, Purpose, Tick)>,
+    under_way: BTreeMap<u64, (Settling, ChangePurpose, Tick)>,
     believes: Vec<Held>,
 }
 
@@ -69,14 +69,14 @@ pub(super) enum Happens {
     },
     Change {
         attempt: u64,
-        change: Box<Change>,
+        change: Box<RowChange>,
         is_answered: bool,
     },
     /// What the machine is told.
-    Looked(Result<Listing, StoreError>),
+    Looked(Result<RowListing, StoreError>),
     Answered {
         attempt: u64,
-        answer: Box<Result<Answer, StoreError>>,
+        answer: Box<Result<ChangeAnswer, StoreError>>,
     },
     Again {
         attempt: u64,
@@ -87,15 +87,15 @@ pub(super) enum Happens {
     Adopt(String),
 }
 
-pub(super) struct World {
-    pub(super) terms: Terms,
-    rng: Rng,
+pub(super) struct KclWorld {
+    pub(super) terms: WalkTerms,
+    rng: SplitMix64,
     pub(super) now: Micros,
     order: u64,
     queue: BTreeMap<(Micros, u64), (u64, Happens)>,
     pub(super) rows: BTreeMap<String, Row>,
-    ours: BTreeMap<u64, Ours>,
-    peers: Vec<Peer>,
+    ours: BTreeMap<u64, OurProcess>,
+    peers: Vec<PeerWorker>,
     ids: u64,
     fences: BTreeMap<String, u64>,
     told: u64,
@@ -107,9 +107,9 @@ pub(super) struct World {
     pub(super) adoption: Option<Adoption>,
 }
 
-impl World {
-    pub(super) fn new(terms: Terms) -> World {
-        let mut rng = Rng::new(terms.seed.wrapping_mul(0x5851_f42d_4c95_7f2d));
+impl KclWorld {
+    pub(super) fn new(terms: WalkTerms) -> KclWorld {
+        let mut rng = SplitMix64::new(terms.seed.wrapping_mul(0x5851_f42d_4c95_7f2d));
         let (keys, most_peers, workers) = match terms.moves {
             Some(units) => (units, 1, 4),
             None => (1 + usize::try_from(rng.below(4)).unwrap(), 3, 2 + rng.below(3)),
@@ -120,8 +120,9 @@ impl World {
             (key, row)
         });
         let rows = rows.collect();
-        let peers: Vec<Peer> = (0..rng.below(most_peers)).map(|n| Peer::new(format!("peer-{n}"))).collect();
-        let mut world = World {
+        let peers: Vec<PeerWorker> =
+            (0..rng.below(most_peers)).map(|n| PeerWorker::new(format!("peer-{n}"))).collect();
+        let mut world = KclWorld {
             terms,
             now: 0,
             order: 0,
@@ -202,7 +203,7 @@ impl World {
 
     fn start(&mut self) {
         self.ids += 1;
-        let clock = Arc::new(Watch { now: AtomicU64::new(self.now), rate: 91 + self.rng.below(19) });
+        let clock = Arc::new(ProcessClock { now: AtomicU64::new(self.now), rate: 91 + self.rng.below(19) });
         let options = Options::new(format!("ours-{}", self.ids))
             .failover(Duration::from_micros(FAILOVER))
             .leases_to_steal(if self.terms.moves.is_some() {
@@ -211,9 +212,9 @@ impl World {
                 1 + usize::try_from(self.rng.below(3)).unwrap()
             })
             .seed(self.rng.draw());
-        let machine = Worker::new(self.terms.format, Arc::new(options));
+        let machine = WorkerMachine::new(self.terms.format, Arc::new(options));
         let ours =
-            Ours { machine, clock, stalled_until: 0, under_way: BTreeMap::new(), believes: Vec::new() };
+            OurProcess { machine, clock, stalled_until: 0, under_way: BTreeMap::new(), believes: Vec::new() };
         self.ours.insert(self.ids, ours);
         self.at(self.now, self.ids, Happens::Wake);
     }
@@ -222,7 +223,7 @@ impl World {
         match happens {
             Happens::Look { is_answered } => {
                 let rows = self.rows.values().cloned().collect();
-                let listing = Ok(Listing { rows, ..Listing::default() });
+                let listing = Ok(RowListing { rows, ..RowListing::default() });
                 self.answer(who, is_answered, Happens::Looked(listing));
                 return Ok(());
             }
@@ -248,7 +249,7 @@ impl World {
         ours.clock.now.fetch_max(self.now, Ordering::SeqCst);
         match happens {
             Happens::Looked(listing) => {
-                ours.machine.on_answer(ours.clock.now(), worker::Answer::Looked(listing));
+                ours.machine.on_answer(ours.clock.now(), worker::WorkerAnswer::Looked(listing));
             }
             Happens::Answered { attempt, answer } => {
                 let Some((mut settling, purpose, sent)) = ours.under_way.remove(&attempt) else {
@@ -263,7 +264,7 @@ impl World {
                     settled => {
                         let key = settling.change.before.key().to_owned();
                         self.just_won = matches!(settled, Ok(Settled::Made(..))).then_some(key);
-                        let answer = worker::Answer::Settled(purpose, Box::new(settled));
+                        let answer = worker::WorkerAnswer::Settled(purpose, Box::new(settled));
                         ours.machine.on_answer(ours.clock.now(), answer);
                     }
                 }
@@ -302,16 +303,16 @@ impl World {
         let mut notices = Vec::new();
         for output in outputs {
             match output {
-                Output::Request(Request::Look) => {
+                WorkerOutput::Request(WorkerRequest::Look) => {
                     let arrives = now + self.delay();
                     let is_answered = !self.is_lost();
                     self.at(arrives, who, Happens::Look { is_answered });
                 }
-                Output::Request(Request::Settle(settling, purpose)) => {
+                WorkerOutput::Request(WorkerRequest::Settle(settling, purpose)) => {
                     self.request(who, now, *settling, purpose);
                 }
-                Output::Notice(notice) => notices.push(notice),
-                Output::Hide(_) | Output::Reply(_) => {}
+                WorkerOutput::Notice(notice) => notices.push(notice),
+                WorkerOutput::Hide(_) | WorkerOutput::Reply(_) => {}
             }
         }
         if is_over {
@@ -326,10 +327,10 @@ impl World {
     }
 
     /// What users hear, and whether they may believe it.
-    fn hear(&mut self, who: u64, now: Micros, notice: Notice) -> Result<(), String> {
+    fn hear(&mut self, who: u64, now: Micros, notice: WorkerNotice) -> Result<(), String> {
         let Some(ours) = self.ours.get_mut(&who) else { return Ok(()) };
         match notice {
-            Notice::Taken(cell) => {
+            WorkerNotice::Taken(cell) => {
                 let held = Held { cell, clock: Arc::clone(&ours.clock) as Arc<dyn Clock> };
                 let (key, fence) = (held.key().to_owned(), held.counter_at_take());
                 if self.just_won.as_ref() != Some(&key) {
@@ -347,7 +348,7 @@ impl World {
                 }
                 ours.believes.push(held);
             }
-            Notice::Lost(cell, _) => {
+            WorkerNotice::Lost(cell, _) => {
                 let before = ours.believes.len();
                 ours.believes.retain(|held| !Arc::ptr_eq(&held.cell, &cell));
                 if ours.believes.len() == before {
@@ -357,11 +358,11 @@ impl World {
                     adoption.is_left(cell.key(), now);
                 }
             }
-            Notice::Wanted(..)
-            | Notice::LookFailed(_)
-            | Notice::Foreign(_)
-            | Notice::Skipped(_)
-            | Notice::Revived(_) => {}
+            WorkerNotice::Wanted(..)
+            | WorkerNotice::LookFailed(_)
+            | WorkerNotice::Foreign(_)
+            | WorkerNotice::Skipped(_)
+            | WorkerNotice::Revived(_) => {}
         }
         Ok(())
     }
@@ -392,7 +393,7 @@ impl World {
         Ok(())
     }
 
-    fn request(&mut self, who: u64, now: Micros, settling: Settling, purpose: Purpose) {
+    fn request(&mut self, who: u64, now: Micros, settling: Settling, purpose: ChangePurpose) {
         self.ids += 1;
         let attempt = self.ids;
         let change = Box::new(settling.change.clone());
@@ -433,18 +434,18 @@ impl World {
     }
 
     /// What the service does: the conditions of all changes are those of the row that was read.
-    pub(super) fn perform(&mut self, change: &Change) -> Answer {
+    pub(super) fn perform(&mut self, change: &RowChange) -> ChangeAnswer {
         let key = change.before.key();
         match self.rows.get_mut(key) {
             Some(row) if row.is_same(&change.before) => {
-                if change.aim == Aim::Delete {
+                if change.aim == ChangeAim::Delete {
                     self.rows.remove(key);
-                    return Answer::Made(None);
+                    return ChangeAnswer::Made(None);
                 }
                 *row = change.after.clone();
-                Answer::Made(Some(row.clone()))
+                ChangeAnswer::Made(Some(row.clone()))
             }
-            row => Answer::Refused(row.map(|row| row.clone())),
+            row => ChangeAnswer::Refused(row.map(|row| row.clone())),
         }
     }
 
@@ -461,10 +462,10 @@ impl World {
 }
 
 /// Whether there is time for another request.
-fn may_repeat(ours: &Ours, settling: &Settling) -> bool {
+fn may_repeat(ours: &OurProcess, settling: &Settling) -> bool {
     ours.clock.held().after(Duration::from_micros(PAUSE)) < settling.deadline
 }
 
-fn believes(ours: &Ours, key: &str) -> bool {
+fn believes(ours: &OurProcess, key: &str) -> bool {
     ours.believes.iter().any(|held| held.key() == key && held.is_held())
 }

@@ -1,13 +1,15 @@
 //! What follows from what has happened.
 
-use super::{Answer, Answered, Holding, Notice, Purpose, Unsettled, Wish, Worker};
+use super::{
+    Answered, ChangePurpose, HeldRow, LeaseWish, Unsettled, WorkerAnswer, WorkerMachine, WorkerNotice,
+};
 use crate::change::Edit;
 use crate::error::LeaseError;
-use crate::held::Cell;
+use crate::held::TenureCell;
 use crate::row::Row;
 use crate::settling::Settled;
-use crate::table::Listing;
-use crate::taker::{View, Why};
+use crate::table::RowListing;
+use crate::taker::{TakeReason, TakerView};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use tenure_core::{Fence, HolderId, Loss, Now, Occupant, StoreError, Tick, Wall};
@@ -26,21 +28,21 @@ pub(crate) fn loss_by(standing: Option<&Row>, wall: Wall) -> Loss {
     Loss::Taken(occupant.map(|holder| Occupant::new(holder, Fence(row.counter()), wall)))
 }
 
-impl Worker {
-    pub(crate) fn on_answer(&mut self, now: Now, answer: Answer) {
+impl WorkerMachine {
+    pub(crate) fn on_answer(&mut self, now: Now, answer: WorkerAnswer) {
         self.under_way = self.under_way.saturating_sub(1);
         let (purpose, settled) = match answer {
-            Answer::Looked(listing) => return self.looked(now, listing),
-            Answer::Settled(purpose, settled) => (purpose, *settled),
+            WorkerAnswer::Looked(listing) => return self.looked(now, listing),
+            WorkerAnswer::Settled(purpose, settled) => (purpose, *settled),
         };
         match purpose {
-            Purpose::Take { row, why } => {
+            ChangePurpose::Take { row, why } => {
                 self.taking.remove(row.key());
                 if let Ok(Settled::Made(sent, found)) = settled {
                     self.took(now, found.unwrap_or(row), why, sent);
                 }
             }
-            Purpose::Keep { key, tenure, update } => {
+            ChangePurpose::Keep { key, tenure, update } => {
                 let is_same = self.holdings.get(&key).is_some_and(|holding| holding.tenure == tenure);
                 match (is_same, update) {
                     (true, update) => self.kept(now, &key, settled, update),
@@ -56,7 +58,7 @@ impl Worker {
                 }
                 self.renewed_or_lost(&key);
             }
-            Purpose::End { key, tenure, delete, reply } => {
+            ChangePurpose::End { key, tenure, delete, reply } => {
                 let name = key.clone();
                 if self.holdings.get(&key).is_some_and(|holding| holding.tenure == tenure) {
                     self.forget(&key);
@@ -76,14 +78,14 @@ impl Worker {
         }
     }
 
-    fn looked(&mut self, now: Now, listing: Result<Listing, StoreError>) {
+    fn looked(&mut self, now: Now, listing: Result<RowListing, StoreError>) {
         self.looking = false;
         self.looks += 1;
         let listing = match listing {
             Ok(listing) => listing,
             Err(error) => {
                 self.look_at = now.waited.after(self.options.period().min(self.options.failover / 10));
-                self.tell(Notice::LookFailed(error.clone()));
+                self.tell(WorkerNotice::LookFailed(error.clone()));
                 self.look_error = Some(error);
                 return;
             }
@@ -91,21 +93,21 @@ impl Worker {
         self.look_error = None;
         for error in listing.foreign {
             if self.foreign.len() < FOREIGN && self.foreign.insert(error.clone()) {
-                self.tell(Notice::Foreign(error));
+                self.tell(WorkerNotice::Foreign(error));
             }
         }
         if listing.skipped > self.skipped {
-            self.tell(Notice::Skipped(listing.skipped));
+            self.tell(WorkerNotice::Skipped(listing.skipped));
         }
         self.skipped = self.skipped.max(listing.skipped);
         for worker in self.watch.look(now.waited, &listing.rows) {
             if self.silent.remove(&worker) {
-                self.tell(Notice::Revived(worker));
+                self.tell(WorkerNotice::Revived(worker));
             }
         }
         self.watch.forget(now.waited, self.options.failover);
         let held: BTreeSet<String> = self.holdings.keys().cloned().collect();
-        let view = View {
+        let view = TakerView {
             me: &self.options.worker,
             held: &held,
             rows: &listing.rows,
@@ -118,7 +120,7 @@ impl Worker {
         let lots = self.options.lots ^ hash(&self.options.worker) ^ self.looks.rotate_left(32) ^ now.wall.0;
         if !self.takes_none {
             self.takes = view.choose(lots).into();
-            let silent = self.takes.iter().filter(|(_, why)| *why == Why::Expired);
+            let silent = self.takes.iter().filter(|(_, why)| *why == TakeReason::Expired);
             let silent = silent.filter_map(|(row, _)| row.holder().filter(|by| *by != self.options.worker));
             self.silent.extend(silent.map(str::to_owned).take(MOST_SILENT.saturating_sub(self.silent.len())));
         }
@@ -129,7 +131,7 @@ impl Worker {
         self.look_at = silence.into_iter().chain(asked).fold(next, Tick::min);
     }
 
-    fn took(&mut self, now: Now, row: Row, why: Why, sent: Tick) {
+    fn took(&mut self, now: Now, row: Row, why: TakeReason, sent: Tick) {
         let until = self.options.believed_until(sent);
         let key = row.key().to_owned();
         if self.holdings.contains_key(&key) {
@@ -138,9 +140,9 @@ impl Worker {
         // Too late to believe in, and nobody else has it: it is given back.
         let is_late = now.held >= until;
         self.tenures += 1;
-        let holding = Holding {
+        let holding = HeldRow {
             tenure: self.tenures,
-            cell: Arc::new(Cell::new(&row, until)),
+            cell: Arc::new(TenureCell::new(&row, until)),
             row,
             busy: false,
             wishes: VecDeque::new(),
@@ -170,7 +172,7 @@ impl Worker {
         };
         holding.told = true;
         let cell = Arc::clone(&holding.cell);
-        self.tell(Notice::Taken(cell));
+        self.tell(WorkerNotice::Taken(cell));
     }
 
     /// Asks for the leases whose earlier owners must have noticed: each may have been stolen in turn, which only a renewal shows.
@@ -219,7 +221,7 @@ impl Worker {
             Ok(Settled::Refused(Some(row))) if row.handing_over() == Some(&*self.options.worker) => {
                 self.wanted(now, key, row);
                 if let (Some((edit, reply)), Some(holding)) = (update, self.holdings.get_mut(key)) {
-                    holding.wishes.push_front(Wish::Update(edit, reply));
+                    holding.wishes.push_front(LeaseWish::Update(edit, reply));
                     self.wishing.insert(key.to_owned());
                 }
                 return;
@@ -251,7 +253,7 @@ impl Worker {
             return;
         }
         let cell = Arc::clone(&holding.cell);
-        self.tell(Notice::Wanted(cell, by));
+        self.tell(WorkerNotice::Wanted(cell, by));
     }
 
     /// Tells of the leases whose time has run out.
@@ -272,17 +274,17 @@ impl Worker {
         let is_news = holding.cell.until() != Tick(0);
         holding.cell.lose(loss.clone());
         for wish in holding.wishes {
-            if let Wish::Update(_, reply) | Wish::End { reply: Some(reply), .. } = wish {
+            if let LeaseWish::Update(_, reply) | LeaseWish::End { reply: Some(reply), .. } = wish {
                 self.reply(Answered::Done(reply, Err(LeaseError::NotHeld(key.to_owned()))));
             }
         }
         if holding.told && is_news {
-            self.tell(Notice::Lost(holding.cell, loss));
+            self.tell(WorkerNotice::Lost(holding.cell, loss));
         }
         self.renewed_or_lost(key);
     }
 
-    fn forget(&mut self, key: &str) -> Option<Holding> {
+    fn forget(&mut self, key: &str) -> Option<HeldRow> {
         self.renewals.remove(key);
         self.deadlines.remove(key);
         self.unsettled.remove(key);

@@ -2,11 +2,11 @@
 
 use crate::change::Edit;
 use crate::error::LeaseError;
-use crate::held::Cell;
+use crate::held::TenureCell;
 use crate::row::Row;
 use crate::settling::{Settled, Settling};
-use crate::table::Listing;
-use crate::taker::Why;
+use crate::table::RowListing;
+use crate::taker::TakeReason;
 use std::sync::Arc;
 use tenure_core::{Loss, StoreError};
 use tokio::sync::oneshot;
@@ -15,7 +15,7 @@ pub(crate) type Reply<T> = oneshot::Sender<T>;
 pub(super) type Done<T> = Result<T, LeaseError>;
 
 /// What users ask of the task.
-pub(crate) enum Command {
+pub(crate) enum WorkerCommand {
     Update { key: String, edit: Edit, reply: Reply<Done<()>> },
     End { key: String, taken: Option<u64>, delete: bool, reply: Reply<Done<()>> },
     Look { reply: Reply<Result<(), StoreError>> },
@@ -27,35 +27,35 @@ pub(crate) enum Command {
 
 /// What is to be done for a worker.
 #[derive(Debug)]
-pub(crate) enum Request {
+pub(crate) enum WorkerRequest {
     /// To read the whole table.
     Look,
     /// To make a change, until its outcome is known.
-    Settle(Box<Settling>, Purpose),
+    Settle(Box<Settling>, ChangePurpose),
 }
 
 /// What a change is made for, and what its answer goes to.
 #[derive(Debug)]
-pub(crate) enum Purpose {
-    Take { row: Row, why: Why },
+pub(crate) enum ChangePurpose {
+    Take { row: Row, why: TakeReason },
     Keep { key: String, tenure: u64, update: Option<(Edit, Reply<Done<()>>)> },
     End { key: String, tenure: u64, delete: bool, reply: Option<Reply<Done<()>>> },
 }
 
 /// What a request brought.
 #[derive(Debug)]
-pub(crate) enum Answer {
-    Looked(Result<Listing, StoreError>),
-    Settled(Purpose, Box<Result<Settled, StoreError>>),
+pub(crate) enum WorkerAnswer {
+    Looked(Result<RowListing, StoreError>),
+    Settled(ChangePurpose, Box<Result<Settled, StoreError>>),
 }
 
 /// What comes of a step, in order.
 #[derive(Debug)]
-pub(crate) enum Output {
+pub(crate) enum WorkerOutput {
     /// To be performed, and its answer fed back.
-    Request(Request),
+    Request(WorkerRequest),
     /// For whoever listens.
-    Notice(Notice),
+    Notice(WorkerNotice),
     /// This lease is not to be shown as held any more.
     Hide(String),
     /// For whoever asked.
@@ -64,12 +64,12 @@ pub(crate) enum Output {
 
 /// What users are told.
 #[derive(Debug)]
-pub(crate) enum Notice {
+pub(crate) enum WorkerNotice {
     /// It is held, and to be shown as such.
-    Taken(Arc<Cell>),
-    Lost(Arc<Cell>, Loss),
+    Taken(Arc<TenureCell>),
+    Lost(Arc<TenureCell>, Loss),
     /// Another is to have it.
-    Wanted(Arc<Cell>, String),
+    Wanted(Arc<TenureCell>, String),
     LookFailed(StoreError),
     Foreign(StoreError),
     Revived(String),

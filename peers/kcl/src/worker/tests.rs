@@ -4,7 +4,7 @@
 use super::*;
 use crate::row::Fields;
 use crate::settling::Settled;
-use crate::table::Listing;
+use crate::table::RowListing;
 use tenure_core::Wall;
 use tokio::sync::oneshot;
 
@@ -15,49 +15,51 @@ fn at(seconds: u64) -> Now {
     Now { held: tick, waited: tick, wall: Wall(1_700_000_000_000 + seconds * 1000) }
 }
 
-fn worker() -> Worker {
-    Worker::new(Format::kcl(), Arc::new(Options::new("me").failover(FAILOVER)))
+fn worker() -> WorkerMachine {
+    WorkerMachine::new(Format::kcl(), Arc::new(Options::new("me").failover(FAILOVER)))
 }
 
 /// What has come of a step, in words. What is to be changed is put aside.
-fn step(worker: &mut Worker, now: Now, asked: &mut Vec<(Settling, Purpose)>) -> Vec<String> {
+fn step(worker: &mut WorkerMachine, now: Now, asked: &mut Vec<(Settling, ChangePurpose)>) -> Vec<String> {
     let mut told = Vec::new();
     for output in worker.step(now) {
         told.push(match output {
-            Output::Request(Request::Look) => "look".to_owned(),
-            Output::Request(Request::Settle(settling, purpose)) => {
+            WorkerOutput::Request(WorkerRequest::Look) => "look".to_owned(),
+            WorkerOutput::Request(WorkerRequest::Settle(settling, purpose)) => {
                 asked.push((*settling, purpose));
                 "change".to_owned()
             }
-            Output::Notice(Notice::Taken(cell)) => format!("{} is taken", cell.key()),
-            Output::Notice(Notice::Lost(cell, loss)) => format!("{} is lost: {loss:?}", cell.key()),
-            Output::Notice(notice) => format!("{notice:?}"),
-            Output::Hide(key) => format!("{key} is hidden"),
-            Output::Reply(Answered::Done(_, done)) => format!("done: {done:?}"),
-            Output::Reply(Answered::Looked(_, looked)) => format!("looked: {looked:?}"),
-            Output::Reply(Answered::Renewed(_)) => "renewed".to_owned(),
+            WorkerOutput::Notice(WorkerNotice::Taken(cell)) => format!("{} is taken", cell.key()),
+            WorkerOutput::Notice(WorkerNotice::Lost(cell, loss)) => {
+                format!("{} is lost: {loss:?}", cell.key())
+            }
+            WorkerOutput::Notice(notice) => format!("{notice:?}"),
+            WorkerOutput::Hide(key) => format!("{key} is hidden"),
+            WorkerOutput::Reply(Answered::Done(_, done)) => format!("done: {done:?}"),
+            WorkerOutput::Reply(Answered::Looked(_, looked)) => format!("looked: {looked:?}"),
+            WorkerOutput::Reply(Answered::Renewed(_)) => "renewed".to_owned(),
         });
     }
     told
 }
 
 /// The change that was asked for last is made, by a request that was sent then, and answered later.
-fn made(worker: &mut Worker, sent: Now, now: Now, asked: &mut Vec<(Settling, Purpose)>) {
+fn made(worker: &mut WorkerMachine, sent: Now, now: Now, asked: &mut Vec<(Settling, ChangePurpose)>) {
     let (settling, purpose) = asked.pop().unwrap();
     let settled = Settled::Made(sent.held, Some(settling.change.after));
-    worker.on_answer(now, Answer::Settled(purpose, Box::new(Ok(settled))));
+    worker.on_answer(now, WorkerAnswer::Settled(purpose, Box::new(Ok(settled))));
 }
 
 /// One that has just taken the lease `a`, because somebody asked for a look.
-fn holder(asked: &mut Vec<(Settling, Purpose)>) -> Worker {
+fn holder(asked: &mut Vec<(Settling, ChangePurpose)>) -> WorkerMachine {
     let mut worker = worker();
     let (reply, _) = oneshot::channel();
-    worker.on_command(at(0), Command::Look { reply });
+    worker.on_command(at(0), WorkerCommand::Look { reply });
     assert_eq!(step(&mut worker, at(0), asked), ["look"]);
     assert!(step(&mut worker, at(0), asked).is_empty(), "early steps are harmless");
     let row = Row::new(Format::kcl(), "a", Fields::new()).unwrap();
-    let listing = Listing { rows: vec![row], ..Listing::default() };
-    worker.on_answer(at(1), Answer::Looked(Ok(listing)));
+    let listing = RowListing { rows: vec![row], ..RowListing::default() };
+    worker.on_answer(at(1), WorkerAnswer::Looked(Ok(listing)));
     assert_eq!(step(&mut worker, at(1), asked), ["change"], "the look is not dealt with yet");
     made(&mut worker, at(1), at(2), asked);
     assert_eq!(step(&mut worker, at(2), asked), ["a is taken", "looked: Ok(())"]);
@@ -69,7 +71,7 @@ fn who_asked_is_answered_after_users_see_what_came_of_it() {
     let mut asked = Vec::new();
     let mut worker = holder(&mut asked);
     let (reply, _) = oneshot::channel();
-    worker.on_command(at(3), Command::End { key: "a".into(), taken: None, delete: false, reply });
+    worker.on_command(at(3), WorkerCommand::End { key: "a".into(), taken: None, delete: false, reply });
     assert_eq!(step(&mut worker, at(3), &mut asked), ["a is hidden", "change"]);
     made(&mut worker, at(3), at(4), &mut asked);
     assert_eq!(step(&mut worker, at(4), &mut asked), ["a is hidden", "done: Ok(())"]);
@@ -79,7 +81,7 @@ fn who_asked_is_answered_after_users_see_what_came_of_it() {
 fn s1_a_lease_is_over_at_its_deadline_whatever_the_table_says() {
     let mut asked = Vec::new();
     let mut worker = holder(&mut asked);
-    worker.on_command(at(2), Command::StopTaking);
+    worker.on_command(at(2), WorkerCommand::StopTaking);
     assert_eq!(worker.pause(at(2)), Duration::from_secs(1), "never longer than a tenth of a failover time");
     assert_eq!(step(&mut worker, at(5), &mut asked), ["change"], "a renewal");
     made(&mut worker, at(5), at(8), &mut asked);
@@ -89,9 +91,9 @@ fn s1_a_lease_is_over_at_its_deadline_whatever_the_table_says() {
     let told = step(&mut worker, at(14), &mut asked);
     assert_eq!(told, ["a is hidden", "a is lost: Expired"], "from before the renewal was sent");
     let (_, purpose) = asked.pop().unwrap();
-    assert!(matches!(purpose, Purpose::Keep { .. }), "{purpose:?}");
+    assert!(matches!(purpose, ChangePurpose::Keep { .. }), "{purpose:?}");
     let late = Settled::Made(at(9).held, None);
-    worker.on_answer(at(15), Answer::Settled(purpose, Box::new(Ok(late))));
+    worker.on_answer(at(15), WorkerAnswer::Settled(purpose, Box::new(Ok(late))));
     assert!(step(&mut worker, at(15), &mut asked).is_empty(), "what is lost stays so");
 }
 
@@ -99,7 +101,7 @@ fn s1_a_lease_is_over_at_its_deadline_whatever_the_table_says() {
 fn s1_a_take_is_believed_from_before_it_was_sent() {
     let mut asked = Vec::new();
     let mut worker = holder(&mut asked);
-    worker.on_command(at(2), Command::StopTaking);
+    worker.on_command(at(2), WorkerCommand::StopTaking);
     assert_eq!(step(&mut worker, at(9), &mut asked), ["change"], "a renewal, which stays without an answer");
     assert_eq!(step(&mut worker, at(10), &mut asked), ["a is hidden", "a is lost: Expired"]);
 }

@@ -10,27 +10,27 @@ fn at(ms: u64) -> Now {
     Now { held: tick, waited: tick, wall: Wall(1_000_000 + ms) }
 }
 
-fn seen(row: Option<(&str, i64)>, now_ms: i64) -> Answer {
-    let row = row.map(|(value, ms)| Row { value: value.into(), deadline: Micros(ms * 1000) });
-    Answer::Seen(Seen { row, now: Micros(now_ms * 1000) })
+fn seen(row: Option<(&str, i64)>, now_ms: i64) -> StorageAnswer {
+    let row = row.map(|(value, ms)| LeaderRow { value: value.into(), deadline: Micros(ms * 1000) });
+    StorageAnswer::Seen(Seen { row, now: Micros(now_ms * 1000) })
 }
 
-fn machine() -> Machine {
-    Machine::new(Options::new(), "me".into())
+fn machine() -> LeadershipMachine {
+    LeadershipMachine::new(CandidateOptions::new(), "me".into())
 }
 
 /// Looks at `now`, and hears that.
-fn looks(machine: &mut Machine, ms: u64, row: Option<(&str, i64)>) -> Step {
-    assert_eq!(machine.step(at(ms), 0), Step::Ask(Ask::Look), "at {ms}");
+fn looks(machine: &mut LeadershipMachine, ms: u64, row: Option<(&str, i64)>) -> MachineStep {
+    assert_eq!(machine.step(at(ms), 0), MachineStep::Ask(StorageCall::Look), "at {ms}");
     machine.told(Ok(seen(row, ms as i64)), at(ms));
     machine.step(at(ms), 0)
 }
 
 /// One that has led since 0.
-fn leader() -> Machine {
+fn leader() -> LeadershipMachine {
     let mut machine = machine();
-    assert_eq!(looks(&mut machine, 0, None), Step::Ask(Ask::Take { over: None }));
-    machine.told(Ok(Answer::Done), at(0));
+    assert_eq!(looks(&mut machine, 0, None), MachineStep::Ask(StorageCall::Take { over: None }));
+    machine.told(Ok(StorageAnswer::Done), at(0));
     assert!(machine.believes(at(0).held));
     machine.notices();
     machine
@@ -39,31 +39,35 @@ fn leader() -> Machine {
 #[test]
 fn s1_belief_counts_from_before_the_write_was_sent() {
     let mut machine = machine();
-    assert_eq!(looks(&mut machine, 0, None), Step::Ask(Ask::Take { over: None }));
-    machine.told(Ok(Answer::Done), at(5000));
-    let end = Options::new().belief().as_millis() as u64 + 1;
+    assert_eq!(looks(&mut machine, 0, None), MachineStep::Ask(StorageCall::Take { over: None }));
+    machine.told(Ok(StorageAnswer::Done), at(5000));
+    let end = CandidateOptions::new().belief().as_millis() as u64 + 1;
     assert!(machine.believes(at(end - 1).held) && !machine.believes(at(end).held));
 }
 
 #[test]
 fn s1_an_answer_after_the_deadline_makes_no_leader() {
     let mut machine = machine();
-    assert_eq!(looks(&mut machine, 0, None), Step::Ask(Ask::Take { over: None }));
-    machine.told(Ok(Answer::Done), at(9000));
+    assert_eq!(looks(&mut machine, 0, None), MachineStep::Ask(StorageCall::Take { over: None }));
+    machine.told(Ok(StorageAnswer::Done), at(9000));
     assert!(!machine.believes(at(9000).held));
-    assert_eq!(machine.step(at(9000), 0), Step::Ask(Ask::Renew), "the next answer may be in time");
+    assert_eq!(
+        machine.step(at(9000), 0),
+        MachineStep::Ask(StorageCall::Renew),
+        "the next answer may be in time"
+    );
 }
 
 #[test]
 fn s1_a_row_is_watched_for_a_ttl_less_the_margin_though_its_deadline_is_past() {
     let mut machine = machine();
-    assert!(matches!(looks(&mut machine, 20_000, Some(("them", 1000))), Step::Wait(_)));
+    assert!(matches!(looks(&mut machine, 20_000, Some(("them", 1000))), MachineStep::Wait(_)));
     for ms in [22_000, 24_000, 26_000, 28_000] {
-        assert!(matches!(looks(&mut machine, ms, Some(("them", 1000))), Step::Wait(_)), "{ms}");
+        assert!(matches!(looks(&mut machine, ms, Some(("them", 1000))), MachineStep::Wait(_)), "{ms}");
     }
-    assert!(matches!(machine.step(at(29_499), 0), Step::Wait(_)));
-    let over = Some(Row { value: "them".into(), deadline: Micros(1_000_000) });
-    assert_eq!(machine.step(at(29_500), 0), Step::Ask(Ask::Take { over }));
+    assert!(matches!(machine.step(at(29_499), 0), MachineStep::Wait(_)));
+    let over = Some(LeaderRow { value: "them".into(), deadline: Micros(1_000_000) });
+    assert_eq!(machine.step(at(29_500), 0), MachineStep::Ask(StorageCall::Take { over }));
 }
 
 #[test]
@@ -72,10 +76,13 @@ fn s1_a_row_that_has_changed_is_watched_anew_though_its_deadline_went_back() {
     for (ms, deadline) in
         [(0, 9000), (2000, 11_000), (4000, 5000), (6000, 5000), (8000, 5000), (10_000, 5000)]
     {
-        assert!(matches!(looks(&mut machine, ms, Some(("them", deadline))), Step::Wait(_)), "{ms}");
+        assert!(matches!(looks(&mut machine, ms, Some(("them", deadline))), MachineStep::Wait(_)), "{ms}");
     }
-    assert!(matches!(looks(&mut machine, 12_000, Some(("them", 5000))), Step::Wait(_)), "seen since 4 s");
-    assert!(matches!(machine.step(at(13_500), 0), Step::Ask(Ask::Take { over: Some(_) })));
+    assert!(
+        matches!(looks(&mut machine, 12_000, Some(("them", 5000))), MachineStep::Wait(_)),
+        "seen since 4 s"
+    );
+    assert!(matches!(machine.step(at(13_500), 0), MachineStep::Ask(StorageCall::Take { over: Some(_) })));
 }
 
 #[test]
@@ -83,79 +90,86 @@ fn l1_a_row_that_came_while_it_watched_is_taken_a_margin_after_its_deadline() {
     let mut machine = machine();
     let _wait = looks(&mut machine, 0, Some(("them", 10_500)));
     for ms in [2000, 4000, 6000, 8000, 10_000] {
-        assert!(matches!(looks(&mut machine, ms, Some(("them", 10_500))), Step::Wait(_)), "{ms}");
+        assert!(matches!(looks(&mut machine, ms, Some(("them", 10_500))), MachineStep::Wait(_)), "{ms}");
     }
-    assert!(matches!(machine.step(at(10_999), 0), Step::Wait(_)));
-    assert!(matches!(machine.step(at(11_000), 0), Step::Ask(Ask::Take { over: Some(_) })));
+    assert!(matches!(machine.step(at(10_999), 0), MachineStep::Wait(_)));
+    assert!(matches!(machine.step(at(11_000), 0), MachineStep::Ask(StorageCall::Take { over: Some(_) })));
 }
 
 #[test]
 fn s4_a_write_that_was_sent_before_time_was_hidden_makes_no_leader() {
     let mut machine = machine();
-    assert_eq!(looks(&mut machine, 0, None), Step::Ask(Ask::Take { over: None }));
+    assert_eq!(looks(&mut machine, 0, None), MachineStep::Ask(StorageCall::Take { over: None }));
     let mut now = at(100);
     now.wall = Wall(now.wall.0 + 1500);
-    machine.told(Ok(Answer::Done), now);
+    machine.told(Ok(StorageAnswer::Done), now);
     assert!(!machine.believes(now.held));
-    assert_eq!(machine.step(now, 0), Step::Ask(Ask::Renew));
+    assert_eq!(machine.step(now, 0), MachineStep::Ask(StorageCall::Renew));
 }
 
 #[test]
 fn s1_a_take_of_unknown_outcome_makes_no_leader_until_a_renewal_is_answered() {
     let mut machine = machine();
-    assert_eq!(looks(&mut machine, 0, None), Step::Ask(Ask::Take { over: None }));
+    assert_eq!(looks(&mut machine, 0, None), MachineStep::Ask(StorageCall::Take { over: None }));
     machine.told(Err(StoreError::unknown("cut")), at(100));
     assert!(!machine.believes(at(100).held));
-    assert_eq!(machine.step(at(2100), 0), Step::Ask(Ask::Renew));
-    machine.told(Ok(Answer::Done), at(2200));
+    assert_eq!(machine.step(at(2100), 0), MachineStep::Ask(StorageCall::Renew));
+    machine.told(Ok(StorageAnswer::Done), at(2200));
     assert!(machine.believes(at(2200).held));
 }
 
 #[test]
 fn a_take_that_surely_failed_leaves_nothing_to_renew() {
     let mut machine = machine();
-    assert_eq!(looks(&mut machine, 0, None), Step::Ask(Ask::Take { over: None }));
+    assert_eq!(looks(&mut machine, 0, None), MachineStep::Ask(StorageCall::Take { over: None }));
     machine.told(Err(StoreError::unavailable("down")), at(100));
-    assert_eq!(machine.step(at(2100), 0), Step::Ask(Ask::Look));
+    assert_eq!(machine.step(at(2100), 0), MachineStep::Ask(StorageCall::Look));
 }
 
 #[test]
 fn s5_a_row_that_is_another_s_ends_the_leadership() {
     let mut machine = leader();
-    assert_eq!(machine.step(at(2000), 0), Step::Ask(Ask::Renew));
-    machine.told(Ok(Answer::Refused), at(2010));
-    assert_eq!(machine.notices(), [Notice::Ended(Cause::Taken)]);
-    assert_eq!(machine.step(at(2010), 0), Step::Ask(Ask::Look));
+    assert_eq!(machine.step(at(2000), 0), MachineStep::Ask(StorageCall::Renew));
+    machine.told(Ok(StorageAnswer::Refused), at(2010));
+    assert_eq!(machine.notices(), [LeadershipNotice::Ended(EndCause::Taken)]);
+    assert_eq!(machine.step(at(2010), 0), MachineStep::Ask(StorageCall::Look));
 }
 
 #[test]
 fn as_many_errors_in_a_row_as_are_allowed_end_the_leadership_and_an_answer_forgives_them() {
     let mut machine = leader();
-    let fails = |machine: &mut Machine, ms| {
-        assert_eq!(machine.step(at(ms), 0), Step::Ask(Ask::Renew), "{ms}");
+    let fails = |machine: &mut LeadershipMachine, ms| {
+        assert_eq!(machine.step(at(ms), 0), MachineStep::Ask(StorageCall::Renew), "{ms}");
         machine.told(Err(StoreError::unavailable("down")), at(ms));
     };
     fails(&mut machine, 2000);
     fails(&mut machine, 4000);
-    assert_eq!(machine.step(at(6000), 0), Step::Ask(Ask::Renew));
-    machine.told(Ok(Answer::Done), at(6000));
+    assert_eq!(machine.step(at(6000), 0), MachineStep::Ask(StorageCall::Renew));
+    machine.told(Ok(StorageAnswer::Done), at(6000));
     fails(&mut machine, 8000);
     fails(&mut machine, 10_000);
     assert!(machine.believes(at(10_000).held), "the row was renewed at 6 s");
     fails(&mut machine, 12_000);
     assert!(!machine.believes(at(12_000).held));
-    assert!(machine.notices().contains(&Notice::Ended(Cause::Errors)));
-    assert_eq!(machine.step(at(14_000), 0), Step::Ask(Ask::Renew), "its own row may still be there");
+    assert!(machine.notices().contains(&LeadershipNotice::Ended(EndCause::Errors)));
+    assert_eq!(
+        machine.step(at(14_000), 0),
+        MachineStep::Ask(StorageCall::Renew),
+        "its own row may still be there"
+    );
 }
 
 #[test]
 fn s4_the_deadline_ends_it_while_a_call_hangs() {
     let mut machine = leader();
-    let end = Options::new().belief().as_millis() as u64;
-    assert_eq!(machine.step(at(2000), 0), Step::Ask(Ask::Renew));
-    assert_eq!(machine.step(at(2000), 0), Step::Wait(at(0).held.after(Options::new().belief())));
+    let end = CandidateOptions::new().belief().as_millis() as u64;
+    assert_eq!(machine.step(at(2000), 0), MachineStep::Ask(StorageCall::Renew));
+    assert_eq!(
+        machine.step(at(2000), 0),
+        MachineStep::Wait(at(0).held.after(CandidateOptions::new().belief()))
+    );
     let _wait = machine.step(at(end + 1), 0);
-    assert_eq!(machine.notices(), [Notice::Ended(Cause::Deadline)]);
+    assert_eq!(machine.notices(), [LeadershipNotice::Ended(EndCause::Deadline)]);
 }
 
 #[test]
@@ -164,52 +178,52 @@ fn s4_time_that_was_hidden_ends_it() {
     let mut now = at(1000);
     now.wall = Wall(now.wall.0 + 1500);
     let _ask = machine.step(now, 0);
-    assert_eq!(machine.notices(), [Notice::Ended(Cause::HiddenTime)]);
+    assert_eq!(machine.notices(), [LeadershipNotice::Ended(EndCause::HiddenTime)]);
 }
 
 #[test]
 fn who_resigns_gives_the_row_back_and_stands_back() {
     let mut machine = leader();
     machine.resign();
-    assert_eq!(machine.step(at(1000), 0), Step::Ask(Ask::Release));
-    assert_eq!(machine.notices(), [Notice::Ended(Cause::Resigned)], "before the row is free");
-    machine.told(Ok(Answer::Done), at(1010));
-    assert_eq!(machine.step(at(1010), 0), Step::Wait(at(5010).held));
-    assert_eq!(looks(&mut machine, 5010, None), Step::Ask(Ask::Take { over: None }));
+    assert_eq!(machine.step(at(1000), 0), MachineStep::Ask(StorageCall::Release));
+    assert_eq!(machine.notices(), [LeadershipNotice::Ended(EndCause::Resigned)], "before the row is free");
+    machine.told(Ok(StorageAnswer::Done), at(1010));
+    assert_eq!(machine.step(at(1010), 0), MachineStep::Wait(at(5010).held));
+    assert_eq!(looks(&mut machine, 5010, None), MachineStep::Ask(StorageCall::Take { over: None }));
 }
 
 #[test]
 fn who_stops_gives_the_row_back_or_leaves_it_to_expire() {
     let mut machine = leader();
     machine.stop();
-    assert_eq!(machine.step(at(1000), 0), Step::Ask(Ask::Release));
+    assert_eq!(machine.step(at(1000), 0), MachineStep::Ask(StorageCall::Release));
     machine.told(Err(StoreError::unknown("cut")), at(1010));
-    assert_eq!(machine.step(at(1010), 0), Step::Ask(Ask::Release));
+    assert_eq!(machine.step(at(1010), 0), MachineStep::Ask(StorageCall::Release));
     machine.told(Err(StoreError::unknown("cut")), at(1020));
-    assert_eq!(machine.step(at(1020), 0), Step::Over);
+    assert_eq!(machine.step(at(1020), 0), MachineStep::Over);
 }
 
 #[test]
 fn s6_who_lapses_leaves_the_row_to_expire() {
     let mut machine = leader();
     machine.lapse();
-    assert_eq!(machine.step(at(1000), 0), Step::Over);
-    assert_eq!(machine.notices(), [Notice::Ended(Cause::Stopped)]);
+    assert_eq!(machine.step(at(1000), 0), MachineStep::Over);
+    assert_eq!(machine.notices(), [LeadershipNotice::Ended(EndCause::Stopped)]);
 }
 
 #[test]
 fn a_claim_that_may_still_land_is_given_back_by_who_stops() {
     let mut machine = machine();
-    assert_eq!(looks(&mut machine, 0, None), Step::Ask(Ask::Take { over: None }));
+    assert_eq!(looks(&mut machine, 0, None), MachineStep::Ask(StorageCall::Take { over: None }));
     machine.stop();
-    assert!(matches!(machine.step(at(10), 0), Step::Wait(_)), "the call is under way");
+    assert!(matches!(machine.step(at(10), 0), MachineStep::Wait(_)), "the call is under way");
     machine.told(Err(StoreError::unknown("cut")), at(100));
-    assert_eq!(machine.step(at(100), 0), Step::Ask(Ask::Release));
+    assert_eq!(machine.step(at(100), 0), MachineStep::Ask(StorageCall::Release));
 }
 
 #[test]
 fn a_row_with_its_own_id_that_it_did_not_write_is_another_s() {
     let mut machine = machine();
-    assert!(matches!(looks(&mut machine, 0, Some(("me", 9000))), Step::Wait(_)));
-    assert!(machine.notices().contains(&Notice::SameId));
+    assert!(matches!(looks(&mut machine, 0, Some(("me", 9000))), MachineStep::Wait(_)));
+    assert!(machine.notices().contains(&LeadershipNotice::SameId));
 }

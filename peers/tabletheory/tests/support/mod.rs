@@ -15,7 +15,7 @@ use tenure_dynamodb::aws_sdk_dynamodb::types::{
 };
 use tenure_dynamodb_testkit::action;
 pub(crate) use tenure_dynamodb_testkit::plain;
-use tenure_tabletheory::{Manager, Options};
+use tenure_tabletheory::{Manager, TableTheoryOptions};
 use tenure_testkit::ManualClock;
 
 pub(crate) const TABLE: &str = "tenure-tabletheory";
@@ -63,7 +63,7 @@ pub(crate) fn token() -> String {
 }
 
 /// A manager by that client.
-pub(crate) fn manager(client: Builder, options: Options, clock: Arc<dyn Clock>) -> Manager {
+pub(crate) fn manager(client: Builder, options: TableTheoryOptions, clock: Arc<dyn Clock>) -> Manager {
     Manager::with_client(&Client::from_conf(client.build()), options, clock, token).unwrap()
 }
 

@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tenure_core::Clock as _;
 use tenure_dynamodb::DynamoStore;
-use tenure_dynamodb_testkit::{Beliefs, Party, Said, endpoint, make};
+use tenure_dynamodb_testkit::{Beliefs, Party, ProcessReport, endpoint, make};
 use tenure_testkit::{RealClock, unique};
 
 const TABLE: &str = "tenure-processes";
@@ -72,8 +72,9 @@ impl Contest {
 
     /// How often each process has had the key.
     fn turns(&self) -> Vec<usize> {
-        let turns =
-            |party: &Party| party.said().iter().filter(|said| matches!(said, Said::Taken { .. })).count();
+        let turns = |party: &Party| {
+            party.said().iter().filter(|said| matches!(said, ProcessReport::Taken { .. })).count()
+        };
         self.parties.iter().map(turns).collect()
     }
 

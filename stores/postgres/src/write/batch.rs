@@ -3,9 +3,9 @@
 //! A function that writes sees what those before it in the same statement have written, so several writes of one key go one after the
 //! other.
 
-use super::{Draft, WROTE, one, tell, unclear};
+use super::{StatementDraft, WROTE, one, tell, unclear};
 use crate::error::Call;
-use crate::store::Inner;
+use crate::store::PostgresClient;
 use std::collections::BTreeMap;
 use tenure_core::op::{Expect, Outcome, Write};
 use tenure_core::{Key, StoreError};
@@ -48,7 +48,7 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn push(&mut self, draft: &'a Draft<'_>) {
+    fn push(&mut self, draft: &'a StatementDraft<'_>) {
         let (kind, rest) = match draft.write.expect {
             Expect::Absent => (ABSENT, &draft.expected),
             Expect::Vacant => (VACANT, &draft.nonce.1),
@@ -88,8 +88,8 @@ impl<'a> Batch<'a> {
 }
 
 /// They go in the order of their keys, so that two batches don't wait for each other.
-pub(crate) async fn many(inner: &Inner, writes: &[Write]) -> Result<Vec<Outcome>, StoreError> {
-    let drafts: Vec<Draft<'_>> = writes.iter().map(Draft::new).collect::<Result<_, _>>()?;
+pub(crate) async fn many(inner: &PostgresClient, writes: &[Write]) -> Result<Vec<Outcome>, StoreError> {
+    let drafts: Vec<StatementDraft<'_>> = writes.iter().map(StatementDraft::new).collect::<Result<_, _>>()?;
     let order = in_turns(writes);
     let mut batch = Batch::default();
     order.iter().for_each(|&place| batch.push(&drafts[place]));

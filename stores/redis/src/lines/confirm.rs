@@ -3,9 +3,9 @@
 //! A write counts once they have. What is in doubt stays so until they have confirmed something later: until then nothing is read, and
 //! nothing written.
 
-use super::Lines;
+use super::ConnectionManager;
 use crate::config::RedisConfig;
-use crate::connect::Line;
+use crate::connect::ServerConnection;
 use crate::error::Call;
 use crate::scripts::Invocation;
 use redis::Value;
@@ -28,7 +28,7 @@ impl Confirmations {
     }
 }
 
-impl Lines {
+impl ConnectionManager {
     /// Calls a script that writes.
     pub(crate) async fn write(&self, script: &Invocation<'_>) -> Result<Written<'_>, StoreError> {
         let unconfirmed = self.unconfirmed_write();
@@ -73,7 +73,7 @@ impl Lines {
 
     /// How many replicas have all that was written on this connection. It is to be that of the write, though others may have given it up
     /// meanwhile: another one may go to another server, which knows nothing of the write.
-    async fn confirmed(&self, line: &Arc<Line>) -> Result<i64, StoreError> {
+    async fn confirmed(&self, line: &Arc<ServerConnection>) -> Result<i64, StoreError> {
         let span = self.connector.config.timeout / 4;
         let mut wait = redis::cmd("WAIT");
         wait.arg(self.confirmations.wanted).arg(u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1));
@@ -95,7 +95,7 @@ impl Lines {
 
 /// A write that replicas have not confirmed yet. One that is given up, or whose outcome is not known, stays in doubt.
 pub(crate) struct Unconfirmed<'a> {
-    lines: &'a Lines,
+    lines: &'a ConnectionManager,
     is_over: bool,
 }
 
@@ -110,7 +110,7 @@ impl Unconfirmed<'_> {
 pub(crate) struct Written<'a> {
     unconfirmed: Unconfirmed<'a>,
     /// On which it was called.
-    line: Arc<Line>,
+    line: Arc<ServerConnection>,
     pub(crate) answer: Value,
 }
 

@@ -8,7 +8,7 @@ fn what_carries_the_mark_is_found_unless_there_is_no_time_or_it_is_older_than_te
     let mut sleep = sleep.arg("600").env(MARK, &mark).process_group(0).spawn().unwrap();
     let pid = sleep.id().cast_signed();
     let mut watchdog = WatchdogProcess {
-        lead: Lead::new(Duration::from_secs(4), Duration::MAX),
+        lead: LeadTime::new(Duration::from_secs(4), Duration::MAX),
         mark,
         starting: 1,
         ..WatchdogProcess::default()
@@ -17,7 +17,7 @@ fn what_carries_the_mark_is_found_unless_there_is_no_time_or_it_is_older_than_te
     while table::marks_of(pid).is_empty() {
         std::thread::yield_now();
     }
-    let start = Entry::of(pid).unwrap().start;
+    let start = ProcessEntry::of(pid).unwrap().start;
     let found = |watchdog: &WatchdogProcess| watchdog.below(&BTreeSet::new(), || true).unwrap();
     assert_eq!(found(&watchdog), BTreeSet::from([(pid, start)]));
     assert_eq!(watchdog.below(&BTreeSet::new(), || false), None, "a part of the table is not all of it");
@@ -40,7 +40,7 @@ fn s6_what_was_told_and_not_read_yet_puts_off_what_is_due() {
     let text = early + &"!\n".repeat(4096) + &late;
     std::io::Write::write_all(&mut writer, text.as_bytes()).unwrap();
     let mut watchdog = WatchdogProcess {
-        lead: Lead::new(Duration::from_secs(4), Duration::MAX),
+        lead: LeadTime::new(Duration::from_secs(4), Duration::MAX),
         mark: format!("no-mark-{}", std::process::id()),
         since: u64::MAX,
         ..WatchdogProcess::default()
@@ -57,7 +57,7 @@ fn s6_what_stands_still_past_the_deadline_does_not_go_on_to_end() {
     let stopped = || {
         let stops = "trap exit TERM; kill -STOP $$; exit";
         let child = std::process::Command::new("sh").args(["-c", stops]).process_group(0).spawn().unwrap();
-        let entry = || Entry::of(child.id().cast_signed()).unwrap();
+        let entry = || ProcessEntry::of(child.id().cast_signed()).unwrap();
         while !entry().is_stopped() {
             std::thread::yield_now();
         }
@@ -65,7 +65,7 @@ fn s6_what_stands_still_past_the_deadline_does_not_go_on_to_end() {
     };
     let mut children: Vec<_> = (0..20).map(|_| stopped()).collect();
     let mut watchdog = WatchdogProcess {
-        lead: Lead::new(Duration::from_secs(4), Duration::MAX),
+        lead: LeadTime::new(Duration::from_secs(4), Duration::MAX),
         mark: format!("no-mark-{}", std::process::id()),
         since: u64::MAX,
         groups: children.iter().map(|child| child.id().cast_signed()).collect(),
@@ -85,10 +85,10 @@ fn stopping_begins_well_before_a_renewal_that_fails_once() {
     for millis in [50, 1000, 10_000, 86_400_000] {
         let ttl = Duration::from_millis(millis);
         // Belief lasts 0.82 ttl, and the first renewal is due after a third of it.
-        assert!(Lead::new(ttl, Duration::MAX).total() < ttl / 3, "{ttl:?}");
+        assert!(LeadTime::new(ttl, Duration::MAX).total() < ttl / 3, "{ttl:?}");
     }
     assert_eq!(
-        Lead::new(Duration::from_secs(8), Duration::from_millis(100)).term,
+        LeadTime::new(Duration::from_secs(8), Duration::from_millis(100)).term,
         Duration::from_millis(100)
     );
 }

@@ -41,7 +41,7 @@ impl Grade {
 }
 
 #[derive(Debug)]
-struct Check {
+struct Finding {
     grade: Grade,
     what: &'static str,
     detail: String,
@@ -49,7 +49,7 @@ struct Check {
 
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    checks: Vec<Check>,
+    checks: Vec<Finding>,
     /// What the store can do, as it is opened.
     capabilities: Vec<(&'static str, String)>,
 }
@@ -62,7 +62,7 @@ pub(super) const OPEN: &str = "Whoever can write to the store can do anything to
 
 impl Findings {
     pub(super) fn add(&mut self, grade: Grade, what: &'static str, detail: impl Into<String>) {
-        self.checks.push(Check { grade, what, detail: detail.into() });
+        self.checks.push(Finding { grade, what, detail: detail.into() });
     }
 
     /// What the store can do.
@@ -119,8 +119,7 @@ impl Findings {
     }
 
     fn report_json(&self, url: &Url, limits: &[&str]) -> Result<(), Failure> {
-        let shown =
-            |check: &Check| json!({"grade": check.grade.name(), "check": check.what, "detail": check.detail});
+        let shown = |check: &Finding| json!({"grade": check.grade.name(), "check": check.what, "detail": check.detail});
         let checks: Vec<_> = self.checks.iter().map(shown).collect();
         let can: serde_json::Map<String, serde_json::Value> =
             self.capabilities.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
@@ -131,7 +130,7 @@ impl Findings {
 
     fn report_text(&self, url: &Url, limits: &[&str]) -> Result<(), Failure> {
         let mut text = format!("{}\n", url.shown());
-        for Check { grade, what, detail } in &self.checks {
+        for Finding { grade, what, detail } in &self.checks {
             let grade = output::coloured(&format!("{:4}", grade.name()), grade.colour(), &std::io::stdout());
             text.push_str(&format!("  {grade}  {what:12} {detail}\n"));
         }

@@ -2,7 +2,7 @@
 
 use super::findings::{Findings, Grade, OPEN, UNBOUND};
 use crate::exit::Failure;
-use crate::stores::less::Place;
+use crate::stores::less::LessLocation;
 use crate::text::brief;
 use std::sync::Arc;
 use tenure::Clock;
@@ -18,7 +18,11 @@ pub(super) const LIMITS: [&str; 4] = [
 ];
 
 /// Looks at the table; makes it before, if that is wanted.
-pub(super) async fn examine(place: &Place, create: bool, findings: &mut Findings) -> Result<(), Failure> {
+pub(super) async fn examine(
+    place: &LessLocation,
+    create: bool,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
     let clock: Arc<dyn Clock> = tenure::clock::system();
     if create {
         place.migrate().await?;

@@ -37,7 +37,7 @@ const LIMITS: [&str; 4] = [
      n/8 + 1 thirds of a ttl.",
 ];
 
-pub(crate) async fn doctor(url: &Url, typed: &args::Doctor) -> Result<u8, Failure> {
+pub(crate) async fn doctor(url: &Url, typed: &args::DoctorArgs) -> Result<u8, Failure> {
     let mut findings = Findings::default();
     match examine(url, typed, &mut findings).await {
         Ok(limits) => findings.report(url, &limits, typed.json),
@@ -53,7 +53,7 @@ pub(crate) async fn doctor(url: &Url, typed: &args::Doctor) -> Result<u8, Failur
 /// Checks all that there is. Returns what no check can make better; fails if the store can't be opened or read.
 async fn examine(
     url: &Url,
-    typed: &args::Doctor,
+    typed: &args::DoctorArgs,
     findings: &mut Findings,
 ) -> Result<Vec<&'static str>, Failure> {
     #[cfg(feature = "dynamodb")]
@@ -95,7 +95,7 @@ async fn examine(
 /// Opens the store. A user of Redis who may not subscribe can do everything else: it is opened without push then.
 async fn open(
     url: &Url,
-    typed: &args::Doctor,
+    typed: &args::DoctorArgs,
     clock: &Arc<dyn Clock>,
     findings: &mut Findings,
 ) -> Result<(Url, AnyStore), Failure> {

@@ -2,7 +2,7 @@
 //! are spread evenly over them. `docs/design/dynamodb.md` has the formula.
 
 use super::findings::{Findings, Grade};
-use crate::keys::{Part, part_of};
+use crate::keys::{FleetKeyPart, part_of};
 use crate::text::{brief, count, escaped};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,16 +25,16 @@ const BESIDE: u64 = 100;
 
 /// What a namespace asks of its shards.
 #[derive(Debug)]
-pub(super) struct Load {
+pub(super) struct NamespaceLoad {
     shards: u16,
     /// Units a second, of all that renews itself.
     writes: f64,
     renewed: usize,
-    fleets: BTreeMap<String, Fleet>,
+    fleets: BTreeMap<String, FleetLoad>,
 }
 
 #[derive(Debug, Default)]
-struct Fleet {
+struct FleetLoad {
     workers: usize,
     /// The shortest ttl among them.
     ttl: Option<Duration>,
@@ -44,9 +44,9 @@ struct Fleet {
     sessions: u64,
 }
 
-impl Load {
-    pub(super) fn new(shards: u16) -> Load {
-        Load { shards, writes: 0.0, renewed: 0, fleets: BTreeMap::new() }
+impl NamespaceLoad {
+    pub(super) fn new(shards: u16) -> NamespaceLoad {
+        NamespaceLoad { shards, writes: 0.0, renewed: 0, fleets: BTreeMap::new() }
     }
 
     /// Takes a record in; `is_held`: its holder lives.
@@ -63,8 +63,8 @@ impl Load {
         let fleet = self.fleets.entry(name.to_owned()).or_default();
         fleet.bytes += bytes;
         match (part, ttl) {
-            (Part::Unit(_), _) => fleet.units += 1,
-            (Part::Worker, Some(ttl)) => {
+            (FleetKeyPart::Unit(_), _) => fleet.units += 1,
+            (FleetKeyPart::Worker, Some(ttl)) => {
                 fleet.workers += 1;
                 fleet.sessions += bytes;
                 fleet.ttl = Some(fleet.ttl.map_or(ttl, |least| least.min(ttl)));
@@ -112,7 +112,7 @@ impl Load {
     }
 }
 
-impl Fleet {
+impl FleetLoad {
     /// Read units a second at rest. Each worker that looks reads the board and the planner's session, at half the price. The watchers read all
     /// sessions: one by one at that price, or by pages at the full price of what these weigh, which each shard rounds up.
     fn reads(&self, shards: u16) -> f64 {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     fn told_of(shards: u16, workers: usize, ttl: u64, units: usize) -> Vec<(Grade, String)> {
-        let (mut load, mut findings) = (Load::new(shards), Findings::default());
+        let (mut load, mut findings) = (NamespaceLoad::new(shards), Findings::default());
         let key = |part: &str, n: usize| Key::new(format!("fleet/f/{part}/{n:06}")).unwrap();
         let (worker, unit) = (stored(Some(ttl), 100), stored(None, 100));
         (0..workers).for_each(|n| load.see(&key("worker", n), &worker, true));
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn large_records_cost_more_and_what_is_attached_or_dead_costs_nothing() {
-        let mut load = Load::new(1);
+        let mut load = NamespaceLoad::new(1);
         let key = Key::new("k").unwrap();
         load.see(&key, &stored(Some(3), 1000), true);
         assert!((load.writes - 2.0).abs() < 1e-9, "{}", load.writes);

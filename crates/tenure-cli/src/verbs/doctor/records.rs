@@ -1,7 +1,7 @@
 //! The records in a store: how many of each kind, which of them are damaged, and whose clock is ahead.
 
 use super::findings::{Findings, Grade};
-use super::partition::Load;
+use super::partition::NamespaceLoad;
 use crate::exit::Failure;
 use crate::output::view::{Sessions, State, View};
 use crate::stores::Url;
@@ -40,7 +40,7 @@ pub(super) async fn check(url: &Url, leases: &Leases, findings: &mut Findings) -
     check_fleets(&listing, now, findings);
     let mut sessions = Sessions::of(&listing, now);
     let (mut states, mut sections, mut ranges, mut damaged) = ([0; 4], 0, 0, Vec::new());
-    let mut load = url.shards().map(Load::new);
+    let mut load = url.shards().map(NamespaceLoad::new);
     for listed in listing {
         let view = View::of(store, &mut sessions, listed, now).await;
         if let Some(n) = states.get_mut(view.state as usize) {

@@ -89,7 +89,7 @@ async fn lease_table(
 }
 
 async fn locks(rest: &str, create: bool, findings: &mut Findings) -> Result<Vec<&'static str>, Failure> {
-    let options = tabletheory::Options::from_url(rest)?;
+    let options = tabletheory::TableTheoryOptions::from_url(rest)?;
     let margin = options.margin();
     let clock: Arc<dyn Clock> = system();
     let is_new = create && tabletheory::Manager::create_table(&options).await?;

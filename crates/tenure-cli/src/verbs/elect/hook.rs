@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 /// Who leads, as the hook is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Leader {
+pub(crate) struct LeaderInfo {
     pub(crate) id: String,
     /// None where the layout has no fences.
     pub(crate) fence: Option<Fence>,
@@ -23,7 +23,7 @@ pub(crate) struct Leader {
 /// Runs the hook, once at a time, in a thread of its own: it must not hold up the candidate. When this is dropped, one that
 /// runs is killed and waited for.
 pub(crate) struct Hook {
-    changes: Option<Sender<Option<Leader>>>,
+    changes: Option<Sender<Option<LeaderInfo>>>,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -55,7 +55,7 @@ impl Hook {
     pub(crate) fn follow<T: Send + Sync + 'static>(
         self,
         mut changes: watch::Receiver<T>,
-        leader: impl Fn(&T) -> Option<Leader> + Send + 'static,
+        leader: impl Fn(&T) -> Option<LeaderInfo> + Send + 'static,
     ) -> Following {
         Following(tokio::spawn(async move {
             let mut last = None;
@@ -72,7 +72,7 @@ impl Hook {
         }))
     }
 
-    fn tell(&self, leader: Option<Leader>) {
+    fn tell(&self, leader: Option<LeaderInfo>) {
         // Its thread lives as long as this.
         let _told = self.changes.as_ref().map(|changes| changes.send(leader));
     }
@@ -91,7 +91,7 @@ impl Drop for Hook {
 }
 
 fn run_all(
-    changes: &Receiver<Option<Leader>>,
+    changes: &Receiver<Option<LeaderInfo>>,
     is_over: &AtomicBool,
     command: &OsString,
     key: &Key,
@@ -115,7 +115,7 @@ fn run(
     command: &OsString,
     key: &Key,
     me: &str,
-    leader: Option<&Leader>,
+    leader: Option<&LeaderInfo>,
 ) -> std::io::Result<()> {
     let role = if leader.is_some_and(|leader| leader.id == me) { "leader" } else { "standby" };
     let mut hook = hooks::shell(command);

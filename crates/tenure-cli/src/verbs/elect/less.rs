@@ -1,24 +1,24 @@
 //! `tenure elect` on less's table: the same watchdog and the same end in time, and no fence.
 
-use super::hook::{Hook, Leader};
-use crate::config::{self, WaitPolicy};
+use super::hook::{Hook, LeaderInfo};
+use crate::config::{self, WaitLimit};
 use crate::exit::{self, Failure};
 use crate::output::{self, Lost};
-use crate::stores::less::{Place, leader};
-use crate::supervise::lease::{Lease, Tenancy};
+use crate::stores::less::{LessLocation, leader};
+use crate::supervise::lease::{ExclusiveLease, Lease};
 use crate::supervise::signals::Signals;
 use crate::text::escaped;
-use crate::verbs::waiting::{Holding, told_by};
+use crate::verbs::waiting::{CurrentHolder, told_by};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::Key;
-use tenure_less::{Candidate, Cause, Status, Term};
+use tenure_less::{Candidate, CandidateStatus, EndCause, LeadershipTerm};
 
 /// One term of a candidate.
 struct Elected {
     /// What it is taken from when the command can't be ended.
     candidate: Arc<Candidate>,
-    term: Term,
+    term: LeadershipTerm,
     key: String,
 }
 
@@ -32,7 +32,7 @@ impl Lease for Elected {
     }
 }
 
-impl Tenancy for Elected {
+impl ExclusiveLease for Elected {
     fn lease(&self) -> &impl Lease {
         self
     }
@@ -42,10 +42,10 @@ impl Tenancy for Elected {
             return None;
         }
         let why = match self.term.ended().await {
-            Some(Cause::Taken) => "the row is another's, was removed, or its deadline was set back",
-            Some(Cause::Errors) => "too many renewals in a row have failed",
-            Some(Cause::Deadline) => "no renewal was answered in time",
-            Some(Cause::HiddenTime) => "the wall clock shows that time was hidden from this process",
+            Some(EndCause::Taken) => "the row is another's, was removed, or its deadline was set back",
+            Some(EndCause::Errors) => "too many renewals in a row have failed",
+            Some(EndCause::Deadline) => "no renewal was answered in time",
+            Some(EndCause::HiddenTime) => "the wall clock shows that time was hidden from this process",
             Some(_) | None => "the term is over",
         };
         let why = match self.term.trouble() {
@@ -68,8 +68,8 @@ impl Tenancy for Elected {
     }
 }
 
-pub(super) async fn elect(place: &Place, plan: config::Elect) -> Result<u8, Failure> {
-    let config::Elect { term, on_change } = plan;
+pub(super) async fn elect(place: &LessLocation, plan: config::ElectConfig) -> Result<u8, Failure> {
+    let config::ElectConfig { term, on_change } = plan;
     let options = place.options(&term.key, term.ttl);
     options.check()?;
     let mut signals = Signals::listen()?;
@@ -79,7 +79,8 @@ pub(super) async fn elect(place: &Place, plan: config::Elect) -> Result<u8, Fail
     let following = match on_change {
         Some(command) => {
             let hook = Hook::start(command, term.key.clone(), candidate.id().to_owned())?;
-            let leader = |status: &Status| Some(Leader { id: status.leader.clone()?, fence: None });
+            let leader =
+                |status: &CandidateStatus| Some(LeaderInfo { id: status.leader.clone()?, fence: None });
             Some(hook.follow(candidate.changes(), leader))
         }
         None => None,
@@ -88,9 +89,9 @@ pub(super) async fn elect(place: &Place, plan: config::Elect) -> Result<u8, Fail
         let look = async |key: &Key| {
             // A storage that fails is told of by whoever stands by.
             let (id, until) = leader(storage.look(key.as_str()).await.ok()?)?;
-            (id != candidate.id()).then(|| Holding { whom: escaped(&id), until: Some(until) })
+            (id != candidate.id()).then(|| CurrentHolder { whom: escaped(&id), until: Some(until) })
         };
-        let next = told_by(look, &[&term.key], WaitPolicy::Forever, stand_by(&candidate)).await?;
+        let next = told_by(look, &[&term.key], WaitLimit::Forever, stand_by(&candidate)).await?;
         Ok(Elected { candidate: Arc::clone(&candidate), term: next, key: term.key.as_str().to_owned() })
     };
     let result = super::terms(elected, candidate.id(), || None, &term, &mut signals).await;
@@ -106,7 +107,7 @@ pub(super) async fn elect(place: &Place, plan: config::Elect) -> Result<u8, Fail
 }
 
 /// Waits to be elected, through any trouble that may pass, which is told when it begins and when it is over.
-async fn stand_by(candidate: &Candidate) -> Result<Term, Failure> {
+async fn stand_by(candidate: &Candidate) -> Result<LeadershipTerm, Failure> {
     let mut changes = candidate.changes();
     let mut is_failing = false;
     loop {

@@ -12,10 +12,10 @@ use std::time::Duration;
 use tenure::dynamodb::Dialect;
 use tenure::fleet::{Fleet, FleetName};
 use tenure::{AcquireError, Clock, Guard, Leases, StoreError};
-use tenure_kcl::adopt::{Adopted, AdoptedAll, Adopter, Found, Progress, Step};
+use tenure_kcl::adopt::{Adopted, AdoptedAll, Adopter, AdoptionFindings, AdoptionProgress, AdoptionStep};
 use tenure_kcl::{Options, Place, Table};
 
-pub(super) async fn adopt(url: &Url, typed: &args::Adopt) -> Result<u8, Failure> {
+pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8, Failure> {
     let name = config::name(&typed.fleet)?;
     let only =
         typed.only.iter().map(|unit| config::unit(&name, unit)).collect::<Result<BTreeSet<String>, _>>()?;
@@ -102,7 +102,7 @@ fn adopts_already(who: &str) -> Failure {
 }
 
 /// What is to be moved: all that there is, or what was named.
-fn chosen(found: &Found, only: &BTreeSet<String>) -> Result<Vec<String>, Failure> {
+fn chosen(found: &AdoptionFindings, only: &BTreeSet<String>) -> Result<Vec<String>, Failure> {
     let there: BTreeSet<String> = found.rows.keys().chain(&found.half_way).cloned().collect();
     if only.is_empty() {
         return Ok(there.into_iter().collect());
@@ -115,7 +115,7 @@ fn chosen(found: &Found, only: &BTreeSet<String>) -> Result<Vec<String>, Failure
     Err(Failure::new(exit::ABSENT, text))
 }
 
-fn shown(found: &Found, unit: &str) -> String {
+fn shown(found: &AdoptionFindings, unit: &str) -> String {
     let name = escaped(unit);
     match found.rows.get(unit) {
         None => format!("{name}: moved already, but not open yet"),
@@ -132,15 +132,17 @@ async fn move_all(
     watch: Duration,
 ) -> Result<AdoptedAll, Failure> {
     let all = adopter.adopt_all(units, known, watch, |progress| match progress {
-        Progress::Step(unit, Step::Taken) => {
+        AdoptionProgress::Step(unit, AdoptionStep::Taken) => {
             output::note(format!("{}: taken; its last owner is given time to notice", escaped(unit)));
         }
-        Progress::Done(unit, adopted) => output::note(format!("{}: {}", escaped(unit), outcome(adopted))),
-        Progress::Watching(span) => output::note(format!(
+        AdoptionProgress::Done(unit, adopted) => {
+            output::note(format!("{}: {}", escaped(unit), outcome(adopted)))
+        }
+        AdoptionProgress::Watching(span) => output::note(format!(
             "watching for {} whether programs that write without a condition make rows again",
             brief(span)
         )),
-        Progress::Remade(remade) => {
+        AdoptionProgress::Remade(remade) => {
             for unit in &remade.deleted {
                 output::note(format!(
                     "{}: its row was made again by a write without a condition, and is deleted again",
@@ -148,7 +150,7 @@ async fn move_all(
                 ));
             }
         }
-        Progress::LookFailed(error) => output::note(error.to_string()),
+        AdoptionProgress::LookFailed(error) => output::note(error.to_string()),
         _ => {}
     });
     let all = all.await?;

@@ -1,6 +1,6 @@
 //! `fleet add`, `fleet rm`, `fleet move` and `fleet drain`.
 
-use super::snapshot::{Snapshot, Worker, labels};
+use super::snapshot::{Snapshot, WorkerSnapshot, labels};
 use crate::args::fleet as args;
 use crate::config::fleet as config;
 use crate::exit::{self, Failure};
@@ -11,7 +11,7 @@ use crate::text::{brief, count, escaped};
 use tenure::fleet::{NewUnit, UnitSpec};
 use tenure::{LeaseError, Metadata};
 
-pub(super) async fn add(url: &Url, typed: &args::Add) -> Result<u8, Failure> {
+pub(super) async fn add(url: &Url, typed: &args::FleetAddArgs) -> Result<u8, Failure> {
     let name = config::name(&typed.fleet)?;
     let mut units = Vec::new();
     // All is checked before the store is touched.
@@ -31,7 +31,7 @@ pub(super) async fn add(url: &Url, typed: &args::Add) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-pub(super) async fn rm(url: &Url, typed: &args::Rm) -> Result<u8, Failure> {
+pub(super) async fn rm(url: &Url, typed: &args::FleetRmArgs) -> Result<u8, Failure> {
     let name = config::name(&typed.fleet)?;
     let units = typed.units.iter().map(|unit| config::unit(&name, unit)).collect::<Result<Vec<_>, _>>()?;
     let fleet = super::open(url, &name, Missing::Refuse).await?;
@@ -55,7 +55,7 @@ pub(super) async fn rm(url: &Url, typed: &args::Rm) -> Result<u8, Failure> {
     Err(Failure::new(exit::ABSENT, format!("fleet {name} has no unit {}", missing.join(", "))))
 }
 
-pub(super) async fn pin(url: &Url, typed: &args::Move) -> Result<u8, Failure> {
+pub(super) async fn pin(url: &Url, typed: &args::FleetMoveArgs) -> Result<u8, Failure> {
     let name = config::name(&typed.fleet)?;
     let unit = config::unit(&name, &typed.unit)?;
     let worker = typed.worker.as_deref().map(config::worker).transpose()?;
@@ -86,7 +86,7 @@ pub(super) async fn pin(url: &Url, typed: &args::Move) -> Result<u8, Failure> {
 }
 
 /// Refuses a pin that would be without effect.
-fn check(worker: &Worker, spec: &UnitSpec) -> Result<(), Failure> {
+fn check(worker: &WorkerSnapshot, spec: &UnitSpec) -> Result<(), Failure> {
     if !worker.is_alive() {
         let text = format!("{} is dead, and can't be given anything; choose another worker", worker.holder);
         return Err(Failure::new(exit::ABSENT, text));
@@ -107,12 +107,12 @@ fn check(worker: &Worker, spec: &UnitSpec) -> Result<(), Failure> {
 }
 
 /// The worker that is called so, or whose name alone begins so.
-fn find<'a>(snapshot: &'a Snapshot, called: &str) -> Result<&'a Worker, Failure> {
+fn find<'a>(snapshot: &'a Snapshot, called: &str) -> Result<&'a WorkerSnapshot, Failure> {
     if let Some(worker) = snapshot.workers.iter().find(|worker| worker.holder.as_str() == called) {
         return Ok(worker);
     }
-    let begins = |worker: &&Worker| worker.holder.as_str().starts_with(called);
-    let found: Vec<&Worker> = snapshot.workers.iter().filter(begins).collect();
+    let begins = |worker: &&WorkerSnapshot| worker.holder.as_str().starts_with(called);
+    let found: Vec<&WorkerSnapshot> = snapshot.workers.iter().filter(begins).collect();
     let called = escaped(called);
     match found[..] {
         [worker] => Ok(worker),
@@ -130,7 +130,7 @@ fn find<'a>(snapshot: &'a Snapshot, called: &str) -> Result<&'a Worker, Failure>
     }
 }
 
-pub(super) async fn drain(url: &Url, typed: &args::Drain) -> Result<u8, Failure> {
+pub(super) async fn drain(url: &Url, typed: &args::FleetDrainArgs) -> Result<u8, Failure> {
     let name = config::name(&typed.fleet)?;
     let called = config::worker(&typed.worker)?;
     let fleet = super::open(url, &name, Missing::Refuse).await?;

@@ -1,8 +1,8 @@
 //! A fleet's snapshot, gathered from its records one by one: of a million units, no more is kept than is shown.
 
-use super::planning::Board;
-use super::snapshot::{Owner, Snapshot, Stated, Unit, Worker};
-use crate::keys::{Part, part_of};
+use super::planning::BoardView;
+use super::snapshot::{Snapshot, Stated, UnitOwner, UnitSnapshot, WorkerSnapshot};
+use crate::keys::{FleetKeyPart, part_of};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tenure::fleet::{FleetName, Planning, Status, Uncovered, UnitSpec};
 use tenure::{Attachment, HolderId, Key, Listed, Record, Stored, Wall};
 
 /// One fleet's records so far.
-pub(crate) struct Gathering {
+pub(crate) struct FleetGathering {
     snapshot: Snapshot,
     board: Option<Record>,
     /// Who has units by their records, and their place among the owners: nobody is the first one.
@@ -21,9 +21,9 @@ pub(crate) struct Gathering {
     stated: Arc<Stated>,
 }
 
-impl Gathering {
-    pub(crate) fn new(name: FleetName) -> Gathering {
-        Gathering {
+impl FleetGathering {
+    pub(crate) fn new(name: FleetName) -> FleetGathering {
+        FleetGathering {
             snapshot: Snapshot::empty(name),
             board: None,
             owners: BTreeMap::new(),
@@ -41,16 +41,16 @@ impl Gathering {
         let stored = match stored {
             Ok(stored) => stored,
             Err(error) => {
-                if part == Some(Part::Worker) {
+                if part == Some(FleetKeyPart::Worker) {
                     self.odd.insert(key.clone(), Uncovered::Damaged);
                 }
                 return self.snapshot.damaged.push((key, error.to_string()));
             }
         };
         match part {
-            Some(Part::Worker) => self.add_worker(key, &stored, now),
-            Some(Part::Board) => self.board = Some(stored.record),
-            Some(Part::Unit(unit)) => self.add_unit(unit, &key, stored),
+            Some(FleetKeyPart::Worker) => self.add_worker(key, &stored, now),
+            Some(FleetKeyPart::Board) => self.board = Some(stored.record),
+            Some(FleetKeyPart::Unit(unit)) => self.add_unit(unit, &key, stored),
             _ => {}
         }
     }
@@ -58,7 +58,7 @@ impl Gathering {
     fn add_worker(&mut self, key: Key, stored: &Stored, now: Wall) {
         let Some(tenure) = &stored.record.tenure else { return };
         let is_alive = silence(stored, now) < tenure.ttl.duration();
-        let worker = Worker::of(key.clone(), stored, now);
+        let worker = WorkerSnapshot::of(key.clone(), stored, now);
         if is_alive && !worker.as_ref().is_some_and(|worker| worker.is_of_this_layout) {
             self.odd.insert(key, Uncovered::Foreign);
         }
@@ -87,37 +87,40 @@ impl Gathering {
             *self.owners.entry((tenure.holder, tenure.attachment)).or_insert(next)
         });
         let (name, stated) = (name.into(), Arc::clone(&self.stated));
-        let unit = Unit { name, stated, fence: stored.record.fence, owner, since, target: None, why: None };
+        let unit =
+            UnitSnapshot { name, stated, fence: stored.record.fence, owner, since, target: None, why: None };
         self.snapshot.units.push(unit);
     }
 
     /// All of its records are there.
     pub(crate) fn end(self) -> Snapshot {
-        let Gathering { mut snapshot, board, owners, odd, .. } = self;
+        let FleetGathering { mut snapshot, board, owners, odd, .. } = self;
         let sessions: BTreeMap<Key, usize> =
             snapshot.workers.iter().enumerate().map(|(at, worker)| (worker.session.clone(), at)).collect();
         let worker_of = |attachment: &Attachment| {
             let at = sessions.get(&attachment.session).copied()?;
             snapshot.workers.get(at).filter(|worker| worker.session_fence == attachment.fence).map(|_| at)
         };
-        let is_alive = |at: &usize| snapshot.workers.get(*at).is_some_and(Worker::is_alive);
+        let is_alive = |at: &usize| snapshot.workers.get(*at).is_some_and(WorkerSnapshot::is_alive);
         let board = board.map(|board| {
             let planning = Planning::of(&board);
             let planner = planning.planner.as_ref().and_then(&worker_of).filter(is_alive);
-            Board { planner, planning, changed: board.stamp }
+            BoardView { planner, planning, changed: board.stamp }
         });
         let roster = snapshot.name.worker_prefix();
         let mut in_order: Vec<_> = owners.into_iter().collect();
         in_order.sort_unstable_by_key(|(_, place)| *place);
         let owner = |((holder, attachment), _): ((HolderId, Option<Attachment>), u32)| match attachment {
-            None => Owner::Outsider(holder),
-            Some(attachment) if !attachment.session.as_str().starts_with(&roster) => Owner::Outsider(holder),
+            None => UnitOwner::Outsider(holder),
+            Some(attachment) if !attachment.session.as_str().starts_with(&roster) => {
+                UnitOwner::Outsider(holder)
+            }
             Some(attachment) => match odd.get(&attachment.session) {
-                Some(why) => Owner::Behind(holder, *why),
-                None => worker_of(&attachment).map_or(Owner::Dead(holder), Owner::Worker),
+                Some(why) => UnitOwner::Behind(holder, *why),
+                None => worker_of(&attachment).map_or(UnitOwner::Dead(holder), UnitOwner::Worker),
             },
         };
-        let owners = std::iter::once(Owner::Nobody).chain(in_order.into_iter().map(owner)).collect();
+        let owners = std::iter::once(UnitOwner::Nobody).chain(in_order.into_iter().map(owner)).collect();
         (snapshot.board, snapshot.owners) = (board, owners);
         snapshot.count_held();
         snapshot.plan();
@@ -132,7 +135,7 @@ pub(super) fn silence(session: &Stored, now: Wall) -> Duration {
 
 /// Fleets one after the other, as their records come in the order of keys.
 pub(crate) struct Fleets {
-    current: Option<(FleetName, Gathering)>,
+    current: Option<(FleetName, FleetGathering)>,
 }
 
 impl Fleets {
@@ -149,7 +152,7 @@ impl Fleets {
             gathering.add(listed, now);
             return None;
         }
-        let mut gathering = Gathering::new(name.clone());
+        let mut gathering = FleetGathering::new(name.clone());
         gathering.add(listed, now);
         self.current.replace((name, gathering)).map(|(_, whole)| whole.end())
     }

@@ -1,6 +1,6 @@
 //! What `doctor` has to say about a fleet.
 
-use super::snapshot::{Snapshot, Stage};
+use super::snapshot::{Snapshot, UnitStage};
 use crate::text::count;
 use tenure::Key;
 
@@ -18,7 +18,7 @@ pub(crate) struct Health {
 pub(crate) fn health(snapshot: &Snapshot) -> Health {
     let name = &snapshot.name;
     let (workers, units) = (count(snapshot.alive(), "worker"), count(snapshot.units.len(), "unit"));
-    let counts = format!("{name}: {workers}, {units}, {} held", snapshot.count(Stage::Held));
+    let counts = format!("{name}: {workers}, {units}, {} held", snapshot.count(UnitStage::Held));
     let mut problems = Vec::new();
     for worker in snapshot.workers.iter().filter(|worker| worker.is_alive() && !worker.is_of_this_layout) {
         let holder = &worker.holder;
@@ -26,7 +26,7 @@ pub(crate) fn health(snapshot: &Snapshot) -> Health {
             "{holder} is of another version of tenure, which divides units in another way: stop it, and start it with one version"
         ));
     }
-    match snapshot.count(Stage::Uncovered) {
+    match snapshot.count(UnitStage::Uncovered) {
         0 => {}
         n if snapshot.alive() == 0 => {
             problems.push(format!(
@@ -39,7 +39,7 @@ pub(crate) fn health(snapshot: &Snapshot) -> Health {
             problems.push(format!("{units} that no worker can have: see `tenure fleet units {name}`"));
         }
     }
-    match snapshot.count(Stage::Outside) {
+    match snapshot.count(UnitStage::Outside) {
         0 => {}
         n => problems.push(format!("{} held from outside the fleet", count(n, "unit"))),
     }

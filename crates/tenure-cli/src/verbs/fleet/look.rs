@@ -1,7 +1,7 @@
 //! `fleet ls`, `fleet units` and `fleet workers`.
 
 use super::gather::Fleets;
-use super::snapshot::{Snapshot, Stage, Unit, Worker, labels};
+use super::snapshot::{Snapshot, UnitSnapshot, UnitStage, WorkerSnapshot, labels};
 use crate::args::fleet as args;
 use crate::config::fleet as config;
 use crate::exit::{self, Failure};
@@ -10,23 +10,23 @@ use crate::output;
 use crate::output::json_list::JsonList;
 use crate::stores::pages::{PAGE, Pages};
 use crate::stores::{Missing, Url};
-use crate::text::{Table, brief, count, date, escaped, table};
+use crate::text::{TextTable, brief, count, date, escaped, table};
 use serde_json::{Map, Value as Json, json};
 use std::sync::Arc;
 use tenure::{Clock, Key};
 
-pub(super) async fn ls(url: &Url, typed: &args::Ls) -> Result<u8, Failure> {
+pub(super) async fn ls(url: &Url, typed: &args::FleetLsArgs) -> Result<u8, Failure> {
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let store = url.open(Missing::Look, Arc::clone(&clock)).await?;
     let (mut pages, mut fleets) = (Pages::default(), Fleets::new());
-    let mut all: Vec<Summary> = Vec::new();
+    let mut all: Vec<FleetSummary> = Vec::new();
     while let Some(page) = pages.next(&store, FLEETS).await? {
         let now = clock.now().wall;
         for listed in page {
-            all.extend(fleets.add(listed, now).map(Summary::of));
+            all.extend(fleets.add(listed, now).map(FleetSummary::of));
         }
     }
-    all.extend(fleets.end().map(Summary::of));
+    all.extend(fleets.end().map(FleetSummary::of));
     if typed.json {
         let fleets: Vec<Json> = all.into_iter().map(|fleet| fleet.json).collect();
         output::json(&json!({"store": url.shown(), "fleets": fleets}))?;
@@ -44,21 +44,22 @@ pub(super) async fn ls(url: &Url, typed: &args::Ls) -> Result<u8, Failure> {
 }
 
 /// What is shown of a fleet among others.
-struct Summary {
+struct FleetSummary {
     row: Vec<String>,
     json: Json,
     damaged: Vec<(Key, String)>,
 }
 
-impl Summary {
-    fn of(fleet: Snapshot) -> Summary {
-        Summary { row: summary_row(&fleet), json: summary_json(&fleet), damaged: fleet.damaged }
+impl FleetSummary {
+    fn of(fleet: Snapshot) -> FleetSummary {
+        FleetSummary { row: summary_row(&fleet), json: summary_json(&fleet), damaged: fleet.damaged }
     }
 }
 
 fn summary_row(fleet: &Snapshot) -> Vec<String> {
     let mut row = vec![fleet.name.to_string(), fleet.alive().to_string(), fleet.units.len().to_string()];
-    let stages = [Stage::Held, Stage::Moving, Stage::Waiting, Stage::Uncovered, Stage::Done];
+    let stages =
+        [UnitStage::Held, UnitStage::Moving, UnitStage::Waiting, UnitStage::Uncovered, UnitStage::Done];
     row.extend(stages.map(|stage| fleet.count(stage).to_string()));
     row
 }
@@ -68,12 +69,12 @@ fn summary_json(fleet: &Snapshot) -> Json {
         "fleet": fleet.name.as_str(),
         "workers": fleet.alive(),
         "units": fleet.units.len(),
-        "held": fleet.count(Stage::Held),
-        "moving": fleet.count(Stage::Moving),
-        "waiting": fleet.count(Stage::Waiting),
-        "uncovered": fleet.count(Stage::Uncovered),
-        "done": fleet.count(Stage::Done),
-        "outside": fleet.count(Stage::Outside),
+        "held": fleet.count(UnitStage::Held),
+        "moving": fleet.count(UnitStage::Moving),
+        "waiting": fleet.count(UnitStage::Waiting),
+        "uncovered": fleet.count(UnitStage::Uncovered),
+        "done": fleet.count(UnitStage::Done),
+        "outside": fleet.count(UnitStage::Outside),
         "removed": fleet.removed,
         "damaged": fleet.damaged.len(),
         "moves": fleet.causes_json(),
@@ -90,7 +91,7 @@ fn damage(damaged: &[(Key, String)]) {
     }
 }
 
-pub(super) async fn units(url: &Url, typed: &args::Units) -> Result<u8, Failure> {
+pub(super) async fn units(url: &Url, typed: &args::FleetUnitsArgs) -> Result<u8, Failure> {
     let fleet = super::open(url, &config::name(&typed.fleet)?, Missing::Look).await?;
     let snapshot = super::snapshot_of_some(&fleet).await?;
     let pieces = snapshot.units.chunks(PAGE);
@@ -108,7 +109,7 @@ pub(super) async fn units(url: &Url, typed: &args::Units) -> Result<u8, Failure>
     if snapshot.units.is_empty() {
         output::note(format!("fleet {} has no units", snapshot.name));
     }
-    let mut table = Table::new(&UNIT_HEADING);
+    let mut table = TextTable::new(&UNIT_HEADING);
     for piece in pieces {
         let rows: Vec<Vec<String>> = piece.iter().map(|unit| unit_row(&snapshot, unit)).collect();
         output::print(&table.part(&rows))?;
@@ -120,12 +121,12 @@ pub(super) async fn units(url: &Url, typed: &args::Units) -> Result<u8, Failure>
 pub(super) const UNIT_HEADING: [&str; 8] =
     ["UNIT", "STATE", "WORKER", "GOES TO", "FENCE", "SINCE", "WEIGHT", "NEEDS"];
 
-pub(super) fn unit_row(snapshot: &Snapshot, unit: &Unit) -> Vec<String> {
+pub(super) fn unit_row(snapshot: &Snapshot, unit: &UnitSnapshot) -> Vec<String> {
     let dash = || "-".to_owned();
     let stage = snapshot.stage(unit);
     let goes_to = match snapshot.target_of(unit) {
         Some(Err(reason)) => format!("({})", reason),
-        Some(Ok(holder)) if stage != Stage::Held => match unit.why {
+        Some(Ok(holder)) if stage != UnitStage::Held => match unit.why {
             Some(why) => format!("{holder} ({})", why.name()),
             None => holder.to_string(),
         },
@@ -146,7 +147,7 @@ pub(super) fn unit_row(snapshot: &Snapshot, unit: &Unit) -> Vec<String> {
     ]
 }
 
-pub(super) async fn workers(url: &Url, typed: &args::Workers) -> Result<u8, Failure> {
+pub(super) async fn workers(url: &Url, typed: &args::FleetWorkersArgs) -> Result<u8, Failure> {
     let fleet = super::open(url, &config::name(&typed.fleet)?, Missing::Look).await?;
     let snapshot = super::snapshot_of_some(&fleet).await?;
     if typed.json {
@@ -171,7 +172,7 @@ pub(super) async fn workers(url: &Url, typed: &args::Workers) -> Result<u8, Fail
 pub(super) const WORKER_HEADING: [&str; 8] =
     ["WORKER", "STATE", "UNITS", "PLANNED", "MOST", "RENEWED", "TTL", "LABELS"];
 
-pub(super) fn worker_row(snapshot: &Snapshot, worker: &Worker) -> Vec<String> {
+pub(super) fn worker_row(snapshot: &Snapshot, worker: &WorkerSnapshot) -> Vec<String> {
     let role = match () {
         () if snapshot.is_planner(worker) => ", plans",
         () if snapshot.stands_by(worker) => ", stands by",

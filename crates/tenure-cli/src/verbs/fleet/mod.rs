@@ -16,11 +16,11 @@ pub(super) mod upkeep;
 pub(super) use gather::Fleets;
 pub(super) use health::{Health, health};
 
-use crate::args::fleet::{self as args, Verb};
+use crate::args::fleet::{self as args, FleetVerb};
 use crate::exit::{self, Failure};
 use crate::stores::pages::Pages;
 use crate::stores::{Missing, Url};
-use gather::Gathering;
+use gather::FleetGathering;
 use snapshot::Snapshot;
 use std::sync::Arc;
 use tenure::Clock;
@@ -31,20 +31,20 @@ use tenure::fleet::{Fleet, FleetName};
     not(feature = "dynamodb"),
     allow(unused_variables, reason = "only what moves rows of a lease table asks for it")
 )]
-pub(crate) async fn fleet(url: &Url, is_named: bool, typed: args::Fleet) -> Result<u8, Failure> {
+pub(crate) async fn fleet(url: &Url, is_named: bool, typed: args::FleetArgs) -> Result<u8, Failure> {
     match typed.verb {
-        Verb::Ls(typed) => look::ls(url, &typed).await,
-        Verb::Units(typed) => look::units(url, &typed).await,
-        Verb::Workers(typed) => look::workers(url, &typed).await,
-        Verb::Add(typed) => change::add(url, &typed).await,
-        Verb::Rm(typed) => change::rm(url, &typed).await,
-        Verb::Move(typed) => change::pin(url, &typed).await,
-        Verb::Drain(typed) => change::drain(url, &typed).await,
-        Verb::Top(typed) => top::top(url, &typed).await,
+        FleetVerb::Ls(typed) => look::ls(url, &typed).await,
+        FleetVerb::Units(typed) => look::units(url, &typed).await,
+        FleetVerb::Workers(typed) => look::workers(url, &typed).await,
+        FleetVerb::Add(typed) => change::add(url, &typed).await,
+        FleetVerb::Rm(typed) => change::rm(url, &typed).await,
+        FleetVerb::Move(typed) => change::pin(url, &typed).await,
+        FleetVerb::Drain(typed) => change::drain(url, &typed).await,
+        FleetVerb::Top(typed) => top::top(url, &typed).await,
         #[cfg(feature = "dynamodb")]
-        Verb::Adopt(typed) if is_named => adopt::adopt(url, &typed).await,
+        FleetVerb::Adopt(typed) if is_named => adopt::adopt(url, &typed).await,
         #[cfg(feature = "dynamodb")]
-        Verb::Adopt(_) => Err(Failure::usage(
+        FleetVerb::Adopt(_) => Err(Failure::usage(
             "adopt deletes rows of one store and makes units in another; name that one by --store or TENURE_STORE",
         )),
     }
@@ -60,7 +60,7 @@ async fn open(url: &Url, name: &FleetName, missing: Missing) -> Result<Fleet, Fa
 /// All of a fleet as it is now.
 async fn snapshot(fleet: &Fleet) -> Result<Snapshot, Failure> {
     let (clock, mut pages) = (tenure::clock::system(), Pages::default());
-    let mut gathering = Gathering::new(fleet.name().clone());
+    let mut gathering = FleetGathering::new(fleet.name().clone());
     while let Some(page) = pages.next(fleet.store(), &fleet.name().prefix()).await? {
         let now = clock.now().wall;
         page.into_iter().for_each(|listed| gathering.add(listed, now));

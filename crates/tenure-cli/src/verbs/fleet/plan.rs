@@ -1,6 +1,6 @@
 //! The plan of a fleet that is looked at from outside: by the same function as the planner's, of the same records.
 
-use super::snapshot::{Owner, Snapshot, Unit, Worker};
+use super::snapshot::{Snapshot, UnitOwner, UnitSnapshot, WorkerSnapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tenure::HolderId;
@@ -14,7 +14,7 @@ impl Snapshot {
             worker.planned = 0;
         }
         // Those of another version go by plans of their own.
-        let takes_part = |worker: &Worker| worker.is_alive() && worker.is_of_this_layout;
+        let takes_part = |worker: &WorkerSnapshot| worker.is_alive() && worker.is_of_this_layout;
         let live: Vec<usize> = self
             .workers
             .iter()
@@ -32,10 +32,10 @@ impl Snapshot {
             .filter_map(|(at, worker)| Some((&worker.holder, place(at)?)))
             .collect();
         let owners = &self.owners;
-        let owner = |unit: &Unit| owners.get(unit.owner as usize);
-        let is_open = |unit: &Unit| unit.stated.spec.status == Status::Open;
-        let is_planned = |unit: &Unit| {
-            is_open(unit) && !matches!(owner(unit), Some(Owner::Outsider(_) | Owner::Behind(..)))
+        let owner = |unit: &UnitSnapshot| owners.get(unit.owner as usize);
+        let is_open = |unit: &UnitSnapshot| unit.stated.spec.status == Status::Open;
+        let is_planned = |unit: &UnitSnapshot| {
+            is_open(unit) && !matches!(owner(unit), Some(UnitOwner::Outsider(_) | UnitOwner::Behind(..)))
         };
         let decliners = self.decliners(&live);
         let loads: Vec<Load> = self
@@ -47,7 +47,7 @@ impl Snapshot {
                 Load {
                     weight: spec.weight,
                     needs: spec.needs.clone(),
-                    owner: if let Some(Owner::Worker(at)) = owner(unit) { place(*at) } else { None },
+                    owner: if let Some(UnitOwner::Worker(at)) = owner(unit) { place(*at) } else { None },
                     pin: spec.pin.as_ref().and_then(|pin| holders.get(pin)).copied(),
                     stays: spec.fails(),
                     settled: spec.retry.is_some(),
@@ -63,7 +63,7 @@ impl Snapshot {
             .units
             .iter()
             .filter(|unit| is_planned(unit))
-            .map(|unit| matches!(owner(unit), Some(Owner::Dead(_) | Owner::Worker(_))))
+            .map(|unit| matches!(owner(unit), Some(UnitOwner::Dead(_) | UnitOwner::Worker(_))))
             .collect();
         let has_joined = |at: usize| {
             live.get(at).and_then(|at| self.workers.get(*at)).is_some_and(|worker| worker.is_young)
@@ -82,7 +82,7 @@ impl Snapshot {
                 {
                     worker.planned += 1;
                 }
-            } else if let Some(Owner::Behind(_, why)) = self.owners.get(unit.owner as usize)
+            } else if let Some(UnitOwner::Behind(_, why)) = self.owners.get(unit.owner as usize)
                 && is_open(unit)
             {
                 unit.target = Some(Err(*why));

@@ -1,6 +1,6 @@
 //! Who plans a fleet, and what moves by the plan: from whom, to whom, and why.
 
-use super::snapshot::{Snapshot, Worker};
+use super::snapshot::{Snapshot, WorkerSnapshot};
 use crate::output::view::millis;
 use crate::text::{brief, count, date};
 use serde_json::{Map, Value as Json, json};
@@ -11,7 +11,7 @@ use tenure::{HolderId, Wall};
 
 /// What the board says.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub(crate) struct BoardView {
     /// The index of the planner; none if there is none, or it is dead.
     pub(super) planner: Option<usize>,
     pub(super) planning: Planning,
@@ -24,17 +24,17 @@ type Moves<'a> = BTreeMap<(Option<&'a HolderId>, &'a HolderId, Cause), usize>;
 
 impl Snapshot {
     /// The worker that plans.
-    pub(crate) fn planner(&self) -> Option<&Worker> {
+    pub(crate) fn planner(&self) -> Option<&WorkerSnapshot> {
         self.workers.get(self.board.as_ref()?.planner?)
     }
 
-    pub(crate) fn is_planner(&self, worker: &Worker) -> bool {
+    pub(crate) fn is_planner(&self, worker: &WorkerSnapshot) -> bool {
         self.planner().is_some_and(|planner| planner.holder == worker.holder)
     }
 
     /// Whether it is to take the planner's place.
-    pub(crate) fn stands_by(&self, worker: &Worker) -> bool {
-        let is_named = |board: &Board| board.planning.standbys.contains(&worker.holder);
+    pub(crate) fn stands_by(&self, worker: &WorkerSnapshot) -> bool {
+        let is_named = |board: &BoardView| board.planning.standbys.contains(&worker.holder);
         worker.is_alive() && !self.is_planner(worker) && self.board.as_ref().is_some_and(is_named)
     }
 

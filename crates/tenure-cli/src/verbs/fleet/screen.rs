@@ -1,7 +1,7 @@
 //! What `fleet top` shows: a snapshot of the fleet, and what changed from one snapshot to the next.
 
 use super::look::{UNIT_HEADING, WORKER_HEADING, unit_row, worker_row};
-use super::snapshot::{Owner, Snapshot, Stage, Unit};
+use super::snapshot::{Snapshot, UnitOwner, UnitSnapshot, UnitStage};
 use crate::text::{count, cut, date, escaped, layout};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -15,7 +15,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 /// What was seen to happen since the first snapshot.
 #[derive(Debug, Default)]
-pub(super) struct History {
+pub(super) struct FleetHistory {
     owners: BTreeMap<String, (Fence, HolderId)>,
     /// When each worker was last known to have renewed, and its ttl.
     renewals: BTreeMap<HolderId, (Wall, Duration)>,
@@ -25,10 +25,10 @@ pub(super) struct History {
     pub(super) takeovers: usize,
 }
 
-impl History {
+impl FleetHistory {
     pub(super) fn observe(&mut self, snapshot: &Snapshot, now: Wall) {
         for unit in &snapshot.units {
-            let (Owner::Worker(_), Some(owner)) = (snapshot.owner(unit), snapshot.owner_of(unit)) else {
+            let (UnitOwner::Worker(_), Some(owner)) = (snapshot.owner(unit), snapshot.owner_of(unit)) else {
                 continue;
             };
             let new = (unit.fence, owner.clone());
@@ -53,7 +53,7 @@ impl History {
 pub(super) struct Screen {
     pub(super) store: String,
     pub(super) snapshot: Snapshot,
-    pub(super) history: History,
+    pub(super) history: FleetHistory,
     pub(super) now: Wall,
     /// Why the snapshot is old.
     pub(super) trouble: Option<String>,
@@ -91,11 +91,11 @@ impl Screen {
         let mut parts = vec![
             count(snapshot.alive(), "worker"),
             count(snapshot.units.len(), "unit"),
-            format!("{} held", snapshot.count(Stage::Held)),
-            format!("{} moving", snapshot.count(Stage::Moving)),
-            format!("{} waiting", snapshot.count(Stage::Waiting)),
+            format!("{} held", snapshot.count(UnitStage::Held)),
+            format!("{} moving", snapshot.count(UnitStage::Moving)),
+            format!("{} waiting", snapshot.count(UnitStage::Waiting)),
         ];
-        for stage in [Stage::Uncovered, Stage::Done, Stage::Outside] {
+        for stage in [UnitStage::Uncovered, UnitStage::Done, UnitStage::Outside] {
             match snapshot.count(stage) {
                 0 => {}
                 n => parts.push(format!("{n} {}", stage.name())),
@@ -117,28 +117,28 @@ impl Screen {
     }
 
     /// Those first that something is to happen to.
-    fn units(&self) -> Vec<(Stage, &Unit)> {
-        let mut units: Vec<(Stage, &Unit)> =
+    fn units(&self) -> Vec<(UnitStage, &UnitSnapshot)> {
+        let mut units: Vec<(UnitStage, &UnitSnapshot)> =
             self.snapshot.units.iter().map(|unit| (self.snapshot.stage(unit), unit)).collect();
-        let rank = |stage: Stage| match stage {
-            Stage::Uncovered => 0,
-            Stage::Waiting => 1,
-            Stage::Moving => 2,
-            Stage::Outside => 3,
-            Stage::Held => 4,
-            Stage::Done => 5,
+        let rank = |stage: UnitStage| match stage {
+            UnitStage::Uncovered => 0,
+            UnitStage::Waiting => 1,
+            UnitStage::Moving => 2,
+            UnitStage::Outside => 3,
+            UnitStage::Held => 4,
+            UnitStage::Done => 5,
         };
         units.sort_by_key(|(stage, _)| rank(*stage));
         units
     }
 }
 
-fn style_of(stage: Stage) -> Style {
+fn style_of(stage: UnitStage) -> Style {
     match stage {
-        Stage::Held => Style::new(),
-        Stage::Moving | Stage::Outside => Color::Yellow.into(),
-        Stage::Waiting | Stage::Uncovered => Color::Red.into(),
-        Stage::Done => Color::DarkGray.into(),
+        UnitStage::Held => Style::new(),
+        UnitStage::Moving | UnitStage::Outside => Color::Yellow.into(),
+        UnitStage::Waiting | UnitStage::Uncovered => Color::Red.into(),
+        UnitStage::Done => Color::DarkGray.into(),
     }
 }
 
@@ -218,7 +218,7 @@ pub(super) fn text(screen: &Screen, width: u16) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::gather::Gathering;
+    use super::super::gather::FleetGathering;
     use super::*;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
@@ -258,7 +258,7 @@ mod tests {
             let metadata = About::default().compose(Metadata::new());
             listing.push(record(format!("fleet/f/worker/{worker}"), 1, Some(worker), None, *age, metadata));
         }
-        let mut gathering = Gathering::new(FleetName::new("f").unwrap());
+        let mut gathering = FleetGathering::new(FleetName::new("f").unwrap());
         listing.into_iter().for_each(|listed| gathering.add(listed, Wall(1_000_000)));
         gathering.end()
     }
@@ -267,7 +267,7 @@ mod tests {
         Screen {
             store: "memory:".to_owned(),
             snapshot,
-            history: History::default(),
+            history: FleetHistory::default(),
             now: Wall(1_000_000),
             trouble: None,
             scroll: 0,
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn moves_and_takeovers_are_told_apart() {
-        let mut history = History::default();
+        let mut history = FleetHistory::default();
         let at = |secs: u64| Wall(1_000_000 + secs * 1000);
         history
             .observe(&snapshot(&[("a", 0), ("b", 0)], &[("u0", 1, Some("a")), ("u1", 1, Some("b"))]), at(1));

@@ -1,7 +1,7 @@
 //! A fleet as it looks from outside, by its records: who owns what, and who is to.
 
 use super::gather::silence;
-use super::planning::Board;
+use super::planning::BoardView;
 use crate::output::view::{fields, millis};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
@@ -16,11 +16,11 @@ use tenure_core::fleet::{is_of_this_layout, plan::JOINING};
 pub(crate) struct Snapshot {
     pub(crate) name: FleetName,
     /// By name; not those that were removed.
-    pub(crate) units: Vec<Unit>,
+    pub(crate) units: Vec<UnitSnapshot>,
     /// By name; also those that died and still have units, or have not been noticed.
-    pub(crate) workers: Vec<Worker>,
+    pub(crate) workers: Vec<WorkerSnapshot>,
     /// What the board says, if there is one.
-    pub(crate) board: Option<Board>,
+    pub(crate) board: Option<BoardView>,
     /// Units that were removed, whose records are still there.
     pub(crate) removed: usize,
     /// Records that can't be read, with the reason.
@@ -28,7 +28,7 @@ pub(crate) struct Snapshot {
     /// Those of them that are records, but none of a unit.
     pub(crate) unreadable: Vec<(Key, String)>,
     /// Who has units by their records; nobody is the first one.
-    pub(super) owners: Vec<Owner>,
+    pub(super) owners: Vec<UnitOwner>,
     /// How many records there are, of any kind.
     pub(super) records: usize,
     /// When it was taken.
@@ -37,7 +37,7 @@ pub(crate) struct Snapshot {
 
 /// A unit.
 #[derive(Debug)]
-pub(crate) struct Unit {
+pub(crate) struct UnitSnapshot {
     pub(crate) name: Box<str>,
     /// Units that state the same share it.
     pub(crate) stated: Arc<Stated>,
@@ -60,7 +60,7 @@ pub(crate) struct Stated {
 
 /// Who has a unit, by its record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Owner {
+pub(crate) enum UnitOwner {
     Nobody,
     /// The worker with this index.
     Worker(usize),
@@ -74,7 +74,7 @@ pub(crate) enum Owner {
 
 /// How it is with a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stage {
+pub(crate) enum UnitStage {
     Held,
     /// It is held by one, and to go to another.
     Moving,
@@ -87,22 +87,22 @@ pub(crate) enum Stage {
     Outside,
 }
 
-impl Stage {
+impl UnitStage {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Stage::Held => "held",
-            Stage::Moving => "moving",
-            Stage::Waiting => "waiting",
-            Stage::Uncovered => "uncovered",
-            Stage::Done => "done",
-            Stage::Outside => "outside",
+            UnitStage::Held => "held",
+            UnitStage::Moving => "moving",
+            UnitStage::Waiting => "waiting",
+            UnitStage::Uncovered => "uncovered",
+            UnitStage::Done => "done",
+            UnitStage::Outside => "outside",
         }
     }
 }
 
 /// A worker.
 #[derive(Debug)]
-pub(crate) struct Worker {
+pub(crate) struct WorkerSnapshot {
     pub(crate) holder: HolderId,
     pub(super) session: Key,
     pub(super) session_fence: Fence,
@@ -121,7 +121,7 @@ pub(crate) struct Worker {
     pub(super) is_young: bool,
 }
 
-impl Worker {
+impl WorkerSnapshot {
     pub(crate) fn is_alive(&self) -> bool {
         self.age < self.ttl
     }
@@ -135,12 +135,12 @@ impl Worker {
         }
     }
 
-    pub(super) fn of(session: Key, stored: &Stored, now: Wall) -> Option<Worker> {
+    pub(super) fn of(session: Key, stored: &Stored, now: Wall) -> Option<WorkerSnapshot> {
         let tenure = stored.record.tenure.as_ref()?;
         let about = About::parse(&stored.record.metadata)?;
         let mut fields = stored.record.metadata.clone();
         fields.remove(tenure_core::RESERVED);
-        Some(Worker {
+        Some(WorkerSnapshot {
             holder: tenure.holder.clone(),
             session,
             session_fence: stored.record.fence,
@@ -177,8 +177,8 @@ impl Snapshot {
     pub(super) fn count_held(&mut self) {
         for unit in &self.units {
             let worker = match self.owners.get(unit.owner as usize) {
-                Some(Owner::Worker(at)) => self.workers.get_mut(*at),
-                Some(Owner::Behind(holder, _)) => {
+                Some(UnitOwner::Worker(at)) => self.workers.get_mut(*at),
+                Some(UnitOwner::Behind(holder, _)) => {
                     self.workers.iter_mut().find(|worker| worker.holder == *holder)
                 }
                 _ => None,
@@ -195,23 +195,23 @@ impl Snapshot {
     }
 
     /// Who has a unit, by its record.
-    pub(crate) fn owner(&self, unit: &Unit) -> &Owner {
-        self.owners.get(unit.owner as usize).unwrap_or(&Owner::Nobody)
+    pub(crate) fn owner(&self, unit: &UnitSnapshot) -> &UnitOwner {
+        self.owners.get(unit.owner as usize).unwrap_or(&UnitOwner::Nobody)
     }
 
-    pub(crate) fn stage(&self, unit: &Unit) -> Stage {
-        let is_held = |at: usize| self.workers.get(at).is_some_and(Worker::is_alive);
+    pub(crate) fn stage(&self, unit: &UnitSnapshot) -> UnitStage {
+        let is_held = |at: usize| self.workers.get(at).is_some_and(WorkerSnapshot::is_alive);
         match (self.owner(unit), unit.target) {
-            (Owner::Outsider(_), _) => Stage::Outside,
-            (_, None) => Stage::Done,
-            (Owner::Worker(at), Some(Ok(target))) if is_held(*at) && *at == target => Stage::Held,
-            (Owner::Worker(at), Some(Ok(_))) if is_held(*at) => Stage::Moving,
-            (_, Some(Err(_))) => Stage::Uncovered,
-            (_, Some(Ok(_))) => Stage::Waiting,
+            (UnitOwner::Outsider(_), _) => UnitStage::Outside,
+            (_, None) => UnitStage::Done,
+            (UnitOwner::Worker(at), Some(Ok(target))) if is_held(*at) && *at == target => UnitStage::Held,
+            (UnitOwner::Worker(at), Some(Ok(_))) if is_held(*at) => UnitStage::Moving,
+            (_, Some(Err(_))) => UnitStage::Uncovered,
+            (_, Some(Ok(_))) => UnitStage::Waiting,
         }
     }
 
-    pub(crate) fn count(&self, stage: Stage) -> usize {
+    pub(crate) fn count(&self, stage: UnitStage) -> usize {
         self.units.iter().filter(|unit| self.stage(unit) == stage).count()
     }
 
@@ -220,32 +220,34 @@ impl Snapshot {
     }
 
     /// Who has a unit, by name.
-    pub(crate) fn owner_of(&self, unit: &Unit) -> Option<&HolderId> {
+    pub(crate) fn owner_of(&self, unit: &UnitSnapshot) -> Option<&HolderId> {
         match self.owner(unit) {
-            Owner::Nobody => None,
-            Owner::Worker(at) => self.workers.get(*at).map(|worker| &worker.holder),
-            Owner::Dead(holder) | Owner::Outsider(holder) | Owner::Behind(holder, _) => Some(holder),
+            UnitOwner::Nobody => None,
+            UnitOwner::Worker(at) => self.workers.get(*at).map(|worker| &worker.holder),
+            UnitOwner::Dead(holder) | UnitOwner::Outsider(holder) | UnitOwner::Behind(holder, _) => {
+                Some(holder)
+            }
         }
     }
 
     /// Whether who has a unit by its record is dead.
-    pub(crate) fn is_owner_dead(&self, unit: &Unit) -> bool {
+    pub(crate) fn is_owner_dead(&self, unit: &UnitSnapshot) -> bool {
         match self.owner(unit) {
-            Owner::Nobody | Owner::Outsider(_) | Owner::Behind(..) => false,
-            Owner::Worker(at) => !self.workers.get(*at).is_some_and(Worker::is_alive),
-            Owner::Dead(_) => true,
+            UnitOwner::Nobody | UnitOwner::Outsider(_) | UnitOwner::Behind(..) => false,
+            UnitOwner::Worker(at) => !self.workers.get(*at).is_some_and(WorkerSnapshot::is_alive),
+            UnitOwner::Dead(_) => true,
         }
     }
 
     /// Who is to have a unit, or why nobody can.
-    pub(crate) fn target_of(&self, unit: &Unit) -> Option<Result<&HolderId, Uncovered>> {
+    pub(crate) fn target_of(&self, unit: &UnitSnapshot) -> Option<Result<&HolderId, Uncovered>> {
         match unit.target? {
             Ok(at) => self.workers.get(at).map(|worker| Ok(&worker.holder)),
             Err(why) => Some(Err(why)),
         }
     }
 
-    pub(crate) fn unit_json(&self, unit: &Unit) -> Json {
+    pub(crate) fn unit_json(&self, unit: &UnitSnapshot) -> Json {
         let target = self.target_of(unit);
         json!({
             "unit": unit.name,
@@ -263,7 +265,7 @@ impl Snapshot {
         })
     }
 
-    pub(crate) fn worker_json(&self, worker: &Worker) -> Json {
+    pub(crate) fn worker_json(&self, worker: &WorkerSnapshot) -> Json {
         let most = |n: u64| Some(n).filter(|n| *n != u64::MAX);
         json!({
             "worker": worker.holder.as_str(),

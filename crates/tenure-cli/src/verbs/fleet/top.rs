@@ -1,6 +1,6 @@
 //! `fleet top`: the fleet, live, on a terminal.
 
-use super::screen::{History, Screen, text};
+use super::screen::{FleetHistory, Screen, text};
 use super::snapshot::Snapshot;
 use crate::args::fleet as args;
 use crate::config::fleet as config;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use tenure::Clock;
 use tenure::fleet::Fleet;
 
-pub(super) async fn top(url: &Url, typed: &args::Top) -> Result<u8, Failure> {
+pub(super) async fn top(url: &Url, typed: &args::FleetTopArgs) -> Result<u8, Failure> {
     let name = config::name(&typed.fleet)?;
     live::check_interval(typed.interval)?;
     if !typed.once {
@@ -28,7 +28,7 @@ pub(super) async fn top(url: &Url, typed: &args::Top) -> Result<u8, Failure> {
     let mut screen = Screen {
         store: url.shown(),
         snapshot,
-        history: History::default(),
+        history: FleetHistory::default(),
         now,
         trouble: None,
         scroll: 0,

@@ -1,6 +1,6 @@
 //! What `gc` has to know of fleets: an open unit is a record that nobody may hold, and is no rubbish.
 
-use crate::keys::{Part, part_of};
+use crate::keys::{FleetKeyPart, part_of};
 use std::collections::{BTreeMap, BTreeSet};
 use tenure::fleet::{Status, UnitSpec};
 use tenure::{Fence, Key, Listed, Stored};
@@ -18,7 +18,7 @@ pub(crate) struct Upkeep {
 
 /// What may be done about a record that is old enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum UpkeepVerdict {
     /// It is no fleet's: what holds for all records holds.
     Elsewhere,
     Remove,
@@ -34,32 +34,32 @@ impl Upkeep {
         for Listed { key, stored } in page {
             let Some((name, part)) = part_of(key) else { continue };
             match (part, stored) {
-                (Part::Worker, Ok(stored)) if stored.record.tenure.is_some() => {
+                (FleetKeyPart::Worker, Ok(stored)) if stored.record.tenure.is_some() => {
                     self.with_workers.insert(name.to_owned());
                     self.sessions.insert(key.clone(), stored.record.fence);
                 }
-                (Part::Worker, Err(_)) => drop(self.with_workers.insert(name.to_owned())),
-                (Part::Unit(_), _) => drop(self.with_units.insert(name.to_owned())),
+                (FleetKeyPart::Worker, Err(_)) => drop(self.with_workers.insert(name.to_owned())),
+                (FleetKeyPart::Unit(_), _) => drop(self.with_units.insert(name.to_owned())),
                 _ => {}
             }
         }
     }
 
     /// What may be done about a record that has been left alone for long enough. Sessions are judged elsewhere.
-    pub(crate) fn judge(&self, key: &Key, stored: &Stored) -> Verdict {
-        let Some((name, part)) = part_of(key) else { return Verdict::Elsewhere };
+    pub(crate) fn judge(&self, key: &Key, stored: &Stored) -> UpkeepVerdict {
+        let Some((name, part)) = part_of(key) else { return UpkeepVerdict::Elsewhere };
         match part {
-            Part::Worker if stored.record.tenure.is_none() => Verdict::Remove,
-            Part::Worker => Verdict::Elsewhere,
-            Part::Board if self.with_units.contains(name) || self.with_workers.contains(name) => {
-                Verdict::Keep
+            FleetKeyPart::Worker if stored.record.tenure.is_none() => UpkeepVerdict::Remove,
+            FleetKeyPart::Worker => UpkeepVerdict::Elsewhere,
+            FleetKeyPart::Board if self.with_units.contains(name) || self.with_workers.contains(name) => {
+                UpkeepVerdict::Keep
             }
-            Part::Board => Verdict::Remove,
-            Part::Other => Verdict::Keep,
-            Part::Unit(_) => match UnitSpec::parse(stored.record.metadata.clone()) {
-                Ok((spec, _)) if spec.status == Status::Open || self.is_held(stored) => Verdict::Keep,
-                Ok(_) => Verdict::Remove,
-                Err(_) => Verdict::Damaged,
+            FleetKeyPart::Board => UpkeepVerdict::Remove,
+            FleetKeyPart::Other => UpkeepVerdict::Keep,
+            FleetKeyPart::Unit(_) => match UnitSpec::parse(stored.record.metadata.clone()) {
+                Ok((spec, _)) if spec.status == Status::Open || self.is_held(stored) => UpkeepVerdict::Keep,
+                Ok(_) => UpkeepVerdict::Remove,
+                Err(_) => UpkeepVerdict::Damaged,
             },
         }
     }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn judged(upkeep: &Upkeep, key: &str, stored: &Stored, verdict: Verdict) {
+    fn judged(upkeep: &Upkeep, key: &str, stored: &Stored, verdict: UpkeepVerdict) {
         assert_eq!(upkeep.judge(&Key::new(key).unwrap(), stored), verdict, "{key}");
     }
 
@@ -116,28 +116,28 @@ mod tests {
         let upkeep = upkeep(&[("fleet/f/worker/w", session)]);
         let on = |fence| Some(("fleet/f/worker/w", fence));
         for (status, holder, verdict) in [
-            (Status::Open, None, Verdict::Keep),
-            (Status::Done, None, Verdict::Remove),
-            (Status::Deleted, None, Verdict::Remove),
-            (Status::Deleted, on(7), Verdict::Keep),
-            (Status::Deleted, on(6), Verdict::Remove),
-            (Status::Done, Some(("fleet/f/worker/gone", 7)), Verdict::Remove),
+            (Status::Open, None, UpkeepVerdict::Keep),
+            (Status::Done, None, UpkeepVerdict::Remove),
+            (Status::Deleted, None, UpkeepVerdict::Remove),
+            (Status::Deleted, on(7), UpkeepVerdict::Keep),
+            (Status::Deleted, on(6), UpkeepVerdict::Remove),
+            (Status::Done, Some(("fleet/f/worker/gone", 7)), UpkeepVerdict::Remove),
         ] {
             judged(&upkeep, "fleet/f/unit/u", &stored(status, holder), verdict);
         }
-        judged(&upkeep, "other/f/unit/u", &stored(Status::Done, None), Verdict::Elsewhere);
+        judged(&upkeep, "other/f/unit/u", &stored(Status::Done, None), UpkeepVerdict::Elsewhere);
     }
 
     #[test]
     fn a_board_goes_when_the_fleet_is_empty() {
         let (board, vacant) = ("fleet/f/board", stored(Status::Open, None));
-        judged(&upkeep(&[]), board, &vacant, Verdict::Remove);
-        judged(&upkeep(&[("fleet/f/worker/w", vacant.clone())]), board, &vacant, Verdict::Remove);
+        judged(&upkeep(&[]), board, &vacant, UpkeepVerdict::Remove);
+        judged(&upkeep(&[("fleet/f/worker/w", vacant.clone())]), board, &vacant, UpkeepVerdict::Remove);
         let done = stored(Status::Done, None);
-        judged(&upkeep(&[("fleet/f/unit/u", done)]), board, &vacant, Verdict::Keep);
+        judged(&upkeep(&[("fleet/f/unit/u", done)]), board, &vacant, UpkeepVerdict::Keep);
         let worker = stored(Status::Open, Some(("s", 1)));
-        judged(&upkeep(&[("fleet/f/worker/w", worker)]), board, &vacant, Verdict::Keep);
-        judged(&upkeep(&[("fleet/other/unit/u", vacant.clone())]), board, &vacant, Verdict::Remove);
-        judged(&upkeep(&[]), "fleet/f/worker/w", &vacant, Verdict::Remove);
+        judged(&upkeep(&[("fleet/f/worker/w", worker)]), board, &vacant, UpkeepVerdict::Keep);
+        judged(&upkeep(&[("fleet/other/unit/u", vacant.clone())]), board, &vacant, UpkeepVerdict::Remove);
+        judged(&upkeep(&[]), "fleet/f/worker/w", &vacant, UpkeepVerdict::Remove);
     }
 }

@@ -1,12 +1,12 @@
 //! The second pass: each record is judged by what the first one has found, and dealt with page by page.
 
 use super::survey::Surveyed;
-use super::{Collection, Tally};
+use super::{Collection, GcTally};
 use crate::exit::Failure;
 use crate::keys::JobName;
 use crate::output::view::is_session;
 use crate::stores::pages::Pages;
-use crate::verbs::fleet::upkeep::Verdict;
+use crate::verbs::fleet::upkeep::UpkeepVerdict;
 use tenure::range as section;
 use tenure::{Expect, Key, Listed, Outcome, Store, StoreError, StoreExt, Stored, Version, Write};
 use tenure_core::semaphore;
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 /// What is to be done about a page.
 #[derive(Debug, Default)]
-struct Plan {
+struct PagePlan {
     /// Of no use to anybody, and old by both clocks.
     remove: Vec<(Key, Version)>,
     /// Leases on sessions that have ended: vacated now and removed by a later run.
@@ -27,11 +27,11 @@ impl Collection {
         &mut self,
         known: &Surveyed,
         mut removable: impl FnMut(&Key) -> Result<(), Failure>,
-    ) -> Result<Tally, Failure> {
-        let mut tally = Tally { sessions: known.sessions, ..Tally::default() };
+    ) -> Result<GcTally, Failure> {
+        let mut tally = GcTally { sessions: known.sessions, ..GcTally::default() };
         let mut pages = Pages::default();
         while let Some(page) = pages.next(&self.store, &self.prefix).await? {
-            let mut plan = Plan::default();
+            let mut plan = PagePlan::default();
             for listed in page {
                 self.judge(listed, known, &mut plan, &mut tally);
             }
@@ -47,7 +47,13 @@ impl Collection {
         Ok(tally)
     }
 
-    fn judge(&self, Listed { key, stored }: Listed, known: &Surveyed, plan: &mut Plan, tally: &mut Tally) {
+    fn judge(
+        &self,
+        Listed { key, stored }: Listed,
+        known: &Surveyed,
+        plan: &mut PagePlan,
+        tally: &mut GcTally,
+    ) {
         let Surveyed { collector, fleets, unfinished, dying, .. } = known;
         let Ok(stored) = stored else {
             tally.damaged += 1;
@@ -68,32 +74,36 @@ impl Collection {
         let is_dying = session_of(&stored).is_some_and(|session| dying.contains(session));
         let is_orphan = is_dying || collector.ended_attachment(&stored).is_some();
         match fleets.judge(&key, &stored) {
-            Verdict::Remove if !collector.may_forget(&stored) => tally.ahead += 1,
+            UpkeepVerdict::Remove if !collector.may_forget(&stored) => tally.ahead += 1,
             // Whoever finds a claim on a session that is gone can't tell since when.
-            Verdict::Remove if collector.is_ridden(&key) => {}
-            Verdict::Remove => plan.remove.push((key, stored.version)),
-            Verdict::Keep | Verdict::Elsewhere if is_orphan => plan.vacate.push((key, stored)),
-            Verdict::Keep if is_vacant => tally.in_fleets += 1,
-            Verdict::Damaged => tally.damaged += 1,
-            Verdict::Elsewhere if !is_vacant => {}
-            Verdict::Elsewhere if collector.tells_of_ticks(&stored) => tally.ticks += 1,
-            Verdict::Elsewhere if JobName::of_key(&key).is_some_and(|(job, _)| unfinished.contains(job)) => {
+            UpkeepVerdict::Remove if collector.is_ridden(&key) => {}
+            UpkeepVerdict::Remove => plan.remove.push((key, stored.version)),
+            UpkeepVerdict::Keep | UpkeepVerdict::Elsewhere if is_orphan => plan.vacate.push((key, stored)),
+            UpkeepVerdict::Keep if is_vacant => tally.in_fleets += 1,
+            UpkeepVerdict::Damaged => tally.damaged += 1,
+            UpkeepVerdict::Elsewhere if !is_vacant => {}
+            UpkeepVerdict::Elsewhere if collector.tells_of_ticks(&stored) => tally.ticks += 1,
+            UpkeepVerdict::Elsewhere
+                if JobName::of_key(&key).is_some_and(|(job, _)| unfinished.contains(job)) =>
+            {
                 tally.unfinished += 1
             }
             // Nothing in it is ever over, however long it was left alone: a sweep that has lost it would begin anew.
-            Verdict::Elsewhere if section::is_cover(&stored.record) && !self.sweeps => tally.sweeps += 1,
+            UpkeepVerdict::Elsewhere if section::is_cover(&stored.record) && !self.sweeps => {
+                tally.sweeps += 1
+            }
             // A section has no tenure, but leases of ranges; and its fences must not begin lower when it is made anew.
-            Verdict::Elsewhere
+            UpkeepVerdict::Elsewhere
                 if key.as_str().starts_with(section::PREFIX)
                     && !section::is_cover(&stored.record)
                     && !section::is_over(&stored, self.wall) =>
             {
                 tally.sections += 1
             }
-            Verdict::Elsewhere if !collector.may_forget(&stored) => tally.ahead += 1,
-            Verdict::Elsewhere if collector.is_ridden(&key) => {}
-            Verdict::Elsewhere => plan.remove.push((key, stored.version)),
-            Verdict::Keep => {}
+            UpkeepVerdict::Elsewhere if !collector.may_forget(&stored) => tally.ahead += 1,
+            UpkeepVerdict::Elsewhere if collector.is_ridden(&key) => {}
+            UpkeepVerdict::Elsewhere => plan.remove.push((key, stored.version)),
+            UpkeepVerdict::Keep => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! Plan: a store of several pages costs two listings, one read for the sessions that claims name, and a request for each thing that
 //! is done, of which those that can be are made in batches; a look does nothing, and finds what is done then; no page is asked
 //! for while two are in memory.
-use super::{Collection, Tally};
+use super::{Collection, GcTally};
 use crate::exit::Failure;
 use crate::stores::pages::PAGE;
 use std::cell::Cell;
@@ -71,7 +71,7 @@ fn a_store_of_many_pages_is_listed_twice_and_cleared_in_batches() {
             Ok(())
         };
         let looked = collection.run(false, &mut name).await.unwrap();
-        let expected = Tally { removable: OLD, vacated: ATTACHED, ..Tally::default() };
+        let expected = GcTally { removable: OLD, vacated: ATTACHED, ..GcTally::default() };
         assert_eq!(looked, expected);
         let spent = |before: Counts| {
             let now = metered.counts();
@@ -85,7 +85,7 @@ fn a_store_of_many_pages_is_listed_twice_and_cleared_in_batches() {
         assert_eq!(spent(before), (2 * pages, 1, 0, 0));
         before = metered.counts();
         let done = collection.run(true, &mut name).await.unwrap();
-        assert_eq!(done, Tally { removed: OLD, ..expected });
+        assert_eq!(done, GcTally { removed: OLD, ..expected });
         // Attached leases are on one page or two.
         let (lists, reads, batches, removes) = spent(before);
         assert_eq!((lists, reads, removes), (2 * pages, 1, OLD as u64));

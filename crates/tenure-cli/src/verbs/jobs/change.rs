@@ -1,7 +1,7 @@
 //! `work retry` and `work rm`.
 
 use super::survey::{of_job, records};
-use crate::args::jobs::{Retry, Rm};
+use crate::args::jobs::{WorkRetryArgs, WorkRmArgs};
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
 use crate::output;
@@ -18,7 +18,7 @@ use std::time::Duration;
 use tenure::{Key, Leases, Listed, Outcome, Store, StoreExt, Write};
 use tenure_core::Nonces;
 
-pub(super) async fn retry(url: &Url, typed: &Retry) -> Result<u8, Failure> {
+pub(super) async fn retry(url: &Url, typed: &WorkRetryArgs) -> Result<u8, Failure> {
     let name = JobName::new(&typed.job)?;
     let prefix = name.prefix();
     let unit = |unit: &OsString| Ok((named(&prefix, unit.as_bytes())?.key, text_of(unit.as_bytes())));
@@ -56,7 +56,7 @@ pub(super) async fn retry(url: &Url, typed: &Retry) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-pub(super) async fn rm(url: &Url, typed: &Rm) -> Result<u8, Failure> {
+pub(super) async fn rm(url: &Url, typed: &WorkRmArgs) -> Result<u8, Failure> {
     let name = JobName::new(&typed.job)?;
     let leases = open(url).await?;
     let job = of_job(&leases, &name).await?.ok_or_else(|| super::absent(&name))?;

@@ -1,7 +1,7 @@
 //! `work ls` and `work status`.
 
-use super::survey::{Running, Survey, Worker, of_job, survey};
-use crate::args::jobs::{Ls, Status};
+use super::survey::{JobSurvey, JobWorker, RunningUnit, of_job, survey};
+use crate::args::jobs::{WorkLsArgs, WorkStatusArgs};
 use crate::exit::{self, Failure};
 use crate::keys::{JOBS, JobName};
 use crate::output;
@@ -12,7 +12,7 @@ use crate::work::job::failed::Failed;
 use serde_json::json;
 use tenure::Wall;
 
-pub(super) async fn ls(url: &Url, typed: &Ls) -> Result<u8, Failure> {
+pub(super) async fn ls(url: &Url, typed: &WorkLsArgs) -> Result<u8, Failure> {
     let leases = open_to_look(url).await?;
     let jobs = survey(&leases, JOBS).await?;
     let now = leases.clock().now().wall;
@@ -47,7 +47,7 @@ pub(super) async fn ls(url: &Url, typed: &Ls) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-pub(super) async fn status(url: &Url, typed: &Status) -> Result<u8, Failure> {
+pub(super) async fn status(url: &Url, typed: &WorkStatusArgs) -> Result<u8, Failure> {
     let name = JobName::new(&typed.job)?;
     let leases = open_to_look(url).await?;
     let job = of_job(&leases, &name).await?.ok_or_else(|| super::absent(&name))?;
@@ -72,7 +72,7 @@ pub(super) async fn status(url: &Url, typed: &Status) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-fn counts(name: &str, job: &Survey, now: Wall) -> serde_json::Value {
+fn counts(name: &str, job: &JobSurvey, now: Wall) -> serde_json::Value {
     json!({
         "job": name,
         "units": job.units(),
@@ -89,17 +89,17 @@ fn counts(name: &str, job: &Survey, now: Wall) -> serde_json::Value {
     })
 }
 
-fn worker_json(worker: &Worker) -> serde_json::Value {
-    let Worker { holder, host, pid, since, held } = worker;
+fn worker_json(worker: &JobWorker) -> serde_json::Value {
+    let JobWorker { holder, host, pid, since, held } = worker;
     json!({"worker": holder, "host": host, "pid": pid, "since": date(*since), "units": held})
 }
 
-fn running_json(running: &Running) -> serde_json::Value {
-    let Running { unit, holder, since } = running;
+fn running_json(running: &RunningUnit) -> serde_json::Value {
+    let RunningUnit { unit, holder, since } = running;
     json!({"unit": unit, "worker": holder, "since": date(*since)})
 }
 
-pub(super) fn page(name: &JobName, job: &Survey, most: usize, now: Wall) -> String {
+pub(super) fn page(name: &JobName, job: &JobSurvey, most: usize, now: Wall) -> String {
     let mut text = format!("job      {}\n", escaped(name.as_str()));
     // Rounded down: all of it is done where it says so.
     let percent = (job.done * 100).checked_div(job.units()).unwrap_or(0);
@@ -127,7 +127,7 @@ pub(super) fn page(name: &JobName, job: &Survey, most: usize, now: Wall) -> Stri
         "workers  {}\n",
         if job.workers.is_empty() { "none".into() } else { job.workers.len().to_string() }
     ));
-    for Worker { host, pid, since, held, .. } in &job.workers {
+    for JobWorker { host, pid, since, held, .. } in &job.workers {
         let held = count(*held, "unit");
         text.push_str(&format!(
             "  {} pid {pid}: {held}, here for {}\n",
@@ -140,7 +140,7 @@ pub(super) fn page(name: &JobName, job: &Survey, most: usize, now: Wall) -> Stri
     };
     if !job.running.is_empty() {
         text.push_str("running\n");
-        for Running { unit, holder, since } in job.running.iter().take(most) {
+        for RunningUnit { unit, holder, since } in job.running.iter().take(most) {
             let since = brief(now.since(*since));
             text.push_str(&format!("  {}: for {since}, by {}\n", escaped(unit), escaped(holder)));
         }

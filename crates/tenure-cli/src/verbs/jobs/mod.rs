@@ -5,18 +5,18 @@ mod look;
 mod survey;
 mod top;
 
-use crate::args::jobs::Jobs;
+use crate::args::jobs::WorkVerb;
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
 use crate::stores::Url;
 
-pub(crate) async fn jobs(url: &Url, typed: Jobs) -> Result<u8, Failure> {
+pub(crate) async fn jobs(url: &Url, typed: WorkVerb) -> Result<u8, Failure> {
     match typed {
-        Jobs::Ls(typed) => look::ls(url, &typed).await,
-        Jobs::Status(typed) => look::status(url, &typed).await,
-        Jobs::Top(typed) => top::top(url, &typed).await,
-        Jobs::Retry(typed) => change::retry(url, &typed).await,
-        Jobs::Rm(typed) => change::rm(url, &typed).await,
+        WorkVerb::Ls(typed) => look::ls(url, &typed).await,
+        WorkVerb::Status(typed) => look::status(url, &typed).await,
+        WorkVerb::Top(typed) => top::top(url, &typed).await,
+        WorkVerb::Retry(typed) => change::retry(url, &typed).await,
+        WorkVerb::Rm(typed) => change::rm(url, &typed).await,
     }
 }
 

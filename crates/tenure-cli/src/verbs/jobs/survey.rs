@@ -16,11 +16,11 @@ pub(super) const WINDOW: Duration = Duration::from_secs(300);
 
 /// A job.
 #[derive(Debug, Default)]
-pub(super) struct Survey {
+pub(super) struct JobSurvey {
     pub(super) done: usize,
     /// To be run, by nobody at the moment.
     pub(super) waiting: usize,
-    pub(super) running: Vec<Running>,
+    pub(super) running: Vec<RunningUnit>,
     pub(super) failed: Vec<Failed>,
     pub(super) damaged: usize,
     /// When the first run of those that are known began, and when the last one ended, in Unix milliseconds.
@@ -29,12 +29,12 @@ pub(super) struct Survey {
     /// Units that came to a result of late, and when the first of these runs began: a job may have rested before that.
     recent: usize,
     recent_since: Option<u64>,
-    pub(super) workers: Vec<Worker>,
+    pub(super) workers: Vec<JobWorker>,
 }
 
 /// A unit that somebody holds.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunningUnit {
     pub(super) unit: String,
     pub(super) holder: String,
     pub(super) since: Wall,
@@ -42,7 +42,7 @@ pub(super) struct Running {
 
 /// A process that works on the job.
 #[derive(Debug)]
-pub(super) struct Worker {
+pub(super) struct JobWorker {
     pub(super) holder: String,
     pub(super) host: String,
     pub(super) pid: i64,
@@ -50,7 +50,7 @@ pub(super) struct Worker {
     pub(super) held: usize,
 }
 
-impl Survey {
+impl JobSurvey {
     pub(super) fn units(&self) -> usize {
         self.done + self.waiting + self.running.len() + self.failed.len() + self.damaged
     }
@@ -105,18 +105,18 @@ impl Survey {
             (Status::Pending, None) => self.waiting += 1,
             (Status::Pending, Some(tenure)) => {
                 let (unit, holder) = (unit.to_owned(), tenure.holder.to_string());
-                self.running.push(Running { unit, holder, since: tenure.since });
+                self.running.push(RunningUnit { unit, holder, since: tenure.since });
             }
         }
     }
 }
 
 /// All jobs whose keys begin so, by name.
-pub(super) async fn survey(leases: &Leases, prefix: &str) -> Result<BTreeMap<String, Survey>, Failure> {
+pub(super) async fn survey(leases: &Leases, prefix: &str) -> Result<BTreeMap<String, JobSurvey>, Failure> {
     let store = leases.store();
     let now = || leases.clock().now().wall;
     let (mut sessions, mut pages) = (Sessions::default(), Pages::default());
-    let mut jobs = BTreeMap::<String, Survey>::new();
+    let mut jobs = BTreeMap::<String, JobSurvey>::new();
     while let Some(page) = pages.next(store, prefix).await? {
         sessions.follow(store, &page, now()).await?;
         for listed in page {
@@ -129,7 +129,7 @@ pub(super) async fn survey(leases: &Leases, prefix: &str) -> Result<BTreeMap<Str
     for (job, worker) in workers(store, &mut sessions, now()).await? {
         if let Some(survey) = jobs.get_mut(&job) {
             let held = survey.running.iter().filter(|running| running.holder == worker.holder).count();
-            survey.workers.push(Worker { held, ..worker });
+            survey.workers.push(JobWorker { held, ..worker });
         }
     }
     Ok(jobs)
@@ -140,7 +140,7 @@ async fn workers(
     store: &AnyStore,
     sessions: &mut Sessions,
     now: Wall,
-) -> Result<Vec<(String, Worker)>, Failure> {
+) -> Result<Vec<(String, JobWorker)>, Failure> {
     let (mut pages, mut workers) = (Pages::default(), Vec::new());
     while let Some(page) = pages.next(store, "session/").await? {
         for listed in page {
@@ -150,17 +150,17 @@ async fn workers(
     Ok(workers)
 }
 
-fn worker(view: View) -> Option<(String, Worker)> {
+fn worker(view: View) -> Option<(String, JobWorker)> {
     let stored = view.stored.ok().filter(|_| view.state == State::Held)?;
     let (tenure, about) = (stored.record.tenure?, &stored.record.metadata);
     let job = about.get("work")?.as_text()?.to_owned();
     let host = about.get("host").and_then(Value::as_text).unwrap_or("?").to_owned();
     let pid = about.get("pid").and_then(Value::as_i64).unwrap_or_default();
-    Some((job, Worker { holder: tenure.holder.to_string(), host, pid, since: tenure.since, held: 0 }))
+    Some((job, JobWorker { holder: tenure.holder.to_string(), host, pid, since: tenure.since, held: 0 }))
 }
 
 /// The job of this name; none if it has no units.
-pub(super) async fn of_job(leases: &Leases, name: &JobName) -> Result<Option<Survey>, Failure> {
+pub(super) async fn of_job(leases: &Leases, name: &JobName) -> Result<Option<JobSurvey>, Failure> {
     Ok(survey(leases, &name.prefix()).await?.remove(name.as_str()))
 }
 
@@ -182,9 +182,9 @@ mod tests {
     const NOW: u64 = 10_000_000;
 
     /// A job whose units were run so, in seconds before now; and one that waits.
-    fn job(runs: &[(u64, u64)]) -> Survey {
+    fn job(runs: &[(u64, u64)]) -> JobSurvey {
         let at = |secs: u64| NOW - secs * 1000;
-        let mut job = Survey::default();
+        let mut job = JobSurvey::default();
         let waiting = std::iter::once(Unit::fresh());
         let ran = runs.iter().map(|(began, ended)| {
             let (started, finished) = (at(*began), at(*ended));
@@ -224,7 +224,7 @@ mod tests {
         let mut job = job(&[(20, 10)]);
         assert_eq!(job.left(Wall(NOW)), None);
         let holder = "w".to_owned();
-        job.workers.push(Worker { host: "h".into(), pid: 1, since: Wall(0), held: 0, holder });
+        job.workers.push(JobWorker { host: "h".into(), pid: 1, since: Wall(0), held: 0, holder });
         assert_eq!(job.left(Wall(NOW)), Some(Duration::from_secs(20)), "one unit, at one in 20 s");
     }
 }

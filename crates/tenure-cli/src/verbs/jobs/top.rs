@@ -21,18 +21,18 @@ use tenure::Leases;
 /// More units than anybody scrolls through.
 const MOST: usize = 500;
 
-struct Watched<'l> {
+struct WatchedJob<'l> {
     leases: &'l Leases,
     name: &'l JobName,
     interval: Duration,
 }
 
-pub(super) async fn top(url: &Url, typed: &args::Top) -> Result<u8, Failure> {
+pub(super) async fn top(url: &Url, typed: &args::WorkTopArgs) -> Result<u8, Failure> {
     live::check_interval(typed.interval)?;
     live::check_terminal("use `tenure work status`")?;
     let name = JobName::new(&typed.job)?;
     let leases = open_to_look(url).await?;
-    let watched = Watched { leases: &leases, name: &name, interval: typed.interval };
+    let watched = WatchedJob { leases: &leases, name: &name, interval: typed.interval };
     let first = watched.look().await?;
     let mut signals = Signals::listen()?;
     let mut terminal = ratatui::try_init().map_err(broken)?;
@@ -41,7 +41,7 @@ pub(super) async fn top(url: &Url, typed: &args::Top) -> Result<u8, Failure> {
     ended
 }
 
-impl Watched<'_> {
+impl WatchedJob<'_> {
     async fn look(&self) -> Result<String, Failure> {
         let job = of_job(self.leases, self.name).await?.ok_or_else(|| super::absent(self.name))?;
         let now = self.leases.clock().now().wall;

@@ -1,9 +1,9 @@
 //! What does the key's record show, and what follows?
 
 use super::challenge::asked_after;
-use super::{Acquisition, AcquisitionEnd, MetadataPolicy, State, Won};
+use super::{Acquisition, AcquisitionEnd, AcquisitionState, MetadataPolicy, Won};
 use crate::bugs::Bug;
-use crate::holder::ctx::{Ctx, Part};
+use crate::holder::ctx::{Ctx, OpOwner};
 use crate::holder::failure_detector::Verdict;
 use crate::values::fence::Nonce;
 use crate::values::record::{Ask, Attachment, Occupant, Stored, Tenure};
@@ -36,7 +36,7 @@ impl Acquisition {
         }
         // Only the session itself may do that: to anyone else of this process it is held, as to the others.
         let own_session =
-            ctx.part == Part::Session && self.goal.key == *ctx.session_key && ctx.nonces.made(tenure.id);
+            ctx.part == OpOwner::Session && self.goal.key == *ctx.session_key && ctx.nonces.made(tenure.id);
         if own_session && !ctx.rules.bugs.has(Bug::OwnSessionForeign) {
             // A session of this very process that it does not believe in any more, or never did: no need to wait.
             return self.take(ctx, seen);
@@ -78,7 +78,7 @@ impl Acquisition {
             Some(attachment) => {
                 self.seen = Some((seen.version, true));
                 let op = ctx.read(&attachment.session.clone(), self.goal.ttl);
-                self.state = State::Asking { op, seen: Box::new(seen) };
+                self.state = AcquisitionState::Asking { op, seen: Box::new(seen) };
                 None
             }
         }
@@ -189,7 +189,7 @@ impl Acquisition {
         }
         let poll = ctx.jittered(self.poll(ctx, tenure.ttl));
         let next = until.min(poll).max(ctx.now.held.after(std::time::Duration::from_micros(100)));
-        self.state = State::Waiting { until: next };
+        self.state = AcquisitionState::Waiting { until: next };
         None
     }
 }

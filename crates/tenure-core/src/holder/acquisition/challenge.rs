@@ -6,7 +6,7 @@
 //! is due when as much time has passed again as had before, or 64 ttls. So one of many tries asks, and ever more seldom.
 
 use super::mark::leave_mark;
-use super::{Acquisition, AcquisitionEnd, State};
+use super::{Acquisition, AcquisitionEnd, AcquisitionState};
 use crate::bugs::Bug;
 use crate::holder::ctx::Ctx;
 use crate::op::{Expect, Write};
@@ -54,7 +54,8 @@ impl Acquisition {
 
     /// Sends the question, and waits for that: its process may end as soon as it is told who holds the key.
     pub(super) fn ask(&mut self, ctx: &mut Ctx<'_>, question: Write, seen: Stored) -> Option<AcquisitionEnd> {
-        self.state = State::Challenging { op: ctx.write(question, self.goal.ttl), seen: Box::new(seen) };
+        self.state =
+            AcquisitionState::Challenging { op: ctx.write(question, self.goal.ttl), seen: Box::new(seen) };
         None
     }
 

@@ -1,6 +1,6 @@
 //! The writes of an acquisition: the claim of the key, and before it, where need be, the end of a dead session.
 
-use super::{Acquisition, AcquisitionEnd, MetadataPolicy, State, Won};
+use super::{Acquisition, AcquisitionEnd, AcquisitionState, MetadataPolicy, Won};
 use crate::bugs::Bug;
 use crate::holder::ctx::{Attempt, Ctx};
 use crate::op::{Expect, Write};
@@ -52,7 +52,7 @@ impl Acquisition {
         let record =
             Record { fence, nonce: ctx.nonces.draw(), stamp: ctx.now.wall, tenure: None, ..session.record };
         let write = Write { key, expect: Expect::Unchanged(session.version), record };
-        self.state = State::Fencing { op: ctx.write(write, self.goal.ttl), seen: Box::new(seen) };
+        self.state = AcquisitionState::Fencing { op: ctx.write(write, self.goal.ttl), seen: Box::new(seen) };
         None
     }
 
@@ -108,7 +108,8 @@ impl Acquisition {
             Record { fence, nonce, stamp: ctx.now.wall, tenure: Some(tenure), metadata: metadata.clone() };
         let write = Write { key: self.goal.key.clone(), expect, record };
         let (attempt, since) = (ctx.attempt(nonce), ctx.now.wall);
-        self.state = State::Claiming { op: ctx.write(write, self.goal.ttl), attempt, since, metadata };
+        self.state =
+            AcquisitionState::Claiming { op: ctx.write(write, self.goal.ttl), attempt, since, metadata };
         None
     }
 

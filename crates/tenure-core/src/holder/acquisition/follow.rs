@@ -1,7 +1,7 @@
 //! Bids that follow a key: they tell who holds it whenever that changes, look as often as they are told to, stand aside for
 //! those who come first, or only look.
 
-use super::{Acquisition, State, WaitPolicy};
+use super::{Acquisition, AcquisitionState, WaitPolicy};
 use crate::holder::ctx::Ctx;
 use crate::values::record::{Record, Sighting};
 use crate::values::time::{Tick, Ttl};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// What an acquisition that follows remembers of what it saw.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Sight {
+pub(super) struct FollowState {
     /// Who holds the key, as was told last; the outer none before anything was told.
     told: Option<Option<Sighting>>,
     /// To be told.
@@ -53,7 +53,7 @@ impl Acquisition {
     /// Nobody holds the key: whether to leave it alone all the same, for now.
     pub(super) fn stands_aside(&mut self, ctx: &mut Ctx<'_>) -> bool {
         if ctx.now.held < self.leaves_until {
-            self.state = State::Waiting { until: self.leaves_until };
+            self.state = AcquisitionState::Waiting { until: self.leaves_until };
             return true;
         }
         let Some(sight) = self.sight.as_mut().filter(|_| !self.abandoned) else { return false };
@@ -72,7 +72,7 @@ impl Acquisition {
         if ctx.now.held >= until {
             return false;
         }
-        self.state = State::Waiting { until };
+        self.state = AcquisitionState::Waiting { until };
         if self.hinted.is_some() {
             self.look(ctx);
         }
@@ -94,8 +94,8 @@ impl Acquisition {
     }
 }
 
-impl Sight {
-    pub(super) fn of(wait_policy: WaitPolicy) -> Option<Box<Sight>> {
+impl FollowState {
+    pub(super) fn of(wait_policy: WaitPolicy) -> Option<Box<FollowState>> {
         let follows = matches!(wait_policy, WaitPolicy::Follow { .. } | WaitPolicy::Watch { .. });
         follows.then(Box::default)
     }

@@ -1,7 +1,7 @@
 //! Marks: what a process that won't be there any more when silence is certain leaves for those who come later. One write for
 //! each time that a holder is found silent, and none while it renews.
 
-use super::{Acquisition, AcquisitionEnd, State, WaitPolicy};
+use super::{Acquisition, AcquisitionEnd, AcquisitionState, WaitPolicy};
 use crate::bugs::Bug;
 use crate::holder::ctx::Ctx;
 use crate::holder::failure_detector::{is_doubtful, is_marked, is_misled, since_marked};
@@ -71,7 +71,7 @@ impl Acquisition {
         }
         seen.record.nonce = nonce;
         let write = Write { key, expect: Expect::Unchanged(seen.version), record: seen.record };
-        self.state = State::Marking { op: ctx.write(write, self.goal.ttl), tells: false };
+        self.state = AcquisitionState::Marking { op: ctx.write(write, self.goal.ttl), tells: false };
         None
     }
 
@@ -86,7 +86,7 @@ impl Acquisition {
         let mut record = seen.record;
         (record.nonce, record.stamp) = (ctx.nonces.draw(), stamp);
         let write = Write { key, expect: Expect::Unchanged(seen.version), record };
-        self.state = State::Marking { op: ctx.write(write, self.goal.ttl), tells: true };
+        self.state = AcquisitionState::Marking { op: ctx.write(write, self.goal.ttl), tells: true };
         None
     }
 
@@ -101,7 +101,7 @@ impl Acquisition {
                 if let Some(version) = self.told_meanwhile() {
                     return self.changed(ctx, version);
                 }
-                self.state = State::Waiting { until: ctx.jittered(self.goal.ttl.part(4)) };
+                self.state = AcquisitionState::Waiting { until: ctx.jittered(self.goal.ttl.part(4)) };
                 None
             }
         }

@@ -4,7 +4,7 @@
 //! version that was not seen yet is mostly its end. Then the key is claimed at once: a refusal shows as much as a look would have. Of many who do so one wins,
 //! and the others know without a look whom they wait for. They watch the winner only if it still has the key a little later.
 
-use super::{Acquisition, AcquisitionEnd, Goal, MetadataPolicy, State, WaitPolicy, Wakeup};
+use super::{Acquisition, AcquisitionEnd, AcquisitionState, Goal, MetadataPolicy, WaitPolicy, Wakeup};
 use crate::bugs::Bug;
 use crate::holder::ctx::Ctx;
 use crate::values::fence::Version;
@@ -38,13 +38,13 @@ impl Acquisition {
         }
         let Some(version) = ours else { return self.look(ctx) };
         self.seen = Some((version, false));
-        self.state = State::Waiting { until: ctx.jittered(self.poll(ctx, self.goal.ttl)) };
+        self.state = AcquisitionState::Waiting { until: ctx.jittered(self.poll(ctx, self.goal.ttl)) };
         None
     }
 
     /// Whether it waits for somebody else's end, as far as is known.
     pub(crate) fn waits(&self) -> bool {
-        let asked = !matches!(self.state, State::Claiming { .. }) || self.seen.is_some();
+        let asked = !matches!(self.state, AcquisitionState::Claiming { .. }) || self.seen.is_some();
         (self.behind || asked) && self.goal.wait_policy != WaitPolicy::Try
     }
 
@@ -56,7 +56,7 @@ impl Acquisition {
     /// Others are to have the key until then, whatever is told of it.
     pub(crate) fn leave_alone(&mut self, until: Tick) {
         self.leaves_until = until;
-        if let State::Waiting { until: next } = &mut self.state {
+        if let AcquisitionState::Waiting { until: next } = &mut self.state {
             *next = until.min(*next);
         }
     }
@@ -88,8 +88,12 @@ impl Acquisition {
 
     /// Whether nothing of its own is under way, or may have landed, that could get it the key.
     fn rests(&self) -> bool {
-        matches!(self.state, State::Waiting { .. } | State::Looking { .. } | State::Asking { .. })
-            && !self.may_be_orphaned()
+        matches!(
+            self.state,
+            AcquisitionState::Waiting { .. }
+                | AcquisitionState::Looking { .. }
+                | AcquisitionState::Asking { .. }
+        ) && !self.may_be_orphaned()
     }
 
     /// What was told of the key while something was under way, if that is news.
@@ -116,7 +120,8 @@ impl Acquisition {
     /// This process has just vacated the key, in this version.
     pub(crate) fn freed(&mut self, ctx: &mut Ctx<'_>, version: Version) -> Option<AcquisitionEnd> {
         self.awaits = false;
-        let rests = matches!(self.state, State::Waiting { .. }) && ctx.now.held >= self.leaves_until;
+        let rests =
+            matches!(self.state, AcquisitionState::Waiting { .. }) && ctx.now.held >= self.leaves_until;
         if rests && self.may_race() && !self.patience_is_over(ctx) {
             return self.race(ctx, version);
         }
@@ -142,7 +147,7 @@ impl Acquisition {
     pub(super) fn lost_race(&mut self, ctx: &mut Ctx<'_>, ttl: Ttl) -> Option<AcquisitionEnd> {
         let watches = !ctx.rules.bugs.has(Bug::WinnerUnwatched);
         let until = if watches { ctx.jittered(ttl.part(64)) } else { Tick::NEVER };
-        self.state = State::Waiting { until };
+        self.state = AcquisitionState::Waiting { until };
         self.told_meanwhile().and_then(|version| self.changed(ctx, version))
     }
 }

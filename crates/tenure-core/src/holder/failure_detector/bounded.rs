@@ -13,7 +13,7 @@ const MOST: usize = 1 << 18;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Bounded<K, T> {
-    entries: BTreeMap<K, Entry<T>>,
+    entries: BTreeMap<K, ExpiringValue<T>>,
     /// With so many entries it is time to forget some.
     full_at: usize,
     /// Before this, nothing can be forgotten.
@@ -21,7 +21,7 @@ pub(super) struct Bounded<K, T> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Entry<T> {
+struct ExpiringValue<T> {
     value: T,
     forget_at: Tick,
 }
@@ -46,7 +46,7 @@ impl<K: Ord + Clone, T> Bounded<K, T> {
             if !self.has_room(now) {
                 return None;
             }
-            let entry = Entry { value: fresh(), forget_at: now.after(span.saturating_mul(4)) };
+            let entry = ExpiringValue { value: fresh(), forget_at: now.after(span.saturating_mul(4)) };
             self.entries.insert(key.clone(), entry);
         }
         let entry = self.entries.get_mut(key)?;

@@ -1,10 +1,10 @@
 //! Leases that are being got: what becomes of a wish, and of the lease when its acquisition has ended.
 
-use super::Lease;
+use super::LeaseState;
 use crate::holder::Holder;
 use crate::holder::acquisition::{Acquisition, AcquisitionEnd, Goal};
 use crate::holder::command::{KeepAlive, LeaseId, Want};
-use crate::holder::ctx::Part;
+use crate::holder::ctx::OpOwner;
 use crate::holder::notice::Notice;
 use crate::holder::renewal::Renewal;
 use crate::holder::update::Fields;
@@ -38,7 +38,7 @@ impl Holder {
 
     /// Keeps a wish until the session is up.
     pub(crate) fn queue(&mut self, now: Now, id: LeaseId, goal: Goal) {
-        self.put(id, Lease::Queued(Box::new(goal)));
+        self.put(id, LeaseState::Queued(Box::new(goal)));
         self.queued.insert(id);
         self.want_session(now);
     }
@@ -48,7 +48,7 @@ impl Holder {
         if goal.takes_turns() && self.turns.join(&goal.key, id) {
             return self.after_acquisition(now, id, Acquisition::behind(goal), None);
         }
-        let (acquisition, end) = self.lend(now, Part::Lease(id.0), |ctx| Acquisition::start(goal, ctx));
+        let (acquisition, end) = self.lend(now, OpOwner::Lease(id.0), |ctx| Acquisition::start(goal, ctx));
         self.after_acquisition(now, id, acquisition, end);
     }
 
@@ -60,7 +60,7 @@ impl Holder {
         mut acquisition: Acquisition,
         end: Option<AcquisitionEnd>,
     ) {
-        let (part, is_abandoned) = (Part::Lease(id.0), acquisition.is_abandoned());
+        let (part, is_abandoned) = (OpOwner::Lease(id.0), acquisition.is_abandoned());
         let Some(end) = end else {
             self.set_wake(part, acquisition.wake_at());
             if let Some(seen) = acquisition.take_news() {
@@ -73,10 +73,10 @@ impl Holder {
             let key = acquisition.key().clone();
             if is_abandoned {
                 self.waiting.remove(&id);
-                self.leases.insert(id, Lease::Abandoned(Box::new(acquisition)));
+                self.leases.insert(id, LeaseState::Abandoned(Box::new(acquisition)));
                 self.leave_line(now, &key, id, None);
             } else {
-                self.leases.insert(id, Lease::Acquiring(Box::new(acquisition)));
+                self.leases.insert(id, LeaseState::Acquiring(Box::new(acquisition)));
             }
             return;
         };
@@ -91,11 +91,11 @@ impl Holder {
                 let goal = acquisition.goal();
                 let (fence, metadata) = (won.fence, won.metadata.clone());
                 let lease = if goal.attachment.is_some() {
-                    Lease::attached(goal.key.clone(), won)
+                    LeaseState::attached(goal.key.clone(), won)
                 } else {
                     let (key, ttl) = (goal.key.clone(), goal.ttl);
                     let renewal = self.lend(now, part.clone(), |ctx| Renewal::new(key, ttl, won, ctx));
-                    Lease::Renewing(Box::new(renewal))
+                    LeaseState::Renewing(Box::new(renewal))
                 };
                 let until = lease.valid_until();
                 self.set_wake(part, lease.wake_at());

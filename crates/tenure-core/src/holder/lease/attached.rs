@@ -89,7 +89,7 @@ impl AttachedLease {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::holder::lease::Lease;
+    use crate::holder::lease::LeaseState;
 
     fn won(version: Option<u128>, metadata: Metadata) -> Won {
         let (id, fence) = (Nonce(7 << 64 | 9), Fence(5));
@@ -121,6 +121,6 @@ mod tests {
     #[test]
     fn a_plain_attached_lease_is_small() {
         assert!(AttachedLease::new(Key::new("k").unwrap(), won(None, Metadata::new())).rare.is_none());
-        assert_eq!(size_of::<Option<Lease>>(), 64);
+        assert_eq!(size_of::<Option<LeaseState>>(), 64);
     }
 }

@@ -1,14 +1,14 @@
 //! Changes of a lease's record on the strength of its tenure: other metadata, from lease to plain data and back.
 
-use super::{AttachedLease, Lease, Purpose, Then, Updating};
+use super::{AttachedLease, LeaseState, Then, UpdatePurpose, Updating};
 use crate::bugs::Bug;
 use crate::holder::Holder;
 use crate::holder::acquisition::Won;
 use crate::holder::command::LeaseId;
-use crate::holder::ctx::Part;
+use crate::holder::ctx::OpOwner;
 use crate::holder::notice::Notice;
 use crate::holder::renewal::{Loss, Renewal};
-use crate::holder::update::{Change, Fields, Token, Update, UpdateEnd};
+use crate::holder::update::{Fields, Token, Update, UpdateEnd, UpdateKind};
 use crate::values::error::StoreError;
 use crate::values::fence::Version;
 use crate::values::record::Ask;
@@ -21,34 +21,42 @@ impl Holder {
         now: Now,
         id: LeaseId,
         token: Token,
-        change: Change,
+        change: UpdateKind,
         until: Tick,
-        purpose: Purpose,
+        purpose: UpdatePurpose,
         attached: Option<AttachedLease>,
     ) {
-        let is_attached = attached.is_some() && purpose == Purpose::Update;
-        let update = self.start_update(now, Part::Lease(id.0), token, change, until, is_attached);
-        self.put(id, Lease::Updating(Box::new(Updating { update, purpose, attached, then: None })));
+        let is_attached = attached.is_some() && purpose == UpdatePurpose::Update;
+        let update = self.start_update(now, OpOwner::Lease(id.0), token, change, until, is_attached);
+        self.put(id, LeaseState::Updating(Box::new(Updating { update, purpose, attached, then: None })));
     }
 
     pub(crate) fn update(&mut self, now: Now, id: LeaseId, fields: Fields) {
         match self.leases.remove(&id) {
-            Some(Lease::Attached(attached)) => {
+            Some(LeaseState::Attached(attached)) => {
                 let mut token = self.token_of_attached(&attached);
                 token.metadata = fields.over(token.metadata, self.env.rules.bugs);
                 let until = self.session.valid_until();
-                self.change_record(now, id, token, Change::Amend, until, Purpose::Update, Some(attached));
-                if let Some(Lease::Updating(updating)) = self.leases.get_mut(&id) {
+                self.change_record(
+                    now,
+                    id,
+                    token,
+                    UpdateKind::Amend,
+                    until,
+                    UpdatePurpose::Update,
+                    Some(attached),
+                );
+                if let Some(LeaseState::Updating(updating)) = self.leases.get_mut(&id) {
                     updating.update.fields = fields;
                 }
             }
-            Some(Lease::Renewing(mut renewal)) => {
+            Some(LeaseState::Renewing(mut renewal)) => {
                 let metadata = match fields {
                     Fields::Replace(fields) => fields,
                     fields => fields.over(renewal.metadata.clone(), self.env.rules.bugs),
                 };
-                self.lend(now, Part::Lease(id.0), |ctx| renewal.update(ctx, metadata));
-                self.put(id, Lease::Renewing(renewal));
+                self.lend(now, OpOwner::Lease(id.0), |ctx| renewal.update(ctx, metadata));
+                self.put(id, LeaseState::Renewing(renewal));
             }
             Some(lease) => {
                 self.put(id, lease);
@@ -62,30 +70,38 @@ impl Holder {
     pub(crate) fn detach(&mut self, now: Now, id: LeaseId, ttl: Ttl) {
         let ignores = self.env.rules.bugs.has(Bug::WithdrawnDetached);
         match self.leases.remove(&id) {
-            Some(Lease::Attached(attached)) if attached.cap().is_some() && !ignores => {
+            Some(LeaseState::Attached(attached)) if attached.cap().is_some() && !ignores => {
                 let token = self.token_of_attached(&attached);
                 self.end_withdrawn(now, id, token, true);
             }
-            Some(Lease::Renewing(renewal)) if renewal.is_revoked() && !ignores => {
+            Some(LeaseState::Renewing(renewal)) if renewal.is_revoked() && !ignores => {
                 let token = renewal.token(&self.env.identity.holder);
                 self.end_withdrawn(now, id, token, false);
             }
-            Some(Lease::Attached(attached)) => {
+            Some(LeaseState::Attached(attached)) => {
                 // Until it is known that the record is not attached any more, nothing else would ever free the key.
                 let token = Token { ttl, ..self.token_of_attached(&attached) };
                 self.change_record(
                     now,
                     id,
                     token,
-                    Change::Amend,
+                    UpdateKind::Amend,
                     Tick::NEVER,
-                    Purpose::Detach,
+                    UpdatePurpose::Detach,
                     Some(attached),
                 );
             }
-            Some(Lease::Renewing(renewal)) => {
+            Some(LeaseState::Renewing(renewal)) => {
                 let token = Token { ttl, ..renewal.token(&self.env.identity.holder) };
-                self.change_record(now, id, token, Change::Amend, renewal.deadline, Purpose::Detach, None);
+                self.change_record(
+                    now,
+                    id,
+                    token,
+                    UpdateKind::Amend,
+                    renewal.deadline,
+                    UpdatePurpose::Detach,
+                    None,
+                );
             }
             Some(lease) => {
                 self.put(id, lease);
@@ -99,8 +115,8 @@ impl Holder {
     /// A withdrawn lease was to become plain data, so nobody here believes in it any more. It is given up instead.
     fn end_withdrawn(&mut self, now: Now, id: LeaseId, token: Token, is_attached: bool) {
         let until = if is_attached { Tick::NEVER } else { now.held.after(token.ttl.duration()) };
-        self.change_record(now, id, token, Change::Vacate, until, Purpose::Vacate, None);
-        if let Some(Lease::Updating(updating)) = self.leases.get_mut(&id)
+        self.change_record(now, id, token, UpdateKind::Vacate, until, UpdatePurpose::Vacate, None);
+        if let Some(LeaseState::Updating(updating)) = self.leases.get_mut(&id)
             && is_attached
         {
             updating.update.attachment = self.session.attachment();
@@ -108,13 +124,13 @@ impl Holder {
         self.tell(Notice::Lost(id, Loss::Revoked));
     }
 
-    pub(crate) fn use_token(&mut self, now: Now, id: LeaseId, mut token: Token, purpose: Purpose) {
+    pub(crate) fn use_token(&mut self, now: Now, id: LeaseId, mut token: Token, purpose: UpdatePurpose) {
         let change = match purpose {
-            Purpose::Release => Change::Vacate,
-            Purpose::Adopt => Change::Adopt,
-            _ => Change::Amend,
+            UpdatePurpose::Release => UpdateKind::Vacate,
+            UpdatePurpose::Adopt => UpdateKind::Adopt,
+            _ => UpdateKind::Amend,
         };
-        if purpose == Purpose::Adopt {
+        if purpose == UpdatePurpose::Adopt {
             token.holder = self.env.identity.holder.clone();
         }
         let until = now.held.after(token.ttl.duration());
@@ -126,19 +142,19 @@ impl Holder {
         let attached: Vec<LeaseId> = self
             .leases
             .iter()
-            .filter(|(_, lease)| matches!(lease, Lease::Attached(_)))
+            .filter(|(_, lease)| matches!(lease, LeaseState::Attached(_)))
             .map(|(id, _)| id)
             .collect();
         for id in attached {
-            if let Some(Lease::Attached(attached)) = self.leases.remove(&id) {
+            if let Some(LeaseState::Attached(attached)) = self.leases.remove(&id) {
                 let token = self.token_of_attached(&attached);
                 self.change_record(
                     now,
                     id,
                     token,
-                    Change::Amend,
+                    UpdateKind::Amend,
                     Tick::NEVER,
-                    Purpose::Update,
+                    UpdatePurpose::Update,
                     Some(attached),
                 );
             }
@@ -154,47 +170,57 @@ impl Holder {
         let Update { mut token, mail, attachment, change, .. } = update;
         self.drop_lease(id);
         match (purpose, end) {
-            (Purpose::Update, UpdateEnd::Done { .. }) => {
+            (UpdatePurpose::Update, UpdateEnd::Done { .. }) => {
                 self.tell(Notice::Updated(id));
                 if let Some(mut attached) = attached {
                     attached.change(token.version, token.metadata);
-                    self.put(id, Lease::Attached(attached));
+                    self.put(id, LeaseState::Attached(attached));
                 }
             }
-            (Purpose::Detach, UpdateEnd::Done { .. }) if then.is_some() => {
+            (UpdatePurpose::Detach, UpdateEnd::Done { .. }) if then.is_some() => {
                 if let Some(Then::Release(fields)) = then {
                     token.metadata = fields.over(token.metadata, self.env.rules.bugs);
                 }
                 let until = now.held.after(token.ttl.duration());
-                return self.change_record(now, id, token, Change::Vacate, until, Purpose::Release, None);
+                return self.change_record(
+                    now,
+                    id,
+                    token,
+                    UpdateKind::Vacate,
+                    until,
+                    UpdatePurpose::Release,
+                    None,
+                );
             }
-            (Purpose::Detach, UpdateEnd::Done { .. }) if is_withdrawn => {
+            (UpdatePurpose::Detach, UpdateEnd::Done { .. }) if is_withdrawn => {
                 self.end_withdrawn(now, id, token, false);
             }
             // What could not become plain data is attached again, if it was before.
-            (Purpose::Detach, UpdateEnd::Withdrawn) => self.end_withdrawn(now, id, token, attached.is_some()),
+            (UpdatePurpose::Detach, UpdateEnd::Withdrawn) => {
+                self.end_withdrawn(now, id, token, attached.is_some())
+            }
             (_, UpdateEnd::Withdrawn) => self.tell(Notice::Lost(id, Loss::Revoked)),
-            (Purpose::Detach | Purpose::Refresh, UpdateEnd::Done { .. }) => {
+            (UpdatePurpose::Detach | UpdatePurpose::Refresh, UpdateEnd::Done { .. }) => {
                 if mail.iter().any(|letter| letter.ask != Ask::Confirm) {
                     // Whoever uses it is to meet the letters: so it names a version that is gone.
                     token.version = Version::of(token.id, token.fence);
                 }
                 self.tell(Notice::Detached(id, Box::new(token)));
             }
-            (Purpose::Adopt, UpdateEnd::Done { sent, wall })
+            (UpdatePurpose::Adopt, UpdateEnd::Done { sent, wall })
                 if now.held >= sent.after(self.env.rules.drift.belief(token.ttl))
                     || now.has_gap(sent, wall) =>
             {
                 // The answer came too late to be believed in, or after a time that was hidden: once more.
                 let until = now.held.after(token.ttl.duration());
-                self.change_record(now, id, token, Change::Adopt, until, Purpose::Adopt, None);
-                if let Some(Lease::Updating(updating)) = self.leases.get_mut(&id) {
+                self.change_record(now, id, token, UpdateKind::Adopt, until, UpdatePurpose::Adopt, None);
+                if let Some(LeaseState::Updating(updating)) = self.leases.get_mut(&id) {
                     updating.then = then;
                     updating.update.mail = mail;
                 }
                 return;
             }
-            (Purpose::Adopt, UpdateEnd::Done { sent, wall }) => {
+            (UpdatePurpose::Adopt, UpdateEnd::Done { sent, wall }) => {
                 let (key, ttl) = (token.key, token.ttl);
                 let won = Won {
                     id: token.id,
@@ -206,27 +232,28 @@ impl Holder {
                     metadata: token.metadata,
                 };
                 let metadata = won.metadata.clone();
-                let mut renewal = self.lend(now, Part::Lease(id.0), |ctx| Renewal::new(key, ttl, won, ctx));
+                let mut renewal =
+                    self.lend(now, OpOwner::Lease(id.0), |ctx| Renewal::new(key, ttl, won, ctx));
                 renewal.open_mail(&mail);
                 let (fence, until) = (renewal.fence, renewal.valid_until());
-                self.put(id, Lease::Renewing(Box::new(renewal)));
+                self.put(id, LeaseState::Renewing(Box::new(renewal)));
                 self.tell(Notice::Acquired { lease: id, fence, until, metadata });
                 self.tell_mail(id, &mail);
             }
-            (Purpose::Release | Purpose::Vacate, UpdateEnd::Done { sent, wall }) => {
-                if purpose == Purpose::Release {
+            (UpdatePurpose::Release | UpdatePurpose::Vacate, UpdateEnd::Done { sent, wall }) => {
+                if purpose == UpdatePurpose::Release {
                     self.tell(Notice::Released(id, true));
                 }
                 let Token { key, id: tenure, fence, version, since, metadata, .. } = token;
                 match change {
-                    Change::Next(next) => {
+                    UpdateKind::Next(next) => {
                         let won = Won { id: tenure, fence, version, sent, wall, since, metadata };
                         self.handed_on(now, id, key, next.lease, won);
                     }
                     _ => self.wake_first(now, &key, Some(version)),
                 }
             }
-            (Purpose::Release | Purpose::Vacate, end) => {
+            (UpdatePurpose::Release | UpdatePurpose::Vacate, end) => {
                 // The store will not have it, for now. What is attached is kept alive by the session, so it is looked at again.
                 if matches!(end, UpdateEnd::GaveUp(_))
                     && attachment.is_some()
@@ -234,30 +261,32 @@ impl Holder {
                 {
                     self.settle_orphan(now, token.key.clone());
                 }
-                if purpose == Purpose::Release {
+                if purpose == UpdatePurpose::Release {
                     self.tell(Notice::Released(id, false));
                 }
                 self.wake_first(now, &token.key, None);
             }
-            (Purpose::Update | Purpose::Detach, UpdateEnd::NotOurs(by)) => {
+            (UpdatePurpose::Update | UpdatePurpose::Detach, UpdateEnd::NotOurs(by)) => {
                 self.tell(Notice::Lost(id, Loss::Taken(by)));
             }
-            (Purpose::Detach, UpdateEnd::GaveUp(error)) => {
+            (UpdatePurpose::Detach, UpdateEnd::GaveUp(error)) => {
                 // The record shows the lease or the token. The one is attached, and must be vacated; the other expires.
                 self.tell(Notice::Lost(id, Loss::Unreachable(error)));
                 if attached.is_some() {
                     self.settle_orphan(now, token.key);
                 }
             }
-            (Purpose::Update, UpdateEnd::GaveUp(error)) => {
+            (UpdatePurpose::Update, UpdateEnd::GaveUp(error)) => {
                 // It is still held. The record shows the old metadata or the new.
                 if let Some(attached) = attached {
-                    self.put(id, Lease::Attached(attached));
+                    self.put(id, LeaseState::Attached(attached));
                 }
                 self.tell(Notice::Failed(id, error));
             }
-            (Purpose::Refresh | Purpose::Adopt, UpdateEnd::NotOurs(by)) => self.tell(Notice::NotOurs(id, by)),
-            (Purpose::Refresh | Purpose::Adopt, UpdateEnd::GaveUp(error)) => {
+            (UpdatePurpose::Refresh | UpdatePurpose::Adopt, UpdateEnd::NotOurs(by)) => {
+                self.tell(Notice::NotOurs(id, by))
+            }
+            (UpdatePurpose::Refresh | UpdatePurpose::Adopt, UpdateEnd::GaveUp(error)) => {
                 self.tell(Notice::Failed(id, error));
             }
         }

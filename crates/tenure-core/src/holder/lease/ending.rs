@@ -1,12 +1,12 @@
 //! The ends of a lease: given up, left to expire, withdrawn, or lost with its session.
 
-use super::{AttachedLease, Lease, Purpose, Then};
+use super::{AttachedLease, LeaseState, Then, UpdatePurpose};
 use crate::bugs::Bug;
 use crate::holder::Holder;
 use crate::holder::command::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::renewal::Loss;
-use crate::holder::update::{Change, Fields, Token, Transferee};
+use crate::holder::update::{Fields, Token, Transferee, UpdateKind};
 use crate::values::metadata::Metadata;
 use crate::values::time::{Now, Tick};
 
@@ -14,39 +14,39 @@ impl Holder {
     pub(crate) fn release(&mut self, now: Now, id: LeaseId, fields: Fields) {
         let Some(lease) = self.leases.remove(&id) else { return self.tell(Notice::Released(id, false)) };
         match lease {
-            Lease::Queued(_) => {
+            LeaseState::Queued(_) => {
                 self.drop_lease(id);
                 self.tell(Notice::Released(id, false));
             }
-            Lease::Acquiring(mut acquisition) | Lease::Abandoned(mut acquisition) => {
+            LeaseState::Acquiring(mut acquisition) | LeaseState::Abandoned(mut acquisition) => {
                 let end = acquisition.abandon();
                 self.after_acquisition(now, id, *acquisition, end);
             }
-            Lease::Attached(attached) => self.give_up(now, id, attached, fields, Purpose::Release),
-            Lease::Renewing(renewal) => {
+            LeaseState::Attached(attached) => self.give_up(now, id, attached, fields, UpdatePurpose::Release),
+            LeaseState::Renewing(renewal) => {
                 let until = now.held.after(renewal.ttl.duration());
                 let mut token = renewal.token(&self.env.identity.holder);
                 token.metadata = match &fields {
                     Fields::Replace(fields) => fields.clone(),
                     fields => fields.over(token.metadata, self.env.rules.bugs),
                 };
-                self.change_record(now, id, token, Change::Vacate, until, Purpose::Release, None);
-                if let Some(Lease::Updating(updating)) = self.leases.get_mut(&id) {
+                self.change_record(now, id, token, UpdateKind::Vacate, until, UpdatePurpose::Release, None);
+                if let Some(LeaseState::Updating(updating)) = self.leases.get_mut(&id) {
                     updating.update.fields = fields;
                 }
             }
-            Lease::Updating(mut updating) => {
+            LeaseState::Updating(mut updating) => {
                 match updating.purpose {
-                    Purpose::Update | Purpose::Detach | Purpose::Adopt => {
+                    UpdatePurpose::Update | UpdatePurpose::Detach | UpdatePurpose::Adopt => {
                         // Whoever gave it up first said what is to be written with that.
                         updating.then.get_or_insert(Then::Release(fields));
                     }
-                    Purpose::Vacate => updating.purpose = Purpose::Release,
-                    Purpose::Release | Purpose::Refresh => {}
+                    UpdatePurpose::Vacate => updating.purpose = UpdatePurpose::Release,
+                    UpdatePurpose::Release | UpdatePurpose::Refresh => {}
                 }
-                self.put(id, Lease::Updating(updating));
+                self.put(id, LeaseState::Updating(updating));
             }
-            lease @ Lease::Lapsing(_) => {
+            lease @ LeaseState::Lapsing(_) => {
                 self.put(id, lease);
                 self.tell(Notice::Released(id, false));
             }
@@ -59,11 +59,11 @@ impl Holder {
         id: LeaseId,
         attached: AttachedLease,
         fields: Fields,
-        purpose: Purpose,
+        purpose: UpdatePurpose,
     ) {
         let mut token = self.token_of_attached(&attached);
         token.metadata = fields.over(token.metadata, self.env.rules.bugs);
-        self.part_with(now, id, token, Change::Vacate, purpose, fields);
+        self.part_with(now, id, token, UpdateKind::Vacate, purpose, fields);
     }
 
     pub(crate) fn part_with(
@@ -71,13 +71,13 @@ impl Holder {
         now: Now,
         id: LeaseId,
         token: Token,
-        change: Change,
-        purpose: Purpose,
+        change: UpdateKind,
+        purpose: UpdatePurpose,
         fields: Fields,
     ) {
         // As long as the session lives, nothing else would ever free the key.
         self.change_record(now, id, token, change, Tick::NEVER, purpose, None);
-        if let Some(Lease::Updating(updating)) = self.leases.get_mut(&id) {
+        if let Some(LeaseState::Updating(updating)) = self.leases.get_mut(&id) {
             updating.update.attachment = self.session.attachment();
             updating.update.fields = fields;
         }
@@ -87,16 +87,23 @@ impl Holder {
     /// not held by the session is given up instead.
     pub(crate) fn pass(&mut self, now: Now, id: LeaseId, transferee: Transferee, own: Metadata) {
         match self.leases.remove(&id) {
-            Some(Lease::Attached(attached)) => {
+            Some(LeaseState::Attached(attached)) => {
                 let mut token = self.token_of_attached(&attached);
                 let fields = if own.is_empty() { Fields::Keep } else { Fields::Own(own) };
                 token.metadata = fields.over(token.metadata, self.env.rules.bugs);
-                self.part_with(now, id, token, Change::Pass(Box::new(transferee)), Purpose::Release, fields);
+                self.part_with(
+                    now,
+                    id,
+                    token,
+                    UpdateKind::Pass(Box::new(transferee)),
+                    UpdatePurpose::Release,
+                    fields,
+                );
             }
             // Whoever gave it up first said what is to become of it.
-            Some(Lease::Updating(mut updating)) if updating.purpose == Purpose::Update => {
+            Some(LeaseState::Updating(mut updating)) if updating.purpose == UpdatePurpose::Update => {
                 updating.then.get_or_insert(Then::Pass(Box::new(transferee), own));
-                self.put(id, Lease::Updating(updating));
+                self.put(id, LeaseState::Updating(updating));
             }
             Some(lease) => {
                 self.put(id, lease);
@@ -109,35 +116,35 @@ impl Holder {
     /// Gives a lease up without touching its record before a ttl has passed.
     pub(crate) fn lapse(&mut self, now: Now, id: LeaseId) {
         match self.leases.remove(&id) {
-            Some(Lease::Attached(attached)) if self.env.rules.bugs.has(Bug::LapseVacates) => {
-                return self.vacate(now, id, attached, Fields::Keep, Purpose::Release);
+            Some(LeaseState::Attached(attached)) if self.env.rules.bugs.has(Bug::LapseVacates) => {
+                return self.vacate(now, id, attached, Fields::Keep, UpdatePurpose::Release);
             }
-            Some(Lease::Attached(mut attached)) => {
+            Some(LeaseState::Attached(mut attached)) => {
                 attached.set_cap(now.held.after(self.env.identity.ttl.duration()));
                 self.lapsing += 1;
-                self.put(id, Lease::Lapsing(attached));
+                self.put(id, LeaseState::Lapsing(attached));
             }
-            Some(Lease::Updating(mut updating)) if updating.attached.is_some() => {
+            Some(LeaseState::Updating(mut updating)) if updating.attached.is_some() => {
                 // The change goes on; whoever changed it still has it, so it can be vacated after a ttl only.
                 if let Some(mut attached) = updating.attached.take() {
                     attached.set_cap(now.held.after(self.env.identity.ttl.duration()));
                     self.lapsing += 1;
-                    self.put(id, Lease::Lapsing(attached));
+                    self.put(id, LeaseState::Lapsing(attached));
                 }
             }
             // A claim that may have landed, or a change that gives the key up anyway: neither can be let go of.
-            Some(Lease::Acquiring(mut acquisition)) => {
+            Some(LeaseState::Acquiring(mut acquisition)) => {
                 let end = acquisition.abandon();
                 return self.after_acquisition(now, id, *acquisition, end);
             }
-            Some(Lease::Updating(updating)) if updating.update.attachment.is_some() => {
-                return self.put(id, Lease::Updating(updating));
+            Some(LeaseState::Updating(updating)) if updating.update.attachment.is_some() => {
+                return self.put(id, LeaseState::Updating(updating));
             }
-            Some(lease @ Lease::Abandoned(_)) => return self.put(id, lease),
-            Some(Lease::Lapsing(mut attached)) => {
+            Some(lease @ LeaseState::Abandoned(_)) => return self.put(id, lease),
+            Some(LeaseState::Lapsing(mut attached)) => {
                 // A full ttl from now is later than what was set before.
                 attached.set_cap(now.held.after(self.env.identity.ttl.duration()));
-                self.put(id, Lease::Lapsing(attached));
+                self.put(id, LeaseState::Lapsing(attached));
             }
             _ => self.drop_lease(id),
         }
@@ -150,7 +157,7 @@ impl Holder {
         let ttl = self.env.identity.ttl;
         attached.set_cap(now.held.after(ttl.duration().saturating_sub(self.env.rules.drift.belief(ttl))));
         self.lapsing += 1;
-        self.put(id, Lease::Lapsing(attached));
+        self.put(id, LeaseState::Lapsing(attached));
     }
 
     /// The holder of an attached lease is asked to stop: it has until the session's present deadline.
@@ -158,8 +165,8 @@ impl Holder {
         let until = self.session.valid_until();
         let Some(mut lease) = self.leases.remove(&id) else { return };
         let attached = match &mut lease {
-            Lease::Attached(attached) => Some(attached),
-            Lease::Updating(updating) => updating.attached.as_mut(),
+            LeaseState::Attached(attached) => Some(attached),
+            LeaseState::Updating(updating) => updating.attached.as_mut(),
             _ => None,
         };
         let cap = attached.and_then(|attached| {
@@ -174,32 +181,32 @@ impl Holder {
     }
 
     /// The session is lost, and `lease`, taken out already, was attached to it.
-    pub(crate) fn end_with_session(&mut self, now: Now, id: LeaseId, lease: Lease, loss: &Loss) {
+    pub(crate) fn end_with_session(&mut self, now: Now, id: LeaseId, lease: LeaseState, loss: &Loss) {
         match lease {
-            Lease::Acquiring(_) if self.env.rules.bugs.has(Bug::QueueForgotten) => {}
-            Lease::Acquiring(acquisition) => {
+            LeaseState::Acquiring(_) if self.env.rules.bugs.has(Bug::QueueForgotten) => {}
+            LeaseState::Acquiring(acquisition) => {
                 // What it claimed so far is dead with the old session, whether it landed or not.
                 self.forget_acquisition(id);
                 self.queue(now, id, acquisition.goal().clone());
             }
-            Lease::Abandoned(_) => {
+            LeaseState::Abandoned(_) => {
                 self.forget_acquisition(id);
                 self.tell(Notice::Released(id, false));
             }
-            Lease::Attached(_) if self.env.rules.bugs.has(Bug::AttachedOutlivesSession) => {}
-            Lease::Attached(_) => self.tell(Notice::Lost(id, loss.clone())),
-            Lease::Lapsing(_) => self.lapsing -= 1,
-            Lease::Updating(updating) => match updating.purpose {
-                Purpose::Update | Purpose::Detach => {
+            LeaseState::Attached(_) if self.env.rules.bugs.has(Bug::AttachedOutlivesSession) => {}
+            LeaseState::Attached(_) => self.tell(Notice::Lost(id, loss.clone())),
+            LeaseState::Lapsing(_) => self.lapsing -= 1,
+            LeaseState::Updating(updating) => match updating.purpose {
+                UpdatePurpose::Update | UpdatePurpose::Detach => {
                     self.tell(Notice::Lost(id, loss.clone()));
                     if updating.then.is_some() {
                         self.tell(Notice::Released(id, false));
                     }
                 }
-                Purpose::Release => self.tell(Notice::Released(id, false)),
+                UpdatePurpose::Release => self.tell(Notice::Released(id, false)),
                 _ => {}
             },
-            lease @ (Lease::Queued(_) | Lease::Renewing(_)) => self.put(id, lease),
+            lease @ (LeaseState::Queued(_) | LeaseState::Renewing(_)) => self.put(id, lease),
         }
     }
 }

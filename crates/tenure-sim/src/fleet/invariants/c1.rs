@@ -4,7 +4,7 @@
 //!
 //! Source: the promise C1.
 
-use crate::fleet::Fleet;
+use crate::fleet::FleetScene;
 use crate::fleet::Node;
 use crate::kernel::clock::MILLI;
 use tenure_core::Ttl;
@@ -13,7 +13,7 @@ use tenure_core::Ttl;
 /// `roster` and `audit` are how many pages it takes to list all workers, and all there is; `twice` says that what looks show is often old, and then it is looked again.
 pub(crate) fn little(
     nodes: &[Node],
-    checks: &Fleet,
+    checks: &FleetScene,
     (roster, audit): (u64, u64),
     ttl: Ttl,
     rate: u64,
@@ -70,7 +70,7 @@ pub(crate) fn tried(tries: u64, workers: u64, owners: u64, ttls: u64) -> Result<
 /// What units may cost that the store refuses, in a calm of so many ttls. The board is raised because of them by each worker after
 /// its first audit, and then each time that it has found the same twice as often. A claim or a look is refused once for each listing:
 /// for each audit, and ever more seldom where a worker lists because of it.
-pub(crate) fn refused(checks: &Fleet, workers: u64, ttls: u64) -> Result<(), String> {
+pub(crate) fn refused(checks: &FleetScene, workers: u64, ttls: u64) -> Result<(), String> {
     let audits = ttls / (7 * workers.max(1)) + 1;
     let raises = workers * (4 + u64::from(audits.ilog2()) + audits / 32);
     let asks = ttls / 4 + 16 * workers;

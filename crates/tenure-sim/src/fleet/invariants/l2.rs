@@ -13,14 +13,14 @@ use tenure_core::fleet::{Status, UnitSpec};
 use tenure_core::{Key, Tick};
 
 /// A unit with work to do, who works on it, and who should; by the places of nodes.
-pub(crate) struct Due<'a> {
+pub(crate) struct DueUnit<'a> {
     pub(crate) unit: &'a Key,
     pub(crate) owner: Option<usize>,
     pub(crate) target: Option<usize>,
 }
 
-pub(crate) fn as_planned(due: &[Due<'_>]) -> Result<(), String> {
-    for Due { unit, owner, target } in due {
+pub(crate) fn as_planned(due: &[DueUnit<'_>]) -> Result<(), String> {
+    for DueUnit { unit, owner, target } in due {
         if owner != target {
             let who = |at: &Option<usize>| at.map_or("nobody".to_owned(), |at| format!("w{at}"));
             return Err(format!("{unit} is at {}, and planned for {}", who(owner), who(target)));
@@ -41,7 +41,7 @@ pub(crate) fn last_word(node: &Node, now: Tick, is_calm: bool) -> Result<(), Str
 }
 
 /// The plan for what there really is, and whether it is a fair one.
-pub(crate) fn due<'a>(world: &'a World, live: &[usize]) -> (Vec<Due<'a>>, Result<(), String>) {
+pub(crate) fn due<'a>(world: &'a World, live: &[usize]) -> (Vec<DueUnit<'a>>, Result<(), String>) {
     let mut live = live.to_vec();
     live.sort_by_key(|index| &world.nodes[*index].session);
     let rooms: Vec<Room> = live
@@ -92,7 +92,7 @@ pub(crate) fn due<'a>(world: &'a World, live: &[usize]) -> (Vec<Due<'a>>, Result
         .zip(loads.into_iter().zip(targets))
         // What nobody can write stays where it is.
         .filter(|((unit, _), _)| !world.store.is_sealed(unit))
-        .map(|((unit, _), (load, target))| Due {
+        .map(|((unit, _), (load, target))| DueUnit {
             unit,
             owner: load.owner.map(place),
             target: target.ok().map(place),

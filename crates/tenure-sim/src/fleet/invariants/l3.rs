@@ -4,7 +4,7 @@
 //! Source: the promise L3. Within 1.15 ttl of the death where the store tells ages and wall clocks agree, 1.4 ttl
 //! elsewhere, by the slowest clock; right after the chaos, when letters and late writes are still about, within 6 ttl.
 
-use crate::fleet::world::Idle;
+use crate::fleet::world::IdleUnit;
 use crate::kernel::clock::{SECOND, True};
 use tenure_core::Key;
 
@@ -17,7 +17,7 @@ pub(crate) fn audited(since: True, bound: True) -> Result<(), String> {
     Err(format!("nobody has listed all for {since:.3} s, longer than {bound:.3} s"))
 }
 
-pub(crate) fn not_idle_for_long(unit: &Key, idle: Idle, t: True) -> Result<(), String> {
+pub(crate) fn not_idle_for_long(unit: &Key, idle: IdleUnit, t: True) -> Result<(), String> {
     if t.saturating_sub(idle.since) <= idle.bound {
         return Ok(());
     }

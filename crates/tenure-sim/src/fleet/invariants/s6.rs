@@ -4,7 +4,7 @@
 //! Source: the promise S6; client-go issue 728 (released while the body runs).
 
 use crate::fleet::Node;
-use crate::fleet::node::{Body, Work};
+use crate::fleet::node::{AssignedWork, Body};
 use tenure_core::op::Op;
 use tenure_core::{Tick, Ttl};
 
@@ -44,7 +44,7 @@ pub(crate) fn drain_is_due(node: usize, now: Tick, until: Tick, ttl: Ttl) -> Res
 }
 
 /// A unit was told as given up.
-pub(crate) fn ended(node: usize, work: &Work) -> Result<(), String> {
+pub(crate) fn ended(node: usize, work: &AssignedWork) -> Result<(), String> {
     match work.body {
         Body::Ended { .. } | Body::Lapsed => Ok(()),
         body => Err(format!("w{node} is told that {} is given up, and its body {body:?}", work.unit)),

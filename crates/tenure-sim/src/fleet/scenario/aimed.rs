@@ -1,10 +1,10 @@
 //! Scenarios in which one fault is aimed at the planner, or at what it tells.
 
-use super::{BODIES, Bodies, Disturbance, Scenario, USUAL};
+use super::{BODIES, Bodies, Disturbance, FleetScenario, USUAL};
 use crate::kernel::registers::{Ages, StoreSpec};
 
 /// Nothing else goes wrong: bodies work on, and clocks are close.
-const AIMED: Scenario = Scenario {
+const AIMED: FleetScenario = FleetScenario {
     nodes: 6,
     rate: 20_000,
     wall_off_ms: 20,
@@ -18,15 +18,15 @@ const AIMED: Scenario = Scenario {
     ..USUAL
 };
 
-pub(super) const ALL: &[Scenario] = &[
-    Scenario {
+pub(super) const ALL: &[FleetScenario] = &[
+    FleetScenario {
         name: "fleet-steps",
         about: "the planner dies before or after one step of planning and telling, by parts and by letters",
         lookers: 3,
         disturbances: &[Disturbance::Step],
         ..AIMED
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-heads",
         about: "the planner and both standbys die at once, and owners with them",
         nodes: 9,
@@ -35,14 +35,14 @@ pub(super) const ALL: &[Scenario] = &[
         calm: 60,
         ..AIMED
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-spoilt",
         about: "somebody cuts parts of a plan short, garbles or deletes them, or makes them another planner's or another session's",
         disturbances: &[Disturbance::Spoil],
         calm: 60,
         ..AIMED
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-mail",
         about: "letters to workers that rest are thrown away, or find no room",
         nodes: 16,
@@ -54,7 +54,7 @@ pub(super) const ALL: &[Scenario] = &[
         calm: 60,
         ..AIMED
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-bursts",
         about: "many units come and go and workers leave in one instant, all are told again and again, and no board can name all whom that concerns",
         nodes: 12,
@@ -64,14 +64,14 @@ pub(super) const ALL: &[Scenario] = &[
         calm: 60,
         ..AIMED
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-withdrawn",
         about: "units are withdrawn or asked for, and their bodies end too late, or can't be ended",
         bodies: Bodies { ends: 400, lapse: 150, ..AIMED.bodies },
         disturbances: &[Disturbance::Withdraw],
         ..AIMED
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-island",
         about: "the planner is cut off from the store in the midst of planning, for a moment or for long, and comes back with a stale plan",
         disturbances: &[Disturbance::Island],

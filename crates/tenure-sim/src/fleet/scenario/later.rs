@@ -1,26 +1,26 @@
 //! Scenarios of larger fleets, of planners that fail, and of clocks that no bound is kept for.
 
-use super::{BODIES, Bodies, Disturbance, HANDS, Scenario, USUAL};
+use super::{BODIES, Bodies, Disturbance, FleetScenario, HANDS, USUAL};
 use crate::invariants::Rule;
-use crate::kernel::fault::Fault;
+use crate::kernel::fault::FaultKind;
 use crate::kernel::registers::{Ages, StoreSpec};
 
-pub(super) const ALL: &[Scenario] = &[
-    Scenario {
+pub(super) const ALL: &[FleetScenario] = &[
+    FleetScenario {
         name: "fleet-rows",
         about: "of 24 workers, 8 to 12 who stand side by side die at once, and the store tells neither ages nor changes",
         nodes: 24,
         units: 36,
         rate: 20_000,
         store: Some(StoreSpec { ages: Ages::Untold, push: false, lags: true }),
-        faults: &[(Fault::Pause, 10.0), (Fault::Crash, 10.0), (Fault::Rate, 10.0)],
+        faults: &[(FaultKind::Pause, 10.0), (FaultKind::Crash, 10.0), (FaultKind::Rate, 10.0)],
         disturbances: &[Disturbance::Row],
         chaos: 5,
         calm: 50,
         rounds: 1,
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-rows-coarse",
         about: "the same where the store tells ages to some seconds, as DynamoDB does",
         nodes: 24,
@@ -28,14 +28,14 @@ pub(super) const ALL: &[Scenario] = &[
         rate: 20_000,
         wall_off_ms: 20,
         store: Some(StoreSpec { ages: Ages::Coarse, push: false, lags: true }),
-        faults: &[(Fault::Pause, 10.0), (Fault::Crash, 10.0), (Fault::Rate, 10.0)],
+        faults: &[(FaultKind::Pause, 10.0), (FaultKind::Crash, 10.0), (FaultKind::Rate, 10.0)],
         disturbances: &[Disturbance::Row, Disturbance::Death],
         chaos: 5,
         calm: 50,
         rounds: 1,
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-rests",
         about: "of 24 workers, some six look at the board in an interval, and the others are told by letters; the planner dies, and others with it",
         nodes: 24,
@@ -44,14 +44,14 @@ pub(super) const ALL: &[Scenario] = &[
         page: 10,
         rate: 20_000,
         store: Some(StoreSpec { ages: Ages::Untold, push: false, lags: true }),
-        faults: &[(Fault::Pause, 10.0), (Fault::Crash, 10.0), (Fault::Rate, 10.0)],
+        faults: &[(FaultKind::Pause, 10.0), (FaultKind::Crash, 10.0), (FaultKind::Rate, 10.0)],
         disturbances: &[Disturbance::Row, Disturbance::Death, Disturbance::Leave, Disturbance::Churn],
         chaos: 5,
         calm: 60,
         rounds: 1,
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-names",
         about: "so many workers with long names that the board can't name all whom a plan concerns",
         nodes: 16,
@@ -61,14 +61,14 @@ pub(super) const ALL: &[Scenario] = &[
         wall_off_ms: 20,
         mail: false,
         bodies: Bodies { finish: 0, pass: 0, ..BODIES },
-        faults: &[(Fault::Pause, 10.0), (Fault::Crash, 10.0), (Fault::Rate, 10.0)],
+        faults: &[(FaultKind::Pause, 10.0), (FaultKind::Crash, 10.0), (FaultKind::Rate, 10.0)],
         disturbances: &[Disturbance::ZoneDeath, Disturbance::Leave, Disturbance::Churn],
         chaos: 5,
         calm: 50,
         rounds: 1,
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-telling",
         about: "planners die while they tell their plans, which takes long, and what they have sent arrives after the next one's",
         part_ms: 2000,
@@ -76,30 +76,40 @@ pub(super) const ALL: &[Scenario] = &[
         wall_off_ms: 20,
         mail: false,
         bodies: Bodies { finish: 0, pass: 0, ..BODIES },
-        faults: &[(Fault::Pause, 10.0), (Fault::Crash, 10.0), (Fault::Rate, 10.0)],
+        faults: &[(FaultKind::Pause, 10.0), (FaultKind::Crash, 10.0), (FaultKind::Rate, 10.0)],
         disturbances: &[Disturbance::Telling, Disturbance::Churn, Disturbance::Leave],
         chaos: 5,
         calm: 100,
         rounds: 1,
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-unfit",
         about: "the store does not let one worker list, or tell others their parts; most often it is the planner",
         wall_off_ms: 20,
         mail: false,
         bodies: Bodies { finish: 0, pass: 0, ..BODIES },
-        faults: &[(Fault::Unfit, 20.0), (Fault::Pause, 10.0), (Fault::Crash, 10.0), (Fault::Cut, 6.0)],
+        faults: &[
+            (FaultKind::Unfit, 20.0),
+            (FaultKind::Pause, 10.0),
+            (FaultKind::Crash, 10.0),
+            (FaultKind::Cut, 6.0),
+        ],
         disturbances: &[Disturbance::Unfit, Disturbance::Churn, Disturbance::Leave, Disturbance::Death],
         chaos: 10,
         calm: 100,
         rounds: 1,
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-vanish",
         about: "workers die and their sessions are deleted",
-        faults: &[(Fault::Crash, 2.0), (Fault::Pause, 4.0), (Fault::Rate, 6.0), (Fault::Deleted, 10.0)],
+        faults: &[
+            (FaultKind::Crash, 2.0),
+            (FaultKind::Pause, 4.0),
+            (FaultKind::Rate, 6.0),
+            (FaultKind::Deleted, 10.0),
+        ],
         calls: HANDS,
         disturbances: &[Disturbance::Vanish],
         wall_off_ms: 0,
@@ -108,14 +118,19 @@ pub(super) const ALL: &[Scenario] = &[
         rounds: 1,
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-hidden",
         about: "virtual machines are paused and none of their clocks tells: only fences hold",
-        faults: &[(Fault::Hidden, 30.0), (Fault::Crash, 6.0), (Fault::Pause, 6.0), (Fault::Cut, 4.0)],
+        faults: &[
+            (FaultKind::Hidden, 30.0),
+            (FaultKind::Crash, 6.0),
+            (FaultKind::Pause, 6.0),
+            (FaultKind::Cut, 4.0),
+        ],
         excused: &[Rule::S1],
         ..USUAL
     },
-    Scenario {
+    FleetScenario {
         name: "fleet-beyond-rho",
         about: "clock rates off by 50 %: only fences hold",
         rate: 500_000,

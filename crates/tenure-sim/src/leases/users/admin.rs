@@ -1,14 +1,14 @@
 //! Those who hold nothing: they write letters to holders.
 
 use crate::kernel::trace::Story;
-use crate::leases::{Due, What, World};
+use crate::leases::{LeaseDue, What, World};
 use tenure_core::op::{Expect, Write};
 use tenure_core::{Ask, Letter, MAILBOX};
 
 impl World {
     /// Someone writes to whoever holds a key.
     pub(crate) fn letter(&mut self) {
-        self.later(self.per_mille(self.scenario.users.mail), What::Own(Due::Letter));
+        self.later(self.per_mille(self.scenario.users.mail), What::Own(LeaseDue::Letter));
         let index = self.rng.index(self.scene.keys.len());
         let key = self.scene.keys[index].clone();
         let ask = if self.rng.chance(0.6) { Ask::HandOver } else { Ask::Revoke };

@@ -2,7 +2,7 @@
 
 use crate::invariants::Rule;
 use crate::kernel::trace::Story;
-use crate::leases::{Due, What, World};
+use crate::leases::{LeaseDue, What, World};
 use std::time::Duration;
 use tenure_core::gc::Collector;
 use tenure_core::op::{Expect, Listed, Write};
@@ -10,7 +10,7 @@ use tenure_core::{Fence, HolderId, Key, Record, Stored, Tenure, Wall};
 
 impl World {
     pub(crate) fn collect(&mut self) {
-        self.later(self.per_mille(self.scenario.users.gc), What::Own(Due::Collect));
+        self.later(self.per_mille(self.scenario.users.gc), What::Own(LeaseDue::Collect));
         if self.scenario.users.gc_ahead > 0 {
             self.beat_beacon();
         }

@@ -2,14 +2,14 @@
 //! uses the resource while it says that it leads, runs bodies, resigns, and is asked to hand over.
 
 use crate::invariants::leads::Prompt;
-use crate::invariants::s6::Lapse;
+use crate::invariants::s6::LeaseLapse;
 use crate::invariants::{self, Rule};
 use crate::kernel;
 use crate::kernel::clock::{MILLI, True};
-use crate::kernel::fault::Fault;
-use crate::leases::node::{Call, Closed, Stage, View};
-use crate::leases::{Due, What, World};
-use tenure_core::election::{self, Cause, Change, Election, Output, Standing, Terms};
+use crate::kernel::fault::FaultKind;
+use crate::leases::node::{Closed, LeaseCall, LeaseStage, LeaseView};
+use crate::leases::{LeaseDue, What, World};
+use tenure_core::election::{self, Change, Election, Output, Standing, StepDownCause, Terms};
 use tenure_core::{Bugs, Command, KeepAlive, LeaseId, Notice, Tick, WaitPolicy, Want};
 
 /// The task of leases that are a candidate's: it has no turns of its own.
@@ -19,7 +19,7 @@ const EFFECT: u8 = u8::MAX;
 
 /// One candidate.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct CandidateSeat {
     pub(crate) election: Election,
     /// Bodies that run under the present leadership.
     pub(crate) bodies: u32,
@@ -32,10 +32,17 @@ pub(crate) struct Seat {
     has_stopped: bool,
 }
 
-impl Seat {
-    fn new(terms: Terms, bugs: Bugs) -> Seat {
+impl CandidateSeat {
+    fn new(terms: Terms, bugs: Bugs) -> CandidateSeat {
         let election = Election::new(terms, bugs);
-        Seat { election, bodies: 0, tries_from: Tick(0), wake_turn: 0, stopping: None, has_stopped: false }
+        CandidateSeat {
+            election,
+            bodies: 0,
+            tries_from: Tick(0),
+            wake_turn: 0,
+            stopping: None,
+            has_stopped: false,
+        }
     }
 }
 
@@ -52,7 +59,7 @@ impl World {
                 rank: index as u32 % 2,
                 ..Terms::of(self.scene.keys[key].clone(), self.ttl)
             };
-            self.nodes[index].own.seats.push(Seat::new(terms, self.setup.bugs));
+            self.nodes[index].own.seats.push(CandidateSeat::new(terms, self.setup.bugs));
         }
         for key in 0..self.scene.keys.len() {
             self.input(index, key, election::Input::Start);
@@ -62,7 +69,7 @@ impl World {
 
     fn next_turn(&mut self, index: usize, key: usize, mean: u64) {
         let life = self.nodes[index].life;
-        self.later(self.per_mille(mean), What::Input(index as u8, life, Call::Lead(key as u8)));
+        self.later(self.per_mille(mean), What::Input(index as u8, life, LeaseCall::Lead(key as u8)));
     }
 
     /// A candidate's turn to do something.
@@ -126,8 +133,8 @@ impl World {
         );
         let (has_stopped, terms, turn) = (seat.has_stopped, seat.election.terms().clone(), seat.wake_turn);
         if has_stopped && self.coin(0.2) {
-            let next = Seat::new(terms, self.setup.bugs);
-            self.nodes[index].own.seats[key] = Seat { wake_turn: turn, ..next };
+            let next = CandidateSeat::new(terms, self.setup.bugs);
+            self.nodes[index].own.seats[key] = CandidateSeat { wake_turn: turn, ..next };
             // It hears first how the session is, which may have begun long ago.
             let session = Notice::SessionValid(self.nodes[index].own.session_until);
             self.input(index, key, election::Input::Told(&session));
@@ -146,9 +153,9 @@ impl World {
 
     /// It says that it leads, and so it writes to the resource, which may take long.
     fn act_as_leader(&mut self, index: usize, key: usize, fence: tenure_core::Fence) {
-        let longest = if self.befalls(Fault::PauseBeforeEffect) { self.per_mille(4000) } else { MILLI };
+        let longest = if self.befalls(FaultKind::PauseBeforeEffect) { self.per_mille(4000) } else { MILLI };
         let delay = self.rng.below(longest);
-        let effect = Due::Effect {
+        let effect = LeaseDue::Effect {
             node: index as u8,
             life: self.nodes[index].life,
             task: EFFECT,
@@ -201,7 +208,7 @@ impl World {
         if let Some(at) = wake_at {
             let (due, turn) = (node.clock.when(at).max(self.t), seat.wake_turn);
             let late = self.rng.below(MILLI / 4);
-            self.at(due + late, What::Input(index as u8, life, Call::Candidate(key as u8, turn)));
+            self.at(due + late, What::Input(index as u8, life, LeaseCall::Candidate(key as u8, turn)));
         }
         for change in changes {
             self.changed(index, key, now.held, &change, prompt);
@@ -215,9 +222,9 @@ impl World {
     /// As by a channel: it reaches the holder after all that is under way in this step.
     pub(crate) fn queue_command(&mut self, index: usize, command: Command) {
         let node = &mut self.nodes[index];
-        node.inbox.push_back(kernel::Input::Own(Call::Command(Box::new(command))));
+        node.inbox.push_back(kernel::NodeInput::Own(LeaseCall::Command(Box::new(command))));
         let life = node.life;
-        self.at(self.t, What::Own(Due::Inbox(index as u8, life)));
+        self.at(self.t, What::Own(LeaseDue::Inbox(index as u8, life)));
     }
 
     fn changed(&mut self, index: usize, key: usize, held: Tick, change: &Change, prompt: Prompt) {
@@ -233,10 +240,10 @@ impl World {
                 self.next_turn(index, key, 30)
             }
             Change::Stopped => self.nodes[index].own.seats[key].has_stopped = true,
-            Change::Ended(Cause::Lost(_)) => {}
+            Change::Ended(StepDownCause::Lost(_)) => {}
             Change::Ended(cause) => {
                 let seat = &mut self.nodes[index].own.seats[key];
-                if *cause != Cause::Stopping {
+                if *cause != StepDownCause::Stopping {
                     seat.tries_from = held.after(seat.election.terms().cooldown);
                 }
                 self.checks.check(
@@ -247,8 +254,8 @@ impl World {
                 // From now on nobody believes, before the holder hears of it.
                 let t = self.t;
                 for view in self.nodes[index].own.views.iter_mut().filter(|view| view.key == key) {
-                    if let Stage::Held(belief) = view.stage {
-                        (view.stage, view.asked_at) = (Stage::Ending(Some(belief)), t);
+                    if let LeaseStage::Held(belief) = view.stage {
+                        (view.stage, view.asked_at) = (LeaseStage::Ending(Some(belief)), t);
                     }
                 }
             }
@@ -263,9 +270,9 @@ impl World {
                 let t = self.t;
                 self.scene.takeovers.waiter_left(*lease);
                 if let Some(view) = self.nodes[index].view(*lease)
-                    && view.stage == Stage::Wanted
+                    && view.stage == LeaseStage::Wanted
                 {
-                    (view.stage, view.asked_at) = (Stage::Ending(None), t);
+                    (view.stage, view.asked_at) = (LeaseStage::Ending(None), t);
                 }
             }
             _ => {}
@@ -274,12 +281,12 @@ impl World {
 
     fn tries(&mut self, index: usize, key: usize, held: Tick, id: LeaseId, want: &Want) {
         let follows = matches!(want.wait_policy, WaitPolicy::Follow { .. });
-        let view = View {
+        let view = LeaseView {
             id,
             key,
             is_attached: want.keep_alive == KeepAlive::Session,
             task: SEAT,
-            stage: Stage::Wanted,
+            stage: LeaseStage::Wanted,
             asked_at: self.t,
             waits: follows,
             tries: false,
@@ -305,8 +312,8 @@ impl World {
         let now = node.clock.held(self.t);
         let session = node.machine.as_ref().and_then(|holder| holder.session_fence());
         let Some(view) = node.view(lease) else { return };
-        let (Stage::Ending(Some(belief)), is_attached) = (view.stage, view.is_attached) else { return };
-        view.stage = Stage::Ending(None);
+        let (LeaseStage::Ending(Some(belief)), is_attached) = (view.stage, view.is_attached) else { return };
+        view.stage = LeaseStage::Ending(None);
         let (key, fence) = (self.scene.keys[view.key].clone(), belief.fence);
         let until = now.after(self.ttl.duration());
         let vacate_from = if is_attached { until } else { Tick::NEVER };
@@ -315,7 +322,7 @@ impl World {
         if lapses.len() >= 16 {
             lapses.remove(0);
         }
-        lapses.push(Lapse { key, fence, until, session: session.filter(|_| is_attached) });
+        lapses.push(LeaseLapse { key, fence, until, session: session.filter(|_| is_attached) });
     }
 
     /// What candidates say must be so.

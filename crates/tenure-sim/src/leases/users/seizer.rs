@@ -5,7 +5,7 @@ use crate::invariants::Rule;
 use crate::kernel::clock::{MILLI, NodeClock, SECOND, True};
 use crate::kernel::rng::Rng;
 use crate::kernel::trace::{Story, describe};
-use crate::leases::{Due, What, World};
+use crate::leases::{LeaseDue, What, World};
 use tenure_core::op::{Answer, Event, Machine, Op, OpId, Step};
 use tenure_core::{Ask, Fence, HolderId, Key, Rules, Seized, Seizure, StoreError};
 
@@ -108,7 +108,7 @@ impl World {
             if let Some(fence) = meant.filter(|_| letter) {
                 let due = self.t + self.ttl_ns();
                 self.scene.acts.told(key, fence, self.t, due);
-                self.at(due, What::Own(Due::Acts));
+                self.at(due, What::Own(LeaseDue::Acts));
             }
             if letter {
                 let letters = after.tenure.as_ref().map(|tenure| tenure.mail.clone());
@@ -138,10 +138,10 @@ impl World {
         if let Some(request) = requests.into_iter().next() {
             seizer.under_way = Some((request.id, request.op));
             let span = self.rng.between(MILLI / 10, MILLI);
-            self.at(t + span, What::Own(Due::Seizer(slot as u16, turn)));
+            self.at(t + span, What::Own(LeaseDue::Seizer(slot as u16, turn)));
         } else if let Some(at) = wake_at {
             let due = seizer.clock.when(at).max(t);
-            self.at(due, What::Own(Due::Seizer(slot as u16, turn)));
+            self.at(due, What::Own(LeaseDue::Seizer(slot as u16, turn)));
         }
     }
 

@@ -5,7 +5,7 @@ use crate::invariants::Rule;
 use crate::kernel::clock::MILLI;
 use crate::kernel::coverage::Coverage;
 use crate::leases::World;
-use crate::leases::node::{Doing, Stage, View};
+use crate::leases::node::{LeaseActivity, LeaseStage, LeaseView};
 use std::time::Duration;
 use tenure_core::once::{Delivery, Once, OnceAction, OnceEvent, Refusal};
 use tenure_core::op::{Expect, Write};
@@ -15,7 +15,7 @@ use tenure_core::{
 
 /// What a user runs.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct TickJob {
     lease: LeaseId,
     key: usize,
     tick: Wall,
@@ -54,12 +54,12 @@ impl World {
             WaitPolicy::Until(Tick(now.held.0 + self.rng.below(self.per_mille(4000))))
         };
         let (id, ttl) = (self.new_lease(), self.ttl);
-        let view = View {
+        let view = LeaseView {
             id,
             key,
             is_attached,
             task,
-            stage: Stage::Wanted,
+            stage: LeaseStage::Wanted,
             asked_at: self.t,
             waits: false,
             tries: wait_policy == WaitPolicy::Try,
@@ -68,8 +68,8 @@ impl World {
             withdrawn: None,
         };
         self.nodes[index].own.views.push(view);
-        self.nodes[index].own.tasks[task].doing = Doing::Waiting(id);
-        let job = Job { lease: id, key, tick, once, next: Vec::new(), ends: None, is_over: false };
+        self.nodes[index].own.tasks[task].doing = LeaseActivity::Waiting(id);
+        let job = TickJob { lease: id, key, tick, once, next: Vec::new(), ends: None, is_over: false };
         self.nodes[index].own.jobs.push(job);
         let keep_alive = if is_attached { KeepAlive::Session } else { KeepAlive::Own(ttl) };
         let metadata_policy = MetadataPolicy::Keep(None);

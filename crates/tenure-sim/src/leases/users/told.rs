@@ -3,9 +3,9 @@
 use crate::invariants::{self, Rule};
 use crate::kernel::clock::MILLI;
 use crate::kernel::coverage::Coverage;
-use crate::kernel::fault::Fault;
+use crate::kernel::fault::FaultKind;
 use crate::leases::World;
-use crate::leases::node::{Belief, Closed, Doing, Node, Stage, View};
+use crate::leases::node::{Closed, LeaseActivity, LeaseStage, LeaseView, Node, UserBelief};
 use tenure_core::once::OnceEvent;
 use tenure_core::{Ask, Fence, LeaseId, Loss, Notice, Now, Tick, Token};
 
@@ -25,7 +25,7 @@ impl World {
                 self.not_had(index, now, lease);
             }
             Notice::Failed(lease, error) => {
-                let shares_ids = self.frame.has(Fault::SameId);
+                let shares_ids = self.frame.has(FaultKind::SameId);
                 self.check(Rule::Answered, invariants::answered::not_blamed(index, &error, shares_ids));
                 self.not_had(index, now, lease);
             }
@@ -77,13 +77,13 @@ impl World {
         let t = self.t;
         let Some(view) = self.nodes[index].view(lease) else { return };
         let (key, is_attached, task) = (view.key, view.is_attached, view.task);
-        if !matches!(view.stage, Stage::Wanted | Stage::Token) {
+        if !matches!(view.stage, LeaseStage::Wanted | LeaseStage::Token) {
             return;
         }
         let order = self.checks.tenures.order(&self.scene.keys[key], fence);
-        view.stage = Stage::Held(Belief { fence, until, deadline: until, order, since: t });
+        view.stage = LeaseStage::Held(UserBelief { fence, until, deadline: until, order, since: t });
         let ends = t + self.rng.span(self.per_mille(self.scenario.users.hold));
-        self.set_doing(index, task, Doing::Holding { lease, ends });
+        self.set_doing(index, task, LeaseActivity::Holding { lease, ends });
         self.next_use(index, task, ends);
         if !is_attached {
             self.check(
@@ -98,7 +98,7 @@ impl World {
         let t = self.t;
         let Some(view) = self.nodes[index].view(lease) else { return };
         let (key, is_attached) = (view.key, view.is_attached);
-        let Stage::Held(belief) = &mut view.stage else { return };
+        let LeaseStage::Held(belief) = &mut view.stage else { return };
         belief.until = until;
         if until == Tick(0) {
             return;
@@ -128,8 +128,9 @@ impl World {
         let node = &self.nodes[index];
         self.check(Rule::S4, invariants::s4::session_founded(node, until, now));
         for key in 0..self.scene.keys.len() {
-            let is_attached =
-                |view: &View| view.key == key && view.is_attached && matches!(view.stage, Stage::Held(_));
+            let is_attached = |view: &LeaseView| {
+                view.key == key && view.is_attached && matches!(view.stage, LeaseStage::Held(_))
+            };
             if self.nodes[index].own.views.iter().any(is_attached) {
                 self.check(
                     Rule::S1,
@@ -147,7 +148,7 @@ impl World {
             // What it writes has no number.
             return;
         }
-        if let (true, Stage::Held(belief)) = (asked, view.stage) {
+        if let (true, LeaseStage::Held(belief)) = (asked, view.stage) {
             let (node, written) = (&self.nodes[index], &self.scene.updates[key]);
             self.check(
                 Rule::S4,
@@ -160,14 +161,14 @@ impl World {
     fn not_had(&mut self, index: usize, now: Now, lease: LeaseId) {
         let Some(view) = self.nodes[index].view(lease) else { return };
         match view.stage {
-            Stage::Held(_) => {
+            LeaseStage::Held(_) => {
                 view.updating = false;
                 self.tick_hears(index, lease, OnceEvent::NotWritten);
             }
             // What was asked before it was given up; that it is given up will be told too.
-            Stage::Ending(_) => view.updating = false,
+            LeaseStage::Ending(_) => view.updating = false,
             _ => {
-                let (key, is_attached) = (view.key, view.is_attached || view.stage != Stage::Wanted);
+                let (key, is_attached) = (view.key, view.is_attached || view.stage != LeaseStage::Wanted);
                 let alone = self.nodes[index].own.views.iter().filter(|view| view.key == key).count() == 1;
                 // Where that can't be looked at, the error says so.
                 if alone && !is_attached && !self.store.is_unreadable(&self.scene.keys[key]) {
@@ -184,7 +185,7 @@ impl World {
     fn released(&mut self, index: usize, lease: LeaseId) {
         let node = &self.nodes[index];
         let view = node.own.views.iter().find(|view| view.id == lease);
-        if let Some(View { key, stage: Stage::Ending(Some(belief)), .. }) = view
+        if let Some(LeaseView { key, stage: LeaseStage::Ending(Some(belief)), .. }) = view
             && !self.scene.acts.is_behind(*key, belief.fence)
         {
             let key = &self.scene.keys[*key];
@@ -199,7 +200,7 @@ impl World {
     /// A lease is given up, but not by a write.
     fn note_denied(&mut self, index: usize, lease: LeaseId) {
         let t = self.t;
-        if let Some(View { key, is_attached: true, stage: Stage::Ending(Some(belief)), .. }) =
+        if let Some(LeaseView { key, is_attached: true, stage: LeaseStage::Ending(Some(belief)), .. }) =
             self.nodes[index].view(lease)
         {
             let denied = (*key, belief.fence, t);
@@ -221,9 +222,9 @@ impl World {
     fn lost(&mut self, index: usize, now: Now, lease: LeaseId, loss: &Loss) {
         let Some(view) = self.nodes[index].view(lease) else { return };
         let (key, is_attached) = (view.key, view.is_attached);
-        let ending = matches!(view.stage, Stage::Ending(_));
+        let ending = matches!(view.stage, LeaseStage::Ending(_));
         let belief = match view.stage {
-            Stage::Held(belief) | Stage::Ending(Some(belief)) => Some(belief),
+            LeaseStage::Held(belief) | LeaseStage::Ending(Some(belief)) => Some(belief),
             _ => None,
         };
         if let Some(belief) = belief {
@@ -258,7 +259,7 @@ impl World {
         }
         // Whoever gives a lease up is told twice: of the loss, and that it is given up.
         let ending =
-            self.nodes[index].view(lease).is_some_and(|view| matches!(view.stage, Stage::Ending(None)));
+            self.nodes[index].view(lease).is_some_and(|view| matches!(view.stage, LeaseStage::Ending(None)));
         if !ending {
             self.finished(index, lease);
         }
@@ -288,9 +289,9 @@ impl World {
         // Half of all users do what they are asked for.
         if self.rng.chance(0.5)
             && let Some(slot) = self.nodes[index].own.tasks.get_mut(task)
-            && let Doing::Holding { lease, .. } = slot.doing
+            && let LeaseActivity::Holding { lease, .. } = slot.doing
         {
-            slot.doing = Doing::Holding { lease, ends: t };
+            slot.doing = LeaseActivity::Holding { lease, ends: t };
             self.appoint(index, task, t + MILLI);
         }
     }
@@ -325,7 +326,7 @@ impl World {
 /// The last end of belief that was told of a lease that renews itself.
 fn view_deadline(node: &Node, lease: LeaseId) -> Option<Tick> {
     match node.own.views.iter().find(|view| view.id == lease)?.stage {
-        Stage::Held(belief) | Stage::Ending(Some(belief)) => Some(belief.deadline),
+        LeaseStage::Held(belief) | LeaseStage::Ending(Some(belief)) => Some(belief.deadline),
         _ => None,
     }
 }

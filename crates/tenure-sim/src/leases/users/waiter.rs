@@ -3,7 +3,7 @@
 use crate::invariants::l1::Vacancy;
 use crate::kernel::clock::True;
 use crate::leases::World;
-use crate::leases::node::{Node, Stage, View};
+use crate::leases::node::{LeaseStage, LeaseView, Node};
 use tenure_core::LeaseId;
 
 impl World {
@@ -27,12 +27,12 @@ impl World {
     /// Someone on another node than `but` who waits for `key` as long as it takes, with an attempt that is under way.
     pub(crate) fn eager_waiter(&self, key: usize, but: Option<usize>) -> Option<(usize, LeaseId)> {
         let healed = self.healed?;
-        let eager = |node: &Node, view: &View| {
+        let eager = |node: &Node, view: &LeaseView| {
             // Whoever has to begin a session first waits for that, not for the key.
             let up = !view.is_attached
                 || node.machine.as_ref().is_some_and(|holder| holder.session_fence().is_some());
             let asked = view.asked_at.max(healed) + self.per_mille(700) < self.t;
-            view.key == key && view.waits && view.stage == Stage::Wanted && asked && up
+            view.key == key && view.waits && view.stage == LeaseStage::Wanted && asked && up
         };
         let nodes = self.nodes.iter().filter(|node| node.acts() && Some(node.index) != but);
         nodes

@@ -1,7 +1,7 @@
 //! When a lease is given back, or its time is over.
 
 use super::{acquired, is_told_held, part, taken_over};
-use crate::lease_subject::{LeaseSubject, Refusal, Tenant};
+use crate::lease_subject::{LeaseRefusal, LeaseSubject, Tenant};
 
 /// A released key is free at once, and the lease is not held any more.
 pub async fn a_released_key_is_free_at_once<R: LeaseSubject>(subject: &R) {
@@ -33,7 +33,7 @@ pub async fn the_deposed_can_t_renew<R: LeaseSubject>(subject: &R) {
     let mut next = taken_over(subject, &transferee, "a", || deposed.is_held(&lease)).await;
     let before = subject.raw("a").await;
     for _ in 0..2 {
-        assert_eq!(deposed.renew(&mut lease).await, Err(Refusal::NotOwned));
+        assert_eq!(deposed.renew(&mut lease).await, Err(LeaseRefusal::NotOwned));
         assert!(!deposed.is_held(&lease));
     }
     assert_eq!(subject.raw("a").await, before, "a deposed holder has written");
@@ -59,11 +59,11 @@ pub async fn what_was_given_back_is_gone<R: LeaseSubject>(subject: &R) {
     let mut lease = acquired(&one, "a").await;
     one.release(&mut lease).await.expect("a release");
     assert_eq!(one.release(&mut lease).await, Ok(()));
-    assert_eq!(one.renew(&mut lease).await, Err(Refusal::NotOwned));
+    assert_eq!(one.renew(&mut lease).await, Err(LeaseRefusal::NotOwned));
     let mut next = acquired(&other, "a").await;
     let before = subject.raw("a").await;
     assert_eq!(one.release(&mut lease).await, Ok(()));
-    assert_eq!(one.renew(&mut lease).await, Err(Refusal::NotOwned));
+    assert_eq!(one.renew(&mut lease).await, Err(LeaseRefusal::NotOwned));
     assert_eq!(subject.raw("a").await, before, "the other's record was changed");
     assert!(other.is_held(&next) && !one.is_held(&lease));
     other.renew(&mut next).await.expect("the other's renewal");

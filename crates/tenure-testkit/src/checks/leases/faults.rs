@@ -2,13 +2,13 @@
 //! true.
 
 use super::{acquired, attempt, is_told_held, part, taken_over};
-use crate::lease_subject::{LeaseSubject, Lost, Refusal, Tenant};
+use crate::lease_subject::{LeaseRefusal, LeaseSubject, LostMessage, Tenant};
 use tenure_core::ErrorKind;
 
 /// Who got the key but not the answer holds it, and knows it.
 pub async fn a_lost_answer_to_an_acquisition_is_found_out<R: LeaseSubject>(subject: &R) {
     let (holder, other) = (subject.tenant().await, subject.tenant().await);
-    holder.lose_next(Lost::Answer);
+    holder.lose_next(LostMessage::Answer);
     let mut lease = acquired(&holder, "a").await;
     is_told_held(&other, "a").await;
     subject.pass(part(subject, 4)).await;
@@ -19,9 +19,9 @@ pub async fn a_lost_answer_to_an_acquisition_is_found_out<R: LeaseSubject>(subje
 /// Who asked in vain has the key or has not, but no two have it; and it is not lost for good.
 pub async fn a_lost_acquisition_blocks_nobody_for_long<R: LeaseSubject>(subject: &R) {
     let (one, other) = (subject.tenant().await, subject.tenant().await);
-    one.lose_next(Lost::Request);
+    one.lose_next(LostMessage::Request);
     let (lease, refusal) = attempt(&one, "a").await;
-    if let Some(Refusal::Held | Refusal::NotOwned) = refusal {
+    if let Some(LeaseRefusal::Held | LeaseRefusal::NotOwned) = refusal {
         panic!("nobody holds it, and yet {refusal:?}");
     }
     taken_over(subject, &other, "a", || lease.as_ref().is_some_and(|lease| one.is_held(lease))).await;
@@ -29,15 +29,15 @@ pub async fn a_lost_acquisition_blocks_nobody_for_long<R: LeaseSubject>(subject:
 
 /// A renewal whose answer was lost counts once it is known, not before; and the lease goes on.
 pub async fn a_lost_answer_to_a_renewal_is_found_out<R: LeaseSubject>(subject: &R) {
-    renewed_in_spite_of(subject, Lost::Answer).await;
+    renewed_in_spite_of(subject, LostMessage::Answer).await;
 }
 
 /// A renewal that was lost itself is repeated, or its failure is told; and the lease goes on.
 pub async fn a_lost_renewal_is_not_believed<R: LeaseSubject>(subject: &R) {
-    renewed_in_spite_of(subject, Lost::Request).await;
+    renewed_in_spite_of(subject, LostMessage::Request).await;
 }
 
-async fn renewed_in_spite_of<R: LeaseSubject>(subject: &R, lost: Lost) {
+async fn renewed_in_spite_of<R: LeaseSubject>(subject: &R, lost: LostMessage) {
     let (holder, other) = (subject.tenant().await, subject.tenant().await);
     let mut lease = acquired(&holder, "a").await;
     subject.pass(part(subject, 4)).await;
@@ -45,7 +45,7 @@ async fn renewed_in_spite_of<R: LeaseSubject>(subject: &R, lost: Lost) {
         holder.lose_next(lost);
         match holder.renew(&mut lease).await {
             Ok(()) => {}
-            Err(Refusal::Store(error)) if error.is_passing() => {
+            Err(LeaseRefusal::Store(error)) if error.is_passing() => {
                 holder.renew(&mut lease).await.expect("a renewal after one that was lost");
             }
             Err(refusal) => panic!("the lease is still ours, but {refusal:?}"),
@@ -58,18 +58,18 @@ async fn renewed_in_spite_of<R: LeaseSubject>(subject: &R, lost: Lost) {
         }
     }
     taken_over(subject, &other, "a", || holder.is_held(&lease)).await;
-    assert_eq!(holder.renew(&mut lease).await, Err(Refusal::NotOwned));
+    assert_eq!(holder.renew(&mut lease).await, Err(LeaseRefusal::NotOwned));
 }
 
 /// A release whose answer was lost, or that was lost itself, frees the key at once, or its failure is told.
 pub async fn a_lost_release_is_found_out<R: LeaseSubject>(subject: &R) {
     let (holder, other) = (subject.tenant().await, subject.tenant().await);
-    for lost in [Lost::Answer, Lost::Request] {
+    for lost in [LostMessage::Answer, LostMessage::Request] {
         let mut lease = acquired(&holder, "a").await;
         holder.lose_next(lost);
         match holder.release(&mut lease).await {
             Ok(()) => {}
-            Err(Refusal::Store(error)) if error.is_passing() => {
+            Err(LeaseRefusal::Store(error)) if error.is_passing() => {
                 holder.release(&mut lease).await.expect("a release after one that was lost");
             }
             Err(refusal) => panic!("{lost:?}: {refusal:?}"),
@@ -93,13 +93,13 @@ pub async fn a_damaged_record_is_never_overwritten<R: LeaseSubject>(subject: &R)
         for round in 0..2 {
             for tenant in [&holder, &other] {
                 let (_, refusal) = attempt(tenant, &key).await;
-                let Some(Refusal::Store(error)) = refusal else { panic!("way {way}: {refusal:?}") };
+                let Some(LeaseRefusal::Store(error)) = refusal else { panic!("way {way}: {refusal:?}") };
                 assert_eq!(error.kind(), ErrorKind::Foreign, "way {way}: {error}");
                 assert!(error.to_string().contains(&key), "way {way}, unnamed: {error}");
             }
             match holder.renew(&mut lease).await {
-                Err(Refusal::NotOwned) => {}
-                Err(Refusal::Store(error)) if error.kind() == ErrorKind::Foreign => {}
+                Err(LeaseRefusal::NotOwned) => {}
+                Err(LeaseRefusal::Store(error)) if error.kind() == ErrorKind::Foreign => {}
                 other => panic!("way {way}: a renewal of a damaged record: {other:?}"),
             }
             assert!(!holder.is_held(&lease), "way {way}: nobody knows who holds it");
@@ -109,7 +109,7 @@ pub async fn a_damaged_record_is_never_overwritten<R: LeaseSubject>(subject: &R)
         // To give it back is no error, or one that says why not. What still names its holder as its own may be gone then.
         let is_given_back = match holder.release(&mut lease).await {
             Ok(()) => true,
-            Err(Refusal::Store(error)) if error.kind() == ErrorKind::Foreign => false,
+            Err(LeaseRefusal::Store(error)) if error.kind() == ErrorKind::Foreign => false,
             Err(refusal) => panic!("way {way}: {refusal:?}"),
         };
         let after = subject.raw(&key).await;

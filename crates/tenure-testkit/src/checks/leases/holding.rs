@@ -1,7 +1,7 @@
 //! While a lease is held.
 
 use super::{acquired, attempt, is_told_held, part};
-use crate::lease_subject::{LeaseSubject, Refusal, Tenant};
+use crate::lease_subject::{LeaseRefusal, LeaseSubject, Tenant};
 use std::sync::Arc;
 use tenure_core::ErrorKind;
 
@@ -21,7 +21,7 @@ pub async fn one_of_many_gets_it<R: LeaseSubject>(subject: &R) {
         while let Some(done) = running.join_next().await {
             match done.expect("an attempt ends") {
                 (tenant, Some(lease), _) => holders.push((tenant, lease)),
-                (_, None, refusal) => assert_eq!(refusal, Some(Refusal::Held)),
+                (_, None, refusal) => assert_eq!(refusal, Some(LeaseRefusal::Held)),
             }
         }
         let held = holders.iter().filter(|(tenant, lease)| tenant.is_held(lease)).count();
@@ -94,7 +94,7 @@ pub async fn fences_grow_or_are_refused<R: LeaseSubject>(subject: &R) {
             _ => acquired(tenant, "a").await,
         };
         if !subject.has_fences() {
-            let Err(Refusal::Store(error)) = tenant.fence(&lease) else {
+            let Err(LeaseRefusal::Store(error)) = tenant.fence(&lease) else {
                 panic!("there are no fences here, but {:?} was told", tenant.fence(&lease));
             };
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");

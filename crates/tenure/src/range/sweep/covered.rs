@@ -4,7 +4,7 @@ use crate::range::Section;
 use std::time::Duration;
 use tenure_core::op::{Expect, Outcome, Write};
 use tenure_core::range::RangeSet;
-use tenure_core::section::{self, Entry, Ledger};
+use tenure_core::section::{self, Entry, SectionLedger};
 use tenure_core::{
     ErrorKind, Fence, InvalidInput, Key, Nonce, Nonces, Record, StoreError, Stored, Ttl, Wall,
 };
@@ -55,7 +55,7 @@ impl Covered {
 
     fn see(&mut self, seen: Option<Stored>) -> Result<(), StoreError> {
         if let Some(seen) = &seen {
-            self.parts = self.parts.union(&Ledger::covered(&seen.record)?);
+            self.parts = self.parts.union(&SectionLedger::covered(&seen.record)?);
         }
         self.seen = seen;
         Ok(())
@@ -96,10 +96,10 @@ impl Covered {
     }
 
     /// One entry of all that is covered, as if this process held it.
-    fn ledger(&self, id: Nonce, fence: Fence, stamp: Wall) -> Ledger {
+    fn ledger(&self, id: Nonce, fence: Fence, stamp: Wall) -> SectionLedger {
         let (holder, parts) = (self.section.holder().clone(), self.parts.clone());
         let entry = Entry::new(id, holder, fence, stamp, Ttl::MIN, parts);
-        Ledger::new(if entry.parts.is_empty() { vec![] } else { vec![entry] })
+        SectionLedger::new(if entry.parts.is_empty() { vec![] } else { vec![entry] })
     }
 }
 

@@ -47,7 +47,7 @@ const DEPTH: u32 = 8;
 
 /// A part of the key space that is to be looked at.
 #[derive(Debug, Clone)]
-struct Piece {
+struct RangePiece {
     range: KeyRange,
     depth: u32,
 }
@@ -69,8 +69,8 @@ impl<E> Worked<E> {
 }
 
 /// Pieces in order, beginning at a place that differs between processes.
-fn rotated(ranges: impl Iterator<Item = KeyRange>) -> VecDeque<Piece> {
-    let mut pieces: VecDeque<Piece> = ranges.map(|range| Piece { range, depth: 0 }).collect();
+fn rotated(ranges: impl Iterator<Item = KeyRange>) -> VecDeque<RangePiece> {
+    let mut pieces: VecDeque<RangePiece> = ranges.map(|range| RangePiece { range, depth: 0 }).collect();
     let start = crate::clock::instance() % pieces.len().max(1) as u64;
     pieces.rotate_left(usize::try_from(start).unwrap_or(0));
     pieces
@@ -133,7 +133,7 @@ impl Sweep {
             Covered::new(&self.section, &self.name).map_err(|error| SweepError::Covered(error.into()))?;
         let (covered, handle) = (Arc::new(Mutex::new(covered)), Arc::new(handle));
         let (mut swept, mut idle, mut fruitless) = (Swept::default(), 0u32, 0u32);
-        let mut pieces: VecDeque<Piece> = VecDeque::new();
+        let mut pieces: VecDeque<RangePiece> = VecDeque::new();
         loop {
             let (left, is_fragmented) = {
                 let mut covered = covered.lock().await;
@@ -178,13 +178,13 @@ impl Sweep {
             }
             if piece.depth < DEPTH && pieces.len() < PIECES {
                 let depth = piece.depth + 1;
-                worked.cut.into_iter().rev().for_each(|range| pieces.push_front(Piece { range, depth }));
+                worked.cut.into_iter().rev().for_each(|range| pieces.push_front(RangePiece { range, depth }));
             }
         }
     }
 
     /// What is left, cut along the shards, beginning at a place that differs between processes.
-    fn pieces(&self, left: &RangeSet) -> VecDeque<Piece> {
+    fn pieces(&self, left: &RangeSet) -> VecDeque<RangePiece> {
         let shards = self.space.split(self.shards).map(RangeSet::from);
         rotated(shards.flat_map(|shard| shard.intersection(left).into_ranges()).take(PIECES))
     }
@@ -215,7 +215,7 @@ impl Sweep {
         H: Fn(Vec<S::Item>, RangeLease) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), S::Error>> + Send + 'static,
     {
-        let share = Share {
+        let share = SweepTask {
             batch: self.batch,
             share: self.share,
             covered: Arc::clone(covered),
@@ -244,14 +244,14 @@ fn is_over(lease: &RangeLease) -> bool {
 }
 
 /// What is done under one lease.
-struct Share<S> {
+struct SweepTask<S> {
     batch: usize,
     share: usize,
     covered: Arc<Mutex<Covered>>,
     source: Arc<S>,
 }
 
-impl<S: Source> Share<S> {
+impl<S: Source> SweepTask<S> {
     async fn work<H, Fut>(&self, lease: &RangeLease, handle: &H) -> Worked<S::Error>
     where
         H: Fn(Vec<S::Item>, RangeLease) -> Fut,

@@ -1,8 +1,8 @@
 //! What goes wrong for our workers: they die, stop, stand still, and lose rows that they have.
 
-use super::{FAILOVER, Happens, Ours, World, believes};
+use super::{FAILOVER, Happens, KclWorld, OurProcess, believes};
 use crate::row::{Fields, Row};
-use crate::worker::Command;
+use crate::worker::WorkerCommand;
 use std::sync::atomic::Ordering;
 use tenure_core::Clock;
 use tokio::sync::oneshot;
@@ -10,13 +10,13 @@ use tokio::sync::oneshot;
 /// More than there are while anybody stands still.
 const MANY_RENEWALS: u64 = 10;
 
-impl World {
+impl KclWorld {
     /// Somebody deletes a row that one of ours has, and makes it anew, as one that nobody ever had. All others have seen that it was
     /// had: who has not can't tell.
     fn remake(&mut self) {
         let is_known = |key: &&String| {
             let held = self.ours.values().any(|ours| believes(ours, key));
-            let known = |ours: &Ours| ours.machine.has_seen_held(key) && !is_about_to_take(ours, key);
+            let known = |ours: &OurProcess| ours.machine.has_seen_held(key) && !is_about_to_take(ours, key);
             held && self.ours.values().all(|ours| believes(ours, key) || known(ours))
         };
         // Its counter begins anew. Who stands still until it is where it was, takes that for silence: that takes many renewals.
@@ -58,7 +58,7 @@ impl World {
             }
             1 => {
                 // Its work has ended: nothing is believed from here on.
-                ours.machine.on_command(ours.clock.now(), Command::Stop { reply });
+                ours.machine.on_command(ours.clock.now(), WorkerCommand::Stop { reply });
                 self.start();
             }
             2..=4 => {
@@ -70,11 +70,12 @@ impl World {
                 let (key, taken) = (held.key().to_owned(), Some(held.counter_at_take()));
                 ours.believes.remove(0);
                 let (reply, _) = oneshot::channel();
-                ours.machine.on_command(ours.clock.now(), Command::End { key, taken, delete: false, reply });
+                ours.machine
+                    .on_command(ours.clock.now(), WorkerCommand::End { key, taken, delete: false, reply });
             }
             _ => {
                 let (reply, _) = oneshot::channel();
-                ours.machine.on_command(ours.clock.now(), Command::Renew { reply });
+                ours.machine.on_command(ours.clock.now(), WorkerCommand::Renew { reply });
             }
         }
         self.step(who)
@@ -82,7 +83,7 @@ impl World {
 }
 
 /// Whether it has sent for a row, by what it saw of it before.
-fn is_about_to_take(ours: &Ours, key: &str) -> bool {
+fn is_about_to_take(ours: &OurProcess, key: &str) -> bool {
     let mut takes = ours.under_way.values().map(|(settling, ..)| settling.change.before.key());
     takes.any(|taken| taken == key)
 }

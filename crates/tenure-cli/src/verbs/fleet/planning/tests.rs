@@ -1,8 +1,8 @@
 //! Plan: who plans and who stands by, and since when; what moves, from whom, to whom and why; what is attached to a session that can't be read,
 //! is of another version, or is no worker's stays there, as for the planner; all of it as text and as JSON.
-use super::super::gather::Gathering;
+use super::super::gather::FleetGathering;
 use super::super::health::health;
-use super::super::snapshot::Stage;
+use super::super::snapshot::UnitStage;
 use super::*;
 use tenure::fleet::{About, FleetName, Uncovered, UnitSpec};
 use tenure::{
@@ -57,7 +57,7 @@ impl Records {
     }
 
     fn snapshot(self) -> Snapshot {
-        let mut gathering = Gathering::new(FleetName::new("f").unwrap());
+        let mut gathering = FleetGathering::new(FleetName::new("f").unwrap());
         for (key, stored) in self.0 {
             gathering.add(Listed { key: Key::new(key).unwrap(), stored }, NOW);
         }
@@ -70,8 +70,8 @@ fn tenure(holder: &str, since: Wall) -> Tenure {
 }
 
 /// Each unit's stage, whom it goes to or why it can't, and why it moves.
-fn units(snapshot: &Snapshot) -> Vec<(String, Stage, String, Option<&'static str>)> {
-    let of = |unit: &super::super::snapshot::Unit| {
+fn units(snapshot: &Snapshot) -> Vec<(String, UnitStage, String, Option<&'static str>)> {
+    let of = |unit: &super::super::snapshot::UnitSnapshot| {
         let target = match snapshot.target_of(unit) {
             Some(Ok(holder)) => holder.to_string(),
             Some(Err(why)) => why.to_string(),
@@ -155,11 +155,11 @@ fn what_is_behind_a_session_that_is_no_workers_of_this_version_stays_there_as_th
     let snapshot = records.snapshot();
     let [foreign, damaged] = [Uncovered::Foreign, Uncovered::Damaged].map(|why| why.to_string());
     let expected = [
-        ("u1", Stage::Uncovered, foreign.as_str()),
-        ("u2", Stage::Uncovered, foreign.as_str()),
-        ("u3", Stage::Uncovered, damaged.as_str()),
-        ("u4", Stage::Held, "a"),
-        ("u5", Stage::Outside, "-"),
+        ("u1", UnitStage::Uncovered, foreign.as_str()),
+        ("u2", UnitStage::Uncovered, foreign.as_str()),
+        ("u3", UnitStage::Uncovered, damaged.as_str()),
+        ("u4", UnitStage::Held, "a"),
+        ("u5", UnitStage::Outside, "-"),
     ];
     let found = units(&snapshot);
     let found: Vec<_> =
@@ -178,7 +178,7 @@ fn what_is_behind_a_session_that_is_no_workers_of_this_version_stays_there_as_th
     }
     records.unit("u1", Some("old"), &UnitSpec::default());
     let found = units(&records.snapshot());
-    assert_eq!(found, [("u1".to_owned(), Stage::Waiting, "a".to_owned(), Some("gone"))]);
+    assert_eq!(found, [("u1".to_owned(), UnitStage::Waiting, "a".to_owned(), Some("gone"))]);
 }
 
 #[test]
