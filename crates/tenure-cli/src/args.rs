@@ -368,7 +368,7 @@ pub(crate) struct WorkArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<OsString>,
     /// Units that never end: run CMD for each for as long as this process owns it
-    #[arg(long, requires = "name", conflicts_with_all = ["retries", "max_takeovers", "retry_failed", "fresh", "json", "How"])]
+    #[arg(long, requires = "name", conflicts_with_all = ["retries", "max_takeovers", "retry_failed", "fresh", "json", "CommandArgs"])]
     pub(crate) forever: bool,
     /// With --forever: a label that units may need of their process. May be repeated
     #[arg(long, value_name = "LABEL", requires = "forever")]

@@ -69,7 +69,10 @@ struct LeadershipState {
 
 impl std::fmt::Debug for LeadershipState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("key", &self.key).field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("LeadershipState")
+            .field("key", &self.key)
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
