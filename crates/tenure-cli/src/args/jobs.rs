@@ -28,8 +28,8 @@ pub(crate) struct CommandArgs {
     /// Write outputs in the order in which the units were given, however soon they end. Units that other processes run are passed over
     #[arg(long, short)]
     pub(crate) keep_order: bool,
-    /// Also save what each unit's command writes: in DIR/UNIT/stdout and stderr, and its exit code in DIR/UNIT/status. In UNIT, a
-    /// slash is %2F, as in URLs
+    /// Also save what each unit's command writes, as soon as it ends: in DIR/UNIT/stdout and stderr, and its exit code in
+    /// DIR/UNIT/status. In UNIT, a slash is %2F, as in URLs
     #[arg(long, value_name = "DIR")]
     pub(crate) results: Option<PathBuf>,
     /// Add a line for each run to FILE, in the columns of GNU parallel's job log

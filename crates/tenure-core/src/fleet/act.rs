@@ -6,6 +6,7 @@ use super::claims::Claim;
 use super::listing::{Owner, Peer, Unit};
 use super::own::{Own, Stage};
 use super::plan::Uncovered;
+use super::sorted::Sorted;
 use super::talk::{FleetNotice, Reason, RequestId, Summary, Taken};
 use super::unit::{Status, UnitSpec};
 use super::worker::Worker;
@@ -20,7 +21,7 @@ use crate::values::key::{HolderId, Key};
 use crate::values::metadata::Metadata;
 use crate::values::record::{Attachment, Stored};
 use crate::values::time::{Now, Tick};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 type Target = Result<Key, Uncovered>;
@@ -30,8 +31,8 @@ impl Worker {
     pub(super) fn follow_plan(
         &mut self,
         now: Now,
-        units: BTreeMap<Key, Unit>,
-        targets: BTreeMap<Key, Target>,
+        units: Sorted<Unit>,
+        targets: Sorted<Target>,
         mut summary: Summary,
     ) {
         let awaited = std::mem::take(&mut self.awaited);
@@ -99,12 +100,12 @@ impl Worker {
 
     /// Has each own unit looked at whose record does not show it: somebody has taken it behind the protocol's back, or it was
     /// claimed after that page of the listing.
-    fn examine_own(&mut self, now: Now, units: &BTreeMap<Key, Unit>, damaged: &BTreeSet<Key>) {
+    fn examine_own(&mut self, now: Now, units: &Sorted<Unit>, damaged: &BTreeSet<Key>) {
         if self.has_bug(Bug::ForeignTenureIgnored) {
             return;
         }
         let doubtful = |(key, own): (&Key, &Own)| {
-            let shown = units.get(key).and_then(|unit| unit.held);
+            let shown = units.get(key).and_then(|unit| unit.held).map(Into::into);
             let held = self.holder.tenure_of(own.lease).filter(|_| own.stage != Stage::Acquiring);
             (held.is_some() && held != shown && !damaged.contains(key)).then_some(own.lease)
         };
@@ -114,18 +115,13 @@ impl Worker {
     }
 
     /// Notes who is to have each of the own units, and which of them have to go.
-    fn revise_own(
-        &mut self,
-        units: &BTreeMap<Key, Unit>,
-        targets: &BTreeMap<Key, Target>,
-        damaged: &BTreeSet<Key>,
-    ) {
+    fn revise_own(&mut self, units: &Sorted<Unit>, targets: &Sorted<Target>, damaged: &BTreeSet<Key>) {
         for (key, own) in &mut self.own {
             let unit = units.get(key);
             if let Some(unit) = unit {
                 // How it failed last may have been written after it was listed.
                 let retry = if own.since < self.planned_from { unit.spec.retry } else { own.spec.retry };
-                own.spec = UnitSpec { retry, ..unit.spec.clone() };
+                own.spec = UnitSpec { retry, ..(*unit.spec).clone() };
             }
             // What can't be read can't be had by anybody else either, so it may as well go on here.
             let unread = if damaged.contains(key) { own.spec.status } else { Status::Deleted };

@@ -111,9 +111,9 @@ impl Worker {
             return Vec::new();
         }
         let mut shares: BTreeMap<&Key, BTreeSet<u64>> = BTreeMap::new();
-        for (key, unit) in &listing.units {
+        for (key, unit) in listing.units.iter() {
             if let (Owner::Worker(session), Some(held)) = (&unit.owner, unit.held) {
-                shares.entry(session).or_default().insert(Digest::share(key, held));
+                shares.entry(session).or_default().insert(Digest::share(key, held.into()));
             }
         }
         let (mut before, mut disputed, mut is_open) =

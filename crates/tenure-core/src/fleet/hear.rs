@@ -6,6 +6,7 @@ use super::claims::Claim;
 use super::listing::{Owner, Peer, Unit};
 use super::own::Stage;
 use super::part::{Part, Shows, Task};
+use super::sorted::Sorted;
 use super::talk::{FleetNotice, Reason, Summary};
 use super::unit::{Status, UnitSpec};
 use super::worker::{Errand, Worker};
@@ -281,7 +282,7 @@ impl Worker {
         self.revise_told(&tasks);
         let awaited = std::mem::take(&mut self.awaited);
         let mut free = VecDeque::new();
-        let (mut missing, mut doubtful, mut overtaken) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
+        let (mut missing, mut doubtful, mut overtaken) = (Sorted::default(), Vec::new(), BTreeSet::new());
         for (unit, (shows, task)) in &tasks {
             if let Some(own) = self.own.get(unit) {
                 if task.takes() && matches!(own.stage, Stage::Held | Stage::Draining) {
@@ -298,7 +299,7 @@ impl Worker {
             let claim = |seen| Claim { key: unit.clone(), seen, target: Some(self.me.clone()) };
             let is_due = Shows::of(&stored.record) == *shows || self.has_bug(Bug::StateIgnored);
             let is_vacant = stored.record.tenure.is_none();
-            let seen = Box::new(stored.clone());
+            let seen = stored.clone().into();
             match task {
                 // To be had even if only to be passed on.
                 Task::Pass(who) if self.is_attached_here(stored) => {
@@ -312,7 +313,7 @@ impl Worker {
                 Task::Take if is_due => free.push_back(claim(Some(seen))),
                 Task::TakeMissing if is_due => {
                     let (owner, shows) = (Owner::Missing(seen), *shows);
-                    missing.insert(unit.clone(), Unit { spec, owner, held: None, shows });
+                    missing.insert(unit.clone(), Unit { spec: spec.into(), owner, held: None, shows });
                 }
                 _ if !is_due && task.takes() => {
                     overtaken.insert(unit.clone());

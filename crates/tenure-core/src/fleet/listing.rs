@@ -8,7 +8,9 @@ use super::digest::Digest;
 use super::layout::{is_of_this_layout, other_layout};
 use super::names::FleetName;
 use super::part::Shows;
-use super::plan::{self, Balance, Cause, Load, Plan, Room, Uncovered, plan};
+use super::plan::{self, Balance, Cause, Load, Loads, Plan, Room, Uncovered};
+use super::seen::{Held, Says, Seen};
+use super::sorted::Sorted;
 use super::talk::{FleetNotice, Summary};
 use super::unit::{Status, UnitSpec};
 use super::worker::{Errand, Worker};
@@ -42,10 +44,10 @@ pub(super) struct Peer {
 /// A unit as its record showed it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Unit {
-    pub(super) spec: UnitSpec,
+    pub(super) spec: Says,
     pub(super) owner: Owner,
     /// The id and the fence of its tenure; none if it has none.
-    pub(super) held: Option<(Nonce, Fence)>,
+    pub(super) held: Option<Held>,
     pub(super) shows: Shows,
 }
 
@@ -53,11 +55,11 @@ pub(super) struct Unit {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Owner {
     /// Nobody who lives; this is the record, by which it can be claimed without another look.
-    Nobody(Box<Stored>),
+    Nobody(Seen),
     /// A session that is missing altogether. Nobody can have it before that has lasted for a ttl.
-    Missing(Box<Stored>),
+    Missing(Seen),
     /// A session that has been missing for a ttl.
-    LongMissing(Box<Stored>),
+    LongMissing(Seen),
     /// The worker with this session.
     Worker(Key),
     /// Something outside the fleet, such as a person who holds it by hand.
@@ -99,7 +101,7 @@ pub(super) struct Listing {
     /// When to ask for the next page; None while one is under way.
     ask_at: Option<Tick>,
     pub(super) peers: BTreeMap<Key, Peer>,
-    pub(super) units: BTreeMap<Key, Unit>,
+    pub(super) units: Sorted<Unit>,
     /// The parts of the plan that were told before.
     pub(super) parts: BTreeMap<Key, Stored>,
     damaged: Vec<(Key, StoreError)>,
@@ -170,7 +172,7 @@ impl Worker {
                 after: None,
                 ask_at: Some(now.held),
                 peers: BTreeMap::new(),
-                units: BTreeMap::new(),
+                units: Sorted::default(),
                 parts: BTreeMap::new(),
                 damaged: Vec::new(),
                 odd: BTreeMap::new(),
@@ -340,7 +342,8 @@ impl Worker {
         self.settle_missing(now, &mut listing.units);
         self.pace.meet(listing.peers.values().map(|peer| peer.ttl));
         if self.has_bug(Bug::DeletedTaken) {
-            listing.units.values_mut().for_each(|unit| unit.spec.status = Status::Open);
+            let open = |unit: &Unit| (*unit.spec).clone().status(Status::Open).into();
+            listing.units.values_mut().for_each(|unit| unit.spec = open(unit));
         }
         let (plan, names, workers, moves) = listing.plan(&self.options.fleet, self.holder.env.rules.bugs);
         listing.peers.values_mut().for_each(|peer| peer.planned = 0);
@@ -358,10 +361,12 @@ impl Worker {
             moves: if plans { moves } else { BTreeMap::new() },
             ..Summary::default()
         };
-        let targets: BTreeMap<Key, Result<Key, _>> = names
+        let targets: Sorted<Result<Key, _>> = names
             .into_iter()
             .zip(plan)
-            .map(|(unit, target)| (unit, target.map(|at| workers[at].clone())))
+            .filter_map(|(at, target)| {
+                Some((listing.units.at(at)?.0.clone(), target.map(|at| workers[at].clone())))
+            })
             .collect();
         summary.uncovered = targets
             .iter()
@@ -407,7 +412,7 @@ impl Listing {
             after: None,
             ask_at: None,
             peers,
-            units: BTreeMap::new(),
+            units: Sorted::default(),
             parts: BTreeMap::new(),
             damaged: Vec::new(),
             odd: BTreeMap::new(),
@@ -422,10 +427,10 @@ impl Listing {
             Ok((spec, _)) => spec,
             Err(error) => return self.damaged.push((key, error)),
         };
-        let held = stored.record.tenure.as_ref().map(|tenure| (tenure.id, stored.record.fence));
+        let held = stored.record.tenure.as_ref().map(|tenure| (tenure.id, stored.record.fence).into());
         let shows = Shows::of(&stored.record);
         let owner = match &stored.record.tenure {
-            None => Owner::Nobody(Box::new(stored)),
+            None => Owner::Nobody(stored.into()),
             Some(tenure) => match &tenure.attachment {
                 None => Owner::Outsider,
                 Some(attachment) if !attachment.session.as_str().starts_with(&self.roster) => Owner::Outsider,
@@ -435,32 +440,35 @@ impl Listing {
                 Some(attachment) if bugs.has(Bug::DeadTransfereeTrusted) => {
                     Owner::Worker(attachment.session.clone())
                 }
-                Some(attachment) => match self.peers.get(&attachment.session) {
-                    Some(peer) if peer.fence == attachment.fence => Owner::Worker(attachment.session.clone()),
-                    None if !self.ended.contains(&attachment.session) => Owner::Missing(Box::new(stored)),
+                Some(attachment) => match self.peers.get_key_value(&attachment.session) {
+                    // One name for all that it has.
+                    Some((session, peer)) if peer.fence == attachment.fence => Owner::Worker(session.clone()),
+                    None if !self.ended.contains(&attachment.session) => Owner::Missing(stored.into()),
                     // Dead, or ourselves: that is told apart once all is listed.
-                    _ => Owner::Nobody(Box::new(stored)),
+                    _ => Owner::Nobody(stored.into()),
                 },
             },
         };
-        self.units.insert(key, Unit { spec, owner, held, shows });
+        self.units.insert(key, Unit { spec: spec.into(), owner, held, shows });
     }
 
     /// What is attached to this worker's own session is its own.
     fn find_own(&mut self) {
         let peers = &self.peers;
         for unit in self.units.values_mut() {
-            let Owner::Nobody(stored) = &unit.owner else { continue };
-            let attachment = stored.record.tenure.as_ref().and_then(|tenure| tenure.attachment.as_ref());
+            let Owner::Nobody(seen) = &unit.owner else { continue };
+            let attachment = seen.tenure().and_then(|tenure| tenure.attachment.as_ref());
             let Some(attachment) = attachment else { continue };
-            if peers.get(&attachment.session).is_some_and(|peer| peer.fence == attachment.fence) {
-                unit.owner = Owner::Worker(attachment.session.clone());
+            if let Some((session, peer)) = peers.get_key_value(&attachment.session)
+                && peer.fence == attachment.fence
+            {
+                unit.owner = Owner::Worker(session.clone());
             }
         }
     }
 
-    /// The plan, with the units and the workers that its numbers stand for, and how many units move for each cause.
-    fn plan(&self, fleet: &FleetName, bugs: Bugs) -> (Plan, Vec<Key>, Vec<Key>, BTreeMap<Cause, usize>) {
+    /// The plan, with the places of its units, and the workers that its numbers stand for, and how many units move for each cause.
+    fn plan(&self, fleet: &FleetName, bugs: Bugs) -> (Plan, Vec<u32>, Vec<Key>, BTreeMap<Cause, usize>) {
         let workers: Vec<Key> = self.peers.keys().cloned().collect();
         let rooms: Vec<Room> = self.peers.values().map(|peer| peer.about.room()).collect();
         let index: BTreeMap<&Key, usize> = workers.iter().enumerate().map(|(at, key)| (key, at)).collect();
@@ -472,35 +480,36 @@ impl Listing {
                 decliners.entry(unit).or_default().insert(at);
             }
         }
-        let open = self.units.iter().filter(|(_, unit)| unit.spec.status == Status::Open);
-        let open = open.filter(|(_, unit)| !matches!(unit.owner, Owner::Outsider | Owner::Behind(_)));
-        let (names, loads): (Vec<Key>, Vec<Load>) = open
-            .map(|(key, unit)| {
-                let owner = match &unit.owner {
-                    Owner::Worker(session) => index.get(session).copied(),
-                    _ => None,
-                };
-                let pin = unit.spec.pin.as_ref().filter(|_| !bugs.has(Bug::PinIgnored));
-                let pin = pin.and_then(|pin| holders.get(pin)).copied();
-                let weight = if bugs.has(Bug::WeightIgnored) { 1 } else { unit.spec.weight };
-                let needs = unit.spec.needs.clone();
-                let declined_by = fleet.unit_of(key).and_then(|unit| decliners.get(unit)).cloned();
-                let declined_by = declined_by.unwrap_or_default();
-                let (stays, settled) = (unit.spec.fails(), unit.spec.retry.is_some());
-                (key.clone(), Load { weight, needs, owner, pin, stays, settled, declined_by })
-            })
-            .unzip();
+        let open = (0..).zip(self.units.iter()).map(|(at, (key, unit))| (at, key, unit));
+        let open = open.filter(|(_, _, unit)| unit.spec.status == Status::Open);
+        let open = open.filter(|(_, _, unit)| !matches!(unit.owner, Owner::Outsider | Owner::Behind(_)));
+        let (mut names, mut loads) = (Vec::new(), Loads::default());
+        for (at, key, unit) in open {
+            let owner = match &unit.owner {
+                Owner::Worker(session) => index.get(session).copied(),
+                _ => None,
+            };
+            let pin = unit.spec.pin.as_ref().filter(|_| !bugs.has(Bug::PinIgnored));
+            let pin = pin.and_then(|pin| holders.get(pin)).copied();
+            let weight = if bugs.has(Bug::WeightIgnored) { 1 } else { unit.spec.weight };
+            let needs = unit.spec.needs.clone();
+            let declined_by = fleet.unit_of(key).and_then(|unit| decliners.get(unit)).cloned();
+            let declined_by = declined_by.unwrap_or_default();
+            let (stays, settled) = (unit.spec.fails(), unit.spec.retry.is_some());
+            names.push(at);
+            loads.add(&Load { weight, needs, owner, pin, stays, settled, declined_by });
+        }
         let balance = self.peers.values().next().map_or(Balance::Count, |first| first.about.balance);
-        let plan = plan(&loads, &rooms, balance);
+        let plan = loads.plan(&rooms, balance);
         let is_gone =
-            |at: usize| match names.get(at).and_then(|name| self.units.get(name)).map(|unit| &unit.owner) {
-                Some(Owner::Nobody(stored)) => stored.record.tenure.is_some(),
+            |at: usize| match names.get(at).and_then(|at| self.units.at(*at)).map(|(_, unit)| &unit.owner) {
+                Some(Owner::Nobody(seen)) => seen.tenure().is_some(),
                 Some(Owner::Missing(_) | Owner::LongMissing(_)) => true,
                 _ => false,
             };
         let has_joined = |at: usize| workers.get(at).is_some_and(|worker| self.young.contains(worker));
-        let causes = plan::causes(&loads, &rooms, &plan, is_gone, has_joined);
-        let moves = plan::count(causes.into_iter().flatten());
+        let causes = loads.causes(&rooms, &plan, is_gone, has_joined);
+        let moves = plan::count(causes.flatten());
         (plan, names, workers, moves)
     }
 }

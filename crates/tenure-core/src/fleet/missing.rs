@@ -5,6 +5,7 @@
 //! meanwhile, and that record may have been deleted, too. So each worker waits for itself.
 
 use super::listing::{Owner, Unit};
+use super::sorted::Sorted;
 use super::talk::FleetNotice;
 use super::unit::Status;
 use super::worker::{Errand, Worker};
@@ -12,25 +13,24 @@ use crate::bugs::Bug;
 use crate::holder::failure_detector::Verdict;
 use crate::op::{Answer, Op};
 use crate::values::error::StoreError;
-use crate::values::key::Key;
 use crate::values::record::Attachment;
 use crate::values::time::{Now, Tick, Ttl};
 use std::collections::BTreeMap;
 
 impl Worker {
     /// What was listed as missing may have begun after the roster was listed, so that proves nothing yet: a read does.
-    pub(super) fn settle_missing(&mut self, now: Now, units: &mut BTreeMap<Key, Unit>) {
+    pub(super) fn settle_missing(&mut self, now: Now, units: &mut Sorted<Unit>) {
         let env = &self.holder.env;
         let mut verdicts: BTreeMap<(Attachment, Ttl), Option<Verdict>> = BTreeMap::new();
         for unit in units.values_mut().filter(|unit| unit.spec.status == Status::Open) {
-            let Owner::Missing(stored) = &unit.owner else { continue };
-            let Some(tenure) = &stored.record.tenure else { continue };
+            let Owner::Missing(seen) = &unit.owner else { continue };
+            let Some(tenure) = seen.tenure() else { continue };
             let Some(attachment) = &tenure.attachment else { continue };
             let known = || env.detector.known_missing(now, attachment, tenure.ttl, &env.rules);
             if *verdicts.entry((attachment.clone(), tenure.ttl)).or_insert_with(known)
                 == Some(Verdict::Suspected)
             {
-                unit.owner = Owner::LongMissing(stored.clone());
+                unit.owner = Owner::LongMissing(seen.clone());
             }
         }
         for ((attachment, ttl), verdict) in verdicts {
@@ -95,12 +95,12 @@ mod tests {
     }
 
     /// Two that are open behind one missing session, and one that is done behind another.
-    fn units() -> BTreeMap<Key, Unit> {
+    fn units() -> Sorted<Unit> {
         let behind = |n: usize, status| {
             let spec = UnitSpec { status, ..UnitSpec::default() };
             let stored = record(Some(Some(attachment(n))), &spec);
             let shows = Shows::of(&stored.record);
-            Unit { spec, owner: Owner::Missing(Box::new(stored)), held: None, shows }
+            Unit { spec: spec.into(), owner: Owner::Missing(stored.into()), held: None, shows }
         };
         let units = [behind(1, Status::Open), behind(1, Status::Open), behind(2, Status::Done)];
         (0..).map(unit).zip(units).collect()

@@ -39,6 +39,8 @@ mod planning;
 mod raise;
 mod rest;
 mod retry;
+mod seen;
+mod sorted;
 mod talk;
 mod tell;
 mod unfit;

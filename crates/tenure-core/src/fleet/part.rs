@@ -81,10 +81,7 @@ impl Part {
 
     /// Whether it fits into a record.
     fn fits(&self) -> bool {
-        let tasks = self
-            .tasks
-            .iter()
-            .map(|(unit, (_, task))| unit.len() + 24 + task.peer().map_or(0, |who| who.as_str().len()));
+        let tasks = self.tasks.iter().map(|(unit, (_, task))| task.size(unit));
         let peers = self.peers.keys().map(|who| who.as_str().len() + 40);
         tasks.chain(peers).sum::<usize>() <= MAX_BYTES
     }
@@ -171,6 +168,11 @@ impl Task {
     /// Whether its worker is to have the unit.
     pub(super) fn takes(&self) -> bool {
         matches!(self, Task::Take | Task::TakeMissing | Task::Await(_))
+    }
+
+    /// How many bytes it takes in a record, for that unit.
+    pub(super) fn size(&self, unit: &str) -> usize {
+        unit.len() + 24 + self.peer().map_or(0, |who| who.as_str().len())
     }
 
     /// Who else it names.

@@ -7,8 +7,10 @@
 
 mod cause;
 mod chain;
+mod loads;
 
 pub use cause::{Cause, JOINING, causes, count};
+pub(super) use loads::Loads;
 
 use chain::Failed;
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,17 +100,13 @@ pub type Plan = Vec<Result<usize, Uncovered>>;
 /// 10,000 units over 100 workers take a few milliseconds.
 #[must_use]
 pub fn plan(units: &[Load], workers: &[Room], balance: Balance) -> Plan {
-    let mut table = Planner::new(units, workers, balance);
-    table.settle_pinned();
-    table.settle_owned();
-    // What was placed, and evening out, may make room for what nobody could take before. Each round covers more or evens out
-    // more, so this ends.
-    loop {
-        let has_placed = table.place_pool();
-        let has_moved = table.even_out(balance);
-        if table.pool.is_empty() || !has_placed && !has_moved {
-            return table.finish();
-        }
+    units.iter().collect::<Loads>().plan(workers, balance)
+}
+
+impl Loads {
+    /// The same as [`plan`].
+    pub(super) fn plan(&self, workers: &[Room], balance: Balance) -> Plan {
+        Planner::new(self, workers, balance).plan()
     }
 }
 
@@ -131,10 +129,12 @@ struct Seat {
 }
 
 struct Planner<'a> {
-    units: &'a [Load],
+    units: &'a Loads,
     workers: &'a [Room],
-    classes: Vec<Class>,
-    /// For each set of needs, whether each worker may take it.
+    balance: Balance,
+    /// Whether weights tell units apart.
+    weighs: bool,
+    /// For each set of workers, whether each is in it.
     allowed: Vec<Vec<bool>>,
     seats: Vec<Seat>,
     /// Workers that keep something, by what they have.
@@ -145,34 +145,21 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    fn new(units: &'a [Load], workers: &'a [Room], balance: Balance) -> Self {
-        let mut sets: BTreeMap<(&BTreeSet<String>, &BTreeSet<usize>), usize> = BTreeMap::new();
-        let mut allowed: Vec<Vec<bool>> = Vec::new();
-        // What makes no difference must not tell units apart: moves within a class may be done in any order.
-        let weighs = balance == Balance::Weight || workers.iter().any(|worker| worker.weight != u64::MAX);
-        let classes = units.iter().map(|unit| {
-            let needs = *sets.entry((&unit.needs, &unit.declined_by)).or_insert_with(|| {
-                let fits = |(at, worker): (usize, &Room)| {
-                    let wants = !worker.leaving && !unit.declined_by.contains(&at);
-                    wants && unit.needs.is_subset(&worker.labels)
-                };
-                allowed.push(workers.iter().enumerate().map(fits).collect());
-                allowed.len() - 1
-            });
-            let weight = if weighs { unit.weight.max(1) } else { 1 };
-            let cost = match balance {
-                _ if unit.stays => 0,
-                Balance::Count => 1,
-                Balance::Weight => weight,
+    fn new(units: &'a Loads, workers: &'a [Room], balance: Balance) -> Self {
+        let allowed = units.sets().map(|kind| {
+            let fits = |(at, worker): (usize, &Room)| {
+                let wants = !worker.leaving && !kind.declined_by.contains(&at);
+                wants && kind.needs.is_subset(&worker.labels)
             };
-            Class { needs, cost, weight, settled: unit.settled }
+            workers.iter().enumerate().map(fits).collect()
         });
-        let classes = classes.collect();
         Planner {
             units,
             workers,
-            classes,
-            allowed,
+            balance,
+            // What makes no difference must not tell units apart: moves within a class may be done in any order.
+            weighs: balance == Balance::Weight || workers.iter().any(|worker| worker.weight != u64::MAX),
+            allowed: allowed.collect(),
             seats: workers.iter().map(|_| Seat::default()).collect(),
             ranks: (0..workers.len()).filter(|&at| !workers[at].leaving).map(|at| (0, at)).collect(),
             pool: Vec::new(),
@@ -181,19 +168,44 @@ impl<'a> Planner<'a> {
         }
     }
 
+    fn plan(mut self) -> Plan {
+        self.settle_pinned();
+        self.settle_owned();
+        // What was placed, and evening out, may make room for what nobody could take before. Each round covers more or evens out
+        // more, so this ends.
+        loop {
+            let has_placed = self.place_pool();
+            let has_moved = self.even_out(self.balance);
+            if self.pool.is_empty() || !has_placed && !has_moved {
+                return self.finish();
+            }
+        }
+    }
+
+    fn class(&self, unit: usize) -> Class {
+        let kind = self.units.kind(unit);
+        let weight = if self.weighs { self.units.weight(unit) } else { 1 };
+        let cost = match self.balance {
+            _ if kind.stays => 0,
+            Balance::Count => 1,
+            Balance::Weight => weight,
+        };
+        Class { needs: kind.set, cost, weight, settled: kind.settled }
+    }
+
     fn has_room(&self, worker: usize, class: Class) -> bool {
         let (seat, room) = (&self.seats[worker], &self.workers[worker]);
         seat.units < room.units && seat.weight.saturating_add(class.weight) <= room.weight
     }
 
     fn give(&mut self, unit: usize, worker: usize) {
-        let class = self.classes[unit];
+        let class = self.class(unit);
         let seat = &mut self.seats[worker];
         self.ranks.remove(&(seat.cost, worker));
         seat.cost = seat.cost.saturating_add(class.cost);
         seat.weight = seat.weight.saturating_add(class.weight);
         seat.units += 1;
-        if !self.pinned.contains(&unit) && !self.units[unit].stays {
+        if !self.pinned.contains(&unit) && !self.units.kind(unit).stays {
             seat.has.entry(class).or_default().insert(unit);
         }
         self.ranks.insert((seat.cost, worker));
@@ -219,10 +231,10 @@ impl<'a> Planner<'a> {
     /// What is pinned counts where it is, and is moved by nothing else.
     fn settle_pinned(&mut self) {
         for unit in 0..self.units.len() {
-            let class = self.classes[unit];
+            let class = self.class(unit);
             let may = |&worker: &usize| self.allowed[class.needs].get(worker) == Some(&true);
-            let stays = self.units[unit].owner.filter(|_| self.units[unit].stays);
-            if let Some(worker) = self.units[unit].pin.filter(may).or_else(|| stays.filter(may))
+            let stays = self.units.owner(unit).filter(|_| self.units.kind(unit).stays);
+            if let Some(worker) = self.units.pin(unit).filter(may).or_else(|| stays.filter(may))
                 && self.has_room(worker, class)
             {
                 self.pinned.insert(unit);
@@ -234,11 +246,13 @@ impl<'a> Planner<'a> {
     /// What each has and may keep; the rest goes into the pool. What is kept where room is short are the last, since it
     /// is the first that move.
     fn settle_owned(&mut self) {
-        for unit in (0..self.units.len()).rev().filter(|unit| !self.pinned.contains(unit)).collect::<Vec<_>>()
-        {
-            let class = self.classes[unit];
+        for unit in (0..self.units.len()).rev() {
+            if self.pinned.contains(&unit) {
+                continue;
+            }
+            let class = self.class(unit);
             let may = |&owner: &usize| self.allowed[class.needs].get(owner) == Some(&true);
-            match self.units[unit].owner.filter(may) {
+            match self.units.owner(unit).filter(may) {
                 Some(owner) if self.has_room(owner, class) => self.give(unit, owner),
                 _ => self.pool.push(unit),
             }
@@ -248,11 +262,11 @@ impl<'a> Planner<'a> {
     /// The heaviest first, each to the emptiest that may have it; whether any found a place.
     fn place_pool(&mut self) -> bool {
         let mut pool = std::mem::take(&mut self.pool);
-        pool.sort_by_key(|&unit| (std::cmp::Reverse(self.classes[unit].cost), unit));
+        pool.sort_unstable_by_key(|&unit| (std::cmp::Reverse(self.class(unit).cost), unit));
         let waiting = pool.len();
         let mut failed = Failed::default();
         for unit in pool {
-            let class = self.classes[unit];
+            let class = self.class(unit);
             let allowed = &self.allowed[class.needs];
             let to = self.ranks.iter().find(|(_, at)| allowed[*at] && self.has_room(*at, class));
             let to = to.map(|(_, worker)| *worker).or_else(|| self.make_room(class, &mut failed));
@@ -270,13 +284,13 @@ impl<'a> Planner<'a> {
     fn why_not(&self, unit: usize) -> Uncovered {
         let declined = |at: &usize| {
             let room = self.workers.get(*at).filter(|room| !room.leaving);
-            room.is_some_and(|room| self.units[unit].needs.is_subset(&room.labels))
+            room.is_some_and(|room| self.units.kind(unit).needs.is_subset(&room.labels))
         };
         if self.ranks.is_empty() {
             Uncovered::NoWorker
-        } else if self.allowed[self.classes[unit].needs].contains(&true) {
+        } else if self.allowed[self.class(unit).needs].contains(&true) {
             Uncovered::NoRoom
-        } else if self.units[unit].declined_by.iter().any(declined) {
+        } else if self.units.kind(unit).declined_by.iter().any(declined) {
             Uncovered::Declined
         } else {
             Uncovered::NoLabels
@@ -343,10 +357,10 @@ impl<'a> Planner<'a> {
         let mut moves: BTreeMap<Class, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
         for (unit, owner) in self.owners.iter().enumerate() {
             if let Ok(to) = *owner
-                && self.units[unit].owner != Some(to)
+                && self.units.owner(unit) != Some(to)
                 && !self.pinned.contains(&unit)
             {
-                let (who, whither) = moves.entry(self.classes[unit]).or_default();
+                let (who, whither) = moves.entry(self.class(unit)).or_default();
                 who.push(unit);
                 whither.push(to);
             }

@@ -5,8 +5,9 @@ use super::board::{self, Mark};
 use super::digest::spread;
 use super::disputes::Disputes;
 use super::listing::{Listing, Owner, Peer, Unit};
-use super::part::{Part, Shows, Task};
+use super::part::{self, Part, Shows, Task};
 use super::plan::Uncovered;
+use super::sorted::Sorted;
 use super::talk::FleetNotice;
 use super::unit::Status;
 use super::worker::{Errand, Worker};
@@ -76,7 +77,7 @@ impl Worker {
         &mut self,
         now: Now,
         listing: &Listing,
-        targets: &BTreeMap<Key, Result<Key, Uncovered>>,
+        targets: &Sorted<Result<Key, Uncovered>>,
         is_audit: bool,
         (workers, units): (usize, usize),
     ) {
@@ -182,13 +183,20 @@ impl Worker {
         &self,
         planner: &Attachment,
         listing: &Listing,
-        targets: &BTreeMap<Key, Result<Key, Uncovered>>,
+        targets: &Sorted<Result<Key, Uncovered>>,
     ) -> BTreeMap<Key, Part> {
         let others = listing.peers.iter().filter(|(session, _)| **session != self.me);
         let mut parts: BTreeMap<Key, Part> =
             others.map(|(session, peer)| (session.clone(), Part::new(planner.clone(), peer.fence))).collect();
+        let mut sizes: BTreeMap<Key, usize> = BTreeMap::new();
         let mut tell = |session: &Key, unit: (&str, &Unit), task: Task| {
             let Some(part) = parts.get_mut(session) else { return };
+            let size = sizes.entry(session.clone()).or_default();
+            if *size > part::MAX_BYTES {
+                // It does not fit into a record, so nothing of it will be told.
+                return;
+            }
+            *size += task.size(unit.0);
             if let Some(who) = task.peer() {
                 let peer = listing.peers.values().find(|peer| peer.holder == *who);
                 part.peers.extend(peer.map(|peer| (who.clone(), (peer.fence, peer.ttl))));
@@ -196,7 +204,7 @@ impl Worker {
             part.tasks.insert(unit.0.to_owned(), (unit.1.shows, task));
         };
         let holder = |session: &Key| listing.peers.get(session).map(|peer: &Peer| peer.holder.clone());
-        for (key, unit) in &listing.units {
+        for (key, unit) in listing.units.iter() {
             let Some(name) = self.options.fleet.unit_of(key) else { continue };
             let unit = (name, unit);
             match (targets.get(key), &unit.1.owner) {

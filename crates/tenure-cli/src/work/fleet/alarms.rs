@@ -20,7 +20,8 @@ pub(super) struct Alarms {
 /// What was said, and is still so.
 #[derive(Debug, Default)]
 struct Said {
-    uncovered: BTreeMap<Key, Uncovered>,
+    /// In the order of their keys.
+    uncovered: Vec<(Key, Uncovered)>,
     damaged: BTreeSet<Key>,
     /// By text: when it happened last.
     troubles: BTreeMap<String, Duration>,
@@ -60,15 +61,17 @@ impl Alarms {
 
 impl Said {
     fn planned(&mut self, fleet: &str, summary: &Summary) -> Vec<String> {
-        let now: BTreeMap<Key, Uncovered> = summary.uncovered.iter().cloned().collect();
-        let new = now.iter().filter(|(key, why)| self.uncovered.get(key) != Some(why));
-        let new =
-            new.map(|(key, reason)| format!("{}: no worker can have this unit: {}", shown(key), reason));
-        let mut lines = some(fleet, new.collect());
+        // There may be a million of them.
+        let mut now = summary.uncovered.clone();
+        now.sort_unstable();
+        let new = now.iter().filter(|unit| self.uncovered.binary_search(unit).is_err());
+        let new = new
+            .map(|(key, reason)| move || format!("{}: no worker can have this unit: {}", shown(key), reason));
+        let mut lines = some(fleet, new);
         self.uncovered = now;
         let new = summary.damaged.iter().filter(|(key, _)| !self.damaged.contains(key));
-        let new = new.map(|(key, error)| format!("{}: {}", shown(key), escaped(&error.to_string())));
-        lines.extend(some(fleet, new.collect()));
+        let new = new.map(|(key, error)| move || format!("{}: {}", shown(key), escaped(&error.to_string())));
+        lines.extend(some(fleet, new));
         self.damaged = summary.damaged.iter().map(|(key, _)| key.clone()).collect();
         lines
     }
@@ -85,10 +88,11 @@ fn shown(key: &Key) -> String {
     escaped(key.as_str())
 }
 
-fn some(fleet: &str, mut lines: Vec<String>) -> Vec<String> {
-    let more = lines.len().saturating_sub(NAMED);
+/// The first lines, and how many more there would be.
+fn some(fleet: &str, mut all: impl Iterator<Item = impl FnOnce() -> String>) -> Vec<String> {
+    let mut lines: Vec<String> = all.by_ref().take(NAMED).map(|line| line()).collect();
+    let more = all.count();
     if more > 0 {
-        lines.truncate(NAMED);
         lines.push(format!("so it is with {more} more: see `tenure fleet units {}`", escaped(fleet)));
     }
     lines

@@ -11,6 +11,7 @@ pub(crate) mod register;
 mod scheduler;
 mod slots;
 mod summary;
+mod turns;
 pub(crate) mod unit;
 
 use crate::config;

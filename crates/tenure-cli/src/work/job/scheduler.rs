@@ -18,6 +18,7 @@ use super::pieces::printer::Printer;
 use super::progress::Progress;
 use super::slots::{Ended, Setup, Slots};
 use super::summary::{self, Tally};
+use super::turns::Turn;
 use crate::config;
 use crate::exit::{self, Asked, Failure};
 use crate::keys::JobName;
@@ -40,6 +41,7 @@ enum Event {
     Claimed {
         key: Key,
         from: Option<From>,
+        turn: Option<Turn>,
         took: Duration,
         trust: Trust,
         result: Result<Guard, AcquireError>,
@@ -428,10 +430,13 @@ impl Scheduler {
 
     fn on(&mut self, event: Event) {
         match event {
-            Event::Claimed { key, from, took, trust, result } => {
+            Event::Claimed { key, from, turn, took, trust, result } => {
                 self.claiming -= 1;
+                if let Some(turn) = turn {
+                    self.slots.answered(turn);
+                }
                 self.claim_secs += (took.as_secs_f64() - self.claim_secs) / 16.0;
-                self.on_claimed(key, from, trust, result);
+                self.on_claimed(key, from, turn, trust, result);
             }
             Event::Ended { key, guard, ended, captured } => {
                 let slot = self.slots.free(&key);

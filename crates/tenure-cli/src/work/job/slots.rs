@@ -7,9 +7,10 @@ use crate::supervise::stopping::{Stopper, Why};
 use crate::text::escaped;
 use crate::work::job::pacing::{Pacing, load_average};
 use crate::work::job::pieces::capture::{Captured, Captures};
+use crate::work::job::turns::{Turn, Turns};
 use crate::work::template::Filling;
 use crate::work::units::text_of;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +62,7 @@ pub(crate) struct Slots {
     n: usize,
     setup: Arc<Setup>,
     pacing: Pacing,
-    waiting: VecDeque<Task>,
+    waiting: Turns<Task>,
     running: BTreeMap<Key, Running>,
 }
 
@@ -74,7 +75,7 @@ struct Running {
 
 impl Slots {
     pub(crate) fn new(n: usize, pacing: Pacing, setup: Setup) -> Slots {
-        Slots { n, setup: Arc::new(setup), pacing, waiting: VecDeque::new(), running: BTreeMap::new() }
+        Slots { n, setup: Arc::new(setup), pacing, waiting: Turns::default(), running: BTreeMap::new() }
     }
 
     pub(crate) fn policy(&self) -> &Policy {
@@ -90,8 +91,20 @@ impl Slots {
         self.running.len()
     }
 
-    pub(crate) fn push(&mut self, task: Task) {
-        self.waiting.push_back(task);
+    /// A unit is being claimed: those claimed later begin after it, once it is `answered`.
+    pub(crate) fn claiming(&mut self) -> Turn {
+        self.waiting.ask(boottime())
+    }
+
+    /// What was won by that claim is pushed next.
+    pub(crate) fn answered(&mut self, turn: Turn) {
+        self.waiting.answered(turn);
+    }
+
+    /// Without a turn it is the last one.
+    pub(crate) fn push(&mut self, turn: Option<Turn>, task: Task) {
+        let turn = turn.unwrap_or_else(|| self.waiting.last());
+        self.waiting.won(turn, task);
         self.fill();
     }
 
@@ -108,13 +121,14 @@ impl Slots {
 
     /// What was not begun, and isn't to be.
     pub(crate) fn drain(&mut self) -> Vec<Task> {
-        self.waiting.drain(..).collect()
+        self.waiting.drain()
     }
 
     /// How long what waits for its time, and not for a slot, has to.
     pub(crate) fn pause(&mut self) -> Option<Duration> {
-        let is_due = self.running.len() < self.n && !self.waiting.is_empty();
-        is_due.then(|| self.pacing.wait(boottime(), self.running.is_empty(), load_average))
+        let now = boottime();
+        let is_due = self.running.len() < self.n && self.waiting.is_due(now);
+        is_due.then(|| self.pacing.wait(now, self.running.is_empty(), load_average))
     }
 
     /// Kills what runs, without waiting for anything.
@@ -131,7 +145,7 @@ impl Slots {
     pub(crate) fn fill(&mut self) {
         while self.running.len() < self.n
             && self.pacing.wait(boottime(), self.running.is_empty(), load_average).is_zero()
-            && let Some(Task { key, unit, number, guard }) = self.waiting.pop_front()
+            && let Some(Task { key, unit, number, guard }) = self.waiting.pop(boottime())
         {
             let (setup, stopper) = (Arc::clone(&self.setup), Arc::<Stopper>::default());
             let slot = self.first_free();

@@ -9,7 +9,7 @@ use crate::fleet::raise::Bump;
 fn follow(worker: &mut Worker, secs: u64, plan: Vec<(usize, Owner, Result<usize, Uncovered>)>) -> Summary {
     let targets = plan.iter().map(|(n, _, target)| (unit(*n), target.map(session))).collect();
     let shows = Shows::of(&vacant().record);
-    let unit = |(n, owner, _)| (unit(n), Unit { spec: UnitSpec::default(), owner, held: None, shows });
+    let unit = |(n, owner, _)| (unit(n), Unit { spec: UnitSpec::default().into(), owner, held: None, shows });
     let units = plan.into_iter().map(unit).collect();
     worker.follow_plan(at(secs), units, targets, Summary::default());
     let planned = |notice| match notice {
@@ -29,13 +29,13 @@ fn a_plan_is_summed_up_by_what_comes_and_what_goes() {
         (0, Owner::Worker(session(0)), Ok(0)),
         (1, Owner::Worker(session(0)), Ok(1)),
         (2, Owner::Worker(session(0)), Ok(1)),
-        (3, Owner::Missing(vacant()), Ok(0)),
-        (4, Owner::Missing(vacant()), Ok(1)),
+        (3, Owner::Missing((*vacant()).into()), Ok(0)),
+        (4, Owner::Missing((*vacant()).into()), Ok(1)),
         (5, Owner::Worker(session(1)), Ok(0)),
         (6, Owner::Worker(session(2)), Ok(0)),
         (7, Owner::Worker(session(1)), Ok(1)),
     ];
-    plan.extend((8..11).map(|n| (n, Owner::Nobody(vacant()), Ok(0))));
+    plan.extend((8..11).map(|n| (n, Owner::Nobody((*vacant()).into()), Ok(0))));
     let summary = follow(&mut worker, 100, plan);
     assert_eq!((summary.incoming, summary.outgoing), (6, 1));
     assert_eq!(worker.awaited, BTreeSet::from([unit(5), unit(6)]));

@@ -1,6 +1,6 @@
 //! Why units move: a plan says where each unit goes, and this says what made it so.
 
-use super::{Load, Plan, Room};
+use super::{Load, Loads, Plan, Room};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -90,32 +90,45 @@ pub fn causes(
     is_gone: impl Fn(usize) -> bool,
     has_joined: impl Fn(usize) -> bool,
 ) -> Vec<Option<Cause>> {
-    let mut held: Vec<(u64, u64)> = vec![(0, 0); workers.len()];
-    for unit in units {
-        if let Some((count, weight)) = unit.owner.and_then(|owner| held.get_mut(owner)) {
-            *count += 1;
-            *weight = weight.saturating_add(unit.weight.max(1));
+    units.iter().collect::<Loads>().causes(workers, plan, is_gone, has_joined).collect()
+}
+
+impl Loads {
+    /// The same as [`causes`].
+    pub(in crate::fleet) fn causes(
+        &self,
+        workers: &[Room],
+        plan: &Plan,
+        is_gone: impl Fn(usize) -> bool,
+        has_joined: impl Fn(usize) -> bool,
+    ) -> impl Iterator<Item = Option<Cause>> {
+        let mut held: Vec<(u64, u64)> = vec![(0, 0); workers.len()];
+        for unit in 0..self.len() {
+            if let Some((count, weight)) = self.owner(unit).and_then(|owner| held.get_mut(owner)) {
+                *count += 1;
+                *weight = weight.saturating_add(self.weight(unit));
+            }
         }
+        let why = move |unit: usize, target: usize| {
+            let owner = self.owner(unit).filter(|owner| *owner != target);
+            let owner = owner.and_then(|at| Some((at, workers.get(at)?, held.get(at)?)));
+            let kind = self.kind(unit);
+            match owner {
+                None if self.owner(unit) == Some(target) => None,
+                None => Some(if is_gone(unit) { Cause::Gone } else { Cause::Vacant }),
+                Some((at, room, (count, weight))) => Some(match () {
+                    () if room.leaving => Cause::Leave,
+                    () if self.pin(unit) == Some(target) => Cause::Pin,
+                    () if !kind.needs.is_subset(&room.labels) => Cause::Labels,
+                    () if kind.declined_by.contains(&at) => Cause::Declined,
+                    () if *count > room.units || *weight > room.weight => Cause::Full,
+                    () if has_joined(target) => Cause::Join,
+                    () => Cause::Evenness,
+                }),
+            }
+        };
+        plan.iter().take(self.len()).enumerate().map(move |(at, target)| why(at, *target.as_ref().ok()?))
     }
-    let why = |at: usize, unit: &Load, target: usize| {
-        let owner = unit.owner.filter(|owner| *owner != target);
-        let owner = owner.and_then(|at| Some((at, workers.get(at)?, held.get(at)?)));
-        match owner {
-            None if unit.owner == Some(target) => None,
-            None => Some(if is_gone(at) { Cause::Gone } else { Cause::Vacant }),
-            Some((at, room, (count, weight))) => Some(match () {
-                () if room.leaving => Cause::Leave,
-                () if unit.pin == Some(target) => Cause::Pin,
-                () if !unit.needs.is_subset(&room.labels) => Cause::Labels,
-                () if unit.declined_by.contains(&at) => Cause::Declined,
-                () if *count > room.units || *weight > room.weight => Cause::Full,
-                () if has_joined(target) => Cause::Join,
-                () => Cause::Evenness,
-            }),
-        }
-    };
-    let planned = units.iter().zip(plan).enumerate();
-    planned.map(|(at, (unit, target))| why(at, unit, *target.as_ref().ok()?)).collect()
 }
 
 /// How many units move for each cause.

@@ -14,17 +14,17 @@ use crate::values::metadata::Metadata;
 /// For which worker a unit is planned, if it is planned at all.
 type Target = Option<Result<usize, Uncovered>>;
 /// The same for all units.
-type Targets = BTreeMap<Key, Result<Key, Uncovered>>;
+type Targets = Sorted<Result<Key, Uncovered>>;
 
 /// The worker 0 plans for the workers 1 and 2; what has it listed, with these units, and their owners and targets.
 fn planned(worker: &Worker, units: Vec<(usize, Owner, Status, Target)>) -> (Listing, Targets) {
     let mut peers = worker.peers.clone();
     peers.insert(session(0), Peer { holder: holder(0), fence: Fence(5), ..peers[&session(1)].clone() });
     let mut listing = Listing::of_peers(peers);
-    let mut targets = BTreeMap::new();
+    let mut targets = Sorted::default();
     for (n, owner, status, target) in units {
         let (spec, shows) = (UnitSpec { status, ..UnitSpec::default() }, Shows::of_tenure(Nonce(n as u128)));
-        listing.units.insert(unit(n), Unit { spec, owner, held: None, shows });
+        listing.units.insert(unit(n), Unit { spec: spec.into(), owner, held: None, shows });
         if let Some(target) = target {
             targets.insert(unit(n), target.map(session));
         }
@@ -50,7 +50,7 @@ fn tells(worker: &mut Worker, (listing, targets): &(Listing, Targets), is_audit:
             listing.parts.entry(key).or_insert_with(|| standing(wrote));
         }
     }
-    worker.tell_plan(at(100), &listing, targets, is_audit, (3, listing.units.len()));
+    worker.tell_plan(at(100), &listing, targets, is_audit, (3, listing.units.values().count()));
     let round = worker.telling.round.take();
     round.and_then(|round| round.mark.told).unwrap_or_default().into_iter().collect()
 }
@@ -63,8 +63,8 @@ fn each_worker_is_told_what_it_is_to_do_with_which_units() {
         &worker,
         vec![
             (0, of(1), open, Some(Ok(1))),
-            (1, Owner::Nobody(vacant()), open, Some(Ok(1))),
-            (2, Owner::Missing(vacant()), open, Some(Ok(1))),
+            (1, Owner::Nobody((*vacant()).into()), open, Some(Ok(1))),
+            (2, Owner::Missing((*vacant()).into()), open, Some(Ok(1))),
             (3, of(2), open, Some(Ok(1))),
             (4, of(2), open, Some(Err(Uncovered::NoRoom))),
             (5, of(2), done, None),
@@ -97,18 +97,18 @@ fn each_worker_is_told_what_it_is_to_do_with_which_units() {
 #[test]
 fn c1_a_part_that_stays_undone_is_told_ever_more_seldom() {
     let mut worker = led(2, true);
-    let plan = planned(&worker, vec![(0, Owner::Nobody(vacant()), Status::Open, Some(Ok(1)))]);
+    let plan = planned(&worker, vec![(0, Owner::Nobody((*vacant()).into()), Status::Open, Some(Ok(1)))]);
     let told =
         |worker: &mut Worker| (1..100).filter(|_| !tells(worker, &plan, true).is_empty()).collect::<Vec<_>>();
     assert_eq!(told(&mut worker), [1, 2, 4, 8, 16, 32, 64, 96]);
-    let other = planned(&worker, vec![(1, Owner::Nobody(vacant()), Status::Open, Some(Ok(1)))]);
+    let other = planned(&worker, vec![(1, Owner::Nobody((*vacant()).into()), Status::Open, Some(Ok(1)))]);
     assert_eq!(tells(&mut worker, &other, false), [holder(1)], "another one");
 }
 
 #[test]
 fn whoever_has_done_its_part_or_is_doing_it_is_not_told_again() {
     let mut worker = led(2, true);
-    let free = || Owner::Nobody(vacant());
+    let free = || Owner::Nobody((*vacant()).into());
     let open = Status::Open;
     let both = planned(&worker, vec![(0, free(), open, Some(Ok(1))), (1, free(), open, Some(Ok(1)))]);
     assert_eq!(tells(&mut worker, &both, false), [holder(1)]);
@@ -148,7 +148,7 @@ fn a_new_planner_goes_by_what_stands_there() {
 #[test]
 fn a_part_that_was_overwritten_is_told_again() {
     let mut worker = led(2, true);
-    let mut plan = planned(&worker, vec![(0, Owner::Nobody(vacant()), Status::Open, Some(Ok(1)))]);
+    let mut plan = planned(&worker, vec![(0, Owner::Nobody((*vacant()).into()), Status::Open, Some(Ok(1)))]);
     assert_eq!(
         [tells(&mut worker, &plan, false), tells(&mut worker, &plan, false)],
         [[holder(1)], [holder(1)]]
@@ -162,7 +162,7 @@ fn a_part_that_was_overwritten_is_told_again() {
 #[test]
 fn what_was_sent_for_an_earlier_plan_does_not_come_to_stand_unheeded() {
     let open = Status::Open;
-    let free = || Owner::Nobody(vacant());
+    let free = || Owner::Nobody((*vacant()).into());
     // It is under way when the next plan is made.
     let mut worker = led(2, true);
     let one = planned(&worker, vec![(0, free(), open, Some(Ok(1)))]);
@@ -187,7 +187,7 @@ fn what_was_sent_for_an_earlier_plan_does_not_come_to_stand_unheeded() {
 #[test]
 fn a_plan_is_told_again_in_each_interval_while_the_store_refuses_parts_of_it_and_for_no_longer_than_a_ttl() {
     let mut worker = led(2, true);
-    let plan = planned(&worker, vec![(0, Owner::Nobody(vacant()), Status::Open, Some(Ok(1)))]);
+    let plan = planned(&worker, vec![(0, Owner::Nobody((*vacant()).into()), Status::Open, Some(Ok(1)))]);
     let denied = || Err(StoreError::unsupported("denied"));
     for (secs, resigns) in [(100, false), (116, false), (147, false), (148, true)] {
         (worker.doubts.list_at, worker.telling.round) = (None, None);

@@ -7,6 +7,7 @@ use crate::output;
 use crate::text::{escaped, hex};
 use crate::work::units::text_of;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -46,72 +47,87 @@ impl Form {
     }
 }
 
+/// What the thread is to do.
+enum Job {
+    /// Save it, if that is wanted, and write it.
+    Write(Piece),
+    /// Save it, and keep it until its turn has come.
+    Keep(Piece),
+    /// Write what that run has written, which was kept.
+    WriteKept(usize),
+}
+
 #[derive(Debug)]
 pub(crate) struct Printer {
-    order: Option<Order<Piece>>,
+    /// Runs of which pieces are kept.
+    order: Option<Order<usize>>,
     captures: Arc<Captures>,
-    /// Pieces in which there is nothing count as well.
-    takes_empty: bool,
-    pieces: Sender<Piece>,
+    /// Pieces are saved in files.
+    saves: bool,
+    jobs: Sender<Job>,
     over: oneshot::Receiver<()>,
 }
 
 impl Printer {
-    /// `written` is told of each run whose piece is out; `trouble` once if nobody reads any more, or what is written is refused.
+    /// `written` is told of each run whose piece is out, or saved where it is kept; `trouble` once if nobody reads any more, or what is written is refused.
     pub(crate) fn start(
         form: Form,
         captures: Arc<Captures>,
         written: impl Fn(usize) + Send + 'static,
         trouble: impl FnOnce(io::Error) + Send + 'static,
     ) -> Result<Printer, Failure> {
-        let (pieces, to_write) = channel();
+        let (jobs, to_do) = channel();
         let (told, over) = oneshot::channel();
         let order = form.keep_order.then(Order::default);
-        let takes_empty = form.keep_order || form.results.is_some();
+        let saves = form.results.is_some();
         let writer = Writer { form, captures: Arc::clone(&captures) };
         let thread = std::thread::Builder::new().name("printer".to_owned());
         let write = move || {
-            writer.run(&to_write, written, trouble);
+            writer.run(&to_do, written, trouble);
             let _left = told.send(());
         };
         thread.spawn(write).map_err(|error| Failure::new(crate::exit::INTERNAL, error.to_string()))?;
-        Ok(Printer { order, captures, takes_empty, pieces, over })
+        Ok(Printer { order, captures, saves, jobs, over })
     }
 
-    /// Writes it, or keeps it until its turn has come. True: it is being written, and what came of the run is to wait for that.
+    /// Writes it, or keeps it until its turn has come. True: it is being written or saved, and what came of the run is to wait for that.
     pub(crate) fn print(&mut self, number: Option<usize>, piece: Piece) -> bool {
         match (&mut self.order, number) {
-            // Its turn may come much later.
-            (Some(order), Some(number)) => order.hold(number, piece),
+            (Some(order), Some(number)) => {
+                order.hold(number, piece.run);
+                self.send(Job::Keep(piece));
+                // Its turn may come much later, but files are there at once.
+                self.saves
+            }
             // Not worth a word to the thread.
-            _ if !self.takes_empty && piece.captured.is_empty() => self.captures.give_back(piece.captured),
+            (None, _) if !self.saves && piece.captured.is_empty() => {
+                self.captures.give_back(piece.captured);
+                false
+            }
             _ => {
-                self.send(vec![piece]);
-                return true;
+                self.send(Job::Write(piece));
+                true
             }
         }
-        false
     }
 
     /// Writes what has waited for units that are over now. Numbers count from 0.
     pub(crate) fn go_on(&mut self, total: usize, is_over: impl Fn(usize) -> bool) {
         let due = self.order.as_mut().map(|order| order.due(total, is_over)).unwrap_or_default();
-        self.send(due);
+        due.into_iter().for_each(|run| self.send(Job::WriteKept(run)));
     }
 
     /// Writes the rest, and waits until all is written.
     pub(crate) async fn end(mut self) {
         let rest = self.order.as_mut().map(Order::rest).unwrap_or_default();
-        self.send(rest);
-        drop(self.pieces);
+        rest.into_iter().for_each(|run| self.send(Job::WriteKept(run)));
+        drop(self.jobs);
         let _over = self.over.await;
     }
 
-    fn send(&self, pieces: Vec<Piece>) {
-        for piece in pieces {
-            // Nobody takes them any more after trouble, which was told.
-            let _untold = self.pieces.send(piece);
-        }
+    fn send(&self, job: Job) {
+        // Nobody takes it any more after trouble, which was told.
+        let _untold = self.jobs.send(job);
     }
 }
 
@@ -121,33 +137,60 @@ struct Writer {
 }
 
 impl Writer {
-    fn run(&self, pieces: &Receiver<Piece>, written: impl Fn(usize), trouble: impl FnOnce(io::Error)) {
-        for Piece { run, unit, mut captured, exit } in pieces {
-            if let Err(error) = self.write(&unit, &mut captured, exit) {
+    fn run(&self, jobs: &Receiver<Job>, written: impl Fn(usize), trouble: impl FnOnce(io::Error)) {
+        let mut kept = BTreeMap::new();
+        for job in jobs {
+            if let Err(error) = self.work(job, &mut kept, &written) {
                 return trouble(error);
             }
-            self.captures.give_back(captured);
-            written(run);
         }
     }
 
-    fn write(&self, unit: &[u8], captured: &mut Captured, exit: Option<i64>) -> io::Result<()> {
+    fn work(&self, job: Job, kept: &mut BTreeMap<usize, Piece>, written: impl Fn(usize)) -> io::Result<()> {
+        match job {
+            Job::Write(mut piece) => {
+                let run = piece.run;
+                self.save(&mut piece)?;
+                self.write(piece)?;
+                written(run);
+            }
+            Job::Keep(mut piece) => {
+                self.save(&mut piece)?;
+                if self.form.results.is_some() {
+                    written(piece.run);
+                }
+                kept.insert(piece.run, piece);
+            }
+            Job::WriteKept(run) => {
+                if let Some(piece) = kept.remove(&run) {
+                    self.write(piece)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn save(&self, Piece { unit, captured, exit, .. }: &mut Piece) -> io::Result<()> {
+        let Some(results) = &self.form.results else { return Ok(()) };
+        save(&results.join(directory_of(unit)), captured, *exit).map_err(|error| {
+            io::Error::other(format!("--results {}: {error}", escaped(&results.to_string_lossy())))
+        })
+    }
+
+    fn write(&self, Piece { unit, mut captured, .. }: Piece) -> io::Result<()> {
         captured.out.rewind()?;
         captured.err.rewind()?;
-        if let Some(results) = &self.form.results {
-            save(&results.join(directory_of(unit)), captured, exit).map_err(|error| {
-                io::Error::other(format!("--results {}: {error}", escaped(&results.to_string_lossy())))
-            })?;
-        }
-        let tag = self.form.tag.then(|| format!("{}\t", escaped(&text_of(unit))));
+        let tag = self.form.tag.then(|| format!("{}\t", escaped(&text_of(&unit))));
         let (out, err) = (io::stdout(), io::stderr());
         output::in_turn(|| {
             output::undisturbed_on(&out, || copy(&captured.out, &mut out.lock(), tag.as_deref()))?;
             // That errors can't be told is no reason to stop.
             let _unread =
                 output::undisturbed_on(&err, || copy(&captured.err, &mut err.lock(), tag.as_deref()));
-            Ok(())
-        })
+            Ok::<(), io::Error>(())
+        })?;
+        self.captures.give_back(captured);
+        Ok(())
     }
 }
 
@@ -174,11 +217,12 @@ fn copy(mut from: &File, to: &mut impl Write, tag: Option<&str>) -> io::Result<(
 }
 
 fn save(directory: &Path, captured: &mut Captured, exit: Option<i64>) -> io::Result<()> {
+    captured.out.rewind()?;
+    captured.err.rewind()?;
     std::fs::create_dir_all(directory)?;
     for (name, file) in [("stdout", &mut captured.out), ("stderr", &mut captured.err)] {
         let length = file.metadata()?.len();
         io::copy(&mut (&*file).take(length), &mut File::create(directory.join(name))?)?;
-        file.rewind()?;
     }
     // Last: who finds it finds the rest complete.
     let status = exit.map_or("stopped\n".to_owned(), |exit| format!("{exit}\n"));

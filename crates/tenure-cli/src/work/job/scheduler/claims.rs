@@ -83,8 +83,8 @@ impl Scheduler {
                 // Only now: those that waited for their turn in a process that died are not to blame for that.
                 let is_counted = Unit::of(guard.metadata()).is_none_or(|unit| unit.takeovers >= most);
                 let result = if is_counted { Ok(guard) } else { counted(guard).await };
-                let (from, took, trust) = (None, Duration::ZERO, Trust::Good);
-                let _over = sender.send(Event::Claimed { key, from, took, trust, result });
+                let (from, turn, took, trust) = (None, None, Duration::ZERO, Trust::Good);
+                let _over = sender.send(Event::Claimed { key, from, turn, took, trust, result });
             });
         }
     }
@@ -93,6 +93,8 @@ impl Scheduler {
         let Candidate { key, seen, probe } = candidate;
         self.claiming += 1;
         self.board.set(&key, Local::Ours);
+        // A probe is no part of any order, and may take longer.
+        let turn = (!probe).then(|| self.slots.claiming());
         let tenure = seen.record.tenure.as_ref().filter(|_| probe);
         let from = tenure.map(|tenure| From {
             attachment: tenure.attachment.clone(),
@@ -115,7 +117,7 @@ impl Scheduler {
                 }
                 refused => refused,
             };
-            let _over = sender.send(Event::Claimed { key, from, took, trust, result });
+            let _over = sender.send(Event::Claimed { key, from, turn, took, trust, result });
         });
     }
 }

@@ -12,6 +12,7 @@ use crate::work::job::pieces::capture::Captured;
 use crate::work::job::pieces::joblog::Run;
 use crate::work::job::pieces::printer::Piece;
 use crate::work::job::slots::{Ended, Task};
+use crate::work::job::turns::Turn;
 use crate::work::job::unit::{Ran, Status, Unit};
 use crate::work::pace::doubled;
 use crate::work::template::Filling;
@@ -31,13 +32,14 @@ impl Scheduler {
         &mut self,
         key: Key,
         from: Option<From>,
+        turn: Option<Turn>,
         trust: Trust,
         result: Result<Guard, AcquireError>,
     ) {
         match result {
             Ok(guard) => {
                 self.trouble = None;
-                self.on_won(key, guard, from, trust);
+                self.on_won(key, guard, from, turn, trust);
             }
             Err(AcquireError::Held(_)) => {
                 self.board.set(&key, Local::Open);
@@ -63,7 +65,14 @@ impl Scheduler {
     }
 
     /// The record as it was when it was claimed is certain, unlike the board.
-    pub(super) fn on_won(&mut self, key: Key, guard: Guard, from: Option<From>, trust: Trust) {
+    pub(super) fn on_won(
+        &mut self,
+        key: Key,
+        guard: Guard,
+        from: Option<From>,
+        turn: Option<Turn>,
+        trust: Trust,
+    ) {
         let now_is = match Unit::of(guard.metadata()) {
             _ if self.stop.is_some() => Local::Open,
             Some(unit) if unit.status == Status::Pending => match Unit::name(&key, guard.metadata()) {
@@ -95,7 +104,7 @@ impl Scheduler {
         match trust {
             Trust::Good => {
                 let number = self.numbers.get(&key).copied();
-                self.slots.push(Task { key, unit, number, guard });
+                self.slots.push(turn, Task { key, unit, number, guard });
             }
             Trust::Suspect => self.suspects.push_back((key, guard)),
             Trust::Spent => self.give_up_on(key, guard),
