@@ -109,6 +109,8 @@ pub enum Bug {
     LargePartCut,
     PlannerUnwatched,
     StandbyIdle,
+    SilentPlannerTrusted,
+    AgesTrusted,
     OnePageWatched,
     RestersUntold,
     RestsUnseen,
@@ -271,6 +273,8 @@ impl Bug {
         Bug::LargePartCut,
         Bug::PlannerUnwatched,
         Bug::StandbyIdle,
+        Bug::SilentPlannerTrusted,
+        Bug::AgesTrusted,
         Bug::OnePageWatched,
         Bug::RestersUntold,
         Bug::RestsUnseen,
@@ -365,6 +369,8 @@ impl Bug {
         Bug::LargePartCut,
         Bug::PlannerUnwatched,
         Bug::StandbyIdle,
+        Bug::SilentPlannerTrusted,
+        Bug::AgesTrusted,
         Bug::OnePageWatched,
         Bug::RestersUntold,
         Bug::RestsUnseen,
@@ -538,6 +544,12 @@ impl Bug {
             Bug::LargePartCut => "of a part that is too large for a record only the beginning is told",
             Bug::PlannerUnwatched => "nobody looks at the planner's session but those who stand by",
             Bug::StandbyIdle => "those who stand by look at nobody but the planner",
+            Bug::SilentPlannerTrusted => {
+                "those who stand by leave it to the planner to look at the others, though it is silent"
+            }
+            Bug::AgesTrusted => {
+                "those who stand by leave that to the planner, though records do not tell who was silent for how long"
+            }
             Bug::OnePageWatched => "of all sessions, who watches them looks at the first page only",
             Bug::RestersUntold => {
                 "whom a plan concerns, and who looks at the board seldom, is not told of it"

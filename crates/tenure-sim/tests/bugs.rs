@@ -41,7 +41,8 @@ fn scenario_of(bug: Bug) -> Option<&'static str> {
         Bug::RefusalIsMiss | Bug::AwaitedForEver | Bug::ToldEachTime => Some("fleet-forbidden"),
         Bug::OverflowIsNothing => Some("fleet-names"),
         Bug::MissedPlanIgnored => Some("fleet-rows"),
-        Bug::RestersUntold | Bug::RestsUnseen | Bug::OnePageWatched => Some("fleet-rests"),
+        Bug::RestersUntold | Bug::RestsUnseen | Bug::OnePageWatched | Bug::AgesTrusted => Some("fleet-rests"),
+        Bug::SilentPlannerTrusted => Some("fleet-standbys"),
         Bug::UnfitPlans | Bug::UnfitPlansAgain => Some("fleet-unfit"),
         Bug::MarkedFirst | Bug::DeposedPlannerObeyed | Bug::UnderWayForgotten | Bug::StateIgnored => {
             Some("fleet-telling")

@@ -38,6 +38,11 @@ fn the_planner_and_who_stands_by_and_owners_die_together() {
 }
 
 #[test]
+fn who_stands_by_finds_out_who_dies_with_the_planner_though_its_wall_clock_was_just_set_ahead() {
+    nothing_is_broken_by("fleet-standbys", 12, &[(Coverage::DiedAhead, 40), (Coverage::HeadsLost, 20)]);
+}
+
+#[test]
 fn parts_that_are_cut_short_garbled_deleted_or_of_another_planner_or_session_are_told_again_or_listed() {
     nothing_is_broken_by("fleet-spoilt", 24, &[(Coverage::PartSpoilt, 100)]);
 }

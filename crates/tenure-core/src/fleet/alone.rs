@@ -58,8 +58,15 @@ pub(super) fn worker(others: usize) -> Worker {
         instance: 1,
     };
     let drain = Duration::from_secs(5);
-    let options =
-        Options { fleet: fleet(), about: About::default(), drain, push: false, page: 10, lookers: 16 };
+    let options = Options {
+        fleet: fleet(),
+        about: About::default(),
+        drain,
+        push: false,
+        age_error: None,
+        page: 10,
+        lookers: 16,
+    };
     let mut worker = Worker::new(identity, Rules::default(), options).unwrap();
     for n in 1..=others {
         let about = About::default();
@@ -72,6 +79,7 @@ pub(super) fn worker(others: usize) -> Worker {
             heartbeat: Nonce(0),
             planned: 0,
             letters: true,
+            attested: false,
         };
         worker.peers.insert(session(n), peer);
     }

@@ -425,7 +425,8 @@ impl Peer {
     /// One of whom no more is known than a plan says.
     fn new(holder: HolderId, fence: Fence, ttl: crate::values::time::Ttl) -> Peer {
         let about = super::about::About::default();
-        Peer { holder, fence, ttl, about, has: None, heartbeat: Nonce(0), planned: 0, letters: true }
+        let heartbeat = Nonce(0);
+        Peer { holder, fence, ttl, about, has: None, heartbeat, planned: 0, letters: true, attested: false }
     }
 }
 

@@ -92,6 +92,10 @@ impl Worker {
             Some(tenure) if stored.record.fence == fence => tenure.clone(),
             _ => return self.session_left(now, key),
         };
+        let attested = self.is_attested(now, &stored, &tenure);
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.attested = attested;
+        }
         let Worker { holder, .. } = self;
         let rules = holder.env.rules.clone();
         let verdict = holder.env.detector.judge(now, key, &stored, &tenure, &rules);

@@ -39,6 +39,8 @@ pub(super) struct Peer {
     pub(super) planned: u64,
     /// Whether it understands letters that pass a unit on.
     pub(super) letters: bool,
+    /// Whether its record tells at first sight how long it has been silent.
+    pub(super) attested: bool,
 }
 
 /// A unit as its record showed it.
@@ -279,10 +281,11 @@ impl Worker {
         let letters = About::hears_letters(&stored.record.metadata);
         let has = Digest::parse(&stored.record.metadata);
         let planned = has.map_or(0, |has| has.units);
-        listing.peers.insert(
-            key,
-            Peer { holder, fence, ttl, about, has, heartbeat: tenure.heartbeat, planned, letters },
-        );
+        let attested = self.is_attested(now, &stored, tenure);
+        let heartbeat = tenure.heartbeat;
+        listing
+            .peers
+            .insert(key, Peer { holder, fence, ttl, about, has, heartbeat, planned, letters, attested });
     }
 
     fn listed_roster(&mut self, now: Now, mut listing: Listing) {
@@ -329,6 +332,7 @@ impl Worker {
             heartbeat: Nonce(0),
             planned: 0,
             letters: true,
+            attested: false,
         };
         if self.has_bug(Bug::LeaverTakes) {
             me.about.leaving = false;

@@ -207,6 +207,7 @@ impl Worker {
         }
         self.rest_after(now, planner.as_ref());
         self.turn_to_pages(now);
+        self.resume_watching(now);
     }
 
     pub(super) fn saw_board(&mut self, now: Now, board: Option<Stored>) {
@@ -236,7 +237,7 @@ impl Worker {
             // It was made for the other role, and may be one that the store refuses.
             self.listing = None;
             self.listed = None;
-            self.look.watch.again();
+            self.look.watch.begin();
             (self.list_at, self.audit_at) = (now.held, Tick::NEVER);
         }
         if !same {

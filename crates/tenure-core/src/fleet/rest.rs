@@ -15,7 +15,7 @@ use crate::values::time::{Now, Tick};
 use std::collections::BTreeSet;
 
 /// A worker rests for so many intervals at the most, as a mean.
-const MOST: usize = 32;
+const MOST: usize = 64;
 
 /// What a worker has to know to rest, and the planner to tell those who do.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]

@@ -27,6 +27,8 @@ pub struct Options {
     pub drain: Duration,
     /// Whether the store hints at changes: then nothing is polled for.
     pub push: bool,
+    /// By how much the ages of records that the store tells may fall short of the truth; none where it tells none.
+    pub age_error: Option<Duration>,
     /// How many records are listed at a time: [`Options::PAGE`] is good; worlds that test this take fewer.
     pub page: usize,
     /// About how many workers look at the planner in each interval, beside those who stand by; the others of a larger fleet rest:

@@ -1,22 +1,34 @@
 //! The watch: once in each interval the planner and the standbys look at all sessions. They read them one by one, in the look
 //! itself. In a large fleet they read them page by page after it. The price of a page is its size, and a thousand sessions are small.
+//!
+//! A standby needs to know how long each worker has been silent if the planner dies. Where records tell that at first sight, it looks at
+//! all sessions of a large fleet only while the planner is silent, and once in a long while: wall clocks may have been set meanwhile.
 
+use super::listing::{Peer, least_ttl_attested};
 use super::look::Look;
 use super::talk::FleetNotice;
 use super::worker::{Errand, Worker};
 use crate::bugs::Bug;
+use crate::holder::failure_detector;
 use crate::op::{Answer, Listed, Op};
 use crate::values::error::StoreError;
 use crate::values::fence::Fence;
 use crate::values::key::Key;
-use crate::values::record::Stored;
+use crate::values::record::{Stored, Tenure};
 use crate::values::time::{Now, Tick};
 use std::collections::BTreeMap;
 
+/// In so many intervals a standby looks at all sessions once, though it need not.
+const SELDOM: u32 = 24;
+
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Watch {
-    /// When all who are to be watched were looked at last.
+    /// When all who are to be watched then were looked at last.
     pub(super) at: Option<Tick>,
+    /// When those were all others.
+    whole: Option<Tick>,
+    /// This worker left the others to the planner by its last look.
+    leaves: bool,
     /// Those who are still to be seen on a page, and the fences that they should show.
     left: Option<BTreeMap<Key, Fence>>,
     /// The store has refused a page: one by one, they may be read.
@@ -24,9 +36,15 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// All are to be looked at again.
+    /// All whom the last look was at, or pages after it, are to be looked at again.
     pub(super) fn again(&mut self) {
         (self.at, self.left) = (None, None);
+        self.whole = self.whole.filter(|_| self.leaves);
+    }
+
+    /// The worker has another role from now on.
+    pub(super) fn begin(&mut self) {
+        *self = Watch { refused: self.refused, ..Watch::default() };
     }
 }
 
@@ -44,8 +62,49 @@ impl Worker {
         self.is_planner() || self.is_standby()
     }
 
+    /// Whether a fleet is so large that its sessions are read by pages.
+    fn watches_many(&self) -> bool {
+        self.peers.len() >= 2 * self.options.lookers
+    }
+
+    /// Whether a session's record tells at first sight how long its worker has been silent.
+    pub(super) fn is_attested(&self, now: Now, stored: &Stored, tenure: &Tenure) -> bool {
+        let told =
+            self.options.age_error.is_some_and(|error| tenure.ttl.duration() >= least_ttl_attested(error));
+        let within = tenure.ttl.part(16);
+        told && failure_detector::is_attested(now, stored, within, &self.holder.env.rules)
+    }
+
+    /// Whether this worker leaves it to the planner to watch all others. If both die, the others' records tell it enough; those that don't
+    /// are few.
+    fn leaves_watching(&self, now: Now) -> bool {
+        let Some(planner) = self.planner.as_ref().filter(|planner| planner.session != self.me) else {
+            return false;
+        };
+        let silent = self.look.overdue.contains(&planner.session)
+            || self.look.suspected.contains_key(&planner.session)
+            || self.lead.gone.as_ref() == Some(planner);
+        let lately = self.look.watch.whole.is_some_and(|at| now.held.since(at) < self.interval() * SELDOM);
+        let odd = self.peers.values().filter(|peer| !self.tells_silence(peer)).count();
+        self.watches_many()
+            && lately
+            && (!silent || self.has_bug(Bug::SilentPlannerTrusted))
+            && odd < 2 * self.options.lookers
+    }
+
+    /// The look has shown that the planner is silent, say: who left the others to it looks at them at once.
+    pub(super) fn resume_watching(&mut self, now: Now) {
+        if self.look.watch.leaves && self.is_standby() && !self.leaves_watching(now) {
+            self.look_now(now);
+        }
+    }
+
+    fn tells_silence(&self, peer: &Peer) -> bool {
+        peer.attested || self.has_bug(Bug::AgesTrusted)
+    }
+
     /// Whom the next look is at: the planner, and those who are overdue. Whoever watches looks at all once an interval, unless it reads them by pages
-    /// after that.
+    /// after that, or leaves it to the planner.
     pub(super) fn watched(&mut self, now: Now) -> BTreeMap<Key, Fence> {
         let planner = self.planner.iter().filter(|planner| planner.session != self.me);
         let planner = planner.filter(|_| !self.has_bug(Bug::PlannerUnwatched));
@@ -53,19 +112,27 @@ impl Worker {
             planner.map(|planner| (planner.session.clone(), planner.fence)).collect();
         self.look.watch.left = None;
         if self.is_planner() || self.is_standby() && !self.has_bug(Bug::StandbyIdle) {
-            let due = self.look.watch.at.is_none_or(|at| now.held.since(at) >= self.interval() * 7 / 8);
-            let mut one_by_one = due;
+            let leaves = self.leaves_watching(now);
+            self.look.watch.leaves = leaves;
+            let last = if leaves { self.look.watch.at } else { self.look.watch.whole };
+            let due = last.is_none_or(|at| now.held.since(at) >= self.interval() * 7 / 8);
+            let (mut all, some) = (due && !leaves, due && leaves);
             if due {
                 self.look.watch.at = Some(now.held);
+            }
+            if all {
+                self.look.watch.whole = Some(now.held);
                 let refused = std::mem::take(&mut self.look.watch.refused);
-                if self.peers.len() >= 2 * self.options.lookers && !refused {
-                    let all = self.peers.iter().map(|(key, peer)| (key.clone(), peer.fence));
-                    self.look.watch.left = Some(all.collect());
-                    one_by_one = false;
+                if self.watches_many() && !refused {
+                    let all_others = self.peers.iter().map(|(key, peer)| (key.clone(), peer.fence));
+                    self.look.watch.left = Some(all_others.collect());
+                    all = false;
                 }
             }
-            let peers = self.peers.iter().filter(|(key, _)| one_by_one || self.look.overdue.contains(*key));
-            for (key, peer) in peers {
+            for (key, peer) in &self.peers {
+                if !(all || some && !self.tells_silence(peer) || self.look.overdue.contains(key)) {
+                    continue;
+                }
                 watched.entry(key.clone()).or_insert(peer.fence);
             }
         }

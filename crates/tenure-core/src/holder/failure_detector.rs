@@ -253,6 +253,15 @@ fn agreed(now: Now, stored: &Stored, rules: &Rules) -> Option<Duration> {
     Some(if rules.bugs.has(Bug::OneWitness) { by_store } else { by_store.min(by_wall) })
 }
 
+/// Whether two witnesses will tell at first sight how long a holder has been silent, once it is: the store tells ages, and the wall clocks
+/// say less than that by no more than so much. A stamp of the future says less by as far as it is ahead, too.
+pub(crate) fn is_attested(now: Now, stored: &Stored, within: Duration, rules: &Rules) -> bool {
+    let stamp = stored.record.stamp;
+    let (by_wall, ahead) = (now.wall.since(stamp), stamp.since(now.wall));
+    let by_store = stored.age().filter(|_| rules.first_sight);
+    by_store.is_some_and(|age| (age + ahead).saturating_sub(by_wall) <= within)
+}
+
 /// Whether the record's stamp is what keeps a silent holder alive to those who don't watch: by the store's clock it has been
 /// silent for long, and by the wall clocks it has not. Later than others may take it who see that at once.
 pub(crate) fn is_misled(now: Now, stored: &Stored, ttl: Ttl, rules: &Rules) -> bool {

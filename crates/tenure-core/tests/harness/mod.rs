@@ -200,6 +200,7 @@ impl Harness {
             about,
             drain: Duration::from_secs(5),
             push: self.store.push,
+            age_error: self.store.age.then_some(Duration::from_millis(1)),
             page: Options::PAGE,
             lookers: Options::LOOKERS,
         };

@@ -58,7 +58,7 @@ impl World {
     }
 
     /// In a fleet so large that workers rest: how many thousandths of a ttl it takes longer until somebody hears of what a plan says.
-    fn rested(&self, per_mille: u64) -> u64 {
+    pub(super) fn rested(&self, per_mille: u64) -> u64 {
         if self.scenario.nodes >= 2 * self.scenario.lookers { per_mille } else { 0 }
     }
 
@@ -171,6 +171,7 @@ impl World {
             }
             Disturbance::Step => self.kill_at_step(&up),
             Disturbance::Heads => self.lose_heads(&up),
+            Disturbance::Ahead => self.set_ahead(&up),
             Disturbance::Spoil => self.spoil_next(index),
             Disturbance::Mail => self.lose_mail(),
             Disturbance::Burst => self.burst(&up),
@@ -191,6 +192,7 @@ impl World {
 
     /// A session was renewed. If its worker is to die of that, it does.
     pub(super) fn renewed(&mut self, index: usize) {
+        self.dies_ahead(index);
         if std::mem::take(&mut self.nodes[index].own.doomed) && self.healed.is_some() {
             self.kill(index);
             self.deaths_settle();

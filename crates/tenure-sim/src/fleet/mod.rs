@@ -1,5 +1,6 @@
 //! The scene of fleets: workers, units and those who change them from outside. Users are bodies that work on units.
 
+mod ahead;
 mod aim;
 mod bodies;
 mod calm;
@@ -54,6 +55,8 @@ pub(crate) struct FleetScene {
     pub(crate) doom: Doom,
     /// What is aimed at a step of the planner.
     pub(crate) aim: Option<AimedFault>,
+    /// One whose wall clock was set ahead, which dies once the planner has renewed.
+    ahead: Option<(usize, u32)>,
     /// What, if that is chosen and not drawn.
     pub(crate) aimed: Option<(PlannedChange, u64, Blow)>,
     /// How the next parts are spoilt, and how many.
@@ -94,6 +97,8 @@ pub(crate) enum FleetDue {
     },
     /// This process of a worker dies.
     Dies(u8, u32),
+    /// The same, whose wall clock was set ahead, once the planner renews, which dies with it.
+    DiesAhead(u8, u32),
     /// A ttl after the holder of a unit under this fence was told to stop, by force.
     Seize(u32, u64),
     Churn,
@@ -148,6 +153,7 @@ impl Scene for FleetScene {
             haunted: false,
             doom: Doom::None,
             aim: None,
+            ahead: None,
             aimed: None,
             spoil: None,
             letters_lost_until: 0,
@@ -289,6 +295,7 @@ impl Scene for FleetScene {
             }
             FleetDue::Seize(unit, fence) => world.vacate_by_force(unit as usize, Fence(fence)),
             FleetDue::Dies(index, life) => world.dies(usize::from(index), life),
+            FleetDue::DiesAhead(index, life) => world.scene.ahead = Some((usize::from(index), life)),
             FleetDue::Churn => world.churn(),
             FleetDue::Disturbance => world.disturbance(),
             FleetDue::Look => world.look(),

@@ -43,6 +43,7 @@ impl World {
             about: self.about(index),
             drain: self.ttl.part(2),
             push: self.spec.push,
+            age_error: self.spec.ages.error(),
             page: self.scenario.page,
             lookers: self.scenario.lookers,
         };

@@ -57,6 +57,8 @@ pub(crate) enum Disturbance {
     Step,
     /// The planner, both standbys and up to two others die at once.
     Heads,
+    /// The wall clock of one worker is set ahead, and soon after that it and the planner die at once.
+    Ahead,
     /// Parts of a plan are spoilt when they are told.
     Spoil,
     /// Letters are thrown away, or find no room.

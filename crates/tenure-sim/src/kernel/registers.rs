@@ -5,6 +5,7 @@ use super::clock::{MILLI, SECOND, True};
 use super::rng::Rng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
+use std::time::Duration;
 use tenure_core::op::{Answer, Expect, Freshness, Listed, Op, Outcome, Write};
 use tenure_core::{Key, Metadata, Record, StoreError, Stored, Times, Value};
 
@@ -33,6 +34,16 @@ pub enum Ages {
 }
 
 impl Ages {
+    /// By how much they fall short of the truth at the most, if they are told.
+    pub(crate) fn error(self) -> Option<Duration> {
+        match self {
+            Ages::Untold => None,
+            Ages::Coarse => Some(Duration::from_millis(MOST_SHORT_MS)),
+            Ages::Fine => Some(Duration::from_millis(1)),
+            Ages::Dated => Some(Duration::from_secs(3)),
+        }
+    }
+
     /// Two thirds tell them, half of these well.
     pub(crate) fn any(rng: &mut Rng) -> Ages {
         match rng.below(3) {

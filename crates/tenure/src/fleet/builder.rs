@@ -172,13 +172,17 @@ impl WorkerBuilder {
             about: self.fields,
             instance: self.instance.unwrap_or_else(clock::instance),
         };
-        let push = store.capabilities().watch;
+        let capabilities = store.capabilities();
+        let push = capabilities.watch;
+        let age_error =
+            (capabilities.expiry == tenure_store::Expiry::AttestedAge).then_some(capabilities.age_error);
         let name = self.fleet.name().clone();
         let options = Options {
             fleet: name.clone(),
             about: self.about,
             drain: self.drain,
             push,
+            age_error,
             page: Options::PAGE,
             lookers: Options::LOOKERS,
         };

@@ -38,7 +38,7 @@ fn rests(worker: &mut Worker, beats: &[(u64, u128)]) -> u64 {
 fn some_of_a_large_fleet_look_in_each_interval() {
     let mut worker = by_board(1, true, 1);
     let rests = [0, 1, 31, 32, 1000, 100_000].map(|workers| worker.next_rest(at(0), workers));
-    assert_eq!(rests, [1, 1, 1, 2, 32, 32]);
+    assert_eq!(rests, [1, 1, 1, 2, 62, 64]);
 }
 
 #[test]

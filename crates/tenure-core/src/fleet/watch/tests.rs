@@ -1,9 +1,15 @@
 //! Plan: a large fleet's sessions are watched by pages, after the look itself, each page by what it shows; a small one's one by one; where a
-//! page is refused, one by one; who has come again or left meanwhile is left alone, and so are all by whoever plans no more.
+//! page is refused, one by one; who has come again or left meanwhile is left alone, and so are all by whoever plans no more. Who stands by
+//! in a large fleet looks at all others seldom while the planner renews and records tell who is silent; at those alone that do not tell it;
+//! and at all as often as the planner does while the planner is silent, or too many do not tell, or the fleet is small.
 use super::*;
 use crate::fleet::alone::*;
+use crate::fleet::board::{self, Mark};
 use crate::fleet::raise::Bump;
+use crate::values::fence::{Nonce, Version};
+use crate::values::time::Wall;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// The worker 0 plans for so many others.
 fn planner(others: usize) -> Worker {
@@ -160,4 +166,111 @@ fn whoever_plans_no_more_asks_for_no_further_page_and_looks_again_if_there_was_a
     worker.watched_page(at(102), 10, Ok(Answer::Listed(page(10, None, |n| n <= 40, 1))));
     assert!(asks(&mut worker).is_empty());
     assert_eq!(worker.look.wake_at(), Some(at(102).held));
+}
+
+/// The worker 0 stands by in a fleet of so many others, of whom the worker 1 plans, on a store whose ages fall short by up to so much.
+fn standby(others: usize, age_error: Option<Duration>) -> Worker {
+    let mut worker = led(others, false);
+    worker.options.age_error = age_error;
+    let mark = Mark { number: 1, told: Some(BTreeSet::new()), counts: (3, 9), ttls: (ttl(), ttl()), rest: 4 };
+    let (seen, by) = (worker.board.take().unwrap(), BTreeSet::from([holder(0)]));
+    let write = board::mark(worker.board_key.clone(), &seen, &mark, &by, Nonce(1), at(0).wall);
+    worker.board = Some(Stored::new(write.record).versioned(Version(9)));
+    worker.look.wary_until = Tick(0);
+    assert!(worker.is_standby());
+    worker.peers.values_mut().for_each(|peer| peer.attested = age_error.is_some());
+    worker
+}
+
+/// What the look of one who stands by is at beside the board and the planner, and how many pages it reads. All sessions were renewed two
+/// seconds ago, or the planner's at that time; and the wall clocks of some are an hour ahead.
+fn stands_by(worker: &mut Worker, secs: u64, planner: u64, ahead: &[usize]) -> (Vec<usize>, usize) {
+    let shown = |n: usize, fence: u64| {
+        let renewed = if n == 1 { planner } else { secs - 2 };
+        let mut stored = session_record(n, fence, u128::from(renewed));
+        let by_wall = renewed + if ahead.contains(&n) { 3600 } else { 0 };
+        stored.record.stamp = Wall(by_wall * 1000);
+        stored.aged(Some(Duration::from_secs(secs - renewed)))
+    };
+    worker.look.next = at(secs).held;
+    worker.wake_look(at(secs));
+    let keys = asks(worker).remove(0).unwrap();
+    let seen: Vec<usize> = keys.iter().filter_map(number).collect();
+    let mut found = vec![Listed { key: worker.board_key.clone(), stored: Ok(worker.board.clone().unwrap()) }];
+    found.extend(seen.iter().map(|n| Listed { key: session(*n), stored: Ok(shown(*n, 7)) }));
+    worker.looked(at(secs), Ok(Answer::Listed(found)));
+    let mut pages = 0;
+    while let Some(Err(after)) = asks(worker).first() {
+        pages += 1;
+        let limit = worker.watched_at_once();
+        let keys: BTreeSet<Key> = (0..100).filter(|n| *n <= worker.peers.len()).map(session).collect();
+        let page = keys.into_iter().filter(|key| after.as_ref().is_none_or(|after| key > after)).take(limit);
+        let page = page.map(|key| (number(&key).unwrap(), key));
+        let page = page.map(|(n, key)| Listed { key, stored: Ok(shown(n, if n == 0 { 5 } else { 7 })) });
+        let page = page.collect();
+        worker.watched_page(at(secs), limit, Ok(Answer::Listed(page)));
+    }
+    (seen.into_iter().filter(|n| *n != 1).collect(), pages)
+}
+
+const WELL: Option<Duration> = Some(Duration::from_millis(1));
+
+#[test]
+fn c1_who_stands_by_in_a_large_fleet_looks_at_all_others_seldom_where_records_tell_who_is_silent() {
+    let mut worker = standby(40, WELL);
+    let looks: Vec<u64> =
+        (0..50).map(|n| 100 + 16 * n).filter(|t| stands_by(&mut worker, *t, *t, &[]).1 > 0).collect();
+    assert_eq!(looks, [100, 100 + 16 * 24, 100 + 16 * 48]);
+    assert!(worker.bump == Bump::Idle && worker.look.overdue.is_empty());
+}
+
+#[test]
+fn l1_who_stands_by_looks_at_all_others_where_records_do_not_tell_enough_or_the_fleet_is_small() {
+    let short = Some(ttl().duration() / 4);
+    let too_short = Some(ttl().duration() / 4 + Duration::from_millis(1));
+    for (others, age_error, alone, pages) in
+        [(40, None, 0, 4), (40, too_short, 0, 4), (40, short, 0, 0), (31, WELL, 30, 0)]
+    {
+        let mut worker = standby(others, age_error);
+        stands_by(&mut worker, 100, 100, &[]);
+        for secs in [116, 132] {
+            let (seen, read) = stands_by(&mut worker, secs, secs, &[]);
+            assert_eq!((seen.len(), read), (alone, pages), "{others} {age_error:?}");
+        }
+    }
+}
+
+#[test]
+fn l1_who_stands_by_looks_at_those_alone_whose_records_do_not_tell_and_at_all_if_those_are_many() {
+    let mut worker = standby(40, WELL);
+    stands_by(&mut worker, 100, 100, &[5, 9]);
+    assert_eq!(stands_by(&mut worker, 116, 116, &[5, 9]), (vec![5, 9], 0));
+    assert_eq!(stands_by(&mut worker, 124, 124, &[5, 9]), (vec![], 0), "it is not yet time");
+    assert_eq!(stands_by(&mut worker, 132, 132, &[5]), (vec![5, 9], 0));
+    assert_eq!(stands_by(&mut worker, 148, 148, &[5]), (vec![5], 0), "one tells again");
+    let many: Vec<usize> = (2..34).collect();
+    let mut worker = standby(40, WELL);
+    stands_by(&mut worker, 100, 100, &many);
+    assert_eq!(stands_by(&mut worker, 116, 116, &many), (vec![], 4));
+    assert_eq!(stands_by(&mut worker, 132, 132, &many[1..]), (vec![], 4));
+    assert_eq!(stands_by(&mut worker, 148, 148, &many[1..]).0.len(), 31, "one fewer");
+}
+
+#[test]
+fn l1_who_stands_by_looks_at_all_others_as_soon_as_the_planner_is_silent() {
+    let mut worker = standby(40, WELL);
+    stands_by(&mut worker, 100, 100, &[]);
+    assert_eq!(stands_by(&mut worker, 116, 116, &[]), (vec![], 0));
+    // 5/12 of a ttl is 20 s. What the first look shows may be old.
+    stands_by(&mut worker, 137, 116, &[]);
+    assert!(worker.look.overdue.is_empty());
+    assert_eq!(worker.look.wake_at(), Some(at(137).held));
+    assert_eq!(stands_by(&mut worker, 137, 116, &[]), (vec![], 0));
+    assert!(worker.look.overdue.contains(&session(1)));
+    assert_eq!(worker.look.wake_at(), Some(at(137).held), "the latest state shows the same");
+    assert_eq!(stands_by(&mut worker, 137, 116, &[]), (vec![], 4));
+    assert_eq!(stands_by(&mut worker, 140, 116, &[]), (vec![], 0));
+    assert_eq!(stands_by(&mut worker, 153, 116, &[]), (vec![], 4), "once in each interval");
+    assert_eq!(stands_by(&mut worker, 169, 169, &[]), (vec![], 4), "it renews again, as this look shows");
+    assert_eq!(stands_by(&mut worker, 185, 185, &[]), (vec![], 0));
 }

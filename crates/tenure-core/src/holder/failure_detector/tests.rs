@@ -1,6 +1,6 @@
 //! Plan: silence is counted from the first sight of a heartbeat, from when the store told of its version, and by the waiter's clock; two
 //! witnesses stand in for it, and one never does; a letter prolongs nothing. A missing session is judged for each of its tenures. A claim
-//! is asked about now and then. More keys than fit are all judged, and what nobody comes back to is forgotten.
+//! is asked about now and then. Whether first sight will tell shows while a holder renews. More keys than fit are all judged, and what nobody comes back to is forgotten.
 use super::*;
 use crate::values::key::HolderId;
 use crate::values::record::Record;
@@ -248,4 +248,25 @@ fn silences_of_keys_that_nobody_comes_back_to_are_forgotten() {
     }
     assert!(detector.kept.len() <= 8_200 && detector.doubts.len() <= 8_200, "{}", detector.kept.len());
     assert!(!detector.kept.contains_key(&Key::new("k0").unwrap()));
+}
+
+#[test]
+fn who_will_be_known_to_be_silent_at_first_sight_is_known_while_it_renews() {
+    let (now, within) = (at(100), Duration::from_secs(1));
+    for (stamped, age, is) in [
+        (98_000, Some(2), true),
+        (99_000, Some(2), true),
+        (90_000, Some(2), true),
+        (99_001, Some(2), false),
+        // It was written just now, by a clock that is ahead.
+        (101_000, Some(0), true),
+        (101_001, Some(0), false),
+        (98_000, None, false),
+    ] {
+        let stored = stored(1, 1_000_000 + stamped, age);
+        for first_sight in [true, false] {
+            let rules = Rules { first_sight, ..Rules::default() };
+            assert_eq!(is_attested(now, &stored, within, &rules), is && first_sight, "{stamped} {age:?}");
+        }
+    }
 }

@@ -36,6 +36,17 @@ pub(super) const ALL: &[FleetScenario] = &[
         ..AIMED
     },
     FleetScenario {
+        name: "fleet-standbys",
+        about: "of 16 workers the planner dies, with those who stand by or with one whose wall clock was just set ahead, where ages tell who was silent",
+        nodes: 16,
+        units: 24,
+        lookers: 4,
+        page: 10,
+        store: Some(StoreSpec { ages: Ages::Coarse, push: false, lags: true }),
+        disturbances: &[Disturbance::Ahead, Disturbance::Ahead, Disturbance::Heads, Disturbance::Row],
+        ..AIMED
+    },
+    FleetScenario {
         name: "fleet-spoilt",
         about: "somebody cuts parts of a plan short, garbles or deletes them, or makes them another planner's or another session's",
         disturbances: &[Disturbance::Spoil],
