@@ -4,7 +4,7 @@
 //! A standby needs to know how long each worker has been silent if the planner dies. Where records tell that at first sight, it looks at
 //! all sessions of a large fleet only while the planner is silent, and once in a long while: wall clocks may have been set meanwhile.
 
-use super::listing::{Peer, least_ttl_attested};
+use super::listing::Peer;
 use super::look::Look;
 use super::talk::FleetNotice;
 use super::worker::{Errand, Worker};
@@ -20,6 +20,11 @@ use std::collections::BTreeMap;
 
 /// In so many intervals a standby looks at all sessions once, though it need not.
 const SELDOM: u32 = 24;
+
+/// Records tell enough if ages fall short of the truth by no more than this part of a ttl, and the wall clocks by [`CLOCKS`] more: a death
+/// is judged later by as much, which is within the time that observing it takes.
+const AGES: u32 = 3;
+const CLOCKS: u32 = 16;
 
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Watch {
@@ -69,9 +74,8 @@ impl Worker {
 
     /// Whether a session's record tells at first sight how long its worker has been silent.
     pub(super) fn is_attested(&self, now: Now, stored: &Stored, tenure: &Tenure) -> bool {
-        let told =
-            self.options.age_error.is_some_and(|error| tenure.ttl.duration() >= least_ttl_attested(error));
-        let within = tenure.ttl.part(16);
+        let told = self.options.age_error.is_some_and(|error| error <= tenure.ttl.part(AGES));
+        let within = tenure.ttl.part(CLOCKS);
         told && failure_detector::is_attested(now, stored, within, &self.holder.env.rules)
     }
 

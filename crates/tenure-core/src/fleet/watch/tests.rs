@@ -226,8 +226,8 @@ fn c1_who_stands_by_in_a_large_fleet_looks_at_all_others_seldom_where_records_te
 
 #[test]
 fn l1_who_stands_by_looks_at_all_others_where_records_do_not_tell_enough_or_the_fleet_is_small() {
-    let short = Some(ttl().duration() / 4);
-    let too_short = Some(ttl().duration() / 4 + Duration::from_millis(1));
+    let short = Some(ttl().part(3));
+    let too_short = Some(ttl().part(3) + Duration::from_millis(1));
     for (others, age_error, alone, pages) in
         [(40, None, 0, 4), (40, too_short, 0, 4), (40, short, 0, 0), (31, WELL, 30, 0)]
     {
