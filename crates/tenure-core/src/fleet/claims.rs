@@ -1,7 +1,7 @@
 //! The claims that the plan asks for. Only a bounded number is under way at a time: the next plan may ask for others, and this worker
 //! would have to pass on the claims begun by then.
 
-use super::seen::Seen;
+use super::seen::ListedRecord;
 use super::talk::Reason;
 use super::worker::Worker;
 use crate::holder::command::LeaseId;
@@ -17,7 +17,7 @@ const MOST: usize = 128;
 pub(super) struct Claim {
     pub(super) key: Key,
     /// Its record, unless that has to be read first.
-    pub(super) seen: Option<Seen>,
+    pub(super) seen: Option<ListedRecord>,
     /// The session of the worker that is to have it in the end.
     pub(super) target: Option<Key>,
 }
@@ -53,7 +53,7 @@ impl Worker {
             if self.own.contains_key(&key) {
                 continue;
             }
-            self.try_unit(now, key.clone(), seen.map(Seen::stored));
+            self.try_unit(now, key.clone(), seen.map(ListedRecord::stored));
             let moved = target.as_ref().and_then(|session| self.peers.get(session));
             let goes = moved.map(|peer| Reason::Moved(peer.holder.clone()));
             if let Some(own) = self.own.get_mut(&key) {

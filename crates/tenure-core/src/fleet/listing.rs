@@ -9,7 +9,7 @@ use super::layout::{is_of_this_layout, other_layout};
 use super::names::FleetName;
 use super::part::Shows;
 use super::plan::{self, Balance, Cause, Load, Loads, Plan, Room, Uncovered};
-use super::seen::{Held, Says, Seen};
+use super::seen::{ListedRecord, Says, TenureId};
 use super::sorted::Sorted;
 use super::talk::{FleetNotice, Summary};
 use super::unit::{Status, UnitSpec};
@@ -49,7 +49,7 @@ pub(super) struct Unit {
     pub(super) spec: Says,
     pub(super) owner: Owner,
     /// The id and the fence of its tenure; none if it has none.
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<TenureId>,
     pub(super) shows: Shows,
 }
 
@@ -57,11 +57,11 @@ pub(super) struct Unit {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Owner {
     /// Nobody who lives; this is the record, by which it can be claimed without another look.
-    Nobody(Seen),
+    Nobody(ListedRecord),
     /// A session that is missing altogether. Nobody can have it before that has lasted for a ttl.
-    Missing(Seen),
+    Missing(ListedRecord),
     /// A session that has been missing for a ttl.
-    LongMissing(Seen),
+    LongMissing(ListedRecord),
     /// The worker with this session.
     Worker(Key),
     /// Something outside the fleet, such as a person who holds it by hand.

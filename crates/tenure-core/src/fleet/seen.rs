@@ -10,71 +10,71 @@ use std::ops::Deref;
 
 /// A record by which its unit can be claimed without another look. It need not tell times if it is vacant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Seen {
+pub(super) enum ListedRecord {
     /// Vacant, and of the version that its nonce and fence tell.
-    Vacant { fence: Fence, nonce: Packed, stamp: Wall, metadata: Option<Box<Metadata>> },
+    Vacant { fence: Fence, nonce: PackedNonce, stamp: Wall, metadata: Option<Box<Metadata>> },
     /// Any other.
     Whole(Box<Stored>),
 }
 
-impl Seen {
+impl ListedRecord {
     pub(super) fn tenure(&self) -> Option<&Tenure> {
         match self {
-            Seen::Vacant { .. } => None,
-            Seen::Whole(stored) => stored.record.tenure.as_ref(),
+            ListedRecord::Vacant { .. } => None,
+            ListedRecord::Whole(stored) => stored.record.tenure.as_ref(),
         }
     }
 
     pub(super) fn stored(self) -> Box<Stored> {
         match self {
-            Seen::Vacant { fence, nonce, stamp, metadata } => {
+            ListedRecord::Vacant { fence, nonce, stamp, metadata } => {
                 let metadata = metadata.map(|metadata| *metadata).unwrap_or_default();
                 Box::new(Stored::new(Record { fence, nonce: nonce.into(), stamp, tenure: None, metadata }))
             }
-            Seen::Whole(stored) => stored,
+            ListedRecord::Whole(stored) => stored,
         }
     }
 }
 
-impl From<Stored> for Seen {
-    fn from(stored: Stored) -> Seen {
+impl From<Stored> for ListedRecord {
+    fn from(stored: Stored) -> ListedRecord {
         if stored.record.tenure.is_some() || stored.version != stored.record.version() {
-            return Seen::Whole(Box::new(stored));
+            return ListedRecord::Whole(Box::new(stored));
         }
         let Record { fence, nonce, stamp, metadata, .. } = stored.record;
         let metadata = (!metadata.is_empty()).then(|| Box::new(metadata));
-        Seen::Vacant { fence, nonce: nonce.into(), stamp, metadata }
+        ListedRecord::Vacant { fence, nonce: nonce.into(), stamp, metadata }
     }
 }
 
 /// A nonce that can stand beside smaller values without a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Packed(u64, u64);
+pub(super) struct PackedNonce(u64, u64);
 
-impl From<Nonce> for Packed {
-    fn from(nonce: Nonce) -> Packed {
-        Packed((nonce.0 >> 64) as u64, nonce.0 as u64)
+impl From<Nonce> for PackedNonce {
+    fn from(nonce: Nonce) -> PackedNonce {
+        PackedNonce((nonce.0 >> 64) as u64, nonce.0 as u64)
     }
 }
 
-impl From<Packed> for Nonce {
-    fn from(Packed(high, low): Packed) -> Nonce {
+impl From<PackedNonce> for Nonce {
+    fn from(PackedNonce(high, low): PackedNonce) -> Nonce {
         Nonce(u128::from(high) << 64 | u128::from(low))
     }
 }
 
 /// The id and the fence of a tenure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Held(Packed, Fence);
+pub(super) struct TenureId(PackedNonce, Fence);
 
-impl From<(Nonce, Fence)> for Held {
-    fn from((id, fence): (Nonce, Fence)) -> Held {
-        Held(id.into(), fence)
+impl From<(Nonce, Fence)> for TenureId {
+    fn from((id, fence): (Nonce, Fence)) -> TenureId {
+        TenureId(id.into(), fence)
     }
 }
 
-impl From<Held> for (Nonce, Fence) {
-    fn from(Held(id, fence): Held) -> (Nonce, Fence) {
+impl From<TenureId> for (Nonce, Fence) {
+    fn from(TenureId(id, fence): TenureId) -> (Nonce, Fence) {
         (id.into(), fence)
     }
 }
@@ -124,9 +124,9 @@ mod tests {
         told.record.metadata.insert("at".to_owned(), Value::from("page 3"));
         let all = [*vacant(), plain(*vacant()), plain(other), told, record(Some(Some(attachment)), &NOTHING)];
         for (stored, is_small) in all.into_iter().zip([false, true, true, true, false]) {
-            let seen = Seen::from(stored.clone());
+            let seen = ListedRecord::from(stored.clone());
             assert_eq!(seen.tenure(), stored.record.tenure.as_ref());
-            assert_eq!(matches!(seen, Seen::Vacant { .. }), is_small);
+            assert_eq!(matches!(seen, ListedRecord::Vacant { .. }), is_small);
             assert_eq!(*seen.stored(), stored);
         }
         assert_eq!(vacant().version, Version(1));
@@ -137,7 +137,7 @@ mod tests {
         }
         assert_eq!(Says::from(UnitSpec::default()).0, None);
         let held = (Nonce(u128::MAX - 1), Fence(9));
-        assert_eq!(<(Nonce, Fence)>::from(Held::from(held)), held);
+        assert_eq!(<(Nonce, Fence)>::from(TenureId::from(held)), held);
     }
 
     #[test]

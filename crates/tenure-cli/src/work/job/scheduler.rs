@@ -103,6 +103,8 @@ pub(crate) struct Scheduler {
     unwritten: BTreeMap<usize, Unwritten>,
     /// What is on its way out won't get there.
     is_unwritable: bool,
+    /// There was no room for what a command wrote.
+    is_full: bool,
     joblog: Option<Joblog>,
     /// The places of the given units among them, from 0, where they matter; and the units by their places.
     numbers: BTreeMap<Key, usize>,
@@ -209,6 +211,7 @@ impl Scheduler {
             printer,
             unwritten: BTreeMap::new(),
             is_unwritable: false,
+            is_full: false,
             joblog: None,
             numbers: given.iter().enumerate().map(|(number, key)| (key.clone(), number)).collect(),
             given,

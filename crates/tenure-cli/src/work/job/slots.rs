@@ -7,7 +7,7 @@ use crate::supervise::stopping::{Stopper, Why};
 use crate::text::escaped;
 use crate::work::job::pacing::{Pacing, load_average};
 use crate::work::job::pieces::capture::{Captured, Captures};
-use crate::work::job::turns::{Turn, Turns};
+use crate::work::job::turns::{ClaimQueue, Turn};
 use crate::work::template::Filling;
 use crate::work::units::text_of;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,7 +62,7 @@ pub(crate) struct Slots {
     n: usize,
     setup: Arc<Setup>,
     pacing: Pacing,
-    waiting: Turns<Task>,
+    waiting: ClaimQueue<Task>,
     running: BTreeMap<Key, Running>,
 }
 
@@ -75,7 +75,7 @@ struct Running {
 
 impl Slots {
     pub(crate) fn new(n: usize, pacing: Pacing, setup: Setup) -> Slots {
-        Slots { n, setup: Arc::new(setup), pacing, waiting: Turns::default(), running: BTreeMap::new() }
+        Slots { n, setup: Arc::new(setup), pacing, waiting: ClaimQueue::default(), running: BTreeMap::new() }
     }
 
     pub(crate) fn policy(&self) -> &Policy {

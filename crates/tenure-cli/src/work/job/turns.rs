@@ -13,20 +13,20 @@ pub(crate) struct Turn(u64);
 
 /// What was won, and waits for its turn.
 #[derive(Debug)]
-pub(crate) struct Turns<T> {
+pub(crate) struct ClaimQueue<T> {
     next: u64,
     /// Claims that are not answered yet, and since when.
     asked: BTreeMap<Turn, Duration>,
     won: BTreeMap<Turn, T>,
 }
 
-impl<T> Default for Turns<T> {
-    fn default() -> Turns<T> {
-        Turns { next: 0, asked: BTreeMap::new(), won: BTreeMap::new() }
+impl<T> Default for ClaimQueue<T> {
+    fn default() -> ClaimQueue<T> {
+        ClaimQueue { next: 0, asked: BTreeMap::new(), won: BTreeMap::new() }
     }
 }
 
-impl<T> Turns<T> {
+impl<T> ClaimQueue<T> {
     /// The turn after all that were given before.
     pub(crate) fn last(&mut self) -> Turn {
         self.next += 1;
@@ -77,18 +77,18 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(60);
 
-    fn due(turns: &mut Turns<char>, now: Duration) -> String {
+    fn due(turns: &mut ClaimQueue<char>, now: Duration) -> String {
         std::iter::from_fn(|| turns.pop(now)).collect()
     }
 
-    fn win(turns: &mut Turns<char>, turn: Turn, what: char) {
+    fn win(turns: &mut ClaimQueue<char>, turn: Turn, what: char) {
         turns.answered(turn);
         turns.won(turn, what);
     }
 
     #[test]
     fn what_is_won_early_waits_for_the_claims_before_it() {
-        let mut turns = Turns::default();
+        let mut turns = ClaimQueue::default();
         let [a, b, c, d] = [(); 4].map(|()| turns.ask(NOW));
         win(&mut turns, c, 'c');
         win(&mut turns, b, 'b');
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_slow_claim_is_not_waited_for() {
-        let mut turns = Turns::default();
+        let mut turns = ClaimQueue::default();
         let a = turns.ask(NOW);
         let b = turns.ask(NOW + PATIENCE / 2);
         let late = turns.last();
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn what_is_not_to_begin_is_had_in_order() {
-        let mut turns = Turns::default();
+        let mut turns = ClaimQueue::default();
         let [a, b, _c] = [(); 3].map(|()| turns.ask(NOW));
         win(&mut turns, b, 'b');
         win(&mut turns, a, 'a');

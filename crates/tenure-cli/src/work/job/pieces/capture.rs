@@ -1,6 +1,6 @@
 //! Files that catch what a command writes. They have no names, so nothing is left of them however tenure ends.
 
-use nix::sys::statvfs::fstatvfs;
+use nix::sys::statvfs::{Statvfs, fstatvfs};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -49,9 +49,13 @@ impl Captured {
         [&self.out, &self.err].iter().all(|file| file.metadata().is_ok_and(|file| file.len() == 0))
     }
 
-    /// Whether the end of what the command has written may be missing: there is no room for more.
+    /// Whether the end of what the command has written may be missing, or all of it: there is no room for more. Tried only where little is
+    /// left, since to try takes longer than to ask.
     pub(crate) fn is_cut(&self) -> bool {
-        [&self.out, &self.err].iter().any(|file| has_no_room(file))
+        const LITTLE: u64 = 1 << 20;
+        let left = |all: Statvfs| all.blocks_available().saturating_mul(all.fragment_size());
+        fstatvfs(&self.out).map_or(0, left) < LITTLE
+            && [&self.out, &self.err].iter().any(|file| has_no_room(file))
     }
 
     /// The last lines of its errors, or else of its output; none if it has written nothing.
@@ -60,19 +64,9 @@ impl Captured {
     }
 }
 
-/// Tried only where little is left, since to try takes longer than to ask.
 fn has_no_room(mut file: &File) -> bool {
-    const LITTLE: u64 = 1 << 20;
     const MORE: usize = 4096;
     let Ok(length) = file.metadata().map(|file| file.len()) else { return true };
-    // Most commands write nothing to one of the two, or to both.
-    if length == 0 {
-        return false;
-    }
-    let left = fstatvfs(file).map_or(0, |all| all.blocks_available().saturating_mul(all.fragment_size()));
-    if left >= LITTLE {
-        return false;
-    }
     let written = file.write(&[0; MORE]);
     file.set_len(length).is_err() || !written.is_ok_and(|written| written == MORE)
 }

@@ -132,7 +132,10 @@ impl Scheduler {
         captured: Option<Captured>,
     ) {
         let has_run = matches!(ended, Ended::Ran { .. } | Ended::Overran { .. });
-        if has_run && captured.as_ref().is_some_and(Captured::is_cut) {
+        // What ran while there was no room may have lost some of it, though there is room by now.
+        let is_cut = |captured: &Captured| self.is_full || captured.is_cut();
+        if has_run && captured.as_ref().is_some_and(is_cut) {
+            self.is_full = true;
             // What is missing of its output would be missing for ever: it is run again, where there is room.
             let place = std::env::temp_dir();
             let full = format!("{} is full: the output of {key} is not complete", place.display());
