@@ -97,6 +97,11 @@ fn with(command: Command, path: &[&str], text: &str) -> Command {
 #[cfg(test)]
 mod tests {
     #[test]
+    fn options_refer_to_options_and_groups_that_exist() {
+        super::command().debug_assert();
+    }
+
+    #[test]
     fn no_example_is_broken_into_two_lines() {
         for (path, text) in super::ALL {
             assert!(text.lines().all(|line| line.len() <= 96), "{path:?}");
