@@ -13,11 +13,6 @@ pub mod pairs;
 pub mod rest;
 pub mod wire;
 
-/// The repository's page, whose code is compiled here: a crate that is published can't include it.
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-mod readme {}
-
 use std::time::{Duration, Instant};
 
 /// What goes wrong in a bench is only shown.
