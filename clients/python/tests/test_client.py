@@ -522,7 +522,10 @@ class Package(unittest.TestCase):
             # Its types are what its users' programs are checked by, also where they are strict.
             types = "env/bin/pip install --quiet mypy==2.4.1\nenv/bin/mypy --strict -p tenure"
             script = f"trap 'kill $!' EXIT\n{commands}\n{types}\nuntil [ -S run/tenure/agent.sock ]; do sleep 0.1; done\nenv/bin/python -c \"{uses}\""
-            ran = subprocess.run(["sh", "-ec", script], cwd=clone, env=environment, capture_output=True, text=True, timeout=LONG)
+            # It fetches and checks what it installs, which takes minutes on a busy machine.
+            ran = subprocess.run(
+                ["sh", "-ec", script], cwd=clone, env=environment, capture_output=True, text=True, timeout=3 * LONG
+            )
             self.assertEqual(ran.returncode, 0, f"venv, pip, and what it fetches to build with, are needed: {ran.stderr}")
             installed = Path(ran.stdout.splitlines()[-1])
             self.assertTrue(installed.is_relative_to(clone / "env"), installed)
