@@ -85,7 +85,7 @@ fn run(options: &FaultsArgs) -> Result<bool, String> {
     table::print(&rows, &not_tested.collect::<Vec<_>>());
     wrong.iter().for_each(|wrong| println!("WRONG: {wrong}"));
     let is_right = rows.iter().all(CellRow::is_right) && wrong.is_empty();
-    servers::end_mounts(&shop.folder);
+    servers::unmount(&shop.folder);
     if is_right {
         // What is kept is for whoever looks for a cause.
         let _ = std::fs::remove_dir_all(&shop.folder);

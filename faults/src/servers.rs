@@ -45,7 +45,7 @@ pub(crate) fn sweep() {
     for path in mounts.lines().filter_map(|line| line.split(' ').nth(1)) {
         let Some((_, rest)) = path.split_once(MARK) else { continue };
         if is_left_over(rest) {
-            let _ = run(Command::new("umount").args(["-l", path]));
+            unmount(Path::new(path));
         }
     }
 }
@@ -57,8 +57,9 @@ pub(crate) fn share_mounts(folder: &Path) -> Result<(), String> {
     run(Command::new("mount").arg("--make-shared").arg(folder)).map(drop)
 }
 
-pub(crate) fn end_mounts(folder: &Path) {
-    let _ = run(Command::new("umount").arg("-l").arg(folder));
+/// Lazily: a process that is about to end may still be there.
+pub(crate) fn unmount(path: &Path) {
+    let _ = run(Command::new("umount").arg("-l").arg(path));
 }
 
 /// The address that moves between a primary and whoever is promoted.
@@ -213,6 +214,10 @@ impl StoreServers {
         self.members[member].process = None;
     }
 
+    fn kill_all(&mut self) {
+        self.always().into_iter().for_each(|member| self.kill(member));
+    }
+
     pub(crate) fn signal(&self, member: usize, signal: Signal) {
         if let Some(process) = &self.members[member].process {
             process.signal(signal);
@@ -360,8 +365,7 @@ impl StoreServers {
 
     /// Moves what is stored to disks whose power can be cut. Servers start again.
     pub(crate) fn on_block_devices(&mut self) -> Result<(), String> {
-        let running = self.always();
-        running.iter().for_each(|member| self.kill(*member));
+        self.kill_all();
         let disks = self.members.iter_mut().map(|member| &mut member.disk);
         disks.chain(&mut self.file).try_for_each(Disk::become_block_device)?;
         self.revive()
@@ -372,8 +376,7 @@ impl StoreServers {
     pub(crate) fn cut_power(&mut self) -> Result<u64, String> {
         // While servers run, and answer.
         self.disks().try_for_each(Disk::lose_power)?;
-        let running = self.always();
-        running.iter().for_each(|member| self.kill(*member));
+        self.kill_all();
         let lost: Result<Vec<bool>, String> = self.disks().map(Disk::get_power).collect();
         lost.map(|lost| lost.into_iter().map(u64::from).sum())
     }

@@ -1,6 +1,6 @@
 //! Where servers write.
 
-use super::until;
+use super::{unmount, until};
 use crate::process::run;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -109,8 +109,6 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Lazily: a process that is about to end may still be there.
-        let unmount = |path: &Path| drop(run(Command::new("umount").arg("-l").arg(path)));
         if let Some(images) = self.image.as_ref().and_then(|image| image.parent()) {
             unmount(&self.path);
             unmount(images);
