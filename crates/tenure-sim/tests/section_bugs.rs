@@ -13,15 +13,7 @@ fn every_bug_that_can_hurt_a_section_is_caught() {
     let is_broken =
         |bug, rule: &Rule| broken.contains(rule) || bug == Bug::AllTakesPart && *rule == Rule::Answered;
     let mut survivors = Vec::new();
-    for bug in [
-        Bug::SectionOverlaps,
-        Bug::SectionUnconditional,
-        Bug::EntryIdReused,
-        Bug::AllTakesPart,
-        Bug::ReleaseOfAnother,
-        Bug::EntryCollectedEarly,
-        Bug::EntryBornAnew,
-        Bug::EntryBornEarly,
+    let common = [
         Bug::NoDriftMargin,
         Bug::ValidFromAnswer,
         Bug::StaleWinBelieved,
@@ -32,7 +24,8 @@ fn every_bug_that_can_hurt_a_section_is_caught() {
         Bug::HolderMissesSuspend,
         Bug::FenceNotRaised,
         Bug::LapseVacates,
-    ] {
+    ];
+    for bug in Bug::OF_SECTIONS.iter().copied().chain(common) {
         let options = SimOptions {
             scenario: Some("sections-all".to_owned()),
             bugs: Bugs::default().with(bug),
