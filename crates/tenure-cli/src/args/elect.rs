@@ -1,0 +1,60 @@
+//! Elections: `elect` and `leader`.
+
+use super::{AboutArgs, HookArgs, VerbosityArgs};
+use crate::text::span;
+use clap::Parser;
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// Run a command only while this process is the leader.
+///
+/// Of all processes that run `elect` with the same KEY, one leads and runs CMD; the others stand by, and one of them
+/// takes over when the leader ends, dies, or can't renew any more. When leadership is about to be lost, CMD's process
+/// group gets TERM and then KILL, all of it before anyone else can lead, also when tenure itself is killed or stopped
+/// meanwhile. The process then stands by, and starts CMD again when it is elected again.
+///
+/// When CMD ends by itself, `elect` ends with its status and makes room for another leader: put it under a supervisor
+/// that starts it again. CMD finds TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE in its environment (see `run`).
+///
+/// The first INT, TERM or HUP stops CMD cleanly and then makes room for another; a second one kills CMD at
+/// once, and the lease is given back when CMD is dead.
+#[derive(Debug, Parser)]
+pub(crate) struct ElectArgs {
+    /// What is led: 1 to 512 bytes of UTF-8
+    pub(crate) key: OsString,
+    /// How long a leader that dies still counts as one
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
+    pub(crate) ttl: Duration,
+    /// Between TERM and KILL when CMD is stopped. When leadership is being lost there is less: an eighth of the ttl at most
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
+    pub(crate) grace: Duration,
+    /// Run this by sh(1) whenever another leads, or nobody: with TENURE_KEY, TENURE_LEADER and TENURE_FENCE (empty
+    /// while nobody leads), and TENURE_ROLE, which is "leader" or "standby". One runs at a time; of changes meanwhile,
+    /// the last one counts
+    #[arg(long, value_name = "CMD")]
+    pub(crate) on_change: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) about: AboutArgs,
+    #[command(flatten)]
+    pub(crate) hooks: HookArgs,
+    #[command(flatten)]
+    pub(crate) voice: VerbosityArgs,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Print who leads: the holder's name.
+///
+/// Exits with status 66 if nobody does.
+#[derive(Debug, Parser)]
+pub(crate) struct LeaderArgs {
+    /// What is led
+    pub(crate) key: OsString,
+    /// Go on, and print a line whenever another leads, or nobody (-): the time, the leader, its fence
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Print JSON: one document, or with --follow one in each line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
