@@ -6,7 +6,10 @@
 
 mod claims;
 mod ending;
+mod given;
 mod incoming;
+mod outputs;
+mod pending;
 mod results;
 mod rounds;
 
@@ -25,14 +28,18 @@ use crate::keys::JobName;
 use crate::supervise::outage::Outage;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
-use crate::work::units::{Named, text_of};
+use crate::work::units::Named;
 use claims::{From, Trust};
+use given::GivenUnits;
 use incoming::Incoming;
+use outputs::Outputs;
+use pending::{PendingResults, UnitResult};
+use rounds::Rounds;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::{AcquireError, Guard, Key, LeaseError, Leases, Listed, Metadata, Outcome, StoreError, Write};
+use tenure::{AcquireError, Guard, Key, LeaseError, Leases, Listed, Outcome, StoreError, Write};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -75,15 +82,6 @@ enum Event {
     },
 }
 
-/// A run that is over, whose output is on its way out.
-struct Unwritten {
-    since: Duration,
-    key: Key,
-    guard: Guard,
-    ended: Ended,
-    tail: Option<String>,
-}
-
 pub(crate) struct Scheduler {
     plan: config::Work,
     name: JobName,
@@ -91,28 +89,18 @@ pub(crate) struct Scheduler {
     outage: Arc<Outage>,
     slots: Slots,
     board: Board,
+    rounds: Rounds,
+    given: GivenUnits,
+    incoming: Incoming,
+    outputs: Outputs,
+    pending: PendingResults,
     sender: mpsc::UnboundedSender<Event>,
     events: mpsc::UnboundedReceiver<Event>,
     host: String,
-    seed: u64,
     began: Duration,
     tally: Tally,
     progress: Progress,
-    printer: Option<Printer>,
-    /// Runs that are over, whose output is on its way out: until it is, they are not recorded, unless whoever reads it is slow.
-    unwritten: BTreeMap<usize, Unwritten>,
-    /// What is on its way out won't get there.
-    is_unwritable: bool,
-    /// There was no room for what a command wrote.
-    is_full: bool,
     joblog: Option<Joblog>,
-    /// The places of the given units among them, from 0, where they matter; and the units by their places.
-    numbers: BTreeMap<Key, usize>,
-    given: Vec<Key>,
-    incoming: Incoming,
-    has_numbers: bool,
-    /// The names of those whose keys don't tell them.
-    names: BTreeMap<Key, String>,
     /// Runs that have ended here.
     runs: usize,
     /// Units to be run alone: their workers have died as often as is allowed.
@@ -126,26 +114,7 @@ pub(crate) struct Scheduler {
     /// Units whose leases were being lost, which was not told yet, and since when.
     losing: Vec<Key>,
     losing_since: Duration,
-    /// Results that are being written, or are about to be.
-    recording: usize,
-    /// Those that wait for others to be written with, and since when the first does.
-    results: Vec<(Key, Guard, Local, Metadata)>,
-    results_since: Duration,
-    is_fetching: bool,
-    is_auditing: bool,
-    /// What the pages of this listing have taken.
-    audit_took: Duration,
-    /// Units may have been added: list them all.
-    audit_due: bool,
-    /// Nothing open is left, and a listing after that showed nothing new.
-    is_settled: bool,
-    next_audit: Duration,
     looked_after: Duration,
-    /// What the listings of this round have taken.
-    fetching_took: Duration,
-    next_round: Duration,
-    gap: Duration,
-    won_in_round: usize,
     /// Running averages, in seconds: of a claim, and of a run.
     claim_secs: f64,
     run_secs: Option<f64>,
@@ -196,29 +165,20 @@ impl Scheduler {
         };
         let has_numbers =
             plan.command.is_numbered() || plan.form.as_ref().is_some_and(|form| form.keep_order);
-        let names = named.iter().filter_map(|unit| Some((unit.key.clone(), text_of(unit.name.as_ref()?))));
-        let names = names.collect();
-        let given: Vec<Key> =
-            if has_numbers { named.into_iter().map(|unit| unit.key).collect() } else { Vec::new() };
+        let mut given = GivenUnits::new(has_numbers);
+        given.add(named.iter());
         let (is_progress_wanted, passes_through) = (plan.progress && !plan.quiet, plan.form.is_none());
         let policy = policy.at_most(plan.timeout);
         let (command, is_verbose) = (plan.command.clone(), plan.verbose);
         let setup = Setup { command, policy, captures, is_verbose, ended: Box::new(ended) };
         let now = boottime();
         Ok(Scheduler {
-            seed: super::register::instance(&leases),
+            rounds: Rounds::new(super::register::instance(&leases), now),
             slots: Slots::new(plan.slots, Pacing::new(plan.delay, plan.load), setup),
-            printer,
-            unwritten: BTreeMap::new(),
-            is_unwritable: false,
-            is_full: false,
-            joblog: None,
-            numbers: given.iter().enumerate().map(|(number, key)| (key.clone(), number)).collect(),
+            outputs: Outputs::new(printer),
+            pending: PendingResults::default(),
             given,
             incoming: Incoming::default(),
-            has_numbers,
-            names,
-            runs: 0,
             plan,
             name,
             leases,
@@ -230,26 +190,15 @@ impl Scheduler {
             began: now,
             tally: Tally::default(),
             progress: Progress::new(is_progress_wanted, passes_through, now),
+            joblog: None,
+            runs: 0,
             suspects: VecDeque::new(),
             alone: false,
             claiming: 0,
             lapsing: Vec::new(),
-            recording: 0,
             losing: Vec::new(),
             losing_since: Duration::ZERO,
-            results: Vec::new(),
-            results_since: Duration::ZERO,
-            is_fetching: false,
-            is_auditing: false,
-            audit_took: Duration::ZERO,
-            audit_due: false,
-            is_settled: false,
-            next_audit: now + Duration::from_secs(1),
             looked_after: Duration::ZERO,
-            fetching_took: Duration::ZERO,
-            next_round: now,
-            gap: SHORT,
-            won_in_round: 0,
             claim_secs: 0.003,
             run_secs: None,
             trouble: None,
@@ -269,13 +218,8 @@ impl Scheduler {
             self.pump();
             self.write_results();
             self.tell_losses(false);
-            if let Some(printer) = &mut self.printer {
-                let is_over = |number: usize| {
-                    let local = self.given.get(number).and_then(|key| self.board.local(key));
-                    !matches!(local, Some(Local::Open | Local::Ours))
-                };
-                printer.go_on(self.given.len(), is_over);
-            }
+            let is_over = |place| self.given.is_over(place, |key| self.board.local(key));
+            self.outputs.go_on(self.given.placed(), is_over);
             self.on_slowly_written(boottime());
             if self.is_over() {
                 break;
@@ -296,7 +240,7 @@ impl Scheduler {
             self.look_after();
         }
         let mut is_read = true;
-        if let Some(printer) = self.printer.take() {
+        if let Some(printer) = self.outputs.take_printer() {
             // Whoever has asked us to stop does not wait for who does not read.
             let patience = if self.is_asked() { LAST_WORDS } else { Duration::MAX };
             tokio::select! {
@@ -344,8 +288,8 @@ impl Scheduler {
     }
 
     fn is_over(&self) -> bool {
-        let busy = self.claiming + self.slots.tasks() + self.recording + self.unwritten.len() > 0;
-        !busy && (self.stop.is_some() || (self.is_settled && !self.incoming.is_open()))
+        let busy = self.claiming + self.slots.tasks() + self.pending.count() + self.outputs.unwritten() > 0;
+        !busy && (self.stop.is_some() || (self.rounds.is_settled() && !self.incoming.is_open()))
     }
 
     /// `is_read`: whether standard output is not full for as long as nobody reads it.
@@ -364,7 +308,7 @@ impl Scheduler {
         } else {
             summary::failed(self.leases.store(), &self.board, as_json).await
         };
-        let (board, names, tally) = (&self.board, &self.names, &self.tally);
+        let (board, names, tally) = (&self.board, self.given.names(), &self.tally);
         let written = summary::print(&self.name, board, names, tally, &mut failed, took, as_json);
         match self.stop.take() {
             // Whoever stops us has to know that not all has stopped.
@@ -385,7 +329,7 @@ impl Scheduler {
         loop {
             // The next page is fetched before the last candidate is gone.
             let few = self.board.candidates.len() < 2 * self.plan.slots.min(64);
-            if !self.is_fetching
+            if !self.rounds.is_fetching()
                 && few
                 && (self.room() > 0 || self.ahead() > 0)
                 && let Some((after, limit)) = self.board.next_page()
@@ -395,7 +339,7 @@ impl Scheduler {
             if self.room() == 0 || !is_enough {
                 return;
             }
-            let page_is_due = self.is_fetching || !self.board.is_round_over();
+            let page_is_due = self.rounds.is_fetching() || !self.board.is_round_over();
             match self.board.candidates.pop_front() {
                 Some(candidate) => self.claim(candidate),
                 None if page_is_due => return,
@@ -408,21 +352,16 @@ impl Scheduler {
         self.next_round();
     }
 
-    fn record(&mut self, key: Key, guard: Guard, to: Local, metadata: Metadata) {
-        self.recording += 1;
-        if self.results.is_empty() {
-            self.results_since = boottime();
-        }
-        self.results.push((key, guard, to, metadata));
+    fn record(&mut self, result: UnitResult) {
+        self.pending.add(result, boottime());
     }
 
-    /// Writes the results that have gathered, together, if there are enough of them or they have waited long enough.
+    /// Writes the results that have gathered, if it is time.
     fn write_results(&mut self) {
-        let is_more_to_come = self.slots.running() > 0 && self.results.len() < self.batch();
-        if is_more_to_come && boottime() < self.results_since + MOMENT {
-            return;
-        }
-        for (key, guard, to, metadata) in self.results.drain(..) {
+        let is_more_to_come = self.slots.running() > 0;
+        for UnitResult { key, guard, to, metadata } in
+            self.pending.due(self.batch(), is_more_to_come, boottime())
+        {
             let sender = self.sender.clone();
             tokio::spawn(async move {
                 let result = guard.release_with(metadata).await;
@@ -449,18 +388,17 @@ impl Scheduler {
             Event::Written(run) => self.on_written(run),
             Event::Unwritable(error) => self.on_unwritable(&error),
             Event::Recorded { key, to, result } => {
-                self.recording -= 1;
+                self.pending.answered();
                 self.on_recorded(&key, to, result);
             }
             Event::Page { page, took } => {
-                self.is_fetching = false;
-                self.fetching_took += took;
+                self.rounds.fetched(took);
                 match page {
                     Ok(page) => {
                         self.trouble = None;
                         let worker = self.leases.holder().as_str();
                         let terms = Terms { now: self.leases.clock().now().wall.0, worker };
-                        self.board.take_in(page, &terms, self.seed);
+                        self.board.take_in(page, &terms, self.rounds.seed());
                     }
                     Err(error) => self.on_trouble(&error),
                 }
@@ -482,7 +420,7 @@ impl Scheduler {
             self.slots.policy().watchdogs.prolong(asked_at, left);
         }
         self.progress.show(self.board.counts(), self.slots.running(), asked_at);
-        if self.progress.is_shown() && !self.is_auditing && boottime() >= self.next_audit {
+        if self.progress.is_shown() && self.rounds.may_list(boottime()) {
             self.audit();
         }
     }
@@ -491,13 +429,8 @@ impl Scheduler {
     fn pause(&mut self) -> Duration {
         let now = boottime();
         let pause = (self.plan.ttl / 40).clamp(Duration::from_millis(5), Duration::from_millis(100));
-        let pause = if self.next_round > now { pause.min(self.next_round - now) } else { pause };
-        let pause = self.slots.pause().map_or(pause, |next| next.min(pause));
-        if self.results.is_empty() {
-            pause
-        } else {
-            pause.min((self.results_since + MOMENT).saturating_sub(now))
-        }
+        let sooner = [self.rounds.pause(now), self.slots.pause(), self.pending.pause(now)];
+        sooner.into_iter().flatten().fold(pause, Duration::min)
     }
 
     fn wall(&self) -> u64 {

@@ -62,7 +62,10 @@ impl Scheduler {
     }
 
     pub(super) fn room(&self) -> usize {
-        if self.stop.is_some() || self.alone || !self.suspects.is_empty() || self.recording >= MOST_RECORDING
+        if self.stop.is_some()
+            || self.alone
+            || !self.suspects.is_empty()
+            || self.pending.count() >= MOST_RECORDING
         {
             return 0;
         }

@@ -17,7 +17,7 @@ impl Scheduler {
         let now = boottime();
         let text = error.to_string();
         self.board.drop_candidates();
-        self.next_round = now + (self.plan.ttl / 10).clamp(SHORT, Duration::from_secs(1));
+        self.rounds.look_at(now + (self.plan.ttl / 10).clamp(SHORT, Duration::from_secs(1)));
         let patience = (self.plan.ttl * 6).max(Duration::from_secs(60));
         match &self.trouble {
             None => output::note(format!("{text}; trying on")),
@@ -44,7 +44,7 @@ impl Scheduler {
             std::io::ErrorKind::Other => Failure::new(exit::INTERNAL, error.to_string()),
             _ => Failure::new(exit::INTERNAL, format!("standard output can't be written: {error}")),
         };
-        self.is_unwritable = true;
+        self.outputs.stop();
         self.give_up(failure);
     }
 

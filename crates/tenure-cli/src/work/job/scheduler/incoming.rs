@@ -6,7 +6,7 @@ use crate::work::job::board::Local;
 use crate::work::job::register::{made, registered};
 use crate::work::job::unit::digest;
 use crate::work::stream::Stream;
-use crate::work::units::{Given, Named, text_of};
+use crate::work::units::{Given, Named};
 use std::time::Duration;
 use tenure::{Key, Outcome, StoreError, StoreExt, Stored, Write};
 use tenure_core::Nonces;
@@ -74,7 +74,7 @@ impl Scheduler {
             None => {
                 self.incoming.stream = None;
                 // What others have added meanwhile is to be found before this is taken for the end.
-                self.audit_due = true;
+                self.rounds.list_all();
                 return;
             }
         };
@@ -92,13 +92,7 @@ impl Scheduler {
         if new.is_empty() {
             return;
         }
-        if self.has_numbers {
-            let first = self.given.len();
-            self.numbers.extend(new.iter().enumerate().map(|(n, unit)| (unit.key.clone(), first + n)));
-            self.given.extend(new.iter().map(|unit| unit.key.clone()));
-        }
-        let names = new.iter().filter_map(|unit| Some((unit.key.clone(), text_of(unit.name.as_ref()?))));
-        self.names.extend(names);
+        self.given.add(new.iter());
         let seed = || Nonces::new(digest("tenure-cli list", self.leases.holder()));
         let nonces = self.incoming.nonces.get_or_insert_with(seed);
         let writes: Vec<Write> = new.iter().map(|unit| made(&self.leases, nonces, unit)).collect();
@@ -133,7 +127,7 @@ impl Scheduler {
             _ => None,
         });
         self.board.add(new.iter().cloned().chain(others));
-        self.is_settled = false;
+        self.rounds.unsettle();
         if self.stop.is_none() {
             self.board.try_first(new.into_iter());
         }

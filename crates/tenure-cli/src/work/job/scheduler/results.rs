@@ -1,7 +1,9 @@
 //! What comes back to the scheduler, and what follows from it: claims won and lost, runs that have ended, results recorded.
 
+use super::Scheduler;
 use super::claims::{From, Trust};
-use super::{Scheduler, Unwritten};
+use super::outputs::Unwritten;
+use super::pending::UnitResult;
 use crate::exit;
 use crate::output;
 use crate::supervise::process::{not_started, shell_status};
@@ -91,19 +93,19 @@ impl Scheduler {
             self.board.drop_page();
             return;
         }
-        self.won_in_round += 1;
+        self.rounds.won();
         if let Some(From { attachment, has_died }) = from {
             self.tally.taken_over += usize::from(has_died);
             if let Some(attachment) = attachment {
                 // What else its holder had is free as well: look again at once.
                 self.board.bury(attachment);
-                self.next_round = boottime();
+                self.rounds.look_at(boottime());
             }
         }
         let unit = Unit::name(&key, guard.metadata()).unwrap_or_default();
         match trust {
             Trust::Good => {
-                let number = self.numbers.get(&key).copied();
+                let number = self.given.place(&key);
                 self.slots.push(turn, Task { key, unit, number, guard });
             }
             Trust::Suspect => self.suspects.push_back((key, guard)),
@@ -119,7 +121,7 @@ impl Scheduler {
         output::note(format!("{key}: failed: {reason}; --retry-failed tries it again"));
         self.tally.failures += 1;
         let metadata = Unit::give_up(guard.metadata().clone(), &reason);
-        self.record(key, guard, Local::Failed, metadata);
+        self.record(UnitResult { key, guard, to: Local::Failed, metadata });
     }
 
     /// A run is over: what it has written goes out, and what came of it is recorded.
@@ -132,18 +134,16 @@ impl Scheduler {
         captured: Option<Captured>,
     ) {
         let has_run = matches!(ended, Ended::Ran { .. } | Ended::Overran { .. });
-        // What ran while there was no room may have lost some of it, though there is room by now.
-        let is_cut = |captured: &Captured| self.is_full || captured.is_cut();
-        if has_run && captured.as_ref().is_some_and(is_cut) {
-            self.is_full = true;
+        if has_run && captured.as_ref().is_some_and(|captured| self.outputs.is_cut(captured)) {
             // What is missing of its output would be missing for ever: it is run again, where there is room.
             let place = std::env::temp_dir();
             let full = format!("{} is full: the output of {key} is not complete", place.display());
-            return self.on_ended(key, guard, Ended::Uncaught(io::Error::other(full)), None);
+            let ended = Ended::Uncaught(io::Error::other(full));
+            return self.on_ended(Unwritten { since: boottime(), key, guard, ended, tail: None });
         }
         let name = Unit::name(&key, guard.metadata()).unwrap_or_default();
         let unit = text_of(&name);
-        let number = self.numbers.get(&key).copied();
+        let number = self.given.place(&key);
         self.runs += 1;
         let (exit, span) = match &ended {
             Ended::Ran { status, started, finished, .. } => (
@@ -170,20 +170,19 @@ impl Scheduler {
             output::note(format!("{}: exit {exit}, in {took}", escaped(&unit)));
         }
         let tail = captured.as_ref().filter(|_| exit != Some(0)).and_then(Captured::tail);
-        if let (Some(printer), Some(captured)) = (&mut self.printer, captured)
-            && !matches!(ended, Ended::Stuck | Ended::TooLate | Ended::NotStarted(_))
-            && printer.print(number, Piece { run: self.runs, unit: name, captured, exit })
-        {
-            self.unwritten.insert(self.runs, Unwritten { since: boottime(), key, guard, ended, tail });
-            return;
+        let captured =
+            captured.filter(|_| !matches!(ended, Ended::Stuck | Ended::TooLate | Ended::NotStarted(_)));
+        let piece = captured.map(|captured| Piece { run: self.runs, unit: name, captured, exit });
+        let run = Unwritten { since: boottime(), key, guard, ended, tail };
+        if let Some(run) = self.outputs.write(number, self.runs, piece, run) {
+            self.on_ended(run);
         }
-        self.on_ended(key, guard, ended, tail);
     }
 
     /// The output of this run is out.
     pub(super) fn on_written(&mut self, run: usize) {
-        if let Some(Unwritten { key, guard, ended, tail, .. }) = self.unwritten.remove(&run) {
-            self.on_ended(key, guard, ended, tail);
+        if let Some(run) = self.outputs.on_written(run) {
+            self.on_ended(run);
         }
     }
 
@@ -191,19 +190,18 @@ impl Scheduler {
     pub(super) fn on_slowly_written(&mut self, now: Duration) {
         const PATIENCE: Duration = Duration::from_secs(1);
         let since = if self.stop.is_some() { Duration::MAX } else { now.saturating_sub(PATIENCE) };
-        // The first in number is the first in time.
-        while let Some(first) = self.unwritten.first_entry().filter(|first| first.get().since <= since) {
-            let Unwritten { key, guard, ended, tail, .. } = first.remove();
-            if self.is_unwritable {
+        while let Some(run) = self.outputs.next_since(since) {
+            if self.outputs.is_unwritable() {
                 // It is run again, for somebody who reads it.
-                self.hand_back(&key);
+                self.hand_back(&run.key);
             } else {
-                self.on_ended(key, guard, ended, tail);
+                self.on_ended(run);
             }
         }
     }
 
-    fn on_ended(&mut self, key: Key, guard: Guard, ended: Ended, tail: Option<String>) {
+    fn on_ended(&mut self, run: Unwritten) {
+        let Unwritten { key, guard, ended, tail, .. } = run;
         match ended {
             Ended::Ran { status, started, finished, took } => {
                 let run_secs = self.run_secs.get_or_insert(took.as_secs_f64());
@@ -295,7 +293,7 @@ impl Scheduler {
         let worker = self.leases.holder().as_str();
         let ran = Ran { exit, host: &self.host, worker, started, finished, output: None };
         let metadata = Unit::record(guard.metadata().clone(), Status::Done, attempts, None, &ran);
-        self.record(key, guard, Local::Done, metadata);
+        self.record(UnitResult { key, guard, to: Local::Done, metadata });
         self.tally.succeeded += 1;
         self.halt_if_asked();
     }
@@ -322,7 +320,7 @@ impl Scheduler {
             (Status::Pending, Local::Open, Some(self.wall().saturating_add(pause)))
         };
         let metadata = Unit::record(guard.metadata().clone(), status, attempts, not_before, &ran);
-        self.record(key, guard, to, metadata);
+        self.record(UnitResult { key, guard, to, metadata });
         self.tally.failed += usize::from(is_last);
         self.halt_if_asked();
     }
