@@ -11,8 +11,8 @@
 //! - machines of one name, such as clones: their lines differ by their pauses, and the wall clocks show that;
 //! - a wall clock that jumps: the host's line shows that.
 
+use super::{Drift, Now, Tick, Ttl, Wall};
 use crate::bugs::{Bug, Bugs};
-use crate::values::time::{Drift, Now, Tick, Ttl, Wall};
 use std::time::Duration;
 
 /// The host of a process: what names its present boot, and what its time lines showed when the process's own began. They must be those
