@@ -1,15 +1,15 @@
 //! The meaning of a store's answers for a section.
 
-use super::SectionNotice;
-use super::job::{Asker, SectionJob, Try, WantedRanges};
-use super::ledger::SectionLedger;
-use super::machine::{Section, SectionInFlight, SeenSection};
 use super::plan::LedgerPlan;
-use super::watch::RecordLook;
+use super::{Section, SectionInFlight, SeenSection};
 use crate::LeaseId;
 use crate::bugs::Bug;
 use crate::holder::ctx::is_misdated;
 use crate::op::{Answer, OpId, Outcome};
+use crate::section::SectionNotice;
+use crate::section::job::{Asker, SectionJob, Try, WantedRanges};
+use crate::section::ledger::SectionLedger;
+use crate::section::watch::RecordLook;
 use crate::values::error::{ErrorKind, StoreError};
 use crate::values::fence::{Fence, Nonce, Version};
 use crate::values::record::Stored;

@@ -1,16 +1,17 @@
 //! The next write of a section: how it changes the record.
 
-use super::job::{Asker, SectionJob, Try};
-use super::ledger::{Entry, SectionLedger};
-use super::machine::{Section, SectionInFlight, SeenSection};
-use super::watch::RecordLook;
-use super::{Portion, SectionCommand, SectionNotice, Since};
+use super::{Section, SectionInFlight, SeenSection};
 use crate::LeaseId;
 use crate::bugs::Bug;
 use crate::op::{Expect, Op, OpId, Write};
 use crate::range::{KeyRange, RangeSet};
+use crate::section::job::{Asker, SectionJob, Try};
+use crate::section::ledger::{Entry, SectionLedger};
+use crate::section::since::Since;
+use crate::section::watch::RecordLook;
+use crate::section::{Portion, SectionNotice};
 use crate::values::error::StoreError;
-use crate::values::fence::{Fence, Nonce, Nonces};
+use crate::values::fence::{Fence, Nonce, Nonces, Version};
 use crate::values::record::Record;
 use crate::values::time::{Now, Ttl};
 
@@ -278,7 +279,7 @@ impl Section {
         self.refuse(lease, &format!("would take {size} bytes, which is over the store's limit of {most}"));
     }
 
-    fn write(&mut self, now: Now, plan: LedgerPlan, over: Option<crate::values::fence::Version>) {
+    fn write(&mut self, now: Now, plan: LedgerPlan, over: Option<Version>) {
         let (metadata, size) = plan.ledger.to_metadata();
         if size > self.setup.most_bytes && !plan.granted.is_empty() {
             // What came of it is made anew, without them, from the next look.
@@ -319,20 +320,4 @@ fn free(desired: &RangeSet, ledger: &SectionLedger) -> RangeSet {
     let near = |part: &&KeyRange| part.high() > first.low() && part.low() < last.high();
     let held = ledger.entries.iter().flat_map(|entry| entry.parts.ranges()).filter(near);
     desired.minus(&held.cloned().collect())
-}
-
-/// Commands name their leases.
-impl SectionCommand {
-    /// Which lease it is about, if one.
-    #[must_use]
-    pub fn lease(&self) -> Option<LeaseId> {
-        match self {
-            SectionCommand::Acquire(lease, ..)
-            | SectionCommand::Release(lease)
-            | SectionCommand::Lapse(lease)
-            | SectionCommand::List(lease)
-            | SectionCommand::Reclaim(lease) => Some(*lease),
-            SectionCommand::Stop => None,
-        }
-    }
 }

@@ -12,9 +12,9 @@
 //!
 //! Version 1 is read, too. It has `n:stood_us` in the place of `since`, without the 0 before it.
 
-use super::ledger::{Entry, SectionLedger};
-use super::since::Since;
+use super::{Entry, SectionLedger};
 use crate::range::{KeyRange, Point, RangeSet};
+use crate::section::since::Since;
 use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce};
 use crate::values::key::HolderId;
