@@ -11,8 +11,8 @@
 //! ticket: id (16 bytes)  n:party  n:flags (1: exclusive, 2: barges)  n:permits  n:since_ms
 //! ```
 
-use super::Mode;
-use super::ledger::{Grant, SemaphoreLedger, Ticket};
+use super::{Grant, SemaphoreLedger, Ticket};
+use crate::semaphore::Mode;
 use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce};
 use crate::values::key::{HolderId, Key};

@@ -4,12 +4,12 @@
 //! ttl is fenced first, so that its process can't renew it any more. Only then are its claims removed. A live session that
 //! stays ahead is asked now and then whether it knows its claim (see [`Ask::Confirm`]).
 
-use super::ledger::SemaphoreLedger;
-use super::machine::{Semaphore, SemaphoreInFlight};
+use super::{Semaphore, SemaphoreInFlight};
 use crate::bugs::Bug;
 use crate::holder::ctx::Ctx;
 use crate::holder::failure_detector::Verdict;
 use crate::op::{Expect, Listed, OpId, Write};
+use crate::semaphore::ledger::SemaphoreLedger;
 use crate::values::fence::Fence;
 use crate::values::record::{Ask, Attachment, Letter, Record, Stored};
 use crate::values::time::{Tick, Ttl};

@@ -1,12 +1,12 @@
 //! The meaning of a store's answers for a semaphore.
 
-use super::job::SemaphoreJob;
-use super::ledger::SemaphoreLedger;
-use super::machine::{SeenSemaphore, Semaphore, SemaphoreInFlight};
+use super::{SeenSemaphore, Semaphore, SemaphoreInFlight};
 use crate::bugs::Bug;
 use crate::holder::ctx::Ctx;
 use crate::holder::notice::Notice;
 use crate::op::{Answer, OpId, Outcome};
+use crate::semaphore::job::SemaphoreJob;
+use crate::semaphore::ledger::SemaphoreLedger;
 use crate::values::error::{ErrorKind, StoreError};
 use crate::values::fence::{Fence, Version};
 use crate::values::record::{Attachment, Record, Stored};

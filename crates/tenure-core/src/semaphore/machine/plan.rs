@@ -1,14 +1,14 @@
 //! The next write of a semaphore: how it changes the record.
 
-use super::job::{Giving, SemaphoreJob};
-use super::ledger::{SemaphoreLedger, Ticket};
-use super::machine::{SeenSemaphore, Semaphore, SemaphoreInFlight};
+use super::{SeenSemaphore, Semaphore, SemaphoreInFlight};
 use crate::bugs::Bug;
 use crate::holder::command::LeaseId;
 use crate::holder::ctx::Ctx;
 use crate::holder::notice::Notice;
 use crate::holder::renewal::Loss;
 use crate::op::{Expect, OpId, Write};
+use crate::semaphore::job::{Giving, SemaphoreJob};
+use crate::semaphore::ledger::{SemaphoreLedger, Ticket};
 use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce, Version};
 use crate::values::metadata::Metadata;
