@@ -21,7 +21,8 @@ mod values;
 
 pub use bugs::{Bug, Bugs};
 pub use holder::acquisition::{MetadataPolicy, WaitPolicy};
-pub use holder::command::{Command, KeepAlive, LeaseId, Want};
+pub use holder::command::{Command, KeepAlive, Want};
+pub use holder::lease_id::LeaseId;
 pub use holder::notice::Notice;
 pub use holder::renewal::Loss;
 pub use holder::seizure::{Seized, Seizure};

@@ -9,7 +9,7 @@ use super::talk::{FleetCommand, FleetNotice, Options, Reason, Taken};
 use super::unit::UnitSpec;
 use super::worker::Worker;
 use crate::holder::Identity;
-use crate::holder::command::LeaseId;
+use crate::holder::lease_id::LeaseId;
 use crate::op::{Answer, Event, Machine, Op, Outcome, Request};
 use crate::rules::Rules;
 use crate::values::fence::{Fence, Nonce, Version};

@@ -5,7 +5,7 @@ use super::board;
 use super::own::Stage;
 use super::talk::RequestId;
 use super::worker::Worker;
-use crate::holder::command::LeaseId;
+use crate::holder::lease_id::LeaseId;
 use crate::values::key::HolderId;
 use crate::values::time::Now;
 

@@ -4,7 +4,7 @@
 use super::seen::ListedRecord;
 use super::talk::Reason;
 use super::worker::Worker;
-use crate::holder::command::LeaseId;
+use crate::holder::lease_id::LeaseId;
 use crate::values::key::Key;
 use crate::values::time::Now;
 use std::collections::{BTreeSet, VecDeque};

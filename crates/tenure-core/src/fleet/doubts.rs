@@ -2,7 +2,7 @@
 //! end first.
 
 use super::worker::Worker;
-use crate::holder::command::LeaseId;
+use crate::holder::lease_id::LeaseId;
 use crate::values::key::Key;
 use crate::values::record::Stored;
 use crate::values::time::{Now, Tick};

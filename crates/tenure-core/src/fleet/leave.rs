@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_unit_that_was_lost_before_its_users_let_it_lapse_is_told_as_given_up() {
-        use crate::holder::command::LeaseId;
+        use crate::holder::lease_id::LeaseId;
         let mut worker = worker(0);
         worker.step(at(1), Event::Command(FleetCommand::Join));
         let told = worker.step(at(1), Event::Command(FleetCommand::Lapse(LeaseId(7)))).notices;

@@ -3,7 +3,7 @@
 use super::asked::Asked;
 use super::talk::{Reason, Taken};
 use super::unit::UnitSpec;
-use crate::holder::command::LeaseId;
+use crate::holder::lease_id::LeaseId;
 use crate::values::fence::{Fence, Nonce};
 use crate::values::key::Key;
 use crate::values::time::Tick;

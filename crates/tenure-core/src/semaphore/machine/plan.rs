@@ -2,8 +2,8 @@
 
 use super::{SeenSemaphore, Semaphore, SemaphoreInFlight};
 use crate::bugs::Bug;
-use crate::holder::command::LeaseId;
 use crate::holder::ctx::Ctx;
+use crate::holder::lease_id::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::renewal::Loss;
 use crate::op::{Expect, OpId, Write};
