@@ -227,6 +227,7 @@ fn reach(entry: &Entry) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    //! Plan: by a clock that was set back, an entry counts from the next write.
     use super::*;
 
     const SECOND: u64 = 1_000_000;
