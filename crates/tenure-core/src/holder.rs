@@ -9,6 +9,7 @@ pub(crate) mod command;
 pub(crate) mod ctx;
 pub(crate) mod failure_detector;
 pub(crate) mod lease;
+pub(crate) mod lease_id;
 pub(crate) mod notice;
 mod on_session;
 mod orphans;
@@ -23,10 +24,11 @@ pub(crate) mod update;
 use crate::bugs::Bug;
 use crate::holder::acquisition::Wakeup;
 use crate::holder::audit::Audit;
-use crate::holder::command::{Command, LeaseId};
+use crate::holder::command::Command;
 use crate::holder::ctx::{Ctx, OpOwner};
 use crate::holder::failure_detector::FailureDetector;
 use crate::holder::lease::{LeaseState, UpdatePurpose};
+use crate::holder::lease_id::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::orphans::Orphans;
 use crate::holder::permits::Semaphores;
@@ -192,7 +194,7 @@ impl Holder {
             part,
             session_key: &env.identity.session,
             session: session.attachment(),
-            leases,
+            own: leases,
         };
         (ctx, session, orphans)
     }

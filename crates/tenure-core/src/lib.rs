@@ -21,7 +21,8 @@ mod values;
 
 pub use bugs::{Bug, Bugs};
 pub use holder::acquisition::{MetadataPolicy, WaitPolicy};
-pub use holder::command::{Command, KeepAlive, LeaseId, Want};
+pub use holder::command::{Command, KeepAlive, Want};
+pub use holder::lease_id::LeaseId;
 pub use holder::notice::Notice;
 pub use holder::renewal::Loss;
 pub use holder::seizure::{Seized, Seizure};
@@ -31,13 +32,13 @@ pub use holder::{Holder, Identity};
 pub use rules::Rules;
 pub use values::error::{ErrorKind, InvalidInput, StoreError};
 pub use values::fence::{Fence, Nonce, Nonces, Version};
-pub use values::host::{Host, MARKS, Mark};
 pub use values::key::{HolderId, Key, steers_terminals};
 pub use values::metadata::{Metadata, Number, RESERVED, Value};
 pub use values::record::{
     Ask, Attachment, Letter, MAILBOX, Occupant, Record, Sighting, Stored, Tenure, Times,
 };
 pub use values::service_clock::ServiceClock;
+pub use values::time::host::{Host, MARKS, Mark};
 pub use values::time::{Clock, Drift, Now, Tick, Ttl, Wall};
 pub use values::{error, reserved, time};
 

@@ -1,8 +1,8 @@
 //! What machines go by, whichever they are: how far clocks may be off, how often things are done, and bugs on purpose.
 
 use crate::bugs::Bugs;
-use crate::values::host::Host;
 use crate::values::time::Drift;
+use crate::values::time::host::Host;
 use std::time::Duration;
 
 /// What a process's machines go by.

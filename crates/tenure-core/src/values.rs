@@ -2,7 +2,6 @@
 
 pub mod error;
 pub(crate) mod fence;
-pub(crate) mod host;
 pub(crate) mod key;
 pub(crate) mod leb;
 pub(crate) mod metadata;

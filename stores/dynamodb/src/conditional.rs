@@ -2,7 +2,7 @@
 
 use crate::error::failed;
 use crate::item::Item;
-use crate::table::TableLocation;
+use crate::location::TableLocation;
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;

@@ -1,11 +1,15 @@
 //! Which table, how it is reached, and how it is used.
 
+use crate::credentials::{HINT, check_credentials};
 use crate::dialect::Dialect;
+use crate::layout::Layout;
+use crate::location::TableLocation;
 use crate::shards;
+use aws_sdk_dynamodb::Client;
 use std::fmt;
 use std::time::Duration;
 use tenure_core::{Drift, StoreError};
-use tenure_store::parts::{check_nobody, check_span};
+use tenure_store::parts::check_span;
 use tenure_store::{Capabilities, Expiry};
 use url::{Host, Url};
 
@@ -25,7 +29,9 @@ pub struct DynamoConfig {
     pub(crate) shards: u16,
 }
 
-const HINT: &str = "write dynamodb://TABLE?region=REGION&namespace=NAME";
+/// The most writes that one call takes. They are requests of their own: DynamoDB's transactions are all or nothing, and a
+/// statement of its PartiQL batches can't say "nothing, or what is vacant" in one.
+const BATCH: usize = 100;
 
 impl DynamoConfig {
     /// The longest time that one request may take.
@@ -204,8 +210,13 @@ impl DynamoConfig {
         let expiry = if self.attested_ages { Expiry::AttestedAge } else { Expiry::ObservedSilence };
         let all = Capabilities::native(Duration::from_secs(1)).expiring(expiry).without_watch();
         let mut all = all.aging_within(crate::dates::ERROR);
-        all.batch = crate::write::MOST;
+        all.batch = BATCH;
         all
+    }
+
+    /// Where `client` finds the table, which has that layout.
+    pub(crate) fn location(&self, client: &Client, layout: Layout) -> TableLocation {
+        TableLocation::of(client, self.table.clone(), self.endpoint.clone(), layout)
     }
 
     /// That a table can be opened by this, as far as can be told before any I/O. Whatever opens one asks for it.
@@ -249,15 +260,6 @@ impl DynamoConfig {
         check_span("timeout", self.timeout, Duration::from_millis(10)..=Self::MAX_TIMEOUT)?;
         self.endpoint.as_deref().map_or(Ok(()), |endpoint| check_endpoint(endpoint, self.plain_text))
     }
-}
-
-/// That what follows `dynamodb:` in a URL names nobody who calls, so that no part of a password is taken for something else, and shown.
-pub(crate) fn check_credentials(rest: &str) -> Result<(), StoreError> {
-    let belong = format!(
-        "credentials don't belong in the URL of a DynamoDB store, where `ps` shows them: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and \
-         AWS_SECRET_ACCESS_KEY; {HINT}; an @ in an option is written %40"
-    );
-    check_nobody(rest, &belong)
 }
 
 fn check_endpoint(endpoint: &str, plain_text: bool) -> Result<(), StoreError> {

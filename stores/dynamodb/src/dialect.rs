@@ -1,7 +1,8 @@
 //! The names of record layouts that other programs read and write too, in URLs. Each is spoken by a crate of its own.
 
-use crate::config::{DynamoConfig, check_credentials};
-use std::collections::BTreeMap;
+mod options;
+
+use crate::credentials::check_credentials;
 use tenure_core::StoreError;
 use url::Url;
 
@@ -61,57 +62,6 @@ impl Dialect {
         })
     }
 
-    /// Reads what follows `dynamodb:` in a URL with this dialect: where the table is, and of the other options those called `own`.
-    ///
-    /// # Errors
-    /// As [`DynamoConfig::from_url`]; the text of an option that nobody knows names `own` too.
-    pub fn options(
-        self,
-        rest: &str,
-        own: &[&str],
-    ) -> Result<(DynamoConfig, BTreeMap<String, String>), StoreError> {
-        let bad = |text: String| StoreError::invalid(text);
-        check_credentials(rest)?;
-        if Dialect::of_url(rest)? != Some(self) {
-            let name = self.name();
-            return Err(bad(format!("the URL names another layout; add dialect={name} to its options")));
-        }
-        let (head, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (mut ours, mut place) = (BTreeMap::new(), url::form_urlencoded::Serializer::new(String::new()));
-        for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
-            match &*name {
-                "dialect" => {}
-                "namespace" | "attested_ages" | "drift_per_mille" => {
-                    return Err(bad(format!(
-                        "the option {name} is of tenure's own layout; the dialect {} has nothing of the kind",
-                        self.name()
-                    )));
-                }
-                name if own.contains(&name) => {
-                    ours.insert(name.to_owned(), value.into_owned());
-                }
-                "region" | "endpoint" | "profile" | "timeout_ms" | "plain_text" | "one_region" => {
-                    place.append_pair(&name, &value);
-                }
-                other => {
-                    return Err(bad(format!(
-                        "the dialect {} has no option {other:?}; there are region, endpoint, profile, timeout_ms, plain_text, \
-                         one_region, {}",
-                        self.name(),
-                        own.join(", ")
-                    )));
-                }
-            }
-        }
-        let query = place.finish();
-        let config = DynamoConfig::from_url(&if query.is_empty() {
-            head.to_owned()
-        } else {
-            format!("{head}?{query}")
-        })?;
-        Ok((config, ours))
-    }
-
     /// Why a dialect that was named in a store's URL can't be had as a store.
     pub(crate) fn is_no_store(name: &str) -> StoreError {
         match Dialect::named(name) {
@@ -127,9 +77,9 @@ impl Dialect {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: a URL's dialect is found or there is none; a dialect is no store, and says what works; its options and those of the
-    //! place are told apart, and what belongs to neither is named.
+    //! Plan: a URL's dialect is found or there is none; a dialect is no store, and says what works.
     use super::*;
+    use crate::config::DynamoConfig;
     use tenure_core::ErrorKind;
 
     #[test]
@@ -150,25 +100,5 @@ mod tests {
         }
         let error = DynamoConfig::from_url("//jobs?dialect=x").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
-    }
-
-    #[test]
-    fn options_are_the_dialect_s_or_the_place_s() {
-        let read = |rest: &str| Dialect::Kcl.options(rest, &["x", "y"]);
-        let (config, own) = read("//jobs?region=eu-west-1&x=a%26b&dialect=kcl&timeout_ms=50").unwrap();
-        let place =
-            DynamoConfig::new("jobs").region("eu-west-1").timeout(std::time::Duration::from_millis(50));
-        assert_eq!((config, own), (place, [("x".to_owned(), "a&b".to_owned())].into()));
-        for (rest, says) in [
-            ("//jobs?region=eu-west-1", "add dialect=kcl"),
-            ("//jobs?dialect=tabletheory", "add dialect=kcl"),
-            ("//jobs?dialect=kcl&namespace=a", "namespace is of tenure's own layout"),
-            ("//jobs?dialect=kcl&z=1", "no option \"z\"; there are region, endpoint"),
-            ("//jobs?dialect=kcl&region=", "eu-west-1"),
-            ("//k:hidden@jobs?dialect=kcl", "AWS_PROFILE"),
-        ] {
-            let error = read(rest).unwrap_err().to_string();
-            assert!(error.contains(says) && !error.contains("hidden"), "{rest}: {error}");
-        }
     }
 }

@@ -5,7 +5,7 @@
 //! signed.
 
 use crate::layout::Layout;
-use crate::table::TableLocation;
+use crate::location::TableLocation;
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use std::error::Error;

@@ -1,8 +1,8 @@
 //! A tenure as a condition of the caller's own transaction.
 
+use crate::client::TableClient;
 use crate::item;
 use crate::read;
-use crate::store::TableClient;
 use aws_sdk_dynamodb::types::{ConditionCheck, TransactWriteItem};
 use tenure_core::{Attachment, Fence, Key, StoreError};
 

@@ -1,8 +1,8 @@
 //! What the service says of the table, beyond what opening refuses: how it is billed, its other regions, the service's clock.
 
+use crate::client::TableClient;
 use crate::dates::Dates;
 use crate::error::failed;
-use crate::store::TableClient;
 use aws_sdk_dynamodb::types::{BillingMode, TableDescription};
 use std::time::Duration;
 use tenure_core::Wall;

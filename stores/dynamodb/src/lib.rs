@@ -130,9 +130,11 @@
 //! # }
 //! ```
 
+mod client;
 mod conditional;
 mod config;
 mod connect;
+mod credentials;
 mod dates;
 mod dialect;
 mod error;
@@ -141,6 +143,7 @@ mod inspect;
 mod item;
 mod layout;
 mod list;
+mod location;
 mod mend;
 mod read;
 mod released;

@@ -2,10 +2,10 @@
 //!
 //! Each shard is read a page at a time, as much as its share of what is asked for and a little more, and the lowest of all heads is the next.
 
+use crate::client::TableClient;
 use crate::error::failed;
 use crate::item::{self, Item, KEY, NAMESPACE};
 use crate::read::listed;
-use crate::store::TableClient;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
 use futures_util::future::try_join_all;

@@ -1,10 +1,10 @@
 //! An item as it is, whatever is in it, and its removal on the word of a person.
 
+use crate::client::TableClient;
 use crate::conditional::{Ended, ended};
 use crate::dates::Dates;
 use crate::item::{self, Item, KEY, NAMESPACE, RECORD};
 use crate::read;
-use crate::store::TableClient;
 use aws_sdk_dynamodb::types::AttributeValue;
 use std::collections::BTreeMap;
 use tenure_core::{Key, Record, StoreError};

@@ -1,9 +1,9 @@
 //! Reads: of one record, of several. All of them strongly consistent, as a stale one would be a wasted attempt;
 //! but for those that ask for nothing else than a recent state, which cost half.
 
+use crate::client::TableClient;
 use crate::error::failed;
 use crate::item::{self, Item};
-use crate::store::TableClient;
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -37,8 +37,8 @@ pub use tenure_store::parts::Call;
 use crate::config::DynamoConfig;
 use crate::connect::{connect, harnessed, once};
 use crate::dates::Dates;
-use crate::table::{self, TableLocation};
-use crate::{conditional, error, store};
+use crate::location::TableLocation;
+use crate::{conditional, error, table};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
@@ -87,7 +87,7 @@ impl Service {
 
     fn of(client: &Client, config: &DynamoConfig, layout: Layout) -> Service {
         let client = Client::from_conf(once(client, config.timeout).build());
-        let place = store::place(&client, config, layout);
+        let place = config.location(&client, layout);
         Service { client, place, config: config.clone() }
     }
 

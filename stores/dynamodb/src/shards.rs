@@ -10,16 +10,15 @@
 //! | `NAMESPACE#K/N` | those of shard K of N |
 //! | `NAMESPACE#shards` | the item that fixes the number, in `shards` |
 
-use crate::conditional::{Ended, ended};
+pub(crate) mod claim;
+
 use crate::error::failed;
 use crate::item::{self, Item};
-use crate::store::TableClient;
-use crate::table::TableLocation;
-use crate::{list, read};
+use crate::location::TableLocation;
 use aws_sdk_dynamodb::Client;
 use fnv::FnvHasher;
 use std::hash::Hasher as _;
-use tenure_core::{ErrorKind, Key, StoreError};
+use tenure_core::{Key, StoreError};
 use tenure_store::parts::Call;
 use tokio::sync::OnceCell;
 
@@ -110,51 +109,6 @@ pub(crate) fn is_partition_of_another(namespace: &str) -> bool {
     namespace.rsplit_once('#').is_some_and(|(_, end)| {
         end == SHARDS || end.split_once('/').is_some_and(|(n, count)| is_number(n) && is_number(count))
     })
-}
-
-/// Before the first write: fixes the number, or finds that it is fixed.
-///
-/// Nothing that was to be written has been sent when this fails.
-pub(crate) async fn fix(inner: &TableClient) -> Result<(), StoreError> {
-    let fixed = inner.shards.is_fixed.get_or_try_init(|| claim(inner)).await;
-    fixed.copied().map_err(|error| match error.kind() {
-        ErrorKind::Unknown => {
-            StoreError::unavailable(format!("the number of shards is not known to be fixed: {error}"))
-        }
-        _ => error,
-    })
-}
-
-async fn claim(inner: &TableClient) -> Result<(), StoreError> {
-    let TableClient { shards, place, client, .. } = inner;
-    if shards.count > 1 && list::has_any(inner, &shards.namespace).await? {
-        find(inner).await?;
-        return Err(StoreError::invalid(format!(
-            "{place}: the namespace {:?} has records in one shard already; leave shards={} out, or take another namespace",
-            shards.namespace, shards.count
-        )));
-    }
-    let request = client
-        .update_item()
-        .table_name(&place.table)
-        .set_key(Some(shards.own_keys()))
-        .update_expression("SET shards = :shards")
-        .condition_expression(item::ABSENT)
-        .expression_attribute_values(":shards", item::number(shards.count));
-    match ended(place, request.send().await)? {
-        Ended::Done(_) => Ok(()),
-        Ended::Refused(_) if find(inner).await? => Ok(()),
-        Ended::Refused(_) => Err(StoreError::unavailable(format!(
-            "{place}: what fixes the number of shards of {:?} was deleted just now; try again",
-            shards.namespace
-        ))),
-    }
-}
-
-/// Whether this number is fixed, or none is. An error if another one is.
-async fn find(inner: &TableClient) -> Result<bool, StoreError> {
-    let found = read::item(inner, inner.shards.own_keys()).await?;
-    found.map_or(Ok(false), |found| inner.shards.check(&inner.place, &found).map(|()| true))
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
 //! The store itself.
 
+use crate::client::TableClient;
 use crate::config::DynamoConfig;
 use crate::connect::{connect, harnessed};
 use crate::dates::Dates;
-use crate::item::{self, Item};
 use crate::layout::Layout;
 use crate::released::ReleasedFences;
 use crate::service::Service;
-use crate::shards::{self, Shards};
-use crate::table::{self, TableLocation};
-use crate::{guard, inspect, list, mend, read, write};
+use crate::shards::Shards;
+use crate::shards::claim::fix;
+use crate::{guard, inspect, list, mend, read, table, write};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use std::fmt;
@@ -22,16 +22,6 @@ use tenure_store::{Capabilities, Changes, Expiry, Image, Inspection, Store};
 #[derive(Clone)]
 pub struct DynamoStore {
     inner: Arc<TableClient>,
-}
-
-pub(crate) struct TableClient {
-    pub(crate) client: Client,
-    pub(crate) place: TableLocation,
-    pub(crate) shards: Shards,
-    pub(crate) dates: Option<Dates>,
-    pub(crate) released: ReleasedFences,
-    id: String,
-    capabilities: Capabilities,
 }
 
 impl DynamoStore {
@@ -85,7 +75,7 @@ impl DynamoStore {
     async fn start(client: &Client, config: DynamoConfig, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let dates = Dates::new(clock, config.drift);
         let client = harnessed(client, config.timeout, dates.clone());
-        let place = place(&client, &config, Layout::native());
+        let place = config.location(&client, Layout::native());
         let table = table::examine(&client, &place, config.one_region.as_deref()).await?;
         // The answer to that was the first to tell the service's time, if it tells it at all.
         let dates = (config.attested_ages && dates.at_least().is_some()).then_some(dates);
@@ -138,24 +128,6 @@ impl DynamoStore {
     }
 }
 
-/// Where `client` finds the table, which has that layout.
-pub(crate) fn place(client: &Client, config: &DynamoConfig, layout: Layout) -> TableLocation {
-    let region = client.config().region().map_or("an unknown region", |region| region.as_ref());
-    let (table, endpoint) = (config.table.clone(), config.endpoint.clone());
-    TableLocation { table, region: region.to_owned(), endpoint, layout }
-}
-
-impl TableClient {
-    /// The record of an item.
-    pub(crate) fn stored(&self, key: &Key, item: &Item) -> Result<Stored, StoreError> {
-        item::stored(key, item, self.dates.as_ref().and_then(Dates::at_least))
-    }
-
-    pub(crate) fn keys(&self, key: &Key) -> Item {
-        item::keys(&self.shards.partition(key), key.as_str())
-    }
-}
-
 impl fmt::Debug for DynamoStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DynamoStore")
@@ -184,13 +156,13 @@ impl Store for DynamoStore {
     }
 
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
-        shards::fix(&self.inner).await?;
+        fix(&self.inner).await?;
         write::one(&self.inner, &write).await
     }
 
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
         self.inner.capabilities.check_batch(writes.len())?;
-        shards::fix(&self.inner).await?;
+        fix(&self.inner).await?;
         write::many(&self.inner, writes).await
     }
 

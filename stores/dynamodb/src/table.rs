@@ -1,33 +1,16 @@
 //! The table: whether it is fit for leases, and how it is made.
 
 use crate::error::{failed, wrong_keys};
-use crate::layout::Layout;
+use crate::location::TableLocation;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::primitives::DateTime;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, MultiRegionConsistency, ScalarAttributeType,
     TableDescription, TableStatus, TimeToLiveSpecification,
 };
-use std::fmt;
 use std::time::Duration;
 use tenure_core::StoreError;
 use tenure_store::parts::Call;
-
-/// Where a table is, as messages name it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TableLocation {
-    pub(crate) table: String,
-    pub(crate) region: String,
-    pub(crate) endpoint: Option<String>,
-    pub(crate) layout: Layout,
-}
-
-impl fmt::Display for TableLocation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DynamoDB table {:?} in {}", self.table, self.region)?;
-        self.endpoint.iter().try_for_each(|endpoint| write!(f, " at {endpoint}"))
-    }
-}
 
 /// Looks at the table, and says what names it apart from every other, also from one of the same name before or after it.
 pub(crate) async fn examine(
@@ -177,6 +160,7 @@ mod tests {
     //! Plan: what a description of a table says, good and bad: its keys, their types, its state, its regions. What DynamoDB
     //! Local can't be brought to say is only tested here.
     use super::*;
+    use crate::layout::Layout;
     use aws_sdk_dynamodb::types::ReplicaDescription;
     use aws_sdk_dynamodb::types::builders::TableDescriptionBuilder;
 

@@ -2,10 +2,10 @@
 //!
 //! `PutItem` is never used: a role without it, and without `DeleteItem`, can't throw a record away without a condition.
 
+use crate::client::TableClient;
 use crate::conditional::{Ended, ended};
 use crate::item::{self, Item};
 use crate::read;
-use crate::store::TableClient;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,10 +14,7 @@ use tenure_core::{Fence, Key, Record, StoreError, Stored, Version};
 use tenure_store::codec;
 use tokio::task::JoinSet;
 
-/// The most writes that one call takes. They are requests of their own: DynamoDB's transactions are all or nothing, and a
-/// statement of its PartiQL batches can't say "nothing, or what is vacant" in one.
-pub(crate) const MOST: usize = 100;
-/// How many of them are under way at a time.
+/// How many writes of one call are under way at a time.
 const AT_ONCE: usize = 25;
 /// How often a vacant key is tried whose fence others raise meanwhile.
 const ROUNDS: usize = 8;

@@ -1,8 +1,8 @@
 //! Who calls, where the cluster asks for that: a pass that etcd gives for a name and a password, and takes for a while.
 
 use crate::config::User;
-use crate::connect::unary;
 use crate::error::AttemptError;
+use crate::unary::unary;
 use crate::wire::{AuthenticateRequest, AuthenticateResponse, path};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tenure_core::StoreError;

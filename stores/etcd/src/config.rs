@@ -12,6 +12,8 @@ use tenure_store::{Capabilities, Expiry};
 const URL: &str = "the etcd store's URL";
 /// What a URL may say after its question mark.
 const OPTIONS: &str = "timeout-ms, push, tls, ca, cert, key, password-file";
+/// How many writes one transaction takes: etcd counts 128 operations, those of the transactions within it too.
+pub(crate) const BATCH: usize = 100;
 /// Where etcd listens for clients, unless said otherwise.
 const PORT: u16 = 2379;
 
@@ -192,7 +194,7 @@ impl EtcdConfig {
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         let mut all = Capabilities::native(Duration::from_millis(500)).expiring(Expiry::ObservedSilence);
-        all.batch = crate::write::BATCH;
+        all.batch = BATCH;
         if self.push { all } else { all.without_watch() }
     }
 

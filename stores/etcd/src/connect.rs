@@ -6,6 +6,7 @@
 use crate::auth::Passes;
 use crate::config::{EtcdConfig, Tls};
 use crate::error::{AttemptError, Call};
+use crate::unary::unary;
 use crate::wire::{WatchRequest, WatchResponse, path};
 use http::uri::PathAndQuery;
 use prost::Message;
@@ -282,22 +283,6 @@ impl Drop for MemberTurn<'_> {
             let _ = self.lines.current.compare_exchange(self.at, next, Ordering::SeqCst, Ordering::SeqCst);
         }
     }
-}
-
-/// One call of one member.
-pub(crate) async fn unary<Q, A>(
-    channel: Channel,
-    path: &'static str,
-    request: Request<Q>,
-) -> Result<A, tonic::Status>
-where
-    Q: Message + Clone + 'static,
-    A: Message + Default + 'static,
-{
-    let mut grpc = Grpc::new(channel).max_decoding_message_size(usize::MAX);
-    grpc.ready().await.map_err(|error| tonic::Status::from_error(error.into()))?;
-    let answer = grpc.unary(request, PathAndQuery::from_static(path), ProstCodec::default()).await?;
-    Ok(answer.into_inner())
 }
 
 /// TLS with what these files say.

@@ -3,7 +3,6 @@
 //! What etcd itself refuses was certainly not done, unless it has no space left. A connection that ended, an answer that did not come, and whatever etcd says when it
 //! gives up on a request that it had passed on to its cluster, leave a write unknown.
 
-use crate::full;
 use tenure_core::StoreError;
 pub(crate) use tenure_store::parts::Call;
 use tonic::{Code, Status};
@@ -104,7 +103,7 @@ impl AttemptError {
             AttemptError::Broken(error) if call == Call::Write => {
                 StoreError::unknown(format!("a write was not answered: {error}")).because(error)
             }
-            AttemptError::Full(error) if call == Call::Write => full::unclear(&error),
+            AttemptError::Full(error) if call == Call::Write => unclear(&error),
             AttemptError::Unreached(error)
             | AttemptError::Elsewhere(error)
             | AttemptError::Pass(error)
@@ -121,6 +120,12 @@ impl AttemptError {
         ));
         if sent { AttemptError::Broken(error) } else { AttemptError::Elsewhere(error) }
     }
+}
+
+/// A full cluster refused a write that may be the one by which it became full: see [`crate::full`].
+pub(crate) fn unclear(error: &StoreError) -> StoreError {
+    StoreError::unknown(format!("{error}; whether this write was still done is not known"))
+        .because(error.clone())
 }
 
 /// Whether there was no connection that a request could have been sent by.

@@ -4,9 +4,9 @@
 //! those that were on their way with it. What stands there afterwards tells which of them a write was: the answer came, so nothing is
 //! under way any more.
 
-use crate::error::Call;
+use crate::client::EtcdClient;
+use crate::error::{Call, unclear};
 use crate::memo::MemoEntry;
-use crate::store::EtcdClient;
 use crate::wire::{KeyValue, RangeResponse, path, range};
 use tenure_core::StoreError;
 
@@ -75,11 +75,6 @@ pub(crate) async fn revisions(
     }
     let is_undone = fates.iter().all(|fate| *fate == ChangeFate::Absent);
     Err(if is_undone { error } else { unclear(&error) })
-}
-
-pub(crate) fn unclear(error: &StoreError) -> StoreError {
-    StoreError::unknown(format!("{error}; whether this write was still done is not known"))
-        .because(error.clone())
 }
 
 #[cfg(test)]

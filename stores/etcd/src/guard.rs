@@ -1,12 +1,10 @@
 //! A tenure as a condition of the caller's own transaction.
 
-use crate::connect::MemberChannels;
+use crate::client::EtcdClient;
 use crate::error::Call;
-use crate::pair;
-use crate::store::EtcdStore;
 use crate::wire::{PutRequest, Request, TxnRequest, TxnResponse, begins_with, op, path};
+use crate::{pair, read};
 use tenure_core::{Fence, Key, StoreError};
-use tenure_store::Store;
 
 /// Comparisons that hold only while a tenure stands; see [`crate::EtcdStore::guard`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,23 +26,22 @@ pub struct Condition {
 
 impl EtcdGuard {
     pub(crate) async fn of(
-        store: &EtcdStore,
-        prefix: &str,
+        inner: &EtcdClient,
         key: &Key,
         fence: Fence,
     ) -> Result<Option<EtcdGuard>, StoreError> {
-        let standing = store.read(key).await?.filter(|standing| standing.record.fence == fence);
+        let standing = read::one(inner, key).await?.filter(|standing| standing.record.fence == fence);
         let Some(tenure) = standing.and_then(|standing| standing.record.tenure) else { return Ok(None) };
-        let mut conditions = vec![Condition::held(prefix, key, fence)];
+        let mut conditions = vec![Condition::held(&inner.prefix, key, fence)];
         if let Some(attachment) = &tenure.attachment {
-            let session = store.read(&attachment.session).await?;
+            let session = read::one(inner, &attachment.session).await?;
             let lives = session.is_some_and(|session| {
                 session.record.fence == attachment.fence && session.record.tenure.is_some()
             });
             if !lives {
                 return Ok(None);
             }
-            conditions.push(Condition::held(prefix, &attachment.session, attachment.fence));
+            conditions.push(Condition::held(&inner.prefix, &attachment.session, attachment.fence));
         }
         Ok(Some(EtcdGuard { conditions }))
     }
@@ -57,14 +54,14 @@ impl EtcdGuard {
 
     pub(crate) async fn put(
         &self,
-        lines: &MemberChannels,
+        inner: &EtcdClient,
         name: &[u8],
         value: &[u8],
     ) -> Result<bool, StoreError> {
         let compare = self.conditions.iter().flat_map(|one| begins_with(&one.name, &one.greater)).collect();
         let put = PutRequest { key: name.to_vec(), value: value.to_vec() };
         let txn = TxnRequest { compare, success: vec![op(Request::RequestPut(put))], failure: Vec::new() };
-        let answer: TxnResponse = lines.ask(Call::Write, path::TXN, txn).await?;
+        let answer: TxnResponse = inner.lines.ask(Call::Write, path::TXN, txn).await?;
         Ok(answer.succeeded)
     }
 }

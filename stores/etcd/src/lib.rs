@@ -87,6 +87,7 @@
 //! [`EtcdGuard::conditions`] are the comparisons for a transaction by any other client of etcd.
 
 mod auth;
+mod client;
 mod config;
 mod connect;
 mod error;
@@ -99,6 +100,7 @@ mod mend;
 mod pair;
 mod read;
 mod store;
+mod unary;
 mod wire;
 mod write;
 

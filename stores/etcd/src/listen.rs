@@ -1,8 +1,8 @@
 //! Hints of changes: a watch for each subscriber, opened again whenever it ends, from where it had ended.
 
+use crate::client::EtcdClient;
 use crate::memo::MemoEntry;
 use crate::pair;
-use crate::store::EtcdClient;
 use crate::wire::{
     Event, EventType, RequestUnion, ResponseHeader, WatchCreateRequest, WatchRequest, WatchResponse,
 };

@@ -1,8 +1,8 @@
 //! A value as it is, whatever is in it, and its removal on the word of a person.
 
+use crate::client::EtcdClient;
 use crate::error::Call;
 use crate::pair;
-use crate::store::EtcdClient;
 use crate::wire::{KeyValue, RangeResponse, path, range};
 use crate::write::replace;
 use base64::Engine;

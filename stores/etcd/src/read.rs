@@ -1,9 +1,9 @@
 //! Reading: one record, several, or a page in the order of the keys. Each is one request.
 
+use crate::client::EtcdClient;
 use crate::error::Call;
 use crate::memo::MemoEntry;
 use crate::pair;
-use crate::store::EtcdClient;
 use crate::wire::{
     KeyValue, RangeRequest, RangeResponse, Request, Response, TxnRequest, TxnResponse, op, path, range,
 };

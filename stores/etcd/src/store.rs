@@ -1,5 +1,6 @@
 //! The store itself.
 
+use crate::client::EtcdClient;
 use crate::config::EtcdConfig;
 use crate::connect::MemberChannels;
 use crate::error::Call;
@@ -18,14 +19,6 @@ use tenure_store::{Capabilities, Changes, Image, Inspection, Store};
 #[derive(Clone)]
 pub struct EtcdStore {
     inner: Arc<EtcdClient>,
-}
-
-pub(crate) struct EtcdClient {
-    pub(crate) lines: MemberChannels,
-    pub(crate) prefix: String,
-    pub(crate) memo: Memo,
-    id: String,
-    capabilities: Capabilities,
 }
 
 impl EtcdStore {
@@ -76,7 +69,7 @@ impl EtcdStore {
     /// # Cancel safety
     /// It only reads.
     pub async fn guard(&self, key: &Key, fence: Fence) -> Result<Option<EtcdGuard>, StoreError> {
-        EtcdGuard::of(self, &self.inner.prefix, key, fence).await
+        EtcdGuard::of(&self.inner, key, fence).await
     }
 
     /// Puts a value of the caller's own into etcd, if the lease of `guard` stands; false if it is lost. The name is any but those of
@@ -100,7 +93,7 @@ impl EtcdStore {
                 self.inner.prefix
             )));
         }
-        guard.put(&self.inner.lines, name, value).await
+        guard.put(&self.inner, name, value).await
     }
 }
 

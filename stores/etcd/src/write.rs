@@ -3,12 +3,13 @@
 //! The condition is that of etcd's own revision, so it says what is believed to stand there: nothing, or what was last seen. Where the
 //! belief was old and the write's own condition holds all the same, it is tried again on what the refusal has shown.
 
+use crate::client::EtcdClient;
+use crate::config::BATCH;
 use crate::error::{AttemptError, Call};
 use crate::full::{self, RefusedChange};
 use crate::memo::MemoEntry;
 use crate::pair;
 use crate::read::stored;
-use crate::store::EtcdClient;
 use crate::wire::{
     DeleteRangeRequest, KeyValue, PutRequest, RangeResponse, Request, RequestOp, Response, ResponseOp,
     TxnRequest, TxnResponse, is_absent, op, path, range,
@@ -20,8 +21,6 @@ use tenure_store::codec;
 
 /// How often a write is tried again because other writes of the key came between.
 const ROUNDS: usize = 16;
-/// How many writes one transaction takes: etcd counts 128 operations, those of the transactions within it too.
-pub(crate) const BATCH: usize = 100;
 /// How many bytes of records one transaction takes: etcd takes requests of 1.5 MiB.
 const BYTES: usize = 1 << 20;
 

@@ -3,18 +3,14 @@
 use crate::config::{PostgresConfig, Prepare, Tls};
 use crate::error::{not_connected, unreached};
 use crate::lane::PostgresConnection;
-use std::hash::{BuildHasher, RandomState};
+use crate::proof::Proof;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tenure_core::StoreError;
 use tenure_store::parts::tls_client;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
-
-/// A statement's parameters with their types: so nothing has to be asked of the server first.
-pub type Params<'a> = [(&'a (dyn ToSql + Sync), Type)];
 
 /// How connections are made.
 #[derive(Clone)]
@@ -23,30 +19,6 @@ pub(crate) struct PostgresConnector {
     tls: Option<MakeRustlsConnect>,
     /// What answers takes no options at a start: it is a pooler.
     takes_no_options: Arc<AtomicBool>,
-}
-
-/// Shows whether a server's session was begun by this connection: it has a setting of a value that no other has. A pooler refuses such
-/// settings, or its sessions don't have them.
-pub(crate) struct Proof(String);
-
-impl Proof {
-    /// How to connect so that the session shows this proof.
-    pub(crate) fn of(server: &tokio_postgres::Config) -> (Proof, tokio_postgres::Config) {
-        // The standard library draws its keys at random.
-        let draw = || RandomState::new().hash_one(std::process::id());
-        let proof = format!("{:016x}{:016x}", draw(), draw());
-        let mut marked = server.clone();
-        let before = server.get_options().map(|options| format!("{options} ")).unwrap_or_default();
-        marked.options(format!("{before}-c tenure.session={proof}"));
-        (Proof(proof), marked)
-    }
-
-    /// Asks the server. Without an answer it does not hold.
-    pub(crate) async fn holds(&self, client: &Client) -> bool {
-        let rows = client.query_typed("SELECT current_setting('tenure.session', true)", &[]).await;
-        let found = rows.ok().and_then(|rows| rows.first()?.try_get::<_, Option<String>>(0).ok()?);
-        found.as_ref() == Some(&self.0)
-    }
 }
 
 impl PostgresConnector {

@@ -3,8 +3,8 @@
 //! A statement is prepared from its second use on, if the server's session is this connection's own. Behind a pooler that lends
 //! sessions, the name of a prepared statement may be another client's: what is prepared there is looked for in vain, or worse, found.
 
-use crate::connect::{Params, Proof};
 use crate::error::{Call, failed, unanswered};
+use crate::proof::Proof;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
@@ -18,6 +18,9 @@ use tokio_postgres::{Client, Error, Row, Statement};
 
 /// No further statements are sent behind one that waits for longer than this, as long as another connection does better.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// A statement's parameters with their types: so nothing has to be asked of the server first.
+pub type Params<'a> = [(&'a (dyn ToSql + Sync), Type)];
 
 /// A statement, in up to two forms that do the same with the same parameters.
 #[derive(Debug, Clone, Copy)]

@@ -88,6 +88,7 @@
 //! [`SqlGuard::predicate`] go after `WHERE`.
 
 mod cells;
+mod client;
 mod config;
 mod connect;
 mod error;
@@ -98,17 +99,19 @@ mod lane;
 mod lines;
 mod listen;
 mod mend;
+mod proof;
 mod read;
 mod row;
 mod schema;
+mod sql;
 mod store;
 mod write;
 
 /// For tables of other programs on the same server, which tenure shares with them: not for users.
 #[doc(hidden)]
 pub mod statements {
-    pub use crate::connect::Params;
     pub use crate::error::Call;
+    pub use crate::lane::Params;
     pub use crate::lines::Lines;
 }
 

@@ -1,9 +1,9 @@
 //! Where statements are sent: some connections that all statements of a store share, or a pool of the caller's.
 
 use crate::config::PostgresConfig;
-use crate::connect::{Params, PostgresConnector};
+use crate::connect::PostgresConnector;
 use crate::error::{Call, failed, unanswered, unconnected};
-use crate::lane::{Forms, PostgresConnection};
+use crate::lane::{Forms, Params, PostgresConnection};
 use deadpool_postgres::{Object, Pool};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};

@@ -8,7 +8,8 @@
 //! would go on to share the lock after everybody has gone.
 
 use crate::config::PostgresConfig;
-use crate::connect::{Proof, tls};
+use crate::connect::tls;
+use crate::proof::Proof;
 use std::future::poll_fn;
 use std::time::Duration;
 use tenure_core::op::Hint;

@@ -1,56 +1,14 @@
 //! A row as it is, whatever is in it, and its removal on the word of a person.
 
-use crate::connect::Params;
+use crate::client::PostgresClient;
 use crate::error::Call;
-use crate::functions::{SET, put};
-use crate::row::{columns, fence_at, key_at, record_bytes, stored};
-use crate::store::PostgresClient;
+use crate::lane::Params;
+use crate::row::{fence_at, key_at, record_bytes, stored};
 use crate::write::StatementDraft;
 use tenure_core::op::{Expect, Write};
 use tenure_core::{Key, Record, StoreError};
 use tenure_store::Image;
 use tokio_postgres::types::Type;
-
-/// The statements, for one schema.
-#[derive(Debug)]
-pub(crate) struct MendSql {
-    image: String,
-    remove: String,
-    replace: String,
-}
-
-impl MendSql {
-    pub(crate) fn new(schema: &str) -> MendSql {
-        let table = format!("{schema}.record");
-        MendSql {
-            image: format!(
-                "SELECT {}, {} FROM {table} AS r WHERE r.key = $1",
-                copy(&table, "r"),
-                columns("r")
-            ),
-            remove: format!("DELETE FROM {table} AS t WHERE t.key = $1 AND {} = $2", copy(&table, "t")),
-            replace: put(schema, SET, &format!("{} = $9", copy(&table, "t"))),
-        }
-    }
-}
-
-/// A row as the statement that puts it back. The server makes it, and compares with it, so it is the same on every connection.
-fn copy(table: &str, row: &str) -> String {
-    let bytes = |name: &str| format!("coalesce('''\\x' || encode({row}.{name}, 'hex') || '''', 'NULL')");
-    let number = |name: &str| format!("coalesce({row}.{name}::text, 'NULL')");
-    let values = [
-        bytes("key"),
-        bytes("version"),
-        number("fence"),
-        bytes("tenure"),
-        bytes("ride_key"),
-        number("ride_fence"),
-        bytes("record"),
-        bytes("digest"),
-        format!("'to_timestamp(' || extract(epoch FROM {row}.written)::text || ')'"),
-    ];
-    format!("('INSERT INTO {table} VALUES (' || {} || ');')", values.join(" || ', ' || "))
-}
 
 pub(crate) async fn image(inner: &PostgresClient, key: &Key) -> Result<Option<Image>, StoreError> {
     let name = key.as_str().as_bytes();

@@ -1,32 +1,13 @@
 //! Reading: one row, several, or a page in the order of the keys. Each is one statement.
 
+use crate::client::PostgresClient;
 use crate::error::Call;
-use crate::row::{columns, key_at, stored};
-use crate::store::PostgresClient;
+use crate::row::{key_at, stored};
 use tenure_core::op::Listed;
 use tenure_core::{Key, StoreError, Stored};
 use tenure_store::parts::end_of_prefix;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
-
-/// The statements, for one schema.
-#[derive(Debug)]
-pub(crate) struct ReadSql {
-    several: String,
-    page: String,
-}
-
-impl ReadSql {
-    pub(crate) fn new(schema: &str) -> ReadSql {
-        let select = format!("SELECT {} FROM {schema}.record AS r", columns("r"));
-        ReadSql {
-            several: format!("{select} WHERE r.key = ANY($1)"),
-            page: format!(
-                "{select} WHERE r.key >= $1 AND r.key > $2 AND ($3::bytea IS NULL OR r.key < $3) ORDER BY r.key LIMIT $4"
-            ),
-        }
-    }
-}
 
 pub(crate) async fn one(inner: &PostgresClient, key: &Key) -> Result<Option<Stored>, StoreError> {
     let listed = many(inner, std::slice::from_ref(key)).await?;

@@ -1,35 +1,23 @@
 //! The store itself.
 
+use crate::client::PostgresClient;
 use crate::config::PostgresConfig;
 use crate::guard::SqlGuard;
 use crate::lines::Lines;
 use crate::listen;
+use crate::sql::{MendSql, ReadSql, WriteSql};
 use crate::{inspect, mend, read, schema, write};
 use deadpool_postgres::Pool;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
 use tenure_core::{Fence, Key, Record, StoreError, Stored, Version};
-use tenure_store::parts::Teller;
 use tenure_store::{Capabilities, Changes, Image, Inspection, Store};
 
 /// Records in one schema of a PostgreSQL database. Clones share their connections.
 #[derive(Clone)]
 pub struct PostgresStore {
     inner: Arc<PostgresClient>,
-}
-
-pub(crate) struct PostgresClient {
-    pub(crate) lines: Lines,
-    pub(crate) sql: write::WriteSql,
-    pub(crate) reads: read::ReadSql,
-    pub(crate) mends: mend::MendSql,
-    channel: String,
-    pub(crate) tells_ages: bool,
-    config: PostgresConfig,
-    id: String,
-    capabilities: Capabilities,
-    listener: Mutex<Option<Teller>>,
 }
 
 impl PostgresStore {
@@ -82,9 +70,9 @@ impl PostgresStore {
         let (tells_ages, capabilities) = (config.attested_ages, config.capabilities());
         let inner = PostgresClient {
             lines,
-            sql: write::WriteSql::new(&config.schema, &channel),
-            reads: read::ReadSql::new(&config.schema),
-            mends: mend::MendSql::new(&config.schema),
+            writes: WriteSql::new(&config.schema, &channel),
+            reads: ReadSql::new(&config.schema),
+            mends: MendSql::new(&config.schema),
             channel,
             tells_ages,
             config,

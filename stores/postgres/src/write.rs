@@ -6,13 +6,11 @@
 mod batch;
 
 use crate::cells::Composite;
-use crate::connect::Params;
+use crate::client::PostgresClient;
 use crate::error::Call;
-use crate::functions::{keep, raise, standing};
-use crate::lane::Forms;
-use crate::listen::tells;
-use crate::row::{Columns, digest, key_at, stored, version_bytes, whole};
-use crate::store::PostgresClient;
+use crate::lane::{Forms, Params};
+use crate::row::{Columns, digest, key_at, stored, version_bytes};
+use crate::sql::StatementForms;
 pub(crate) use batch::many;
 use std::fmt::Display;
 use tenure_core::op::{Expect, Outcome, Write};
@@ -23,89 +21,6 @@ use tokio_postgres::types::{ToSql, Type};
 
 /// How often a statement is sent again because other writes of the key came between.
 const ROUNDS: usize = 16;
-
-/// The statements, for one schema.
-#[derive(Debug)]
-pub(crate) struct WriteSql {
-    absent: WriteStatements,
-    vacant: WriteStatements,
-    unchanged: WriteStatements,
-    batch: String,
-    remove: String,
-}
-
-/// The statements of one kind of write, with the parameters of [`StatementDraft::params`].
-#[derive(Debug)]
-struct WriteStatements {
-    quiet: StatementForms,
-    /// The same, and those who listen are told of what was written.
-    news: StatementForms,
-}
-
-/// A statement in two forms.
-#[derive(Debug)]
-struct StatementForms {
-    /// Tries what most writes are by itself, and calls the function else.
-    prepared: String,
-    /// Calls the function, whose plans the server keeps.
-    once: String,
-}
-
-impl WriteStatements {
-    /// `first` answers with the version that it wrote.
-    fn new(schema: &str, channel: &str, first: Option<String>, name: &str, params: usize) -> WriteStatements {
-        let params: Vec<String> = (1..=params).map(|n| format!("${n}")).collect();
-        let call = format!("{schema}.{name}({})", params.join(", "));
-        let told = tell(WROTE, "$1", channel);
-        let tell = |with: &str, done: &str| {
-            format!("{with}SELECT done.version, {told} FROM (SELECT {done} AS version) AS done")
-        };
-        let (with, done) = match first {
-            Some(put) => {
-                (format!("WITH put AS ({put}) "), format!("coalesce((SELECT version FROM put), {call})"))
-            }
-            None => (String::new(), call.clone()),
-        };
-        WriteStatements {
-            quiet: StatementForms {
-                prepared: format!("{with}SELECT {done}"),
-                once: format!("SELECT {call}"),
-            },
-            news: StatementForms { prepared: tell(&with, &done), once: tell("", &call) },
-        }
-    }
-}
-
-/// Whether `done.version` is the version of a row that was written.
-const WROTE: &str = "octet_length(done.version) = 16";
-
-/// Tells those who listen of `done.version`, the version that a key got, as an expression: if it is `news`, as another expression says.
-fn tell(news: &str, key: &str, channel: &str) -> String {
-    format!(
-        "CASE WHEN {} THEN pg_notify('{channel}', encode(done.version, 'hex') || ' ' || encode({key}, 'hex'))::text END",
-        tells(news, channel)
-    )
-}
-
-impl WriteSql {
-    pub(crate) fn new(schema: &str, channel: &str) -> WriteSql {
-        let calls = |first, name, params| WriteStatements::new(schema, channel, first, name, params);
-        let table = format!("{schema}.record");
-        let remove = format!(
-            "WITH gone AS (DELETE FROM {table} AS t WHERE t.key = $1 AND t.version = $2 AND {} RETURNING t.version) \
-             SELECT coalesce((SELECT version FROM gone), (SELECT {} FROM {table} AS r WHERE r.key = $1))",
-            whole("t"),
-            standing("r")
-        );
-        WriteSql {
-            absent: calls(None, "write_absent", 8),
-            vacant: calls(Some(raise(schema)), "write_vacant", 9),
-            unchanged: calls(Some(keep(schema)), "write_unchanged", 9),
-            batch: batch::sql(schema, channel),
-            remove,
-        }
-    }
-}
 
 pub(crate) async fn one(inner: &PostgresClient, write: &Write) -> Result<Outcome, StoreError> {
     let draft = StatementDraft::new(write)?;
@@ -161,9 +76,9 @@ impl<'a> StatementDraft<'a> {
 
     fn sql<'s>(&self, inner: &'s PostgresClient) -> Forms<'s> {
         let calls = match self.write.expect {
-            Expect::Absent => &inner.sql.absent,
-            Expect::Vacant => &inner.sql.vacant,
-            Expect::Unchanged(_) => &inner.sql.unchanged,
+            Expect::Absent => &inner.writes.absent,
+            Expect::Vacant => &inner.writes.vacant,
+            Expect::Unchanged(_) => &inner.writes.unchanged,
         };
         let StatementForms { prepared, once } = if self.is_news { &calls.news } else { &calls.quiet };
         Forms { prepared, once }
@@ -263,7 +178,7 @@ pub(crate) async fn remove(inner: &PostgresClient, key: &Key, version: Version) 
     let (bytes, expected) = (key.as_str().as_bytes(), version_bytes(version));
     let params: &Params<'_> = &[(&bytes, Type::BYTEA), (&expected, Type::BYTEA)];
     for _ in 0..ROUNDS {
-        let rows = inner.lines.ask(Call::Write, &inner.sql.remove, params).await?;
+        let rows = inner.lines.ask(Call::Write, &inner.writes.remove, params).await?;
         let standing = match answer(inner, key, rows.first())? {
             WriteAnswer::Done(_) => return Ok(true),
             WriteAnswer::Stands(standing) => standing?,

@@ -3,7 +3,7 @@
 //! A write goes at once if no other is under way. Else, whoever asks first lets all that can run do so once, and then sends what has
 //! come together. Nobody waits for the answers to calls that are under way, so a write takes no longer by this than by itself.
 
-use crate::store::RedisClient;
+use crate::client::RedisClient;
 use crate::write::{ScriptDraft, WriteResult, send};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,8 +15,8 @@ use tokio::sync::oneshot;
 const MOST: usize = 64;
 
 /// Writes that are to go in the next script.
-#[derive(Default)]
 pub(crate) struct ScriptBatch {
+    client: Arc<RedisClient>,
     waiting: Mutex<Vec<WaitingWrite>>,
     /// How many have no answer yet, whether they were sent or not.
     unanswered: AtomicUsize,
@@ -28,6 +28,64 @@ struct WaitingWrite {
 }
 
 impl ScriptBatch {
+    pub(crate) fn new(client: Arc<RedisClient>) -> ScriptBatch {
+        ScriptBatch { client, waiting: Mutex::default(), unanswered: AtomicUsize::new(0) }
+    }
+
+    /// One write, together with others of this moment if there are any.
+    pub(crate) async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+        let draft = ScriptDraft::new(write)?;
+        let (_unanswered, is_alone) = UnansweredWrite::begin(&self.unanswered);
+        if is_alone {
+            // The future of a write that goes with others would be five times as large by this.
+            return Box::pin(alone(&self.client, draft)).await;
+        }
+        // Declared first, so that it ends last: who gives up as the first one does not wait for its own write any more.
+        let mut lead = None;
+        let (reply, outcome) = oneshot::channel();
+        let waiting = WaitingWrite { draft, reply };
+        // Who gives up here may find its own write before the replicas have it: so it is in doubt from then on, whatever becomes of the script.
+        let doubt = self.client.lines.unconfirmed_write();
+        // It may be a connection that is dead, and the others may be more patient than this caller.
+        let mut under_way = self.client.lines.under_way();
+        let count = {
+            let mut gathered = self.lock();
+            gathered.push(waiting);
+            gathered.len()
+        };
+        if count >= MOST {
+            self.send_all();
+        } else if count == 1 {
+            let lead = lead.insert(BatchLeader { batch: self, is_over: false });
+            tokio::task::yield_now().await;
+            lead.is_over = true;
+            self.send_all();
+        }
+        let outcome = outcome.await;
+        under_way.is_over = true;
+        // What is not known of it is in doubt by the script's own account.
+        doubt.nothing_done();
+        outcome.unwrap_or_else(|_| {
+            Err(StoreError::unknown(format!(
+                "{}: a write was broken off with its runtime",
+                self.client.lines.place
+            )))
+        })
+    }
+
+    /// Sends what is to go now, in the background.
+    fn send_all(&self) {
+        let gathered = self.take();
+        if gathered.is_empty() {
+            return;
+        }
+        // Without a runtime nobody waits, either: they hear that it has ended.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let client = Arc::clone(&self.client);
+            runtime.spawn(async move { perform(&client, gathered).await });
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<WaitingWrite>> {
         // No code that can panic runs under the lock, so what it guards is whole.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
@@ -39,44 +97,6 @@ impl ScriptBatch {
         all.retain(|waiting| !waiting.reply.is_closed());
         all
     }
-}
-
-/// One write, together with others of this moment if there are any.
-pub(crate) async fn write(inner: &Arc<RedisClient>, write: Write) -> Result<Outcome, StoreError> {
-    let draft = ScriptDraft::new(write)?;
-    let (_unanswered, is_alone) = UnansweredWrite::begin(&inner.gathering);
-    if is_alone {
-        // The future of a write that goes with others would be five times as large by this.
-        return Box::pin(alone(inner, draft)).await;
-    }
-    // Declared first, so that it ends last: who gives up as the first one does not wait for its own write any more.
-    let mut lead = None;
-    let (reply, outcome) = oneshot::channel();
-    let waiting = WaitingWrite { draft, reply };
-    // Who gives up here may find its own write before the replicas have it: so it is in doubt from then on, whatever becomes of the script.
-    let doubt = inner.lines.unconfirmed_write();
-    // It may be a connection that is dead, and the others may be more patient than this caller.
-    let mut under_way = inner.lines.under_way();
-    let count = {
-        let mut gathered = inner.gathering.lock();
-        gathered.push(waiting);
-        gathered.len()
-    };
-    if count >= MOST {
-        send_all(inner, inner.gathering.take());
-    } else if count == 1 {
-        let lead = lead.insert(BatchLeader { inner, is_over: false });
-        tokio::task::yield_now().await;
-        lead.is_over = true;
-        send_all(inner, inner.gathering.take());
-    }
-    let outcome = outcome.await;
-    under_way.is_over = true;
-    // What is not known of it is in doubt by the script's own account.
-    doubt.nothing_done();
-    outcome.unwrap_or_else(|_| {
-        Err(StoreError::unknown(format!("{}: a write was broken off with its runtime", inner.lines.place)))
-    })
 }
 
 /// One write by itself.
@@ -93,9 +113,9 @@ struct UnansweredWrite<'a>(&'a AtomicUsize);
 
 impl UnansweredWrite<'_> {
     /// True if there is no other one.
-    fn begin(gathering: &ScriptBatch) -> (UnansweredWrite<'_>, bool) {
-        let others = gathering.unanswered.fetch_add(1, Ordering::SeqCst);
-        (UnansweredWrite(&gathering.unanswered), others == 0)
+    fn begin(unanswered: &AtomicUsize) -> (UnansweredWrite<'_>, bool) {
+        let others = unanswered.fetch_add(1, Ordering::SeqCst);
+        (UnansweredWrite(unanswered), others == 0)
     }
 }
 
@@ -107,27 +127,15 @@ impl Drop for UnansweredWrite<'_> {
 
 /// Whoever asked first. Those who came after it don't depend on its patience.
 struct BatchLeader<'a> {
-    inner: &'a Arc<RedisClient>,
+    batch: &'a ScriptBatch,
     is_over: bool,
 }
 
 impl Drop for BatchLeader<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            send_all(self.inner, self.inner.gathering.take());
+            self.batch.send_all();
         }
-    }
-}
-
-/// Sends them in the background.
-fn send_all(inner: &Arc<RedisClient>, gathered: Vec<WaitingWrite>) {
-    if gathered.is_empty() {
-        return;
-    }
-    // Without a runtime nobody waits, either: they hear that it has ended.
-    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        let inner = Arc::clone(inner);
-        runtime.spawn(async move { perform(&inner, gathered).await });
     }
 }
 

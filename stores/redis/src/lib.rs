@@ -94,6 +94,7 @@
 //!
 //! To drop one record by hand, stop who uses it, then `tenure rm` rather than `HDEL`.
 
+mod client;
 mod config;
 mod connect;
 mod error;

@@ -1,8 +1,8 @@
 //! A value as it is, whatever is in it, and its removal on the word of a person.
 
+use crate::client::RedisClient;
 use crate::read::raw;
 use crate::scripts::Invocation;
-use crate::store::RedisClient;
 use crate::value::{fence, record_bytes, stored, untimed};
 use redis::Value;
 use tenure_core::{Key, Record, StoreError};

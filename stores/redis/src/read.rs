@@ -1,8 +1,8 @@
 //! Reading: one record, several, or a page in the order of the keys. Each is one call.
 
+use crate::client::RedisClient;
 use crate::error::Call;
 use crate::scripts::Invocation;
-use crate::store::RedisClient;
 use crate::value::{bytes, stored, timed};
 use redis::Value;
 use tenure_core::op::Listed;

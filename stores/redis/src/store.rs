@@ -1,14 +1,15 @@
 //! The store itself.
 
+use crate::client::RedisClient;
 use crate::config::RedisConfig;
 use crate::connect::RedisConnector;
 use crate::error::{Call, unanswered};
-use crate::gather::{self, ScriptBatch};
+use crate::gather::ScriptBatch;
 use crate::inspect::inspect;
 use crate::lines::ConnectionManager;
 use crate::listen::ChannelSubscriber;
 use crate::scripts::{Invocation, Scripts};
-use crate::value::{ServerTime, bytes};
+use crate::value::bytes;
 use crate::{mend, read, write};
 use redis::Value;
 use std::fmt;
@@ -24,26 +25,7 @@ const LAYOUT: u32 = 1;
 #[derive(Clone)]
 pub struct RedisStore {
     inner: Arc<RedisClient>,
-}
-
-pub(crate) struct RedisClient {
-    pub(crate) lines: Arc<ConnectionManager>,
-    pub(crate) scripts: Scripts,
-    /// The hash of the records, and the index of their keys.
-    pub(crate) keys: [String; 2],
-    pub(crate) channel: String,
-    tells_ages: bool,
-    id: String,
-    capabilities: Capabilities,
-    listener: Option<ChannelSubscriber>,
-    pub(crate) gathering: ScriptBatch,
-}
-
-impl RedisClient {
-    /// The server's time, where ages are told.
-    pub(crate) fn told(&self, now: ServerTime) -> Option<ServerTime> {
-        self.tells_ages.then_some(now)
-    }
+    gathering: Arc<ScriptBatch>,
 }
 
 impl RedisStore {
@@ -77,7 +59,7 @@ impl RedisStore {
             false => None,
         };
         let capabilities = config.capabilities();
-        let inner = RedisClient {
+        let inner = Arc::new(RedisClient {
             lines,
             scripts,
             keys: [name("records"), name("index")],
@@ -86,9 +68,9 @@ impl RedisStore {
             id,
             capabilities,
             listener,
-            gathering: ScriptBatch::default(),
-        };
-        Ok(RedisStore { inner: Arc::new(inner) })
+        });
+        let gathering = Arc::new(ScriptBatch::new(Arc::clone(&inner)));
+        Ok(RedisStore { inner, gathering })
     }
 }
 
@@ -183,7 +165,7 @@ impl Store for RedisStore {
     }
 
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
-        gather::write(&self.inner, write).await
+        self.gathering.write(write).await
     }
 
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {

@@ -1,8 +1,8 @@
 //! Conditional writes: one script for one write or many, which answers with what it found.
 
+use crate::client::RedisClient;
 use crate::error::refused_in_script;
 use crate::scripts::Invocation;
-use crate::store::RedisClient;
 use crate::value::{ServerTime, damaged, stored, timed, untimed, version_digits};
 use redis::Value;
 use tenure_core::op::{Expect, Outcome, Write};

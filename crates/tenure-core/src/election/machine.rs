@@ -2,7 +2,8 @@
 
 use super::{Change, Input, Output, Standing, StepDownCause, Term, Terms};
 use crate::bugs::{Bug, Bugs};
-use crate::holder::command::{Command, LeaseId};
+use crate::holder::command::Command;
+use crate::holder::lease_id::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::renewal::Loss;
 use crate::values::fence::Fence;

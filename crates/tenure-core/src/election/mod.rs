@@ -14,7 +14,8 @@ mod terms;
 pub use machine::Election;
 pub use terms::Terms;
 
-use crate::holder::command::{Command, LeaseId};
+use crate::holder::command::Command;
+use crate::holder::lease_id::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::renewal::Loss;
 use crate::values::error::StoreError;

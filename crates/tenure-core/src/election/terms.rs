@@ -1,7 +1,8 @@
 //! A candidate's settings, and the check that they fit together.
 
 use crate::holder::acquisition::{MetadataPolicy, WaitPolicy};
-use crate::holder::command::{Command, KeepAlive, LeaseId, Want};
+use crate::holder::command::{Command, KeepAlive, Want};
+use crate::holder::lease_id::LeaseId;
 use crate::values::error::InvalidInput;
 use crate::values::key::Key;
 use crate::values::metadata::Metadata;

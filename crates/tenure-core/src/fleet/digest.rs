@@ -80,7 +80,7 @@ mod tests {
     //! Plan: the order in which units are counted does not matter, their tenures do; what was written is read.
     use super::*;
     use crate::fleet::About;
-    use crate::fleet::alone::unit;
+    use crate::fleet::worker::alone::unit;
 
     fn digest(units: &[(usize, u64)]) -> Digest {
         let mut digest = Digest::default();

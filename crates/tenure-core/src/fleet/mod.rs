@@ -10,48 +10,24 @@
 //! read their parts, and act on the units that they have or should have.
 
 mod about;
-mod act;
-#[cfg(test)]
-mod alone;
-mod asked;
-mod audit;
+mod ages;
 mod board;
-mod choice;
-mod claims;
 mod digest;
-mod disputes;
-mod doubts;
-mod hear;
 mod layout;
-mod lead;
-mod leave;
-mod letters;
-mod listing;
-mod look;
-mod missing;
 mod names;
-mod orders;
-mod own;
-mod pace;
 mod part;
 pub mod plan;
 mod planning;
-mod raise;
-mod rest;
-mod retry;
 mod seen;
 mod sorted;
 mod talk;
-mod tell;
-mod unfit;
 mod unit;
-mod watch;
 mod worker;
 
 pub use about::About;
+pub use ages::least_ttl_attested;
 pub use board::{bump, generation, planner, standbys, told_plan};
 pub use layout::{is_of_this_layout, other_layout};
-pub use listing::least_ttl_attested;
 pub use names::FleetName;
 pub use part::is_part;
 pub use plan::{Balance, Cause, Uncovered};

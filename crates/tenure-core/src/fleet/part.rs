@@ -239,7 +239,7 @@ fn number(n: u64) -> Value {
 mod tests {
     //! Plan: whatever a part says is read as it was written; what is no part is none; one that is too large says that all is to be listed.
     use super::*;
-    use crate::fleet::alone::*;
+    use crate::fleet::worker::alone::*;
 
     fn part() -> Part {
         Part::new(Attachment { session: session(1), fence: Fence(7) }, Fence(9))

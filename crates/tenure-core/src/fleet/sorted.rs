@@ -80,7 +80,7 @@ impl<V> IntoIterator for Sorted<V> {
 mod tests {
     //! Plan: what is put in is found, in the order of keys, whatever order it came in; the last of one key counts.
     use super::*;
-    use crate::fleet::alone::unit;
+    use crate::fleet::worker::alone::unit;
 
     #[test]
     fn what_is_put_in_is_found_in_the_order_of_keys() {

@@ -5,7 +5,7 @@ use super::names::FleetName;
 use super::plan::{Cause, Uncovered};
 use super::planning::{Planning, Role};
 use super::unit::{Status, UnitSpec};
-use crate::holder::command::LeaseId;
+use crate::holder::lease_id::LeaseId;
 use crate::holder::renewal::Loss;
 use crate::values::error::StoreError;
 use crate::values::fence::Fence;

@@ -1,28 +1,43 @@
 //! One process in a fleet: its units, its knowledge of the other workers, and its actions.
 //!
+//! Each part is a child of this module, with what it keeps in the worker and the steps that it takes there.
 //! `look` has the board and the planner, `listing` and `tell` the planner's reads and writes after the board has changed. `hear` is how other
 //! workers learn of that, and `act` does what the plan says for this worker's own units.
 
+mod act;
+#[cfg(test)]
+pub(super) mod alone;
+mod asked;
+mod audit;
+mod choice;
+mod claims;
+mod disputes;
+mod doubts;
+mod hear;
+mod lead;
+mod leave;
+mod letters;
+mod listing;
+mod look;
+mod missing;
+mod orders;
+mod own;
+mod pace;
+mod raise;
+mod requests;
+mod rest;
+mod retry;
+mod tell;
+mod unfit;
+mod watch;
+
 use super::about::About;
-use super::choice::Choice;
-use super::claims::Claims;
 use super::digest::Digest;
-use super::doubts::Doubts;
-use super::hear::Hearing;
-use super::lead::Lead;
-use super::letters::Letters;
-use super::listing::{Listing, Peer};
-use super::look::Look;
-use super::own::{Own, Stage};
-use super::pace::Pace;
 use super::planning::{Planning, Role};
-use super::raise::Bump;
-use super::rest::Rest;
-use super::retry::Retries;
 use super::talk::{FleetCommand, FleetNotice, Options, Reason};
-use super::tell::Telling;
 use crate::bugs::Bug;
-use crate::holder::command::{Command, LeaseId};
+use crate::holder::command::Command;
+use crate::holder::lease_id::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::{Holder, Identity};
 use crate::op::{Event, Machine, Op, OpId, Request, Step, Write};
@@ -33,8 +48,22 @@ use crate::values::key::Key;
 use crate::values::metadata::Metadata;
 use crate::values::record::{Ask, Attachment, Stored};
 use crate::values::time::{Now, Tick, Ttl};
+use choice::Choice;
+use claims::Claims;
+use doubts::Doubts;
+use hear::Hearing;
+use lead::Lead;
+use letters::Letters;
+use listing::{Listing, Peer};
+use look::Look;
+use own::{Own, Stage};
+use pace::Pace;
+use raise::Bump;
+use rest::Rest;
+use retry::Retries;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
+use tell::Telling;
 
 /// Operations of the worker itself have this bit in their ids; those of its holder don't.
 const OWN: u64 = 1 << 63;
@@ -43,7 +72,7 @@ const OUTSIDE_HOLDER: u64 = 0x666c_6565_7466_6c65;
 
 /// What an operation of the worker itself is for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Errand {
+enum Errand {
     Look,
     /// A page of the sessions that are watched, with so many at the most.
     Watch(usize),
@@ -68,73 +97,73 @@ pub(super) enum Errand {
 /// The machine of one process in a fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Worker {
-    pub(super) holder: Holder,
-    pub(super) options: Options,
+    holder: Holder,
+    options: Options,
     /// What it offers as far as the others can see.
-    pub(super) offered: About,
-    pub(super) fields: Metadata,
-    pub(super) board_key: Key,
-    pub(super) me: Key,
-    pub(super) ttl: Ttl,
-    pub(super) pace: Pace,
-    pub(super) nonces: Nonces,
-    pub(super) joined: bool,
-    pub(super) leaving: bool,
-    pub(super) stopping: bool,
+    offered: About,
+    fields: Metadata,
+    board_key: Key,
+    me: Key,
+    ttl: Ttl,
+    pace: Pace,
+    nonces: Nonces,
+    joined: bool,
+    leaving: bool,
+    stopping: bool,
     /// The fence of the session as it was after the last step.
-    pub(super) session: Option<Fence>,
+    session: Option<Fence>,
     /// When to begin the session again if it is down.
     restart_at: Tick,
-    pub(super) board: Option<Stored>,
+    board: Option<Stored>,
     /// The generation that was listed last.
-    pub(super) listed: Option<Fence>,
-    pub(super) look: Look,
-    pub(super) bump: Bump,
-    pub(super) listing: Option<Box<Listing>>,
+    listed: Option<Fence>,
+    look: Look,
+    bump: Bump,
+    listing: Option<Box<Listing>>,
     /// How many listings there were.
-    pub(super) lists: u64,
-    pub(super) list_at: Tick,
-    pub(super) audit_at: Tick,
+    lists: u64,
+    list_at: Tick,
+    audit_at: Tick,
     /// Who plans, by the board.
-    pub(super) planner: Option<Attachment>,
+    planner: Option<Attachment>,
     /// What users were told of that.
-    pub(super) planning: (Role, Planning),
-    pub(super) lead: Lead,
-    pub(super) telling: Telling,
-    pub(super) hearing: Hearing,
+    planning: (Role, Planning),
+    lead: Lead,
+    telling: Telling,
+    hearing: Hearing,
     /// What the session's record says that this worker has.
     carried: Digest,
-    pub(super) peers: BTreeMap<Key, Peer>,
-    pub(super) own: BTreeMap<Key, Own>,
-    pub(super) units: BTreeMap<LeaseId, Key>,
-    pub(super) claims: Claims,
+    peers: BTreeMap<Key, Peer>,
+    own: BTreeMap<Key, Own>,
+    units: BTreeMap<LeaseId, Key>,
+    claims: Claims,
     /// Units' leases of whose end users were told, and whose records still show them.
-    pub(super) lapsing: BTreeSet<LeaseId>,
+    lapsing: BTreeSet<LeaseId>,
     /// Units that are planned for this worker but held by another.
-    pub(super) awaited: BTreeSet<Key>,
+    awaited: BTreeSet<Key>,
     /// Since when no other unit has come to be awaited.
-    pub(super) awaited_from: Tick,
-    pub(super) retries: Retries,
-    pub(super) letters: Letters,
-    pub(super) rest: Rest,
+    awaited_from: Tick,
+    retries: Retries,
+    letters: Letters,
+    rest: Rest,
     /// Units that are to go to others, who have to be listed first.
-    pub(super) choices: Vec<Choice>,
+    choices: Vec<Choice>,
     /// The generation for which the roster was listed by a worker that stands by.
-    pub(super) roster_of: Option<Fence>,
+    roster_of: Option<Fence>,
     /// Until when the session is believed in.
-    pub(super) valid: Tick,
-    pub(super) doubts: Doubts,
+    valid: Tick,
+    doubts: Doubts,
     /// When the listing that the present plan was made from began.
-    pub(super) planned_from: Tick,
+    planned_from: Tick,
     /// When to drain what has to go.
-    pub(super) drain_at: Option<Tick>,
+    drain_at: Option<Tick>,
     /// That time has come, and a look must show that nothing has changed.
-    pub(super) drain_due: bool,
+    drain_due: bool,
     /// When a worker that leaves may begin to: once the others could hear of it.
-    pub(super) leave_from: Option<Tick>,
+    leave_from: Option<Tick>,
     last_lease: u64,
     last_op: u64,
-    pub(super) errands: BTreeMap<OpId, Errand>,
+    errands: BTreeMap<OpId, Errand>,
     requests: Vec<Request>,
     notices: Vec<FleetNotice>,
     holder_wakes: Option<Tick>,
@@ -275,11 +304,11 @@ impl Worker {
         self.own.values().filter(|own| matches!(own.stage, Stage::Held | Stage::Draining)).count()
     }
 
-    pub(super) fn tell(&mut self, notice: FleetNotice) {
+    fn tell(&mut self, notice: FleetNotice) {
         self.notices.push(notice);
     }
 
-    pub(super) fn send(&mut self, errand: Errand, op: Op) {
+    fn send(&mut self, errand: Errand, op: Op) {
         self.last_op += 1;
         let id = OpId(OWN | self.last_op);
         let timeout = self.ttl.part(4).min(Duration::from_secs(5));
@@ -289,21 +318,21 @@ impl Worker {
         self.requests.push(Request { id, op, timeout, urgent });
     }
 
-    pub(super) fn is_fencing(&self, key: &Key) -> bool {
+    fn is_fencing(&self, key: &Key) -> bool {
         self.errands.values().any(|errand| matches!(errand, Errand::Fence(other) if other == key))
     }
 
-    pub(super) fn has_bug(&self, bug: Bug) -> bool {
+    fn has_bug(&self, bug: Bug) -> bool {
         self.holder.env.rules.bugs.has(bug)
     }
 
-    pub(super) fn new_lease(&mut self) -> LeaseId {
+    fn new_lease(&mut self) -> LeaseId {
         self.last_lease += 1;
         LeaseId(self.last_lease)
     }
 
     /// Lets the holder take a step, and does what its notices ask for.
-    pub(super) fn pass_to_holder(&mut self, now: Now, event: Event<Command>) {
+    fn pass_to_holder(&mut self, now: Now, event: Event<Command>) {
         let step = self.holder.step(now, event);
         self.requests.extend(step.requests);
         self.holder_wakes = step.wake_at;
@@ -319,7 +348,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn order(&mut self, now: Now, command: Command) {
+    fn order(&mut self, now: Now, command: Command) {
         self.pass_to_holder(now, Event::Command(command));
     }
 
@@ -368,13 +397,13 @@ impl Worker {
     }
 
     /// What the session's record says.
-    pub(super) fn about_record(&self, has: Digest) -> Metadata {
+    fn about_record(&self, has: Digest) -> Metadata {
         let mut about = self.options.about.compose(self.fields.clone());
         has.compose(&mut about);
         about
     }
 
-    pub(super) fn announced_record(&self) -> Metadata {
+    fn announced_record(&self) -> Metadata {
         self.about_record(self.carried)
     }
 

@@ -9,9 +9,9 @@
 
 use crate::bugs::Bug;
 use crate::holder::Holder;
-use crate::holder::command::LeaseId;
 use crate::holder::ctx::OpOwner;
 use crate::holder::lease::LeaseState;
+use crate::holder::lease_id::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::renewal::Loss;
 use crate::op::{Answer, Freshness, Listed, OpId};

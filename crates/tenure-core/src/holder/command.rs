@@ -1,15 +1,12 @@
 //! Users' commands to a holder.
 
 use crate::holder::acquisition::{MetadataPolicy, WaitPolicy};
+use crate::holder::lease_id::LeaseId;
 use crate::holder::update::{Token, Transferee};
 use crate::semaphore::Wish;
 use crate::values::key::Key;
 use crate::values::metadata::Metadata;
 use crate::values::time::Ttl;
-
-/// Names a lease between a process's machine and its users. Chosen by the user, never used twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LeaseId(pub u64);
 
 /// How a lease is kept alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

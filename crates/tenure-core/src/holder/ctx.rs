@@ -2,8 +2,6 @@
 
 use crate::bugs::Bug;
 use crate::holder::failure_detector::FailureDetector;
-use crate::holder::lease::LeaseState;
-use crate::holder::table::LeaseMap;
 use crate::op::{Freshness, Op, OpId, Request, Write};
 use crate::rules::Rules;
 use crate::values::fence::{Nonce, Nonces};
@@ -51,6 +49,12 @@ pub(crate) fn is_misdated(now: Now, sent: Tick, age: Option<Duration>, rules: &R
     age.is_some_and(|age| age > most) && !rules.bugs.has(Bug::MisdatedBelieved)
 }
 
+/// The tenures of this process's leases.
+pub(crate) trait OwnTenures {
+    /// Whether a tenure with this id is one of them, or may turn out to be.
+    fn may_have(&self, id: Nonce) -> bool;
+}
+
 pub(crate) struct Ctx<'a> {
     pub(crate) now: Now,
     pub(crate) rules: &'a Rules,
@@ -66,14 +70,14 @@ pub(crate) struct Ctx<'a> {
     pub(crate) session_key: &'a Key,
     /// The fence of the session while it is up.
     pub(crate) session: Option<Attachment>,
-    /// All leases but the one that is taking the step.
-    pub(crate) leases: &'a LeaseMap<LeaseState>,
+    /// Those of all leases but the one that is taking the step.
+    pub(crate) own: &'a dyn OwnTenures,
 }
 
 impl Ctx<'_> {
     /// Whether a tenure is held, or being given up, by another lease of this process, or may turn out to be.
     pub(crate) fn is_ours(&self, id: Nonce) -> bool {
-        self.leases.values().any(|lease| lease.may_own(id))
+        self.own.may_have(id)
     }
 
     /// A write that is sent now.

@@ -9,7 +9,7 @@
 //! If a dead holder's wall clock was ahead, its stamp says nothing: the process replaces it by its own. If the
 //! session of an attached lease is missing, a letter in the attached lease's own record says so. Neither changes the heartbeat. Both begin the
 //! record's age and its stamp anew, so that the same two witnesses tell the age of the mark. Where the store tells
-//! no ages, a mark has the host's own time line: see [`crate::values::host`].
+//! no ages, a mark has the host's own time line: see [`crate::values::time::host`].
 
 mod bounded;
 #[cfg(test)]

@@ -7,10 +7,11 @@ mod ending;
 
 use crate::holder::Holder;
 use crate::holder::acquisition::{Acquisition, Goal, WaitPolicy, Wakeup, Won};
-use crate::holder::command::LeaseId;
-use crate::holder::ctx::OpOwner;
+use crate::holder::ctx::{OpOwner, OwnTenures};
+use crate::holder::lease_id::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::renewal::{Loss, Renewal, RenewalStep};
+use crate::holder::table::LeaseMap;
 use crate::holder::update::{Fields, Transferee, Update};
 use crate::op::{Answer, OpId};
 use crate::values::error::StoreError;
@@ -162,6 +163,12 @@ impl LeaseState {
     /// Under which fence it is held on the session.
     pub(crate) fn attached_fence(&self) -> Option<Fence> {
         self.on_session().map(AttachedLease::fence)
+    }
+}
+
+impl OwnTenures for LeaseMap<LeaseState> {
+    fn may_have(&self, id: Nonce) -> bool {
+        self.values().any(|lease| lease.may_own(id))
     }
 }
 

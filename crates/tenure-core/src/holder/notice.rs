@@ -1,6 +1,6 @@
 //! A holder's notices to its users.
 
-use crate::holder::command::LeaseId;
+use crate::holder::lease_id::LeaseId;
 use crate::holder::renewal::Loss;
 use crate::holder::update::Token;
 use crate::values::error::StoreError;

@@ -3,9 +3,9 @@
 use crate::bugs::Bug;
 use crate::holder::Holder;
 use crate::holder::acquisition::WaitPolicy;
-use crate::holder::command::LeaseId;
 use crate::holder::ctx::{Ctx, OpOwner};
 use crate::holder::lease::LeaseState;
+use crate::holder::lease_id::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::renewal::Loss;
 use crate::holder::session::{Session, SessionStep};

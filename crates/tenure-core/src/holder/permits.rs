@@ -1,8 +1,9 @@
 //! Permits of semaphores that this process holds or wants: one machine for each key, all on the process's session.
 
 use crate::holder::Holder;
-use crate::holder::command::{Command, LeaseId};
+use crate::holder::command::Command;
 use crate::holder::ctx::{Ctx, OpOwner};
+use crate::holder::lease_id::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::renewal::Loss;
 use crate::op::{Answer, Hint, OpId};

@@ -3,7 +3,7 @@
 //! A process may hold a million leases. Their ids are handed out in sequence, so that runs of them sit side by side here;
 //! in a plain B-tree, which splits its nodes in halves as ids come in order, the same would take twice the memory.
 
-use crate::holder::command::LeaseId;
+use crate::holder::lease_id::LeaseId;
 use std::collections::BTreeMap;
 
 const RUN: u64 = 16;

@@ -9,9 +9,9 @@
 use crate::bugs::Bug;
 use crate::holder::Holder;
 use crate::holder::acquisition::{Acquisition, AcquisitionEnd, Won};
-use crate::holder::command::LeaseId;
 use crate::holder::ctx::{Ctx, OpOwner};
 use crate::holder::lease::{AttachedLease, LeaseState, UpdatePurpose};
+use crate::holder::lease_id::LeaseId;
 use crate::holder::update::{Fields, Successor, UpdateKind};
 use crate::values::fence::Version;
 use crate::values::key::Key;

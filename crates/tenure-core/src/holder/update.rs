@@ -4,8 +4,8 @@
 //! known. Losing to another process ends the update and changes nothing.
 
 use crate::bugs::{Bug, Bugs};
-use crate::holder::command::LeaseId;
 use crate::holder::ctx::{Attempt, Ctx};
+use crate::holder::lease_id::LeaseId;
 use crate::op::{Answer, Expect, OpId, Outcome, Write};
 use crate::values::error::{ErrorKind, StoreError};
 use crate::values::fence::{Fence, Nonce, Version};

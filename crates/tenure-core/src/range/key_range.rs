@@ -28,7 +28,7 @@ impl KeyRange {
     pub fn new(low: impl Into<Point>, high: impl Into<Point>) -> Result<KeyRange, InvalidInput> {
         let (low, high) = (low.into(), high.into());
         if low > high {
-            let (low, high) = (brief(&low), brief(&high));
+            let (low, high) = (low.brief(), high.brief());
             return Err(InvalidInput::new(format!(
                 "the range {low}_{high} ends before it begins; swap its ends"
             )));
@@ -155,19 +155,8 @@ impl KeyRange {
     }
 }
 
-/// Long numbers are cut in messages.
-pub(super) fn brief(point: &Point) -> String {
-    const MOST: usize = 80;
-    let mut text = point.to_string();
-    if text.len() > MOST {
-        text.truncate(MOST);
-        text.push('…');
-    }
-    text
-}
-
 fn brief_range(range: &KeyRange) -> String {
-    format!("{}_{}", brief(&range.low), brief(&range.high))
+    format!("{}_{}", range.low.brief(), range.high.brief())
 }
 
 /// `low_high` in lower-case hexadecimal digits without padding.

@@ -13,6 +13,7 @@
 //! `EducatedSplitAfter` is [`KeyRange::educated_split_after`], a `SortedPartitionsBuilder` with its `Exclude` and `Result` is
 //! [`KeyRange::exclude_all`], and `OnlyIn` is [`RangeSet::only_in`].
 
+mod integers;
 mod key_range;
 mod point;
 mod set;

@@ -1,7 +1,9 @@
 //! The content of a section's record: the holders of its ranges.
 
+mod wire;
+
 use super::since::Since;
-use super::wire;
+use crate::bugs::Bug;
 use crate::range::RangeSet;
 use crate::rules::Rules;
 use crate::values::error::StoreError;
@@ -109,6 +111,27 @@ impl SectionLedger {
         Ok(ledger)
     }
 
+    /// The same as a record shows it that has these times: each entry with the time since which it stands, by that clock.
+    ///
+    /// True if entries stand since a time that the clock, having been set back, won't reach for long: they stand since the next
+    /// write then, so that there should be one.
+    pub(super) fn seen(&mut self, times: Times, rules: &Rules) -> bool {
+        let mut is_set_back = false;
+        for entry in &mut self.entries {
+            entry.since = match entry.since.seen(times) {
+                _ if rules.bugs.has(Bug::EntryBornAnew) => {
+                    Since::Clock { clock: times.clock, at: times.written }
+                }
+                since if since.is_ahead(times.now, reach(entry)) => {
+                    is_set_back = true;
+                    Since::NEW
+                }
+                since => since,
+            };
+        }
+        is_set_back
+    }
+
     /// What a record says that a sweep has covered.
     ///
     /// # Errors
@@ -194,4 +217,53 @@ pub fn is_over(stored: &Stored, wall: Wall) -> bool {
         stood.is_some_and(|stood| stood.min(wall.since(entry.stamp)) > entry.duration.duration())
     };
     ledger.entries.iter().all(over) && Fence::floor(wall) > stored.record.fence
+}
+
+/// A clock that is behind by more than this was set back. Less is a matter of how a store rounds, or soon over.
+fn reach(entry: &Entry) -> Duration {
+    const ROUNDING: Duration = Duration::from_secs(60);
+    entry.duration.duration().max(ROUNDING)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: by a clock that was set back, an entry counts from the next write.
+    use super::*;
+
+    const SECOND: u64 = 1_000_000;
+
+    fn ledger(since: Since) -> SectionLedger {
+        let entry = Entry {
+            id: Nonce(1),
+            holder: HolderId::new("dead").unwrap(),
+            fence: Fence(7),
+            stamp: Wall(0),
+            duration: Ttl::clamped(3_000),
+            since,
+            parts: Default::default(),
+        };
+        SectionLedger { entries: vec![entry] }
+    }
+
+    fn times(written: u64, now: u64) -> Times {
+        Times { clock: 0, written: written * SECOND, now: now * SECOND }
+    }
+
+    fn clock(at: u64) -> Since {
+        Since::Clock { clock: 0, at: at * SECOND }
+    }
+
+    #[test]
+    fn by_a_clock_that_was_set_back_it_counts_from_the_next_write() {
+        let rules = Rules::default();
+        let (mut long_ahead, mut ahead) = (ledger(clock(5_000)), ledger(clock(5_000)));
+        assert!(long_ahead.seen(times(5_001, 4_000), &rules), "a write helps");
+        assert_eq!(long_ahead.entries[0].since, Since::NEW);
+        assert!(!ahead.seen(times(4_001, 4_000), &rules), "there was one");
+        assert_eq!(ahead.entries[0].since, clock(4_001));
+        assert!(
+            !ledger(clock(5_000)).seen(times(5_000, 4_998), &rules),
+            "a store that rounds was not set back"
+        );
+    }
 }

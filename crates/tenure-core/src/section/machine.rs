@@ -1,8 +1,10 @@
 //! The machine of one section in one process. One operation is under way at a time, and all later wishes go into the next.
 
+mod answers;
+mod plan;
+
 use super::job::{Asker, SectionJob, WantedRanges};
 use super::ledger::SectionLedger;
-use super::plan::LedgerPlan;
 use super::watch::{EntryWatch, RecordLook};
 use super::{SectionCommand, SectionNotice};
 use crate::LeaseId;
@@ -13,6 +15,7 @@ use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce, Nonces, Version};
 use crate::values::key::{HolderId, Key};
 use crate::values::time::{Now, Tick, Ttl};
+use plan::LedgerPlan;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -35,21 +38,21 @@ pub struct SectionSetup {
 
 /// What was last seen of the record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct SeenSection {
-    pub(super) ledger: SectionLedger,
-    pub(super) fence: Fence,
+struct SeenSection {
+    ledger: SectionLedger,
+    fence: Fence,
     /// None: there is no record.
-    pub(super) version: Option<Version>,
-    pub(super) look: RecordLook,
+    version: Option<Version>,
+    look: RecordLook,
     /// The store's clock was set back since it was written, so that a write helps to tell what is over.
-    pub(super) is_set_back: bool,
+    is_set_back: bool,
     /// The operation that has shown it.
-    pub(super) op: OpId,
+    op: OpId,
 }
 
 /// The operation that is under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum SectionInFlight {
+enum SectionInFlight {
     Reading(OpId),
     Writing { op: OpId, nonce: Nonce, sent: Tick, plan: Box<LedgerPlan> },
 }
@@ -57,22 +60,22 @@ pub(super) enum SectionInFlight {
 /// The machine of one section in one process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Section {
-    pub(super) setup: SectionSetup,
-    pub(super) nonces: Nonces,
-    pub(super) last_op: OpId,
-    pub(super) seen: Option<SeenSection>,
-    pub(super) watch: EntryWatch,
-    pub(super) jobs: BTreeMap<LeaseId, SectionJob>,
-    pub(super) flight: Option<SectionInFlight>,
+    setup: SectionSetup,
+    nonces: Nonces,
+    last_op: OpId,
+    seen: Option<SeenSection>,
+    watch: EntryWatch,
+    jobs: BTreeMap<LeaseId, SectionJob>,
+    flight: Option<SectionInFlight>,
     /// Writes in a row that others were quicker than.
-    pub(super) losses: u32,
+    losses: u32,
     /// Operations in a row that failed.
-    pub(super) failures: u32,
+    failures: u32,
     /// Nothing is sent before then.
-    pub(super) pause: Option<Tick>,
+    pause: Option<Tick>,
     stopping: bool,
-    pub(super) requests: Vec<Request>,
-    pub(super) notices: Vec<SectionNotice>,
+    requests: Vec<Request>,
+    notices: Vec<SectionNotice>,
 }
 
 impl Machine for Section {
@@ -132,11 +135,11 @@ impl Section {
         }
     }
 
-    pub(super) fn has(&self, bug: Bug) -> bool {
+    fn has(&self, bug: Bug) -> bool {
         self.setup.rules.bugs.has(bug)
     }
 
-    pub(super) fn tell(&mut self, notice: SectionNotice) {
+    fn tell(&mut self, notice: SectionNotice) {
         self.notices.push(notice);
     }
 
@@ -254,7 +257,7 @@ impl Section {
         }
     }
 
-    pub(super) fn has_work(&self) -> bool {
+    fn has_work(&self) -> bool {
         self.jobs.values().any(SectionJob::is_work)
     }
 
@@ -263,7 +266,7 @@ impl Section {
         self.jobs.values().filter_map(SectionJob::give_up).chain(pause).min()
     }
 
-    pub(super) fn send(&mut self, now: Now, op: Op) -> OpId {
+    fn send(&mut self, now: Now, op: Op) -> OpId {
         const LONGEST: Duration = Duration::from_secs(5);
         const SHORTEST: Duration = Duration::from_millis(20);
         self.last_op.0 += 1;
@@ -275,19 +278,19 @@ impl Section {
         id
     }
 
-    pub(super) fn read(&mut self, now: Now) {
+    fn read(&mut self, now: Now) {
         let op = self.send(now, Op::Read(self.setup.key.clone()));
         self.flight = Some(SectionInFlight::Reading(op));
     }
 
     /// The end of belief in an entry that was sent then.
-    pub(super) fn until(&self, sent: Tick, duration: Ttl) -> Tick {
+    fn until(&self, sent: Tick, duration: Ttl) -> Tick {
         let margin = !self.has(Bug::NoDriftMargin);
         sent.after(if margin { self.setup.rules.drift.belief(duration) } else { duration.duration() })
     }
 
     /// Nothing is sent for some time: between ¾ `span` and `span`.
-    pub(super) fn pause_for(&mut self, now: Now, span: Duration) {
+    fn pause_for(&mut self, now: Now, span: Duration) {
         let share = 768 + u32::from(self.nonces.jitter());
         self.pause = Some(now.held.after(span * share / 1024));
     }

@@ -10,14 +10,11 @@
 //!
 //! [`Section`] is the machine of one section in one process. All wishes of its users at a time go into one write.
 
-mod answers;
 mod job;
 mod ledger;
 mod machine;
-mod plan;
 mod since;
 mod watch;
-mod wire;
 
 pub use ledger::{COVERED, Entry, FIELD, PREFIX, SectionLedger, is_cover, is_over, is_section, key};
 pub use machine::{Section, SectionSetup};
@@ -54,6 +51,21 @@ pub enum SectionCommand {
     Reclaim(LeaseId),
     /// Finish what is under way, and leave what is held to expire. Answered by `Stopped`, when all else is answered.
     Stop,
+}
+
+impl SectionCommand {
+    /// Which lease it is about, if one.
+    #[must_use]
+    pub fn lease(&self) -> Option<LeaseId> {
+        match self {
+            SectionCommand::Acquire(lease, ..)
+            | SectionCommand::Release(lease)
+            | SectionCommand::Lapse(lease)
+            | SectionCommand::List(lease)
+            | SectionCommand::Reclaim(lease) => Some(*lease),
+            SectionCommand::Stop => None,
+        }
+    }
 }
 
 /// What a [`Section`] tells its users.

@@ -1,6 +1,8 @@
 //! The content of a semaphore's record: the holders of permits, and the waiters in their order.
 
-use super::{Mode, wire};
+mod wire;
+
+use super::Mode;
 use crate::bugs::{Bug, Bugs};
 use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce};

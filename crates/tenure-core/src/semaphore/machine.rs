@@ -1,12 +1,16 @@
 //! The machine of one semaphore in one process. One operation is under way at a time, and all later wishes go into the next.
 
+mod answers;
+mod deaths;
+mod plan;
+
 use super::Wish;
 use super::job::{Giving, SemaphoreJob, WantedPermits};
 use super::ledger::SemaphoreLedger;
 use crate::bugs::Bug;
 use crate::holder::acquisition::WaitPolicy;
-use crate::holder::command::LeaseId;
 use crate::holder::ctx::Ctx;
+use crate::holder::lease_id::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::renewal::Loss;
 use crate::op::{Freshness, OpId};
@@ -20,18 +24,18 @@ use std::time::Duration;
 
 /// What was last seen of the record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct SeenSemaphore {
-    pub(super) ledger: SemaphoreLedger,
-    pub(super) fence: Fence,
+struct SeenSemaphore {
+    ledger: SemaphoreLedger,
+    fence: Fence,
     /// None: there is no record.
-    pub(super) version: Option<Version>,
+    version: Option<Version>,
     /// The operation that has shown it; 0 for a guess.
-    pub(super) op: OpId,
+    op: OpId,
 }
 
 /// The operation that is under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum SemaphoreInFlight {
+enum SemaphoreInFlight {
     /// The record is read, and these sessions with it.
     Looking { op: OpId, sessions: Vec<Attachment> },
     /// `version`: that of the record if it takes effect.
@@ -41,7 +45,7 @@ pub(super) enum SemaphoreInFlight {
 }
 
 impl SemaphoreInFlight {
-    pub(super) fn op(&self) -> OpId {
+    fn op(&self) -> OpId {
         match self {
             SemaphoreInFlight::Looking { op, .. }
             | SemaphoreInFlight::Writing { op, .. }
@@ -53,46 +57,46 @@ impl SemaphoreInFlight {
 /// The machine of one semaphore in one process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Semaphore {
-    pub(super) key: Key,
+    key: Key,
     /// The session's ttl.
-    pub(super) ttl: Ttl,
-    pub(super) most_bytes: usize,
-    pub(super) jobs: BTreeMap<LeaseId, SemaphoreJob>,
-    pub(super) seen: Option<SeenSemaphore>,
+    ttl: Ttl,
+    most_bytes: usize,
+    jobs: BTreeMap<LeaseId, SemaphoreJob>,
+    seen: Option<SeenSemaphore>,
     /// There may be a record: nothing is guessed any more.
-    pub(super) is_known: bool,
-    pub(super) flight: Option<SemaphoreInFlight>,
+    is_known: bool,
+    flight: Option<SemaphoreInFlight>,
     /// A write that was not answered was sent over this version, and may land as long as that stands.
-    pub(super) ghost: Option<Option<Version>>,
+    ghost: Option<Option<Version>>,
     /// Sessions that are over, of those whose claims the record shows.
-    pub(super) dead: BTreeSet<Attachment>,
+    dead: BTreeSet<Attachment>,
     /// Sessions that have been silent for too long, and are to be fenced.
-    pub(super) suspects: Vec<(Attachment, Stored)>,
+    suspects: Vec<(Attachment, Stored)>,
     /// The last look that showed sessions.
-    pub(super) looked: OpId,
+    looked: OpId,
     /// When the record is looked at again, and when the sessions in its way, as long as somebody waits.
-    pub(super) look_at: Tick,
-    pub(super) sessions_at: Tick,
+    look_at: Tick,
+    sessions_at: Tick,
     /// Where the next look at sessions begins.
-    pub(super) turn: usize,
+    turn: usize,
     /// Changes that the store told of since the record was last seen.
-    pub(super) changes: u32,
+    changes: u32,
     /// One of them came while an operation was under way, which may not have seen it.
-    pub(super) hinted: Option<Option<Version>>,
+    hinted: Option<Option<Version>>,
     /// Somebody asks what stands in the record.
-    pub(super) curious: bool,
+    curious: bool,
     /// The process gives up everything.
-    pub(super) is_stopping: bool,
+    is_stopping: bool,
     /// Which holder was in the way when, and how many were asked about.
-    pub(super) doubt: Option<(Nonce, Tick)>,
-    pub(super) asked: usize,
+    doubt: Option<(Nonce, Tick)>,
+    asked: usize,
     /// Writes in a row that others were quicker than.
-    pub(super) losses: u32,
+    losses: u32,
     /// Operations in a row that failed.
-    pub(super) failures: u32,
+    failures: u32,
     /// Nothing is sent before then.
-    pub(super) pause: Option<Tick>,
-    pub(super) notices: Vec<Notice>,
+    pause: Option<Tick>,
+    notices: Vec<Notice>,
 }
 
 impl Semaphore {
@@ -126,7 +130,7 @@ impl Semaphore {
         }
     }
 
-    pub(super) fn tell(&mut self, notice: Notice) {
+    fn tell(&mut self, notice: Notice) {
         self.notices.push(notice);
     }
 
@@ -320,7 +324,7 @@ impl Semaphore {
     }
 
     /// Until when it is worth finding out what became of an attempt that only tries.
-    pub(super) fn resolves_by(&self, wanted: &WantedPermits) -> Option<Tick> {
+    fn resolves_by(&self, wanted: &WantedPermits) -> Option<Tick> {
         let is_open = wanted.wish.wait_policy == WaitPolicy::Try && wanted.last_error.is_some();
         is_open.then_some(wanted.sent?.after(self.ttl.duration()))
     }
@@ -392,7 +396,7 @@ impl Semaphore {
     }
 
     /// An attempt is over without permits: because of an error, or of somebody who holds them.
-    pub(super) fn give_up(&mut self, lease: LeaseId, why: Result<StoreError, Option<Occupant>>) {
+    fn give_up(&mut self, lease: LeaseId, why: Result<StoreError, Option<Occupant>>) {
         let Some(SemaphoreJob::Wanted(wanted)) = self.jobs.remove(&lease) else { return };
         self.tell(match why {
             Ok(error) => Notice::Failed(lease, error),
@@ -406,7 +410,7 @@ impl Semaphore {
     }
 
     /// Reads the record, and the sessions in the way of those who wait if it is time for that.
-    pub(super) fn look(&mut self, ctx: &mut Ctx<'_>) {
+    fn look(&mut self, ctx: &mut Ctx<'_>) {
         let wants = self.listens() && (self.sessions_at <= ctx.now.held || self.must_judge());
         let own = ctx.session.clone().filter(|_| wants);
         let sessions = own.map(|own| self.in_the_way(&own)).unwrap_or_default();
@@ -436,12 +440,12 @@ impl Semaphore {
     }
 
     /// When to look again, between ¾ of the usual time and that.
-    pub(super) fn set_look(&mut self, ctx: &Ctx<'_>) {
+    fn set_look(&mut self, ctx: &Ctx<'_>) {
         self.look_at = ctx.jittered(self.ttl.part(4).min(ctx.rules.poll));
     }
 
     /// Nothing is sent for some time after others were quicker so often that a pause is better than another attempt.
-    pub(super) fn give_way(&mut self, ctx: &Ctx<'_>) {
+    fn give_way(&mut self, ctx: &Ctx<'_>) {
         const OFTEN: u32 = 32;
         if self.losses.is_multiple_of(OFTEN) {
             let span = Duration::from_millis(1) * 2u32.pow((self.losses / OFTEN).min(6));

@@ -11,13 +11,9 @@
 //!
 //! `Semaphore` is the part of a [`Holder`](crate::Holder) that drives one key. All wishes of its users at a time go into one write.
 
-mod answers;
-mod deaths;
 mod job;
 mod ledger;
 mod machine;
-mod plan;
-mod wire;
 
 pub use ledger::{FIELD, Grant, PREFIX, SemaphoreLedger, Ticket, is_idle, is_semaphore, key};
 pub(crate) use machine::Semaphore;

@@ -1,9 +1,9 @@
 //! The record of a key in a store: the holder, the fence, and the signs by which others see that the holder lives.
 
 use crate::values::fence::{Fence, Nonce, Version};
-use crate::values::host::Mark;
 use crate::values::key::{HolderId, Key};
 use crate::values::metadata::Metadata;
+use crate::values::time::host::Mark;
 use crate::values::time::{Ttl, Wall};
 use std::fmt;
 use std::time::Duration;

@@ -9,8 +9,10 @@
 //! The argument is that of Gray and Cheriton, "Leases: an efficient fault-tolerant mechanism for distributed file
 //! cache consistency" (1989), with the drift bound made explicit.
 
+pub(crate) mod host;
+
 use crate::values::error::InvalidInput;
-use crate::values::host::Host;
+use host::Host;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 

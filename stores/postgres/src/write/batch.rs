@@ -3,31 +3,14 @@
 //! A function that writes sees what those before it in the same statement have written, so several writes of one key go one after the
 //! other.
 
-use super::{StatementDraft, WROTE, one, tell, unclear};
+use super::{StatementDraft, one, unclear};
+use crate::client::PostgresClient;
 use crate::error::Call;
-use crate::store::PostgresClient;
+use crate::sql::{ABSENT, UNCHANGED, VACANT};
 use std::collections::BTreeMap;
 use tenure_core::op::{Expect, Outcome, Write};
 use tenure_core::{Key, StoreError};
 use tokio_postgres::types::{ToSql, Type};
-
-/// The statement. Its parameters are the columns of [`Batch`], in their order; it answers with a row for each write.
-pub(super) fn sql(schema: &str, channel: &str) -> String {
-    let row = "w.key, w.fence, w.tenure, w.ride_key, w.ride_fence, w.record, w.digest";
-    let told = tell(&format!("done.is_news AND {WROTE}"), "done.key", channel);
-    format!(
-        "SELECT done.version, {told} FROM (SELECT w.key, w.is_news, CASE w.kind \
-         WHEN {ABSENT} THEN {schema}.write_absent({row}, w.version) \
-         WHEN {VACANT} THEN {schema}.write_vacant({row}, w.nonce, w.rest) \
-         ELSE {schema}.write_unchanged({row}, w.version, w.rest) END AS version \
-         FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) \
-         AS w(kind, is_news, key, fence, tenure, ride_key, ride_fence, record, digest, version, nonce, rest)) AS done"
-    )
-}
-
-const ABSENT: i16 = 0;
-const VACANT: i16 = 1;
-const UNCHANGED: i16 = 2;
 
 /// The parameters of several writes, column by column.
 #[derive(Default)]
@@ -93,7 +76,7 @@ pub(crate) async fn many(inner: &PostgresClient, writes: &[Write]) -> Result<Vec
     let order = in_turns(writes);
     let mut batch = Batch::default();
     order.iter().for_each(|&place| batch.push(&drafts[place]));
-    let rows = inner.lines.ask(Call::Write, &inner.sql.batch, &batch.params()).await?;
+    let rows = inner.lines.ask(Call::Write, &inner.writes.batch, &batch.params()).await?;
     if rows.len() != writes.len() {
         return Err(unclear(inner, format_args!("{} rows for {} writes", rows.len(), writes.len())));
     }

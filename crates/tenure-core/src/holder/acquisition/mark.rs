@@ -7,9 +7,9 @@ use crate::holder::ctx::Ctx;
 use crate::holder::failure_detector::{is_doubtful, is_marked, is_misled, since_marked};
 use crate::op::{Expect, Write};
 use crate::values::fence::Nonce;
-use crate::values::host;
 use crate::values::key::Key;
 use crate::values::record::{Ask, Letter, Stored, Tenure};
+use crate::values::time::host;
 use crate::values::time::{Tick, Ttl, Wall};
 
 impl Acquisition {

@@ -3,8 +3,9 @@
 use super::LeaseState;
 use crate::holder::Holder;
 use crate::holder::acquisition::{Acquisition, AcquisitionEnd, Goal};
-use crate::holder::command::{KeepAlive, LeaseId, Want};
+use crate::holder::command::{KeepAlive, Want};
 use crate::holder::ctx::OpOwner;
+use crate::holder::lease_id::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::renewal::Renewal;
 use crate::holder::update::Fields;

@@ -3,7 +3,7 @@
 use super::{AttachedLease, LeaseState, Then, UpdatePurpose};
 use crate::bugs::Bug;
 use crate::holder::Holder;
-use crate::holder::command::LeaseId;
+use crate::holder::lease_id::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::renewal::Loss;
 use crate::holder::update::{Fields, Token, Transferee, UpdateKind};

@@ -1,0 +1,195 @@
+//! A worker by itself, and its simulated surroundings in unit tests.
+
+use super::Worker;
+use super::asked::Asked;
+use super::listing::Peer;
+use super::own::{Own, Stage};
+use crate::fleet::about::About;
+use crate::fleet::names::FleetName;
+use crate::fleet::talk::{FleetCommand, FleetNotice, Options, Reason, Taken};
+use crate::fleet::unit::UnitSpec;
+use crate::holder::Identity;
+use crate::holder::lease_id::LeaseId;
+use crate::op::{Answer, Event, Machine, Op, Outcome, Request};
+use crate::rules::Rules;
+use crate::values::fence::{Fence, Nonce, Version};
+use crate::values::key::{HolderId, Key};
+use crate::values::metadata::Metadata;
+use crate::values::record::{Attachment, Record, Stored, Tenure};
+use crate::values::time::{Now, Tick, Ttl, Wall};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+pub(in crate::fleet) fn ttl() -> Ttl {
+    Ttl::new(Duration::from_secs(48)).unwrap()
+}
+
+pub(in crate::fleet) fn fleet() -> FleetName {
+    FleetName::new("f").unwrap()
+}
+
+pub(in crate::fleet) fn holder(n: usize) -> HolderId {
+    HolderId::new(format!("w{n}")).unwrap()
+}
+
+pub(in crate::fleet) fn session(n: usize) -> Key {
+    fleet().worker(&holder(n)).unwrap()
+}
+
+pub(in crate::fleet) fn unit(n: usize) -> Key {
+    fleet().unit(&format!("u{n}")).unwrap()
+}
+
+pub(in crate::fleet) fn at(secs: u64) -> Now {
+    Now { held: Tick(secs * 1_000_000_000), waited: Tick(secs * 1_000_000_000), wall: Wall(secs * 1000) }
+}
+
+pub(in crate::fleet) fn named(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(ToString::to_string).collect()
+}
+
+/// The worker 0, of an interval of 16 s, with others.
+pub(in crate::fleet) fn worker(others: usize) -> Worker {
+    let identity = Identity {
+        holder: holder(0),
+        session: Key::new("unset").unwrap(),
+        ttl: ttl(),
+        about: Metadata::new(),
+        instance: 1,
+    };
+    let drain = Duration::from_secs(5);
+    let options = Options {
+        fleet: fleet(),
+        about: About::default(),
+        drain,
+        push: false,
+        age_error: None,
+        page: 10,
+        lookers: 16,
+    };
+    let mut worker = Worker::new(identity, Rules::default(), options).unwrap();
+    for n in 1..=others {
+        let about = About::default();
+        let peer = Peer {
+            holder: holder(n),
+            fence: Fence(7),
+            ttl: ttl(),
+            about,
+            has: None,
+            heartbeat: Nonce(0),
+            planned: 0,
+            letters: true,
+            attested: false,
+        };
+        worker.peers.insert(session(n), peer);
+    }
+    worker
+}
+
+/// Has a unit, which is planned for the worker with this number.
+pub(super) fn has(worker: &mut Worker, n: usize, stage: Stage, transferee: Option<usize>) -> LeaseId {
+    let lease = worker.new_lease();
+    let own = Own {
+        lease,
+        stage,
+        fence: Fence(3),
+        tenure: Some(Nonce(1)),
+        spec: UnitSpec::default(),
+        asked: Asked::default(),
+        transferee: transferee.map(session),
+        chosen: false,
+        given: false,
+        how: Taken::Passed,
+        letter: false,
+        goes: transferee
+            .filter(|transferee| *transferee != 0)
+            .map(|transferee| Reason::Moved(holder(transferee))),
+        told: true,
+        since: Tick(0),
+    };
+    worker.own.insert(unit(n), own);
+    worker.units.insert(lease, unit(n));
+    lease
+}
+
+pub(in crate::fleet) fn told(worker: &mut Worker) -> Vec<FleetNotice> {
+    worker.step(at(0), Event::Wake).notices
+}
+
+/// A unit's record that is attached to a session.
+pub(in crate::fleet) fn record(attachment: Option<Option<Attachment>>, spec: &UnitSpec) -> Stored {
+    let tenure = attachment
+        .map(|attachment| Tenure { attachment, ..Tenure::new(Nonce(1), holder(1), ttl(), Wall(0)) });
+    let metadata = spec.compose(Metadata::new()).unwrap();
+    let record = Record { fence: Fence(3), nonce: Nonce(2), stamp: Wall(0), tenure, metadata };
+    Stored::new(record).versioned(Version(1))
+}
+
+pub(in crate::fleet) fn vacant() -> Box<Stored> {
+    Box::new(record(None, &UnitSpec::default()))
+}
+
+/// What it has asked of the store since the last time.
+pub(in crate::fleet) fn asked(worker: &mut Worker) -> Vec<Request> {
+    worker.step(at(0), Event::Wake).requests
+}
+
+/// A worker's session, as it is after a renewal with this nonce.
+pub(in crate::fleet) fn session_record(n: usize, fence: u64, heartbeat: u128) -> Stored {
+    let mut stored = record(Some(None), &UnitSpec::default());
+    stored.record.fence = Fence(fence);
+    stored.record.metadata = About::default().compose(Metadata::new());
+    let tenure = stored.record.tenure.as_mut().unwrap();
+    (tenure.holder, tenure.heartbeat) = (holder(n), Nonce(heartbeat));
+    stored.versioned(Version(heartbeat))
+}
+
+/// A board of this generation.
+pub(in crate::fleet) fn board(generation: u64, version: u128) -> Stored {
+    let record = Record { fence: Fence(generation), ..vacant().record };
+    Stored::new(record).versioned(Version(version))
+}
+
+/// The same, by this planner.
+pub(in crate::fleet) fn board_by(generation: u64, version: u128, planner: &Attachment) -> Stored {
+    let claim =
+        crate::fleet::board::claim(fleet().board().unwrap(), None, planner, Nonce(1), Wall(0)).unwrap();
+    let record = Record { fence: Fence(generation), ..claim.record };
+    Stored::new(record).versioned(Version(version))
+}
+
+/// What names the worker 0, whose session has the fence 5, as the planner.
+pub(in crate::fleet) fn myself() -> Attachment {
+    Attachment { session: session(0), fence: Fence(5) }
+}
+
+/// The worker 0 with so many others, for whom it plans, or the worker 1 does.
+pub(in crate::fleet) fn led(others: usize, plans: bool) -> Worker {
+    let mut worker = up();
+    worker.peers = self::worker(others).peers;
+    let other = Attachment { session: session(1), fence: Fence(7) };
+    worker.planner = Some(if plans { myself() } else { other });
+    worker.board = worker.planner.as_ref().map(|planner| board_by(7, 1, planner));
+    (worker.bump, worker.listing, worker.listed) = (super::raise::Bump::Idle, None, Some(Fence(7)));
+    worker.look.next = at(900).held;
+    worker.look.under_way = false;
+    worker.errands.clear();
+    asked(&mut worker);
+    worker
+}
+
+/// The worker 0, alone and with a session of the fence 5.
+pub(in crate::fleet) fn up() -> Worker {
+    let mut worker = worker(0);
+    let step = worker.step(at(1), Event::Command(FleetCommand::Join));
+    let claims = |request: &&Request| matches!(&request.op, Op::Write(write) if write.key == session(0));
+    let claim = step.requests.iter().find(claims).unwrap();
+    let Op::Write(write) = &claim.op else { panic!("{claim:?}") };
+    let record = Record { fence: Fence(5), ..write.record.clone() };
+    let won = Answer::Write(Outcome::Won { version: record.version(), fence: Fence(5) });
+    worker.step(at(1), Event::Answer(claim.id, Ok(won)));
+    assert_eq!(worker.session_fence(), Some(Fence(5)));
+    // From here on each test says what happens when.
+    worker.joined = false;
+    worker
+}

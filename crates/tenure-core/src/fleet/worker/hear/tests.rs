@@ -1,0 +1,197 @@
+//! Plan: when a worker reads its part, and which one counts; what it does of it, and what it leaves alone as units' records show something
+//! else by now; whom it tells when it has none, or is overtaken.
+use super::*;
+use crate::fleet::plan::Uncovered;
+use crate::fleet::worker::alone::*;
+use crate::fleet::worker::raise::Bump;
+use crate::values::fence::{Nonce, Version};
+use crate::values::metadata::Metadata;
+use crate::values::record::Record;
+
+fn planner() -> Attachment {
+    Attachment { session: session(1), fence: Fence(7) }
+}
+
+/// The worker 0, whose board tells of this plan of the worker 1, for these workers or for too many to be named.
+fn news(worker: &mut Worker, number: u64, told: Option<&[usize]>) {
+    let told = told.map(|told| told.iter().map(|n| holder(*n)).collect());
+    let mark = Mark { number, told, counts: (3, 9), ttls: (ttl(), ttl()), rest: 1 };
+    let seen = board_by(7, 1, &planner());
+    let write = board::mark(worker.board_key.clone(), &seen, &mark, &BTreeSet::new(), Nonce(1), at(0).wall);
+    worker.board = Some(Stored::new(write.record).versioned(Version(u128::from(number))));
+}
+
+/// Whether it reads its part, at the latest state.
+fn reads(worker: &mut Worker) -> bool {
+    worker.wake_hearing(at(100));
+    let part = fleet().part(&holder(0)).unwrap();
+    asked(worker).iter().any(|asked| asked.op == Op::ReadMany(vec![part.clone()], Freshness::Latest))
+}
+
+fn listed(found: &[(Key, Stored)]) -> Result<Answer, StoreError> {
+    let found = found.iter().cloned();
+    Ok(Answer::Listed(found.map(|(key, stored)| Listed { key, stored: Ok(stored) }).collect()))
+}
+
+/// A unit's record that shows the tenure or the write with this number.
+fn shows(id: u128, attachment: Option<Attachment>) -> Stored {
+    let mut stored = record(attachment.map(Some), &UnitSpec::default());
+    stored.record.nonce = Nonce(id);
+    if let Some(tenure) = &mut stored.record.tenure {
+        tenure.id = Nonce(id);
+    }
+    stored
+}
+
+/// It hears of a plan that concerns it, with these tasks for units in these states, whose records show something, if they are read.
+fn hears(worker: &mut Worker, part: &Part, units: &[(Key, Stored)]) {
+    news(worker, 5, Some(&[0]));
+    worker.hearing = Hearing { heard: Some((planner(), 4)), ..Hearing::default() };
+    assert!(reads(worker));
+    let record = Record { metadata: part.compose(), ..vacant().record };
+    worker.heard(at(101), listed(&[(fleet().part(&holder(0)).unwrap(), Stored::new(record))]));
+    if worker.hearing.is_reading() {
+        worker.heard(at(102), listed(units));
+    }
+}
+
+fn part(tasks: Vec<(usize, u128, Task)>) -> Part {
+    let tasks = tasks.into_iter().map(|(n, id, task)| (format!("u{n}"), (Shows::of_tenure(Nonce(id)), task)));
+    let peers = BTreeMap::from([(holder(2), (Fence(7), ttl()))]);
+    Part { tasks: tasks.collect(), peers, ..Part::new(planner(), Fence(5)) }
+}
+
+#[test]
+fn a_part_is_read_if_a_plan_concerns_it_or_the_one_before_was_missed() {
+    for (heard, number, told, wants) in [
+        (Some(4), 5, Some(&[0, 2][..]), true),
+        (Some(4), 5, Some(&[2][..]), false),
+        (Some(4), 5, None, true),
+        (Some(5), 5, Some(&[0][..]), false),
+        (Some(3), 5, Some(&[2][..]), true),
+        (None, 5, Some(&[2][..]), true),
+    ] {
+        let mut worker = led(2, false);
+        worker.hearing.heard = heard.map(|number| (planner(), number));
+        news(&mut worker, number, told);
+        assert_eq!(reads(&mut worker), wants, "{heard:?} {told:?}");
+        assert_eq!(worker.has_news(), wants, "it is heard at once, or when it was read");
+    }
+    let mut other = led(2, false);
+    other.hearing.heard = Some((Attachment { session: session(2), fence: Fence(7) }, 9));
+    news(&mut other, 5, Some(&[2]));
+    assert!(reads(&mut other), "another planner's");
+    let mut planner = led(2, true);
+    news(&mut planner, 5, Some(&[0]));
+    assert!(!reads(&mut planner));
+}
+
+#[test]
+fn a_part_is_read_again_only_while_the_same_worker_plans() {
+    for (who, again) in [(planner(), true), (Attachment { session: session(2), fence: Fence(7) }, false)] {
+        let mut worker = led(2, false);
+        worker.hearing.heard = Some((who, 5));
+        worker.doubts.list_at = Some(at(99).held);
+        assert_eq!((reads(&mut worker), worker.doubts.list_at), (again, None));
+    }
+}
+
+#[test]
+fn a_read_that_failed_is_made_again_and_a_part_that_cant_be_read_has_all_listed() {
+    let mut worker = led(2, false);
+    news(&mut worker, 5, Some(&[0]));
+    assert!(reads(&mut worker));
+    worker.heard(at(101), Err(StoreError::unavailable("away")));
+    assert_eq!(worker.hearing_wakes(), Some(at(104).held));
+    worker.wake_hearing(at(104));
+    let damaged =
+        Listed { key: fleet().part(&holder(0)).unwrap(), stored: Err(StoreError::foreign("damaged")) };
+    worker.heard(at(105), Ok(Answer::Listed(vec![damaged])));
+    assert!(worker.hearing.lists());
+    let mut worker = led(2, false);
+    hears(&mut worker, &Part { lists: Some(3), ..part(vec![]) }, &[]);
+    assert!(worker.hearing.lists(), "it was told so");
+}
+
+#[test]
+fn a_part_counts_only_from_who_plans_now_and_for_this_session() {
+    let take = || part(vec![(0, 3, Task::Take)]);
+    let deposed = Part { planner: Attachment { session: session(2), fence: Fence(7) }, ..take() };
+    let older = Part { to: Fence(4), ..take() };
+    for (part, counts) in [(take(), true), (deposed, false), (older, false)] {
+        let mut worker = led(2, false);
+        worker.awaited.insert(unit(1));
+        hears(&mut worker, &part, &[(unit(0), shows(3, None))]);
+        assert_eq!(worker.own.contains_key(&unit(0)), counts, "{part:?}");
+        assert!(worker.awaited.is_empty(), "an earlier plan's");
+        let tells = if counts { Bump::Idle } else { Bump::At(at(109).held) };
+        assert_eq!(worker.bump, tells, "it was to have one");
+    }
+}
+
+#[test]
+fn what_it_is_to_have_is_claimed_or_awaited_unless_its_record_shows_something_else() {
+    let of = |n: usize, fence| Some(Attachment { session: session(n), fence: Fence(fence) });
+    let awaits = || Task::Await(holder(2));
+    for (task, stored, claims, waits, overtaken) in [
+        (Task::Take, shows(3, None), true, false, false),
+        (Task::Take, shows(3, of(2, 6)), true, false, false),
+        (Task::Take, shows(4, of(2, 7)), false, false, true),
+        (Task::Take, shows(4, of(0, 5)), true, false, false),
+        (awaits(), shows(3, of(2, 7)), false, true, false),
+        (awaits(), shows(4, None), true, false, false),
+        (awaits(), shows(4, of(0, 5)), true, false, false),
+        (awaits(), shows(4, of(2, 7)), false, false, true),
+        (Task::TakeMissing, shows(3, of(2, 6)), false, false, false),
+    ] {
+        let mut worker = led(2, false);
+        let says = format!("{task:?} {stored:?}");
+        hears(&mut worker, &part(vec![(0, 3, task)]), &[(unit(0), stored)]);
+        let found = (worker.own.contains_key(&unit(0)), worker.awaited.contains(&unit(0)));
+        assert_eq!(found, (claims, waits), "{says}");
+        assert_eq!(worker.bump != Bump::Idle, overtaken, "{says}");
+    }
+    // It came before, or is only to be passed on.
+    for (task, to) in [(None, 0), (Some(Task::Pass(holder(2))), 2)] {
+        let mut worker = led(2, false);
+        worker.awaited.insert(unit(0));
+        let tasks = task.into_iter().map(|task| (0, 4, task)).collect();
+        hears(&mut worker, &part(tasks), &[(unit(0), shows(4, of(0, 5)))]);
+        assert_eq!(worker.own[&unit(0)].transferee, Some(session(to)));
+        assert!(worker.awaited.is_empty());
+    }
+    let mut worker = led(2, false);
+    let done = UnitSpec { status: Status::Done, ..UnitSpec::default() };
+    let mut stored = shows(3, None);
+    stored.record.metadata = done.compose(Metadata::new()).unwrap();
+    hears(&mut worker, &part(vec![(0, 3, Task::Take)]), &[(unit(0), stored)]);
+    assert!(worker.own.is_empty());
+}
+
+#[test]
+fn what_it_has_goes_for_the_reason_that_its_part_tells_and_else_stays() {
+    let moved = Reason::Moved(holder(2));
+    let full = Uncovered::NoRoom;
+    for (task, leaving, goes, to) in [
+        (None, false, None, Some(0)),
+        (Some((1, Task::Pass(holder(2)))), false, Some(moved), Some(2)),
+        (Some((1, Task::Pass(holder(2)))), true, Some(Reason::Leaving), Some(2)),
+        (Some((9, Task::Pass(holder(2)))), false, None, Some(0)),
+        (Some((1, Task::Close(Status::Deleted))), false, Some(Reason::Closed(Status::Deleted)), None),
+        (Some((1, Task::Drop(full))), false, Some(Reason::Uncovered(full)), None),
+        (Some((1, Task::Drop(full))), true, Some(Reason::Leaving), None),
+    ] {
+        let mut worker = led(2, false);
+        worker.leaving = leaving;
+        // Its tenure has the id 1.
+        has(&mut worker, 0, Stage::Held, Some(0));
+        let says = format!("{task:?} {leaving}");
+        let tasks = task.into_iter().map(|(id, task)| (0, id, task)).collect();
+        hears(&mut worker, &part(tasks), &[]);
+        let own = &worker.own[&unit(0)];
+        assert_eq!((own.goes.clone(), own.transferee.clone()), (goes.clone(), to.map(session)), "{says}");
+        // The others look within an interval.
+        let wait = worker.part(16) + if leaving { worker.interval() } else { std::time::Duration::ZERO };
+        assert_eq!(worker.drain_at, goes.map(|_| at(101).held.after(wait)), "{says}");
+    }
+}

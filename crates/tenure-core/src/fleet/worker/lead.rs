@@ -1,0 +1,259 @@
+//! The planner's role: it belongs to the worker that the board names. A worker that sees no planner takes the role. Workers that watch
+//! the others end the sessions of silent ones.
+
+use super::raise::Bump;
+use super::unfit::Unfit;
+use super::{Errand, Worker};
+use crate::bugs::Bug;
+use crate::fleet::board;
+use crate::fleet::planning::{Planning, Role};
+use crate::fleet::talk::FleetNotice;
+use crate::holder::failure_detector::Verdict;
+use crate::op::{Answer, Expect, Op, Write};
+use crate::values::error::StoreError;
+use crate::values::fence::Fence;
+use crate::values::key::Key;
+use crate::values::record::{Attachment, Record, Stored};
+use crate::values::time::Now;
+use std::time::Duration;
+
+/// About so many workers at the most do at once what one of them has to do.
+const MOST_AT_ONCE: u64 = 40;
+
+/// Who plans, as far as this worker knows.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Lead {
+    /// A planner that is named by the board, and is dead or has stopped.
+    pub(super) gone: Option<Attachment>,
+    /// The board is to be raised for no other reason than that nobody plans.
+    pub(super) only_fills: bool,
+    pub(super) unfit: Unfit,
+}
+
+impl Worker {
+    /// Whether this worker is to take the planner's place.
+    pub(super) fn is_standby(&self) -> bool {
+        let standbys = self.board.as_ref().map(|board| board::standbys(&board.record));
+        !self.is_planner()
+            && self.session_fence().is_some()
+            && standbys.is_some_and(|standbys| standbys.contains(&self.holder.env.identity.holder))
+    }
+
+    /// Whether this worker plans for all.
+    pub(super) fn is_planner(&self) -> bool {
+        self.planner
+            .as_ref()
+            .is_some_and(|planner| planner.session == self.me && Some(planner.fence) == self.session_fence())
+    }
+
+    /// Tells users who plans, and what this worker is to that, if either has changed.
+    pub(super) fn tell_planning(&mut self) {
+        let role = match () {
+            () if self.is_planner() => Role::Planner,
+            () if self.is_standby() => Role::Standby,
+            () => Role::Member,
+        };
+        let planning = self.board.as_ref().map(|board| Planning::of(&board.record)).unwrap_or_default();
+        if (role, &planning) != (self.planning.0, &self.planning.1) {
+            self.planning = (role, planning.clone());
+            self.tell(FleetNotice::Planning(role, Box::new(planning)));
+        }
+    }
+
+    /// Whether nobody plans, going by a board that names this planner.
+    pub(super) fn is_vacant(&self, planner: Option<&Attachment>) -> bool {
+        planner.is_none_or(|planner| Some(planner) == self.lead.gone.as_ref() || planner.session == self.me)
+            && !self.is_planner()
+    }
+
+    /// If nobody plans, this worker does from now on, unless somebody else is sooner.
+    pub(super) fn fill_vacancy(&mut self, now: Now) {
+        let fills = self.is_vacant(self.planner.as_ref()) && self.session_fence().is_some() && self.joined;
+        let fills = fills && self.may_plan(now);
+        if !fills || self.is_stopping() || self.bump != Bump::Idle || self.has_bug(Bug::StandsByForEver) {
+            return;
+        }
+        self.lead.only_fills = true;
+        // Whoever stands by has watched the others. Whoever leaves plans only if nobody else does.
+        let standbys = self.board.as_ref().map(|board| board::standbys(&board.record)).unwrap_or_default();
+        let later = match () {
+            () if self.leaving || self.lead.unfit.is_known() || !self.is_early() => self.interval() / 2,
+            () if standbys.is_empty() || self.is_standby() => Duration::ZERO,
+            () => self.part(16),
+        };
+        self.bump = Bump::At(now.held.after(later));
+    }
+
+    /// In a large fleet some are sooner than others, so that not all of them write at once.
+    fn is_early(&self) -> bool {
+        let workers = self.board.as_ref().and_then(|board| board::marked(&board.record));
+        let workers = workers.map_or(1, |mark| mark.counts.0);
+        crate::fleet::digest::spread(&self.me) % workers.max(1) < MOST_AT_ONCE
+    }
+
+    pub(super) fn saw_session(
+        &mut self,
+        now: Now,
+        key: &Key,
+        fence: Fence,
+        found: Option<Result<Stored, StoreError>>,
+    ) {
+        let stored = match found {
+            Some(Ok(stored)) => stored,
+            // Whoever deletes or damages a session has it counted as gone once the roster is listed again.
+            Some(Err(_)) | None => return self.session_left(now, key),
+        };
+        let tenure = match &stored.record.tenure {
+            Some(tenure) if stored.record.fence == fence => tenure.clone(),
+            _ => return self.session_left(now, key),
+        };
+        let attested = self.is_attested(now, &stored, &tenure);
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.attested = attested;
+        }
+        let Worker { holder, .. } = self;
+        let rules = holder.env.rules.clone();
+        let verdict = holder.env.detector.judge(now, key, &stored, &tenure, &rules);
+        if rules.bugs.has(Bug::SessionSilenceForgotten) {
+            holder.env.detector.end(key);
+        }
+        match verdict {
+            // What is seen may be old, and then it has renewed since.
+            Verdict::Suspected if !self.look.latest => self.look_again(now),
+            Verdict::Suspected => {
+                let since = *self.look.suspected.entry(key.clone()).or_insert(now.held);
+                let is_planner = self.planner.as_ref().is_some_and(|planner| planner.session == *key);
+                let at = since.after(self.part(16));
+                // If the planner does not see to that, whoever stands by does.
+                if self.is_planner() || is_planner || now.held >= at {
+                    return self.fence_session(now, key.clone(), stored);
+                }
+                self.look.overdue.insert(key.clone());
+                self.look.next = self.look.next.min(at);
+            }
+            Verdict::Live { until } => {
+                self.look.next = self.look.next.min(until);
+                let left = until.since(now.held);
+                self.look.overdue.remove(key);
+                self.look.suspected.remove(key);
+                if left >= tenure.ttl.duration() * 7 / 12 {
+                    return;
+                }
+                // A renewal, which is due every third of a ttl, is overdue.
+                if !self.look.latest {
+                    return self.look_again(now);
+                }
+                self.look.overdue.insert(key.clone());
+                self.raise_alarm(now);
+            }
+        }
+    }
+
+    /// It has stopped, or its session is a new one.
+    fn session_left(&mut self, now: Now, key: &Key) {
+        let leaving = self.peers.remove(key).is_some_and(|peer| peer.about.leaving);
+        self.look.overdue.remove(key);
+        let planner = self.planner.as_ref().filter(|planner| planner.session == *key);
+        if let Some(planner) = planner {
+            self.lead.gone = Some(planner.clone());
+            self.fill_vacancy(now);
+        } else if !leaving && self.is_planner() {
+            self.want_bump(now.held);
+        }
+    }
+
+    /// Its units can be taken once its session can't be renewed any more.
+    pub(super) fn fence_session(&mut self, now: Now, key: Key, stored: Stored) {
+        self.peers.remove(&key);
+        self.look.overdue.remove(&key);
+        if self.is_fencing(&key) || self.has_bug(Bug::DeadSessionIgnored) {
+            return;
+        }
+        let Ok(fence) = stored.record.fence.next(Fence::floor(now.wall)) else { return };
+        let record =
+            Record { fence, nonce: self.nonces.draw(), stamp: now.wall, tenure: None, ..stored.record };
+        let write = Write { key: key.clone(), expect: Expect::Unchanged(stored.version), record };
+        self.send(Errand::Fence(key), Op::Write(Box::new(write)));
+    }
+
+    pub(super) fn fenced(&mut self, now: Now, key: &Key, result: Result<Answer, StoreError>) {
+        if let Err(error) = result {
+            self.tell(FleetNotice::Trouble(error));
+        } else {
+            self.holder.env.detector.end(key);
+        }
+        if self.has_bug(Bug::DeathNotTold) {
+            return;
+        }
+        // Won or lost or unknown, the roster shows what it came to.
+        match self.planner.as_ref().filter(|planner| planner.session == *key) {
+            Some(planner) => {
+                self.lead.gone = Some(planner.clone());
+                self.fill_vacancy(now);
+            }
+            None => self.want_bump(now.held),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a worker tells of the board once each time that it says something else of planning, and of its own role.
+    use super::*;
+    use crate::fleet::worker::alone::*;
+    use crate::op::{Answer, Outcome};
+    use crate::values::fence::{Nonce, Version};
+    use std::collections::BTreeSet;
+
+    fn plannings(worker: &mut Worker) -> Vec<(Role, Planning)> {
+        let planning =
+            |told| if let FleetNotice::Planning(role, what) = told { Some((role, *what)) } else { None };
+        told(worker).into_iter().filter_map(planning).collect()
+    }
+
+    #[test]
+    fn a_worker_tells_who_plans_and_its_own_role_whenever_either_changes() {
+        let mut worker = led(2, true);
+        told(&mut worker);
+        worker.saw_board(at(100), Some(board_by(8, 8, &myself())));
+        let now = Planning { planner: Some(myself()), ..Planning::default() };
+        assert_eq!(now.holder(&fleet()), Some(holder(0)));
+        assert_eq!(Planning::default().holder(&fleet()), None);
+        assert_eq!(plannings(&mut worker), [(Role::Planner, now.clone())]);
+        // A generation alone says nothing of that.
+        worker.saw_board(at(101), Some(board_by(9, 9, &myself())));
+        assert_eq!(plannings(&mut worker), []);
+        let (ttls, told) = ((ttl(), ttl()), Some(BTreeSet::new()));
+        let mark = board::Mark { number: 3, told, counts: (2, 5), ttls, rest: 1 };
+        let seen = worker.board.clone().unwrap();
+        let by = BTreeSet::from([holder(1)]);
+        let write = board::mark(worker.board_key.clone(), &seen, &mark, &by, Nonce(1), at(77).wall);
+        let won = Ok(Answer::Write(Outcome::Won { version: Version(10), fence: write.record.fence }));
+        worker.marked(at(102), write.clone(), won);
+        let marked = Planning { standbys: by, plan: Some(3), told: Some(at(77).wall), ..now };
+        assert_eq!(plannings(&mut worker), [(Role::Planner, marked)]);
+        // Somebody else plans now, and this worker stands by.
+        let mut other = write.record;
+        let me = worker.holder.env.identity.holder.clone();
+        other.metadata.insert(
+            "planner".to_owned(),
+            board_by(9, 9, &{
+                let mut other = myself();
+                other.session = session(1);
+                other
+            })
+            .record
+            .metadata
+            .remove("planner")
+            .unwrap(),
+        );
+        other
+            .metadata
+            .insert("standbys".to_owned(), crate::values::metadata::Value::List(vec![me.as_str().into()]));
+        worker.saw_board(at(103), Some(Stored::new(other).versioned(Version(11))));
+        let role = plannings(&mut worker).into_iter().map(|(role, _)| role).collect::<Vec<_>>();
+        assert_eq!(role, [Role::Standby]);
+        worker.saw_board(at(104), None);
+        assert_eq!(plannings(&mut worker), [(Role::Member, Planning::default())]);
+    }
+}

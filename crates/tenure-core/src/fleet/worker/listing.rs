@@ -1,0 +1,511 @@
+//! The listing: all workers and all units, page by page. The planner lists when the board shows a new generation, and once in a long
+//! while without that (the audit). Other workers list for themselves only if their parts of the plan can't be told. A worker that has to
+//! choose another one lists the workers alone.
+
+use super::{Errand, Worker};
+use crate::bugs::{Bug, Bugs};
+use crate::fleet::about::About;
+use crate::fleet::board;
+use crate::fleet::digest::Digest;
+use crate::fleet::layout::{is_of_this_layout, other_layout};
+use crate::fleet::names::FleetName;
+use crate::fleet::part::Shows;
+use crate::fleet::plan::{self, Balance, Cause, Load, Loads, Plan, Room, Uncovered};
+use crate::fleet::seen::{ListedRecord, Says, TenureId};
+use crate::fleet::sorted::Sorted;
+use crate::fleet::talk::{FleetNotice, Summary};
+use crate::fleet::unit::{Status, UnitSpec};
+use crate::holder::failure_detector::Verdict;
+use crate::op::{Answer, Listed, Op};
+use crate::values::error::StoreError;
+use crate::values::fence::{Fence, Nonce};
+use crate::values::key::{HolderId, Key};
+use crate::values::record::Stored;
+use crate::values::time::{Now, Tick, Ttl};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A live worker.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Peer {
+    pub(super) holder: HolderId,
+    pub(super) fence: Fence,
+    pub(super) ttl: Ttl,
+    pub(super) about: About,
+    /// What it had when it last renewed, and that renewal's heartbeat.
+    pub(super) has: Option<Digest>,
+    pub(super) heartbeat: Nonce,
+    /// How many units are planned for it.
+    pub(super) planned: u64,
+    /// Whether it understands letters that pass a unit on.
+    pub(super) letters: bool,
+    /// Whether its record tells at first sight how long it has been silent.
+    pub(super) attested: bool,
+}
+
+/// A unit as its record showed it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Unit {
+    pub(super) spec: Says,
+    pub(super) owner: Owner,
+    /// The id and the fence of its tenure; none if it has none.
+    pub(super) held: Option<TenureId>,
+    pub(super) shows: Shows,
+}
+
+/// Who has a unit, by its record.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Owner {
+    /// Nobody who lives; this is the record, by which it can be claimed without another look.
+    Nobody(ListedRecord),
+    /// A session that is missing altogether. Nobody can have it before that has lasted for a ttl.
+    Missing(ListedRecord),
+    /// A session that has been missing for a ttl.
+    LongMissing(ListedRecord),
+    /// The worker with this session.
+    Worker(Key),
+    /// Something outside the fleet, such as a person who holds it by hand.
+    Outsider,
+    /// Whether its session lives, or whose that is, can't be told: nobody can have it before somebody mends that.
+    Behind(Uncovered),
+}
+
+/// What a listing is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Purpose {
+    /// A plan for all.
+    Plan,
+    /// What this worker itself has to do.
+    Own,
+    /// Who there is.
+    Roster,
+}
+
+/// Which records a page is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Section {
+    Workers,
+    Parts,
+    Units,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Listing {
+    /// Which it is: pages of an earlier one may still come.
+    number: u64,
+    /// What the keys of workers' sessions begin with.
+    roster: String,
+    generation: Fence,
+    began: Tick,
+    purpose: Purpose,
+    section: Section,
+    after: Option<Key>,
+    /// When to ask for the next page; None while one is under way.
+    ask_at: Option<Tick>,
+    pub(super) peers: BTreeMap<Key, Peer>,
+    pub(super) units: Sorted<Unit>,
+    /// The parts of the plan that were told before.
+    pub(super) parts: BTreeMap<Key, Stored>,
+    damaged: Vec<(Key, StoreError)>,
+    /// Sessions that can't be read, or are not workers'.
+    odd: BTreeMap<Key, Uncovered>,
+    /// Sessions that have been silent for too long.
+    dead: Vec<(Key, Stored)>,
+    /// Sessions that are there, and are no live worker's, or this worker's own.
+    ended: BTreeSet<Key>,
+    /// Sessions that have begun lately.
+    young: BTreeSet<Key>,
+}
+
+impl Worker {
+    pub(super) fn listing_wakes(&self) -> Option<Tick> {
+        self.session_fence()?;
+        match &self.listing {
+            Some(listing) => listing.ask_at,
+            None => {
+                let is_planner = self.is_planner();
+                let soon = (self.is_unlisted() || self.wants_roster()).then_some(self.list_at);
+                let again = self.doubts.list_at.filter(|_| is_planner).map(|at| at.max(self.list_at));
+                soon.into_iter().chain(again).chain(is_planner.then_some(self.audit_at)).min()
+            }
+        }
+    }
+
+    /// Whether there is something that only a listing shows this worker.
+    fn is_unlisted(&self) -> bool {
+        self.look.blind || self.hearing.lists() || self.is_planner() && self.is_behind()
+    }
+
+    /// Whether the board shows another generation than that which was listed.
+    pub(super) fn is_behind(&self) -> bool {
+        // Somebody may have deleted it, and with it a generation that this worker has not seen.
+        (self.board.is_some() || self.listed.is_some())
+            && self.listed != Some(board::generation(self.board.as_ref()))
+    }
+
+    pub(super) fn wake_listing(&mut self, now: Now) {
+        if self.session_fence().is_none() {
+            self.listing = None;
+            return;
+        }
+        if self.listing.is_none() {
+            let is_planner = self.is_planner();
+            let again = is_planner && self.doubts.list_at.is_some_and(|at| now.held >= at);
+            let is_audit = is_planner && now.held >= self.audit_at;
+            let is_whole = (self.is_unlisted() || again) && now.held >= self.list_at || is_audit;
+            let purpose = match () {
+                () if is_whole && is_planner => Purpose::Plan,
+                () if is_whole => Purpose::Own,
+                () if self.wants_roster() && now.held >= self.list_at => Purpose::Roster,
+                () => return,
+            };
+            if is_whole {
+                self.doubts.list_at = None;
+                self.hearing.begin_listing();
+            }
+            self.lists += 1;
+            self.listing = Some(Box::new(Listing {
+                number: self.lists,
+                roster: self.options.fleet.worker_prefix(),
+                generation: board::generation(self.board.as_ref()),
+                began: now.held,
+                purpose,
+                section: Section::Workers,
+                after: None,
+                ask_at: Some(now.held),
+                peers: BTreeMap::new(),
+                units: Sorted::default(),
+                parts: BTreeMap::new(),
+                damaged: Vec::new(),
+                odd: BTreeMap::new(),
+                dead: Vec::new(),
+                ended: BTreeSet::from([self.me.clone()]),
+                young: BTreeSet::new(),
+            }));
+        }
+        let Some(listing) = &mut self.listing else { return };
+        if listing.ask_at.is_none_or(|at| now.held < at) {
+            return;
+        }
+        listing.ask_at = None;
+        let fleet = &self.options.fleet;
+        let prefix = match listing.section {
+            Section::Workers => fleet.worker_prefix(),
+            Section::Parts => fleet.plan_prefix(),
+            Section::Units => fleet.unit_prefix(),
+        };
+        let op = Op::List { prefix, after: listing.after.clone(), limit: self.options.page.max(1) };
+        self.send(Errand::List(self.lists), op);
+    }
+
+    pub(super) fn paged(&mut self, now: Now, number: u64, result: Result<Answer, StoreError>) {
+        let Some(mut listing) = self.listing.take_if(|listing| listing.number == number) else { return };
+        match result {
+            Ok(Answer::Listed(page)) => {
+                let is_last = page.len() < self.options.page.max(1) || self.has_bug(Bug::OnePageListed);
+                listing.after = page.last().map(|listed| listed.key.clone());
+                self.lead.unfit.listed();
+                for Listed { key, stored } in page {
+                    match (listing.section, stored) {
+                        (Section::Units, Ok(stored)) => {
+                            listing.add_unit(key, stored, self.holder.env.rules.bugs);
+                        }
+                        (Section::Workers, Ok(stored)) => self.add_peer(now, &mut listing, key, stored),
+                        (Section::Parts, Ok(stored)) => drop(listing.parts.insert(key, stored)),
+                        (section, Err(error)) => {
+                            if section == Section::Workers {
+                                listing.odd.insert(key.clone(), Uncovered::Damaged);
+                            }
+                            listing.damaged.push((key, error));
+                        }
+                    }
+                }
+                listing.ask_at = Some(now.held);
+                if is_last {
+                    listing.after = None;
+                    listing.section = match (listing.section, listing.purpose) {
+                        (Section::Workers, Purpose::Roster) => return self.listed_roster(now, *listing),
+                        (Section::Workers, Purpose::Plan) => Section::Parts,
+                        (Section::Workers, Purpose::Own) | (Section::Parts, _) => Section::Units,
+                        (Section::Units, _) => return self.listed_all(now, *listing),
+                    };
+                }
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let (lasts, plans) = (!error.is_passing(), listing.purpose == Purpose::Plan);
+                let pause = if lasts { self.interval() } else { self.part(16) };
+                listing.ask_at = Some(now.held.after(pause));
+                self.tell(FleetNotice::Trouble(error));
+                if lasts && !plans {
+                    return self.refused_listing(now, listing.purpose == Purpose::Own);
+                }
+                if plans && self.cannot_list(now) {
+                    return;
+                }
+            }
+        }
+        self.listing = Some(listing);
+    }
+
+    /// Counts a session as a worker if it says that it is one, and has not been silent for a ttl.
+    fn add_peer(&mut self, now: Now, listing: &mut Listing, key: Key, stored: Stored) {
+        let Some(tenure) = &stored.record.tenure else {
+            listing.ended.insert(key);
+            return;
+        };
+        let rules = self.holder.env.rules.clone();
+        let verdict = self.holder.env.detector.judge(now, &key, &stored, tenure, &rules);
+        if now.wall.since(tenure.since) < tenure.ttl.duration() * plan::JOINING {
+            listing.young.insert(key.clone());
+        }
+        if key == self.me {
+            return;
+        }
+        if verdict == Verdict::Suspected {
+            // Whoever watched it may have died, or failed to fence it.
+            listing.ended.insert(key.clone());
+            return listing.dead.push((key, stored));
+        }
+        let Some(about) = About::parse(&stored.record.metadata) else {
+            listing.odd.insert(key, Uncovered::Foreign);
+            return;
+        };
+        if !is_of_this_layout(&stored.record.metadata) {
+            // It goes by plans of its own. What it has stays there.
+            listing.odd.insert(key, Uncovered::Foreign);
+            let trouble = other_layout(&self.options.fleet, &tenure.holder);
+            return self.tell(FleetNotice::Trouble(trouble));
+        }
+        let (holder, fence, ttl) = (tenure.holder.clone(), stored.record.fence, tenure.ttl);
+        let letters = About::hears_letters(&stored.record.metadata);
+        let has = Digest::parse(&stored.record.metadata);
+        let planned = has.map_or(0, |has| has.units);
+        let attested = self.is_attested(now, &stored, tenure);
+        let heartbeat = tenure.heartbeat;
+        listing
+            .peers
+            .insert(key, Peer { holder, fence, ttl, about, has, heartbeat, planned, letters, attested });
+    }
+
+    fn listed_roster(&mut self, now: Now, mut listing: Listing) {
+        // Looks would not show them any more.
+        let dead = std::mem::take(&mut listing.dead);
+        self.bury(now, dead, self.is_standby());
+        let took = now.held.since(listing.began).saturating_mul(3).min(self.part(1));
+        self.list_at = now.held.after(took.max(self.part(32)));
+        self.lead.unfit.listed_all();
+        self.roster_of = Some(listing.generation);
+        self.peers = listing.peers;
+        self.choose_from_roster(now);
+    }
+
+    /// A bug on purpose.
+    fn keep_stale_roster(&self, listing: &mut Listing) {
+        if self.peers.len() > 1 {
+            listing.peers.retain(|key, _| *key == self.me);
+            listing.peers.extend(self.peers.clone());
+        }
+    }
+
+    fn listed_all(&mut self, now: Now, mut listing: Listing) {
+        let Some(fence) = self.session_fence() else { return };
+        self.lead.unfit.listed_all();
+        let is_audit = self.listed == Some(listing.generation);
+        let plans = listing.purpose == Purpose::Plan;
+        // However much is to be listed: not all the time. Only one plans, for whom all wait.
+        let share = if plans { 1 } else { 3 };
+        let took = now.held.since(listing.began).saturating_mul(share).min(self.part(1));
+        let pause = if self.look.blind { self.interval() } else { took.max(self.part(32)) };
+        self.list_at = now.held.after(pause);
+        if plans {
+            self.listed = Some(listing.generation);
+            self.audit_at = self.next_audit(now);
+        }
+        self.planned_from = listing.began;
+        let mut me = Peer {
+            holder: self.holder.env.identity.holder.clone(),
+            fence,
+            ttl: self.ttl,
+            about: self.options.about.clone(),
+            has: None,
+            heartbeat: Nonce(0),
+            planned: 0,
+            letters: true,
+            attested: false,
+        };
+        if self.has_bug(Bug::LeaverTakes) {
+            me.about.leaving = false;
+        }
+        listing.peers.insert(self.me.clone(), me);
+        let dead = std::mem::take(&mut listing.dead);
+        if self.has_bug(Bug::PlansFromStaleRoster) {
+            self.keep_stale_roster(&mut listing);
+        }
+        listing.find_own();
+        self.settle_missing(now, &mut listing.units);
+        self.pace.meet(listing.peers.values().map(|peer| peer.ttl));
+        if self.has_bug(Bug::DeletedTaken) {
+            let open = |unit: &Unit| (*unit.spec).clone().status(Status::Open).into();
+            listing.units.values_mut().for_each(|unit| unit.spec = open(unit));
+        }
+        let (plan, names, workers, moves) = listing.plan(&self.options.fleet, self.holder.env.rules.bugs);
+        listing.peers.values_mut().for_each(|peer| peer.planned = 0);
+        for owner in plan.iter().filter_map(|owner| owner.as_ref().ok()) {
+            if let Some(peer) = listing.peers.get_mut(&workers[*owner]) {
+                peer.planned += 1;
+            }
+        }
+        let mut summary = Summary {
+            generation: listing.generation,
+            planner: Some(self.me.clone()),
+            workers: workers.len(),
+            units: names.len(),
+            damaged: std::mem::take(&mut listing.damaged),
+            moves: if plans { moves } else { BTreeMap::new() },
+            ..Summary::default()
+        };
+        let targets: Sorted<Result<Key, _>> = names
+            .into_iter()
+            .zip(plan)
+            .filter_map(|(at, target)| {
+                Some((listing.units.at(at)?.0.clone(), target.map(|at| workers[at].clone())))
+            })
+            .collect();
+        summary.uncovered = targets
+            .iter()
+            .filter_map(|(unit, target)| Some((unit.clone(), *target.as_ref().err()?)))
+            .chain(listing.units.iter().filter_map(|(unit, found)| match found.owner {
+                Owner::Behind(why) if found.spec.status == Status::Open => Some((unit.clone(), why)),
+                Owner::Worker(_) if found.spec.rests(now.wall) => Some((unit.clone(), Uncovered::Declined)),
+                _ => None,
+            }))
+            .collect();
+        summary.planned = targets.values().filter(|target| target.as_ref() == Ok(&self.me)).count();
+        self.bury(now, dead, plans);
+        if plans {
+            self.tell_plan(now, &listing, &targets, is_audit, (summary.workers, summary.units));
+        }
+        self.peers = listing.peers;
+        self.peers.remove(&self.me);
+        self.follow_plan(now, listing.units, targets, summary);
+    }
+}
+
+impl Listing {
+    /// One of these workers, and no units.
+    #[cfg(test)]
+    pub(super) fn of_peers(peers: BTreeMap<Key, Peer>) -> Listing {
+        Listing {
+            number: 0,
+            roster: String::new(),
+            generation: Fence(0),
+            began: Tick(0),
+            purpose: Purpose::Plan,
+            section: Section::Units,
+            after: None,
+            ask_at: None,
+            peers,
+            units: Sorted::default(),
+            parts: BTreeMap::new(),
+            damaged: Vec::new(),
+            odd: BTreeMap::new(),
+            dead: Vec::new(),
+            ended: BTreeSet::new(),
+            young: BTreeSet::new(),
+        }
+    }
+
+    fn add_unit(&mut self, key: Key, stored: Stored, bugs: Bugs) {
+        let spec = match UnitSpec::parse(stored.record.metadata.clone()) {
+            Ok((spec, _)) => spec,
+            Err(error) => return self.damaged.push((key, error)),
+        };
+        let held = stored.record.tenure.as_ref().map(|tenure| (tenure.id, stored.record.fence).into());
+        let shows = Shows::of(&stored.record);
+        let owner = match &stored.record.tenure {
+            None => Owner::Nobody(stored.into()),
+            Some(tenure) => match &tenure.attachment {
+                None => Owner::Outsider,
+                Some(attachment) if !attachment.session.as_str().starts_with(&self.roster) => Owner::Outsider,
+                Some(attachment) if self.odd.contains_key(&attachment.session) => {
+                    self.odd.get(&attachment.session).map_or(Owner::Outsider, |why| Owner::Behind(*why))
+                }
+                Some(attachment) if bugs.has(Bug::DeadTransfereeTrusted) => {
+                    Owner::Worker(attachment.session.clone())
+                }
+                Some(attachment) => match self.peers.get_key_value(&attachment.session) {
+                    // One name for all that it has.
+                    Some((session, peer)) if peer.fence == attachment.fence => Owner::Worker(session.clone()),
+                    None if !self.ended.contains(&attachment.session) => Owner::Missing(stored.into()),
+                    // Dead, or ourselves: that is told apart once all is listed.
+                    _ => Owner::Nobody(stored.into()),
+                },
+            },
+        };
+        self.units.insert(key, Unit { spec: spec.into(), owner, held, shows });
+    }
+
+    /// What is attached to this worker's own session is its own.
+    fn find_own(&mut self) {
+        let peers = &self.peers;
+        for unit in self.units.values_mut() {
+            let Owner::Nobody(seen) = &unit.owner else { continue };
+            let attachment = seen.tenure().and_then(|tenure| tenure.attachment.as_ref());
+            let Some(attachment) = attachment else { continue };
+            if let Some((session, peer)) = peers.get_key_value(&attachment.session)
+                && peer.fence == attachment.fence
+            {
+                unit.owner = Owner::Worker(session.clone());
+            }
+        }
+    }
+
+    /// The plan, with the places of its units, and the workers that its numbers stand for, and how many units move for each cause.
+    fn plan(&self, fleet: &FleetName, bugs: Bugs) -> (Plan, Vec<u32>, Vec<Key>, BTreeMap<Cause, usize>) {
+        let workers: Vec<Key> = self.peers.keys().cloned().collect();
+        let rooms: Vec<Room> = self.peers.values().map(|peer| peer.about.room()).collect();
+        let index: BTreeMap<&Key, usize> = workers.iter().enumerate().map(|(at, key)| (key, at)).collect();
+        let holders: BTreeMap<&HolderId, usize> =
+            self.peers.values().enumerate().map(|(at, peer)| (&peer.holder, at)).collect();
+        let mut decliners: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
+        for (at, peer) in self.peers.values().enumerate() {
+            for unit in &peer.about.declines {
+                decliners.entry(unit).or_default().insert(at);
+            }
+        }
+        let open = (0..).zip(self.units.iter()).map(|(at, (key, unit))| (at, key, unit));
+        let open = open.filter(|(_, _, unit)| unit.spec.status == Status::Open);
+        let open = open.filter(|(_, _, unit)| !matches!(unit.owner, Owner::Outsider | Owner::Behind(_)));
+        let (mut names, mut loads) = (Vec::new(), Loads::default());
+        for (at, key, unit) in open {
+            let owner = match &unit.owner {
+                Owner::Worker(session) => index.get(session).copied(),
+                _ => None,
+            };
+            let pin = unit.spec.pin.as_ref().filter(|_| !bugs.has(Bug::PinIgnored));
+            let pin = pin.and_then(|pin| holders.get(pin)).copied();
+            let weight = if bugs.has(Bug::WeightIgnored) { 1 } else { unit.spec.weight };
+            let needs = unit.spec.needs.clone();
+            let declined_by = fleet.unit_of(key).and_then(|unit| decliners.get(unit)).cloned();
+            let declined_by = declined_by.unwrap_or_default();
+            let (stays, settled) = (unit.spec.fails(), unit.spec.retry.is_some());
+            names.push(at);
+            loads.add(&Load { weight, needs, owner, pin, stays, settled, declined_by });
+        }
+        let balance = self.peers.values().next().map_or(Balance::Count, |first| first.about.balance);
+        let plan = loads.plan(&rooms, balance);
+        let is_gone =
+            |at: usize| match names.get(at).and_then(|at| self.units.at(*at)).map(|(_, unit)| &unit.owner) {
+                Some(Owner::Nobody(seen)) => seen.tenure().is_some(),
+                Some(Owner::Missing(_) | Owner::LongMissing(_)) => true,
+                _ => false,
+            };
+        let has_joined = |at: usize| workers.get(at).is_some_and(|worker| self.young.contains(worker));
+        let causes = loads.causes(&rooms, &plan, is_gone, has_joined);
+        let moves = plan::count(causes.flatten());
+        (plan, names, workers, moves)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! Users' orders to this worker, and the facts that it publishes about itself.
+
+use super::Worker;
+use super::asked::Change;
+use super::own::{Own, Stage};
+use crate::bugs::Bug;
+use crate::fleet::about::About;
+use crate::fleet::talk::{FleetCommand, FleetNotice};
+use crate::holder::command::Command;
+use crate::values::error::StoreError;
+use crate::values::key::Key;
+use crate::values::time::Now;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+impl Worker {
+    /// To users, a unit that rests here was given up.
+    pub(super) fn command(&mut self, now: Now, command: FleetCommand) {
+        let untold = |(_, own): &(Key, &mut Own)| own.stage == Stage::Held && !own.told;
+        let resting = command.lease().and_then(|lease| Some((lease, self.own_of(lease).filter(untold)?.0)));
+        if let Some((lease, _)) = resting {
+            self.units.remove(&lease);
+        }
+        self.obey(now, command);
+        self.units.extend(resting);
+    }
+
+    fn obey(&mut self, now: Now, command: FleetCommand) {
+        match command {
+            FleetCommand::Join => {
+                self.joined = true;
+                self.look.next = now.held;
+                self.order(now, Command::Start);
+            }
+            FleetCommand::Update(lease, request, fields) => {
+                self.change(now, lease, Change::new(request, fields, true));
+            }
+            FleetCommand::Merge(lease, request, fields) => {
+                self.change(now, lease, Change::new(request, fields, false));
+            }
+            FleetCommand::Drained(lease) => self.drained(now, lease),
+            FleetCommand::Finish(lease, request, fields) => self.finish(now, lease, request, fields),
+            FleetCommand::Decline(lease, request) => self.choose(now, lease, request, None),
+            FleetCommand::HandTo(lease, request, holder) => self.choose(now, lease, request, Some(holder)),
+            // It was lost before users could hear of that.
+            FleetCommand::Lapse(lease)
+                if self.own_of(lease).is_none() && !self.has_bug(Bug::LateLapseUnheard) =>
+            {
+                self.tell(FleetNotice::Released(lease, None, false));
+            }
+            FleetCommand::Lapse(lease) => {
+                self.going(lease);
+                self.order(now, Command::Lapse(lease));
+            }
+            FleetCommand::Offer(about) => {
+                let declines = self.options.about.declines.clone();
+                self.options.about = About { leaving: self.leaving, declines, ..about };
+                self.announce(now);
+            }
+            FleetCommand::Tell => self.want_bump(now.held),
+            FleetCommand::Leave => self.leave(now),
+            FleetCommand::Stop => self.stop(now),
+        }
+    }
+
+    pub(super) fn leave(&mut self, now: Now) {
+        if !std::mem::replace(&mut self.leaving, true) {
+            self.options.about.leaving = true;
+            self.claims.plan(VecDeque::new());
+            self.announce(now);
+        }
+    }
+
+    pub(super) fn stop(&mut self, now: Now) {
+        if !std::mem::replace(&mut self.stopping, true) {
+            // What is not being written yet is not written any more.
+            for own in self.own.values_mut() {
+                own.stage = Stage::Going;
+            }
+            self.order(now, Command::Stop);
+        }
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    pub(super) fn announce(&mut self, now: Now) {
+        let about = self.announced_record();
+        self.order(now, Command::Announce(about));
+        if self.session.is_none() {
+            self.announced(now);
+        }
+    }
+
+    /// The others can see what this worker offers; they have to be told to look.
+    pub(super) fn announced(&mut self, now: Now) {
+        if self.leaving {
+            // Without a push they notice only when they next look.
+            let notice = self.part(16) + if self.options.push { Duration::ZERO } else { self.heard_within() };
+            self.leave_from = Some(now.held.after(notice));
+            // A look that was asked for before says nothing about then.
+            self.drain_due = false;
+        }
+        self.want_bump(now.held);
+    }
+
+    /// What it offers can't be written: it goes on with what the others know. One that leaves does so all the same.
+    pub(super) fn not_announced(&mut self, now: Now, error: StoreError) {
+        self.options.about = About { leaving: self.leaving, ..self.offered.clone() };
+        self.tell(FleetNotice::Trouble(error));
+        if self.leaving {
+            self.announced(now);
+        }
+    }
+}

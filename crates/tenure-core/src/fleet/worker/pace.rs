@@ -1,0 +1,85 @@
+//! A worker's pace: it follows the shortest ttl in its fleet. So a death is noticed within a bound by the dead worker's own ttl, and not by
+//! that of the worker that happens to watch it.
+
+use super::Worker;
+use crate::values::time::Ttl;
+use std::time::Duration;
+
+/// However short others' ttls are, a worker reacts at the most so many times as quickly as its own ttl asks for.
+const MOST: u32 = 8;
+
+/// The ttls that a worker goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Pace {
+    own: Ttl,
+    /// By which this worker reacts.
+    quick: Duration,
+    /// By which all others react, the slowest of them.
+    heard: Duration,
+}
+
+impl Pace {
+    pub(super) fn new(own: Ttl) -> Pace {
+        Pace { own, quick: own.duration(), heard: own.duration() }
+    }
+
+    /// Goes by these ttls from now on, and its own.
+    pub(super) fn meet(&mut self, others: impl Iterator<Item = Ttl>) {
+        let (mut least, mut most) = (self.own, self.own);
+        for ttl in others {
+            (least, most) = (least.min(ttl), most.max(ttl));
+        }
+        self.quick = least.duration().max(self.own.part(MOST));
+        self.heard = least.duration().max(most.part(MOST));
+    }
+}
+
+impl Worker {
+    /// A part of the ttl that this worker reacts by.
+    pub(super) fn part(&self, n: u32) -> Duration {
+        self.pace.quick / n
+    }
+
+    /// How often a worker looks: a third of the ttl that it reacts by.
+    pub(super) fn interval(&self) -> Duration {
+        self.part(3)
+    }
+
+    /// By when all others have looked, without a push.
+    pub(super) fn heard_within(&self) -> Duration {
+        self.pace.heard / 3
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: the shortest ttl counts, within bounds, whoever has it; once it is gone it counts no more.
+    use super::*;
+
+    fn ttl(secs: u64) -> Ttl {
+        Ttl::new(Duration::from_secs(secs)).unwrap()
+    }
+
+    #[test]
+    fn the_shortest_ttl_counts_within_bounds() {
+        let paced = |own: u64, others: &[u64]| {
+            let mut pace = Pace::new(ttl(own));
+            pace.meet(others.iter().map(|secs| ttl(*secs)));
+            (pace.quick.as_secs(), pace.heard.as_secs())
+        };
+        assert_eq!(paced(8, &[]), (8, 8));
+        assert_eq!(paced(8, &[16, 4, 8]), (4, 4));
+        assert_eq!(paced(2, &[8]), (2, 2));
+        assert_eq!(paced(80, &[4]), (10, 10));
+        assert_eq!(paced(4, &[80]), (4, 10));
+    }
+
+    #[test]
+    fn who_has_gone_counts_no_more() {
+        let mut pace = Pace::new(ttl(8));
+        pace.meet([ttl(2)].into_iter());
+        assert_eq!(pace.quick, Duration::from_secs(2));
+        pace.meet([ttl(9)].into_iter());
+        assert_eq!(pace, Pace::new(ttl(8)));
+    }
+}

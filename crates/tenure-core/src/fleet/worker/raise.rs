@@ -1,0 +1,147 @@
+//! Raising the board. A worker that has changed something makes all workers look again. A worker that misses a renewal makes all look
+//! more often.
+
+use super::{Errand, Worker};
+use crate::bugs::Bug;
+use crate::fleet::board;
+use crate::fleet::talk::FleetNotice;
+use crate::op::{Answer, Op, Outcome, Write};
+use crate::values::error::StoreError;
+use crate::values::fence::Fence;
+use crate::values::record::{Attachment, Stored};
+use crate::values::time::{Now, Tick};
+
+/// A board that is to be raised.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Bump {
+    Idle,
+    At(Tick),
+    Sent {
+        write: Box<Write>,
+        /// The generation that made the first attempt fail: a higher one than this does as well as our own.
+        lost_to: Option<Fence>,
+        /// Something more has happened since.
+        again: bool,
+    },
+}
+
+impl Bump {
+    pub(super) fn wake_at(&self) -> Option<Tick> {
+        if let Bump::At(at) = self { Some(*at) } else { None }
+    }
+}
+
+impl Worker {
+    /// Whether an alarm stands. One that was raised long ago was a false one, and nobody looks more often for it any more.
+    pub(super) fn is_alarmed(&self, now: Now) -> bool {
+        self.look.alarmed.is_some_and(|since| now.held.since(since) < self.part(1) * 2)
+    }
+
+    /// Without a push, the others would learn of a death only at their next regular look.
+    pub(super) fn raise_alarm(&mut self, now: Now) {
+        if self.options.push || self.is_alarmed(now) || self.look.blind || self.has_bug(Bug::AlarmNotRaised) {
+            return;
+        }
+        if let Some(board) = &self.board {
+            self.look.alarmed = Some(now.held);
+            let write = board::alarm(self.board_key.clone(), board, self.nonces.draw(), now.wall);
+            self.send(Errand::Alarm, Op::Write(Box::new(write)));
+        } else {
+            // Somebody has deleted it.
+            self.want_bump(now.held);
+        }
+    }
+
+    pub(super) fn alarmed(&mut self, now: Now, result: Result<Answer, StoreError>) {
+        match result {
+            Ok(Answer::Write(Outcome::Lost(current))) => {
+                self.saw_board(now, current);
+                if !self.is_alarmed(now) {
+                    // Somebody wrote something else there: what that is, and whether it still takes an alarm, the next look shows.
+                    self.look_now(now);
+                }
+            }
+            Ok(_) => self.look_now(now),
+            Err(error) => self.tell(FleetNotice::Trouble(error)),
+        }
+    }
+
+    /// Something has changed that the others should look into.
+    pub(super) fn want_bump(&mut self, at: Tick) {
+        if self.look.blind {
+            // Nobody can be told, this worker included.
+            self.list_at = self.list_at.min(at);
+        }
+        self.lead.only_fills = false;
+        match &mut self.bump {
+            Bump::Idle => self.bump = Bump::At(at),
+            Bump::At(planned) => *planned = (*planned).min(at),
+            Bump::Sent { again, .. } => *again = true,
+        }
+    }
+
+    pub(super) fn wake_bump(&mut self, now: Now) {
+        if matches!(self.bump, Bump::At(at) if now.held >= at) {
+            let seen = self.board.clone();
+            self.send_bump(now, seen.as_ref(), None);
+        }
+    }
+
+    fn send_bump(&mut self, now: Now, seen: Option<&Stored>, lost_to: Option<Fence>) {
+        let planner = seen.and_then(|seen| board::planner(&seen.record));
+        let vacant = self.is_vacant(planner.as_ref()) && !self.has_bug(Bug::StandsByForEver);
+        let plans = vacant && self.may_plan(now) && (!self.leaving || self.lead.only_fills);
+        let fence = self.session_fence().filter(|_| plans);
+        let (key, nonce) = (self.board_key.clone(), self.nonces.draw());
+        let write = match fence {
+            Some(fence) => {
+                let me = Attachment { session: self.me.clone(), fence };
+                board::claim(key, seen, &me, nonce, now.wall)
+            }
+            None => board::bump(key, seen, nonce, now.wall),
+        };
+        match write {
+            Ok(write) => {
+                let again = matches!(self.bump, Bump::Sent { again: true, .. });
+                self.send(Errand::Bump, Op::Write(Box::new(write.clone())));
+                self.bump = Bump::Sent { write: Box::new(write), lost_to, again };
+            }
+            Err(error) => {
+                self.bump = Bump::Idle;
+                self.tell(FleetNotice::Trouble(error));
+            }
+        }
+    }
+
+    pub(super) fn bumped(&mut self, now: Now, result: Result<Answer, StoreError>) {
+        let Bump::Sent { write, lost_to, again } = &self.bump else { return };
+        let (lost_to, again) = (*lost_to, *again);
+        let retry = now.held.after(if self.look.blind { self.interval() } else { self.part(32) });
+        match result {
+            Ok(Answer::Write(Outcome::Won { version, .. })) => {
+                let board = Stored::new(write.record.clone()).versioned(version);
+                self.bump = if again { Bump::At(retry) } else { Bump::Idle };
+                self.saw_board(now, Some(board));
+            }
+            Ok(Answer::Write(Outcome::Lost(current))) => {
+                self.saw_board(now, current.clone());
+                let standing = board::generation(current.as_ref());
+                if self.lead.only_fills && !again && !self.is_vacant(self.planner.as_ref()) {
+                    return self.bump = Bump::Idle;
+                }
+                match lost_to {
+                    // Between the two attempts, and so after what we have to tell, somebody else has raised it.
+                    Some(before) if standing > before => {
+                        self.bump = if again { Bump::At(retry) } else { Bump::Idle };
+                    }
+                    before => self.send_bump(now, current.as_ref(), Some(before.unwrap_or(standing))),
+                }
+            }
+            Ok(_) => self.bump = Bump::Idle,
+            Err(error) => {
+                self.bump = Bump::At(retry);
+                self.tell(FleetNotice::Trouble(error));
+            }
+        }
+    }
+}

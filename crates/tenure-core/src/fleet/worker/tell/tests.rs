@@ -1,0 +1,279 @@
+//! Plan: what each worker's part of a plan is; who is told, and who is not, since nothing or nothing new is left to do; what a planner does that
+//! has not told anything before; that the board is marked last, and again until it is; what an earlier
+//! plan has sent is overwritten; what a planner does whom the store refuses parts; who is looked into.
+use super::*;
+use crate::fleet::UnitSpec;
+use crate::fleet::digest::Digest;
+use crate::fleet::part::Shows;
+use crate::fleet::worker::alone::*;
+use crate::fleet::worker::listing::Listing;
+use crate::op::Request;
+use crate::values::fence::Version;
+use crate::values::metadata::Metadata;
+
+/// For which worker a unit is planned, if it is planned at all.
+type Target = Option<Result<usize, Uncovered>>;
+/// The same for all units.
+type Targets = Sorted<Result<Key, Uncovered>>;
+
+/// The worker 0 plans for the workers 1 and 2; what has it listed, with these units, and their owners and targets.
+fn planned(worker: &Worker, units: Vec<(usize, Owner, Status, Target)>) -> (Listing, Targets) {
+    let mut peers = worker.peers.clone();
+    peers.insert(session(0), Peer { holder: holder(0), fence: Fence(5), ..peers[&session(1)].clone() });
+    let mut listing = Listing::of_peers(peers);
+    let mut targets = Sorted::default();
+    for (n, owner, status, target) in units {
+        let (spec, shows) = (UnitSpec { status, ..UnitSpec::default() }, Shows::of_tenure(Nonce(n as u128)));
+        listing.units.insert(unit(n), Unit { spec: spec.into(), owner, held: None, shows });
+        if let Some(target) = target {
+            targets.insert(unit(n), target.map(session));
+        }
+    }
+    (listing, targets)
+}
+
+fn of(n: usize) -> Owner {
+    Owner::Worker(session(n))
+}
+
+/// A part of a plan as it stands in the store.
+fn standing(part: &Part) -> Stored {
+    Stored::new(Record { metadata: part.compose(), ..vacant().record }).versioned(Version(5))
+}
+
+/// Tells a plan, while the parts of those before stand as they were written; whom it concerns.
+fn tells(worker: &mut Worker, (listing, targets): &(Listing, Targets), is_audit: bool) -> Vec<HolderId> {
+    let mut listing = listing.clone();
+    for (session, told) in &worker.telling.told {
+        if let Some(wrote) = &told.wrote {
+            let key = fleet().part(&listing.peers[session].holder).unwrap();
+            listing.parts.entry(key).or_insert_with(|| standing(wrote));
+        }
+    }
+    worker.tell_plan(at(100), &listing, targets, is_audit, (3, listing.units.values().count()));
+    let round = worker.telling.round.take();
+    round.and_then(|round| round.mark.told).unwrap_or_default().into_iter().collect()
+}
+
+#[test]
+fn each_worker_is_told_what_it_is_to_do_with_which_units() {
+    let worker = led(2, true);
+    let (open, done) = (Status::Open, Status::Done);
+    let (listing, targets) = planned(
+        &worker,
+        vec![
+            (0, of(1), open, Some(Ok(1))),
+            (1, Owner::Nobody((*vacant()).into()), open, Some(Ok(1))),
+            (2, Owner::Missing((*vacant()).into()), open, Some(Ok(1))),
+            (3, of(2), open, Some(Ok(1))),
+            (4, of(2), open, Some(Err(Uncovered::NoRoom))),
+            (5, of(2), done, None),
+            (6, Owner::Outsider, open, None),
+            (7, of(1), open, Some(Ok(0))),
+        ],
+    );
+    let parts = worker.parts(&myself(), &listing, &targets);
+    let tasks = |n: usize| -> Vec<(&str, Task)> {
+        let tasks = parts[&session(n)].tasks.iter();
+        tasks.map(|(name, (_, task))| (name.as_str(), task.clone())).collect()
+    };
+    let await_two = Task::Await(holder(2));
+    assert_eq!(
+        tasks(1),
+        [("u1", Task::Take), ("u2", Task::TakeMissing), ("u3", await_two), ("u7", Task::Pass(holder(0)))]
+    );
+    assert_eq!(
+        tasks(2),
+        [
+            ("u3", Task::Pass(holder(1))),
+            ("u4", Task::Drop(Uncovered::NoRoom)),
+            ("u5", Task::Close(Status::Done))
+        ]
+    );
+    assert_eq!(parts[&session(2)].peers, BTreeMap::from([(holder(1), (Fence(7), ttl()))]));
+    assert_eq!(parts.len(), 2, "this worker needs nobody to tell it");
+}
+
+#[test]
+fn c1_a_part_that_stays_undone_is_told_ever_more_seldom() {
+    let mut worker = led(2, true);
+    let plan = planned(&worker, vec![(0, Owner::Nobody((*vacant()).into()), Status::Open, Some(Ok(1)))]);
+    let told =
+        |worker: &mut Worker| (1..100).filter(|_| !tells(worker, &plan, true).is_empty()).collect::<Vec<_>>();
+    assert_eq!(told(&mut worker), [1, 2, 4, 8, 16, 32, 64, 96]);
+    let other = planned(&worker, vec![(1, Owner::Nobody((*vacant()).into()), Status::Open, Some(Ok(1)))]);
+    assert_eq!(tells(&mut worker, &other, false), [holder(1)], "another one");
+}
+
+#[test]
+fn whoever_has_done_its_part_or_is_doing_it_is_not_told_again() {
+    let mut worker = led(2, true);
+    let free = || Owner::Nobody((*vacant()).into());
+    let open = Status::Open;
+    let both = planned(&worker, vec![(0, free(), open, Some(Ok(1))), (1, free(), open, Some(Ok(1)))]);
+    assert_eq!(tells(&mut worker, &both, false), [holder(1)]);
+    let mut half = planned(&worker, vec![(0, of(1), open, Some(Ok(1))), (1, free(), open, Some(Ok(1)))]);
+    half.0.units.get_mut(&unit(0)).unwrap().shows = Shows::of_tenure(Nonce(77));
+    assert_eq!(tells(&mut worker, &half, false), [], "half of it is done");
+    half.0.units.get_mut(&unit(1)).unwrap().owner = of(1);
+    half.0.units.get_mut(&unit(1)).unwrap().shows = Shows::of_tenure(Nonce(78));
+    assert_eq!(tells(&mut worker, &half, false), [], "and the rest");
+    // What was planned is not wanted any more.
+    assert_eq!(tells(&mut worker, &both, false), [holder(1)]);
+    let none = planned(&worker, vec![(0, free(), open, None), (1, free(), open, None)]);
+    assert_eq!(tells(&mut worker, &none, false), [holder(1)]);
+}
+
+#[test]
+fn a_new_planner_goes_by_what_stands_there() {
+    let open = Status::Open;
+    let plan = |worker: &Worker, stands: Option<Nonce>| {
+        let mut plan = planned(worker, vec![(0, of(1), open, Some(Ok(1)))]);
+        if let Some(id) = stands {
+            let former = Attachment { session: session(2), fence: Fence(7) };
+            let mut part = Part::new(former, Fence(7));
+            part.tasks.insert("u0".to_owned(), (Shows::of_tenure(id), Task::Pass(holder(2))));
+            plan.0.parts.insert(fleet().part(&holder(1)).unwrap(), standing(&part));
+        }
+        plan
+    };
+    for (stands, tells_it) in [(None, false), (Some(Nonce(0)), true), (Some(Nonce(9)), false)] {
+        let mut worker = led(2, true);
+        let plan = plan(&worker, stands);
+        let told = tells(&mut worker, &plan, false);
+        assert_eq!(!told.is_empty(), tells_it, "{stands:?}");
+    }
+}
+
+#[test]
+fn a_part_that_was_overwritten_is_told_again() {
+    let mut worker = led(2, true);
+    let mut plan = planned(&worker, vec![(0, Owner::Nobody((*vacant()).into()), Status::Open, Some(Ok(1)))]);
+    assert_eq!(
+        [tells(&mut worker, &plan, false), tells(&mut worker, &plan, false)],
+        [[holder(1)], [holder(1)]]
+    );
+    assert_eq!(tells(&mut worker, &plan, false), [], "it is to do that yet");
+    let former = Part::new(Attachment { session: session(2), fence: Fence(7) }, Fence(7));
+    plan.0.parts.insert(fleet().part(&holder(1)).unwrap(), standing(&former));
+    assert_eq!(tells(&mut worker, &plan, false), [holder(1)]);
+}
+
+#[test]
+fn what_was_sent_for_an_earlier_plan_does_not_come_to_stand_unheeded() {
+    let open = Status::Open;
+    let free = || Owner::Nobody((*vacant()).into());
+    // It is under way when the next plan is made.
+    let mut worker = led(2, true);
+    let one = planned(&worker, vec![(0, free(), open, Some(Ok(1)))]);
+    worker.tell_plan(at(100), &one.0, &one.1, false, (3, 1));
+    assert_eq!(writes(&mut worker).len(), 1);
+    let two = planned(&worker, vec![(0, free(), open, Some(Ok(2)))]);
+    worker.tell_plan(at(101), &two.0, &two.1, false, (3, 1));
+    let wrote = writes(&mut worker).into_iter().map(|write| (write.key, Part::parse(&write.record.metadata)));
+    let tasks = |(key, part): (Key, Option<Part>)| (key, part.unwrap().tasks.len());
+    let part = |n| fleet().part(&holder(n)).unwrap();
+    assert_eq!(wrote.map(tasks).collect::<Vec<_>>(), [(part(1), 0), (part(2), 1)]);
+    // It arrives when it was forgotten.
+    let mut worker = led(2, true);
+    let mut none = planned(&worker, vec![(0, free(), open, None)]);
+    assert_eq!(tells(&mut worker, &none, false), []);
+    let mut late = Part::new(myself(), Fence(7));
+    late.tasks.insert("u0".to_owned(), (Shows::of_tenure(Nonce(0)), Task::Take));
+    none.0.parts.insert(part(1), standing(&late));
+    assert_eq!(tells(&mut worker, &none, false), [holder(1)]);
+}
+
+#[test]
+fn a_plan_is_told_again_in_each_interval_while_the_store_refuses_parts_of_it_and_for_no_longer_than_a_ttl() {
+    let mut worker = led(2, true);
+    let plan = planned(&worker, vec![(0, Owner::Nobody((*vacant()).into()), Status::Open, Some(Ok(1)))]);
+    let denied = || Err(StoreError::unsupported("denied"));
+    for (secs, resigns) in [(100, false), (116, false), (147, false), (148, true)] {
+        (worker.doubts.list_at, worker.telling.round) = (None, None);
+        worker.tell_plan(at(secs), &plan.0, &plan.1, false, (3, 1));
+        let part = writes(&mut worker).remove(0);
+        worker.told_part(at(secs), &part.key, part.record.nonce, denied());
+        let board = writes(&mut worker).pop().unwrap();
+        assert_eq!(board.key, worker.board_key);
+        assert_eq!(board::planner(&board.record).is_none(), resigns, "{secs}");
+        if !resigns {
+            assert_eq!(worker.doubts.list_at, Some(at(secs + 16).held));
+        }
+        worker.errands.clear();
+    }
+    // One damaged record does not make its planner unfit.
+    let mut worker = led(2, true);
+    for secs in [100, 200] {
+        worker.telling = Telling::default();
+        worker.tell_plan(at(secs), &plan.0, &plan.1, false, (3, 1));
+        let part = writes(&mut worker).remove(0);
+        worker.told_part(at(secs), &part.key, part.record.nonce, Err(StoreError::foreign("damaged")));
+        assert!(board::planner(&writes(&mut worker).pop().unwrap().record).is_some());
+        worker.errands.clear();
+    }
+}
+
+fn writes(worker: &mut Worker) -> Vec<Write> {
+    let write = |request: Request| if let Op::Write(write) = request.op { Some(*write) } else { None };
+    asked(worker).into_iter().filter_map(write).collect()
+}
+
+#[test]
+fn the_board_is_marked_once_all_parts_are_written_and_until_it_is() {
+    let mut worker = led(2, true);
+    let plan = planned(&worker, vec![(0, of(2), Status::Open, Some(Ok(1)))]);
+    worker.tell_plan(at(100), &plan.0, &plan.1, false, (3, 1));
+    let parts = writes(&mut worker);
+    assert_eq!(parts.len(), 2);
+    let won =
+        |write: &Write| Ok(Answer::Write(Outcome::Won { version: Version(9), fence: write.record.fence }));
+    worker.told_part(at(100), &parts[0].key, parts[0].record.nonce, won(&parts[0]));
+    assert_eq!(writes(&mut worker), []);
+    // Somebody has written there meanwhile.
+    let standing =
+        Stored::new(Record { fence: Fence(u64::MAX / 4), ..vacant().record }).versioned(Version(6));
+    let lost = Ok(Answer::Write(Outcome::Lost(Some(standing))));
+    worker.told_part(at(100), &parts[1].key, parts[1].record.nonce, lost);
+    let again = writes(&mut worker);
+    assert_eq!(
+        (again[0].expect, again[0].record.fence),
+        (Expect::Unchanged(Version(6)), Fence(u64::MAX / 4))
+    );
+    worker.told_part(at(100), &again[0].key, Nonce(0), won(&again[0]));
+    assert_eq!(writes(&mut worker), [], "that was another write");
+    worker.told_part(at(100), &again[0].key, again[0].record.nonce, won(&again[0]));
+    let mark = writes(&mut worker).remove(0);
+    let told = board::marked(&mark.record).and_then(|mark| mark.told);
+    assert_eq!(told, Some(BTreeSet::from([holder(1), holder(2)])));
+    assert_eq!(board::standbys(&mark.record), BTreeSet::from([holder(1), holder(2)]));
+    worker.errands.clear();
+    worker.marked(at(101), mark, Err(StoreError::unavailable("away")));
+    worker.mark_plan(at(102));
+    let mark = writes(&mut worker).remove(0);
+    worker.errands.clear();
+    worker.marked(at(103), mark.clone(), won(&mark));
+    worker.mark_plan(at(104));
+    assert_eq!((writes(&mut worker), worker.telling.round.is_none()), (vec![], true));
+}
+
+#[test]
+fn whoever_has_something_else_than_is_listed_before_and_after_a_renewal_is_to_list_it_itself() {
+    let mut worker = led(2, true);
+    let mut has = Digest::default();
+    has.add(&unit(5), (Nonce(1), Fence(1)));
+    worker.peers.get_mut(&session(1)).unwrap().has = Some(has);
+    worker.peers.get_mut(&session(2)).unwrap().has = Some(Digest::default());
+    for _ in 0..3 {
+        let plan = planned(&worker, vec![]);
+        assert_eq!(tells(&mut worker, &plan, false), []);
+        assert_eq!(worker.doubts.list_at.take(), Some(at(124).held), "it may just have moved");
+    }
+    worker.peers.get_mut(&session(1)).unwrap().heartbeat = Nonce(2);
+    let plan = planned(&worker, vec![]);
+    assert_eq!(tells(&mut worker, &plan, false), [holder(1)]);
+    assert!(worker.telling.told[&session(1)].part.lists.is_some());
+    let mut metadata = Metadata::new();
+    has.compose(&mut metadata);
+    assert_eq!(Digest::parse(&metadata), None, "only what a worker says of itself");
+}

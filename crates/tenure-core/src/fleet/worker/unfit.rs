@@ -1,0 +1,211 @@
+//! A planner that can't plan. It lives, but the store does not let it list, or tell others their parts. It gives its role up. It takes the
+//! role again only if no other worker does, and ever more seldom while that fails.
+
+use super::{Errand, Worker};
+use crate::bugs::Bug;
+use crate::fleet::board;
+use crate::op::Op;
+use crate::values::time::{Now, Tick};
+
+/// After at the most so many ttls a worker that could not plan tries again, if nobody else plans.
+const LONGEST: u32 = 8;
+
+/// After so many ttls a worker that can't list for itself tries again at the latest.
+const SELDOM: u32 = 32;
+
+/// What a worker knows of its own attempts at planning.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Unfit {
+    /// Since when no page could be listed, and no plan be told.
+    lists: Option<Tick>,
+    tells: Option<Tick>,
+    /// How often in a row it has given up its role, and until when it leaves that to others.
+    resigned: Option<(u32, Tick)>,
+    /// It is giving it up.
+    resigns: bool,
+    /// Since when it can't list for itself, and until when it does not try.
+    refused: Option<(Tick, Tick)>,
+}
+
+impl Unfit {
+    /// Whether it could not plan when it last tried.
+    pub(super) fn is_known(&self) -> bool {
+        self.resigned.is_some()
+    }
+
+    /// The worker plans from now on, or does so no more.
+    pub(super) fn begin(&mut self) {
+        *self = Unfit { resigned: self.resigned, refused: self.refused, ..Unfit::default() };
+    }
+
+    /// A page could be listed.
+    pub(super) fn listed(&mut self) {
+        self.lists = None;
+    }
+
+    /// All pages of a listing could be listed.
+    pub(super) fn listed_all(&mut self) {
+        self.refused = None;
+    }
+
+    /// A whole plan was told.
+    pub(super) fn told(&mut self) {
+        *self = Unfit::default();
+    }
+}
+
+impl Worker {
+    /// Whether this worker may plan if nobody does.
+    pub(super) fn may_plan(&self, now: Now) -> bool {
+        let waits = self.lead.unfit.resigned.is_some_and(|(_, until)| now.held < until);
+        !waits || self.has_bug(Bug::UnfitPlansAgain)
+    }
+
+    /// Whether this worker may list for itself.
+    pub(super) fn may_list(&self, now: Now) -> bool {
+        self.lead.unfit.refused.is_none_or(|(_, until)| now.held >= until)
+    }
+
+    /// The store does not let this worker list, which does not plan: it tries again after as long as it was refused by now.
+    pub(super) fn refused_listing(&mut self, now: Now, was_told_to: bool) {
+        let since = self.lead.unfit.refused.map_or(now.held, |(since, _)| since);
+        let gap = now.held.since(since).clamp(self.interval(), self.part(1) * SELDOM);
+        self.list_at = now.held.after(gap);
+        self.lead.unfit.refused = Some((since, self.list_at));
+        self.hearing.give_up_listing();
+        if was_told_to {
+            // Its part says besides what it has.
+            self.list_again(now.held);
+        }
+    }
+
+    /// The store does not let this planner list. Whether it gives its role up.
+    pub(super) fn cannot_list(&mut self, now: Now) -> bool {
+        let since = *self.lead.unfit.lists.get_or_insert(now.held);
+        self.give_up_planning(now, since)
+    }
+
+    /// The store does not let this planner tell somebody its part. Whether it gives its role up.
+    pub(super) fn cannot_tell(&mut self, now: Now) -> bool {
+        let since = *self.lead.unfit.tells.get_or_insert(now.held);
+        self.give_up_planning(now, since)
+    }
+
+    /// What has lasted for a ttl may last.
+    fn give_up_planning(&mut self, now: Now, since: Tick) -> bool {
+        let is_marking = self.errands.values().any(|errand| matches!(errand, Errand::Mark(_)));
+        if !self.is_planner() || is_marking || now.held.since(since) < self.part(1) {
+            return false;
+        }
+        let Some(seen) = self.board.as_ref().filter(|_| !self.look.blind && !self.has_bug(Bug::UnfitPlans))
+        else {
+            return false;
+        };
+        let write = board::resign(self.board_key.clone(), seen, self.nonces.draw(), now.wall);
+        let again = u32::from(!std::mem::replace(&mut self.lead.unfit.resigns, true));
+        let times = self.lead.unfit.resigned.map_or(0, |(times, _)| times + again);
+        let wait = self.part(1) * (1 << times.min(LONGEST.ilog2()));
+        self.lead.unfit.resigned = Some((times, now.held.after(wait)));
+        self.telling.end();
+        self.send(Errand::Mark(Box::new(write.clone())), Op::Write(Box::new(write)));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: for a ttl a planner tries to list, and then it gives its role up, unless a page could be listed meanwhile; it leaves it to others
+    //! for a ttl, for two, and so on; a plan that was told ends that; who does not plan gives nothing up, and lists for itself ever more
+    //! seldom.
+    use super::*;
+    use crate::fleet::worker::alone::*;
+    use crate::op::{Answer, Outcome, Write};
+    use crate::values::fence::Version;
+
+    fn board_write(worker: &mut Worker) -> Option<Write> {
+        let write = |op| if let Op::Write(write) = op { Some(*write) } else { None };
+        asked(worker)
+            .into_iter()
+            .filter_map(|request| write(request.op))
+            .find(|write| write.key == worker.board_key)
+    }
+
+    /// Fails to list from then on, until it gives its role up. When it may plan again, in seconds after that.
+    fn resigns(worker: &mut Worker, from: u64) -> u64 {
+        for secs in [from, from + 16, from + 47] {
+            assert!(!worker.cannot_list(at(secs)), "{secs}");
+        }
+        assert!(worker.cannot_list(at(from + 48)));
+        let write = board_write(worker).unwrap();
+        assert_eq!(board::planner(&write.record), None);
+        let won =
+            Answer::Write(Outcome::Won { version: Version(u128::from(from)), fence: write.record.fence });
+        worker.joined = true;
+        worker.marked(at(from + 48), write, Ok(won));
+        worker.joined = false;
+        assert!(!worker.is_planner() && worker.planner.is_none());
+        assert_eq!(worker.bump.wake_at(), None, "others are to take that place");
+        let waits = (0..10_000).find(|secs| worker.may_plan(at(from + 48 + secs))).unwrap();
+        worker.saw_board(at(from + 48), Some(board_by(8, u128::from(from) + 1, &myself())));
+        assert!(worker.is_planner());
+        worker.errands.clear();
+        waits
+    }
+
+    #[test]
+    fn l2_a_planner_that_cant_list_leaves_that_to_others_for_ever_longer() {
+        let mut worker = led(2, true);
+        assert!(worker.may_plan(at(0)));
+        let waits: Vec<u64> = (0..6).map(|n| resigns(&mut worker, 1000 * (n + 1))).collect();
+        assert_eq!(waits, [48, 96, 192, 384, 384, 384]);
+        worker.lead.unfit.told();
+        assert_eq!(resigns(&mut worker, 9000), 48);
+    }
+
+    #[test]
+    fn c1_who_can_not_list_for_itself_goes_by_what_it_is_told_and_tries_ever_more_seldom() {
+        let mut worker = led(2, false);
+        let (mut secs, mut gaps) = (100, Vec::new());
+        for _ in 0..11 {
+            worker.refused_listing(at(secs), true);
+            assert_eq!(worker.doubts.list_at.take(), Some(at(secs).held), "its part is read again");
+            assert!(!worker.hearing.lists() && !worker.may_list(at(secs)));
+            let gap = worker.list_at.since(at(secs).held).as_secs();
+            secs += gap;
+            assert!(worker.may_list(at(secs)));
+            gaps.push(gap);
+        }
+        assert_eq!(gaps, [16, 16, 32, 64, 128, 256, 512, 1024, 1536, 1536, 1536]);
+        worker.lead.unfit.listed_all();
+        worker.refused_listing(at(secs), false);
+        assert_eq!(worker.doubts.list_at, None);
+        assert_eq!(worker.list_at, at(secs + 16).held);
+    }
+
+    #[test]
+    fn whoever_lists_some_or_does_not_plan_gives_nothing_up() {
+        let mut worker = led(2, true);
+        assert!(!worker.cannot_list(at(100)));
+        worker.lead.unfit.listed();
+        assert!(!worker.cannot_list(at(200)));
+        let mut other = led(2, false);
+        assert!(!other.cannot_list(at(100)) && !other.cannot_list(at(300)));
+        assert_eq!(board_write(&mut other), None);
+    }
+
+    #[test]
+    fn whoever_could_not_plan_takes_that_role_later_than_others_and_not_for_what_else_it_has_to_tell() {
+        let mut worker = led(2, true);
+        worker.lead.unfit.resigned = Some((0, at(150).held));
+        let vacant = Some(board(8, 8));
+        worker.joined = true;
+        worker.saw_board(at(100), vacant.clone());
+        assert_eq!(worker.bump.wake_at(), None);
+        worker.want_bump(at(100).held);
+        worker.wake_bump(at(100));
+        assert_eq!(board::planner(&board_write(&mut worker).unwrap().record), None);
+        worker.bump = super::super::raise::Bump::Idle;
+        worker.saw_board(at(150), vacant);
+        assert_eq!(worker.bump.wake_at(), Some(at(158).held));
+    }
+}

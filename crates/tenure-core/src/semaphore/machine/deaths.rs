@@ -1,0 +1,153 @@
+//! Dead processes among those ahead. A claim is live while its session's record shows the same fence, like an attached lease.
+//!
+//! A waiter looks at the sessions of processes that hold permits or came before it, some at a time. A session that has been silent for a full
+//! ttl is fenced first, so that its process can't renew it any more. Only then are its claims removed. A live session that
+//! stays ahead is asked now and then whether it knows its claim (see [`Ask::Confirm`]).
+
+use super::{Semaphore, SemaphoreInFlight};
+use crate::bugs::Bug;
+use crate::holder::ctx::Ctx;
+use crate::holder::failure_detector::Verdict;
+use crate::op::{Expect, Listed, OpId, Write};
+use crate::semaphore::ledger::SemaphoreLedger;
+use crate::values::fence::Fence;
+use crate::values::record::{Ask, Attachment, Letter, Record, Stored};
+use crate::values::time::{Tick, Ttl};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// So many sessions are looked at in one request.
+const SESSIONS: usize = 15;
+
+impl Semaphore {
+    /// The sessions of others that hold permits, or wait for them: some of them, those that have their turn.
+    pub(super) fn in_the_way(&self, own: &Attachment) -> Vec<Attachment> {
+        self.seen.as_ref().map(|seen| self.in_the_way_of(&seen.ledger, own)).unwrap_or_default()
+    }
+
+    /// The same, as this ledger shows them.
+    pub(super) fn in_the_way_of(&self, ledger: &SemaphoreLedger, own: &Attachment) -> Vec<Attachment> {
+        let (mut all, mut known): (Vec<&Attachment>, BTreeSet<&Attachment>) = Default::default();
+        for ticket in ledger.tickets() {
+            let attachment = &ticket.attachment;
+            let is_own = own.session == attachment.session && own.fence >= attachment.fence;
+            if !is_own && !self.dead.contains(attachment) && known.insert(attachment) {
+                all.push(attachment);
+            }
+        }
+        let count = all.len();
+        let from = if count > SESSIONS { self.turn % count } else { 0 };
+        all.into_iter().cycle().skip(from).take(count.min(SESSIONS)).cloned().collect()
+    }
+
+    /// Sessions were looked at: the next look at them is due after a quarter of a ttl, or at once if there are more.
+    pub(super) fn set_sessions(&mut self, ctx: &Ctx<'_>, op: OpId) {
+        self.looked = op;
+        self.turn = self.turn.wrapping_add(SESSIONS);
+        self.sessions_at = ctx.jittered(self.ttl.part(4));
+    }
+
+    /// Sessions in the way, as they were just read.
+    pub(super) fn judge(&mut self, ctx: &mut Ctx<'_>, sessions: &[Attachment], records: &[Listed]) {
+        let Some(seen) = &self.seen else { return };
+        let ttls: BTreeMap<Attachment, Ttl> =
+            seen.ledger.tickets().map(|ticket| (ticket.attachment.clone(), ticket.ttl)).collect();
+        for attachment in sessions {
+            let Some(ttl) = ttls.get(attachment).copied() else { continue };
+            let found = records.iter().find(|listed| listed.key == attachment.session);
+            match found.map(|listed| &listed.stored) {
+                None => self.judge_missing(ctx, attachment, ttl),
+                Some(Ok(session)) => self.judge_session(ctx, attachment, session, ttl),
+                // What can't be read can't be told to be dead.
+                Some(Err(_)) => {}
+            }
+        }
+        self.mind_the_first(ctx, records);
+    }
+
+    fn judge_missing(&mut self, ctx: &mut Ctx<'_>, attachment: &Attachment, ttl: Ttl) {
+        match ctx.detector.judge_missing(ctx.now, attachment, ttl, ctx.rules) {
+            Verdict::Suspected => drop(self.dead.insert(attachment.clone())),
+            Verdict::Live { until } => self.sooner(ctx, until),
+        }
+    }
+
+    fn judge_session(&mut self, ctx: &mut Ctx<'_>, attachment: &Attachment, session: &Stored, ttl: Ttl) {
+        if is_over(attachment, &session.record) {
+            ctx.detector.session_is_there(attachment);
+            self.dead.insert(attachment.clone());
+            return;
+        }
+        // One that shows an earlier tenure was put back: it counts as missing if nobody has it, for nobody renews it.
+        let Some(tenure) = &session.record.tenure else { return self.judge_missing(ctx, attachment, ttl) };
+        ctx.detector.session_is_there(attachment);
+        match ctx.detector.judge(ctx.now, &attachment.session, session, tenure, ctx.rules) {
+            Verdict::Suspected if ctx.rules.bugs.has(Bug::SessionNotFenced) => {
+                self.dead.insert(attachment.clone());
+            }
+            Verdict::Suspected if ctx.rules.bugs.has(Bug::DeadTicketKept) => {}
+            Verdict::Suspected => self.suspects.push((attachment.clone(), session.clone())),
+            Verdict::Live { until } => self.sooner(ctx, until),
+        }
+    }
+
+    /// The next look at sessions is no later than when one of them may be told to be dead.
+    fn sooner(&mut self, ctx: &Ctx<'_>, until: Tick) {
+        let soonest = ctx.now.held.after(std::time::Duration::from_millis(1));
+        self.sessions_at = self.sessions_at.min(until).max(soonest);
+    }
+
+    /// Raises the fence of a session that is dead, so that its process can never renew it.
+    pub(super) fn fence(&mut self, ctx: &mut Ctx<'_>, attachment: Attachment, session: Stored) {
+        let Ok(fence) = session.record.fence.max(attachment.fence).next(Fence::floor(ctx.now.wall)) else {
+            return;
+        };
+        let record =
+            Record { fence, nonce: ctx.nonces.draw(), stamp: ctx.now.wall, tenure: None, ..session.record };
+        let key = attachment.session.clone();
+        let op = ctx.write(Write { key, expect: Expect::Unchanged(session.version), record }, self.ttl);
+        self.flight = Some(SemaphoreInFlight::Fencing { op, attachment });
+    }
+
+    /// Whoever is in the way for two ttls is asked whether it knows of that; one after the other. Nobody waits for the answer.
+    fn mind_the_first(&mut self, ctx: &mut Ctx<'_>, records: &[Listed]) {
+        let Some(seen) = &self.seen else { return };
+        let others = seen.ledger.holders.iter().map(|grant| &grant.ticket);
+        let others: Vec<_> =
+            others.filter(|ticket| Some(&ticket.attachment) != ctx.session.as_ref()).collect();
+        let Some(ticket) = others.get(self.asked.checked_rem(others.len()).unwrap_or(0)) else {
+            self.doubt = None;
+            return;
+        };
+        let since = match self.doubt {
+            Some((id, since)) if id == ticket.id => since,
+            _ => return self.doubt = Some((ticket.id, ctx.now.held)),
+        };
+        if ctx.now.held.since(since) < ticket.ttl.duration() * 2 {
+            return;
+        }
+        let session = records.iter().find(|listed| listed.key == ticket.attachment.session);
+        let Some(Ok(session)) = session.map(|listed| &listed.stored) else { return };
+        let letter = letter(ctx, &self.key, &ticket.attachment, session);
+        (self.doubt, self.asked) = (None, self.asked.wrapping_add(1));
+        if let Some(letter) = letter {
+            let _unawaited = ctx.write(letter, self.ttl);
+        }
+    }
+}
+
+/// Whether a session's record shows that the tenure of it that `attachment` names is over.
+pub(super) fn is_over(attachment: &Attachment, session: &Record) -> bool {
+    session.fence > attachment.fence || session.fence == attachment.fence && session.tenure.is_none()
+}
+
+/// The question to a live session about this key, unless it is there already or there is no room.
+fn letter(ctx: &mut Ctx<'_>, about: &crate::Key, attachment: &Attachment, session: &Stored) -> Option<Write> {
+    let mut record = session.record.clone();
+    let renewing = record.tenure.as_mut()?;
+    let letter = Letter::new(about.clone(), Ask::Confirm);
+    if renewing.mail.iter().any(|other| other.key == letter.key) || !renewing.post(letter) {
+        return None;
+    }
+    record.nonce = ctx.nonces.draw();
+    Some(Write { key: attachment.session.clone(), expect: Expect::Unchanged(session.version), record })
+}

@@ -1,0 +1,21 @@
+//! What all calls of a store share: the lines to the server, the statements, and how they are used.
+
+use crate::config::PostgresConfig;
+use crate::lines::Lines;
+use crate::sql::{MendSql, ReadSql, WriteSql};
+use std::sync::Mutex;
+use tenure_store::Capabilities;
+use tenure_store::parts::Teller;
+
+pub(crate) struct PostgresClient {
+    pub(crate) lines: Lines,
+    pub(crate) writes: WriteSql,
+    pub(crate) reads: ReadSql,
+    pub(crate) mends: MendSql,
+    pub(crate) channel: String,
+    pub(crate) tells_ages: bool,
+    pub(crate) config: PostgresConfig,
+    pub(crate) id: String,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) listener: Mutex<Option<Teller>>,
+}

@@ -1,0 +1,27 @@
+//! What all calls of a store share: the lines to the servers, the scripts, and the names of what they work on.
+
+use crate::lines::ConnectionManager;
+use crate::listen::ChannelSubscriber;
+use crate::scripts::Scripts;
+use crate::value::ServerTime;
+use std::sync::Arc;
+use tenure_store::Capabilities;
+
+pub(crate) struct RedisClient {
+    pub(crate) lines: Arc<ConnectionManager>,
+    pub(crate) scripts: Scripts,
+    /// The hash of the records, and the index of their keys.
+    pub(crate) keys: [String; 2],
+    pub(crate) channel: String,
+    pub(crate) tells_ages: bool,
+    pub(crate) id: String,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) listener: Option<ChannelSubscriber>,
+}
+
+impl RedisClient {
+    /// The server's time, where ages are told.
+    pub(crate) fn told(&self, now: ServerTime) -> Option<ServerTime> {
+        self.tells_ages.then_some(now)
+    }
+}
