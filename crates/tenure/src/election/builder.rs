@@ -2,9 +2,9 @@
 
 use super::candidate::{Candidate, Observer};
 use super::runner;
-use crate::builder::checked_ttl;
 use crate::clock;
 use crate::leases::Leases;
+use crate::ttl::checked_ttl;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::election::Terms;
