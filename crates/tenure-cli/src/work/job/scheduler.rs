@@ -206,7 +206,7 @@ impl Scheduler {
         let setup = Setup { command, policy, captures, is_verbose, ended: Box::new(ended) };
         let now = boottime();
         Ok(Scheduler {
-            seed: super::register::instance(&leases),
+            seed: super::writes::instance(&leases),
             slots: Slots::new(plan.slots, Pacing::new(plan.delay, plan.load), setup),
             printer,
             unwritten: BTreeMap::new(),
