@@ -1,8 +1,8 @@
 //! `cargo xtask faults`: faults on real servers, by the program `tenure-faults`, which has machines, servers and faults of its own.
 
+use crate::features::with_all_stores;
 use crate::services::{self, RunningServers};
 use crate::step::CheckStep;
-use crate::test::with_all_stores;
 use crate::workspace::{built, packages};
 use std::process::Command;
 use std::time::Duration;

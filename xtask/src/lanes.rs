@@ -5,7 +5,7 @@
 //! happens runs after all that, alone.
 #![allow(clippy::disallowed_methods, reason = "chores take real time, and that is what is shown")]
 
-use crate::step::{of_children, of_children_since};
+use crate::processor_time::{of_children, of_children_since};
 use crate::stops::{self, Stops};
 use std::collections::VecDeque;
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! The servers that tests need, and the programs that share them: fetched if they are missing, started on loopback at a port of their own, stopped by id.
 
 mod certificate;
+mod command;
 mod dynamodb;
 mod etcd;
 mod go;
@@ -143,7 +144,7 @@ pub(crate) fn need_node() -> Result<(), String> {
 
 /// Whether we may do everything.
 pub(crate) fn is_root() -> bool {
-    package::is_root()
+    command::is_root()
 }
 
 /// Fetches what only benches compare with that need no server.

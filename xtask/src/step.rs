@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "chores take real time, and that is what is shown")]
 
 use crate::lanes::{self, LaneJob, Placement};
+use crate::processor_time::{of_children, of_children_since};
 use std::fmt;
 use std::io::Write;
 use std::process::Command;
@@ -156,20 +157,6 @@ pub(crate) fn run_within(mut command: Command, limit: Duration, passes_with: &[i
             Err(error) => return Err(format!("{program} was lost: {error}")),
         }
     }
-}
-
-/// The processor time of all children that have ended, as Linux tells it, in hundredths of a second.
-pub(crate) fn of_children() -> Option<Duration> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field is a name in brackets, in which anything may be; after it come the third and the others.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(13);
-    let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-    Some(Duration::from_millis((user + system) * 10))
-}
-
-/// What they have taken since that was `before`.
-pub(crate) fn of_children_since(before: Option<Duration>) -> Option<Duration> {
-    of_children().zip(before).map(|(after, before)| after.saturating_sub(before))
 }
 
 /// The columns of a table for what something took, and what its commands took of all cores.

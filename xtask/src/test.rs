@@ -5,13 +5,13 @@ use crate::cited;
 use crate::clients;
 use crate::dist;
 use crate::faults;
+use crate::features::{BUGS, needs, with_all_stores, words};
 use crate::hidden;
 use crate::services::{self, RunningServers};
 use crate::shipped;
 use crate::step::{CheckStep, cargo};
 use crate::suite::{self, Cores, Suite};
 use crate::workspace::{ALL_STORES, Target, TargetKind, WorkspacePackage, packages};
-use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,9 +29,6 @@ const QUICK_HOURS: &str = "500";
 
 /// Where the scripts are, from the workspace's root.
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
-
-/// The feature with them, which is never on in what is built of the whole workspace.
-const BUGS: &str = "bugs";
 
 /// The steps, the quick ones first.
 pub(crate) fn steps(servers: &Rc<RunningServers>) -> Result<Vec<CheckStep>, String> {
@@ -155,35 +152,6 @@ fn targets(packages: &[WorkspacePackage], kind: TargetKind) -> impl Iterator<Ite
 
 fn documentation(packages: &[WorkspacePackage]) -> CheckStep {
     with_all_stores("documentation", &["doc", "--workspace", "--no-deps"], packages)
-}
-
-pub(crate) fn with_all_stores(name: &str, args: &[&str], packages: &[WorkspacePackage]) -> CheckStep {
-    CheckStep::cargo(name, &words(packages, args))
-}
-
-/// The words with the features that switch every store on, and what tests and examples need besides, as cargo names them for a
-/// workspace: it leaves out, without a word, a target whose features are off.
-fn words(packages: &[WorkspacePackage], args: &[&str]) -> Vec<String> {
-    let needs = needs(packages, &[TargetKind::Test, TargetKind::Example]);
-    let mut words: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
-    if !needs.is_empty() {
-        words.extend(["--features".to_owned(), needs.into_iter().collect::<Vec<_>>().join(",")]);
-    }
-    words
-}
-
-/// Those features.
-fn needs(packages: &[WorkspacePackage], kinds: &[TargetKind]) -> BTreeSet<String> {
-    let stores = packages.iter().filter(|package| !package.stores.is_empty());
-    let stores = stores.map(|package| format!("{}/{ALL_STORES}", package.name));
-    let is_switched =
-        |package: &WorkspacePackage, need: &String| package.stores.contains(need) || need == BUGS;
-    let others = packages.iter().flat_map(|package| {
-        let targets = package.targets.iter().filter(|target| kinds.contains(&target.kind));
-        let needs = targets.flat_map(|target| &target.needs).filter(move |need| !is_switched(package, need));
-        needs.map(|need| format!("{}/{need}", package.name))
-    });
-    stores.chain(others).collect()
 }
 
 /// The tests of a package that are built for themselves, with bugs.

@@ -59,6 +59,7 @@
 
 mod access;
 mod agent;
+mod agent_state;
 mod certificate;
 mod config;
 mod connection;
@@ -73,19 +74,21 @@ mod metrics_server;
 mod news;
 mod openapi;
 mod peer;
+mod posted;
 mod problem;
+mod router;
 mod routes;
 mod strangers;
 mod wire;
 mod workers;
 
 pub use access::{Access, Secret};
-pub use agent::{Agent, Scrape};
+pub use agent::Agent;
 pub use certificate::Certificate;
 pub use config::{Address, Limits, default_socket};
 pub use door::{Door, ServeError};
 pub use events::Event;
-pub use metrics_server::MetricsServer;
+pub use metrics_server::{MetricsServer, Scrape};
 pub use openapi::document;
 
 /// The example of the crate's page in registries is compiled and run.

@@ -1,6 +1,5 @@
-//! Metrics alone, for a process that is no agent.
+//! Metrics: what writes them, and a server of them alone, for a process that is no agent.
 
-use crate::agent::Scrape;
 use crate::config::Limits;
 use crate::connection::{self, ConnectionContext};
 use crate::door::{Door, ServeError};
@@ -9,6 +8,10 @@ use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// What the metrics are written by, in the text format of Prometheus.
+pub type Scrape = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Serves `/metrics` and `/healthz` at one address, without a token: metrics name fleets, and prefixes of
 /// keys where a program asks for that, and no key or holder.

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use tenure::once::OnceError;
-use tenure::{AcquireError, ErrorKind, InvalidInput, LeaseError, StoreError};
+use tenure::{AcquireError, ErrorKind, InvalidInput, Key, LeaseError, StoreError};
 
 /// The verb did what was asked.
 pub(crate) const OK: u8 = 0;
@@ -101,6 +101,13 @@ impl Failure {
 
     pub(crate) fn usage(text: impl Into<String>) -> Failure {
         Failure::new(USAGE, text)
+    }
+
+    /// What the store says of `key`. What is wrong with the key itself names it already.
+    pub(crate) fn about(key: &Key, error: StoreError) -> Failure {
+        let is_named = error.kind() == ErrorKind::Invalid;
+        let failure = Failure::from(error);
+        if is_named { failure } else { Failure::new(failure.code, format!("{key}: {}", failure.text)) }
     }
 
     /// All has been said already.

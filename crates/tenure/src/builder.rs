@@ -4,15 +4,17 @@ use crate::belief::AtomicBelief;
 use crate::clock;
 use crate::driver::{Driver, Troubles};
 use crate::home::{Home, lives_elsewhere};
-use crate::leases::{Leases, SharedLeases};
+use crate::leases::Leases;
 use crate::meters;
 use crate::prefixes::Prefixes;
-use crate::users::{LeaseSink, LeaseUsers};
+use crate::shared::SharedLeases;
+use crate::sink::LeaseSink;
+use crate::ttl::{check_drift, checked_ttl};
+use crate::users::LeaseUsers;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tenure_core::{
-    Clock, Command, Drift, Holder, HolderId, Identity, InvalidInput, Key, Metadata, Nonces, Rules, Ttl,
-    reserved,
+    Clock, Command, Drift, Holder, HolderId, Identity, InvalidInput, Key, Metadata, Nonces, Rules, reserved,
 };
 use tenure_store::{AnyStore, Store};
 use tokio::runtime::Handle;
@@ -36,6 +38,22 @@ pub struct LeasesBuilder {
     runtime: Option<Handle>,
     linger: Duration,
     prefixes: Vec<String>,
+}
+
+impl Leases {
+    /// Leases on `store`, of whatever kind, with settings.
+    #[must_use]
+    pub fn builder(store: impl Store) -> LeasesBuilder {
+        LeasesBuilder::new(AnyStore::new(store))
+    }
+
+    /// Leases on `store`, of whatever kind, as they are by default. [`open`](crate::open) has one from a URL.
+    ///
+    /// # Errors
+    /// As [`LeasesBuilder::start`].
+    pub fn new(store: impl Store) -> Result<Leases, InvalidInput> {
+        Leases::builder(store).start()
+    }
 }
 
 impl LeasesBuilder {
@@ -261,30 +279,3 @@ impl LeasesBuilder {
 
 /// Tells this handle's own nonces from its machine's.
 const OUTSIDE_MACHINE: u64 = 0x6d61_696c_6d61_696c;
-
-pub(crate) fn checked_ttl(store: &AnyStore, ttl: Duration) -> Result<Ttl, InvalidInput> {
-    let least = store.capabilities().least_ttl;
-    if ttl < least {
-        return Err(InvalidInput::new(format!(
-            "a ttl of {ttl:?} is below this store's minimum of {least:?}"
-        )));
-    }
-    Ttl::new(ttl)
-}
-
-/// Whether a holder can keep a lease at all where clocks drift so much: one renewal may fail, and the next must be in time
-/// (promise L4).
-pub(crate) fn check_drift(drift: Drift, ttl: Ttl, renew_every: Duration) -> Result<(), InvalidInput> {
-    let renewal = renew_every.min(ttl.part(3));
-    // Until it counts as failed, the pause after it, and the answer to the next one.
-    let second = ttl.part(6) + ttl.part(64) + ttl.part(8);
-    let belief = drift.belief(ttl);
-    if belief >= renewal + second {
-        return Ok(());
-    }
-    Err(InvalidInput::new(format!(
-        "with clocks that drift by {drift}, a holder may believe in a ttl of {ttl} for {belief:?} only: with a renewal every \
-         {renewal:?}, one that fails would end the lease; choose a smaller drift, or renew every {:?} or more often",
-        belief.saturating_sub(second)
-    )))
-}

@@ -5,6 +5,7 @@ use crate::cancelled::Cancelled;
 use crate::driver::nap;
 use crate::error::LeaseError;
 use crate::leases::Leases;
+use crate::prefixes::LeaseKind;
 use crate::token::LeaseToken;
 use crate::users::{CommandReply, unexpected};
 use std::sync::Arc;
@@ -29,6 +30,29 @@ pub struct Guard {
     free_at: Tick,
     /// Nothing is to be given up any more.
     spent: bool,
+}
+
+impl Leases {
+    /// Takes a lease up that was plain data, and holds it from now on, beating for itself. The fence stays the same, so whoever
+    /// passed the token on must have stopped acting on it. The tenure gets a new name: this token and all its copies are good
+    /// for nothing from then on. If it was revoked, the guard says so at once, and the lease is not renewed.
+    ///
+    /// # Errors
+    /// As [`Leases::refresh`], but for `Lost`.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the lease is given up.
+    pub async fn adopt(&self, token: &LeaseToken) -> Result<Guard, LeaseError> {
+        let token = Box::new(token.check(self)?);
+        let id = self.inner.prefixes.next_id(&token.key, LeaseKind::Lock);
+        let (key, ttl) = (token.key.clone(), token.ttl);
+        match self.inner.ask(id, Command::Adopt(id, token)).await {
+            Ok(CommandReply::Acquired { fence, metadata, cell }) => {
+                Ok(Guard::new(self.clone(), id, key, fence, ttl, false, metadata, cell))
+            }
+            reply => Err(unexpected(reply.ok())),
+        }
+    }
 }
 
 impl Guard {

@@ -105,13 +105,17 @@ mod lock_all;
 mod mail;
 mod meters;
 pub mod once;
+mod permit_share;
 pub mod permits;
 mod prefixes;
 pub mod range;
 pub mod registry;
 mod renewals;
 mod seize;
+mod shared;
+mod sink;
 mod token;
+mod ttl;
 mod users;
 
 pub use body::Held;

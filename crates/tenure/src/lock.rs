@@ -1,13 +1,14 @@
 //! Asking for one key.
 
 use crate::body::{BodyLimits, Held};
-use crate::builder::{check_drift, checked_ttl};
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
-use crate::leases::{Leases, end_of};
+use crate::leases::Leases;
 use crate::meters::WaitMeter;
-use crate::permits::PermitShare;
+use crate::permit_share::PermitShare;
 use crate::prefixes::LeaseKind;
+use crate::shared::end_of;
+use crate::ttl::{check_drift, checked_ttl};
 use crate::users::CommandReply;
 use std::time::Duration;
 use tenure_core::semaphore::{self, Wish};
@@ -32,6 +33,56 @@ pub struct Lock {
     at_least: Duration,
     /// Of a semaphore: what is wanted of it.
     pub(crate) share: Option<PermitShare>,
+}
+
+impl Leases {
+    /// A request for the lease on `key`: say how, then acquire it.
+    ///
+    /// Locks are not reentrant: who asks for a key that this very process holds waits for it as for anybody else's
+    /// ([`Leases::held`] lists those).
+    ///
+    /// The key is checked when it is acquired: those that begin with `session/`, `section/`, `semaphore/`, `fleet/` and `work/` are kept for
+    /// tenure's own records.
+    pub fn lock(&self, key: impl AsRef<str>) -> Lock {
+        Lock::new(self.clone(), key.as_ref())
+    }
+
+    /// The lease on `key`, if nobody has it. Short for `lock(key).try_acquire()`.
+    ///
+    /// # Errors
+    /// As [`Lock::try_acquire`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::try_acquire`].
+    pub async fn try_acquire(&self, key: impl AsRef<str>) -> Result<Guard, AcquireError> {
+        self.lock(key).try_acquire().await
+    }
+
+    /// The lease on `key`, waiting for it. Short for `lock(key).acquire()`.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::acquire`].
+    pub async fn acquire(&self, key: impl AsRef<str>) -> Result<Guard, AcquireError> {
+        self.lock(key).acquire().await
+    }
+
+    /// The lease on `key`, waiting for it no longer than `patience`. Short for `lock(key).acquire_within(patience)`.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire_within`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::acquire_within`].
+    pub async fn acquire_within(
+        &self,
+        key: impl AsRef<str>,
+        patience: Duration,
+    ) -> Result<Guard, AcquireError> {
+        self.lock(key).acquire_within(patience).await
+    }
 }
 
 impl Lock {

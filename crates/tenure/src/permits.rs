@@ -59,6 +59,7 @@ use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
 use crate::leases::Leases;
 use crate::lock::Lock;
+use crate::permit_share::PermitShare;
 pub use spread::Spread;
 use std::time::Duration;
 pub use tenure_core::semaphore::{Grant, Mode, PREFIX, SemaphoreLedger, Ticket, is_idle, is_semaphore, key};
@@ -68,24 +69,6 @@ pub use tenure_core::semaphore::{Grant, Mode, PREFIX, SemaphoreLedger, Ticket, i
 #[must_use = "nothing happens until they are acquired"]
 pub struct Permits {
     lock: Lock,
-}
-
-/// Permits of a semaphore that are wanted.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PermitShare {
-    pub(crate) permits: u32,
-    pub(crate) take: u32,
-    pub(crate) mode: Mode,
-    pub(crate) barges: bool,
-    /// Of a semaphore that is spread: whoever asks for a part measures the wait for the whole.
-    pub(crate) is_part: bool,
-}
-
-impl PermitShare {
-    /// How many permits that is; what is exclusive counts as one.
-    pub(crate) fn weight(&self) -> u32 {
-        if self.mode == Mode::Exclusive { 1 } else { self.take }
-    }
 }
 
 impl Leases {

@@ -1,7 +1,6 @@
 //! Leases as plain data, that any process can go on with.
 
 use crate::error::LeaseError;
-use crate::guard::Guard;
 use crate::leases::Leases;
 use crate::prefixes::LeaseKind;
 use crate::users::{CommandReply, unexpected};
@@ -71,7 +70,7 @@ impl LeaseToken {
         LeaseToken { metadata, ..self }
     }
 
-    fn check(&self, leases: &Leases) -> Result<Token, LeaseError> {
+    pub(crate) fn check(&self, leases: &Leases) -> Result<Token, LeaseError> {
         let ours = leases.store().id();
         if self.store != ours {
             return Err(LeaseError::OtherStore { theirs: self.store.clone(), ours });
@@ -120,27 +119,6 @@ impl Leases {
         let id = self.inner.prefixes.next_id(&token.key, LeaseKind::Lock);
         match self.inner.ask(id, Command::Refresh(id, token)).await {
             Ok(CommandReply::Token(token)) => Ok(LeaseToken::new(self.store(), *token)),
-            reply => Err(unexpected(reply.ok())),
-        }
-    }
-
-    /// Takes a lease up that was plain data, and holds it from now on, beating for itself. The fence stays the same, so whoever
-    /// passed the token on must have stopped acting on it. The tenure gets a new name: this token and all its copies are good
-    /// for nothing from then on. If it was revoked, the guard says so at once, and the lease is not renewed.
-    ///
-    /// # Errors
-    /// As [`Leases::refresh`], but for `Lost`.
-    ///
-    /// # Cancel safety
-    /// When the future is dropped the lease is given up.
-    pub async fn adopt(&self, token: &LeaseToken) -> Result<Guard, LeaseError> {
-        let token = Box::new(token.check(self)?);
-        let id = self.inner.prefixes.next_id(&token.key, LeaseKind::Lock);
-        let (key, ttl) = (token.key.clone(), token.ttl);
-        match self.inner.ask(id, Command::Adopt(id, token)).await {
-            Ok(CommandReply::Acquired { fence, metadata, cell }) => {
-                Ok(Guard::new(self.clone(), id, key, fence, ttl, false, metadata, cell))
-            }
             reply => Err(unexpected(reply.ok())),
         }
     }

@@ -1,19 +1,14 @@
-//! Who waits for what, and the sink of the machine's notices that tells them.
+//! Who waits for what.
 
 use crate::belief::LeaseCell;
 use crate::cells::LeaseCells;
-use crate::driver::Sink;
 use crate::error::{AcquireError, LeaseError};
-use crate::leases::SharedLeases;
-use crate::meters;
 use crate::prefixes::Prefixes;
 use crate::renewals::Renewals;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-use std::sync::{Arc, Weak};
-use tenure_core::{Command, Fence, Holder, LeaseId, Loss, Metadata, Notice, StoreError, Tick, Token};
+use std::sync::Arc;
+use tenure_core::{Command, Fence, LeaseId, Loss, Metadata, Notice, StoreError, Tick, Token};
 use tokio::sync::{mpsc, oneshot};
-use tracing::field::display;
 
 /// Who waits for what.
 pub(crate) struct LeaseUsers {
@@ -23,8 +18,8 @@ pub(crate) struct LeaseUsers {
     /// Those who hear all that is told of a lease, in place of a reply.
     pub(crate) listeners: BTreeMap<LeaseId, mpsc::UnboundedSender<HeardNotice>>,
     pub(crate) over: bool,
-    sessions: Renewals,
-    leases: Renewals,
+    pub(crate) sessions: Renewals,
+    pub(crate) leases: Renewals,
 }
 
 /// What is told of a lease, for those who listen.
@@ -80,146 +75,6 @@ pub(crate) enum CommandReply {
     Gone(LeaseError),
 }
 
-pub(crate) struct LeaseSink {
-    pub(crate) inner: Weak<SharedLeases>,
-}
-
-impl Sink<Holder> for LeaseSink {
-    fn tell(&mut self, notice: Notice, commands: &mut Vec<Command>) -> ControlFlow<()> {
-        let Some(inner) = self.inner.upgrade() else {
-            return if notice == Notice::Stopped {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            };
-        };
-        inner.take(notice, commands)
-    }
-}
-
-/// The driver is gone, by a panic or with its runtime: nobody is to wait for it, nor believe for long.
-impl Drop for LeaseSink {
-    fn drop(&mut self) {
-        if let Some(inner) = self.inner.upgrade() {
-            inner.users().stop(inner.clock.held());
-        }
-    }
-}
-
-impl SharedLeases {
-    fn take(&self, notice: Notice, commands: &mut Vec<Command>) -> ControlFlow<()> {
-        let now = self.clock.held();
-        let mut users = self.users();
-        if !matches!(notice, Notice::Acquired { .. }) {
-            users.pass_on(&notice);
-        }
-        let (lease, reply) = match notice {
-            Notice::Acquired { lease, fence, until, metadata } => {
-                meters::lease_acquired(self.prefixes.of(lease));
-                let cell = users.cells.begin(lease, until, now);
-                if let Some(listener) = users.listeners.get(&lease) {
-                    let notice = Notice::Acquired { lease, fence, until, metadata };
-                    if listener.send(HeardNotice { notice, cell: Some(cell) }).is_err() {
-                        users.cells.end(lease, now);
-                        commands.push(Command::Release(lease, None));
-                    }
-                    return ControlFlow::Continue(());
-                }
-                (lease, CommandReply::Acquired { fence, metadata, cell })
-            }
-            Notice::Held(lease, by) => (lease, CommandReply::Refused(AcquireError::Held(by))),
-            Notice::Absent(lease) => (lease, CommandReply::Refused(AcquireError::Absent)),
-            Notice::Failed(lease, error) => (lease, CommandReply::Refused(AcquireError::Store(error))),
-            Notice::Valid(lease, until) => {
-                let LeaseUsers { cells, leases, .. } = &mut *users;
-                if let Some(cell) = cells.get(lease) {
-                    if let Some(ttl) = cell.name().and_then(|name| name.own_ttl) {
-                        leases.extended(&cell.belief, until, self.drift.belief(ttl), now);
-                    }
-                    cell.belief.set(until);
-                }
-                return ControlFlow::Continue(());
-            }
-            Notice::SessionValid(until) => {
-                let whole = self.drift.belief(self.session_ttl);
-                users.sessions.extended(&self.session, until, whole, now);
-                self.session.set(until);
-                return ControlFlow::Continue(());
-            }
-            Notice::Asked(lease, ask) => {
-                if let Some(cell) = users.cells.get(lease) {
-                    cell.asked(ask);
-                }
-                return ControlFlow::Continue(());
-            }
-            Notice::Lost(lease, loss) => {
-                if let Some(cell) = users.cells.end(lease, now) {
-                    self.tell_lost(lease, &cell, &loss);
-                    cell.lost(loss.clone());
-                }
-                (lease, CommandReply::Gone(LeaseError::Lost(loss)))
-            }
-            Notice::Updated(lease) => (lease, CommandReply::Updated),
-            Notice::Released(lease, ours) => {
-                let cell = users.cells.end(lease, now);
-                let was_given_up =
-                    users.replies.get(&lease).is_some_and(|(asked, _)| *asked == PendingCommand::Release);
-                match cell {
-                    _ if ours => meters::lease_released(self.prefixes.of(lease)),
-                    // A body ends before its lease does, so that is given up before it is lost, and then can't be.
-                    Some(cell) if was_given_up => self.tell_lost(lease, &cell, &self.why_kept(&cell)),
-                    _ => {}
-                }
-                (lease, CommandReply::Released(ours))
-            }
-            Notice::Detached(lease, token) => {
-                users.cells.end(lease, now);
-                (lease, CommandReply::Token(token))
-            }
-            Notice::NotOurs(lease, by) => (lease, CommandReply::Gone(LeaseError::NotOurs(by))),
-            // Only told to those who listen; and only workers of a fleet announce anything, or are asked as a whole.
-            Notice::Seen(..)
-            | Notice::SessionAsked(_)
-            | Notice::Given(_)
-            | Notice::Announced
-            | Notice::NotAnnounced(_) => return ControlFlow::Continue(()),
-            Notice::Stopped => {
-                users.stop(now);
-                return ControlFlow::Break(());
-            }
-        };
-        let asker = users.asker(lease, &reply);
-        // Whoever is woken by the answer mostly asks for something at once, and would wait for the lock.
-        drop(users);
-        let is_acquired = matches!(reply, CommandReply::Acquired { .. });
-        let is_heard = asker.is_some_and(|asker| asker.send(reply).is_ok());
-        if is_acquired && !is_heard {
-            // Whoever asked has gone away.
-            self.forget(lease);
-            commands.push(Command::Release(lease, None));
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-impl SharedLeases {
-    fn tell_lost(&self, lease: LeaseId, cell: &LeaseCell, loss: &Loss) {
-        meters::lease_lost(loss, self.prefixes.of(lease));
-        let (key, fence) = cell.name().map(|name| (display(&name.key), display(name.fence))).unzip();
-        let holder = &self.holder;
-        tracing::warn!(
-            name: "lease.lost", target: "tenure::lease", key, fence, %holder, reason = %loss, "lease lost"
-        );
-    }
-
-    /// Why a lease could not be given up.
-    fn why_kept(&self, cell: &LeaseCell) -> Loss {
-        let key = cell.name().map_or("", |name| name.key.as_str());
-        let trouble = self.troubles.worst(Some([key, self.session_key.as_str()]));
-        trouble.map_or(Loss::Taken(None), |trouble| Loss::Unreachable(trouble.error))
-    }
-}
-
 impl LeaseUsers {
     pub(crate) fn new(prefixes: Arc<Prefixes>) -> LeaseUsers {
         LeaseUsers {
@@ -234,7 +89,7 @@ impl LeaseUsers {
     }
 
     /// Tells those who listen to its lease, or all if it is about all.
-    fn pass_on(&self, notice: &Notice) {
+    pub(crate) fn pass_on(&self, notice: &Notice) {
         let news = || HeardNotice { notice: notice.clone(), cell: None };
         match notice.lease() {
             Some(lease) => {
@@ -252,13 +107,17 @@ impl LeaseUsers {
     }
 
     /// Who is to have this answer, if anybody waits for it.
-    fn asker(&mut self, lease: LeaseId, reply: &CommandReply) -> Option<oneshot::Sender<CommandReply>> {
+    pub(crate) fn asker(
+        &mut self,
+        lease: LeaseId,
+        reply: &CommandReply,
+    ) -> Option<oneshot::Sender<CommandReply>> {
         let fits = self.replies.get(&lease).is_some_and(|(asked, _)| asked.is_answered_by(reply));
         if fits { self.replies.remove(&lease).map(|(_, asker)| asker) } else { None }
     }
 
     /// All hear that it is over.
-    fn stop(&mut self, now: Tick) {
+    pub(crate) fn stop(&mut self, now: Tick) {
         self.over = true;
         self.replies.clear();
         self.listeners.clear();

@@ -3,6 +3,7 @@
 use super::change::Edit;
 use super::driver::{self, CoordinatorUsers};
 use super::error::LeaseError;
+use super::event::Events;
 use super::held::Held;
 use super::options::Options;
 use super::row::{Fields, Row};
@@ -11,70 +12,8 @@ use super::worker::{WorkerCommand, WorkerMachine};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use tenure_core::{Loss, StoreError};
+use tenure_core::StoreError;
 use tokio::sync::{mpsc, oneshot};
-
-/// What a coordinator tells.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum Event {
-    /// A lease is held: work on it.
-    Taken(Held),
-    /// A lease is over: its work must have ended by now. Told no later than its local deadline, without any I/O.
-    Lost {
-        /// Which.
-        lease: Held,
-        /// Why.
-        loss: Loss,
-    },
-    /// The KCL's leader wants a lease to be handed over: end the work and [release](Coordinator::release) it. It stays held
-    /// until then.
-    Wanted {
-        /// Which.
-        lease: Held,
-        /// Who is to have it.
-        by: String,
-    },
-    /// The table could not be read. It is read again soon, and what is held is renewed meanwhile.
-    LookFailed(StoreError),
-    /// A row can't be read as a lease, and is left as it is. Told once for each text.
-    Foreign(StoreError),
-    /// This worker renews leases, though another of its leases was taken because it had been silent for a failover time. It stood
-    /// still; or its failover time is longer than [this one's](Options::failover), which takes what live workers have.
-    Revived(String),
-    /// So many rows are no leases by the KCL, as they have another `entityType`, and are passed over; in a table of `a8m/lease`
-    /// they are leases. Told whenever there are more than before.
-    Skipped(usize),
-}
-
-/// The events of a coordinator, in order.
-#[derive(Debug)]
-pub struct Events {
-    told: mpsc::UnboundedReceiver<Event>,
-    /// Leases that were lost before anybody heard that they had been taken.
-    unheard: Vec<Held>,
-}
-
-impl Events {
-    /// The next event; none after the end. A lease that is lost by now is told neither as taken nor as lost.
-    ///
-    /// # Cancel safety
-    /// No event is lost.
-    pub async fn next(&mut self) -> Option<Event> {
-        loop {
-            match self.told.recv().await? {
-                Event::Taken(lease) if lease.loss().is_some() => self.unheard.push(lease),
-                Event::Lost { lease, .. } if self.was_unheard(&lease) => {}
-                event => return Some(event),
-            }
-        }
-    }
-
-    fn was_unheard(&mut self, lease: &Held) -> bool {
-        let place = self.unheard.iter().position(|other| Arc::ptr_eq(&other.cell, &lease.cell));
-        place.map(|place| self.unheard.swap_remove(place)).is_some()
-    }
-}
 
 /// A worker on a lease table: it takes its even share of the leases, renews what it has, and gives it up at the end.
 ///
@@ -106,7 +45,7 @@ impl Coordinator {
         let worker = WorkerMachine::new(table.format(), Arc::clone(&coordinator.options));
         let users = CoordinatorUsers { clock: Arc::clone(table.clock()), events, shown: held };
         tokio::spawn(driver::run(table.clone(), worker, users, orders));
-        Ok((coordinator, Events { told, unheard: Vec::new() }))
+        Ok((coordinator, Events::new(told)))
     }
 
     /// The table that it works on.

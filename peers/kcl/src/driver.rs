@@ -3,7 +3,7 @@
 //!
 //! Requests run beside it, so that a deadline is never late because of one.
 
-use super::coordinator::Event;
+use super::event::Event;
 use super::held::{Held, TenureCell};
 use super::table::Table;
 use super::worker::{WorkerAnswer, WorkerCommand, WorkerMachine, WorkerNotice, WorkerOutput, WorkerRequest};

@@ -8,6 +8,7 @@ mod claimant;
 mod coordinator;
 mod driver;
 mod error;
+mod event;
 mod format;
 mod held;
 mod options;
@@ -24,8 +25,9 @@ mod worker;
 
 pub use change::Edit;
 pub use claimant::Claimant;
-pub use coordinator::{Coordinator, Event, Events};
+pub use coordinator::Coordinator;
 pub use error::LeaseError;
+pub use event::{Event, Events};
 pub use format::{Format, Peers, Unowned};
 pub use held::Held;
 pub use options::Options;

@@ -6,8 +6,8 @@
 //! short, fences grow in the order in which leases are told, and each is told by the
 //! answer to a request that has just won. When all is well again, every lease is held.
 
-mod adoption;
 mod peers;
+mod time;
 mod world;
 
 use super::format::Format;

@@ -1,18 +1,9 @@
 //! What comes from Debian's packages, installed where it is missing and we may.
 
-use super::server::run;
+use super::command::{is_root, run, succeeds};
 use super::workshop;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
-pub(super) fn succeeds(program: &str, args: &[&str]) -> bool {
-    let quiet = Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    quiet.is_ok_and(|status| status.success())
-}
-
-pub(super) fn is_root() -> bool {
-    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n")
-}
+use std::process::Command;
 
 /// Has `program`, which answers when it is called with `version`.
 pub(super) fn need(program: &str, version: &str, package: &str) -> Result<(), String> {

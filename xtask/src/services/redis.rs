@@ -2,8 +2,9 @@
 //! backports.
 
 use super::certificate::ServerCertificate;
+use super::command::run;
 use super::package::{Unpacked, need};
-use super::server::{Ports, ServerKind, run};
+use super::server::{Ports, ServerKind};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};

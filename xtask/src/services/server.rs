@@ -1,7 +1,8 @@
 //! One server on loopback: how a kind of it is started, and how one that runs is stopped.
 
+use super::command::run;
 use super::workshop;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tenure_ports::unused_port;
@@ -162,26 +163,6 @@ impl Drop for Server {
         // One that keeps nothing on disk has no folder.
         let _ = std::fs::remove_dir_all(self.kind.place(self.port));
     }
-}
-
-/// Runs a program that must succeed; what it prints.
-pub(super) fn run(program: &mut Command) -> Result<String, String> {
-    let output = program.stdin(Stdio::null()).output();
-    let output = output.map_err(|error| format!("{program:?} did not start: {error}"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    Err(format!("{program:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
-}
-
-/// `program` as another user, in a process of the same id, where we are root; as we are otherwise.
-pub(super) fn command_as(user: &str, program: &Path) -> Command {
-    if !super::package::is_root() {
-        return Command::new(program);
-    }
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid", user, "--regid", user, "--init-groups", "--"]).arg(program);
-    command
 }
 
 #[cfg(test)]

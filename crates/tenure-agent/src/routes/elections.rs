@@ -1,10 +1,11 @@
 //! Elections: who leads, and wishes to.
 
 use super::LeaseRequest;
-use crate::agent::{AgentState, Posted};
+use crate::agent_state::AgentState;
 use crate::holding::{End, Holding};
 use crate::listing::{self, RecordRow};
 use crate::peer::ClientIdentity;
+use crate::posted::Posted;
 use crate::problem::Problem;
 use crate::wire::{Campaign, LeaseReply, ReleaseReply, metadata};
 use axum::extract::{Path, State};

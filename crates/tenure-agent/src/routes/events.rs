@@ -1,6 +1,6 @@
 //! What happens, told as it happens.
 
-use crate::agent::AgentState;
+use crate::agent_state::AgentState;
 use crate::events::{self, Event, Subscription};
 use crate::problem::Problem;
 use axum::extract::rejection::QueryRejection;

@@ -1,9 +1,10 @@
 //! Workers of fleets, and the units that they are given.
 
 use super::LeaseRequest;
-use crate::agent::{AgentState, Posted};
+use crate::agent_state::AgentState;
 use crate::holding::{End, Holding};
 use crate::peer::ClientIdentity;
+use crate::posted::Posted;
 use crate::problem::Problem;
 use crate::wire::{LeaseReply, OnExit, ReleaseReply, metadata, millis};
 use crate::workers::ClientWorker;

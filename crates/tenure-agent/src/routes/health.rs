@@ -1,6 +1,6 @@
 //! Whether the agent is well, and its metrics.
 
-use crate::agent::AgentState;
+use crate::agent_state::AgentState;
 use crate::problem::Problem;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;

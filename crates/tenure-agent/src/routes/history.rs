@@ -1,6 +1,6 @@
 //! Tenures that this agent has seen.
 
-use crate::agent::AgentState;
+use crate::agent_state::AgentState;
 use crate::history::{PastTenure, TenureHistory};
 use crate::problem::Problem;
 use axum::Json;

@@ -1,10 +1,11 @@
 //! Leases: get, keep, give back and list them.
 
 use super::LeaseRequest;
-use crate::agent::{AgentState, Posted};
+use crate::agent_state::AgentState;
 use crate::holding::{End, Holding};
 use crate::listing::{self, RecordPage};
 use crate::peer::ClientIdentity;
+use crate::posted::Posted;
 use crate::problem::Problem;
 use crate::wire::{Acquire, AllBeaten, Beaten, Beats, LeaseReply, ListQuery, ReleaseReply, metadata};
 use axum::extract::rejection::QueryRejection;

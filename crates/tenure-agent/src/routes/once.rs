@@ -1,9 +1,10 @@
 //! Ticks that run once over all hosts.
 
 use super::LeaseRequest;
-use crate::agent::{AgentState, Posted};
+use crate::agent_state::AgentState;
 use crate::holding::{Again, End, Holding};
 use crate::peer::ClientIdentity;
+use crate::posted::Posted;
 use crate::problem::Problem;
 use crate::wire::{LeaseReply, OnExit, ReleaseReply};
 use axum::extract::{Path, State};

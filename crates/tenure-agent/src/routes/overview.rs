@@ -1,7 +1,7 @@
 //! The agent and its store at a glance.
 
 use crate::access::AccessLevel;
-use crate::agent::AgentState;
+use crate::agent_state::AgentState;
 use crate::wire::millis;
 use axum::extract::State;
 use axum::{Extension, Json};

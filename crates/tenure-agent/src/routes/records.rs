@@ -1,7 +1,8 @@
 //! What an operator does to a lease, whoever holds it.
 
-use crate::agent::{AgentState, Posted};
+use crate::agent_state::AgentState;
 use crate::peer::ClientIdentity;
+use crate::posted::Posted;
 use crate::problem::Problem;
 use crate::wire::millis;
 use axum::extract::{Path, State};

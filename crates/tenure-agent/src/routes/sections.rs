@@ -1,9 +1,10 @@
 //! Sections: keys of a range, leased for a time that nothing prolongs.
 
 use super::LeaseRequest;
-use crate::agent::{AgentState, Posted};
+use crate::agent_state::AgentState;
 use crate::holding::Holding;
 use crate::peer::ClientIdentity;
+use crate::posted::Posted;
 use crate::problem::Problem;
 use crate::wire::{LeaseReply, OnExit};
 use axum::extract::{Path, State};

@@ -1,9 +1,10 @@
 //! Permits of semaphores, readers and writers.
 
 use super::LeaseRequest;
-use crate::agent::{AgentState, Posted};
+use crate::agent_state::AgentState;
 use crate::holding::Holding;
 use crate::peer::ClientIdentity;
+use crate::posted::Posted;
 use crate::problem::Problem;
 use crate::wire::{AcquirePermits, LeaseReply, PermitMode};
 use axum::extract::State;

@@ -4,7 +4,7 @@ use super::{Template, ttl};
 use crate::args;
 use crate::exit::Failure;
 use crate::keys::JobName;
-use crate::work::job::pieces::printer::Form;
+use crate::text::escaped;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -53,6 +53,27 @@ pub(crate) struct Work {
     pub(crate) command: Template,
 }
 
+/// How pieces are written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Form {
+    /// Each line begins with the unit and a tab.
+    pub(crate) tag: bool,
+    pub(crate) keep_order: bool,
+    /// Where each unit has a directory for its output.
+    pub(crate) results: Option<PathBuf>,
+}
+
+impl Form {
+    /// Makes the directory for results, if one is named.
+    pub(crate) fn make_directory(&self) -> Result<(), Failure> {
+        let Some(directory) = &self.results else { return Ok(()) };
+        std::fs::create_dir_all(directory).map_err(|error| {
+            let directory = escaped(&directory.to_string_lossy());
+            Failure::usage(format!("--results {directory}: can't be made: {error}; give another directory"))
+        })
+    }
+}
+
 /// When a process stops before its job is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Halt {
@@ -95,7 +116,7 @@ impl Halt {
         let bad = || {
             Failure::usage(format!(
                 "--halt {}: write never, or now or soon, a comma, and fail=N, success=N or done=N, as in now,fail=1, or fail=N% or success=N%",
-                crate::text::escaped(text)
+                escaped(text)
             ))
         };
         if text == "never" {

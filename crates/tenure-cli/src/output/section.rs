@@ -1,6 +1,6 @@
 //! What a section's record says, as people and programs are shown it.
 
-use crate::output::view::millis;
+use crate::output::json::millis;
 use crate::text::{brief, date};
 use serde_json::json;
 use std::collections::BTreeSet;

@@ -11,7 +11,7 @@ use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError, RwLock, TryLockError};
 use std::time::Duration;
 
-use super::process::kill;
+use super::kill::kill;
 use super::table::{ProcessEntry, ProcessTable};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};

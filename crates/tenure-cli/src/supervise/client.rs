@@ -4,11 +4,11 @@
 //! itself at the same instant: the second does what the first can't.
 
 use super::children::{AdoptedProcesses, Children};
-use super::keyboard;
-use super::process::signal_group;
-use super::suspend;
+use super::helper;
+use super::kill::signal_group;
+use super::mark::{MARK, is_of, marked, marks_of};
 use super::table::{self, ProcessEntry, ProcessTable};
-use super::watchdog::{self, LeadTime, MARK};
+use super::watchdog::{self, LeadTime};
 use super::will::Will;
 use crate::exit::{Failure, INTERNAL};
 use crate::pipe::write_within;
@@ -133,7 +133,6 @@ impl Watchdogs {
         };
         watchdogs.complete(&mut watchdogs.state(), When::First).map_err(not_started)?;
         let watchdogs = Arc::new(watchdogs);
-        suspend::together_with(&watchdogs);
         let of_thread = Arc::downgrade(&watchdogs);
         let thread = std::thread::Builder::new().name("children".to_owned()).stack_size(256 << 10);
         thread.spawn(move || see_to_children(woken, &of_thread)).map_err(not_started)?;
@@ -205,8 +204,8 @@ impl Watchdogs {
 
     /// Whose mark it bears tells whose it is. Without one it may be that of any command that is older.
     fn is_of(&self, pid: i32, subject: &SupervisedCommand, is_certain: bool) -> bool {
-        let marks = table::marks_of(pid);
-        match marks.iter().find(|mark| table::is_of(mark, &self.mark)) {
+        let marks = marks_of(pid);
+        match marks.iter().find(|mark| is_of(mark, &self.mark)) {
             Some(mark) => *mark == subject.mark,
             None => is_certain && ProcessEntry::of(pid).is_some_and(|entry| entry.start >= subject.start),
         }
@@ -472,32 +471,19 @@ fn see_to_children(mut woken: UnixStream, watchdogs: &Weak<Watchdogs>) {
     }
 }
 
-/// Marks what is started beside the commands, so that it is not taken for something of theirs.
-pub(crate) fn mark_beside(command: &mut Command, holder: &str) {
-    command.env(MARK, marked(&format!("{}.beside", holder.replace(':', "_"))));
-}
-
-/// The list of marks of a command: those of the commands that we run in, and its own.
-fn marked(own: &str) -> String {
-    match std::env::var(MARK) {
-        Ok(outer) if !outer.is_empty() => format!("{outer}:{own}"),
-        _ => own.to_owned(),
-    }
-}
-
 /// A watchdog of a tenure that a command has started is not stopped with the command: it sees to it that what it watches ends,
 /// and then ends itself.
 fn is_watchdog(entry: &ProcessEntry) -> bool {
-    entry.name == watchdog::NAME && entry.group == entry.pid
+    entry.name == helper::WATCHDOG && entry.group == entry.pid
 }
 
 /// What hears of interrupts beside a command ends with it.
 fn is_keyboard(entry: &ProcessEntry) -> bool {
-    entry.name == keyboard::NAME
+    entry.name == helper::KEYBOARD
 }
 
 fn spawn(children: &Children, mark: &str, lead: LeadTime) -> std::io::Result<WatchdogChild> {
-    let mut watchdog = Command::new(super::own_program()?);
+    let mut watchdog = Command::new(helper::own_program()?);
     watchdog
         .args(watchdog::arguments(lead, mark))
         .stdin(Stdio::piped())

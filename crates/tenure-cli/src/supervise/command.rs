@@ -180,7 +180,8 @@ async fn see(
     signals: &mut Signals,
 ) -> Result<(Outcome, Option<Asked>), Asked> {
     let stopper = Arc::new(Stopper::default());
-    let mut terminal = match Terminal::of(&stopper.process_group, &policy.watchdogs, input) {
+    let may_read = input == CommandInput::Ours;
+    let mut terminal = match Terminal::of(&stopper.process_group, &policy.watchdogs, may_read) {
         Ok(terminal) => terminal,
         Err(error) => return Ok((Outcome::NotStarted(error), None)),
     };

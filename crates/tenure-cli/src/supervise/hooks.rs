@@ -1,6 +1,6 @@
 //! Commands of sh(1) beside the one that is run: they tell others of what becomes of a lease, and must not hold it up for ever.
 
-use super::process::signal_group;
+use super::kill::signal_group;
 use nix::sys::signal::Signal;
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;

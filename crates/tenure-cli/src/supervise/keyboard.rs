@@ -2,6 +2,7 @@
 //! not hear of them: a process of ours in that group passes on that they were sent.
 
 use super::client::Watchdogs;
+use super::helper;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, setpgid};
 use std::io::{Read, Write};
@@ -15,8 +16,6 @@ use tokio::sync::mpsc;
 
 /// The hidden verb.
 pub(crate) const VERB: &str = "__keyboard";
-/// What the process is called in the table of processes.
-pub(crate) const NAME: &str = "tenure-keyboard";
 
 /// So many interrupts within [`QUICKLY`] are for us: the command does not heed them.
 const INSISTING: usize = 3;
@@ -33,7 +32,7 @@ impl Keyboard {
     /// In that group when this returns. None if the group is gone, or there is no process to be had: then nobody hears of interrupts but
     /// the command.
     pub(super) fn beside(group: i32, watchdogs: &Arc<Watchdogs>) -> Option<Keyboard> {
-        let mut command = Command::new(super::own_program().ok()?);
+        let mut command = Command::new(helper::own_program().ok()?);
         // It joins the group itself, once it heeds signals: one that stopped it before would stop us, who wait until it is a program
         // of its own (vfork(2)).
         command.arg(VERB).arg(group.to_string()).current_dir("/").process_group(0);
@@ -93,7 +92,7 @@ pub(crate) fn main(arguments: &[String]) -> Option<()> {
     let mut out = std::io::stdout();
     let pipe = out.as_fd().try_clone_to_owned().ok()?;
     signal_hook::low_level::pipe::register(Signal::SIGINT as i32, pipe).ok()?;
-    super::call_oneself(NAME);
+    helper::call_oneself(helper::KEYBOARD);
     setpgid(Pid::this(), Pid::from_raw(group)).ok()?;
     out.write_all(b"+").and_then(|()| out.flush()).ok()?;
     let mut nothing = [0];

@@ -4,9 +4,13 @@ mod children;
 pub(crate) mod client;
 pub(crate) mod command;
 mod health;
+mod helper;
 pub(crate) mod hooks;
+mod ignored;
 pub(crate) mod keyboard;
+mod kill;
 pub(crate) mod lease;
+pub(crate) mod mark;
 pub(crate) mod outage;
 pub(crate) mod process;
 pub(crate) mod run;
@@ -16,20 +20,10 @@ mod survivors;
 pub(crate) mod suspend;
 mod table;
 mod terminal;
+mod termination;
 mod threads;
 pub(crate) mod watchdog;
 pub(crate) mod will;
-
-/// This program, also if its file was replaced meanwhile.
-fn own_program() -> std::io::Result<std::path::PathBuf> {
-    let same = std::path::Path::new("/proc/self/exe");
-    if same.exists() { Ok(same.to_owned()) } else { std::env::current_exe() }
-}
-
-/// Where the system has no such file, the process is called as its program is.
-fn call_oneself(name: &str) {
-    let _called_otherwise = std::fs::write("/proc/self/comm", name);
-}
 
 /// How far what commands have started can be followed on this system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

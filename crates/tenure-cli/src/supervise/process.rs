@@ -2,13 +2,14 @@
 //! is over when all that it has started is over, in whatever group or session that is.
 
 use super::client::{SupervisedCommand, Watchdogs};
-use super::stopping::Termination;
+use super::kill::{is_group_gone, kill, signal_group};
 use super::suspend;
-use super::table::{ProcessEntry, ProcessTable};
+use super::table::ProcessEntry;
+use super::termination::Termination;
 use crate::exit::{self, Failure};
 use crate::text::escaped;
 use nix::errno::Errno;
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::Signal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{AccessFlags, Pid, access};
 use std::ffi::OsStr;
@@ -20,35 +21,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure::clock::boottime;
-
-/// Signals a whole group. That it is gone already is no failure.
-pub(crate) fn signal_group(group: i32, signal: Signal) {
-    // 0 and 1 would be our own group and everything.
-    if group > 1 {
-        let _gone = killpg(Pid::from_raw(group), signal);
-    }
-}
-
-/// Signals one process.
-pub(crate) fn kill(pid: i32, signal: Signal) {
-    if pid > 1 {
-        let _gone = nix::sys::signal::kill(Pid::from_raw(pid), signal);
-    }
-}
-
-/// Whether nothing has this group. Members that are another user's may not be signalled, and are there.
-fn is_group_gone(group: i32) -> bool {
-    killpg(Pid::from_raw(group), None) == Err(Errno::ESRCH)
-}
-
-/// Whether anything runs in a group.
-pub(crate) fn is_group_alive(group: i32) -> bool {
-    if group <= 1 || is_group_gone(group) {
-        return false;
-    }
-    // Without a table that tells, the group must be taken for alive.
-    ProcessTable::read().is_none_or(|table| table.all().any(|entry| entry.group == group && entry.is_alive()))
-}
 
 /// The means to stop a command from another thread. It holds nothing while the group's number may belong to another.
 #[derive(Debug, Default)]

@@ -6,6 +6,7 @@ use super::health::LeaseHealth;
 use super::lease::Lease;
 use super::process::{self, RunningCommand};
 use super::stopping::{Stopper, Why};
+use super::suspend;
 use super::threads::Threads;
 use super::watchdog::LeadTime;
 use crate::config::LeaseHooks;
@@ -44,6 +45,7 @@ impl Policy {
     /// As [`Self::new`], with one watchdog: the other must be there before a command is.
     pub(crate) fn with_one_watchdog(name: &str, ttl: Duration, grace: Duration) -> Result<Policy, Failure> {
         let watchdogs = Watchdogs::start_first(name, LeadTime::new(ttl, grace))?;
+        suspend::together_with(&watchdogs);
         let (threads, clock) = (Arc::default(), tenure::clock::system());
         Ok(Policy {
             watchdogs,

@@ -2,9 +2,10 @@
 //!
 //! Whoever signals a process and its group, as `timeout` does, sends two of a kind at about the same time, and means one.
 
+use super::ignored::IgnoredSignals;
 use super::process::ProcessGroup;
 use crate::exit::{Failure, INTERNAL};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -37,7 +38,7 @@ impl Signals {
             SignalKind::window_change(),
             SignalKind::alarm(),
         ];
-        let ignored = Ignored::at_start();
+        let ignored = IgnoredSignals::at_start();
         let others = listen_to(&others, ignored)?;
         // The last: whoever sees that these are heeded may send any.
         let ours = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
@@ -135,35 +136,10 @@ fn pass_on(addressee: Option<&ProcessGroup>, number: i32) {
 }
 
 /// Those of them that were not ignored when we were started.
-fn listen_to(kinds: &[SignalKind], ignored: &Ignored) -> Result<Vec<(i32, Signal)>, Failure> {
+fn listen_to(kinds: &[SignalKind], ignored: &IgnoredSignals) -> Result<Vec<(i32, Signal)>, Failure> {
     let heeded = kinds.iter().filter(|kind| !ignored.has(kind.as_raw_value()));
     let listened = heeded.map(|kind| Ok((kind.as_raw_value(), signal(*kind)?)));
     listened.collect::<std::io::Result<_>>().map_err(|error| Failure::new(INTERNAL, error.to_string()))
-}
-
-/// Whether a signal is ignored, as it was when we were started; false where the system doesn't tell.
-pub(super) fn is_ignored(number: i32) -> bool {
-    Ignored::at_start().has(number)
-}
-
-/// The signals that are ignored, one bit each. Read once: for the system it is the most costly of files.
-struct Ignored(u64);
-
-impl Ignored {
-    fn at_start() -> &'static Ignored {
-        static AT_START: OnceLock<Ignored> = OnceLock::new();
-        AT_START.get_or_init(Ignored::read)
-    }
-
-    fn read() -> Ignored {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-        Ignored(line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0))
-    }
-
-    fn has(&self, number: i32) -> bool {
-        self.0 & (1 << (number - 1)) != 0
-    }
 }
 
 /// What a signal is called.

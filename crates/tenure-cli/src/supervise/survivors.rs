@@ -5,9 +5,8 @@
 //! parent: it was tenure's child, and passed to the system when tenure died. It stands on the list of its new parent's children behind
 //! the watchdogs, which passed there before it. Whoever was on that list before tenure's death stands in front of them.
 
-use super::keyboard;
-use super::table::{self, ProcessEntry, ProcessTable};
-use super::watchdog;
+use super::table::{ProcessEntry, ProcessTable};
+use super::{helper, mark};
 
 /// A process of ours that has seen tenure die.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +44,7 @@ impl Witness<'_> {
             if is_newer && table.get(*pid).is_some_and(was_dead) {
                 return false;
             }
-            let is_helper = [watchdog::NAME, keyboard::NAME].contains(&entry.name.as_str());
+            let is_helper = [helper::WATCHDOG, helper::KEYBOARD].contains(&entry.name.as_str());
             entry.parent == parent
                 && entry.start >= self.since
                 && !is_helper
@@ -58,11 +57,11 @@ impl Witness<'_> {
 
 /// Whether it was started by the command of another tenure, and not below one of ours. What is about to become a command of ours still
 /// shows our program, and the environment that tenure had.
-fn is_anothers(pid: i32, mark: &str) -> bool {
+fn is_anothers(pid: i32, whose: &str) -> bool {
     let program = |of: &str| std::fs::read_link(format!("/proc/{of}/exe")).ok();
-    let marks = table::marks_of(pid);
+    let marks = mark::marks_of(pid);
     !marks.is_empty()
-        && !marks.iter().any(|one| table::is_of(one, mark))
+        && !marks.iter().any(|one| mark::is_of(one, whose))
         && program(&pid.to_string()).is_some_and(|it| program("self") != Some(it))
 }
 

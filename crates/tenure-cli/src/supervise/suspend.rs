@@ -5,7 +5,7 @@
 //! still for longer than its lease lasts is ended by the watchdogs.
 
 use super::client::Watchdogs;
-use super::signals::is_ignored;
+use super::ignored::IgnoredSignals;
 use super::table::ProcessTable;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, getpgrp, getsid, tcgetpgrp};
@@ -28,7 +28,7 @@ static IS_FOR_TERMINAL: AtomicBool = AtomicBool::new(false);
 /// From now on TSTP stops this process between transactions, and its commands with it. Nothing changes if it was ignored when we
 /// were started, or there is no thread to be had.
 pub(crate) fn between_transactions() {
-    if is_ignored(STOP) {
+    if IgnoredSignals::at_start().has(STOP) {
         return;
     }
     let Ok((waker, mut woken)) = UnixStream::pair() else { return };

@@ -1,11 +1,8 @@
 //! The table of processes, as /proc tells it (proc(5)). Systems without it have none.
 
-use super::watchdog::MARK;
 use nix::sys::signal::killpg;
 use nix::unistd::Pid;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
 /// One process.
@@ -125,22 +122,6 @@ pub(crate) fn ticks(since_boot: Duration) -> u64 {
     u64::try_from(since_boot.as_millis() / 10).unwrap_or(u64::MAX)
 }
 
-/// The marks in the environment that a process was started with, from that of the outermost tenure to that of the innermost.
-/// None if it has none, or they may not be read.
-pub(crate) fn marks_of(pid: i32) -> Vec<String> {
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    let name = format!("{MARK}=");
-    let value =
-        environment.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(name.as_bytes()));
-    let value = value.map(|value| OsString::from_vec(value.to_vec()).to_string_lossy().into_owned());
-    value.map(|value| value.split(':').map(str::to_owned).collect()).unwrap_or_default()
-}
-
-/// Whether `mark` is that of a command of the tenure process that marks with `whose`.
-pub(crate) fn is_of(mark: &str, whose: &str) -> bool {
-    mark.strip_prefix(whose).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,11 +161,5 @@ mod tests {
         assert_eq!(below(2), [2, 4]);
         assert_eq!(below(1), [1, 2, 4, 5]);
         assert_eq!(below(9), [0; 0]);
-    }
-
-    #[test]
-    fn a_mark_belongs_to_one_process_alone() {
-        assert!(is_of("h-1.7", "h-1") && is_of("h-1", "h-1"));
-        assert!(!is_of("h-12", "h-1") && !is_of("h-1-hook", "h-1") && !is_of("h", "h-1"));
     }
 }

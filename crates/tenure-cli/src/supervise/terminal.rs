@@ -1,7 +1,6 @@
 //! The terminal, when standard input is one: a command that reads it must be its foreground group, or it would be stopped.
 
 use super::client::Watchdogs;
-use super::command::CommandInput;
 use super::keyboard::{Insistence, Keyboard};
 use super::process::ProcessGroup;
 use super::suspend;
@@ -31,13 +30,14 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
+    /// `may_read`: the command has our standard input.
     pub(super) fn of(
         process_group: &Arc<ProcessGroup>,
         watchdogs: &Arc<Watchdogs>,
-        input: CommandInput,
+        may_read: bool,
     ) -> std::io::Result<Terminal> {
         // Before the command is there, which may want it at once.
-        suspend::for_terminal(input == CommandInput::Ours && std::io::stdin().is_terminal());
+        suspend::for_terminal(may_read && std::io::stdin().is_terminal());
         let resumed = signal(SignalKind::from_raw(Signal::SIGCONT as i32))?;
         Ok(Terminal {
             own: getpgrp(),

@@ -20,9 +20,11 @@
 //! What has left its group, and groups that were not registered yet when tenure was killed or stopped, are found by a mark in
 //! their environment, and by their descent.
 
-use super::process::{kill, signal_group};
+use super::helper;
+use super::kill::{is_group_alive, kill, signal_group};
+use super::mark;
 use super::survivors::Witness;
-use super::table::{self, ProcessEntry, ProcessTable};
+use super::table::{ProcessEntry, ProcessTable};
 use super::will::Will;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
@@ -37,10 +39,6 @@ use tenure::clock::boottime;
 
 /// The hidden verb.
 pub(crate) const VERB: &str = "__watchdog";
-/// What the process is called in the table of processes: whoever kills all that are called `tenure` does not mean it.
-pub(crate) const NAME: &str = "tenure-watchdog";
-/// The environment variable that marks what tenure has started, with a value that no other tenure process has.
-pub(crate) const MARK: &str = "TENURE_MARK";
 
 /// How long before the deadline everything must be dead, and how long before that TERM is sent.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +76,7 @@ pub(crate) fn main(arguments: &[String]) -> Option<()> {
         // Whoever ends a whole control group or session means the commands too, and they are stopped in order by us.
         let _kept = signal_hook::flag::register(signal as i32, Arc::new(AtomicBool::new(false)));
     }
-    super::call_oneself(NAME);
+    helper::call_oneself(helper::WATCHDOG);
     // Where tenure was started is kept from nobody. Told before the start, it would cost a fork(2) with some libraries.
     let _stays_there = std::env::set_current_dir("/");
     // On a busy machine its turn would come too late. Whoever may not ask for this goes on as it is.
@@ -200,7 +198,7 @@ impl WatchdogProcess {
     /// Whether this is the second one, and the first can do what is to be done.
     fn first_is_at_work(&self) -> bool {
         let first = self.first.and_then(ProcessEntry::of);
-        first.is_some_and(|first| first.name == NAME && first.is_alive() && !first.is_stopped())
+        first.is_some_and(|first| first.name == helper::WATCHDOG && first.is_alive() && !first.is_stopped())
     }
 
     fn next(&self) -> Option<Duration> {
@@ -375,7 +373,7 @@ impl WatchdogProcess {
         let own = nix::unistd::getpgrp().as_raw();
         let is_marked = |entry: &ProcessEntry| {
             entry.start >= self.since
-                && table::marks_of(entry.pid).iter().any(|mark| table::is_of(mark, &self.mark))
+                && mark::marks_of(entry.pid).iter().any(|mark| mark::is_of(mark, &self.mark))
         };
         let roots = table.all().take_while(|_| is_time());
         let is_adopted = |entry: &ProcessEntry| self.adopted.contains(&(entry.pid, entry.start));
@@ -383,7 +381,7 @@ impl WatchdogProcess {
             roots.filter(|entry| groups.contains(&entry.group) || is_adopted(entry) || is_marked(entry));
         let roots: Vec<i32> = roots.map(|entry| entry.pid).collect();
         let all = table.below(roots);
-        let all = all.iter().filter(|entry| entry.group != own && entry.name != NAME);
+        let all = all.iter().filter(|entry| entry.group != own && entry.name != helper::WATCHDOG);
         is_time().then(|| all.map(|entry| (entry.pid, entry.start)).collect())
     }
 }
@@ -410,8 +408,7 @@ impl Targets {
     }
 
     fn is_alive(&self) -> bool {
-        self.processes.iter().any(is_there)
-            || self.groups.iter().any(|group| super::process::is_group_alive(*group))
+        self.processes.iter().any(is_there) || self.groups.iter().any(|group| is_group_alive(*group))
     }
 }
 

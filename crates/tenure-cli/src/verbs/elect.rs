@@ -16,7 +16,6 @@ use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::supervise::will::Will;
 use crate::telemetry::leaderships;
-use crate::verbs::run::about;
 use crate::verbs::waiting::told;
 use hook::{Hook, LeaderInfo};
 use std::time::Duration;
@@ -54,7 +53,7 @@ pub(crate) async fn elect(url: &Url, plan: config::ElectConfig) -> Result<u8, Fa
         let lock = leases.lock(term.key.as_str()).ttl(term.ttl).metadata(term.about.metadata());
         let guard = told(&leases, &[&term.key], WaitLimit::Forever, lock.acquire()).await.map_err(
             |error| match error {
-                AcquireError::Store(error) => about(&term.key, error),
+                AcquireError::Store(error) => Failure::about(&term.key, error),
                 error => error.into(),
             },
         )?;

@@ -8,7 +8,7 @@ use crate::stores::{Missing, Url};
 use crate::supervise::outage::Outage;
 use crate::supervise::signals::Signals;
 use crate::text::{brief, date};
-use crate::verbs::run::{about, holder};
+use crate::verbs::run::holder;
 use crate::verbs::waiting::told;
 use serde_json::{Value, json};
 use std::io::Read;
@@ -71,7 +71,7 @@ async fn held(
     };
     let guard = acquired.map_err(|error| match error {
         AcquireError::Held(by) => Failure::new(exit::HELD, format!("{} is held{}", plan.key, holder(by))),
-        AcquireError::Store(error) => about(&plan.key, error),
+        AcquireError::Store(error) => Failure::about(&plan.key, error),
         error => error.into(),
     })?;
     let (lines, mut broken) = OutputQueue::start()?;

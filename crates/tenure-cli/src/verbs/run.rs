@@ -14,7 +14,7 @@ use crate::text::date;
 use crate::verbs::waiting::told;
 use std::pin::pin;
 use std::time::Duration;
-use tenure::{AcquireError, ErrorKind, Guard, HolderId, Leases, Metadata, Occupant, StoreError, reserved};
+use tenure::{AcquireError, Guard, HolderId, Leases, Metadata, Occupant, reserved};
 
 pub(crate) async fn run(url: &Url, mut plan: config::RunConfig) -> Result<u8, Failure> {
     let path = process::find(&plan.command.program)?;
@@ -182,7 +182,7 @@ fn refusal(plan: &config::RunConfig, error: AcquireError) -> Failure {
             let what = if plan.more.is_empty() { "is" } else { "and others are, or one of them is," };
             Failure::new(plan.conflict, format!("{} {what} held{by}", plan.key))
         }
-        AcquireError::Store(error) => about(&plan.key, error),
+        AcquireError::Store(error) => Failure::about(&plan.key, error),
         error => error.into(),
     }
 }
@@ -192,11 +192,4 @@ pub(crate) fn holder(by: Option<Occupant>) -> String {
     by.map_or_else(String::new, |by| {
         format!(" by {} since {} (fence {})", by.holder, date(by.since), by.fence)
     })
-}
-
-/// What the store says of `key`. What is wrong with the key itself names it already.
-pub(crate) fn about(key: &tenure::Key, error: StoreError) -> Failure {
-    let is_named = error.kind() == ErrorKind::Invalid;
-    let failure = Failure::from(error);
-    if is_named { failure } else { Failure::new(failure.code, format!("{key}: {}", failure.text)) }
 }

@@ -10,7 +10,6 @@ use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::supervise::watchdog::LeadTime;
 use crate::text::{brief, date};
-use crate::verbs::run::about;
 use crate::verbs::waiting::{CurrentHolder, told_by};
 use std::pin::pin;
 use std::time::Duration;
@@ -208,7 +207,7 @@ fn refusal(plan: &config::RunConfig, error: LeaseError) -> Failure {
                 until.map_or_else(String::new, |until| format!(" until {} at least", date(wall(until))));
             Failure::new(plan.conflict, format!("{} is held by another{until}", plan.key))
         }
-        LeaseError::Store(error) => about(&plan.key, error),
+        LeaseError::Store(error) => Failure::about(&plan.key, error),
         LeaseError::Invalid(error) => error.into(),
         error => Failure::new(exit::LOST, error.to_string()),
     }

@@ -244,8 +244,8 @@ impl Scene for FleetScene {
         world.outlive_aim(envelope);
     }
 
-    fn listens(_: &World, node: &Node, _key: &Key) -> bool {
-        node.machine.is_some()
+    fn listens(world: &World, index: usize, _key: &Key) -> bool {
+        world.nodes[index].machine.is_some()
     }
 
     fn strike(world: &mut World, fault: FaultKind, index: usize) -> bool {

@@ -9,12 +9,12 @@
 //! | question | file |
 //! |---|---|
 //! | which events are due, and when | `world.rs` |
-//! | how a process begins, takes a step, stands still and ends | `node.rs` |
-//! | how requests, answers and hints travel | `net.rs` |
-//! | which faults there are, and what they do | `fault.rs`, `chaos.rs` |
-//! | when faults happen, and when everything is healed | `phase.rs` |
+//! | how a process begins, takes a step, stands still and ends | `world/node.rs` |
+//! | how requests, answers and hints travel | `world/net.rs` |
+//! | which faults there are, and what they do | `fault.rs`, `world/chaos.rs` |
+//! | when faults happen, and when everything is healed | `world/phase.rs` |
 //! | what the store does | `registers.rs` |
-//! | how many worlds run, on how many threads, and how they are reported | `run.rs`, `report.rs`, `trace.rs` |
+//! | how many worlds run, on how many threads, and how they are reported | `run.rs`, `play.rs`, `report.rs`, `trace.rs` |
 //! | how a history is shrunk | `shrink.rs` |
 //!
 //! Some words: a *frame* is the kernel's part of a scenario. A fault *strikes* now and then, or *befalls* single calls, which then *stumble*. A request
@@ -23,7 +23,7 @@
 //! # To add a fault
 //!
 //! 1. `fault.rs`: add its name to the enum, and its effect to the table (`kinds!`). `is_of_node` says whether it befalls one node.
-//! 2. Implement the effect. For all scenes, it is in `chaos.rs` (now and then; the kernel writes the trace) or `net.rs` (`befalls`, for single calls;
+//! 2. Implement the effect. For all scenes, it is in `world/chaos.rs` (now and then; the kernel writes the trace) or `world/net.rs` (`befalls`, for single calls;
 //!    write the trace yourself). For one scene, it is in that scene's `strike`.
 //! 3. Add it to a scenario, in the scene's `scenario.rs`, with its frequency. Add it to the usual ones, too, if their promises hold in it. The scenarios are played
 //!    in turn. One more makes each seed of all of them another world: run the tests `promises` and `bugs`.
@@ -37,26 +37,23 @@
 //! 2. `run.rs`: add a line to `kinds`. All options, jobs, shrinking, reports and `--list` then work.
 //! 3. Add its invariants, a file each, and a deliberate bug that each of them catches.
 
-mod chaos;
 pub(crate) mod clock;
 pub(crate) mod coverage;
+mod envelope;
 pub(crate) mod fault;
 pub(crate) mod kinds;
-mod net;
-mod node;
-mod phase;
+mod play;
 pub(crate) mod registers;
 pub(crate) mod report;
 pub(crate) mod rng;
 pub(crate) mod run;
-mod scene;
 mod shrink;
 pub(crate) mod trace;
 mod world;
 
-pub(crate) use net::{Envelope, key_of};
-pub(crate) use node::{Node, NodeInput};
-pub(crate) use scene::{Frame, NewProcess, Scene};
+pub(crate) use envelope::{Envelope, key_of};
 #[cfg(test)]
 pub(crate) use world::WorldSetup;
+pub(crate) use world::node::{Node, NodeInput};
+pub(crate) use world::scene::{Frame, NewProcess, Scene};
 pub(crate) use world::{What, World};

@@ -3,7 +3,7 @@
 use super::clock::SECOND;
 use super::coverage::Coverage;
 use super::fault::FaultKind;
-use super::run::WorldOutcome;
+use super::play::WorldOutcome;
 use super::world::WorldTally;
 use crate::invariants::Violation;
 use std::fmt;

@@ -2,12 +2,12 @@
 
 use super::clock::SECOND;
 use super::fault::FaultSet;
+use super::play::{Play, ScenarioOf, WorldOutcome};
 use super::report::SimReport;
-use super::scene::{Frame, Scene};
 use super::shrink;
-use super::world::{World, WorldSetup, WorldTally};
+use super::world::scene::{Frame, Scene};
+use super::world::{WorldSetup, WorldTally};
 use crate::fleet::{self, FleetScene};
-use crate::invariants::Violation;
 use crate::leases::{LeasesScene, scenario};
 use crate::sections::{self, SectionsScene};
 use crate::semaphores::{self, SemaphoresScene};
@@ -62,7 +62,7 @@ struct WorldKind {
 
 impl WorldKind {
     fn of<S: Scene>(all: &'static str, about: &'static str, scenarios: &[S::Scenario]) -> WorldKind {
-        let play = |scenario: &S::Scenario| Box::new(Of::<S>(*scenario)) as Box<dyn Play>;
+        let play = |scenario: &S::Scenario| Box::new(ScenarioOf::<S>(*scenario)) as Box<dyn Play>;
         WorldKind { all, about, plays: scenarios.iter().map(play).collect() }
     }
 }
@@ -83,48 +83,6 @@ fn kinds() -> [WorldKind; 4] {
         ),
         WorldKind::of::<FleetScene>("fleet-all", "all worlds of fleets by turns", &fleet::scenarios()),
     ]
-}
-
-/// A scenario that can be run, whatever its kind.
-pub(super) trait Play: Send + Sync {
-    fn frame(&self) -> Frame;
-    /// Runs one world, for at most so many events.
-    fn play(&self, setup: WorldSetup, most: u64) -> WorldOutcome;
-}
-
-struct Of<S: Scene>(S::Scenario);
-
-impl<S: Scene> Play for Of<S> {
-    fn frame(&self) -> Frame {
-        S::frame(&self.0)
-    }
-
-    fn play(&self, setup: WorldSetup, most: u64) -> WorldOutcome {
-        let mut world = World::<S>::new(self.0, setup);
-        world.run(most);
-        WorldOutcome {
-            simulated: world.t,
-            tenures: S::tenures(&world),
-            resource: (world.checks.resource.accepted, world.checks.resource.refused),
-            hash: world.trace.hash,
-            broken: world.checks.broken,
-            tally: world.tally,
-            takeovers: world.scene.takeovers(),
-            lines: world.trace.lines(),
-        }
-    }
-}
-
-/// What is left of a world that has run.
-pub(super) struct WorldOutcome {
-    pub(super) simulated: u64,
-    pub(super) tally: WorldTally,
-    pub(super) tenures: u64,
-    pub(super) resource: (u64, u64),
-    pub(super) takeovers: Vec<u32>,
-    pub(super) hash: u64,
-    pub(super) broken: Option<Violation>,
-    pub(super) lines: Vec<String>,
 }
 
 /// All scenarios by name, with what each is about: those of leases and elections, of sections, of semaphores and of fleets, each with a name for

@@ -1,7 +1,7 @@
 //! From a broken promise to a short history that breaks it: fewer kinds of faults, fewer nodes, another seed.
 
+use super::play::{Play, WorldOutcome};
 use super::report::ViolationReport;
-use super::run::{Play, WorldOutcome};
 use super::world::WorldSetup;
 use crate::invariants::Rule;
 

@@ -1,15 +1,22 @@
 //! The world: nodes, a network, a store, and the queue of what happens next.
 
+mod chaos;
+mod net;
+pub(super) mod node;
+mod phase;
+pub(super) mod scene;
+
 use super::clock::{MILLI, NodeClock, SECOND, True};
 use super::coverage::Coverage;
+use super::envelope::Envelope;
 use super::fault::{FaultKind, FaultSet, KINDS};
-use super::net::{Envelope, NetReply};
-use super::node::{Node, NodeInput};
 use super::registers::{Registers, StoreSpec};
 use super::rng::Rng;
-use super::scene::{Frame, Scene};
 use super::trace::{Story, Trace};
 use crate::invariants::{Checks, Rule};
+use net::NetReply;
+use node::{Node, NodeInput};
+use scene::{Frame, Scene};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use tenure_core::op::Hint;

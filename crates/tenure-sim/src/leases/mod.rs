@@ -7,6 +7,8 @@ pub(crate) mod node;
 mod phase;
 mod process;
 pub mod scenario;
+mod seat;
+mod tick_job;
 pub(crate) mod users;
 
 use crate::invariants::c1::{Questions, Spins};
@@ -25,7 +27,7 @@ use crate::kernel::fault::FaultKind;
 use crate::kernel::registers::{Ages, Landed, StoreSpec};
 use crate::kernel::rng::Rng;
 use crate::kernel::{self, Envelope, Frame, NewProcess, Scene};
-use node::{LeaseCall, LeaseNodeState, LeaseStage, Node};
+use node::{LeaseCall, LeaseNodeState, LeaseStage};
 use scenario::LeaseScenario;
 use tenure_core::op::{Answer, Op};
 use tenure_core::{Command, Fence, Holder, Key, LeaseId, Letter, Notice, Now, StoreError, Tick, Token, Ttl};
@@ -252,13 +254,13 @@ impl Scene for LeasesScene {
         world.note_answer(index, envelope, result);
     }
 
-    fn listens(world: &World, node: &Node, key: &Key) -> bool {
+    fn listens(world: &World, index: usize, key: &Key) -> bool {
         let ours = world.key_index(key);
         // Whatever holders are attached to concerns everyone.
         let waits = |view: &node::LeaseView| {
             view.stage == LeaseStage::Wanted && ours.is_none_or(|key| view.key == key)
         };
-        node.own.views.iter().any(waits)
+        world.nodes[index].own.views.iter().any(waits)
     }
 
     fn strike(world: &mut World, fault: FaultKind, index: usize) -> bool {

@@ -1,8 +1,8 @@
 //! What is known of a process and its users: what they want, hold, and believe.
 
 use super::LeasesScene;
-use super::users::elect::CandidateSeat;
-use super::users::ticks::TickJob;
+use super::seat::CandidateSeat;
+use super::tick_job::TickJob;
 use crate::kernel;
 use crate::kernel::clock::True;
 use tenure_core::{Ask, Command, Fence, HolderId, Key, LeaseId, Nonce, Now, Tick, Ttl};

@@ -216,10 +216,10 @@ impl Scene for SemaphoresScene {
         );
     }
 
-    fn listens(world: &World, node: &Node, key: &Key) -> bool {
+    fn listens(world: &World, index: usize, key: &Key) -> bool {
         let ours = world.key_index(key);
         let waits = |view: &PermitView| view.waits() && ours.is_none_or(|key| view.key == key);
-        node.own.views.values().any(waits)
+        world.nodes[index].own.views.values().any(waits)
     }
 
     fn strike(world: &mut World, fault: FaultKind, index: usize) -> bool {

@@ -1,15 +1,15 @@
 //! Settings of a candidate, checked together before anything is done.
 
 use super::candidate::{Candidate, Observer};
-use super::runner;
-use crate::builder::checked_ttl;
+use super::runner::{self, CandidatePlan};
 use crate::clock;
 use crate::leases::Leases;
+use crate::ttl::checked_ttl;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::election::Terms;
-use tenure_core::{Bugs, Clock, HolderId, InvalidInput, Key, Metadata};
-use tenure_store::AnyStore;
+use tenure_core::{Clock, HolderId, InvalidInput, Key, Metadata};
+use tenure_store::{AnyStore, Store};
 
 /// Settings of a [`Candidate`], each with a default.
 #[derive(Clone)]
@@ -44,11 +44,11 @@ const KEY: &str = "default";
 const TTL: Duration = Duration::from_secs(10);
 
 impl CandidateBuilder {
-    pub(super) fn on_store(store: AnyStore) -> CandidateBuilder {
+    fn on_store(store: AnyStore) -> CandidateBuilder {
         CandidateBuilder::new(Base::Store(store))
     }
 
-    pub(super) fn on_leases(leases: Leases) -> CandidateBuilder {
+    fn on_leases(leases: Leases) -> CandidateBuilder {
         CandidateBuilder::new(Base::Leases(leases))
     }
 
@@ -232,22 +232,6 @@ impl CandidateBuilder {
     }
 }
 
-/// All that a candidate goes by, checked.
-pub(super) struct CandidatePlan {
-    pub(super) leases: Leases,
-    /// Made for this candidate, and to be stopped with it.
-    pub(super) owned: bool,
-    pub(super) terms: Terms,
-    pub(super) grace: Duration,
-}
-
-impl CandidatePlan {
-    /// Release builds have none.
-    pub(super) fn bugs(&self) -> Bugs {
-        Bugs::default()
-    }
-}
-
 fn checked_grace(grace: Option<Duration>, terms: &Terms) -> Result<Duration, InvalidInput> {
     let most = terms.belief().saturating_sub(terms.hold * 2);
     let grace = grace.unwrap_or_else(|| terms.ttl.part(8).min(most));
@@ -260,6 +244,13 @@ fn checked_grace(grace: Option<Duration>, terms: &Terms) -> Result<Duration, Inv
         )));
     }
     Ok(grace)
+}
+
+impl Candidate {
+    /// A candidate on `store`, by itself, with settings: it has one record and renews it. See [`Leases::candidate`](crate::Leases::candidate) for many.
+    pub fn builder(store: impl Store) -> CandidateBuilder {
+        CandidateBuilder::on_store(AnyStore::new(store))
+    }
 }
 
 impl Leases {

@@ -1,7 +1,6 @@
 //! The handle of a candidate, and that of an observer.
 
 use super::bodies::{self, CandidateRequest};
-use super::builder::CandidateBuilder;
 use super::runner::SharedCandidate;
 use super::status::{Leader, Status};
 use crate::body::Held;
@@ -10,7 +9,6 @@ use crate::error::{AcquireError, BodyError};
 use std::sync::Arc;
 use tenure_core::election::{Standing, Term};
 use tenure_core::{HolderId, Key};
-use tenure_store::{AnyStore, Store};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Wants to lead a key, from its start until it is stopped. Cheap to clone; clones are the same candidate.
@@ -23,11 +21,6 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// A candidate on `store`, by itself, with settings: it has one record and renews it. See [`Leases::candidate`](crate::Leases::candidate) for many.
-    pub fn builder(store: impl Store) -> CandidateBuilder {
-        CandidateBuilder::on_store(AnyStore::new(store))
-    }
-
     pub(super) fn started(
         (shared, wishes): (Arc<SharedCandidate>, mpsc::UnboundedSender<CandidateRequest>),
     ) -> Candidate {

@@ -1,7 +1,6 @@
 //! The task of a candidate: it steps the machine, gives its commands to the process's leases, and tells its users.
 
 use super::bodies::{CandidateRequest, LeadershipScope, Permit};
-use super::builder::CandidatePlan;
 use super::status::{Leader, Status};
 use crate::belief::LeaseCell;
 use crate::driver::sleep_until;
@@ -12,12 +11,28 @@ use crate::prefixes::LeaseKind;
 use crate::users::HeardNotice;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
-use tenure_core::election::{Change, Election, Input, Output, Standing, Term};
-use tenure_core::{Command, Fence, Key, LeaseId, Tick};
+use tenure_core::election::{Change, Election, Input, Output, Standing, Term, Terms};
+use tenure_core::{Bugs, Command, Fence, Key, LeaseId, Tick};
 use tenure_store::Store;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::field::display;
+
+/// All that a candidate goes by, checked.
+pub(super) struct CandidatePlan {
+    pub(super) leases: Leases,
+    /// Made for this candidate, and to be stopped with it.
+    pub(super) owned: bool,
+    pub(super) terms: Terms,
+    pub(super) grace: Duration,
+}
+
+impl CandidatePlan {
+    /// Release builds have none.
+    pub(super) fn bugs(&self) -> Bugs {
+        Bugs::default()
+    }
+}
 
 /// What a candidate's task and its handles share.
 pub(super) struct SharedCandidate {

@@ -1,7 +1,9 @@
 //! A unit that was assigned to this worker, to be given up exactly once.
 
-use super::unit::{SharedUnit, Unit, refused};
-use super::worker::{EndedByCommand, UnitReply, WorkerPresence};
+use super::presence::WorkerPresence;
+use super::shared_unit::SharedUnit;
+use super::unit::Unit;
+use super::users::{EndedByCommand, UnitReply, refused};
 use std::ops::Deref;
 use std::sync::Arc;
 use tenure_core::fleet::{FleetCommand, RequestId};
@@ -20,7 +22,8 @@ pub struct Assignment {
 
 impl Assignment {
     pub(super) fn new(share: Arc<SharedUnit>, presence: Arc<WorkerPresence>) -> Assignment {
-        Assignment { unit: Unit { share }, spent: false, _presence: presence }
+        let worker = Arc::clone(presence.worker());
+        Assignment { unit: Unit { share, worker }, spent: false, _presence: presence }
     }
 
     /// The unit, to be shared with what is done for it.
@@ -84,13 +87,13 @@ impl Assignment {
     async fn ask(mut self, command: impl FnOnce(RequestId) -> FleetCommand) -> Option<UnitReply> {
         self.spent = true;
         self.unit.share.end();
-        self.unit.share.inner.ask(self.unit.share.lease, EndedByCommand::Unit, command).await
+        self.unit.worker.ask(self.unit.share.lease, EndedByCommand::Unit, command).await
     }
 
     fn spend(&mut self, command: FleetCommand) {
         self.spent = true;
         self.unit.share.end();
-        self.unit.share.inner.send(command);
+        self.unit.worker.send(command);
     }
 }
 
@@ -109,7 +112,7 @@ impl Drop for Assignment {
         }
         let lease = self.unit.share.lease;
         let draining = self.unit.share.drain.borrow().is_some();
-        let request = self.unit.share.inner.users().draw();
+        let request = self.unit.worker.users().draw();
         self.spend(if draining {
             FleetCommand::Drained(lease)
         } else {

@@ -3,12 +3,14 @@
 use super::catalogue::Fleet;
 use super::entry;
 use super::meters::FleetMeters;
+use super::presence::AtStop;
+use super::shared_worker::SharedWorker;
 use super::sink::WorkerSink;
-use super::worker::{AtStop, SharedWorker, Worker};
-use crate::builder::{check_drift, checked_ttl};
+use super::worker::Worker;
 use crate::clock;
 use crate::driver::{Driver, Troubles};
 use crate::home::Home;
+use crate::ttl::{check_drift, checked_ttl};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::fleet::{About, Balance, FleetCommand, Options, Worker as Machine};
@@ -33,8 +35,16 @@ pub struct WorkerBuilder {
     runtime: Option<Handle>,
 }
 
+impl Fleet {
+    /// A worker of this fleet: set it up, then start it.
+    #[must_use]
+    pub fn join(&self) -> WorkerBuilder {
+        WorkerBuilder::new(self.clone())
+    }
+}
+
 impl WorkerBuilder {
-    pub(super) fn new(fleet: Fleet) -> WorkerBuilder {
+    fn new(fleet: Fleet) -> WorkerBuilder {
         WorkerBuilder {
             fleet,
             holder: None,

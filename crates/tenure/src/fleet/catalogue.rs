@@ -1,6 +1,5 @@
 //! The units of a fleet, as anyone can see and change them.
 
-use super::builder::WorkerBuilder;
 use super::view::{Member, NewUnit, UnitView, Units, member, view};
 use crate::clock;
 use crate::error::LeaseError;
@@ -63,12 +62,6 @@ impl Fleet {
         let nonces = Arc::new(Mutex::new(Nonces::new(instance ^ OUTSIDE_MACHINES)));
         let (name, untold) = (FleetName::new(name)?, Arc::default());
         Ok(Fleet { store, name, clock, has_own_clock: true, nonces, untold })
-    }
-
-    /// A worker of this fleet: set it up, then start it.
-    #[must_use]
-    pub fn join(&self) -> WorkerBuilder {
-        WorkerBuilder::new(self.clone())
     }
 
     /// Its name.

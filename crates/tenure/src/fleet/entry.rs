@@ -1,52 +1,12 @@
 //! The entry into a fleet: a worker takes part only where the others divide units as it does.
 
-use super::worker::SharedWorker;
+use super::membership::Membership;
+use super::shared_worker::SharedWorker;
 use crate::driver::NOW_AND_THEN;
 use std::sync::{Arc, Weak};
 use tenure_core::StoreError;
 use tenure_core::fleet::{FleetCommand, other_layout};
 use tokio::sync::mpsc;
-
-/// Whether a worker takes part.
-#[derive(Debug, Default)]
-pub(super) enum Membership {
-    #[default]
-    Awaited,
-    Joined,
-    Refused(StoreError),
-    /// It was told to go before it could take part.
-    Left,
-}
-
-impl Membership {
-    /// It takes part. Whether that is new.
-    pub(super) fn joined(&mut self) -> bool {
-        let is_new = matches!(self, Membership::Awaited);
-        if is_new {
-            *self = Membership::Joined;
-        }
-        is_new
-    }
-
-    /// It is told to go. Whether that is before it takes part.
-    pub(super) fn leaves(&mut self) -> bool {
-        let is_new = matches!(self, Membership::Awaited);
-        if is_new {
-            *self = Membership::Left;
-        }
-        is_new
-    }
-
-    /// What came of it, once that is known.
-    pub(super) fn outcome(&self) -> Option<Result<(), StoreError>> {
-        match self {
-            Membership::Awaited => None,
-            Membership::Joined => Some(Ok(())),
-            Membership::Refused(error) => Some(Err(error.clone())),
-            Membership::Left => Some(Err(StoreError::unavailable("the worker has left its fleet"))),
-        }
-    }
-}
 
 /// Has the worker join, unless the fleet is of another layout. A store that does not answer is asked again. One that can't answer that
 /// question, as where it refuses listings, does not keep anybody out.

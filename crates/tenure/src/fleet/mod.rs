@@ -109,18 +109,24 @@ mod assignment;
 mod builder;
 mod catalogue;
 mod entry;
+mod membership;
 mod meters;
 mod news;
+mod presence;
 mod run;
 mod seat;
+mod shared_unit;
+mod shared_worker;
 mod sink;
 mod unit;
+mod users;
 mod view;
 mod worker;
 
 pub use assignment::Assignment;
 pub use builder::WorkerBuilder;
 pub use catalogue::Fleet;
+pub use presence::AtStop;
 pub use run::Verdict;
 pub use tenure_core::fleet::{
     About, Balance, Cause, FleetName, Planning, Reason, Retry, Role, Status, Summary, Taken, Uncovered,
@@ -128,4 +134,4 @@ pub use tenure_core::fleet::{
 };
 pub use unit::Unit;
 pub use view::{Member, NewUnit, UnitView, Units};
-pub use worker::{AtStop, Event, Worker};
+pub use worker::{Event, Worker};

@@ -1,6 +1,6 @@
 //! What a worker's users have not taken up yet.
 
-use super::unit::SharedUnit;
+use super::shared_unit::SharedUnit;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tenure_core::fleet::Reason;

@@ -80,10 +80,10 @@ where
     Fut::Output: Into<Verdict> + Send + 'static,
 {
     let unit = assignment.unit().clone();
-    let grace = unit.share.inner.ttl.part(8);
+    let grace = unit.worker.ttl.part(8);
     let task = {
-        let inner = &unit.share.inner;
-        let (fleet, holder, fence) = (inner.fleet.name(), &inner.holder, unit.fence());
+        let worker = &unit.worker;
+        let (fleet, holder, fence) = (worker.fleet.name(), &worker.holder, unit.fence());
         let span = tracing::info_span!(
             target: "tenure::fleet", "unit", %fleet, %holder, key = %unit.key(), %fence
         );
@@ -92,7 +92,7 @@ where
     };
     let told = async {
         let within = tokio::select! {
-            until = unit.drained() => until.since(unit.share.inner.clock().held()),
+            until = unit.drained() => until.since(unit.worker.clock().held()),
             () = runner_gone.cancelled() => grace,
         };
         StopNotice { why: None, within: within.max(Duration::from_millis(1)) }

@@ -2,8 +2,10 @@
 
 use super::meters::FleetMeters;
 use super::news::NewsItem;
-use super::unit::SharedUnit;
-use super::worker::{EndedByCommand, SharedWorker, UnitReply, WorkerUsers};
+use super::shared_unit::SharedUnit;
+use super::shared_worker::SharedWorker;
+use super::unit::Unit;
+use super::users::{EndedByCommand, UnitReply};
 use crate::driver::{NOW_AND_THEN, Sink};
 use crate::meters;
 use crate::renewals::Renewals;
@@ -11,11 +13,13 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tenure_core::fleet::{FleetCommand, FleetNotice, Planning, RequestId, Role, Summary, Worker as Machine};
+use tenure_core::fleet::{FleetCommand, FleetNotice, Planning, Role, Summary, Worker as Machine};
 use tenure_core::{HolderId, LeaseId, Loss, StoreError, Tick};
 
 pub(super) struct WorkerSink {
     inner: Weak<SharedWorker>,
+    /// The same while units are held: what becomes of them is told also when nobody stands for the worker any more.
+    kept: Option<Arc<SharedWorker>>,
     meters: FleetMeters,
     /// How long the worker's session is believed in from when a renewal was sent.
     belief: Duration,
@@ -27,7 +31,7 @@ pub(super) struct WorkerSink {
 impl WorkerSink {
     pub(super) fn new(inner: &Arc<SharedWorker>, meters: FleetMeters, belief: Duration) -> WorkerSink {
         let (inner, renewals) = (Arc::downgrade(inner), Renewals::of_workers());
-        WorkerSink { inner, meters, belief, renewals, told: BTreeMap::new() }
+        WorkerSink { inner, kept: None, meters, belief, renewals, told: BTreeMap::new() }
     }
 }
 
@@ -56,6 +60,8 @@ impl Sink<Machine> for WorkerSink {
         };
         let flow = self.take(&inner, notice, commands);
         inner.told.notify_waiters();
+        let holds_units = !inner.users().shares.is_empty();
+        self.kept = holds_units.then_some(inner);
         flow
     }
 }
@@ -84,7 +90,9 @@ impl WorkerSink {
                     name: "fleet.assigned", target: "tenure::fleet", key = %unit, %fence, %holder, "unit assigned"
                 );
                 self.meters.assigned(how);
-                let share = Arc::new(SharedUnit::new(Arc::clone(inner), lease, unit, fence, (spec, fields)));
+                let name = inner.fleet.name().unit_of(&unit).unwrap_or_default().to_owned();
+                let now = inner.clock().held();
+                let share = Arc::new(SharedUnit::new(lease, (unit, name), fence, (spec, fields), now));
                 let mut users = inner.users();
                 users.shares.insert(lease, Arc::clone(&share));
                 users.news.add(NewsItem::Assigned(share));
@@ -92,13 +100,13 @@ impl WorkerSink {
             FleetNotice::Draining(lease, reason, until) => {
                 let mut users = inner.users();
                 if let Some(share) = users.shares.get(&lease).cloned() {
-                    let unit = super::Unit { share };
+                    let unit = Unit { share, worker: Arc::clone(inner) };
                     let (key, fence, holder) = unit.named();
                     tracing::info!(
                         name: "fleet.draining", target: "tenure::fleet", %key, %fence, %holder, %reason, "unit is to go"
                     );
                     self.meters.drained(&reason);
-                    unit.share.told_to_drain(reason.clone(), until);
+                    unit.share.told_to_drain(reason.clone(), until, inner.clock().held());
                     if users.news.take_back(lease) {
                         // Nothing was begun for it, so there is nothing to end.
                         commands.push(FleetCommand::Drained(lease));
@@ -130,12 +138,12 @@ impl WorkerSink {
                 let mut users = inner.users();
                 users.news.take_back(lease);
                 if let Some(share) = users.shares.remove(&lease) {
-                    share.measure_end(&self.meters, ours);
+                    share.measure_end(&self.meters, ours, inner.clock().held());
                     if !ours && share.is_lost_if_kept() {
                         // What is done for a unit ends before it is lost, so that is let go of before, and then can't be.
                         let trouble = inner.trouble.borrow().clone();
                         let loss = trouble.map_or(Loss::Taken(None), Loss::Unreachable);
-                        self.tell_lost(&super::Unit { share }, &loss);
+                        self.tell_lost(&Unit { share, worker: Arc::clone(inner) }, &loss);
                     }
                 }
                 if let Some(request) = request {
@@ -192,7 +200,7 @@ impl WorkerSink {
         is_due
     }
 
-    fn tell_lost(&self, unit: &super::Unit, loss: &Loss) {
+    fn tell_lost(&self, unit: &Unit, loss: &Loss) {
         let (key, fence, holder) = unit.named();
         tracing::warn!(
             name: "fleet.lost", target: "tenure::fleet", %key, %fence, %holder, reason = %loss, "unit lost"
@@ -200,12 +208,12 @@ impl WorkerSink {
         self.meters.lost(loss);
     }
 
-    fn lost(&self, inner: &SharedWorker, lease: LeaseId, loss: &Loss) {
+    fn lost(&self, inner: &Arc<SharedWorker>, lease: LeaseId, loss: &Loss) {
         let mut users = inner.users();
         if let Some(share) = users.shares.remove(&lease) {
-            let unit = super::Unit { share };
+            let unit = Unit { share, worker: Arc::clone(inner) };
             self.tell_lost(&unit, loss);
-            unit.share.measure_end(&self.meters, false);
+            unit.share.measure_end(&self.meters, false, inner.clock().held());
             unit.share.lost(loss.clone());
             if !users.news.take_back(lease) {
                 users.news.add(NewsItem::Lost { unit: unit.name().to_owned(), loss: loss.clone() });
@@ -252,37 +260,5 @@ fn tell_plan(holder: &HolderId, summary: &Summary) {
         tracing::warn!(
             name: "fleet.unreadable", target: "tenure::fleet", %key, %holder, reason = %error, "this record can't be read"
         );
-    }
-}
-
-impl WorkerUsers {
-    /// All hear that it is over.
-    fn end(&mut self) {
-        self.over = true;
-        self.replies.clear();
-        self.news.take_all_back();
-        for share in std::mem::take(&mut self.shares).values() {
-            share.lost(Loss::Released);
-        }
-        for stopped in std::mem::take(&mut self.stopped) {
-            let _ = stopped.send(());
-        }
-    }
-
-    /// Answers a request, and says what that was to end; none if nobody made it.
-    fn answer(&mut self, lease: LeaseId, request: RequestId, reply: UnitReply) -> Option<EndedByCommand> {
-        let (ends, asker) = self.replies.remove(&(lease, request))?;
-        // Whoever asked may have gone away.
-        let _ = asker.send(reply);
-        Some(ends)
-    }
-
-    /// The unit is over, and whatever is asked about it is not done any more.
-    fn answer_all(&mut self, lease: LeaseId, loss: &Loss) {
-        let all = (lease, RequestId(0))..=(lease, RequestId(u64::MAX));
-        let requests: Vec<RequestId> = self.replies.range(all).map(|((_, request), _)| *request).collect();
-        for request in requests {
-            self.answer(lease, request, UnitReply::Lost(loss.clone()));
-        }
     }
 }

@@ -1,17 +1,15 @@
 //! A unit that this worker holds, as what is done for it sees it.
 
-use super::meters::FleetMeters;
-use super::worker::{EndedByCommand, SharedWorker, UnitReply};
-use crate::belief::LeaseCell;
+use super::shared_unit::SharedUnit;
+use super::shared_worker::SharedWorker;
+use super::users::{EndedByCommand, UnitReply};
 use crate::body::BodyLease;
 use crate::cancelled::Cancelled;
 use crate::error::LeaseError;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-use tenure_core::fleet::{FleetCommand, Reason, RequestId, UnitSpec};
-use tenure_core::{ErrorKind, Fence, HolderId, Key, LeaseId, Loss, Metadata, StoreError, Tick, Value};
-use tokio::sync::watch;
+use tenure_core::fleet::{FleetCommand, Reason, RequestId};
+use tenure_core::{ErrorKind, Fence, HolderId, Key, Loss, Metadata, Tick, Value};
 use tokio_util::sync::CancellationToken;
 
 /// The field that [`Unit::checkpoint`] writes.
@@ -21,114 +19,7 @@ const CHECKPOINT: &str = "checkpoint";
 #[derive(Clone)]
 pub struct Unit {
     pub(super) share: Arc<SharedUnit>,
-}
-
-/// What the driver and the users of one unit have in common.
-pub(super) struct SharedUnit {
-    pub(super) inner: Arc<SharedWorker>,
-    pub(super) lease: LeaseId,
-    key: Key,
-    name: String,
-    fence: Fence,
-    spec: UnitSpec,
-    fields: Mutex<Metadata>,
-    pub(super) cell: LeaseCell,
-    pub(super) drain: watch::Sender<Option<(Reason, Tick)>>,
-    /// Told to end, for whatever reason.
-    pub(super) stop: CancellationToken,
-    /// Since when it is held.
-    pub(super) since: Tick,
-    /// When it was told to go.
-    drained_at: OnceLock<Tick>,
-    /// It is left to expire.
-    lapses: AtomicBool,
-}
-
-impl SharedUnit {
-    pub(super) fn new(
-        inner: Arc<SharedWorker>,
-        lease: LeaseId,
-        key: Key,
-        fence: Fence,
-        (spec, fields): (UnitSpec, Metadata),
-    ) -> SharedUnit {
-        let name = inner.fleet.name().unit_of(&key).unwrap_or_default().to_owned();
-        let cell = LeaseCell::default();
-        cell.belief.set(Tick::NEVER);
-        let (drain, stop) = (watch::Sender::new(None), CancellationToken::new());
-        let (since, drained_at) = (inner.clock().held(), OnceLock::new());
-        let (fields, lapses) = (Mutex::new(fields), AtomicBool::new(false));
-        SharedUnit {
-            inner,
-            lease,
-            key,
-            name,
-            fence,
-            spec,
-            fields,
-            cell,
-            drain,
-            stop,
-            since,
-            drained_at,
-            lapses,
-        }
-    }
-
-    pub(super) fn lost(&self, loss: Loss) {
-        self.cell.lost(loss);
-        self.stop.cancel();
-    }
-
-    pub(super) fn told_to_drain(&self, reason: Reason, until: Tick) {
-        // The first time counts.
-        let _ = self.drained_at.set(self.inner.clock().held());
-        self.drain.send_replace(Some((reason, until)));
-        self.stop.cancel();
-    }
-
-    /// Measures how long it was held, and how long it took to go if it was told to and goes now.
-    pub(super) fn measure_end(&self, meters: &FleetMeters, goes: bool) {
-        let now = self.inner.clock().held();
-        meters.hold.record(now.since(self.since).as_secs_f64());
-        if let Some(told) = self.drained_at.get().filter(|_| goes) {
-            meters.drain.record(now.since(*told).as_secs_f64());
-        }
-    }
-
-    /// It is left to expire from now on.
-    pub(super) fn lapse(&self) {
-        self.lapses.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether nothing but a loss can keep it from being given up: nobody has asked for it, and it is not left to expire.
-    pub(super) fn is_lost_if_kept(&self) -> bool {
-        self.drained_at.get().is_none() && !self.lapses.load(Ordering::Relaxed)
-    }
-
-    /// Nobody here acts on it any more.
-    pub(super) fn end(&self) {
-        self.cell.belief.end();
-        self.stop.cancel();
-    }
-
-    fn is_over(&self) -> bool {
-        self.cell.belief.deadline() == Tick(0)
-    }
-
-    pub(super) fn knows(&self, fields: Metadata) {
-        *self.fields() = fields;
-    }
-
-    fn fields(&self) -> MutexGuard<'_, Metadata> {
-        // No code that can panic runs under the lock.
-        self.fields.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Refuses fields that the unit's record can't carry.
-    pub(super) fn check(&self, fields: &Metadata) -> Result<(), StoreError> {
-        tenure_store::codec::check_metadata(&self.spec.compose(fields.clone())?)
-    }
+    pub(super) worker: Arc<SharedWorker>,
 }
 
 impl Unit {
@@ -172,9 +63,9 @@ impl Unit {
     /// How long it is held if no renewal succeeds from now on; zero when it is lost or given up.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        let inner = &self.share.inner;
-        let until = self.share.cell.belief.until().min(inner.session.until());
-        until.since(inner.clock().held())
+        let worker = &self.worker;
+        let until = self.share.cell.belief.until().min(worker.session.until());
+        until.since(worker.clock().held())
     }
 
     /// Told when what is done for the unit has to end: it is to go to another worker, was withdrawn, closed or lost.
@@ -186,7 +77,7 @@ impl Unit {
     #[must_use]
     pub fn draining(&self) -> Option<(Reason, Duration)> {
         let drain = self.share.drain.borrow().clone();
-        drain.map(|(reason, until)| (reason, until.since(self.share.inner.clock().held())))
+        drain.map(|(reason, until)| (reason, until.since(self.worker.clock().held())))
     }
 
     /// Why it was lost; none while it was not.
@@ -238,7 +129,7 @@ impl Unit {
 
     /// As events name it.
     pub(super) fn named(&self) -> (&Key, Fence, &HolderId) {
-        (&self.share.key, self.share.fence, &self.share.inner.holder)
+        (&self.share.key, self.share.fence, &self.worker.holder)
     }
 
     async fn write(&self, command: impl FnOnce(RequestId) -> FleetCommand) -> Result<(), LeaseError> {
@@ -246,7 +137,7 @@ impl Unit {
         if self.share.is_over() {
             return Err(over());
         }
-        match self.share.inner.ask(self.share.lease, EndedByCommand::Nothing, command).await {
+        match self.worker.ask(self.share.lease, EndedByCommand::Nothing, command).await {
             Some(UnitReply::Updated) => Ok(()),
             Some(UnitReply::Lost(loss)) => Err(LeaseError::Lost(loss)),
             // It was let go of at this very moment.
@@ -280,7 +171,7 @@ impl BodyLease for Unit {
     }
 
     fn is_suspended(&self) -> bool {
-        let (cell, session) = (&self.share.cell.belief, &self.share.inner.session);
+        let (cell, session) = (&self.share.cell.belief, &self.worker.session);
         cell.until().min(session.until()) < cell.deadline().min(session.deadline())
     }
 
@@ -293,7 +184,7 @@ impl BodyLease for Unit {
     }
 
     fn reserve(&self) -> Duration {
-        self.share.inner.ttl.part(50)
+        self.worker.ttl.part(50)
     }
 }
 
@@ -304,14 +195,5 @@ impl std::fmt::Debug for Unit {
             .field("fence", &self.fence())
             .field("held", &self.is_held())
             .finish_non_exhaustive()
-    }
-}
-
-/// What could not be done, for those who only want to know whether it was.
-pub(super) fn refused(reply: Option<UnitReply>) -> Result<bool, StoreError> {
-    match reply {
-        Some(UnitReply::Released(ours)) => Ok(ours),
-        Some(UnitReply::Failed(error)) => Err(error),
-        Some(UnitReply::Lost(_) | UnitReply::Updated) | None => Ok(false),
     }
 }

@@ -2,16 +2,14 @@
 
 use super::assignment::Assignment;
 use super::catalogue::Fleet;
-use super::entry::Membership;
-use super::news::{NewsItem, WorkerNews};
-use super::unit::SharedUnit;
-use crate::belief::AtomicBelief;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use super::news::NewsItem;
+use super::presence::{AtStop, WorkerPresence};
+use super::shared_worker::SharedWorker;
+use std::sync::Arc;
 use std::time::Duration;
-use tenure_core::fleet::{About, FleetCommand, Planning, Reason, RequestId, Role, Summary};
-use tenure_core::{Clock, Fence, HolderId, InvalidInput, LeaseId, Loss, StoreError, Ttl};
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tenure_core::fleet::{About, FleetCommand, Planning, Reason, Role, Summary};
+use tenure_core::{Fence, HolderId, InvalidInput, Loss, StoreError};
+use tokio::sync::{oneshot, watch};
 
 /// This process, in a fleet. Cheap to clone; clones are the same worker.
 ///
@@ -47,148 +45,9 @@ pub enum Event {
     },
 }
 
-/// What becomes of a worker's units when all that stands for it is dropped.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AtStop {
-    /// As [`Worker::leave`]: they are passed on to the others, without a gap.
-    #[default]
-    PassOn,
-    /// As [`Worker::stop`]: they are given up, and others take them once they notice.
-    GiveUp,
-}
-
-/// The worker takes part as long as somebody has one of these.
-pub(super) struct WorkerPresence {
-    inner: Arc<SharedWorker>,
-    at_stop: AtStop,
-}
-
-impl Drop for WorkerPresence {
-    fn drop(&mut self) {
-        match self.at_stop {
-            AtStop::PassOn => self.inner.send(FleetCommand::Leave),
-            AtStop::GiveUp => self.inner.stop(),
-        }
-    }
-}
-
-pub(super) struct SharedWorker {
-    pub(super) fleet: Fleet,
-    pub(super) session: AtomicBelief,
-    pub(super) ttl: Ttl,
-    pub(super) holder: HolderId,
-    pub(super) summary: watch::Sender<Summary>,
-    pub(super) trouble: watch::Sender<Option<StoreError>>,
-    pub(super) planning: watch::Sender<(Role, Planning)>,
-    /// Whether it takes part.
-    pub(super) entry: watch::Sender<Membership>,
-    commands: mpsc::UnboundedSender<FleetCommand>,
-    pub(super) users: Mutex<WorkerUsers>,
-    /// Notified when there is news, or there won't be any more.
-    pub(super) told: Notify,
-}
-
-/// Who works on what, and who waits for an answer.
-#[derive(Default)]
-pub(super) struct WorkerUsers {
-    pub(super) shares: BTreeMap<LeaseId, Arc<SharedUnit>>,
-    pub(super) replies: BTreeMap<(LeaseId, RequestId), (EndedByCommand, oneshot::Sender<UnitReply>)>,
-    last_request: u64,
-    pub(super) news: WorkerNews,
-    pub(super) stopped: Vec<oneshot::Sender<()>>,
-    pub(super) over: bool,
-}
-
-/// What a command about a unit is to bring to an end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EndedByCommand {
-    /// The unit: should it be refused, somebody else must have the unit.
-    Unit,
-    Nothing,
-}
-
-/// The answer to a command about a unit.
-#[derive(Debug)]
-pub(super) enum UnitReply {
-    Updated,
-    Released(bool),
-    Failed(StoreError),
-    Lost(Loss),
-}
-
-impl SharedWorker {
-    pub(super) fn new(
-        fleet: Fleet,
-        ttl: Ttl,
-        holder: HolderId,
-        commands: mpsc::UnboundedSender<FleetCommand>,
-    ) -> SharedWorker {
-        let (session, summary, trouble) =
-            (AtomicBelief::default(), watch::Sender::default(), watch::Sender::default());
-        let (users, told) = (Mutex::default(), Notify::new());
-        let (planning, entry) = (watch::Sender::default(), watch::Sender::default());
-        SharedWorker { fleet, session, ttl, holder, summary, trouble, planning, entry, commands, users, told }
-    }
-
-    pub(super) fn clock(&self) -> &Arc<dyn Clock> {
-        self.fleet.clock()
-    }
-
-    pub(super) fn users(&self) -> MutexGuard<'_, WorkerUsers> {
-        // No code that can panic runs under the lock, so what it guards is whole.
-        self.users.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn send(&self, command: FleetCommand) {
-        if matches!(command, FleetCommand::Leave | FleetCommand::Stop) {
-            self.entry.send_if_modified(Membership::leaves);
-        }
-        // The driver only ends after everything is given up.
-        let _ = self.commands.send(command);
-    }
-
-    /// Gives a command about a unit and waits for the answer; none when the worker has stopped.
-    pub(super) async fn ask(
-        &self,
-        lease: LeaseId,
-        ends: EndedByCommand,
-        command: impl FnOnce(RequestId) -> FleetCommand,
-    ) -> Option<UnitReply> {
-        let (sender, reply) = oneshot::channel();
-        let request = {
-            let mut users = self.users();
-            if users.over {
-                return None;
-            }
-            let request = users.draw();
-            users.replies.insert((lease, request), (ends, sender));
-            request
-        };
-        self.send(command(request));
-        reply.await.ok()
-    }
-
-    /// Gives everything up at once.
-    fn stop(&self) {
-        for share in self.users().shares.values() {
-            share.lost(Loss::Released);
-        }
-        self.send(FleetCommand::Stop);
-    }
-}
-
-impl WorkerUsers {
-    /// A request that nobody else makes.
-    pub(super) fn draw(&mut self) -> RequestId {
-        self.last_request += 1;
-        RequestId(self.last_request)
-    }
-}
-
 impl Worker {
     pub(super) fn new(inner: Arc<SharedWorker>, at_stop: AtStop) -> Worker {
-        let presence = Arc::new(WorkerPresence { inner: Arc::clone(&inner), at_stop });
+        let presence = Arc::new(WorkerPresence::new(Arc::clone(&inner), at_stop));
         Worker { inner, presence }
     }
 
@@ -241,9 +100,8 @@ impl Worker {
         if !self.is_valid() {
             return Vec::new();
         }
-        let shares = self.inner.users();
-        let units = shares.shares.values().map(|share| super::Unit { share: Arc::clone(share) });
-        let mut held: Vec<_> = units.map(|unit| (unit.name().to_owned(), unit.fence())).collect();
+        let users = self.inner.users();
+        let mut held: Vec<_> = users.shares.values().map(|share| (share.name.clone(), share.fence)).collect();
         held.sort_unstable();
         held
     }

@@ -1,7 +1,8 @@
 //! Settings of a section.
 
-use super::section::{Section, SharedSection};
-use super::users::SectionSink;
+use super::section::Section;
+use super::shared::SharedSection;
+use super::sink::SectionSink;
 use crate::clock;
 use crate::driver::{Driver, Troubles};
 use crate::home::Home;
@@ -29,8 +30,23 @@ pub struct SectionBuilder {
     home: Option<Home>,
 }
 
+impl Section {
+    /// A section of `store`, with settings.
+    pub fn builder(store: impl Store, name: impl AsRef<str>) -> SectionBuilder {
+        SectionBuilder::new(AnyStore::new(store), name.as_ref())
+    }
+
+    /// A section of `store` as it is by default.
+    ///
+    /// # Errors
+    /// As [`SectionBuilder::start`].
+    pub fn new(store: impl Store, name: impl AsRef<str>) -> Result<Section, InvalidInput> {
+        Section::builder(store, name).start()
+    }
+}
+
 impl SectionBuilder {
-    pub(super) fn new(store: AnyStore, name: &str) -> SectionBuilder {
+    fn new(store: AnyStore, name: &str) -> SectionBuilder {
         SectionBuilder {
             store,
             name: name.to_owned(),

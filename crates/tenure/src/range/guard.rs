@@ -1,6 +1,6 @@
 //! Ranges that are leased, from when they are obtained until they are given up.
 
-use super::section::Section;
+use super::shared::SharedSection;
 use crate::belief::AtomicBelief;
 use crate::body::BodyLease;
 use crate::cancelled::Cancelled;
@@ -14,12 +14,12 @@ use tenure_core::{Clock, Fence, LeaseId, Loss, Tick, Ttl};
 use tokio_util::sync::CancellationToken;
 
 /// Ranges that are leased, without a body: for whoever has something of its own to end before they are given up, such as a
-/// process. Else [`Section::with_lease`] is simpler, and safer.
+/// process. Else [`Section::with_lease`](super::Section::with_lease) is simpler, and safer.
 ///
 /// Dropping it gives them up in the background.
 #[must_use = "dropping it gives the ranges up"]
 pub struct RangeGuard {
-    pub(super) section: Section,
+    pub(super) section: Arc<SharedSection>,
     id: LeaseId,
     pub(super) duration: Ttl,
     pub(super) parts: Arc<RangeSet>,
@@ -37,7 +37,7 @@ pub struct RangeGuard {
 
 impl RangeGuard {
     /// What is wanted, and is to be given up should it come.
-    pub(super) fn new(section: Section, id: LeaseId, duration: Ttl) -> RangeGuard {
+    pub(super) fn new(section: Arc<SharedSection>, id: LeaseId, duration: Ttl) -> RangeGuard {
         RangeGuard {
             section,
             id,
@@ -57,9 +57,9 @@ impl RangeGuard {
         (self.parts, self.fence) = (Arc::new(parts), fence);
         self.belief.set(until);
         if let Some(fence) = fence {
-            self.since = self.section.inner.clock.held();
+            self.since = self.section.clock.held();
             meters::range_begun();
-            let (key, holder) = (self.section.key(), self.section.holder());
+            let (key, holder) = (&self.section.key, &self.section.holder);
             tracing::debug!(
                 name: "range.acquired", target: "tenure::range", %key, %fence, %holder, "parts of a range leased"
             );
@@ -106,7 +106,7 @@ impl RangeGuard {
     /// May be dropped and called again.
     pub async fn lost(&self) -> Loss {
         if self.fence.is_some() {
-            end_of(&self.belief, &*self.section.inner.clock, self.duration).await;
+            end_of(&self.belief, &*self.section.clock, self.duration).await;
         }
         Loss::Expired
     }
@@ -120,7 +120,7 @@ impl RangeGuard {
             self.stop.cancel();
         } else if !self.is_watched.swap(true, Ordering::SeqCst) {
             let (belief, stop) = (Arc::clone(&self.belief), self.stop.clone());
-            let (clock, duration) = (Arc::clone(&self.section.inner.clock), self.duration);
+            let (clock, duration) = (Arc::clone(&self.section.clock), self.duration);
             tokio::spawn(async move {
                 tokio::select! {
                     () = end_of(&belief, &*clock, duration) => stop.cancel(),
@@ -154,7 +154,7 @@ impl RangeGuard {
         }
         self.spent = true;
         // An error means that the driver is gone: the lease expires by itself.
-        self.section.inner.ask(command(self.id)).await.ok()
+        self.section.ask(command(self.id)).await.ok()
     }
 
     /// Before anybody else can have them.
@@ -167,8 +167,8 @@ impl RangeGuard {
     }
 
     fn tell_ended(&self, fence: Fence, in_time: bool) {
-        let (key, holder) = (self.section.key(), self.section.holder());
-        meters::range_ended(in_time, self.section.inner.clock.held().since(self.since));
+        let (key, holder) = (&self.section.key, &self.section.holder);
+        meters::range_ended(in_time, self.section.clock.held().since(self.since));
         if in_time {
             tracing::debug!(
                 name: "range.released", target: "tenure::range", %key, %fence, %holder, "parts of a range given up"
@@ -182,7 +182,7 @@ impl RangeGuard {
     }
 
     fn left(&self) -> Duration {
-        self.belief.until().since(self.section.inner.clock.held())
+        self.belief.until().since(self.section.clock.held())
     }
 }
 
@@ -222,8 +222,8 @@ impl Drop for RangeGuard {
     fn drop(&mut self) {
         self.stop_believing();
         if !self.spent {
-            self.section.inner.forget(self.id);
-            self.section.inner.send(SectionCommand::Release(self.id));
+            self.section.forget(self.id);
+            self.section.send(SectionCommand::Release(self.id));
         }
     }
 }

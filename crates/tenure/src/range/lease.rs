@@ -90,18 +90,18 @@ where
     Fut: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    let inner = &guard.section.inner;
+    let section = &guard.section;
     let half = guard.duration.part(2);
-    let grace = inner.grace.unwrap_or_else(|| guard.duration.part(8)).min(half);
+    let grace = section.grace.unwrap_or_else(|| guard.duration.part(8)).min(half);
     let lease = RangeLease {
         parts: Arc::clone(&guard.parts),
         fence: guard.fence,
         belief: Arc::clone(&guard.belief),
         reserve: grace + guard.reserve(),
-        clock: Arc::clone(&inner.clock),
+        clock: Arc::clone(&section.clock),
         stop: guard.stop.clone(),
     };
-    let (running, stopping, stop) = (inner.running(), inner.stopping.clone(), guard.stop.clone());
+    let (running, stopping, stop) = (section.running(), section.stopping.clone(), guard.stop.clone());
     let task = tokio::spawn(body(lease).in_current_span());
     // If the caller goes away, this guard's drop stops the body; the watch over it goes on in a task of its own.
     let caller = CancellationToken::new();

@@ -52,6 +52,8 @@ mod builder;
 mod guard;
 mod lease;
 mod section;
+mod shared;
+mod sink;
 pub mod sweep;
 mod users;
 

@@ -1,20 +1,16 @@
 //! One section: where ranges are leased.
 
-use super::builder::SectionBuilder;
 use super::guard::RangeGuard;
 use super::lease::{self, RangeLease};
-use super::users::SectionUsers;
+use super::shared::SharedSection;
 use crate::error::{AcquireError, BodyError};
 use crate::meters::WaitMeter;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::range::RangeSet;
 use tenure_core::section::{Entry, Portion, SectionCommand, SectionNotice};
 use tenure_core::{Clock, HolderId, InvalidInput, Key, LeaseId, Ttl};
-use tenure_store::{AnyStore, Store};
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio_util::sync::CancellationToken;
+use tenure_store::AnyStore;
 
 /// A section: a part of a store in which ranges of keys are leased. Cheap to clone.
 ///
@@ -24,42 +20,12 @@ pub struct Section {
     pub(super) inner: Arc<SharedSection>,
 }
 
-pub(super) struct SharedSection {
-    pub(super) store: AnyStore,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) key: Key,
-    pub(super) holder: HolderId,
-    pub(super) commands: mpsc::UnboundedSender<SectionCommand>,
-    pub(super) last_id: AtomicU64,
-    pub(super) users: Mutex<SectionUsers>,
-    /// Cancelled by [`Section::stop`].
-    pub(super) stopping: CancellationToken,
-    /// How many bodies run.
-    pub(super) bodies: watch::Sender<usize>,
-    pub(super) least: Duration,
-    pub(super) longest: Duration,
-    pub(super) grace: Option<Duration>,
-}
-
 impl Section {
-    /// A section of `store`, with settings.
-    pub fn builder(store: impl Store, name: impl AsRef<str>) -> SectionBuilder {
-        SectionBuilder::new(AnyStore::new(store), name.as_ref())
-    }
-
-    /// A section of `store` as it is by default.
-    ///
-    /// # Errors
-    /// As [`SectionBuilder::start`].
-    pub fn new(store: impl Store, name: impl AsRef<str>) -> Result<Section, InvalidInput> {
-        Section::builder(store, name).start()
-    }
-
     /// Leases what nobody else holds of `desired` and runs `body` with it, once: also when that is nothing.
     ///
     /// The body is told to end, by [`RangeLease::cancelled`], early enough for its grace period to be over before the lease is;
     /// what has not ended by then is aborted. The lease is given up after the body's end: after its return, a panic, and when
-    /// this future is dropped. `duration` may be cut to [`SectionBuilder::longest`], and is never prolonged. Of a section that is
+    /// this future is dropped. `duration` may be cut to [`SectionBuilder::longest`](super::SectionBuilder::longest), and is never prolonged. Of a section that is
     /// almost full, the body gets what fits, the lowest keys first.
     ///
     /// A store that does not answer the release keeps the body's result back for a second at the most; the release goes on.
@@ -111,7 +77,7 @@ impl Section {
     }
 
     /// Leases what nobody else holds of `desired`, and what fits of that, perhaps nothing, to be given up by the caller. `duration` may be cut to
-    /// [`SectionBuilder::longest`], and is never prolonged.
+    /// [`SectionBuilder::longest`](super::SectionBuilder::longest), and is never prolonged.
     ///
     /// # Errors
     /// When the store can't be reached, the section is full or stopped, or the input is bad.
@@ -292,7 +258,7 @@ impl Section {
         }
         let id = self.inner.next_id();
         // If the caller goes away, what comes of it is given up.
-        let mut guard = RangeGuard::new(self.clone(), id, duration);
+        let mut guard = RangeGuard::new(Arc::clone(&self.inner), id, duration);
         match self.inner.ask(SectionCommand::Acquire(id, desired, duration, portion)).await {
             Ok(SectionNotice::Obtained { parts, fence, until, .. }) => {
                 guard.begin(parts, fence, until);
@@ -331,51 +297,5 @@ impl Section {
 impl std::fmt::Debug for Section {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Section").field("key", &self.inner.key).field("holder", &self.inner.holder).finish()
-    }
-}
-
-impl SharedSection {
-    fn next_id(&self) -> LeaseId {
-        LeaseId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-
-    pub(super) fn users(&self) -> MutexGuard<'_, SectionUsers> {
-        // No code that can panic runs under the lock, so what it guards is whole.
-        self.users.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn send(&self, command: SectionCommand) {
-        // The driver outlives every sender but after a stop, and then there is nothing left to do.
-        let _ = self.commands.send(command);
-    }
-
-    /// Sends a command whose answer will come through the returned channel.
-    pub(super) fn ask(&self, command: SectionCommand) -> oneshot::Receiver<SectionNotice> {
-        let (sender, reply) = oneshot::channel();
-        if let Some(lease) = command.lease() {
-            self.users().wait(lease, sender);
-        }
-        self.send(command);
-        reply
-    }
-
-    /// Nobody waits for an answer about this lease any more.
-    pub(super) fn forget(&self, lease: LeaseId) {
-        self.users().take(lease);
-    }
-
-    /// A body runs, until this is dropped.
-    pub(super) fn running(self: &Arc<SharedSection>) -> RunningBody {
-        self.bodies.send_modify(|running| *running += 1);
-        RunningBody(Arc::clone(self))
-    }
-}
-
-/// Counts a body that runs.
-pub(super) struct RunningBody(Arc<SharedSection>);
-
-impl Drop for RunningBody {
-    fn drop(&mut self) {
-        self.0.bodies.send_modify(|running| *running -= 1);
     }
 }

@@ -1,12 +1,8 @@
-//! Who waits for what of a section, and the sink of the machine's notices that tells them.
+//! Who waits for what of a section.
 
-use super::section::SharedSection;
-use crate::driver::Sink;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-use std::sync::Weak;
 use tenure_core::LeaseId;
-use tenure_core::section::{Section, SectionCommand, SectionNotice};
+use tenure_core::section::SectionNotice;
 use tokio::sync::oneshot;
 
 /// Who waits for what.
@@ -38,51 +34,12 @@ impl SectionUsers {
         })
     }
 
-    fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.over = true;
         self.waiting.clear();
         for stopped in std::mem::take(&mut self.stopped) {
             // Perhaps nobody waits any more.
             let _ = stopped.send(());
         }
-    }
-}
-
-pub(super) struct SectionSink {
-    pub(super) inner: Weak<SharedSection>,
-}
-
-/// The driver is gone, by a panic or with its runtime: nobody is to wait for it.
-impl Drop for SectionSink {
-    fn drop(&mut self) {
-        if let Some(inner) = self.inner.upgrade() {
-            inner.users().end();
-        }
-    }
-}
-
-impl Sink<Section> for SectionSink {
-    fn tell(&mut self, notice: SectionNotice, commands: &mut Vec<SectionCommand>) -> ControlFlow<()> {
-        let inner = self.inner.upgrade();
-        let lease = match &notice {
-            SectionNotice::Stopped => {
-                if let Some(inner) = inner {
-                    inner.users().end();
-                }
-                return ControlFlow::Break(());
-            }
-            SectionNotice::Obtained { lease, .. } => *lease,
-            SectionNotice::Failed(lease, _)
-            | SectionNotice::Released(lease, _)
-            | SectionNotice::Listed(lease, _)
-            | SectionNotice::Reclaimed(lease, _) => *lease,
-        };
-        let sender = inner.and_then(|inner| inner.users().take(lease));
-        let is_lease = matches!(&notice, SectionNotice::Obtained { fence: Some(_), .. });
-        if sender.is_none_or(|sender| sender.send(notice).is_err()) && is_lease {
-            // Whoever asked has gone away.
-            commands.push(SectionCommand::Release(lease));
-        }
-        ControlFlow::Continue(())
     }
 }

@@ -1,6 +1,6 @@
 //! A peer: it takes, renews and evicts under its own conditions, which are the row's counter or less.
 
-use super::world::FAILOVER;
+use super::time::FAILOVER;
 use crate::format::{Format, Unowned};
 use crate::rng::SplitMix64;
 use crate::row::Row;

@@ -1,9 +1,10 @@
 //! The world: time, the table, the network between it and the workers, and what is checked.
 
+mod adoption;
 mod faults;
 
-use super::adoption::Adoption;
 use super::peers::PeerWorker;
+use super::time::{FAILOVER, Micros};
 use crate::change::{ChangeAim, RowChange};
 use crate::format::Format;
 use crate::held::Held;
@@ -13,16 +14,13 @@ use crate::row::{Fields, Row};
 use crate::settling::{ChangeAnswer, Settled, Settling};
 use crate::table::RowListing;
 use crate::worker::{self, ChangePurpose, WorkerMachine, WorkerNotice, WorkerOutput, WorkerRequest};
+use adoption::Adoption;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenure_core::{Clock, ErrorKind, Now, StoreError, Tick, Wall};
 
-/// All times of a world are in microseconds.
-pub(super) type Micros = u64;
-
-pub(super) const FAILOVER: Micros = 2_000_000;
 const FAULTS_UNTIL: Micros = 12 * FAILOVER;
 /// By then, every lease is held again: what is stolen or silent is told after a failover time, and a look takes half of one.
 const HEALED_BY: Micros = FAULTS_UNTIL + 6 * FAILOVER;
@@ -61,7 +59,7 @@ struct OurProcess {
 }
 
 /// What happens to somebody at a time.
-pub(super) enum Happens {
+enum Happens {
     Wake,
     /// A request reaches the table. Whether its answer comes back.
     Look {
@@ -88,12 +86,12 @@ pub(super) enum Happens {
 }
 
 pub(super) struct KclWorld {
-    pub(super) terms: WalkTerms,
+    terms: WalkTerms,
     rng: SplitMix64,
-    pub(super) now: Micros,
+    now: Micros,
     order: u64,
     queue: BTreeMap<(Micros, u64), (u64, Happens)>,
-    pub(super) rows: BTreeMap<String, Row>,
+    rows: BTreeMap<String, Row>,
     ours: BTreeMap<u64, OurProcess>,
     peers: Vec<PeerWorker>,
     ids: u64,
@@ -104,7 +102,7 @@ pub(super) struct KclWorld {
     /// Nobody begins before that: a newcomer can't know that a row has had a past.
     closed_until: Micros,
     pub(super) remade: u64,
-    pub(super) adoption: Option<Adoption>,
+    adoption: Option<Adoption>,
 }
 
 impl KclWorld {
@@ -151,12 +149,12 @@ impl KclWorld {
     }
 
     /// Whether each row is had by one of ours.
-    pub(super) fn is_all_had(&self) -> bool {
+    fn is_all_had(&self) -> bool {
         self.rows.keys().all(|key| self.ours.values().any(|ours| believes(ours, key)))
     }
 
     /// How many each of ours has.
-    pub(super) fn shares(&self) -> Vec<usize> {
+    fn shares(&self) -> Vec<usize> {
         self.ours.values().map(|ours| ours.believes.iter().filter(|held| held.is_held()).count()).collect()
     }
 
@@ -182,7 +180,7 @@ impl KclWorld {
     }
 
     /// Runs until nobody is left who does anything by then.
-    pub(super) fn run_until(&mut self, end: Micros) -> Result<(), String> {
+    fn run_until(&mut self, end: Micros) -> Result<(), String> {
         while let Some(next) = self.queue.first_entry().filter(|next| next.key().0 <= end) {
             let ((now, _), (who, happens)) = next.remove_entry();
             self.now = now;
@@ -196,7 +194,7 @@ impl KclWorld {
         self.now < FAULTS_UNTIL && self.terms.moves.is_none()
     }
 
-    pub(super) fn at(&mut self, at: Micros, who: u64, happens: Happens) {
+    fn at(&mut self, at: Micros, who: u64, happens: Happens) {
         self.order += 1;
         self.queue.insert((at, self.order), (who, happens));
     }
@@ -424,7 +422,7 @@ impl KclWorld {
         }
     }
 
-    pub(super) fn delay(&mut self) -> Micros {
+    fn delay(&mut self) -> Micros {
         let usual = 200 + self.rng.below(4_000);
         if self.is_faulty() && self.rng.one_in(20) { usual + self.rng.below(FAILOVER * 3 / 2) } else { usual }
     }
@@ -434,7 +432,7 @@ impl KclWorld {
     }
 
     /// What the service does: the conditions of all changes are those of the row that was read.
-    pub(super) fn perform(&mut self, change: &RowChange) -> ChangeAnswer {
+    fn perform(&mut self, change: &RowChange) -> ChangeAnswer {
         let key = change.before.key();
         match self.rows.get_mut(key) {
             Some(row) if row.is_same(&change.before) => {

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 fn what_carries_the_mark_is_found_unless_there_is_no_time_or_it_is_older_than_tenure() {
     let mark = format!("a-mark-of-{}", std::process::id());
     let mut sleep = std::process::Command::new("sleep");
-    let mut sleep = sleep.arg("600").env(MARK, &mark).process_group(0).spawn().unwrap();
+    let mut sleep = sleep.arg("600").env(mark::MARK, &mark).process_group(0).spawn().unwrap();
     let pid = sleep.id().cast_signed();
     let mut watchdog = WatchdogProcess {
         lead: LeadTime::new(Duration::from_secs(4), Duration::MAX),
@@ -14,7 +14,7 @@ fn what_carries_the_mark_is_found_unless_there_is_no_time_or_it_is_older_than_te
         ..WatchdogProcess::default()
     };
     // Its program, and so its environment, is there a little later than the process.
-    while table::marks_of(pid).is_empty() {
+    while mark::marks_of(pid).is_empty() {
         std::thread::yield_now();
     }
     let start = ProcessEntry::of(pid).unwrap().start;

@@ -12,6 +12,7 @@ mod records;
 mod server;
 #[cfg(feature = "dynamodb")]
 mod tables;
+mod trial;
 
 use crate::args;
 use crate::exit::{self, Failure};
@@ -83,9 +84,9 @@ async fn examine(
         );
     }
     if url.is_read_only() || typed.read_only {
-        probe::look(&leases, findings).await;
+        trial::look(&leases, findings).await;
     } else {
-        probe::write(&url, &leases, findings).await;
+        trial::write(&url, &leases, findings).await;
     }
     records::check(&url, &leases, findings).await?;
     let of_files = url.path().map(|_| HELD_UP);

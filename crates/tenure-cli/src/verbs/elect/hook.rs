@@ -2,8 +2,8 @@
 
 use crate::exit::{Failure, INTERNAL};
 use crate::output;
-use crate::supervise::client::mark_beside;
 use crate::supervise::hooks;
+use crate::supervise::mark::mark_beside;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

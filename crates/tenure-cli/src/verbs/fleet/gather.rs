@@ -1,11 +1,10 @@
 //! A fleet's snapshot, gathered from its records one by one: of a million units, no more is kept than is shown.
 
-use super::planning::BoardView;
-use super::snapshot::{Snapshot, Stated, UnitOwner, UnitSnapshot, WorkerSnapshot};
+use super::snapshot::planning::BoardView;
+use super::snapshot::{Snapshot, Stated, UnitOwner, UnitSnapshot, WorkerSnapshot, silence};
 use crate::keys::{FleetKeyPart, part_of};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 use tenure::fleet::{FleetName, Planning, Status, Uncovered, UnitSpec};
 use tenure::{Attachment, HolderId, Key, Listed, Record, Stored, Wall};
 
@@ -126,11 +125,6 @@ impl FleetGathering {
         snapshot.plan();
         snapshot
     }
-}
-
-/// How long nothing was heard of a session.
-pub(super) fn silence(session: &Stored, now: Wall) -> Duration {
-    session.age().unwrap_or_else(|| now.since(session.record.stamp))
 }
 
 /// Fleets one after the other, as their records come in the order of keys.

@@ -6,8 +6,6 @@ mod change;
 mod gather;
 mod health;
 mod look;
-mod plan;
-mod planning;
 mod screen;
 mod snapshot;
 mod top;

@@ -1,8 +1,10 @@
 //! A fleet as it looks from outside, by its records: who owns what, and who is to.
 
-use super::gather::silence;
-use super::planning::BoardView;
-use crate::output::view::{fields, millis};
+mod plan;
+pub(super) mod planning;
+
+use crate::output::json::{fields, millis};
+use planning::BoardView;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -154,6 +156,11 @@ impl WorkerSnapshot {
             is_young: now.since(tenure.since) < tenure.ttl.duration() * JOINING,
         })
     }
+}
+
+/// How long nothing was heard of a session.
+pub(super) fn silence(session: &Stored, now: Wall) -> Duration {
+    session.age().unwrap_or_else(|| now.since(session.record.stamp))
 }
 
 impl Snapshot {

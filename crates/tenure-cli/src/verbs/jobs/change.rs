@@ -8,7 +8,7 @@ use crate::output;
 use crate::stores::{Url, patiently};
 use crate::text::{count, escaped};
 use crate::verbs::open;
-use crate::work::job::register::{instance, reset};
+use crate::work::job::writes::{instance, reset};
 use crate::work::units::{named, text_of};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,8 +5,8 @@
 //! meanwhile helps. It is refused while a process that came before is at work on the job: what that one has done
 //! a moment ago would be run twice. Of two that begin anew at the same time, the later one is refused.
 
-use super::register::vacant;
 use super::unit::{Status, Unit};
+use super::writes::vacant;
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
 use crate::output::view::{Sessions, State, View};

@@ -173,7 +173,7 @@ impl Scheduler {
         let setup = Setup { command, policy, captures, is_verbose, ended: Box::new(ended) };
         let now = boottime();
         Ok(Scheduler {
-            rounds: Rounds::new(super::register::instance(&leases), now),
+            rounds: Rounds::new(super::writes::instance(&leases), now),
             slots: Slots::new(plan.slots, Pacing::new(plan.delay, plan.load), setup),
             outputs: Outputs::new(printer),
             pending: PendingResults::default(),

@@ -5,46 +5,18 @@ use crate::invariants::leads::Prompt;
 use crate::invariants::s6::LeaseLapse;
 use crate::invariants::{self, Rule};
 use crate::kernel;
-use crate::kernel::clock::{MILLI, True};
+use crate::kernel::clock::MILLI;
 use crate::kernel::fault::FaultKind;
 use crate::leases::node::{Closed, LeaseCall, LeaseStage, LeaseView};
+use crate::leases::seat::CandidateSeat;
 use crate::leases::{LeaseDue, What, World};
-use tenure_core::election::{self, Change, Election, Output, Standing, StepDownCause, Terms};
-use tenure_core::{Bugs, Command, KeepAlive, LeaseId, Notice, Tick, WaitPolicy, Want};
+use tenure_core::election::{self, Change, Output, Standing, StepDownCause, Terms};
+use tenure_core::{Command, KeepAlive, LeaseId, Notice, Tick, WaitPolicy, Want};
 
 /// The task of leases that are a candidate's: it has no turns of its own.
 const SEAT: usize = usize::MAX - 1;
 /// The task of a candidate's effects.
 const EFFECT: u8 = u8::MAX;
-
-/// One candidate.
-#[derive(Debug)]
-pub(crate) struct CandidateSeat {
-    pub(crate) election: Election,
-    /// Bodies that run under the present leadership.
-    pub(crate) bodies: u32,
-    /// It stands back until then.
-    tries_from: Tick,
-    /// Only the newest of its wake-ups counts.
-    wake_turn: u32,
-    /// It was stopped, while its process lives on: it tries no more, and has stopped once its bodies have ended.
-    stopping: Option<True>,
-    has_stopped: bool,
-}
-
-impl CandidateSeat {
-    fn new(terms: Terms, bugs: Bugs) -> CandidateSeat {
-        let election = Election::new(terms, bugs);
-        CandidateSeat {
-            election,
-            bodies: 0,
-            tries_from: Tick(0),
-            wake_turn: 0,
-            stopping: None,
-            has_stopped: false,
-        }
-    }
-}
 
 impl World {
     /// A process has begun: its candidates begin too.

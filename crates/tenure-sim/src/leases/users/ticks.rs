@@ -6,26 +6,13 @@ use crate::kernel::clock::MILLI;
 use crate::kernel::coverage::Coverage;
 use crate::leases::World;
 use crate::leases::node::{LeaseActivity, LeaseStage, LeaseView};
+use crate::leases::tick_job::TickJob;
 use std::time::Duration;
 use tenure_core::once::{Delivery, Once, OnceAction, OnceEvent, Refusal};
 use tenure_core::op::{Expect, Write};
 use tenure_core::{
     Command, Fence, KeepAlive, LeaseId, Metadata, MetadataPolicy, Record, Tick, WaitPolicy, Wall, Want,
 };
-
-/// What a user runs.
-#[derive(Debug)]
-pub(crate) struct TickJob {
-    lease: LeaseId,
-    key: usize,
-    tick: Wall,
-    once: Once,
-    /// What is to be done about it next.
-    next: Vec<OnceAction>,
-    /// When its body ends, once that runs.
-    ends: Option<u64>,
-    is_over: bool,
-}
 
 fn delivery(key: usize) -> Delivery {
     if key.is_multiple_of(2) { Delivery::AtMostOnce } else { Delivery::AtLeastOnce }

@@ -2,6 +2,7 @@
 
 use super::capture::{Captured, Captures};
 use super::order::Order;
+use crate::config::Form;
 use crate::exit::Failure;
 use crate::output;
 use crate::text::{escaped, hex};
@@ -10,7 +11,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
@@ -24,27 +25,6 @@ pub(crate) struct Piece {
     pub(crate) captured: Captured,
     /// Its exit code, if it ended by itself.
     pub(crate) exit: Option<i64>,
-}
-
-/// How pieces are written.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Form {
-    /// Each line begins with the unit and a tab.
-    pub(crate) tag: bool,
-    pub(crate) keep_order: bool,
-    /// Where each unit has a directory for its output.
-    pub(crate) results: Option<PathBuf>,
-}
-
-impl Form {
-    /// Makes the directory for results, if one is named.
-    pub(crate) fn make_directory(&self) -> Result<(), Failure> {
-        let Some(directory) = &self.results else { return Ok(()) };
-        std::fs::create_dir_all(directory).map_err(|error| {
-            let directory = escaped(&directory.to_string_lossy());
-            Failure::usage(format!("--results {directory}: can't be made: {error}; give another directory"))
-        })
-    }
 }
 
 /// What the thread is to do.

@@ -3,8 +3,8 @@
 use super::{Event, Scheduler};
 use crate::exit::Failure;
 use crate::work::job::board::Local;
-use crate::work::job::register::{made, registered};
 use crate::work::job::unit::digest;
+use crate::work::job::writes::{made, registered};
 use crate::work::stream::Stream;
 use crate::work::units::{Given, Named};
 use std::time::Duration;

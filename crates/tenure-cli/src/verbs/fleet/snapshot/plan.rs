@@ -1,6 +1,6 @@
 //! The plan of a fleet that is looked at from outside: by the same function as the planner's, of the same records.
 
-use super::snapshot::{Snapshot, UnitOwner, UnitSnapshot, WorkerSnapshot};
+use super::{Snapshot, UnitOwner, UnitSnapshot, WorkerSnapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tenure::HolderId;
@@ -9,7 +9,7 @@ use tenure_core::fleet::plan::{Load, Room, causes, plan};
 
 impl Snapshot {
     /// Says of each unit who is to have it, and why it moves.
-    pub(super) fn plan(&mut self) {
+    pub(in crate::verbs::fleet) fn plan(&mut self) {
         for worker in &mut self.workers {
             worker.planned = 0;
         }

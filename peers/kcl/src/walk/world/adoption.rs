@@ -3,7 +3,8 @@
 //! The adopter's own code, which waits on two stores, is run on DynamoDB Local (tests/adopt.rs). What it asks of the table
 //! is written down here once more, so that what a whole fleet does about it can be measured for each unit.
 
-use super::world::{FAILOVER, Happens, KclWorld, Micros, WalkTerms};
+use super::super::time::{FAILOVER, Micros};
+use super::{Happens, KclWorld, WalkTerms};
 use crate::change::{Edit, RowChange};
 use crate::format::Format;
 use crate::row::Row;

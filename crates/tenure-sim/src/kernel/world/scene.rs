@@ -1,13 +1,12 @@
 //! What a kind of world has of its own: the machines in it, their users, what goes wrong for them alone, and what must hold.
 
-use super::clock::True;
-use super::fault::FaultKind;
-use super::net::Envelope;
-use super::node::Node;
-use super::registers::{Landed, StoreSpec};
-use super::rng::Rng;
-use super::world::World;
+use super::World;
 use crate::invariants::Rule;
+use crate::kernel::clock::True;
+use crate::kernel::envelope::Envelope;
+use crate::kernel::fault::FaultKind;
+use crate::kernel::registers::{Landed, StoreSpec};
+use crate::kernel::rng::Rng;
 use std::fmt::Debug;
 use tenure_core::op::{Answer, Machine, Op, Step};
 use tenure_core::{HolderId, Key, Now, StoreError, Tick, Ttl};
@@ -59,7 +58,7 @@ pub(crate) struct NewProcess<S: Scene> {
     pub(crate) machine: S::Machine,
 }
 
-/// A kind of world. Its state is one value of the type, in [`World::scene`]; what it knows of each process is in [`Node::own`].
+/// A kind of world. Its state is one value of the type, in [`World::scene`]; what it knows of each process is in [`Node::own`](super::node::Node::own).
 ///
 /// A method that has a body may be left out: most scenes don't need it.
 pub(crate) trait Scene: Sized + 'static {
@@ -137,8 +136,8 @@ pub(crate) trait Scene: Sized + 'static {
     fn performed(_world: &mut World<Self>, _envelope: &Envelope, _result: &Result<Answer, StoreError>) {}
     /// An answer reaches its node.
     fn answered(_: &mut World<Self>, _index: usize, _: &Envelope, _: &Result<Answer, StoreError>) {}
-    /// Whether a process hears of changes of a key, where the store pushes them.
-    fn listens(_world: &World<Self>, _node: &Node<Self>, _key: &Key) -> bool {
+    /// Whether the process on a node hears of changes of a key, where the store pushes them.
+    fn listens(_world: &World<Self>, _index: usize, _key: &Key) -> bool {
         false
     }
 

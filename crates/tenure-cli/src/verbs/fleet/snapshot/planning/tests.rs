@@ -1,9 +1,9 @@
 //! Plan: who plans and who stands by, and since when; what moves, from whom, to whom and why; what is attached to a session that can't be read,
 //! is of another version, or is no worker's stays there, as for the planner; all of it as text and as JSON.
-use super::super::gather::FleetGathering;
-use super::super::health::health;
-use super::super::snapshot::UnitStage;
+use super::super::UnitStage;
 use super::*;
+use crate::verbs::fleet::gather::FleetGathering;
+use crate::verbs::fleet::health::health;
 use tenure::fleet::{About, FleetName, Uncovered, UnitSpec};
 use tenure::{
     Attachment, Fence, Key, Listed, Metadata, Nonce, Record, StoreError, Stored, Tenure, Ttl, Value,
@@ -71,7 +71,7 @@ fn tenure(holder: &str, since: Wall) -> Tenure {
 
 /// Each unit's stage, whom it goes to or why it can't, and why it moves.
 fn units(snapshot: &Snapshot) -> Vec<(String, UnitStage, String, Option<&'static str>)> {
-    let of = |unit: &super::super::snapshot::UnitSnapshot| {
+    let of = |unit: &super::super::UnitSnapshot| {
         let target = match snapshot.target_of(unit) {
             Some(Ok(holder)) => holder.to_string(),
             Some(Err(why)) => why.to_string(),

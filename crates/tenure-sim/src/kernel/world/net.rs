@@ -1,81 +1,16 @@
 //! The network between nodes and store, and the driver's part: calls that take too long are reported as such.
 
-use super::clock::{MILLI, True};
-use super::fault::FaultKind;
 use super::node::NodeInput;
-use super::registers::{Ages, Landed};
 use super::scene::Scene;
-use super::trace::{Story, describe};
-use super::world::{What, World};
+use super::{What, World};
 use crate::invariants::{Rule, s3};
-use tenure_core::op::{Answer, Hint, Op, OpId, Outcome, Request};
-use tenure_core::{Bug, HolderId, Key, Nonce, Now, StoreError, Tick};
-
-/// A request on its way.
-#[derive(Debug, Clone)]
-pub(crate) struct Envelope {
-    pub(crate) node: usize,
-    pub(crate) life: u32,
-    pub(crate) id: OpId,
-    pub(crate) op: Op,
-    pub(crate) urgent: bool,
-    pub(crate) sent: Now,
-    /// The same in true time.
-    pub(crate) posted: True,
-    /// When the node's driver gives up waiting, in true time and by the node's clock.
-    gives_up: True,
-    patience: Tick,
-    /// The store that it was sent to, where failovers put others in its place.
-    term: u32,
-    /// A second copy, or one that was given up: its answer goes nowhere.
-    pub(crate) stray: bool,
-    /// Its answer is lost, however well everything else goes.
-    pub(crate) stumbles: bool,
-    /// It was sent for a token that came from elsewhere.
-    pub(crate) token: bool,
-    /// What the store's clock shows at the most, in milliseconds, as its client took it to be when it sent this.
-    dated: Option<u64>,
-}
-
-impl Envelope {
-    /// The same, whose arrival is left to the scene: nobody waits for its answer any more.
-    pub(crate) fn late(&self) -> Envelope {
-        Envelope { gives_up: True::MAX, ..self.clone() }
-    }
-
-    /// The one key that it is about, if it is about one.
-    pub(crate) fn key(&self) -> Option<&Key> {
-        key_of(&self.op)
-    }
-
-    /// The tenure that it begins, if it is a claim.
-    pub(crate) fn claim(&self) -> Option<Nonce> {
-        let Op::Write(write) = &self.op else { return None };
-        write.record.tenure.as_ref().map(|tenure| tenure.id).filter(|id| *id == write.record.nonce)
-    }
-
-    /// Its number, for people: those of a fleet's worker and of the holder in it are told apart by a star.
-    fn name(&self) -> String {
-        let OpId(id) = self.id;
-        format!("#{}{:x}", if id >> 63 == 1 { "*" } else { "" }, id & (u64::MAX >> 1))
-    }
-
-    /// Whether it is a claim that is attached to a session.
-    fn is_attached(&self) -> bool {
-        let Op::Write(write) = &self.op else { return false };
-        let attached = write.record.tenure.as_ref().is_some_and(|tenure| tenure.attachment.is_some());
-        attached && self.claim().is_some()
-    }
-}
-
-/// The one key that an operation is about, if it is about one.
-pub(crate) fn key_of(op: &Op) -> Option<&Key> {
-    match op {
-        Op::Read(key) => Some(key),
-        Op::ReadMany(..) | Op::List { .. } => None,
-        Op::Write(write) => Some(&write.key),
-    }
-}
+use crate::kernel::clock::{MILLI, True};
+use crate::kernel::envelope::Envelope;
+use crate::kernel::fault::FaultKind;
+use crate::kernel::registers::{Ages, Landed};
+use crate::kernel::trace::{Story, describe};
+use tenure_core::op::{Answer, Hint, Op, Outcome, Request};
+use tenure_core::{Bug, HolderId, Key, Now, StoreError};
 
 /// An answer on its way, with the date that it bears; or, without one, the driver's own word that there is none.
 pub(crate) struct NetReply {
@@ -292,10 +227,10 @@ impl<S: Scene> World<S> {
         }
         let version = self.store.get(key).map(|record| record.version());
         for index in 0..self.nodes.len() {
-            let node = &self.nodes[index];
-            if !S::listens(self, node, key) {
+            if !S::listens(self, index, key) {
                 continue;
             }
+            let node = &self.nodes[index];
             let life = node.life;
             let passes = node.answers_pass && !self.store_down;
             if passes && !self.befalls(FaultKind::HintLost) {

@@ -1,11 +1,11 @@
 //! Faults that befall nodes, links and the store now and then, whatever the scene; those of a scene's own are in its `strike`.
 
-use super::clock::{ClockPace, MILLI, SECOND, True};
-use super::fault::FaultKind;
 use super::node::NodeInput;
 use super::scene::Scene;
-use super::trace::Story;
-use super::world::{What, World};
+use super::{What, World};
+use crate::kernel::clock::{ClockPace, MILLI, SECOND, True};
+use crate::kernel::fault::FaultKind;
+use crate::kernel::trace::Story;
 
 impl<S: Scene> World<S> {
     /// Whether a fault of calls befalls this one.

@@ -1,8 +1,8 @@
 //! Chaos and calm by turns: faults go on for a while, everything is healed, and then everything must go on as it should.
 
 use super::scene::Scene;
-use super::trace::Story;
-use super::world::{What, World};
+use super::{What, World};
+use crate::kernel::trace::Story;
 
 impl<S: Scene> World<S> {
     pub(super) fn begin_chaos(&mut self) {

@@ -1,7 +1,7 @@
 //! Who plans a fleet, and what moves by the plan: from whom, to whom, and why.
 
-use super::snapshot::{Snapshot, WorkerSnapshot};
-use crate::output::view::millis;
+use super::{Snapshot, WorkerSnapshot};
+use crate::output::json::millis;
 use crate::text::{brief, count, date};
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
@@ -13,10 +13,10 @@ use tenure::{HolderId, Wall};
 #[derive(Debug)]
 pub(crate) struct BoardView {
     /// The index of the planner; none if there is none, or it is dead.
-    pub(super) planner: Option<usize>,
-    pub(super) planning: Planning,
+    pub(in crate::verbs::fleet) planner: Option<usize>,
+    pub(in crate::verbs::fleet) planning: Planning,
     /// When something changed that wants a plan, or the plan was told, whichever was last.
-    pub(super) changed: Wall,
+    pub(in crate::verbs::fleet) changed: Wall,
 }
 
 /// From whom, to whom and why, and how many units.

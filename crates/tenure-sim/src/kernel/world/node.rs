@@ -1,10 +1,10 @@
 //! One machine of a world, with its clocks, and the process on it: it starts, takes what comes to it, stops for a while, and ends.
 
-use super::clock::{ClockPace, MILLI, NodeClock, SECOND, True};
-use super::fault::FaultKind;
 use super::scene::{Command, NewProcess, Notice, Scene};
-use super::trace::Story;
-use super::world::{What, World};
+use super::{What, World};
+use crate::kernel::clock::{ClockPace, MILLI, NodeClock, SECOND, True};
+use crate::kernel::fault::FaultKind;
+use crate::kernel::trace::Story;
 use std::collections::VecDeque;
 use tenure_core::op::{Answer, Event, Hint, Machine, OpId, Step};
 use tenure_core::{Drift, HolderId, Key, Now, ServiceClock, StoreError, Tick};

@@ -1,0 +1,50 @@
+//! What the answers to all requests of clients share.
+
+use crate::config::Limits;
+use crate::history::TenureHistory;
+use crate::lease_table::LeaseTable;
+use crate::metrics_server::Scrape;
+use crate::news::NewsFeed;
+use crate::workers::Workers;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use tenure::Leases;
+use tenure::range::Section;
+use tokio::task::AbortHandle;
+
+pub(crate) struct AgentState {
+    pub(crate) leases: Leases,
+    pub(crate) table: Arc<LeaseTable>,
+    pub(crate) history: Arc<TenureHistory>,
+    pub(crate) news: Arc<NewsFeed>,
+    pub(crate) workers: Arc<Workers>,
+    /// By name.
+    pub(crate) sections: Mutex<BTreeMap<String, Section>>,
+    pub(crate) limits: Limits,
+    pub(crate) scrape: Option<Scrape>,
+    /// Counts the forced releases that are under way: each has a clone.
+    pub(crate) seizures: Arc<()>,
+    sweeper: AbortHandle,
+}
+
+impl AgentState {
+    /// The sweeper of clients' leases begins with it.
+    pub(crate) fn new(leases: Leases, limits: Limits, scrape: Option<Scrape>) -> AgentState {
+        let history = Arc::new(TenureHistory::new(Arc::clone(leases.clock())));
+        let table = LeaseTable::new(&leases, Arc::clone(&history), limits.leases);
+        let news = NewsFeed::new();
+        let sweeper = {
+            let table = Arc::clone(&table);
+            tokio::spawn(async move { table.sweep().await }).abort_handle()
+        };
+        let (workers, sections, seizures) = (Arc::default(), Mutex::default(), Arc::new(()));
+        AgentState { leases, table, history, news, workers, sections, limits, scrape, seizures, sweeper }
+    }
+}
+
+impl Drop for AgentState {
+    fn drop(&mut self) {
+        self.sweeper.abort();
+        self.news.stop();
+    }
+}

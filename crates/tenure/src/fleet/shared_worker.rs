@@ -1,0 +1,87 @@
+//! What the driver of a worker and all that stands for it share.
+
+use super::catalogue::Fleet;
+use super::membership::Membership;
+use super::users::{EndedByCommand, UnitReply, WorkerUsers};
+use crate::belief::AtomicBelief;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tenure_core::fleet::{FleetCommand, Planning, RequestId, Role, Summary};
+use tenure_core::{Clock, HolderId, LeaseId, Loss, StoreError, Ttl};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+pub(super) struct SharedWorker {
+    pub(super) fleet: Fleet,
+    pub(super) session: AtomicBelief,
+    pub(super) ttl: Ttl,
+    pub(super) holder: HolderId,
+    pub(super) summary: watch::Sender<Summary>,
+    pub(super) trouble: watch::Sender<Option<StoreError>>,
+    pub(super) planning: watch::Sender<(Role, Planning)>,
+    /// Whether it takes part.
+    pub(super) entry: watch::Sender<Membership>,
+    commands: mpsc::UnboundedSender<FleetCommand>,
+    pub(super) users: Mutex<WorkerUsers>,
+    /// Notified when there is news, or there won't be any more.
+    pub(super) told: Notify,
+}
+
+impl SharedWorker {
+    pub(super) fn new(
+        fleet: Fleet,
+        ttl: Ttl,
+        holder: HolderId,
+        commands: mpsc::UnboundedSender<FleetCommand>,
+    ) -> SharedWorker {
+        let (session, summary, trouble) =
+            (AtomicBelief::default(), watch::Sender::default(), watch::Sender::default());
+        let (users, told) = (Mutex::default(), Notify::new());
+        let (planning, entry) = (watch::Sender::default(), watch::Sender::default());
+        SharedWorker { fleet, session, ttl, holder, summary, trouble, planning, entry, commands, users, told }
+    }
+
+    pub(super) fn clock(&self) -> &Arc<dyn Clock> {
+        self.fleet.clock()
+    }
+
+    pub(super) fn users(&self) -> MutexGuard<'_, WorkerUsers> {
+        // No code that can panic runs under the lock, so what it guards is whole.
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn send(&self, command: FleetCommand) {
+        if matches!(command, FleetCommand::Leave | FleetCommand::Stop) {
+            self.entry.send_if_modified(Membership::leaves);
+        }
+        // The driver only ends after everything is given up.
+        let _ = self.commands.send(command);
+    }
+
+    /// Gives a command about a unit and waits for the answer; none when the worker has stopped.
+    pub(super) async fn ask(
+        &self,
+        lease: LeaseId,
+        ends: EndedByCommand,
+        command: impl FnOnce(RequestId) -> FleetCommand,
+    ) -> Option<UnitReply> {
+        let (sender, reply) = oneshot::channel();
+        let request = {
+            let mut users = self.users();
+            if users.over {
+                return None;
+            }
+            let request = users.draw();
+            users.replies.insert((lease, request), (ends, sender));
+            request
+        };
+        self.send(command(request));
+        reply.await.ok()
+    }
+
+    /// Gives everything up at once.
+    pub(super) fn stop(&self) {
+        for share in self.users().shares.values() {
+            share.lost(Loss::Released);
+        }
+        self.send(FleetCommand::Stop);
+    }
+}

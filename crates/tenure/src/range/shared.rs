@@ -1,0 +1,74 @@
+//! What all clones of a section, and all that is held of it, share.
+
+use super::users::SectionUsers;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tenure_core::section::{SectionCommand, SectionNotice};
+use tenure_core::{Clock, HolderId, Key, LeaseId};
+use tenure_store::AnyStore;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+pub(super) struct SharedSection {
+    pub(super) store: AnyStore,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) key: Key,
+    pub(super) holder: HolderId,
+    pub(super) commands: mpsc::UnboundedSender<SectionCommand>,
+    pub(super) last_id: AtomicU64,
+    pub(super) users: Mutex<SectionUsers>,
+    /// Cancelled by [`Section::stop`](super::Section::stop).
+    pub(super) stopping: CancellationToken,
+    /// How many bodies run.
+    pub(super) bodies: watch::Sender<usize>,
+    pub(super) least: Duration,
+    pub(super) longest: Duration,
+    pub(super) grace: Option<Duration>,
+}
+
+impl SharedSection {
+    pub(super) fn next_id(&self) -> LeaseId {
+        LeaseId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    pub(super) fn users(&self) -> MutexGuard<'_, SectionUsers> {
+        // No code that can panic runs under the lock, so what it guards is whole.
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn send(&self, command: SectionCommand) {
+        // The driver outlives every sender but after a stop, and then there is nothing left to do.
+        let _ = self.commands.send(command);
+    }
+
+    /// Sends a command whose answer will come through the returned channel.
+    pub(super) fn ask(&self, command: SectionCommand) -> oneshot::Receiver<SectionNotice> {
+        let (sender, reply) = oneshot::channel();
+        if let Some(lease) = command.lease() {
+            self.users().wait(lease, sender);
+        }
+        self.send(command);
+        reply
+    }
+
+    /// Nobody waits for an answer about this lease any more.
+    pub(super) fn forget(&self, lease: LeaseId) {
+        self.users().take(lease);
+    }
+
+    /// A body runs, until this is dropped.
+    pub(super) fn running(self: &Arc<SharedSection>) -> RunningBody {
+        self.bodies.send_modify(|running| *running += 1);
+        RunningBody(Arc::clone(self))
+    }
+}
+
+/// Counts a body that runs.
+pub(super) struct RunningBody(Arc<SharedSection>);
+
+impl Drop for RunningBody {
+    fn drop(&mut self) {
+        self.0.bodies.send_modify(|running| *running -= 1);
+    }
+}

@@ -1,0 +1,150 @@
+//! The sink of the machine's notices, which tells whoever waits for them.
+
+use crate::belief::LeaseCell;
+use crate::driver::Sink;
+use crate::error::{AcquireError, LeaseError};
+use crate::meters;
+use crate::shared::SharedLeases;
+use crate::users::{CommandReply, HeardNotice, LeaseUsers, PendingCommand};
+use std::ops::ControlFlow;
+use std::sync::Weak;
+use tenure_core::{Command, Holder, LeaseId, Loss, Notice};
+use tracing::field::display;
+
+pub(crate) struct LeaseSink {
+    pub(crate) inner: Weak<SharedLeases>,
+}
+
+impl Sink<Holder> for LeaseSink {
+    fn tell(&mut self, notice: Notice, commands: &mut Vec<Command>) -> ControlFlow<()> {
+        let Some(inner) = self.inner.upgrade() else {
+            return if notice == Notice::Stopped {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            };
+        };
+        inner.take(notice, commands)
+    }
+}
+
+/// The driver is gone, by a panic or with its runtime: nobody is to wait for it, nor believe for long.
+impl Drop for LeaseSink {
+    fn drop(&mut self) {
+        if let Some(inner) = self.inner.upgrade() {
+            inner.users().stop(inner.clock.held());
+        }
+    }
+}
+
+impl SharedLeases {
+    fn take(&self, notice: Notice, commands: &mut Vec<Command>) -> ControlFlow<()> {
+        let now = self.clock.held();
+        let mut users = self.users();
+        if !matches!(notice, Notice::Acquired { .. }) {
+            users.pass_on(&notice);
+        }
+        let (lease, reply) = match notice {
+            Notice::Acquired { lease, fence, until, metadata } => {
+                meters::lease_acquired(self.prefixes.of(lease));
+                let cell = users.cells.begin(lease, until, now);
+                if let Some(listener) = users.listeners.get(&lease) {
+                    let notice = Notice::Acquired { lease, fence, until, metadata };
+                    if listener.send(HeardNotice { notice, cell: Some(cell) }).is_err() {
+                        users.cells.end(lease, now);
+                        commands.push(Command::Release(lease, None));
+                    }
+                    return ControlFlow::Continue(());
+                }
+                (lease, CommandReply::Acquired { fence, metadata, cell })
+            }
+            Notice::Held(lease, by) => (lease, CommandReply::Refused(AcquireError::Held(by))),
+            Notice::Absent(lease) => (lease, CommandReply::Refused(AcquireError::Absent)),
+            Notice::Failed(lease, error) => (lease, CommandReply::Refused(AcquireError::Store(error))),
+            Notice::Valid(lease, until) => {
+                let LeaseUsers { cells, leases, .. } = &mut *users;
+                if let Some(cell) = cells.get(lease) {
+                    if let Some(ttl) = cell.name().and_then(|name| name.own_ttl) {
+                        leases.extended(&cell.belief, until, self.drift.belief(ttl), now);
+                    }
+                    cell.belief.set(until);
+                }
+                return ControlFlow::Continue(());
+            }
+            Notice::SessionValid(until) => {
+                let whole = self.drift.belief(self.session_ttl);
+                users.sessions.extended(&self.session, until, whole, now);
+                self.session.set(until);
+                return ControlFlow::Continue(());
+            }
+            Notice::Asked(lease, ask) => {
+                if let Some(cell) = users.cells.get(lease) {
+                    cell.asked(ask);
+                }
+                return ControlFlow::Continue(());
+            }
+            Notice::Lost(lease, loss) => {
+                if let Some(cell) = users.cells.end(lease, now) {
+                    self.tell_lost(lease, &cell, &loss);
+                    cell.lost(loss.clone());
+                }
+                (lease, CommandReply::Gone(LeaseError::Lost(loss)))
+            }
+            Notice::Updated(lease) => (lease, CommandReply::Updated),
+            Notice::Released(lease, ours) => {
+                let cell = users.cells.end(lease, now);
+                let was_given_up =
+                    users.replies.get(&lease).is_some_and(|(asked, _)| *asked == PendingCommand::Release);
+                match cell {
+                    _ if ours => meters::lease_released(self.prefixes.of(lease)),
+                    // A body ends before its lease does, so that is given up before it is lost, and then can't be.
+                    Some(cell) if was_given_up => self.tell_lost(lease, &cell, &self.why_kept(&cell)),
+                    _ => {}
+                }
+                (lease, CommandReply::Released(ours))
+            }
+            Notice::Detached(lease, token) => {
+                users.cells.end(lease, now);
+                (lease, CommandReply::Token(token))
+            }
+            Notice::NotOurs(lease, by) => (lease, CommandReply::Gone(LeaseError::NotOurs(by))),
+            // Only told to those who listen; and only workers of a fleet announce anything, or are asked as a whole.
+            Notice::Seen(..)
+            | Notice::SessionAsked(_)
+            | Notice::Given(_)
+            | Notice::Announced
+            | Notice::NotAnnounced(_) => return ControlFlow::Continue(()),
+            Notice::Stopped => {
+                users.stop(now);
+                return ControlFlow::Break(());
+            }
+        };
+        let asker = users.asker(lease, &reply);
+        // Whoever is woken by the answer mostly asks for something at once, and would wait for the lock.
+        drop(users);
+        let is_acquired = matches!(reply, CommandReply::Acquired { .. });
+        let is_heard = asker.is_some_and(|asker| asker.send(reply).is_ok());
+        if is_acquired && !is_heard {
+            // Whoever asked has gone away.
+            self.forget(lease);
+            commands.push(Command::Release(lease, None));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn tell_lost(&self, lease: LeaseId, cell: &LeaseCell, loss: &Loss) {
+        meters::lease_lost(loss, self.prefixes.of(lease));
+        let (key, fence) = cell.name().map(|name| (display(&name.key), display(name.fence))).unzip();
+        let holder = &self.holder;
+        tracing::warn!(
+            name: "lease.lost", target: "tenure::lease", key, fence, %holder, reason = %loss, "lease lost"
+        );
+    }
+
+    /// Why a lease could not be given up.
+    fn why_kept(&self, cell: &LeaseCell) -> Loss {
+        let key = cell.name().map_or("", |name| name.key.as_str());
+        let trouble = self.troubles.worst(Some([key, self.session_key.as_str()]));
+        trouble.map_or(Loss::Taken(None), |trouble| Loss::Unreachable(trouble.error))
+    }
+}
