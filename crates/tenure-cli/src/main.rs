@@ -5,6 +5,7 @@ mod config;
 mod exit;
 mod keys;
 mod manual;
+mod nonces;
 mod output;
 mod pipe;
 mod settings;

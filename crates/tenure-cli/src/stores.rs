@@ -3,6 +3,7 @@
 #[cfg(feature = "less")]
 pub(crate) mod less;
 pub(crate) mod pages;
+pub(crate) mod rewrite;
 
 use crate::exit::{Failure, UNAVAILABLE};
 use crate::text::escaped;

@@ -5,8 +5,8 @@
 
 use super::table::ProcessEntry;
 use crate::exit::{Failure, UNAVAILABLE};
+use crate::stores::rewrite::{rewrite, take_out};
 use crate::stores::{Missing, Url};
-use crate::verbs::{rewrite, take_out};
 use serde_json::{Value, json};
 use std::fmt;
 use std::path::PathBuf;

@@ -38,7 +38,7 @@ pub(crate) use jobs::jobs;
 pub(crate) use leader::leader;
 pub(crate) use look::{ls, show};
 pub(crate) use range::range;
-pub(crate) use reclaim::{reclaim, rewrite, take_out};
+pub(crate) use reclaim::reclaim;
 pub(crate) use rm::rm;
 pub(crate) use run::run;
 pub(crate) use seize::{release, revoke};

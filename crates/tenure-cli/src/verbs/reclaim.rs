@@ -1,17 +1,17 @@
 //! `reclaim`: freeing the ranges of a section that dead processes have left.
 
 use super::look::view;
-use super::seize::nonces;
 use crate::args;
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::stores::Url;
+use crate::stores::rewrite::take_out;
 use crate::text::{brief, count};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tenure::range::{Entry, PREFIX, Section, SectionLedger};
-use tenure::{Expect, Key, Leases, Metadata, Nonce, Outcome, Record, Store, StoreError, Stored, Write};
+use tenure::range::{PREFIX, Section, SectionLedger};
+use tenure::{Key, Nonce};
 
 /// How often the section is looked at.
 const EVERY: Duration = Duration::from_millis(500);
@@ -58,42 +58,5 @@ async fn wait(section: &Section, ledger: &SectionLedger) -> Result<usize, Failur
             return Ok(ids.len());
         }
         tokio::time::sleep(EVERY).await;
-    }
-}
-
-/// Takes the leases out that are to go, on condition that nothing else was written.
-pub(crate) async fn take_out(
-    leases: &Leases,
-    key: &Key,
-    seen: Stored,
-    is_to_go: impl Fn(&Entry) -> bool,
-) -> Result<(), Failure> {
-    rewrite(leases, key, seen, |standing| {
-        let mut left = SectionLedger::seen_in(standing)?;
-        let before = left.entries.len();
-        left.entries.retain(|entry| !is_to_go(entry));
-        Ok((left.entries.len() < before).then(|| left.into_metadata()))
-    })
-    .await
-}
-
-/// Writes what `change` makes of a record's metadata, on condition that nothing else was written; and again on what was. None: it is
-/// to stay as it is.
-pub(crate) async fn rewrite(
-    leases: &Leases,
-    key: &Key,
-    seen: Stored,
-    change: impl Fn(&Stored) -> Result<Option<Metadata>, StoreError>,
-) -> Result<(), Failure> {
-    let (mut nonces, mut standing) = (nonces(leases), seen);
-    loop {
-        let Some(metadata) = change(&standing)? else { return Ok(()) };
-        let stamp = leases.clock().now().wall;
-        let record = Record { nonce: nonces.draw(), stamp, metadata, ..standing.record };
-        let write = Write { key: key.clone(), expect: Expect::Unchanged(standing.version), record };
-        match leases.store().write(write).await? {
-            Outcome::Won { .. } | Outcome::Lost(None) => return Ok(()),
-            Outcome::Lost(Some(now)) => standing = now,
-        }
     }
 }

@@ -1,11 +1,11 @@
 //! `rm --damaged`: the way out for a key whose record can't be read.
 
-use super::seize::nonces;
 use crate::args;
 use crate::config;
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
 use crate::keys::{FleetKeyPart, part_of};
+use crate::nonces::nonces;
 use crate::output;
 use crate::output::section::SectionLeases;
 use crate::stores::Url;

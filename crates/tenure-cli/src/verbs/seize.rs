@@ -9,10 +9,8 @@ use crate::output::section::SectionLeases;
 use crate::output::view::{State, View};
 use crate::stores::Url;
 use crate::text::brief;
-use crate::work::job::unit::digest;
 use serde_json::json;
 use tenure::{Ask, Key, LeaseError, Leases};
-use tenure_core::Nonces;
 
 pub(crate) async fn release(url: &Url, typed: &args::ReleaseArgs) -> Result<u8, Failure> {
     let key = config::key(&typed.key)?;
@@ -96,11 +94,6 @@ fn not_held(key: &Key, seen: &View) -> Failure {
         }
         None => Failure::new(exit::ABSENT, format!("nobody holds {key}")),
     }
-}
-
-/// Nonces for an operator's own writes, from the random part of this process's name.
-pub(super) fn nonces(leases: &Leases) -> Nonces {
-    Nonces::new(digest("operator", leases.holder()))
 }
 
 pub(crate) async fn revoke(url: &Url, typed: &args::RevokeArgs) -> Result<u8, Failure> {

@@ -1,6 +1,6 @@
 //! A record of doctor's own, which nobody else writes, and the calls that are timed on it.
 
-use crate::verbs::seize::nonces;
+use crate::nonces::nonces;
 use crate::verbs::spans::Spans;
 use std::time::Duration;
 use tenure::clock::boottime;

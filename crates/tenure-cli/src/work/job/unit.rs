@@ -2,14 +2,7 @@
 
 use crate::keys::{JobName, NAMED, STATUS};
 use crate::work::units::is_digest;
-use tenure::{HolderId, Key, Metadata, Value};
-
-/// A number for what a process does, from the random part of its name, by FNV-1a with 64 bits (Fowler, Noll, Vo).
-pub(crate) fn digest(what: &str, holder: &HolderId) -> u64 {
-    let text = format!("{what} {}", holder.as_str());
-    text.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
+use tenure::{Key, Metadata, Value};
 
 /// Fields of a unit's record.
 const TAKEOVERS: &str = "takeovers";

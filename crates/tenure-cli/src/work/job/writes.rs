@@ -1,6 +1,7 @@
 //! Writes of units' records that nobody holds, and what comes of them.
 
-use super::unit::{Status, Unit, digest};
+use super::unit::{Status, Unit};
+use crate::nonces::digest;
 use crate::work::units::Named;
 use tenure::{Expect, Fence, Key, Leases, Listed, Metadata, Outcome, Record, Stored, Write};
 use tenure_core::Nonces;

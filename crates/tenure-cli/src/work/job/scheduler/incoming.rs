@@ -2,8 +2,8 @@
 
 use super::{Event, Scheduler};
 use crate::exit::Failure;
+use crate::nonces::digest;
 use crate::work::job::board::Local;
-use crate::work::job::unit::digest;
 use crate::work::job::writes::{made, registered};
 use crate::work::stream::Stream;
 use crate::work::units::{Given, Named};
