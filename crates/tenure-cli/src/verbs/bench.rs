@@ -1,9 +1,9 @@
 //! `bench`: how long leases take on a store, beside its bare conditional writes, which are the limit.
 
-use super::seize::nonces;
 use super::spans::{Spans, millis};
 use crate::config;
 use crate::exit::{self, Failure};
+use crate::nonces::nonces;
 use crate::output;
 use crate::stores::{Missing, Url};
 use crate::supervise::signals::Signals;

@@ -8,10 +8,10 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-use super::seize::nonces;
 use crate::args;
 use crate::config;
 use crate::exit::{self, Failure};
+use crate::nonces::nonces;
 use crate::output;
 use crate::stores::Url;
 use crate::text::{brief, count};

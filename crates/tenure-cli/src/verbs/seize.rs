@@ -10,7 +10,7 @@ use crate::output::view::{State, View};
 use crate::stores::Url;
 use crate::text::brief;
 use serde_json::json;
-use tenure::{Ask, Key, LeaseError, Leases};
+use tenure::{Ask, Key, LeaseError};
 
 pub(crate) async fn release(url: &Url, typed: &args::ReleaseArgs) -> Result<u8, Failure> {
     let key = config::key(&typed.key)?;
