@@ -4,7 +4,7 @@
 use super::Worker;
 use super::asked::Asked;
 use super::claims::Claim;
-use super::listing::{Owner, Peer, Unit};
+use super::listed::{Owner, Peer, Unit};
 use super::own::{Own, Stage};
 use crate::bugs::Bug;
 use crate::fleet::plan::Uncovered;

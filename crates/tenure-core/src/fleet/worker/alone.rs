@@ -2,7 +2,7 @@
 
 use super::Worker;
 use super::asked::Asked;
-use super::listing::Peer;
+use super::listed::Peer;
 use super::own::{Own, Stage};
 use crate::fleet::about::About;
 use crate::fleet::names::FleetName;

@@ -6,7 +6,8 @@
 //! remainder was there before the worker's last renewal. So units on the move hide no missed unit, and are not taken for missed.
 
 use super::Worker;
-use super::listing::{Listing, Owner, Peer};
+use super::listed::{Owner, Peer};
+use super::listing::Listing;
 use crate::bugs::Bug;
 use crate::fleet::digest::Digest;
 use crate::values::fence::Nonce;

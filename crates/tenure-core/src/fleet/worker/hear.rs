@@ -2,7 +2,7 @@
 //! reads only those that it is to claim at once. A task is out of date if its unit's record shows something else by now; it is ignored.
 
 use super::claims::Claim;
-use super::listing::{Owner, Peer, Unit};
+use super::listed::{Owner, Peer, Unit};
 use super::own::Stage;
 use super::{Errand, Worker};
 use crate::bugs::Bug;

@@ -2,16 +2,17 @@
 //! while without that (the audit). Other workers list for themselves only if their parts of the plan can't be told. A worker that has to
 //! choose another one lists the workers alone.
 
+mod plan;
+
+use super::listed::{Owner, Peer, Unit};
 use super::{Errand, Worker};
 use crate::bugs::{Bug, Bugs};
 use crate::fleet::about::About;
 use crate::fleet::board;
 use crate::fleet::digest::Digest;
 use crate::fleet::layout::{is_of_this_layout, other_layout};
-use crate::fleet::names::FleetName;
 use crate::fleet::part::Shows;
-use crate::fleet::plan::{self, Balance, Cause, Load, Loads, Plan, Room, Uncovered};
-use crate::fleet::seen::{ListedRecord, Says, TenureId};
+use crate::fleet::plan::{JOINING, Uncovered};
 use crate::fleet::sorted::Sorted;
 use crate::fleet::talk::{FleetNotice, Summary};
 use crate::fleet::unit::{Status, UnitSpec};
@@ -19,55 +20,10 @@ use crate::holder::failure_detector::Verdict;
 use crate::op::{Answer, Listed, Op};
 use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce};
-use crate::values::key::{HolderId, Key};
+use crate::values::key::Key;
 use crate::values::record::Stored;
-use crate::values::time::{Now, Tick, Ttl};
+use crate::values::time::{Now, Tick};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A live worker.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Peer {
-    pub(super) holder: HolderId,
-    pub(super) fence: Fence,
-    pub(super) ttl: Ttl,
-    pub(super) about: About,
-    /// What it had when it last renewed, and that renewal's heartbeat.
-    pub(super) has: Option<Digest>,
-    pub(super) heartbeat: Nonce,
-    /// How many units are planned for it.
-    pub(super) planned: u64,
-    /// Whether it understands letters that pass a unit on.
-    pub(super) letters: bool,
-    /// Whether its record tells at first sight how long it has been silent.
-    pub(super) attested: bool,
-}
-
-/// A unit as its record showed it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Unit {
-    pub(super) spec: Says,
-    pub(super) owner: Owner,
-    /// The id and the fence of its tenure; none if it has none.
-    pub(super) held: Option<TenureId>,
-    pub(super) shows: Shows,
-}
-
-/// Who has a unit, by its record.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Owner {
-    /// Nobody who lives; this is the record, by which it can be claimed without another look.
-    Nobody(ListedRecord),
-    /// A session that is missing altogether. Nobody can have it before that has lasted for a ttl.
-    Missing(ListedRecord),
-    /// A session that has been missing for a ttl.
-    LongMissing(ListedRecord),
-    /// The worker with this session.
-    Worker(Key),
-    /// Something outside the fleet, such as a person who holds it by hand.
-    Outsider,
-    /// Whether its session lives, or whose that is, can't be told: nobody can have it before somebody mends that.
-    Behind(Uncovered),
-}
 
 /// What a listing is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -255,7 +211,7 @@ impl Worker {
         };
         let rules = self.holder.env.rules.clone();
         let verdict = self.holder.env.detector.judge(now, &key, &stored, tenure, &rules);
-        if now.wall.since(tenure.since) < tenure.ttl.duration() * plan::JOINING {
+        if now.wall.since(tenure.since) < tenure.ttl.duration() * JOINING {
             listing.young.insert(key.clone());
         }
         if key == self.me {
@@ -458,52 +414,6 @@ impl Listing {
                 unit.owner = Owner::Worker(session.clone());
             }
         }
-    }
-
-    /// The plan, with the places of its units, and the workers that its numbers stand for, and how many units move for each cause.
-    fn plan(&self, fleet: &FleetName, bugs: Bugs) -> (Plan, Vec<u32>, Vec<Key>, BTreeMap<Cause, usize>) {
-        let workers: Vec<Key> = self.peers.keys().cloned().collect();
-        let rooms: Vec<Room> = self.peers.values().map(|peer| peer.about.room()).collect();
-        let index: BTreeMap<&Key, usize> = workers.iter().enumerate().map(|(at, key)| (key, at)).collect();
-        let holders: BTreeMap<&HolderId, usize> =
-            self.peers.values().enumerate().map(|(at, peer)| (&peer.holder, at)).collect();
-        let mut decliners: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
-        for (at, peer) in self.peers.values().enumerate() {
-            for unit in &peer.about.declines {
-                decliners.entry(unit).or_default().insert(at);
-            }
-        }
-        let open = (0..).zip(self.units.iter()).map(|(at, (key, unit))| (at, key, unit));
-        let open = open.filter(|(_, _, unit)| unit.spec.status == Status::Open);
-        let open = open.filter(|(_, _, unit)| !matches!(unit.owner, Owner::Outsider | Owner::Behind(_)));
-        let (mut names, mut loads) = (Vec::new(), Loads::default());
-        for (at, key, unit) in open {
-            let owner = match &unit.owner {
-                Owner::Worker(session) => index.get(session).copied(),
-                _ => None,
-            };
-            let pin = unit.spec.pin.as_ref().filter(|_| !bugs.has(Bug::PinIgnored));
-            let pin = pin.and_then(|pin| holders.get(pin)).copied();
-            let weight = if bugs.has(Bug::WeightIgnored) { 1 } else { unit.spec.weight };
-            let needs = unit.spec.needs.clone();
-            let declined_by = fleet.unit_of(key).and_then(|unit| decliners.get(unit)).cloned();
-            let declined_by = declined_by.unwrap_or_default();
-            let (stays, settled) = (unit.spec.fails(), unit.spec.retry.is_some());
-            names.push(at);
-            loads.add(&Load { weight, needs, owner, pin, stays, settled, declined_by });
-        }
-        let balance = self.peers.values().next().map_or(Balance::Count, |first| first.about.balance);
-        let plan = loads.plan(&rooms, balance);
-        let is_gone =
-            |at: usize| match names.get(at).and_then(|at| self.units.at(*at)).map(|(_, unit)| &unit.owner) {
-                Some(Owner::Nobody(seen)) => seen.tenure().is_some(),
-                Some(Owner::Missing(_) | Owner::LongMissing(_)) => true,
-                _ => false,
-            };
-        let has_joined = |at: usize| workers.get(at).is_some_and(|worker| self.young.contains(worker));
-        let causes = loads.causes(&rooms, &plan, is_gone, has_joined);
-        let moves = plan::count(causes.flatten());
-        (plan, names, workers, moves)
     }
 }
 

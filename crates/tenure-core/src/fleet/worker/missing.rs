@@ -4,7 +4,7 @@
 //! A record that told the other workers that its time is over would be unsafe. Its process may have begun the session anew
 //! meanwhile, and that record may have been deleted, too. So each worker waits for itself.
 
-use super::listing::{Owner, Unit};
+use super::listed::{Owner, Unit};
 use super::{Errand, Worker};
 use crate::bugs::Bug;
 use crate::fleet::sorted::Sorted;

@@ -7,7 +7,7 @@
 
 use super::Worker;
 use super::asked::Asked;
-use super::listing::Peer;
+use super::listed::Peer;
 use super::own::Stage;
 use crate::bugs::Bug;
 use crate::fleet::talk::{FleetNotice, Taken};

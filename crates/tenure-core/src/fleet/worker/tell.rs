@@ -2,7 +2,8 @@
 //! workers concerned. Other workers read nothing.
 
 use super::disputes::Disputes;
-use super::listing::{Listing, Owner, Peer, Unit};
+use super::listed::{Owner, Peer, Unit};
+use super::listing::Listing;
 use super::{Errand, Worker};
 use crate::bugs::Bug;
 use crate::fleet::board::{self, Mark};

@@ -4,7 +4,7 @@
 //! A standby needs to know how long each worker has been silent if the planner dies. Where records tell that at first sight, it looks at
 //! all sessions of a large fleet only while the planner is silent, and once in a long while: wall clocks may have been set meanwhile.
 
-use super::listing::Peer;
+use super::listed::Peer;
 use super::{Errand, Worker};
 use crate::bugs::Bug;
 use crate::fleet::talk::FleetNotice;

@@ -1,6 +1,7 @@
 //! Plan: when all is listed, page by page, and by whom; what sessions and units count as, those of another layout
 //! among them; what is planned of that, pins included.
 use super::*;
+use crate::fleet::plan::Cause;
 use crate::fleet::worker::alone::*;
 use crate::fleet::worker::raise::Bump;
 use crate::values::metadata::{Metadata, RESERVED, Value};
