@@ -317,7 +317,8 @@ mod tests {
         assert_eq!(build(&["test", "--package", "no-such-package"], &[]), (false, 0));
         let smallest = ["test", "--package", "xtask"];
         assert_eq!(build(&smallest, &["nowhere"]), (false, 0));
-        assert_eq!(build(&smallest, &[]), (true, 1));
+        // Its own tests, and those in its folder `tests`.
+        assert_eq!(build(&smallest, &[]), (true, 2));
     }
 
     /// What became of the program of a script, and the tests that passed at their second run only.

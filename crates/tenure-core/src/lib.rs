@@ -5,6 +5,10 @@
 //! production, in the simulator for millions of steps, and under a model checker.
 //!
 //! Users of leases want the crate `tenure`. This crate is for authors of stores, drivers and simulators.
+//!
+//! Records, operations, notices and the settings of machines are not `#[non_exhaustive]`. A store or a driver that did not know of a new field, or a
+//! new notice, would lose it, so the compiler names each place that has to learn of it. What users are told is `#[non_exhaustive]`: kinds of errors,
+//! reasons of losses, causes of moves.
 
 mod bugs;
 pub mod election;

@@ -10,6 +10,7 @@ use tenure_core::{Key, Record, StoreError, Stored, Version};
 
 /// How many calls were made so far.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counts {
     /// Reads of one record, or of several in one request.
     pub reads: u64,

@@ -46,6 +46,7 @@ impl RowListing {
 
 /// All rows of a table.
 #[derive(Debug, Default, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct RowListing {
     /// The leases, by name.
     pub rows: Vec<Row>,

@@ -67,6 +67,12 @@ impl Browser {
     /// One command of the protocol, and what came of it.
     #[track_caller]
     pub fn call(&mut self, method: &str, params: Value) -> Value {
+        self.asked(method, params).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// As [`Self::call`], or why it was refused.
+    #[track_caller]
+    fn asked(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         self.last += 1;
         let mut message = json!({"id": self.last, "method": method, "params": params});
         if let Some(session) = &self.session {
@@ -82,8 +88,8 @@ impl Browser {
                 );
             };
             if answer["id"] == self.last {
-                assert!(answer["error"].is_null(), "{method}: {answer}");
-                return answer["result"].clone();
+                let error = &answer["error"];
+                return if error.is_null() { Ok(answer["result"].clone()) } else { Err(error.clone()) };
             }
             self.hear(&answer);
         }
@@ -126,7 +132,8 @@ impl Browser {
 
     fn evaluated(&mut self, expression: &str) -> Result<Value, Value> {
         let asked = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
-        let came = self.call("Runtime.evaluate", asked);
+        // It is refused, too, while another page takes the place of this one.
+        let came = self.asked("Runtime.evaluate", asked)?;
         if came["exceptionDetails"].is_null() { Ok(came["result"]["value"].clone()) } else { Err(came) }
     }
 
