@@ -8,7 +8,6 @@ use tenure_dynamodb::service::Service;
 
 /// How far a host's wall clock is off the service's, at the least. One of both is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
 pub struct ClockGap {
     /// The host's clock shows so much more: it takes others' leases before they end.
     pub ahead: Duration,
