@@ -3,7 +3,7 @@
 
 mod image;
 
-use crate::services;
+use crate::command::is_root;
 use crate::step::{CheckStep, cargo};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -195,7 +195,7 @@ impl DistPackage {
 /// As dpkg does it, below `root`, where nothing else is installed; only unpacked where that takes rights that we lack.
 fn install(deb: &Path, root: &Path) -> Result<(), String> {
     clear(root)?;
-    if !services::is_root() {
+    if !is_root() {
         return run(Command::new("dpkg-deb").arg("--extract").arg(deb).arg(root));
     }
     for directory in ["var/lib/dpkg/info", "var/lib/dpkg/updates"] {

@@ -1,5 +1,6 @@
 //! `cargo xtask faults`: faults on real servers, by the program `tenure-faults`, which has machines, servers and faults of its own.
 
+use crate::command::is_root;
 use crate::features::with_all_stores;
 use crate::services::{self, RunningServers};
 use crate::step::CheckStep;
@@ -28,7 +29,7 @@ pub(crate) fn share(servers: &RunningServers) -> Result<(Vec<CheckStep>, CheckSt
 fn run(options: &[String], servers: &RunningServers) -> Result<CheckStep, String> {
     let program = built().join("debug/tenure-faults");
     let mut command = Command::new(&program);
-    if !services::is_root() {
+    if !is_root() {
         // It makes namespaces and disks.
         command = Command::new("sudo");
         command.args(["-n", "-E"]).arg(&program);

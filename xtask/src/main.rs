@@ -6,6 +6,7 @@ mod audit;
 mod bench;
 mod cited;
 mod clients;
+mod command;
 mod dist;
 mod faults;
 mod features;

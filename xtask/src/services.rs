@@ -1,7 +1,6 @@
 //! The servers that tests need, and the programs that share them: fetched if they are missing, started on loopback at a port of their own, stopped by id.
 
 mod certificate;
-mod command;
 mod dynamodb;
 mod etcd;
 mod go;
@@ -140,11 +139,6 @@ pub(crate) fn need_go() -> Result<(), String> {
 pub(crate) fn need_node() -> Result<(), String> {
     package::need("node", "--version", "nodejs")?;
     package::need("npm", "--version", "npm")
-}
-
-/// Whether we may do everything.
-pub(crate) fn is_root() -> bool {
-    command::is_root()
 }
 
 /// Fetches what only benches compare with that need no server.

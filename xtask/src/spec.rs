@@ -1,6 +1,7 @@
 //! `cargo xtask spec`: TLC checks docs/spec/Tenure.tla, for readers who trust that more than our simulator; and without any one
 //! of its assumptions it must find a broken promise, or the specification would say nothing.
 
+use crate::command::{is_root, succeeds};
 use crate::step::CheckStep;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -142,18 +143,12 @@ fn check(name: &str, config: &str, breaks: Option<&str>) -> Result<(), String> {
     }
 }
 
-fn succeeds(program: &str, args: &[&str]) -> bool {
-    let quiet = Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    quiet.is_ok_and(|status| status.success())
-}
-
 fn have_java() -> Result<(), String> {
     if succeeds("java", &["-version"]) {
         return Ok(());
     }
     let install = ["install", "-y", "default-jre-headless"];
-    let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
-    if is_root && succeeds("apt-get", &["--version"]) {
+    if is_root() && succeeds("apt-get", &["--version"]) {
         println!("java is missing: apt-get {}", install.join(" "));
         if succeeds("apt-get", &install) && succeeds("java", &["-version"]) {
             return Ok(());

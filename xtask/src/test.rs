@@ -3,6 +3,7 @@
 use crate::api;
 use crate::cited;
 use crate::clients;
+use crate::command::succeeds;
 use crate::dist;
 use crate::faults;
 use crate::features::{BUGS, needs, with_all_stores, words};
@@ -257,10 +258,6 @@ fn have_tools() -> Result<(), String> {
     } else {
         Err("there is no C compiler `cc`, which SQLite needs: apt-get install gcc libc6-dev".into())
     }
-}
-
-fn succeeds(program: &str, args: &[&str]) -> bool {
-    Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
 }
 
 #[cfg(test)]

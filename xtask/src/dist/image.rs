@@ -1,7 +1,7 @@
 //! The files of a container image that has nothing but the static program, and what it needs to speak TLS and to write its default store.
 
 use super::{clear, output, run, write};
-use crate::services;
+use crate::command::is_root;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -46,7 +46,7 @@ pub(super) fn check(image: &Path, place: &Path) -> Result<(), String> {
     let ask = |words: &[&str]| {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--pid", "--fork", "--kill-child"]);
-        let enter = if services::is_root() {
+        let enter = if is_root() {
             "chroot --userspec=1000:1000"
         } else {
             command.args(["--user", "--map-root-user"]);

@@ -1,6 +1,6 @@
 //! A certificate for the name `localhost`, which is its own authority.
 
-use super::command::run;
+use crate::command::run;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

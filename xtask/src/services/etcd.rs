@@ -1,9 +1,9 @@
 //! etcd, from Debian's packages: one member, and a cluster of three, whose data go with them. Tests that break clusters, or need TLS or
 //! users, start their own.
 
-use super::command::run;
 use super::package::need;
 use super::server::{Ports, ServerKind};
+use crate::command::run;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,9 @@
 //! The peers in Go that benches compare with: one program of ours in `bench/peers/go`, whose modules come from Go's module proxy by the
 //! versions and checksums that lie beside it.
 
-use super::command::succeeds;
 use super::maven::source;
 use super::workshop;
+use crate::command::succeeds;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 

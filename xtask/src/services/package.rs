@@ -1,7 +1,7 @@
 //! What comes from Debian's packages, installed where it is missing and we may.
 
-use super::command::{is_root, run, succeeds};
 use super::workshop;
+use crate::command::{is_root, run, succeeds};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,9 +1,9 @@
 //! The programs of others that share a table with us, or do the same work: partners of tests and benches. Each is driven by
 //! a small Java program of ours.
 
-use super::command::run;
 use super::maven::{Library, source};
 use super::workshop;
+use crate::command::run;
 use std::path::PathBuf;
 use std::process::Command;
 

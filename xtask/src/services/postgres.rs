@@ -1,9 +1,9 @@
 //! PostgreSQL and a pooler in front of it, from Debian's packages. Neither runs as root.
 
 use super::certificate::ServerCertificate;
-use super::command::{command_as, is_root, run};
 use super::package::need;
 use super::server::{Ports, ServerKind};
+use crate::command::{command_as, is_root, run};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 

@@ -2,9 +2,9 @@
 //! backports.
 
 use super::certificate::ServerCertificate;
-use super::command::run;
 use super::package::{Unpacked, need};
 use super::server::{Ports, ServerKind};
+use crate::command::run;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! One server on loopback: how a kind of it is started, and how one that runs is stopped.
 
-use super::command::run;
 use super::workshop;
+use crate::command::run;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Runs a program that must succeed; what it prints.
-pub(super) fn run(program: &mut Command) -> Result<String, String> {
+pub(crate) fn run(program: &mut Command) -> Result<String, String> {
     let output = program.stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("{program:?} did not start: {error}"))?;
     if output.status.success() {
@@ -13,17 +13,18 @@ pub(super) fn run(program: &mut Command) -> Result<String, String> {
     Err(format!("{program:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
 }
 
-pub(super) fn succeeds(program: &str, args: &[&str]) -> bool {
+pub(crate) fn succeeds(program: &str, args: &[&str]) -> bool {
     let quiet = Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
     quiet.is_ok_and(|status| status.success())
 }
 
-pub(super) fn is_root() -> bool {
+/// Whether we may do everything.
+pub(crate) fn is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n")
 }
 
 /// `program` as another user, in a process of the same id, where we are root; as we are otherwise.
-pub(super) fn command_as(user: &str, program: &Path) -> Command {
+pub(crate) fn command_as(user: &str, program: &Path) -> Command {
     if !is_root() {
         return Command::new(program);
     }
