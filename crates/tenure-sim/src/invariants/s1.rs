@@ -7,15 +7,16 @@
 
 use crate::invariants::s10::Acts;
 use crate::kernel::clock::{SECOND, True};
-use crate::leases::node::{LeaseStage, Node};
+use crate::leases::node::{LeaseStage, Node, UserBelief};
+use std::fmt;
 use tenure_core::{Drift, Tick, Ttl};
 
 /// Called when a belief in `key` began or grew. Of tenures whose records were changed by hand, S10 says how long they may be believed in.
 pub(crate) fn one_holder(nodes: &[Node], acts: &Acts, key: usize, t: True, ttl: Ttl) -> Result<(), String> {
-    let mut first: Option<String> = None;
+    let mut first: Option<Believer<'_>> = None;
     for node in nodes {
         for view in node.own.views.iter().filter(|view| view.key == key && node.believes(view, t)) {
-            let LeaseStage::Held(belief) = view.stage else { continue };
+            let LeaseStage::Held(belief) = &view.stage else { continue };
             let until = if view.is_attached { node.own.session_until } else { belief.until };
             if until <= node.dim.after(Drift::default().belief(ttl)) && node.dim > Tick(0) {
                 continue;
@@ -23,16 +24,27 @@ pub(crate) fn one_holder(nodes: &[Node], acts: &Acts, key: usize, t: True, ttl: 
             if acts.is_behind(key, belief.fence) {
                 continue;
             }
-            let who = || {
-                let since = belief.since as f64 / SECOND as f64;
-                let is_attached = if view.is_attached { ", attached to its session," } else { "" };
-                format!("{}{is_attached} with fence {} since {since:.3} s", node.who, belief.fence)
-            };
-            match &first {
-                Some(other) => return Err(format!("k{key} is held by {other}, and by {}", who())),
-                None => first = Some(who()),
+            let believer = Believer { node, belief, is_attached: view.is_attached };
+            if let Some(other) = &first {
+                return Err(format!("k{key} is held by {other}, and by {believer}"));
             }
+            first = Some(believer);
         }
     }
     Ok(())
+}
+
+/// Whoever believes to hold a key. It is put into words for a history that is broken only: a check is made by the million.
+struct Believer<'a> {
+    node: &'a Node,
+    belief: &'a UserBelief,
+    is_attached: bool,
+}
+
+impl fmt::Display for Believer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let since = self.belief.since as f64 / SECOND as f64;
+        let is_attached = if self.is_attached { ", attached to its session," } else { "" };
+        write!(f, "{}{is_attached} with fence {} since {since:.3} s", self.node.who, self.belief.fence)
+    }
 }

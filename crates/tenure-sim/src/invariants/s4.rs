@@ -7,6 +7,7 @@
 
 use crate::kernel::clock::True;
 use crate::leases::node::{Heartbeat, LeaseStage, Node};
+use std::fmt;
 use std::time::Duration;
 use tenure_core::{Drift, Fence, Key, Nonce, Now, Tick};
 
@@ -20,19 +21,19 @@ pub(crate) fn founded(node: &Node, key: &Key, fence: Fence, until: Tick, now: No
     if heartbeats().next().is_none() {
         return Err(format!("{} believes in {key} {fence}, of which no write took effect", node.who));
     }
-    founded_on(node, &format!("{key} {fence}"), heartbeats(), until, now)
+    founded_on(node, format_args!("{key} {fence}"), heartbeats(), until, now)
 }
 
 /// Users are told, in a step that began at `now`, to believe in the session until `until`.
 pub(crate) fn session_founded(node: &Node, until: Tick, now: Now) -> Result<(), String> {
     let heartbeats = node.own.heartbeats.iter().filter(|heartbeat| heartbeat.key == node.session);
-    founded_on(node, "its session", heartbeats, until, now)
+    founded_on(node, format_args!("its session"), heartbeats, until, now)
 }
 
 /// There is a write that took effect and allows that belief; and by that step's own clocks no time was hidden since it was sent.
 fn founded_on<'a>(
     node: &Node,
-    what: &str,
+    what: fmt::Arguments<'_>,
     heartbeats: impl Iterator<Item = &'a Heartbeat>,
     until: Tick,
     now: Now,

@@ -20,11 +20,12 @@ pub(crate) fn one_worker(
     for node in nodes.iter().filter(|node| node.believes(t)) {
         let here = node.own.works.iter().filter(|(_, work)| work.unit == *unit && work.runs());
         for (lease, work) in here.filter(|(_, work)| counts(work.fence) && lasts(node, work.until)) {
-            let who = format!("{} lease {} {}", node.who, lease.0, work.fence);
-            match first {
-                Some(other) => return Err(format!("{unit} is worked on by {other} and by {who}")),
-                None => first = Some(who),
+            if let Some((other, its_lease, its_fence)) = first {
+                let other = format_args!("{other} lease {its_lease} {its_fence}");
+                let who = format_args!("{} lease {} {}", node.who, lease.0, work.fence);
+                return Err(format!("{unit} is worked on by {other} and by {who}"));
             }
+            first = Some((&node.who, lease.0, work.fence));
         }
     }
     Ok(())
