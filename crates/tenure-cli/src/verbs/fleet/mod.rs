@@ -66,7 +66,7 @@ async fn snapshot(fleet: &Fleet) -> Result<Snapshot, Failure> {
     Ok(gathering.end())
 }
 
-/// As [`snapshot`], of a fleet that must be there.
+/// As [`snapshot()`], of a fleet that must be there.
 async fn snapshot_of_some(fleet: &Fleet) -> Result<Snapshot, Failure> {
     let snapshot = snapshot(fleet).await?;
     if snapshot.is_empty() {
