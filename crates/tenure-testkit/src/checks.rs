@@ -2,12 +2,12 @@
 
 #![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a check fails by panicking")]
 
-use crate::subject::Subject;
+use crate::any_subject::AnySubject;
 use std::future::Future;
 use std::pin::Pin;
 use tenure_core::op::{Outcome, Write};
 use tenure_core::{Fence, Key, Record, Stored, Version};
-use tenure_store::Store;
+use tenure_store::{AnyStore, Store};
 
 pub mod batches;
 pub mod capabilities;
@@ -23,14 +23,14 @@ pub mod time;
 type Running<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// A check by name.
-pub struct Check<S> {
+pub struct Check {
     /// The name of its test.
     pub name: &'static str,
     /// Runs it; it fails by panicking.
-    pub run: for<'a> fn(&'a S) -> Running<'a>,
+    pub run: for<'a> fn(&'a AnySubject) -> Running<'a>,
 }
 
-impl<S> std::fmt::Debug for Check<S> {
+impl std::fmt::Debug for Check {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Check").field(&self.name).finish()
     }
@@ -39,15 +39,15 @@ impl<S> std::fmt::Debug for Check<S> {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! table_of_checks {
-    (($subject:ident) $($file:ident::$check:ident,)*) => {
-        vec![$(Check { name: stringify!($check), run: |subject: &$subject| Box::pin($file::$check(subject)) },)*]
+    (() $($file:ident::$check:ident,)*) => {
+        vec![$(Check { name: stringify!($check), run: |subject| Box::pin($file::$check(subject)) },)*]
     };
 }
 
 /// All checks, in the order in which they are best read.
 #[must_use]
-pub fn all<S: Subject>() -> Vec<Check<S>> {
-    crate::for_each_check! { table_of_checks (S) }
+pub fn all() -> Vec<Check> {
+    crate::for_each_check! { table_of_checks () }
 }
 
 /// Writes, and gives back version and fence.
@@ -102,10 +102,10 @@ fn ageless(stored: Option<Stored>) -> Option<(Record, Version)> {
     stored.map(|stored| (stored.record, stored.version))
 }
 
-async fn write(store: &impl Store, write: Write) -> Outcome {
+async fn write(store: &AnyStore, write: Write) -> Outcome {
     store.write(write).await.expect("a write is answered")
 }
 
-async fn read(store: &impl Store, key: &Key) -> Option<(Record, Version)> {
+async fn read(store: &AnyStore, key: &Key) -> Option<(Record, Version)> {
     ageless(store.read(key).await.expect("a read is answered"))
 }

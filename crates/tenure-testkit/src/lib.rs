@@ -24,6 +24,7 @@
 //! programs read and write, too. It runs on a [`LeaseSubject`]. Its macro is [`lease_conformance!`], and its checks are in
 //! [`checks::leases`].
 
+mod any_subject;
 pub mod checks;
 mod clock;
 mod hinted;
@@ -33,6 +34,7 @@ mod scribe;
 mod subject;
 mod suite;
 
+pub use any_subject::AnySubject;
 pub use clock::{ManualClock, RealClock};
 pub use hinted::hinted;
 pub use lease_subject::{LeaseRefusal, LeaseSubject, LostMessage, Tenant};
@@ -40,7 +42,7 @@ pub use live::{Fixture, Live, unique};
 pub use scribe::Scribe;
 pub use subject::{Clones, Prefixed, Subject};
 #[doc(hidden)]
-pub use suite::run;
+pub use suite::{examine, run};
 
 /// The examples of the crate's page in registries are compiled and run.
 #[cfg(doctest)]

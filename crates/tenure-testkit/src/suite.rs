@@ -1,14 +1,28 @@
 //! The list of checks, in one place, and what is made of it: tests, and a table.
 
+use crate::any_subject::AnySubject;
+use crate::checks;
 use std::future::Future;
+use std::pin::Pin;
 
 /// Runs a check to its end on a runtime of its own.
 #[doc(hidden)]
 #[allow(clippy::expect_used, reason = "a test without a runtime can only fail")]
-pub fn run(check: impl Future<Output = ()>) {
+pub fn run(check: Pin<Box<dyn Future<Output = ()> + '_>>) {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(2).enable_all();
     runtime.build().expect("a runtime").block_on(check);
+}
+
+/// Runs the check of this name on a fresh subject.
+#[doc(hidden)]
+#[allow(clippy::expect_used, reason = "the names are those of the same list")]
+pub fn examine(subject: Pin<Box<dyn Future<Output = AnySubject>>>, check: &str) {
+    let check = checks::all().into_iter().find(|one| one.name == check).expect("a check of that name");
+    run(Box::pin(async move {
+        let subject = subject.await;
+        (check.run)(&subject).await;
+    }));
 }
 
 /// Turns every check into a `#[test]` of its name, within a module.
@@ -21,7 +35,13 @@ macro_rules! conformance {
         mod $module {
             #[allow(unused_imports)]
             use super::*;
-            $crate::for_each_check! { one_test_per_check ($make) }
+
+            // Once for all checks, which are compiled with the testkit: a test is then little to compile.
+            fn subject() -> std::pin::Pin<Box<dyn Future<Output = $crate::AnySubject>>> {
+                Box::pin(async { $crate::AnySubject::new(($make)().await) })
+            }
+
+            $crate::for_each_check! { one_test_per_check (subject) }
         }
     };
 }
@@ -29,14 +49,11 @@ macro_rules! conformance {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! one_test_per_check {
-    (($make:expr) $($file:ident::$check:ident,)*) => {
+    (($subject:ident) $($file:ident::$check:ident,)*) => {
         $(
             #[test]
             fn $check() {
-                $crate::run(async {
-                    let subject = ($make)().await;
-                    $crate::checks::$file::$check(&subject).await;
-                });
+                $crate::examine($subject(), stringify!($check));
             }
         )*
     };
@@ -107,7 +124,7 @@ macro_rules! for_each_check {
 
 /// Turns every check of leases into a `#[test]` of its name, within a module.
 ///
-/// The first argument names the module; the second is a function that runs a future to its end, such as
+/// The first argument names the module; the second is a function that runs a boxed future to its end, such as
 /// [`run`](crate::run) in real time; the third is a closure that returns the future of a fresh [`LeaseSubject`](crate::LeaseSubject).
 #[macro_export]
 macro_rules! lease_conformance {
@@ -127,10 +144,10 @@ macro_rules! one_test_per_lease_check {
         $(
             #[test]
             fn $check() {
-                ($run)(async {
+                ($run)(Box::pin(async {
                     let subject = ($make)().await;
                     $crate::checks::leases::$file::$check(&subject).await;
-                });
+                }));
             }
         )*
     };

@@ -1,7 +1,7 @@
 //! Many writes in one call.
 
 use super::{lost, read, won, write};
-use crate::{Scribe, Subject};
+use crate::{AnySubject, Scribe};
 use tenure_core::op::Write;
 use tenure_core::{ErrorKind, Fence, Record, Value};
 use tenure_store::Store;
@@ -10,7 +10,7 @@ use tenure_store::Store;
 const ENOUGH: usize = 5_000;
 
 /// Each write of a batch wins or loses by itself, and the outcomes tell which.
-pub async fn outcomes_are_in_the_order_of_the_writes<S: Subject>(subject: &S) {
+pub async fn outcomes_are_in_the_order_of_the_writes(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     if store.capabilities().batch < 4 {
         return;
@@ -38,7 +38,7 @@ pub async fn outcomes_are_in_the_order_of_the_writes<S: Subject>(subject: &S) {
 }
 
 /// The second write of a key sees the first.
-pub async fn one_key_twice_is_written_in_order<S: Subject>(subject: &S) {
+pub async fn one_key_twice_is_written_in_order(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     if store.capabilities().batch < 3 {
         return;
@@ -57,7 +57,7 @@ pub async fn one_key_twice_is_written_in_order<S: Subject>(subject: &S) {
 }
 
 /// No writes have no outcomes.
-pub async fn an_empty_batch_has_no_outcomes<S: Subject>(subject: &S) {
+pub async fn an_empty_batch_has_no_outcomes(subject: &AnySubject) {
     let store = subject.store().await;
     assert_eq!(store.write_many(Vec::new()).await.unwrap(), []);
 }
@@ -67,7 +67,7 @@ fn many(scribe: &Scribe, count: usize) -> Vec<Write> {
 }
 
 /// A batch of as many writes as the capabilities allow.
-pub async fn a_batch_of_the_greatest_size_is_written<S: Subject>(subject: &S) {
+pub async fn a_batch_of_the_greatest_size_is_written(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let count = store.capabilities().batch.min(ENOUGH);
     let outcomes = store.write_many(many(&scribe, count)).await.unwrap();
@@ -80,7 +80,7 @@ pub async fn a_batch_of_the_greatest_size_is_written<S: Subject>(subject: &S) {
 }
 
 /// One write more than the capabilities allow is the caller's mistake, and nothing of it is written.
-pub async fn a_batch_over_the_limit_is_refused<S: Subject>(subject: &S) {
+pub async fn a_batch_over_the_limit_is_refused(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let most = store.capabilities().batch;
     if most > ENOUGH {
@@ -92,7 +92,7 @@ pub async fn a_batch_over_the_limit_is_refused<S: Subject>(subject: &S) {
 }
 
 /// What is refused before any I/O is refused as a whole.
-pub async fn a_batch_with_an_oversized_record_writes_nothing<S: Subject>(subject: &S) {
+pub async fn a_batch_with_an_oversized_record_writes_nothing(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let (sound, large) = (scribe.key("sound"), scribe.key("large"));
     let much = Value::Bytes(vec![0; tenure_store::codec::MAX_METADATA_BYTES]);

@@ -1,12 +1,12 @@
 //! What a store says of itself.
 
-use crate::Subject;
+use crate::AnySubject;
 use std::time::Duration;
 use tenure_core::{Key, MAILBOX, Ttl};
 use tenure_store::Store;
 
 /// The capabilities allow the store to be used at all.
-pub async fn they_make_sense<S: Subject>(subject: &S) {
+pub async fn they_make_sense(subject: &AnySubject) {
     let capabilities = subject.store().await.capabilities();
     assert!(capabilities.batch >= 1, "a batch of one is a write");
     // A full mailbox of the longest keys, the greatest metadata, and the rest of a record.
@@ -21,7 +21,7 @@ pub async fn they_make_sense<S: Subject>(subject: &S) {
 }
 
 /// They are the store's, not the handle's.
-pub async fn they_are_the_same_in_every_handle<S: Subject>(subject: &S) {
+pub async fn they_are_the_same_in_every_handle(subject: &AnySubject) {
     let (one, other) = (subject.store().await, subject.store().await);
     assert_eq!(one.capabilities(), other.capabilities());
     assert_eq!(one.capabilities(), one.capabilities());

@@ -1,24 +1,24 @@
 //! Many at once: exactly one wins, and nothing is lost.
 
 use super::{read, won, write};
-use crate::{Scribe, Subject};
+use crate::{AnySubject, Scribe};
 use std::sync::Arc;
 use tenure_core::op::{Outcome, Write};
 use tenure_core::{Fence, Key};
-use tenure_store::Store;
+use tenure_store::{AnyStore, Store};
 use tokio::sync::Barrier;
 
 const CONTENDERS: usize = 8;
 const ROUNDS: usize = 20;
 
 /// All contenders, each with a handle of its own, write at the same moment; says what they were answered.
-async fn race<S: Subject>(stores: &[Arc<S::Store>], writes: Vec<Write>) -> Vec<Outcome> {
+async fn race(stores: &[AnyStore], writes: Vec<Write>) -> Vec<Outcome> {
     let start = Arc::new(Barrier::new(writes.len()));
     let running = stores.iter().zip(writes).map(|(store, write)| {
-        let (store, start) = (Arc::clone(store), Arc::clone(&start));
+        let (store, start) = (store.clone(), Arc::clone(&start));
         tokio::spawn(async move {
             start.wait().await;
-            super::write(&*store, write).await
+            super::write(&store, write).await
         })
     });
     let running: Vec<_> = running.collect();
@@ -29,10 +29,10 @@ async fn race<S: Subject>(stores: &[Arc<S::Store>], writes: Vec<Write>) -> Vec<O
     outcomes
 }
 
-async fn handles<S: Subject>(subject: &S) -> Vec<Arc<S::Store>> {
+async fn handles(subject: &AnySubject) -> Vec<AnyStore> {
     let mut stores = Vec::new();
     for _ in 0..CONTENDERS {
-        stores.push(Arc::new(subject.store().await));
+        stores.push(subject.store().await);
     }
     stores
 }
@@ -52,41 +52,41 @@ fn assert_one_winner(outcomes: &[Outcome]) -> (tenure_core::Version, Fence) {
 }
 
 /// Of many who take a vacant key, one gets it; round after round, with a growing fence.
-pub async fn one_contender_wins_a_vacant_key<S: Subject>(subject: &S) {
+pub async fn one_contender_wins_a_vacant_key(subject: &AnySubject) {
     let (stores, scribe) = (handles(subject).await, Scribe::new());
     let key = scribe.key("a");
     let mut last = Fence(0);
     for round in 0..ROUNDS {
         let writes = (0..CONTENDERS).map(|_| scribe.if_vacant(&key, scribe.held(1))).collect();
-        let (version, fence) = assert_one_winner(&race::<S>(&stores, writes).await);
+        let (version, fence) = assert_one_winner(&race(&stores, writes).await);
         assert!(fence > last, "round {round}: {fence} after {last}");
         last = fence;
         let release = scribe.unchanged(&key, version, scribe.vacant(fence.0));
-        won(write(&*stores[round % CONTENDERS], release).await);
+        won(write(&stores[round % CONTENDERS], release).await);
     }
 }
 
 /// Of many who create a key, one does.
-pub async fn one_contender_wins_an_absent_key<S: Subject>(subject: &S) {
+pub async fn one_contender_wins_an_absent_key(subject: &AnySubject) {
     let (stores, scribe) = (handles(subject).await, Scribe::new());
     for round in 0..ROUNDS {
         let key = scribe.key(&format!("key/{round}"));
         let writes = (0..CONTENDERS).map(|n| scribe.absent(&key, scribe.held(n as u64))).collect();
-        assert_one_winner(&race::<S>(&stores, writes).await);
+        assert_one_winner(&race(&stores, writes).await);
     }
 }
 
 /// Many count in one record by compare-and-set, and the sum is right.
-pub async fn no_increment_is_lost<S: Subject>(subject: &S) {
+pub async fn no_increment_is_lost(subject: &AnySubject) {
     const EACH: u64 = 15;
     let (stores, scribe) = (handles(subject).await, Arc::new(Scribe::new()));
     let key = scribe.key("count");
-    won(write(&*stores[0], scribe.absent(&key, scribe.vacant(0))).await);
+    won(write(&stores[0], scribe.absent(&key, scribe.vacant(0))).await);
     let counting = stores.iter().map(|store| {
-        let (store, scribe, key) = (Arc::clone(store), Arc::clone(&scribe), key.clone());
+        let (store, scribe, key) = (store.clone(), Arc::clone(&scribe), key.clone());
         tokio::spawn(async move {
             for _ in 0..EACH {
-                increment(&*store, &scribe, &key).await;
+                increment(&store, &scribe, &key).await;
             }
         })
     });
@@ -95,11 +95,11 @@ pub async fn no_increment_is_lost<S: Subject>(subject: &S) {
         counter.await.expect("a counter comes to its end");
     }
     let total = EACH * CONTENDERS as u64;
-    assert_eq!(read(&*stores[0], &key).await.unwrap().0.fence, Fence(total));
+    assert_eq!(read(&stores[0], &key).await.unwrap().0.fence, Fence(total));
 }
 
 /// Counts one up. Each loss shows the record to try again with.
-async fn increment(store: &impl Store, scribe: &Scribe, key: &Key) {
+async fn increment(store: &AnyStore, scribe: &Scribe, key: &Key) {
     let (mut record, mut version) = read(store, key).await.expect("the count stands");
     loop {
         match write(store, scribe.unchanged(key, version, scribe.vacant(record.fence.0 + 1))).await {
@@ -114,12 +114,12 @@ async fn increment(store: &impl Store, scribe: &Scribe, key: &Key) {
 }
 
 /// Batches and single writes at the same time: each gets its own answer.
-pub async fn batches_and_single_writes_do_not_mix_up<S: Subject>(subject: &S) {
-    let (store, scribe) = (Arc::new(subject.store().await), Arc::new(Scribe::new()));
+pub async fn batches_and_single_writes_do_not_mix_up(subject: &AnySubject) {
+    let (store, scribe) = (subject.store().await, Arc::new(Scribe::new()));
     let size = store.capabilities().batch.min(20) as u64;
     let tasks: Vec<_> = (0..40u64)
         .map(|task| {
-            let (store, scribe) = (Arc::clone(&store), Arc::clone(&scribe));
+            let (store, scribe) = (store.clone(), Arc::clone(&scribe));
             tokio::spawn(async move {
                 let key = |n: u64| scribe.key(&format!("{task}/{n}"));
                 let fence = |n: u64| task * 1000 + n;
@@ -129,10 +129,10 @@ pub async fn batches_and_single_writes_do_not_mix_up<S: Subject>(subject: &S) {
                     let fences: Vec<u64> = outcomes.into_iter().map(|outcome| won(outcome).1.0).collect();
                     assert_eq!(fences, (0..size).map(fence).collect::<Vec<_>>());
                 } else {
-                    let outcome = write(&*store, scribe.absent(&key(0), scribe.held(fence(0)))).await;
+                    let outcome = write(&store, scribe.absent(&key(0), scribe.held(fence(0)))).await;
                     assert_eq!(won(outcome).1.0, fence(0));
                 }
-                assert_eq!(read(&*store, &key(0)).await.unwrap().0.fence.0, fence(0));
+                assert_eq!(read(&store, &key(0)).await.unwrap().0.fence.0, fence(0));
             })
         })
         .collect();

@@ -1,12 +1,12 @@
 //! Fences only grow.
 
 use super::{lost, read, won, write};
-use crate::{Scribe, Subject};
+use crate::{AnySubject, Scribe};
 use tenure_core::{ErrorKind, Fence};
 use tenure_store::Store;
 
 /// Over a vacant record, the fence becomes the higher of the floor and one more than the last.
-pub async fn vacant_over_a_vacant_record_raises_the_fence<S: Subject>(subject: &S) {
+pub async fn vacant_over_a_vacant_record_raises_the_fence(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     for (name, last, floor, next) in [
         ("floor far above", 5, 1_700_000_000_000, 1_700_000_000_000),
@@ -25,7 +25,7 @@ pub async fn vacant_over_a_vacant_record_raises_the_fence<S: Subject>(subject: &
 }
 
 /// In all other cases the fence is written as it was given.
-pub async fn only_vacant_raises_the_fence<S: Subject>(subject: &S) {
+pub async fn only_vacant_raises_the_fence(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let key = scribe.key("a");
     let (version, fence) = won(write(&store, scribe.absent(&key, scribe.vacant(50))).await);
@@ -38,7 +38,7 @@ pub async fn only_vacant_raises_the_fence<S: Subject>(subject: &S) {
 
 /// A lower fence is the caller's mistake. A store that looks refuses it, and leaves alone what stands there; no store makes another one
 /// of it.
-pub async fn a_lower_fence_is_written_as_it_was_given_or_refused<S: Subject>(subject: &S) {
+pub async fn a_lower_fence_is_written_as_it_was_given_or_refused(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let key = scribe.key("a");
     let (version, _) = won(write(&store, scribe.absent(&key, scribe.held(60))).await);
@@ -55,7 +55,7 @@ pub async fn a_lower_fence_is_written_as_it_was_given_or_refused<S: Subject>(sub
 }
 
 /// Through many releases and acquisitions, by whatever handle, each fence is above the one before.
-pub async fn a_fence_outlives_many_tenures<S: Subject>(subject: &S) {
+pub async fn a_fence_outlives_many_tenures(subject: &AnySubject) {
     let (one, other, scribe) = (subject.store().await, subject.store().await, Scribe::new());
     let key = scribe.key("a");
     let mut last = Fence(0);
@@ -70,7 +70,7 @@ pub async fn a_fence_outlives_many_tenures<S: Subject>(subject: &S) {
 }
 
 /// Where no higher fence is left, nothing is written and the caller is told.
-pub async fn used_up_fences_are_refused_and_nothing_is_written<S: Subject>(subject: &S) {
+pub async fn used_up_fences_are_refused_and_nothing_is_written(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let key = scribe.key("a");
     won(write(&store, scribe.absent(&key, scribe.vacant(Fence::MAX.0))).await);
@@ -83,7 +83,7 @@ pub async fn used_up_fences_are_refused_and_nothing_is_written<S: Subject>(subje
 }
 
 /// A fence that could not be read back is the caller's mistake.
-pub async fn a_fence_beyond_the_highest_is_refused<S: Subject>(subject: &S) {
+pub async fn a_fence_beyond_the_highest_is_refused(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let key = scribe.key("a");
     for fence in [Fence::MAX.0 + 1, u64::MAX] {

@@ -1,7 +1,7 @@
 //! Hints of changes: nothing depends on them but speed, so these checks are generous with time.
 
 use super::{won, write};
-use crate::{Scribe, Subject};
+use crate::{AnySubject, Scribe};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Ask, ErrorKind, Key, Letter};
@@ -28,7 +28,7 @@ async fn await_hint(changes: &mut Changes, key: &Key, written: &[Version]) {
 }
 
 /// Whoever waits for a key hears of its release by another handle; and again, and again.
-pub async fn a_vacated_key_is_hinted_to_other_handles<S: Subject>(subject: &S) {
+pub async fn a_vacated_key_is_hinted_to_other_handles(subject: &AnySubject) {
     let (one, other, scribe) = (subject.store().await, subject.store().await, Scribe::new());
     if !one.capabilities().watch {
         return;
@@ -51,7 +51,7 @@ pub async fn a_vacated_key_is_hinted_to_other_handles<S: Subject>(subject: &S) {
 }
 
 /// A holder hears of mail.
-pub async fn mail_is_hinted_to_other_handles<S: Subject>(subject: &S) {
+pub async fn mail_is_hinted_to_other_handles(subject: &AnySubject) {
     let (one, other, scribe) = (subject.store().await, subject.store().await, Scribe::new());
     if !one.capabilities().watch {
         return;
@@ -71,7 +71,7 @@ pub async fn mail_is_hinted_to_other_handles<S: Subject>(subject: &S) {
 /// of changes. Hints that came by way of the first one may end, and can be asked for again.
 ///
 /// [`Leases`]: https://docs.rs/tenure/latest/tenure/struct.Leases.html
-pub async fn a_runtime_that_ends_takes_no_hints_along<S: Subject>(subject: &S) {
+pub async fn a_runtime_that_ends_takes_no_hints_along(subject: &AnySubject) {
     const TRIES: u32 = 50;
     /// So often hints may end.
     const ENDS: u32 = 10;
@@ -127,7 +127,7 @@ pub async fn a_runtime_that_ends_takes_no_hints_along<S: Subject>(subject: &S) {
 }
 
 /// A store that can't watch says so when asked to.
-pub async fn a_watch_capability_that_is_off_is_refused<S: Subject>(subject: &S) {
+pub async fn a_watch_capability_that_is_off_is_refused(subject: &AnySubject) {
     let store = subject.store().await;
     match store.changed("") {
         Ok(_) => assert!(store.capabilities().watch, "it watches, but its capabilities say that it can't"),

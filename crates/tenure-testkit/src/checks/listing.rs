@@ -1,12 +1,12 @@
 //! Listings: in order, complete, and literal.
 
 use super::{won, write};
-use crate::{Scribe, Subject};
+use crate::{AnySubject, Scribe};
 use std::time::Duration;
 use tenure_core::{ErrorKind, Key};
-use tenure_store::{Freshness, Listed, Store, StoreExt};
+use tenure_store::{AnyStore, Freshness, Listed, Store, StoreExt};
 
-async fn fill(store: &impl Store, scribe: &Scribe, keys: impl IntoIterator<Item = impl AsRef<str>>) {
+async fn fill(store: &AnyStore, scribe: &Scribe, keys: impl IntoIterator<Item = impl AsRef<str>>) {
     for key in keys {
         won(write(store, scribe.absent(&scribe.key(key.as_ref()), scribe.held(5))).await);
     }
@@ -17,7 +17,7 @@ fn names(listed: &[Listed]) -> Vec<&str> {
 }
 
 /// The order is that of the keys' bytes, not that of any language.
-pub async fn keys_come_in_byte_order<S: Subject>(subject: &S) {
+pub async fn keys_come_in_byte_order(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     if !store.capabilities().list {
         return;
@@ -45,7 +45,7 @@ pub async fn keys_come_in_byte_order<S: Subject>(subject: &S) {
 }
 
 /// Several records in one request: all of those that exist, each as it stands, and nothing else.
-pub async fn several_are_read_at_once<S: Subject>(subject: &S) {
+pub async fn several_are_read_at_once(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     fill(&store, &scribe, (0..30).map(|n| format!("many/{n}"))).await;
     let wanted: Vec<Key> = (0..40).step_by(3).map(|n| scribe.key(&format!("many/{n}"))).collect();
@@ -60,7 +60,7 @@ pub async fn several_are_read_at_once<S: Subject>(subject: &S) {
 }
 
 /// Where a recent state will do, the one that is shown was written; and in the end it is the latest.
-pub async fn a_recent_state_was_written_and_becomes_the_latest<S: Subject>(subject: &S) {
+pub async fn a_recent_state_was_written_and_becomes_the_latest(subject: &AnySubject) {
     const PATIENCE: Duration = Duration::from_secs(20);
     let (store, scribe) = (subject.store().await, Scribe::new());
     let key = scribe.key("recent");
@@ -82,7 +82,7 @@ pub async fn a_recent_state_was_written_and_becomes_the_latest<S: Subject>(subje
 }
 
 /// Page after page, every key comes exactly once, and a page that is not full is the last.
-pub async fn pages_are_complete_and_do_not_overlap<S: Subject>(subject: &S) {
+pub async fn pages_are_complete_and_do_not_overlap(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     if !store.capabilities().list {
         return;
@@ -108,7 +108,7 @@ pub async fn pages_are_complete_and_do_not_overlap<S: Subject>(subject: &S) {
 }
 
 /// Characters that are special elsewhere mean themselves in a prefix.
-pub async fn a_prefix_is_taken_literally<S: Subject>(subject: &S) {
+pub async fn a_prefix_is_taken_literally(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     if !store.capabilities().list {
         return;
@@ -136,7 +136,7 @@ pub async fn a_prefix_is_taken_literally<S: Subject>(subject: &S) {
 }
 
 /// `after` need not be a key that exists, nor one below the prefix.
-pub async fn a_listing_begins_after_the_key_that_is_named<S: Subject>(subject: &S) {
+pub async fn a_listing_begins_after_the_key_that_is_named(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     if !store.capabilities().list {
         return;
@@ -160,7 +160,7 @@ pub async fn a_listing_begins_after_the_key_that_is_named<S: Subject>(subject: &
 }
 
 /// A listing has the records themselves, of every handle.
-pub async fn listed_records_are_those_that_are_read<S: Subject>(subject: &S) {
+pub async fn listed_records_are_those_that_are_read(subject: &AnySubject) {
     let (one, other, scribe) = (subject.store().await, subject.store().await, Scribe::new());
     if !one.capabilities().list {
         return;
@@ -177,7 +177,7 @@ pub async fn listed_records_are_those_that_are_read<S: Subject>(subject: &S) {
 }
 
 /// A store that can't list says so when asked to.
-pub async fn a_list_capability_that_is_off_is_refused<S: Subject>(subject: &S) {
+pub async fn a_list_capability_that_is_off_is_refused(subject: &AnySubject) {
     let store = subject.store().await;
     let answer = store.list("", None, 10).await;
     match answer {

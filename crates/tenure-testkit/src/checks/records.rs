@@ -1,7 +1,7 @@
 //! What is written is what is read, and what can't be read is left alone.
 
 use super::{read, same, won, write};
-use crate::{Scribe, Subject};
+use crate::{AnySubject, Scribe};
 use tenure_core::{
     Ask, Attachment, ErrorKind, Fence, HolderId, Key, Letter, MAILBOX, MARKS, Mark, Metadata, Number, Record,
     Tenure, Tick, Ttl, Value, Wall,
@@ -10,7 +10,7 @@ use tenure_core::{section, semaphore};
 use tenure_store::{Store, StoreExt};
 
 /// Metadata of every kind, nested to the limit.
-pub async fn every_kind_of_metadata_comes_back_intact<S: Subject>(subject: &S) {
+pub async fn every_kind_of_metadata_comes_back_intact(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let number = |text| Number::new(text).unwrap();
     let mut deep = Value::from("the bottom");
@@ -47,7 +47,7 @@ pub async fn every_kind_of_metadata_comes_back_intact<S: Subject>(subject: &S) {
 }
 
 /// A tenure with every field at an extreme, attached to a session, with all the mail that a record carries.
-pub async fn every_part_of_a_tenure_comes_back_intact<S: Subject>(subject: &S) {
+pub async fn every_part_of_a_tenure_comes_back_intact(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let longest = |c: &str, bytes: usize| c.repeat(bytes / c.len());
     let asks = [Ask::HandOver, Ask::Revoke, Ask::Confirm, Ask::Take];
@@ -78,7 +78,7 @@ pub async fn every_part_of_a_tenure_comes_back_intact<S: Subject>(subject: &S) {
 }
 
 /// Keys of control characters, of all of Unicode, and of the greatest length.
-pub async fn any_text_is_a_key<S: Subject>(subject: &S) {
+pub async fn any_text_is_a_key(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let texts = [
         "\u{0}",
@@ -136,7 +136,7 @@ pub async fn any_text_is_a_key<S: Subject>(subject: &S) {
 }
 
 /// A key that another begins with is another key.
-pub async fn keys_that_begin_alike_are_told_apart<S: Subject>(subject: &S) {
+pub async fn keys_that_begin_alike_are_told_apart(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let keys = ["a", "aa", "aaa", "a/", "a/a", "a\u{0}"].map(|text| scribe.key(text));
     for (fence, key) in (1..).zip(&keys) {
@@ -152,7 +152,7 @@ pub async fn keys_that_begin_alike_are_told_apart<S: Subject>(subject: &S) {
 }
 
 /// Too much metadata, or too deep, is the caller's mistake.
-pub async fn oversized_metadata_is_refused_and_nothing_written<S: Subject>(subject: &S) {
+pub async fn oversized_metadata_is_refused_and_nothing_written(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let key = scribe.key("a");
     let mut deep = Value::Null;
@@ -168,16 +168,16 @@ pub async fn oversized_metadata_is_refused_and_nothing_written<S: Subject>(subje
 }
 
 /// A section's record may be as large as the store's capabilities say, and is written over like any other.
-pub async fn a_section_of_the_greatest_size_comes_back_intact<S: Subject>(subject: &S) {
+pub async fn a_section_of_the_greatest_size_comes_back_intact(subject: &AnySubject) {
     comes_back_at_its_greatest(subject, section::key("a").unwrap(), section::FIELD).await;
 }
 
 /// A semaphore's record may be as large as a section's, and is written over like any other.
-pub async fn a_semaphore_of_the_greatest_size_comes_back_intact<S: Subject>(subject: &S) {
+pub async fn a_semaphore_of_the_greatest_size_comes_back_intact(subject: &AnySubject) {
     comes_back_at_its_greatest(subject, semaphore::key("a").unwrap(), semaphore::FIELD).await;
 }
 
-async fn comes_back_at_its_greatest<S: Subject>(subject: &S, key: Key, field: &str) {
+async fn comes_back_at_its_greatest(subject: &AnySubject, key: Key, field: &str) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let most = store.capabilities().section_bytes();
     let full = |filler: u8| {
@@ -193,7 +193,7 @@ async fn comes_back_at_its_greatest<S: Subject>(subject: &S, key: Key, field: &s
 }
 
 /// More mail than could be read back is the caller's mistake.
-pub async fn too_much_mail_is_refused_and_nothing_written<S: Subject>(subject: &S) {
+pub async fn too_much_mail_is_refused_and_nothing_written(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let key = scribe.key("a");
     let mut record = scribe.held(5);
@@ -205,7 +205,7 @@ pub async fn too_much_mail_is_refused_and_nothing_written<S: Subject>(subject: &
 }
 
 /// Nothing reads, writes over or removes a record that can't be understood; other keys are none the worse.
-pub async fn a_damaged_record_is_foreign_and_left_alone<S: Subject>(subject: &S) {
+pub async fn a_damaged_record_is_foreign_and_left_alone(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let (key, sound) = (scribe.key("damaged"), scribe.key("sound"));
     let (version, _) = won(write(&store, scribe.absent(&key, scribe.vacant(5))).await);
@@ -230,7 +230,7 @@ pub async fn a_damaged_record_is_foreign_and_left_alone<S: Subject>(subject: &S)
 }
 
 /// What can't be understood is seen byte for byte, with the fence that it tells, and removed or written over only as it was seen.
-pub async fn a_damaged_record_is_mended_only_as_it_was_seen<S: Subject>(subject: &S) {
+pub async fn a_damaged_record_is_mended_only_as_it_was_seen(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let key = scribe.key("damaged");
     assert_eq!(store.image(&key).await.unwrap(), None);
@@ -267,7 +267,7 @@ pub async fn a_damaged_record_is_mended_only_as_it_was_seen<S: Subject>(subject:
 }
 
 /// A record that can't be understood is listed, with the reason, among the others.
-pub async fn a_damaged_record_is_listed_with_the_reason<S: Subject>(subject: &S) {
+pub async fn a_damaged_record_is_listed_with_the_reason(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     if !store.capabilities().list {
         return;

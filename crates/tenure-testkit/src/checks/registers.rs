@@ -1,13 +1,13 @@
 //! Reading, writing on a condition, and removing.
 
 use super::{lost, read, won, write};
-use crate::{Scribe, Subject};
+use crate::{AnySubject, Scribe};
 use tenure_core::op::Outcome;
 use tenure_core::{Fence, Record, Version};
 use tenure_store::Store;
 
 /// A key that was never written has no record.
-pub async fn nothing_is_read_where_nothing_was_written<S: Subject>(subject: &S) {
+pub async fn nothing_is_read_where_nothing_was_written(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     assert_eq!(read(&store, &scribe.key("a")).await, None);
     won(write(&store, scribe.absent(&scribe.key("a"), scribe.held(5))).await);
@@ -15,7 +15,7 @@ pub async fn nothing_is_read_where_nothing_was_written<S: Subject>(subject: &S) 
 }
 
 /// `Absent` creates, and loses to a vacant record as well as to a held one, which it leaves as they are.
-pub async fn absent_wins_only_where_there_is_nothing<S: Subject>(subject: &S) {
+pub async fn absent_wins_only_where_there_is_nothing(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     for (name, record) in [("vacant", scribe.vacant(5)), ("held", scribe.held(6))] {
         let key = scribe.key(name);
@@ -29,7 +29,7 @@ pub async fn absent_wins_only_where_there_is_nothing<S: Subject>(subject: &S) {
 }
 
 /// `Vacant` wins over nothing and over a vacant record, and loses to a tenure.
-pub async fn vacant_wins_where_no_tenure_stands<S: Subject>(subject: &S) {
+pub async fn vacant_wins_where_no_tenure_stands(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let key = scribe.key("a");
     let first = scribe.vacant(5);
@@ -45,7 +45,7 @@ pub async fn vacant_wins_where_no_tenure_stands<S: Subject>(subject: &S) {
 }
 
 /// `Unchanged` wins only while the record has just that version.
-pub async fn unchanged_wins_on_the_very_version_only<S: Subject>(subject: &S) {
+pub async fn unchanged_wins_on_the_very_version_only(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let key = scribe.key("a");
     let nowhere = scribe.unchanged(&key, Version(1), scribe.held(5));
@@ -64,7 +64,7 @@ pub async fn unchanged_wins_on_the_very_version_only<S: Subject>(subject: &S) {
 }
 
 /// A zombie's write, on a version from before other writes or from before a deletion, loses.
-pub async fn a_stale_version_never_wins_again<S: Subject>(subject: &S) {
+pub async fn a_stale_version_never_wins_again(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let key = scribe.key("a");
     let (stale, _) = won(write(&store, scribe.absent(&key, scribe.held(5))).await);
@@ -83,7 +83,7 @@ pub async fn a_stale_version_never_wins_again<S: Subject>(subject: &S) {
 }
 
 /// No two writes of a key have the same version, also across deletion.
-pub async fn each_write_has_its_own_version<S: Subject>(subject: &S) {
+pub async fn each_write_has_its_own_version(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let key = scribe.key("a");
     let mut seen = Vec::new();
@@ -103,7 +103,7 @@ pub async fn each_write_has_its_own_version<S: Subject>(subject: &S) {
 }
 
 /// What one handle was answered, every other handle sees.
-pub async fn a_write_is_seen_at_once_by_other_handles<S: Subject>(subject: &S) {
+pub async fn a_write_is_seen_at_once_by_other_handles(subject: &AnySubject) {
     let (one, other, scribe) = (subject.store().await, subject.store().await, Scribe::new());
     let key = scribe.key("a");
     let mut version = won(write(&one, scribe.absent(&key, scribe.held(5))).await).0;
@@ -118,7 +118,7 @@ pub async fn a_write_is_seen_at_once_by_other_handles<S: Subject>(subject: &S) {
 }
 
 /// `remove` takes away just the version that is named, and says whether it did.
-pub async fn only_the_unchanged_is_removed<S: Subject>(subject: &S) {
+pub async fn only_the_unchanged_is_removed(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let (key, neighbour) = (scribe.key("a"), scribe.key("a\u{0}"));
     assert!(!store.remove(&key, Version(1)).await.unwrap(), "there is nothing to remove");
@@ -136,7 +136,7 @@ pub async fn only_the_unchanged_is_removed<S: Subject>(subject: &S) {
 }
 
 /// The id names the records, whichever handle is asked.
-pub async fn handles_agree_on_the_store_s_id<S: Subject>(subject: &S) {
+pub async fn handles_agree_on_the_store_s_id(subject: &AnySubject) {
     let (one, other) = (subject.store().await, subject.store().await);
     assert_eq!(one.id(), other.id());
     assert!(!one.id().is_empty());

@@ -1,7 +1,7 @@
 //! The age of records. A store that doesn't attest ages must not tell any that are wrong either.
 
 use super::{won, write};
-use crate::{Scribe, Subject};
+use crate::{AnySubject, Scribe};
 use std::time::Duration;
 use tenure_core::Times;
 use tenure_core::op::Outcome;
@@ -10,7 +10,7 @@ use tenure_store::{Expiry, Store, StoreExt};
 const SPAN: Duration = Duration::from_millis(30);
 
 /// An age counts from no earlier than the write was sent, and goes on growing.
-pub async fn an_age_is_never_over_the_truth_and_grows<S: Subject>(subject: &S) {
+pub async fn an_age_is_never_over_the_truth_and_grows(subject: &AnySubject) {
     let (store, other, scribe, clock) =
         (subject.store().await, subject.store().await, Scribe::new(), subject.clock());
     let key = scribe.key("a");
@@ -34,7 +34,7 @@ pub async fn an_age_is_never_over_the_truth_and_grows<S: Subject>(subject: &S) {
 }
 
 /// Reads, listings and refusals tell the age alike.
-pub async fn an_age_is_told_with_every_answer<S: Subject>(subject: &S) {
+pub async fn an_age_is_told_with_every_answer(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let key = scribe.key("a");
     won(write(&store, scribe.absent(&key, scribe.held(5))).await);
@@ -56,7 +56,7 @@ pub async fn an_age_is_told_with_every_answer<S: Subject>(subject: &S) {
 }
 
 /// The age is that of the last write, not of the key.
-pub async fn a_write_makes_the_record_young_again<S: Subject>(subject: &S) {
+pub async fn a_write_makes_the_record_young_again(subject: &AnySubject) {
     let (store, scribe, clock) = (subject.store().await, Scribe::new(), subject.clock());
     let key = scribe.key("a");
     let (version, _) = won(write(&store, scribe.absent(&key, scribe.held(5))).await);
@@ -69,7 +69,7 @@ pub async fn a_write_makes_the_record_young_again<S: Subject>(subject: &S) {
 }
 
 /// Readings of one clock can be compared across writes: sections count by that for how long a lease has stood.
-pub async fn times_of_successive_writes_are_of_one_clock<S: Subject>(subject: &S) {
+pub async fn times_of_successive_writes_are_of_one_clock(subject: &AnySubject) {
     let (store, other, scribe, clock) =
         (subject.store().await, subject.store().await, Scribe::new(), subject.clock());
     let key = scribe.key("a");

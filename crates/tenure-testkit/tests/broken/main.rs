@@ -11,17 +11,17 @@ mod store;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use store::{Broken, Flaw};
-use tenure_testkit::{Clones, ManualClock, checks};
+use tenure_testkit::{AnySubject, Clones, ManualClock, checks};
 
 /// As many bytes as somebody reads of a check that failed.
 const LEGIBLE: usize = 4000;
 
 /// The names of the checks that fail on a store with `flaw`.
 fn failing(flaw: Flaw) -> Vec<&'static str> {
-    let checks = checks::all::<Clones<Broken>>();
-    let fails = |check: &checks::Check<Clones<Broken>>| {
+    let checks = checks::all();
+    let fails = |check: &checks::Check| {
         let clock = Arc::new(ManualClock::new());
-        let subject = Clones::new(Broken::new(flaw, clock.clone()), clock);
+        let subject = AnySubject::new(Clones::new(Broken::new(flaw, clock.clone()), clock));
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().start_paused(true).build().unwrap();
         let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| runtime.block_on((check.run)(&subject))));
