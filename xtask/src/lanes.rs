@@ -1,8 +1,8 @@
 //! Programs that run side by side: most of a test's time is waiting, and what waits leaves its core to another.
 //!
-//! The tests share some lanes. Chores that only compute, such as lints, have a lane of their own beside them, with the lowest
-//! priority: they take what the tests leave of the cores. What mostly waits and is no test runs together. What asserts how soon something
-//! happens runs after all that, alone.
+//! The tests share some lanes. Tests that only compute, and chores such as lints, have lanes of their own beside them, with low
+//! priorities: they take what the others leave of the cores, chores first, since cargo does one at a time. What mostly waits and is no
+//! test takes the lanes of tests after these. What asserts how soon something happens runs after all that, alone.
 #![allow(clippy::disallowed_methods, reason = "chores take real time, and that is what is shown")]
 
 use crate::processor_time::{of_children, of_children_since};
@@ -17,6 +17,8 @@ pub(crate) struct LaneJob {
     pub(crate) name: String,
     pub(crate) command: Command,
     pub(crate) place: Placement,
+    /// One that takes longer hangs.
+    pub(crate) limit: Duration,
 }
 
 /// Beside what a job runs.
@@ -24,7 +26,9 @@ pub(crate) struct LaneJob {
 pub(crate) enum Placement {
     /// Others of its kind.
     Shared,
-    /// Those, with what they leave of the cores; one at a time.
+    /// Those, with what they and chores leave of the cores: it computes, and waits for nothing.
+    Computing,
+    /// Both, with what those that share lanes leave of the cores; one at a time.
     Beside,
     /// Others of its kind, and no tests: it mostly waits, and is no program of tests.
     Together,
@@ -32,10 +36,19 @@ pub(crate) enum Placement {
     Alone,
 }
 
-/// The command with the lowest priority.
-pub(crate) fn nice(command: &Command) -> Command {
+/// How nice chores are: nicer than tests that wait, and less nice than those that compute, which fill the lanes that chores can't.
+pub(crate) const OF_CHORES: &str = "10";
+
+/// How nice tests are that compute.
+pub(crate) const OF_COMPUTING: &str = "19";
+
+/// The command with a priority that is so much lower.
+pub(crate) fn nice(command: &Command, by: &str) -> Command {
     let mut nice = Command::new("nice");
-    nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
+    nice.args(["-n", by]).arg(command.get_program()).args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        nice.current_dir(folder);
+    }
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => nice.env(name, value),
@@ -58,10 +71,11 @@ pub(crate) struct FinishedJob {
     pub(crate) result: Result<(), String>,
 }
 
-/// How many run at once, how long each may, and where what they print is kept.
+/// How many run at once, and where what they print is kept.
 pub(crate) struct Lanes {
     pub(crate) count: usize,
-    pub(crate) limit: Duration,
+    /// The same for what computes.
+    pub(crate) computing: usize,
     pub(crate) folder: PathBuf,
     /// Whether those that share lanes are stopped for a moment now and then.
     pub(crate) with_stops: bool,
@@ -70,6 +84,7 @@ pub(crate) struct Lanes {
 struct RunningJob {
     name: String,
     place: Placement,
+    limit: Duration,
     child: Child,
     start: Instant,
     log: PathBuf,
@@ -96,30 +111,37 @@ impl Lanes {
             LaneQueue { waiting, running: Vec::new(), count }
         };
         let mut jobs = jobs;
-        let first = vec![of(Placement::Shared, &mut jobs, self.count), of(Placement::Beside, &mut jobs, 1)];
-        let then = vec![of(Placement::Together, &mut jobs, self.count)];
-        let last = vec![of(Placement::Alone, &mut jobs, 1)];
+        let mut first = of(Placement::Shared, &mut jobs, self.count);
+        let mut then = of(Placement::Together, &mut jobs, self.count);
+        let mut beside =
+            [of(Placement::Beside, &mut jobs, 1), of(Placement::Computing, &mut jobs, self.computing)];
+        let mut last = of(Placement::Alone, &mut jobs, 1);
         let mut all = Vec::new();
         let start = Instant::now();
         let mut stops = self.with_stops.then(Stops::default);
-        for mut queues in [first, then, last] {
-            while queues.iter().any(LaneQueue::has_work) {
-                let mut done: Vec<FinishedJob> =
-                    queues.iter_mut().flat_map(|queue| self.go_on(queue)).collect();
-                if let Some(stops) = &mut stops {
-                    let running = queues.iter().flat_map(|queue| &queue.running);
-                    let shared = running.filter(|running| running.place == Placement::Shared);
-                    let processes: Vec<u32> = shared.map(|running| running.child.id()).collect();
-                    if let Some((signal, process)) = stops.due(start.elapsed(), &processes) {
-                        stops::send(signal, process);
-                    }
-                }
-                if done.is_empty() {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                done.iter().for_each(&mut tell);
-                all.append(&mut done);
+        loop {
+            let mut queues: Vec<&mut LaneQueue> = beside.iter_mut().collect();
+            queues.extend([&mut first, &mut then].into_iter().find(|queue| queue.has_work()));
+            if !queues.iter().any(|queue| queue.has_work()) {
+                queues = vec![&mut last];
             }
+            if !queues.iter().any(|queue| queue.has_work()) {
+                break;
+            }
+            let mut done: Vec<FinishedJob> = queues.iter_mut().flat_map(|queue| self.go_on(queue)).collect();
+            if let Some(stops) = &mut stops {
+                let running = queues.iter().flat_map(|queue| &queue.running);
+                let shared = running.filter(|running| running.place == Placement::Shared);
+                let processes: Vec<u32> = shared.map(|running| running.child.id()).collect();
+                if let Some((signal, process)) = stops.due(start.elapsed(), &processes) {
+                    stops::send(signal, process);
+                }
+            }
+            if done.is_empty() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            done.iter().for_each(&mut tell);
+            all.append(&mut done);
         }
         all
     }
@@ -153,9 +175,14 @@ impl Lanes {
             job.command.stdin(Stdio::null()).stdout(out).stderr(err).spawn()
         });
         match started {
-            Ok(child) => {
-                Ok(RunningJob { name: job.name, place: job.place, child, start: Instant::now(), log })
-            }
+            Ok(child) => Ok(RunningJob {
+                name: job.name,
+                place: job.place,
+                limit: job.limit,
+                child,
+                start: Instant::now(),
+                log,
+            }),
             Err(error) => Err(FinishedJob {
                 name: job.name,
                 place: job.place,
@@ -175,11 +202,11 @@ impl Lanes {
         let result = match running.child.try_wait() {
             Ok(Some(status)) if status.success() => Ok(()),
             Ok(Some(status)) => Err(status.to_string()),
-            Ok(None) if took < self.limit => return None,
+            Ok(None) if took < running.limit => return None,
             Ok(None) => {
                 // That it has just ended by itself is no reason to say anything else.
                 let _ = running.child.kill().and_then(|()| running.child.wait());
-                Err(format!("not done after {} s", self.limit.as_secs()))
+                Err(format!("not done after {} s", running.limit.as_secs()))
             }
             Err(error) => Err(format!("was lost: {error}")),
         };
@@ -195,21 +222,21 @@ impl Lanes {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: as many run at once as there are lanes, and those that run alone after them, one by one; a chore runs beside full lanes,
-    //! with the lowest priority, and has ended before what runs alone; what each printed is in one piece; one that fails, can't be started or hangs is told, and the others run all the same;
+    //! Plan: as many run at once as there are lanes, and those that run alone after them, one by one; a chore and what computes run beside full lanes,
+    //! each with its priority, and have ended before what runs alone; what each printed is in one piece; one that fails, can't be started or hangs is told, and the others run all the same;
     //! stops, which end.
     use super::*;
 
     fn job(name: &str, script: &str) -> LaneJob {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        LaneJob { name: name.into(), command, place: Placement::Shared }
+        LaneJob { name: name.into(), command, place: Placement::Shared, limit: Duration::from_secs(60) }
     }
 
-    fn run(jobs: Vec<LaneJob>, name: &str, limit: Duration) -> Vec<FinishedJob> {
+    fn run(jobs: Vec<LaneJob>, name: &str) -> Vec<FinishedJob> {
         let folder = std::env::temp_dir().join(format!("tenure-lanes-{name}-{}", std::process::id()));
         let mut told = Vec::new();
-        let lanes = Lanes { count: 2, limit, folder: folder.clone(), with_stops: false };
+        let lanes = Lanes { count: 2, computing: 1, folder: folder.clone(), with_stops: false };
         let done = lanes.run(jobs, |done| told.push(done.name.clone()));
         std::fs::remove_dir_all(folder).unwrap();
         assert_eq!(told, done.iter().map(|done| done.name.clone()).collect::<Vec<_>>());
@@ -230,7 +257,7 @@ mod tests {
         let mut last = job("last", &format!("[ -e {at}/a.over ] && [ -e {at}/b.over ]"));
         last.place = Placement::Alone;
         let jobs = vec![last, job("a", &meets("a", "b")), job("b", &meets("b", "a"))];
-        let done = run(jobs, "alone", Duration::from_secs(60));
+        let done = run(jobs, "alone");
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(done.iter().all(|done| done.result.is_ok()), "{done:?}");
         assert_eq!(done[2].name, "last");
@@ -239,25 +266,31 @@ mod tests {
     }
 
     #[test]
-    fn a_chore_runs_beside_full_lanes_and_ends_before_what_runs_alone() {
+    fn what_computes_and_a_chore_run_beside_full_lanes_and_end_before_what_runs_alone() {
         let folder = std::env::temp_dir().join(format!("tenure-lanes-beside-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let at = folder.display();
-        let waits = format!("until [ -e {at}/chore ]; do sleep 0.01; done");
-        let mut chore =
-            job("chore", &format!("nice; echo $WITH; touch {at}/chore; sleep 0.1; touch {at}/over"));
-        chore.command = nice(chore.command.env("WITH", "this"));
-        chore.place = Placement::Beside;
-        let mut last = job("last", &format!("[ -e {at}/over ]"));
+        let waits = format!("until [ -e {at}/chore ] && [ -e {at}/computing ]; do sleep 0.01; done; nice");
+        let beside = |name: &str, place, by| {
+            let script = format!("nice; echo $WITH; touch {at}/{name}; sleep 0.1; touch {at}/{name}.over");
+            let mut job = job(name, &script);
+            job.command = nice(job.command.env("WITH", "this"), by);
+            LaneJob { place, ..job }
+        };
+        let chore = beside("chore", Placement::Beside, OF_CHORES);
+        let computing = beside("computing", Placement::Computing, OF_COMPUTING);
+        let mut last = job("last", &format!("[ -e {at}/chore.over ] && [ -e {at}/computing.over ]"));
         last.place = Placement::Alone;
-        // Each of the two lanes is taken until the chore has run.
-        let done =
-            run(vec![last, job("a", &waits), job("b", &waits), chore], "chore", Duration::from_secs(60));
+        // Each of the two lanes is taken until both of them have run.
+        let jobs = vec![last, job("a", &waits), job("b", &waits), chore, computing];
+        let done = run(jobs, "chore");
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(done.iter().all(|done| done.result.is_ok()), "{done:?}");
-        let chore = done.iter().find(|done| done.place == Placement::Beside).unwrap();
-        assert_eq!(chore.output, "19\nthis\n");
-        assert_eq!(done[3].name, "last");
+        let output = |name: &str| done.iter().find(|done| done.name == name).unwrap().output.clone();
+        let own: u32 = output("a").trim().parse().unwrap();
+        let told = |by: &str| format!("{}\nthis\n", (own + by.parse::<u32>().unwrap()).min(19));
+        assert_eq!((output("chore"), output("computing")), (told(OF_CHORES), told(OF_COMPUTING)));
+        assert_eq!(done[4].name, "last");
     }
 
     #[test]
@@ -275,7 +308,7 @@ mod tests {
             placed(Placement::Together, "b", meets("b", "a")),
             job("test", &format!("sleep 0.1; touch {at}/test")),
         ];
-        let done = run(jobs, "together", Duration::from_secs(60));
+        let done = run(jobs, "together");
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(done.iter().all(|done| done.result.is_ok()), "{done:?}");
         assert_eq!((done[0].name.as_str(), done[3].name.as_str()), ("test", "last"));
@@ -283,13 +316,9 @@ mod tests {
 
     #[test]
     fn what_fails_is_told_and_the_others_run() {
-        let missing = LaneJob {
-            name: "missing".into(),
-            command: Command::new("/no/such/program"),
-            place: Placement::Shared,
-        };
+        let missing = LaneJob { command: Command::new("/no/such/program"), ..job("missing", "") };
         let jobs = vec![missing, job("bad", "echo why >&2; exit 3"), job("good", "")];
-        let done = run(jobs, "fails", Duration::from_secs(60));
+        let done = run(jobs, "fails");
         let of = |name: &str| done.iter().find(|done| done.name == name).unwrap();
         assert!(of("missing").result.as_ref().unwrap_err().starts_with("did not start: "));
         assert_eq!(
@@ -297,7 +326,8 @@ mod tests {
             (Err("exit status: 3".into()), "why\n")
         );
         assert_eq!(of("good").result, Ok(()));
-        let done = run(vec![job("hangs", "exec sleep 600")], "hangs", Duration::from_millis(50));
+        let hangs = LaneJob { limit: Duration::from_millis(50), ..job("hangs", "exec sleep 600") };
+        let done = run(vec![hangs], "hangs");
         assert_eq!(done[0].result, Err("not done after 0 s".into()));
     }
 
@@ -307,7 +337,6 @@ mod tests {
         let done = run(
             vec![job("busy", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"), job("idle", "sleep 0.1")],
             "processor",
-            Duration::from_secs(60),
         );
         let of = |name: &str| done.iter().find(|done| done.name == name).unwrap().processor.unwrap();
         assert!(of("busy") > of("idle"), "{done:?}");
@@ -316,8 +345,7 @@ mod tests {
     #[test]
     fn those_that_are_stopped_go_on() {
         let folder = std::env::temp_dir().join(format!("tenure-lanes-stops-{}", std::process::id()));
-        let lanes =
-            Lanes { count: 2, limit: Duration::from_secs(60), folder: folder.clone(), with_stops: true };
+        let lanes = Lanes { count: 2, computing: 1, folder: folder.clone(), with_stops: true };
         // It ends when its parent has been seen to stop it.
         let watch = r#"(while kill -0 $$; do grep -q 'T (stopped)' /proc/$$/status && touch "$SEEN"; done) 2> /dev/null &
             until test -e "$SEEN"; do sleep 0.01; done; kill $!"#;

@@ -10,7 +10,7 @@ const SLOWEST: usize = 15;
 /// Why a program has failed, if it has. One of tests that ends well without a word of them has not run them.
 pub(crate) fn result(done: &FinishedJob) -> Result<(), String> {
     done.result.clone()?;
-    let is_tests = matches!(done.place, Placement::Shared | Placement::Alone);
+    let is_tests = !matches!(done.place, Placement::Beside | Placement::Together);
     if !is_tests || done.output.contains("test result: ok.") {
         Ok(())
     } else {

@@ -75,16 +75,17 @@ impl CheckStep {
         CheckStep { passes_with: codes, ..self }
     }
 
-    /// The same as a chore that runs beside the tests, with the lowest priority. A check runs in this process, and is none.
+    /// The same as a chore that runs beside the tests, with a low priority. A check runs in this process, and is none.
     pub(crate) fn beside(self) -> Option<LaneJob> {
         let StepWork::Command(command) = self.work else { return None };
-        Some(LaneJob { name: self.name, command: lanes::nice(&command), place: Placement::Beside })
+        let command = lanes::nice(&command, lanes::OF_CHORES);
+        Some(LaneJob { name: self.name, command, place: Placement::Beside, limit: self.limit })
     }
 
     /// The same as a job that runs together with others that mostly wait. A check is none.
     pub(crate) fn together(self) -> Option<LaneJob> {
         let StepWork::Command(command) = self.work else { return None };
-        Some(LaneJob { name: self.name, command, place: Placement::Together })
+        Some(LaneJob { name: self.name, command, place: Placement::Together, limit: self.limit })
     }
 
     fn run(self) -> Result<(), String> {

@@ -4,7 +4,7 @@
 //! program.
 
 use crate::again;
-use crate::lanes::{FinishedJob, LaneJob, Lanes, Placement};
+use crate::lanes::{self, FinishedJob, LaneJob, Lanes, Placement};
 use crate::program::{Program, artifacts};
 use crate::report::{failed_tests, failures, reasons, result, slowest, told};
 use crate::step::{self, CheckStep};
@@ -36,6 +36,9 @@ const ALONE: [&str; 11] = [
     "tenure::own_thread_servers",
     "xtask::bin/xtask",
 ];
+
+/// The packages whose tests only compute: they do no I/O, and their time is simulated.
+const COMPUTING: [&str; 2] = ["tenure-core", "tenure-sim"];
 
 /// What takes a minute or more begins first, so that nothing is left to run by itself at the end: what computes and what waits in
 /// turn.
@@ -100,24 +103,29 @@ impl Suite {
         })
     }
 
-    /// A step that runs all that has been built, with these environment variables, and these chores beside it. It fails if one
-    /// of them does.
+    /// A step that runs all that has been built, with these environment variables, these chores beside it, and then what mostly waits and
+    /// is no test. It fails if one of them does.
     pub(crate) fn run(
         self: &Rc<Suite>,
         name: impl Into<String>,
         environment: Environment,
         on: Cores,
         chores: Vec<CheckStep>,
+        together: Vec<CheckStep>,
     ) -> CheckStep {
         let suite = Rc::clone(self);
         CheckStep::check(name, move || {
             let programs = in_order(suite.programs.borrow().clone());
             let jobs = programs.iter().map(|program| job(program, &environment, on));
-            let jobs = jobs.chain(chores.into_iter().filter_map(CheckStep::beside)).collect();
-            let limit = PROGRAM_LIMIT * on.times();
-            let lanes =
-                Lanes { count: on.lanes(), limit, folder: folder(), with_stops: on == Cores::Stopped };
-            println!("{} at once", lanes.count);
+            let jobs = jobs.chain(chores.into_iter().filter_map(CheckStep::beside));
+            let jobs = jobs.chain(together.into_iter().filter_map(CheckStep::together)).collect();
+            let lanes = Lanes {
+                count: on.lanes(),
+                computing: on.count(),
+                folder: folder(),
+                with_stops: on == Cores::Stopped,
+            };
+            println!("{} at once, and {} that compute", lanes.count, lanes.computing);
             let done = lanes.run(jobs, |done| print!("{}", told(done)));
             print!("\n{}{}{}", slowest(&done), kept(), reasons(&done));
             let done = suite.run_again(&lanes, &programs, done, |program| job(program, &environment, on));
@@ -162,17 +170,6 @@ impl Suite {
     }
 }
 
-/// A step that runs these commands side by side, since most of their time is waiting. Each may take so long.
-pub(crate) fn together(name: impl Into<String>, steps: Vec<CheckStep>, limit: Duration) -> CheckStep {
-    CheckStep::check(name, move || {
-        let jobs = steps.into_iter().filter_map(CheckStep::together).collect();
-        let lanes = Lanes { count: Cores::All.lanes(), limit, folder: folder(), with_stops: false };
-        let done = lanes.run(jobs, |done| print!("{}", told(done)));
-        print!("\n{}{}", slowest(&done), reasons(&done));
-        failures(&done)
-    })
-}
-
 /// Environment variables.
 pub(crate) type Environment = Vec<(&'static str, String)>;
 
@@ -189,11 +186,14 @@ pub(crate) enum Cores {
 impl Cores {
     /// Half as many again as there are cores: a program runs as many tests at once as there are cores, and most of them wait.
     fn lanes(self) -> usize {
-        let cores = match self {
+        self.count() + self.count().div_ceil(2)
+    }
+
+    fn count(self) -> usize {
+        match self {
             Cores::All | Cores::Stopped => std::thread::available_parallelism().map_or(2, usize::from),
             Cores::One => 1,
-        };
-        cores + cores.div_ceil(2)
+        }
     }
 
     /// How many times as long a program may take.
@@ -244,8 +244,16 @@ fn job(program: &Program, environment: &[(&'static str, String)], on: Cores) -> 
     step::forget_package(&mut command);
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
     command.envs(environment.iter().map(|(name, value)| (name, value)));
-    let place = if ALONE.contains(&program.name.as_str()) { Placement::Alone } else { Placement::Shared };
-    LaneJob { name: program.name.clone(), command, place }
+    let package = program.name.split("::").next().unwrap_or_default();
+    let place = if ALONE.contains(&program.name.as_str()) {
+        Placement::Alone
+    } else if COMPUTING.contains(&package) {
+        command = lanes::nice(&command, lanes::OF_COMPUTING);
+        Placement::Computing
+    } else {
+        Placement::Shared
+    };
+    LaneJob { name: program.name.clone(), command, place, limit: PROGRAM_LIMIT * on.times() }
 }
 
 /// The tests in folders `tests` that are named here, by their packages and names.
@@ -271,7 +279,7 @@ pub(crate) fn program(name: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: what takes long begins first, and what is sensitive is
+    //! Plan: what takes long begins first, what computes has its lanes, and what is sensitive is
     //! alone; the environment; a build that fails or lacks an example; a test that fails once, or always, and its second run.
     use super::*;
 
@@ -292,6 +300,7 @@ mod tests {
         let alone: Vec<&str> =
             jobs.iter().filter(|job| job.place == Placement::Alone).map(|job| job.name.as_str()).collect();
         assert_eq!(alone, ["tenure-cli::run"]);
+        assert_eq!(jobs[0].place, Placement::Computing);
         assert_eq!(jobs[0].command.get_current_dir(), Some(Path::new("/f")));
         let has = |name: &str, value: &str| {
             jobs[0].command.get_envs().any(|(n, v)| n == name && v.is_some_and(|v| v == value))
@@ -300,9 +309,9 @@ mod tests {
         let of_a_file = Program { only: vec!["a::b".into()], ..programs[0].clone() };
         assert_eq!(
             step::shown(&job(&of_a_file, &[], Cores::All).command),
-            "CARGO_MANIFEST_DIR='/f' p --exact a::b"
+            "CARGO_MANIFEST_DIR='/f' nice -n 19 /p --exact a::b"
         );
-        let on_one = job(&programs[0], &[], Cores::One).command;
+        let on_one = job(&programs[1], &[], Cores::One).command;
         assert_eq!(step::shown(&on_one), "CARGO_MANIFEST_DIR='/f' taskset --cpu-list 0 /p");
     }
 
@@ -332,8 +341,7 @@ mod tests {
         let only = vec!["f::a".to_owned(), "f::b".to_owned()];
         let programs =
             [Program { name: "tenure-cli::f".into(), path, folder: folder.clone(), many: false, only }];
-        let limit = Duration::from_secs(60);
-        let lanes = Lanes { count: 1, limit, folder: folder.clone(), with_stops: false };
+        let lanes = Lanes { count: 1, computing: 1, folder: folder.clone(), with_stops: false };
         let job = |program: &Program| job(program, &[], Cores::All);
         let done = lanes.run(programs.iter().map(job).collect(), |_| {});
         let done = suite.run_again(&lanes, &programs, done, job);

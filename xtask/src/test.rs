@@ -23,7 +23,7 @@ use std::time::Duration;
 pub(crate) const EXAMPLE_LIMIT: Duration = Duration::from_secs(5 * 60);
 
 /// The client for Python waits for two minutes, and fetches what it is built with; the faults take as long, or twice that on a busy machine.
-const LIMIT_TOGETHER: Duration = Duration::from_secs(10 * 60);
+const LIMIT_TOGETHER: Duration = Duration::from_secs(15 * 60);
 
 /// What the simulator does in some seconds, each scenario in turn.
 const QUICK_HOURS: &str = "500";
@@ -49,8 +49,6 @@ pub(crate) fn steps(servers: &Rc<RunningServers>) -> Result<Vec<CheckStep>, Stri
     let suite = Rc::new(Suite::with_a_second_run());
     steps.extend(builds(&suite, &packages));
     steps.extend(servers.start());
-    // A run is long: it is to tell of every test that fails, not of the first only.
-    steps.push(suite.run("tests", servers.environment()?, Cores::All, chores(&packages, servers)?));
     let (before, faults) = faults::share(servers)?;
     steps.extend(before);
     steps.extend(clients::lay_outs());
@@ -59,7 +57,11 @@ pub(crate) fn steps(servers: &Rc<RunningServers>) -> Result<Vec<CheckStep>, Stri
     together.insert(1, faults);
     together.extend(examples(&packages).map(example));
     together.extend(scripts()?.iter().map(|path| script(path)));
-    steps.push(suite::together("clients, faults and examples", together, LIMIT_TOGETHER));
+    let together = together.into_iter().map(|step| step.within(LIMIT_TOGETHER)).collect();
+    // A run is long: it is to tell of every test that fails, not of the first only.
+    let chores = chores(&packages, servers)?;
+    let name = "tests, clients, faults and examples";
+    steps.push(suite.run(name, servers.environment()?, Cores::All, chores, together));
     steps.extend(dist::checks(&suite::program("tenure"), &first_example(), EXAMPLE_LIMIT)?);
     steps.push(suite.unsteady());
     Ok(steps)
@@ -91,7 +93,9 @@ pub(crate) fn soak(times: u32, on: Cores, servers: &Rc<RunningServers>) -> Resul
     steps.extend(servers.start());
     for n in 1..=times {
         steps.push(
-            suite.run(format!("tests, {n} of {times}"), servers.environment()?, on, vec![]).and_go_on(),
+            suite
+                .run(format!("tests, {n} of {times}"), servers.environment()?, on, vec![], vec![])
+                .and_go_on(),
         );
     }
     Ok(steps)
@@ -128,7 +132,7 @@ pub(crate) fn quick() -> Result<Vec<CheckStep>, String> {
         // Only what has changed is linted again.
         lints(&packages),
         suite.build("build of the tests of the core", &words(&packages, &which), &[]),
-        suite.run("tests of the core", vec![], Cores::All, vec![]),
+        suite.run("tests of the core", vec![], Cores::All, vec![], vec![]),
         CheckStep::cargo("build of the simulator", &program),
         CheckStep::command("simulator", simulator).within(EXAMPLE_LIMIT),
     ])
@@ -151,8 +155,9 @@ fn targets(packages: &[WorkspacePackage], kind: TargetKind) -> impl Iterator<Ite
     packages.iter().flat_map(|package| &package.targets).filter(move |target| target.kind == kind)
 }
 
+/// With the examples, so that dependencies have the features that they have for lints, and are not looked at once more.
 fn documentation(packages: &[WorkspacePackage]) -> CheckStep {
-    with_all_stores("documentation", &["doc", "--workspace", "--no-deps"], packages)
+    with_all_stores("documentation", &["doc", "--workspace", "--no-deps", "--lib", "--examples"], packages)
 }
 
 /// The tests of a package that are built for themselves, with bugs.
