@@ -18,6 +18,7 @@ use crate::driver::{nap, sleep_until};
 use crate::error::BodyError;
 use crate::guard::Guard;
 use crate::leases::Leases;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Fence, Key, Loss, Metadata, Tick};
@@ -95,7 +96,14 @@ where
     Fut: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    run_as(guard, limits, |held| tokio::spawn(body(held).in_current_span()), |_| None).await
+    run_as(guard, limits, |held| spawn(body(held)), |_| None).await
+}
+
+/// A task for a body, in the present span. Of each type of future, the compiler makes tasks anew, which takes it a while: each body has its
+/// own type, and the boxes of all that have one output are of one.
+pub(crate) fn spawn<T: Send + 'static>(body: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+    let body: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(body);
+    tokio::spawn(body.in_current_span())
 }
 
 /// Runs `body` under `guard` on a thread of its own, and gives the lease up after it.
@@ -118,6 +126,9 @@ pub(crate) enum Left<'t, T> {
     Interrupted,
 }
 
+/// What is written into the record with the release, if anything is.
+type Leave<T> = Box<dyn FnOnce(Left<'_, T>) -> Option<Metadata> + Send>;
+
 /// Runs what `start` starts, under `guard`, and gives the lease up after it, with the metadata that `leave` says, if it does.
 pub(crate) async fn run_as<T: Send + 'static>(
     guard: Guard,
@@ -129,10 +140,18 @@ pub(crate) async fn run_as<T: Send + 'static>(
     let over = over(guard.leases(), limits.at_most);
     let stop = CancellationToken::new();
     let task = start(Held::under(&guard, stop.clone()));
-    // If the caller goes away, this guard's drop stops the body; the watch over it goes on in a task of its own.
+    let leave: Leave<T> = Box::new(leave);
+    watched(|caller_gone| watch(guard, task, (grace, over), stop, caller_gone, leave)).await
+}
+
+/// Awaits a watch over a body, which is told when the caller goes away: then this future is dropped, and the watch goes on in a task of its own.
+pub(crate) async fn watched<T, W>(watch: impl FnOnce(CancellationToken) -> W) -> Result<T, BodyError<T>>
+where
+    T: Send + 'static,
+    W: Future<Output = Result<T, BodyError<T>>> + Send + 'static,
+{
     let caller = CancellationToken::new();
-    let gone = caller.clone();
-    let watch = tokio::spawn(async move { watch(guard, task, (grace, over), stop, gone, leave).await });
+    let watch = tokio::spawn(watch(caller.clone()));
     let _present = caller.drop_guard();
     match watch.await {
         Ok(result) => result,
@@ -146,7 +165,7 @@ async fn watch<T: Send + 'static>(
     (grace, over): (Duration, Over),
     stop: CancellationToken,
     caller_gone: CancellationToken,
-    leave: impl FnOnce(Left<'_, T>) -> Option<Metadata> + Send + 'static,
+    leave: Leave<T>,
 ) -> Result<T, BodyError<T>> {
     let told = told(guard.leases(), &caller_gone, grace, over, |most| guard.tell_overrun(most));
     match supervise(&guard, task, grace, stop, told).await {

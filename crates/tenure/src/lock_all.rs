@@ -10,6 +10,7 @@ use crate::lock::Lock;
 use crate::shared::end_of;
 use std::time::Duration;
 use tenure_core::{Fence, InvalidInput, Key, Loss, Ttl};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// A request for several keys, from [`Leases::lock_all`].
@@ -372,35 +373,36 @@ where
     let grace = limits.grace.unwrap_or_else(|| guards.first().ttl().part(8));
     let over = body::over(guards.first().leases(), limits.at_most);
     let stop = CancellationToken::new();
-    let task = tokio::spawn(body(Held::under(guards.first(), stop.clone())));
-    let caller = CancellationToken::new();
-    let gone = caller.clone();
-    let watch = tokio::spawn(async move {
-        let tell = |most| guards.iter().for_each(|guard| guard.tell_overrun(most));
-        let told = body::told(guards.first().leases(), &gone, grace, over, tell);
-        match body::supervise(&guards, task, grace, stop, told).await {
-            BodyEnd::Done(done) => {
-                let (held, why) = (guards.is_held(), guards.reason());
-                let_go(guards).await;
-                match done {
-                    Ok(value) if held => Ok(value),
-                    Ok(value) => Err(BodyError::Interrupted { why, value: Some(value) }),
-                    Err(error) => Err(BodyError::Panicked(error.to_string())),
-                }
-            }
-            BodyEnd::Stopped { why, joined: Some(done) } => {
-                let_go(guards).await;
-                Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value: done.ok() })
-            }
-            BodyEnd::Stopped { why, joined: None } => {
-                guards.lapse().await;
-                Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Expired), value: None })
+    let task = body::spawn(body(Held::under(guards.first(), stop.clone())));
+    body::watched(|caller_gone| watch(guards, task, (grace, over), stop, caller_gone)).await
+}
+
+async fn watch<T: Send + 'static>(
+    guards: Guards,
+    task: JoinHandle<T>,
+    (grace, over): (Duration, body::Over),
+    stop: CancellationToken,
+    caller_gone: CancellationToken,
+) -> Result<T, BodyError<T>> {
+    let tell = |most| guards.iter().for_each(|guard| guard.tell_overrun(most));
+    let told = body::told(guards.first().leases(), &caller_gone, grace, over, tell);
+    match body::supervise(&guards, task, grace, stop, told).await {
+        BodyEnd::Done(done) => {
+            let (held, why) = (guards.is_held(), guards.reason());
+            let_go(guards).await;
+            match done {
+                Ok(value) if held => Ok(value),
+                Ok(value) => Err(BodyError::Interrupted { why, value: Some(value) }),
+                Err(error) => Err(BodyError::Panicked(error.to_string())),
             }
         }
-    });
-    let _present = caller.drop_guard();
-    match watch.await {
-        Ok(result) => result,
-        Err(error) => Err(BodyError::Panicked(error.to_string())),
+        BodyEnd::Stopped { why, joined: Some(done) } => {
+            let_go(guards).await;
+            Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value: done.ok() })
+        }
+        BodyEnd::Stopped { why, joined: None } => {
+            guards.lapse().await;
+            Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Expired), value: None })
+        }
     }
 }

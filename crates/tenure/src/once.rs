@@ -49,7 +49,6 @@ use tenure_core::{
     Clock, Fence, InvalidInput, Key, Metadata, Occupant, Record, StoreError, Stored, Wall, reserved,
 };
 use tenure_store::{Expect, Store, Write};
-use tracing::Instrument as _;
 
 pub use tenure_core::once::{History, Run, RunState};
 
@@ -234,7 +233,7 @@ impl OncePer {
             };
             released(begun.on(clock.now().wall, OnceEvent::Ended(is_well, says)))
         };
-        let start = |held| tokio::spawn(body(held).in_current_span());
+        let start = |held| body::spawn(body(held));
         match body::run_as(guard, self.limits, start, leave).await {
             Ok(result) => Ok(Ticked::Here(result)),
             Err(error) => Err(OnceError::Body(error)),

@@ -1,14 +1,14 @@
 //! Bodies that run while a candidate leads.
 
-use crate::body::{BodyEnd, Held, StopNotice, supervise};
+use crate::body::{self, BodyEnd, Held, StopNotice, supervise};
 use crate::error::BodyError;
 use crate::guard::Guard;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::Loss;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument as _;
 
 /// What a candidate's users want of its task.
 pub(super) enum CandidateRequest {
@@ -60,21 +60,13 @@ where
 {
     let stop = CancellationToken::new();
     let held = Held::under(&permit.tenancy.guard, stop.clone());
-    let task = tokio::spawn(body(held).in_current_span());
-    // If the caller goes away, this guard's drop stops the body; the watch over it goes on in a task of its own.
-    let caller = CancellationToken::new();
-    let gone = caller.clone();
-    let watch = tokio::spawn(async move { watch(permit, task, grace, stop, gone).await });
-    let _present = caller.drop_guard();
-    match watch.await {
-        Ok(result) => result,
-        Err(error) => Err(BodyError::Panicked(error.to_string())),
-    }
+    let task = body::spawn(body(held));
+    body::watched(|caller_gone| watch(permit, task, grace, stop, caller_gone)).await
 }
 
 async fn watch<T: Send + 'static>(
     mut permit: Permit,
-    task: tokio::task::JoinHandle<T>,
+    task: JoinHandle<T>,
     grace: Duration,
     stop: CancellationToken,
     caller_gone: CancellationToken,

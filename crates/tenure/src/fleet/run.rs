@@ -3,14 +3,13 @@
 use super::assignment::Assignment;
 use super::unit::Unit;
 use super::worker::{Event, Worker};
-use crate::body::{BodyEnd, StopNotice, supervise};
+use crate::body::{self, BodyEnd, StopNotice, supervise};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{HolderId, Metadata};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument as _;
 
 /// What became of the work on a unit, when its task returned by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +87,7 @@ where
             target: "tenure::fleet", "unit", %fleet, %holder, key = %unit.key(), %fence
         );
         let unit = unit.clone();
-        tokio::spawn(async move { body(unit).await.into() }.instrument(span))
+        span.in_scope(|| body::spawn(async move { body(unit).await.into() }))
     };
     let told = async {
         let within = tokio::select! {

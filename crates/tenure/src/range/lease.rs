@@ -1,16 +1,17 @@
 //! A body that runs under leased ranges, and what it knows of them.
 
 use super::guard::RangeGuard;
+use super::shared::RunningBody;
 use crate::belief::AtomicBelief;
-use crate::body::{BodyEnd, BodyLease, StopNotice, give_up, supervise};
+use crate::body::{self, BodyEnd, BodyLease, StopNotice, give_up, supervise};
 use crate::cancelled::Cancelled;
 use crate::error::BodyError;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::range::{KeyRange, RangeSet};
 use tenure_core::{Clock, Fence, Loss};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument as _;
 
 /// What a body knows about the ranges that it has obtained. Clones that outlive the body are told of its end.
 #[derive(Clone)]
@@ -101,29 +102,30 @@ where
         clock: Arc::clone(&section.clock),
         stop: guard.stop.clone(),
     };
-    let (running, stopping, stop) = (section.running(), section.stopping.clone(), guard.stop.clone());
-    let task = tokio::spawn(body(lease).in_current_span());
-    // If the caller goes away, this guard's drop stops the body; the watch over it goes on in a task of its own.
-    let caller = CancellationToken::new();
-    let gone = caller.clone();
-    let watch = tokio::spawn(async move {
-        let told = async {
-            tokio::select! {
-                () = gone.cancelled() => {}
-                () = stopping.cancelled() => {}
-            }
-            StopNotice { why: None, within: grace }
-        };
-        let ending = supervise(&guard, task, grace, stop, told).await;
-        let result = finish(guard, ending).await;
-        drop(running);
-        result
-    });
-    let _present = caller.drop_guard();
-    match watch.await {
-        Ok(result) => result,
-        Err(error) => Err(BodyError::Panicked(error.to_string())),
-    }
+    // Counted from here on, so that a section which stops waits for it.
+    let running = section.running();
+    let task = body::spawn(body(lease));
+    body::watched(|caller_gone| watch((guard, running), task, grace, caller_gone)).await
+}
+
+async fn watch<T: Send + 'static>(
+    (guard, running): (RangeGuard, RunningBody),
+    task: JoinHandle<T>,
+    grace: Duration,
+    caller_gone: CancellationToken,
+) -> Result<T, BodyError<T>> {
+    let (stopping, stop) = (guard.section.stopping.clone(), guard.stop.clone());
+    let told = async {
+        tokio::select! {
+            () = caller_gone.cancelled() => {}
+            () = stopping.cancelled() => {}
+        }
+        StopNotice { why: None, within: grace }
+    };
+    let ending = supervise(&guard, task, grace, stop, told).await;
+    let result = finish(guard, ending).await;
+    drop(running);
+    result
 }
 
 async fn finish<T>(guard: RangeGuard, ending: BodyEnd<T>) -> Result<T, BodyError<T>> {
