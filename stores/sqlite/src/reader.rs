@@ -8,11 +8,12 @@ use crate::inspect::ConnectionSettings;
 use crate::place::FileLocation;
 use crate::row::{RowError, RowStatements, StoredRow, image};
 use crate::schema;
+use crate::store::start;
 use crate::writer::{WriterJob, WriterTask};
 use rusqlite::Connection;
 use std::cell::OnceCell;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use tenure_core::{Key, StoreError, Stored};
 use tenure_store::{Image, Listed};
 use tokio::sync::oneshot;
@@ -54,15 +55,54 @@ pub(crate) struct DatabaseReader {
     pub(crate) jobs: Sender<WriterJob>,
 }
 
-impl DatabaseReader {
-    /// Works until no one can ask any more.
-    pub(crate) fn run(self, queries: &Receiver<Query>) {
-        self.answer_all(queries);
+/// The way to the reading thread. It starts with the first query, as the connection is opened then.
+pub(crate) struct ReadingThread(Mutex<ReadingState>);
+
+enum ReadingState {
+    Idle(Box<DatabaseReader>),
+    Running(Sender<Query>),
+}
+
+impl ReadingThread {
+    pub(crate) fn of(reader: DatabaseReader) -> ReadingThread {
+        ReadingThread(Mutex::new(ReadingState::Idle(Box::new(reader))))
+    }
+
+    /// Whether it takes the query in: it does not once it has ended, which only a panic does.
+    ///
+    /// # Errors
+    /// The thread can't be started now.
+    pub(crate) fn ask(&self, query: Query) -> Result<bool, StoreError> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let ReadingState::Running(queries) = &*state {
+            return Ok(queries.send(query).is_ok());
+        }
+        // Handed over once there is a thread: without one, the next query tries again.
+        let (hand_over, handed_over) = channel::<Box<DatabaseReader>>();
+        let (queries, to_read) = channel();
+        start("tenure-read", move || {
+            if let Ok(reader) = handed_over.recv() {
+                reader.answer_all(&to_read);
+            }
+        })?;
+        let is_taken = queries.send(query).is_ok();
+        if let ReadingState::Idle(reader) = std::mem::replace(&mut *state, ReadingState::Running(queries)) {
+            let _ended = hand_over.send(reader);
+        }
+        Ok(is_taken)
+    }
+}
+
+impl Drop for DatabaseReader {
+    fn drop(&mut self) {
         if let Some(connection) = self.connection.get() {
             self.files.leave(connection);
         }
     }
+}
 
+impl DatabaseReader {
+    /// Works until no one can ask any more.
     fn answer_all(&self, queries: &Receiver<Query>) {
         let mut statements = None;
         for query in queries {
@@ -144,7 +184,7 @@ impl DatabaseReader {
         let connection = self.connected()?;
         let mut reading = match statements.take() {
             Some(reading) => reading,
-            None => RowStatements::prepare(connection).map_err(failed)?,
+            None => RowStatements::of(connection),
         };
         let result = query(&mut reading, connection);
         *statements = Some(reading);

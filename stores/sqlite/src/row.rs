@@ -57,26 +57,48 @@ impl From<StoreError> for RowError {
     }
 }
 
+/// A statement that is prepared when it is first needed: a process that lives for two writes needs two of six.
+struct LazyStatement<'c> {
+    connection: &'c Connection,
+    sql: String,
+    prepared: Option<Statement<'c>>,
+}
+
+impl<'c> LazyStatement<'c> {
+    fn new(connection: &'c Connection, sql: impl Into<String>) -> Self {
+        LazyStatement { connection, sql: sql.into(), prepared: None }
+    }
+
+    fn get(&mut self) -> rusqlite::Result<&mut Statement<'c>> {
+        let statement = match self.prepared.take() {
+            Some(statement) => statement,
+            None => self.connection.prepare(&self.sql)?,
+        };
+        Ok(self.prepared.insert(statement))
+    }
+}
+
 /// The statements that read rows.
 pub(crate) struct RowStatements<'c> {
-    one: Statement<'c>,
-    from: Statement<'c>,
-    after: Statement<'c>,
+    one: LazyStatement<'c>,
+    from: LazyStatement<'c>,
+    after: LazyStatement<'c>,
 }
 
 impl<'c> RowStatements<'c> {
-    pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
-        let select =
-            |rest: &str| connection.prepare(&format!("SELECT {COLUMNS} FROM tenure_record WHERE key {rest}"));
-        Ok(RowStatements {
-            one: select("= ?1")?,
-            from: select(">= ?1 ORDER BY key")?,
-            after: select("> ?1 ORDER BY key")?,
-        })
+    pub(crate) fn of(connection: &'c Connection) -> Self {
+        let select = |rest: &str| {
+            LazyStatement::new(connection, format!("SELECT {COLUMNS} FROM tenure_record WHERE key {rest}"))
+        };
+        RowStatements {
+            one: select("= ?1"),
+            from: select(">= ?1 ORDER BY key"),
+            after: select("> ?1 ORDER BY key"),
+        }
     }
 
     pub(crate) fn read(&mut self, key: &Key) -> Result<Option<StoredRow>, RowError> {
-        let row = self.one.query_row([key.as_str()], |row| Ok(standing(row)));
+        let row = self.one.get()?.query_row([key.as_str()], |row| Ok(standing(row)));
         match row.optional()? {
             None => Ok(None),
             Some(standing) => Ok(Some(standing.map_err(|error| about(key, &error))?)),
@@ -86,8 +108,8 @@ impl<'c> RowStatements<'c> {
     /// Up to `limit` rows whose keys begin with `prefix`, those after `after` only.
     pub(crate) fn list(&mut self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Page, RowError> {
         match after.filter(|after| after.as_str() >= prefix) {
-            Some(after) => page(&mut self.after, [after.as_str()], prefix, limit),
-            None => page(&mut self.from, [prefix], prefix, limit),
+            Some(after) => page(self.after.get()?, [after.as_str()], prefix, limit),
+            None => page(self.from.get()?, [prefix], prefix, limit),
         }
     }
 }
@@ -169,23 +191,23 @@ type Columns = tenure_store::parts::Columns<[u8; 16], String>;
 
 /// The statements that change rows.
 pub(crate) struct Writing<'c> {
-    put: Statement<'c>,
-    date: Statement<'c>,
-    remove: Statement<'c>,
+    put: LazyStatement<'c>,
+    date: LazyStatement<'c>,
+    remove: LazyStatement<'c>,
 }
 
 impl<'c> Writing<'c> {
-    pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
+    pub(crate) fn of(connection: &'c Connection) -> Self {
         let put = format!(
             "INSERT OR REPLACE INTO tenure_record ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
         );
         let date = "UPDATE tenure_record SET boot = ?2, written_ns = ?3 WHERE key = ?1";
         let remove = "DELETE FROM tenure_record WHERE key = ?1";
-        Ok(Writing {
-            put: connection.prepare(&put)?,
-            date: connection.prepare(date)?,
-            remove: connection.prepare(remove)?,
-        })
+        Writing {
+            put: LazyStatement::new(connection, put),
+            date: LazyStatement::new(connection, date),
+            remove: LazyStatement::new(connection, remove),
+        }
     }
 
     pub(crate) fn put(
@@ -197,7 +219,7 @@ impl<'c> Writing<'c> {
     ) -> rusqlite::Result<()> {
         let columns = Columns::of(record, record.nonce.0);
         let (boot, written_ns) = dated(now).unzip();
-        self.put.execute(params![
+        self.put.get()?.execute(params![
             key.as_str(),
             columns.version,
             columns.fence,
@@ -214,11 +236,11 @@ impl<'c> Writing<'c> {
     /// Dates a row anew, whose record stays as it is.
     pub(crate) fn date(&mut self, key: &Key, now: Option<Present>) -> rusqlite::Result<()> {
         let (boot, written_ns) = dated(now).unzip();
-        self.date.execute(params![key.as_str(), boot, written_ns]).map(drop)
+        self.date.get()?.execute(params![key.as_str(), boot, written_ns]).map(drop)
     }
 
     pub(crate) fn remove(&mut self, key: &Key) -> rusqlite::Result<()> {
-        self.remove.execute([key.as_str()]).map(drop)
+        self.remove.get()?.execute([key.as_str()]).map(drop)
     }
 }
 

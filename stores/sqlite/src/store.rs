@@ -5,7 +5,7 @@ use crate::files::OpenedFiles;
 use crate::guard::SqlGuard;
 use crate::inspect;
 use crate::place::FileLocation;
-use crate::reader::{DatabaseReader, Query};
+use crate::reader::{DatabaseReader, Query, ReadingThread};
 use crate::schema::{self, Opened};
 use crate::wake::Watcher;
 use crate::writer::{CheckedWrite, DatabaseWriter, WriterJob, WriterReply, WriterTask};
@@ -29,7 +29,7 @@ struct SqliteHandle {
     capabilities: Capabilities,
     place: Arc<FileLocation>,
     jobs: Sender<WriterJob>,
-    queries: Sender<Query>,
+    reading: ReadingThread,
     watcher: Mutex<Option<Arc<Watcher>>>,
 }
 
@@ -53,7 +53,6 @@ impl SqliteStore {
         let capabilities = config.capabilities();
         let ages = config.ages();
         let (jobs, to_do) = channel();
-        let (queries, to_read) = channel();
         let reader = DatabaseReader {
             connection: OnceCell::new(),
             config,
@@ -64,9 +63,9 @@ impl SqliteStore {
         };
         let writer =
             DatabaseWriter { connection: writer, turnstile, side, place: Arc::clone(&place), files, ages };
-        start("tenure-read", move || reader.run(&to_read))?;
         start("tenure-write", move || writer.run(&to_do))?;
-        let inner = SqliteHandle { id, capabilities, place, jobs, queries, watcher: Mutex::default() };
+        let reading = ReadingThread::of(reader);
+        let inner = SqliteHandle { id, capabilities, place, jobs, reading, watcher: Mutex::default() };
         Ok(SqliteStore { inner: Arc::new(inner) })
     }
 
@@ -78,7 +77,6 @@ impl SqliteStore {
         let ages = config.ages();
         // Nobody takes what is to be written: `perform` refuses it.
         let (jobs, _) = channel();
-        let (queries, to_read) = channel();
         let reader = DatabaseReader {
             connection: OnceCell::from(connection),
             config,
@@ -87,8 +85,8 @@ impl SqliteStore {
             ages,
             jobs: Sender::clone(&jobs),
         };
-        start("tenure-read", move || reader.run(&to_read))?;
-        let inner = SqliteHandle { id, capabilities, place, jobs, queries, watcher: Mutex::default() };
+        let reading = ReadingThread::of(reader);
+        let inner = SqliteHandle { id, capabilities, place, jobs, reading, watcher: Mutex::default() };
         Ok(SqliteStore { inner: Arc::new(inner) })
     }
 
@@ -133,7 +131,9 @@ impl SqliteStore {
                 self.inner.place.path.display()
             ))
         };
-        self.inner.queries.send(query).map_err(|_| ended())?;
+        if !self.inner.reading.ask(query)? {
+            return Err(ended());
+        }
         answer.await.map_err(|_| ended())?
     }
 
@@ -165,7 +165,7 @@ impl SqliteStore {
     }
 }
 
-fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
+pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
     let thread = std::thread::Builder::new().name(name.into()).spawn(work);
     thread.map(drop).map_err(|error| StoreError::unavailable(format!("can't start a thread ({error})")))
 }

@@ -90,11 +90,13 @@ impl DatabaseWriter {
         let DatabaseWriter { connection, mut turnstile, side, place, files, ages } = self;
         let mut pen = Pen {
             connection: &connection,
-            statements: None,
+            reading: RowStatements::of(&connection),
+            writing: Writing::of(&connection),
             place: &place,
             files: &files,
             ages: &ages,
-            is_fresh: true,
+            has_committed: false,
+            keeps_log_short: true,
         };
         let mut queue = VecDeque::new();
         while let Some(first) = queue.pop_front().or_else(|| jobs.recv().ok()) {
@@ -118,6 +120,7 @@ impl DatabaseWriter {
                 // Nobody may be waiting any more, which is fine.
                 let _ = job.reply.send(answer);
             }
+            pen.rest();
         }
         files.leave(&connection);
     }
@@ -151,15 +154,25 @@ struct TransactionFailure {
 
 struct Pen<'c> {
     connection: &'c Connection,
-    statements: Option<(RowStatements<'c>, Writing<'c>)>,
+    reading: RowStatements<'c>,
+    writing: Writing<'c>,
     place: &'c FileLocation,
     files: &'c OpenedFiles,
     ages: &'c RecordAges,
-    /// It has committed nothing yet.
-    is_fresh: bool,
+    has_committed: bool,
+    /// As only the first commit does.
+    keeps_log_short: bool,
 }
 
 impl<'c> Pen<'c> {
+    /// What nobody waits for.
+    fn rest(&mut self) {
+        if self.has_committed && std::mem::take(&mut self.keeps_log_short) {
+            // If that fails, the log is kept shorter than it need be.
+            let _ = checkpoint_from(self.connection, LOG);
+        }
+    }
+
     /// Performs all jobs, and says whether others should hear of it.
     fn perform_all(&mut self, group: &[WriterJob]) -> (Vec<Answer>, bool) {
         match self.transact(group) {
@@ -203,10 +216,7 @@ impl<'c> Pen<'c> {
         if result.is_ok() {
             // Committed, though perhaps to a log that is not the others' any more: they may have judged without it.
             whole(StoreError::unknown)?;
-            if std::mem::take(&mut self.is_fresh) {
-                // If that fails, the log is kept shorter than it need be.
-                let _ = checkpoint_from(self.connection, LOG);
-            }
+            self.has_committed = true;
         }
         result
     }
@@ -253,8 +263,7 @@ impl<'c> Pen<'c> {
     fn judge(&mut self, draft: &CheckedWrite, is_news: &mut bool) -> Result<Outcome, RowError> {
         let Write { key, expect, record } = &draft.write;
         let now = self.ages.now();
-        let (reading, writing) = self.statements()?;
-        let standing = reading.read(key)?;
+        let standing = self.reading.read(key)?;
         let holds = match (expect, &standing) {
             (Expect::Absent, standing) => standing.is_none(),
             (Expect::Vacant, standing) => {
@@ -266,7 +275,7 @@ impl<'c> Pen<'c> {
         };
         if !holds {
             if standing.as_ref().is_some_and(|standing| standing.precedes(now)) {
-                writing.date(key, now)?;
+                self.writing.date(key, now)?;
             }
             return Ok(Outcome::Lost(standing.map(|standing| standing.stored(now))));
         }
@@ -275,29 +284,27 @@ impl<'c> Pen<'c> {
             _ => record.fence,
         };
         if fence == record.fence {
-            writing.put(key, record, &draft.bytes, now)?;
+            self.writing.put(key, record, &draft.bytes, now)?;
         } else {
             let record = Record { fence, ..record.clone() };
-            writing.put(key, &record, &codec::encode(&record)?, now)?;
+            self.writing.put(key, &record, &codec::encode(&record)?, now)?;
         }
         *is_news |= is_worth_telling(standing.as_ref(), record);
         Ok(Outcome::Won { version: Version::of(record.nonce, fence), fence })
     }
 
     fn remove(&mut self, key: &Key, version: Version) -> Result<WriterReply, RowError> {
-        let (reading, writing) = self.statements()?;
-        let unchanged = reading.read(key)?.is_some_and(|standing| standing.version() == version);
+        let unchanged = self.reading.read(key)?.is_some_and(|standing| standing.version() == version);
         if unchanged {
-            writing.remove(key)?;
+            self.writing.remove(key)?;
         }
         Ok(WriterReply::Removed(unchanged))
     }
 
     fn date(&mut self, key: &Key) -> Result<WriterReply, RowError> {
         let now = self.ages.now();
-        let (reading, writing) = self.statements()?;
-        if reading.read(key)?.is_some_and(|standing| standing.precedes(now)) {
-            writing.date(key, now)?;
+        if self.reading.read(key)?.is_some_and(|standing| standing.precedes(now)) {
+            self.writing.date(key, now)?;
         }
         Ok(WriterReply::Dated)
     }
@@ -312,22 +319,13 @@ impl<'c> Pen<'c> {
         let is_same = image(self.connection, key)?.is_some_and(|now| now.copy == copy);
         if is_same {
             let now = self.ages.now();
-            let (_, writing) = self.statements()?;
             match instead {
-                Some((record, bytes)) => writing.put(key, record, bytes, now)?,
-                None => writing.remove(key)?,
+                Some((record, bytes)) => self.writing.put(key, record, bytes, now)?,
+                None => self.writing.remove(key)?,
             }
             *is_news = true;
         }
         Ok(WriterReply::Removed(is_same))
-    }
-
-    fn statements(&mut self) -> rusqlite::Result<&mut (RowStatements<'c>, Writing<'c>)> {
-        let statements = match self.statements.take() {
-            Some(statements) => statements,
-            None => (RowStatements::prepare(self.connection)?, Writing::prepare(self.connection)?),
-        };
-        Ok(self.statements.insert(statements))
     }
 }
 
