@@ -33,7 +33,7 @@ pub(crate) use work::WorkArgs;
 /// Leases on a store you already have: run a command under a lock, share units of work between machines.
 #[derive(Debug, Parser)]
 #[command(name = "tenure", version, long_version = stores::VERSION.as_str(), after_help = exit::HELP, max_term_width = 100)]
-pub(crate) struct Args {
+pub(crate) struct Args<V: Subcommand = Verb> {
     /// Where the leases are kept: sqlite:PATH (shared by the processes of one host), memory:, or one behind a service, if this build
     /// has it (see --version), such as postgres://USER@HOST/DATABASE or dynamodb://TABLE?region=REGION&namespace=NAME; or the name of
     /// one in a configuration file [default: a file of this user's, see `tenure config`]. With &dialect=tabletheory, `run` shares the table with TableTheory's
@@ -47,7 +47,20 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) telemetry: telemetry::TelemetryArgs,
     #[command(subcommand)]
-    pub(crate) verb: Verb,
+    pub(crate) verb: V,
+}
+
+/// `run` alone, which scripts start again and again. To describe all verbs to the parser takes as long as the lease's own work.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunVerb {
+    Run(RunArgs),
+}
+
+impl From<Args<RunVerb>> for Args {
+    fn from(typed: Args<RunVerb>) -> Args {
+        let Args { store, namespace, telemetry, verb: RunVerb::Run(run) } = typed;
+        Args { store, namespace, telemetry, verb: Verb::Run(run) }
+    }
 }
 
 #[derive(Debug, Subcommand)]

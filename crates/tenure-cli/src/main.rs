@@ -16,9 +16,9 @@ mod text;
 mod verbs;
 mod work;
 
-use args::{Args, Verb};
+use args::{Args, RunVerb, Verb};
 use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Subcommand};
 use exit::Failure;
 use settings::{Chosen, NAMESPACE_VARIABLE, STORE_VARIABLE, SettingSource, Settings, Sourced};
 use std::process::ExitCode;
@@ -105,9 +105,30 @@ struct Typed {
     settings: Result<Settings, Failure>,
 }
 
+impl Typed {
+    /// Without any settings.
+    fn of<V: Subcommand>(mut matches: ArgMatches) -> Result<Typed, clap::Error>
+    where
+        Args: From<Args<V>>,
+    {
+        let store = sourced(&matches, "store", "--store", STORE_VARIABLE);
+        let namespace = sourced(&matches, "namespace", "--namespace", NAMESPACE_VARIABLE);
+        let args = Args::<V>::from_arg_matches_mut(&mut matches)?.into();
+        Ok(Typed { args, store, namespace, settings: Ok(Settings::default()) })
+    }
+}
+
 /// What is typed. Where there is a command, what stands before it are units, also if they are called as the verbs below `work`.
 fn parsed() -> Result<Typed, clap::Error> {
     let mut settings = Settings::read();
+    let are_defaults_ours = settings.as_ref().is_ok_and(|settings| settings.defaults.is_empty());
+    if are_defaults_ours && std::env::args_os().any(|word| word == "run") {
+        // To describe all verbs to the parser takes a fifth of all that a short `run` does. What is wrong is told below.
+        let command = Args::<RunVerb>::command();
+        if let Ok(typed) = command.try_get_matches().and_then(Typed::of::<RunVerb>) {
+            return Ok(Typed { settings, ..typed });
+        }
+    }
     let mut applied = |command: fn() -> clap::Command| {
         let applied = match &settings {
             Ok(settings) => settings.apply(command()),
@@ -119,8 +140,8 @@ fn parsed() -> Result<Typed, clap::Error> {
         })
     };
     // Examples are put in where help is asked for or something is wrong: to put them in costs as much as to parse.
-    let matched_at_all = matched(applied(Args::command)).or_else(|_| matched(applied(args::command)));
-    let mut matches = matched_at_all.or_else(|error| {
+    let matched_at_all = matched(applied(Args::<Verb>::command)).or_else(|_| matched(applied(args::command)));
+    let matches = matched_at_all.or_else(|error| {
         // A default that its option does not take is the file's mistake, and not of what was typed.
         let (false, Ok(without)) = (error.exit_code() == 0, matched(args::command())) else {
             return Err(error);
@@ -135,9 +156,7 @@ fn parsed() -> Result<Typed, clap::Error> {
         settings = Err(Failure::usage(format!("{place}: {reason}")));
         Ok(without)
     })?;
-    let store = sourced(&matches, "store", "--store", STORE_VARIABLE);
-    let namespace = sourced(&matches, "namespace", "--namespace", NAMESPACE_VARIABLE);
-    Ok(Typed { args: Args::from_arg_matches_mut(&mut matches)?, store, namespace, settings })
+    Ok(Typed { settings, ..Typed::of::<Verb>(matches)? })
 }
 
 fn matched(mut command: clap::Command) -> Result<ArgMatches, clap::Error> {
@@ -236,32 +255,35 @@ fn warn_of(chosen: &Chosen, verb: &Verb) {
 }
 
 async fn on_store(url: &Url, is_named: bool, verb: Verb) -> Result<u8, Failure> {
+    // On the heap: in this future, which is moved, there would be room for the largest of them.
     match verb {
-        Verb::Run(typed) => verbs::run(url, typed.validated()?).await,
-        Verb::Elect(typed) => verbs::elect(url, typed.validated()?).await,
-        Verb::Cron(typed) => verbs::cron(url, typed.validated()?).await,
-        Verb::Hold(typed) => verbs::hold(url, typed.validated()?).await,
+        Verb::Run(typed) => Box::pin(verbs::run(url, typed.validated()?)).await,
+        Verb::Elect(typed) => Box::pin(verbs::elect(url, typed.validated()?)).await,
+        Verb::Cron(typed) => Box::pin(verbs::cron(url, typed.validated()?)).await,
+        Verb::Hold(typed) => Box::pin(verbs::hold(url, typed.validated()?)).await,
         #[cfg(feature = "serve")]
-        Verb::Serve(typed) => verbs::serve(url, typed.validated()?).await,
-        Verb::Leader(typed) => verbs::leader(url, &typed).await,
-        Verb::Range(typed) => verbs::range(url, typed.validated()?).await,
-        Verb::Work(args::WorkArgs { jobs: Some(typed), .. }) => verbs::jobs(url, typed).await,
-        Verb::Work(typed) if typed.forever => work::fleet::forever(url, typed.validated_forever()?).await,
-        Verb::Fleet(typed) => verbs::fleet(url, is_named, typed).await,
+        Verb::Serve(typed) => Box::pin(verbs::serve(url, typed.validated()?)).await,
+        Verb::Leader(typed) => Box::pin(verbs::leader(url, &typed)).await,
+        Verb::Range(typed) => Box::pin(verbs::range(url, typed.validated()?)).await,
+        Verb::Work(args::WorkArgs { jobs: Some(typed), .. }) => Box::pin(verbs::jobs(url, typed)).await,
+        Verb::Work(typed) if typed.forever => {
+            Box::pin(work::fleet::forever(url, typed.validated_forever()?)).await
+        }
+        Verb::Fleet(typed) => Box::pin(verbs::fleet(url, is_named, typed)).await,
         Verb::Work(typed) => {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            work::job::work(url, typed.validated(cores)?).await
+            Box::pin(work::job::work(url, typed.validated(cores)?)).await
         }
-        Verb::Ls(typed) => verbs::ls(url, &typed).await,
-        Verb::Show(typed) => verbs::show(url, &typed).await,
-        Verb::Wait(typed) => verbs::wait(url, &typed).await,
-        Verb::Rm(typed) => verbs::rm(url, &typed).await,
-        Verb::Release(typed) => verbs::release(url, &typed).await,
-        Verb::Reclaim(typed) => verbs::reclaim(url, &typed).await,
-        Verb::Revoke(typed) => verbs::revoke(url, &typed).await,
-        Verb::Gc(typed) => verbs::gc(url, &typed).await,
-        Verb::Doctor(typed) => verbs::doctor(url, &typed).await,
-        Verb::Bench(typed) => verbs::bench(url, is_named, typed.validated()?).await,
+        Verb::Ls(typed) => Box::pin(verbs::ls(url, &typed)).await,
+        Verb::Show(typed) => Box::pin(verbs::show(url, &typed)).await,
+        Verb::Wait(typed) => Box::pin(verbs::wait(url, &typed)).await,
+        Verb::Rm(typed) => Box::pin(verbs::rm(url, &typed)).await,
+        Verb::Release(typed) => Box::pin(verbs::release(url, &typed)).await,
+        Verb::Reclaim(typed) => Box::pin(verbs::reclaim(url, &typed)).await,
+        Verb::Revoke(typed) => Box::pin(verbs::revoke(url, &typed)).await,
+        Verb::Gc(typed) => Box::pin(verbs::gc(url, &typed)).await,
+        Verb::Doctor(typed) => Box::pin(verbs::doctor(url, &typed)).await,
+        Verb::Bench(typed) => Box::pin(verbs::bench(url, is_named, typed.validated()?)).await,
         Verb::Completions(_) | Verb::Config(_) | Verb::Man(_) | Verb::Sim(_) => Ok(exit::OK),
     }
 }

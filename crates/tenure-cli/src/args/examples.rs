@@ -1,6 +1,6 @@
 //! Examples, for each verb's help and manual page. Each is run by `tests/examples.rs`.
 
-use super::Args;
+use super::{Args, Verb};
 use clap::{Command, CommandFactory};
 
 /// What is shown of each verb, by its path.
@@ -79,7 +79,7 @@ tenure work --forever --name shards --units s0 s1 -- ./consume.sh {}",
 
 /// The command line, with examples in its help.
 pub(crate) fn command() -> Command {
-    ALL.iter().fold(Args::command(), |command, (path, text)| with(command, path, text))
+    ALL.iter().fold(Args::<Verb>::command(), |command, (path, text)| with(command, path, text))
 }
 
 fn with(command: Command, path: &[&str], text: &str) -> Command {
