@@ -460,10 +460,13 @@ fn is_first_thread() -> bool {
 }
 
 fn see_to_children(mut woken: UnixStream, watchdogs: &Weak<Watchdogs>) {
+    /// What is done at the end of a short command goes first.
+    const MOMENT: Duration = Duration::from_millis(5);
     /// Many children may end at about the same time.
-    const PAUSE: Duration = Duration::from_millis(20);
+    const PAUSE: Duration = Duration::from_millis(15);
     let mut buffer = [0; 256];
     while woken.read(&mut buffer).is_ok_and(|read| read > 0) {
+        std::thread::sleep(MOMENT);
         let Some(watchdogs) = watchdogs.upgrade() else { return };
         watchdogs.see_to_children();
         drop(watchdogs);
@@ -488,10 +491,13 @@ fn spawn(children: &Children, mark: &str, lead: LeadTime) -> std::io::Result<Wat
         .args(watchdog::arguments(lead, mark))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
-        // Those who stop a command that we run in must not stop who stops ours.
-        .env_remove(MARK)
         // Out of reach of the terminal's signals.
         .process_group(0);
+    // An environment that is as ours need not be copied.
+    if std::env::var_os(MARK).is_some() {
+        // Those who stop a command that we run in must not stop who stops ours.
+        watchdog.env_remove(MARK);
+    }
     let mut child = children.start(&mut watchdog)?;
     let pipe = child.stdin.take().ok_or_else(|| std::io::Error::other("no pipe"))?;
     let pipe = File::from(OwnedFd::from(pipe));

@@ -116,14 +116,20 @@ async fn attend_alone<T: ExclusiveLease>(
             return Err(Failure { is_urgent: true, ..Failure::asked(by) });
         }
     };
-    policy.watchdogs.dismiss();
     tenancy.ended(status, stopped.or(asked.map(|_| Why::Asked)));
     let (loss, trouble) = (tenancy.loss().await, tenancy.trouble());
     // Its outcome changes nothing any more: the command is over, and an expired lease is given up as well.
     // It may be kept for its least time; who asks to stop does not wait for that.
     let patience = if asked.is_some() { policy.ttl.min(MOMENT) } else { policy.ttl };
-    let released = async { drop(tokio::time::timeout(patience, tenancy.release()).await) };
-    signals.unless_hurried(released).await;
+    let released = tokio::time::timeout(patience, tenancy.release());
+    // The watchdogs end while the store is at work on the release. Before, they would take the processors from it.
+    let dismissed = async {
+        tokio::task::yield_now().await;
+        policy.watchdogs.dismiss();
+    };
+    signals.unless_hurried(async { drop(tokio::join!(biased; released, dismissed)) }).await;
+    // Also where nobody waits for that.
+    policy.watchdogs.dismiss();
     let late = || Lost { why: T::TOO_LATE.to_owned(), remedy: Some(T::REMEDY) };
     let loss = loss.or_else(|| stopped.map(|_| late()));
     // The loss may name its cause already.
