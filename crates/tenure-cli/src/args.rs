@@ -124,3 +124,39 @@ impl Verb {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_alone_is_understood_as_it_is_among_all_verbs() {
+        let read = |line: &str| {
+            let words: Vec<&str> = std::iter::once("tenure").chain(line.split(' ')).collect();
+            let alone = Args::<RunVerb>::try_parse_from(&words).map(Args::from);
+            let among_all = Args::<Verb>::try_parse_from(&words);
+            [alone, among_all].map(|typed| typed.ok().map(|typed| format!("{typed:?}")))
+        };
+        for line in [
+            "run k -- true",
+            "-s memory: run --try -E 0 k l -- sh -c x --store y",
+            "run --namespace n --permits 4 --take 2 --ttl 5s k --log info -- run run",
+            "run --wait 30s --max 1h --note run -q run -- run",
+            "run help -- true",
+        ] {
+            let [alone, among_all] = read(line);
+            assert!(alone.is_some() && alone == among_all, "{line}: {alone:?}, {among_all:?}");
+        }
+        for line in [
+            "run --help",
+            "run",
+            "work run -- run",
+            "ls run",
+            "help run",
+            "run --no k -- true",
+            "--try run k -- true",
+        ] {
+            assert_eq!(read(line)[0], None, "{line}");
+        }
+    }
+}
