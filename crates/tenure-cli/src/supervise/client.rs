@@ -131,11 +131,12 @@ impl Watchdogs {
             on_child,
             seen: Mutex::default(),
         };
-        watchdogs.complete(&mut watchdogs.state(), When::First).map_err(not_started)?;
         let watchdogs = Arc::new(watchdogs);
         let of_thread = Arc::downgrade(&watchdogs);
         let thread = std::thread::Builder::new().name("children".to_owned()).stack_size(256 << 10);
         thread.spawn(move || see_to_children(woken, &of_thread)).map_err(not_started)?;
+        // The last: what is started takes the processor from whoever starts it.
+        watchdogs.complete(&mut watchdogs.state(), When::First).map_err(not_started)?;
         Ok(watchdogs)
     }
 

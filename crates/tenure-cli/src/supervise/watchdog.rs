@@ -79,8 +79,6 @@ pub(crate) fn main(arguments: &[String]) -> Option<()> {
     helper::call_oneself(helper::WATCHDOG);
     // Where tenure was started is kept from nobody. Told before the start, it would cost a fork(2) with some libraries.
     let _stays_there = std::env::set_current_dir("/");
-    // On a busy machine its turn would come too late. Whoever may not ask for this goes on as it is.
-    let _first_served = rustix::process::setpriority_process(None, -20);
     let mut watchdog = WatchdogProcess {
         lead,
         mark: mark.clone(),
@@ -146,9 +144,12 @@ impl WatchdogProcess {
     }
 
     fn listen(&mut self, mut input: File) {
-        let mut text = Vec::new();
+        let (mut text, mut goes_first) = (Vec::new(), false);
         loop {
             let now = boottime();
+            if self.deadline.is_some() && !std::mem::replace(&mut goes_first, true) {
+                go_first();
+            }
             let is_kill_due = self.doomed.as_ref().is_some_and(|doomed| now >= doomed.kill_at);
             // What was told and not read yet may put it off, or say that a group's number is another's now.
             let is_told_more = (is_kill_due || self.is_due(now)) && readable(&input, Some(Duration::ZERO));
@@ -307,6 +308,7 @@ impl WatchdogProcess {
     fn orphaned(&mut self) {
         /// Tried for so long also where the deadline is over, or not known: others wait until a little after it.
         const MOMENT: Duration = Duration::from_secs(5);
+        go_first();
         let is_over = self.end_all();
         let Some(will) = self.will.take_if(|_| is_over) else { return };
         let end = self.deadline.unwrap_or_default().max(boottime() + MOMENT);
@@ -410,6 +412,12 @@ impl Targets {
     fn is_alive(&self) -> bool {
         self.processes.iter().any(is_there) || self.groups.iter().any(|group| is_group_alive(*group))
     }
+}
+
+/// On a busy machine its turn would come too late. Whoever may not ask for this goes on as it is. Not before there is something to do in time:
+/// while it starts, and when it ends, tenure itself has more to do.
+fn go_first() {
+    let _first_served = rustix::process::setpriority_process(None, -20);
 }
 
 fn is_there((pid, start): &(i32, u64)) -> bool {

@@ -28,14 +28,14 @@ pub(crate) async fn run(url: &Url, mut plan: config::RunConfig) -> Result<u8, Fa
     }
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
-    // The first watchdog, which is a process, starts while the store is opened; who we are is looked up meanwhile, too.
+    // While the store is opened, who we are is looked up, and the first watchdog starts, which is a process: it would take the processor from that.
     let holder = HolderId::new(tenure::clock::holder_name())?;
     let (store, (policy, about)) = tokio::join!(
         biased;
         url.open(Missing::Create, clock.clone()),
         async {
-            let policy = Policy::with_one_watchdog(holder.as_str(), plan.ttl, plan.grace);
-            (policy, plan.about.metadata())
+            let about = plan.about.metadata();
+            (Policy::with_one_watchdog(holder.as_str(), plan.ttl, plan.grace), about)
         }
     );
     let policy = policy?.at_most(plan.at_most).hooks(plan.hooks.clone());
