@@ -121,9 +121,9 @@ impl Typed {
 /// What is typed. Where there is a command, what stands before it are units, also if they are called as the verbs below `work`.
 fn parsed() -> Result<Typed, clap::Error> {
     let mut settings = Settings::read();
-    let are_defaults_ours = settings.as_ref().is_ok_and(|settings| settings.defaults.is_empty());
-    if are_defaults_ours && std::env::args_os().any(|word| word == "run") {
-        // To describe all verbs to the parser takes a fifth of all that a short `run` does. What is wrong is told below.
+    let has_no_defaults = settings.as_ref().is_ok_and(|settings| settings.defaults.is_empty());
+    if has_no_defaults && std::env::args_os().any(|word| word == "run") {
+        // To describe all verbs to the parser takes half of all instructions before the store is asked. What is wrong is told below.
         let command = Args::<RunVerb>::command();
         if let Ok(typed) = command.try_get_matches().and_then(Typed::of::<RunVerb>) {
             return Ok(Typed { settings, ..typed });
