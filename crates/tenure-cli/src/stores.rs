@@ -212,13 +212,7 @@ impl Url {
         }
         let opening =
             Opening::default().create(missing == Missing::Create).create_table(create_table).here(true);
-        let store = Registry::standard().open(&self.plain(), opening.look(look).clock(clock)).await?;
-        if self.path().is_some() {
-            // It stays open until this process ends. To close it moves the log into the database, with two syncs. The end of the process
-            // cuts that off, and waits for the sync that is under way.
-            std::mem::forget(store.clone());
-        }
-        Ok(store)
+        Ok(Registry::standard().open(&self.plain(), opening.look(look).clock(clock)).await?)
     }
 
     /// Whether it is a file that this process can't write, or in a directory where it can't.
