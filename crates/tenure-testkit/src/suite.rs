@@ -37,6 +37,7 @@ macro_rules! conformance {
             use super::*;
 
             // Once for all checks, which are compiled with the testkit: a test is then little to compile.
+            #[cfg(test)]
             fn subject() -> std::pin::Pin<Box<dyn Future<Output = $crate::AnySubject>>> {
                 Box::pin(async { $crate::AnySubject::new(($make)().await) })
             }
