@@ -94,6 +94,7 @@ mod tests {
         let package = WorkspacePackage {
             name: "p".into(),
             features: vec![],
+            passed_on: vec![],
             defaults: vec![],
             stores: vec![],
             is_published: true,

@@ -207,9 +207,17 @@ fn alone(package: &WorkspacePackage) -> Vec<CheckStep> {
     };
     let bare: &[&str] = if package.features.is_empty() { &[] } else { &["--no-default-features"] };
     let mut steps = vec![lint(format!("{} alone", package.name), bare)];
-    // All stores at once are linted with the workspace.
-    steps.extend(package.features.iter().filter(|feature| *feature != ALL_STORES).map(|feature| {
-        lint(format!("{} with {feature}", package.name), &["--no-default-features", "--features", feature])
+    // All stores at once are linted with the workspace. What a feature is passed on to has it by itself.
+    let (passed_on, own): (Vec<&String>, Vec<&String>) = package
+        .features
+        .iter()
+        .filter(|feature| *feature != ALL_STORES)
+        .partition(|feature| package.passed_on.contains(feature));
+    let own = own.into_iter().cloned();
+    let passed_on = passed_on.into_iter().cloned().collect::<Vec<_>>().join(",");
+    steps.extend(own.chain([passed_on]).filter(|features| !features.is_empty()).map(|features| {
+        let name = format!("{} with {features}", package.name);
+        lint(name, &["--no-default-features", "--features", &features])
     }));
     // A reader runs an example with the features that are on by default.
     let mut examples = package.targets.iter().filter(|target| target.kind == TargetKind::Example);
@@ -286,6 +294,7 @@ mod tests {
         let mut package = WorkspacePackage {
             name: "p".into(),
             features: vec![],
+            passed_on: vec![],
             defaults: vec![],
             stores: vec![],
             is_published: true,
@@ -300,6 +309,15 @@ mod tests {
                 "p with bugs: cargo clippy --package p --no-default-features --features bugs -- -D warnings",
             ]
         );
+        package.features = ["bugs", "dynamodb", "etcd"].map(str::to_owned).into();
+        package.passed_on = ["bugs", "etcd"].map(str::to_owned).into();
+        assert_eq!(
+            shown(alone(&package))[1..],
+            [
+                "p with dynamodb: cargo clippy --package p --no-default-features --features dynamodb -- -D warnings",
+                "p with bugs,etcd: cargo clippy --package p --no-default-features --features bugs,etcd -- -D warnings",
+            ]
+        );
     }
 
     fn package(stores: &[&str], targets: Vec<Target>) -> WorkspacePackage {
@@ -307,6 +325,7 @@ mod tests {
         WorkspacePackage {
             name: "p".into(),
             features: vec![],
+            passed_on: vec![],
             defaults: vec![],
             stores,
             is_published: true,

@@ -34,6 +34,8 @@ pub(crate) struct WorkspacePackage {
     pub(crate) name: String,
     /// Without `default`.
     pub(crate) features: Vec<String>,
+    /// Those of them that switch on features of packages below and nothing else.
+    pub(crate) passed_on: Vec<String>,
     /// What `default` switches on.
     pub(crate) defaults: Vec<String>,
     /// What its feature `all-stores` switches on, and that feature itself; nothing where it has none.
@@ -78,6 +80,11 @@ fn package(json: &JsonValue) -> Option<WorkspacePackage> {
     stores.extend(features.iter().filter(|feature| *feature == ALL_STORES).cloned());
     features.retain(|feature| feature != "default");
     features.sort();
+    let is_passed_on = |feature: &&String| {
+        let on = all_features.get(*feature).and_then(strings).unwrap_or_default();
+        !on.is_empty() && on.iter().all(|on| on.contains('/'))
+    };
+    let passed_on = features.iter().filter(is_passed_on).cloned().collect();
     let targets: &Vec<JsonValue> = json.get("targets")?.get()?;
     let mut targets: Vec<Target> = targets
         .iter()
@@ -89,7 +96,15 @@ fn package(json: &JsonValue) -> Option<WorkspacePackage> {
     targets.sort_by(|a, b| a.name.cmp(&b.name));
     // `publish = false` is told as an empty list of registries, and its absence as null.
     let is_published = json.get("publish").is_none_or(JsonValue::is_null);
-    Some(WorkspacePackage { name: name.clone(), features, defaults, stores, is_published, targets })
+    Some(WorkspacePackage {
+        name: name.clone(),
+        features,
+        passed_on,
+        defaults,
+        stores,
+        is_published,
+        targets,
+    })
 }
 
 fn target(package: &str, json: &JsonValue) -> Option<Option<Target>> {
@@ -126,7 +141,7 @@ mod tests {
 
     const METADATA: &str = r#"{"packages":[
         {"name":"b","publish":[],"features":{},"targets":[{"kind":["bin"],"name":"b"}]},
-        {"name":"a","publish":null,"features":{"x":[],"default":[],"bugs":[],"all-stores":["x"]},"targets":[
+        {"name":"a","publish":null,"features":{"x":[],"default":[],"bugs":["c/bugs","d?/bugs"],"all-stores":["x"]},"targets":[
             {"kind":["lib"],"name":"a"},
             {"kind":["test"],"name":"t","src_path":"/t.rs","required-features":["bugs"]},
             {"kind":["bench"],"name":"pairs","src_path":"/pairs.rs"},
@@ -144,6 +159,7 @@ mod tests {
         let a = WorkspacePackage {
             name: "a".into(),
             features: vec!["all-stores".into(), "bugs".into(), "x".into()],
+            passed_on: vec!["bugs".into()],
             defaults: vec![],
             stores: vec!["x".into(), "all-stores".into()],
             is_published: true,
@@ -156,6 +172,7 @@ mod tests {
         let b = WorkspacePackage {
             name: "b".into(),
             features: vec![],
+            passed_on: vec![],
             defaults: vec![],
             stores: vec![],
             is_published: false,
