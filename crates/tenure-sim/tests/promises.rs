@@ -7,8 +7,10 @@ use tenure_sim::{SimOptions, SimReport, run, scenario};
 
 fn kept(scenario: Option<&str>, seconds: f64, seed: u64) -> SimReport {
     let scenario = scenario.map(str::to_owned);
-    let report =
-        run(&SimOptions { scenario, seed, hours: seconds / 3600.0, ..SimOptions::default() }).unwrap();
+    // Of all tests this takes longest, and it is not to be left running on one core at the end.
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let hours = seconds / 3600.0;
+    let report = run(&SimOptions { scenario, seed, hours, jobs, ..SimOptions::default() }).unwrap();
     assert!(report.failure.is_none(), "{report}");
     report
 }
