@@ -74,6 +74,7 @@ mod reader;
 mod row;
 mod schema;
 mod store;
+mod thread;
 mod turnstile;
 mod wake;
 mod writer;

@@ -8,7 +8,7 @@ use crate::inspect::ConnectionSettings;
 use crate::place::FileLocation;
 use crate::row::{RowError, RowStatements, StoredRow, image};
 use crate::schema;
-use crate::store::start;
+use crate::thread;
 use crate::writer::{WriterJob, WriterTask};
 use rusqlite::Connection;
 use std::cell::OnceCell;
@@ -80,7 +80,7 @@ impl ReadingThread {
         // Handed over once there is a thread: without one, the next query tries again.
         let (hand_over, handed_over) = channel::<Box<DatabaseReader>>();
         let (queries, to_read) = channel();
-        start("tenure-read", move || {
+        thread::start("tenure-read", move || {
             if let Ok(reader) = handed_over.recv() {
                 reader.answer_all(&to_read);
             }

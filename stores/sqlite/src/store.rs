@@ -7,6 +7,7 @@ use crate::inspect;
 use crate::place::FileLocation;
 use crate::reader::{DatabaseReader, Query, ReadingThread};
 use crate::schema::{self, Opened};
+use crate::thread;
 use crate::wake::Watcher;
 use crate::writer::{CheckedWrite, DatabaseWriter, WriterJob, WriterReply, WriterTask};
 use std::cell::OnceCell;
@@ -63,7 +64,7 @@ impl SqliteStore {
         };
         let writer =
             DatabaseWriter { connection: writer, turnstile, side, place: Arc::clone(&place), files, ages };
-        start("tenure-write", move || writer.run(&to_do))?;
+        thread::start("tenure-write", move || writer.run(&to_do))?;
         let reading = ReadingThread::of(reader);
         let inner = SqliteHandle { id, capabilities, place, jobs, reading, watcher: Mutex::default() };
         Ok(SqliteStore { inner: Arc::new(inner) })
@@ -163,11 +164,6 @@ impl SqliteStore {
             other => Err(StoreError::unknown(format!("{count} writes were answered with {other:?}"))),
         }
     }
-}
-
-pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
-    let thread = std::thread::Builder::new().name(name.into()).spawn(work);
-    thread.map(drop).map_err(|error| StoreError::unavailable(format!("can't start a thread ({error})")))
 }
 
 impl fmt::Debug for SqliteStore {
