@@ -12,7 +12,7 @@ use tenure_store::AnyStore;
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Any [`Subject`]: what the checks take.
-pub struct AnySubject(Box<dyn Erased>);
+pub struct AnySubject(Box<dyn ErasedSubject>);
 
 impl AnySubject {
     /// Forgets what kind of subject it is.
@@ -55,7 +55,7 @@ impl fmt::Debug for AnySubject {
 }
 
 /// The twin of [`Subject`] that can be a trait object.
-trait Erased: Send + Sync {
+trait ErasedSubject: Send + Sync {
     fn store(&self) -> Boxed<'_, AnyStore>;
     fn damage<'a>(&'a self, key: &'a Key) -> Boxed<'a, bool>;
     fn key_bytes(&self) -> usize;
@@ -63,7 +63,7 @@ trait Erased: Send + Sync {
     fn pass(&self, span: Duration) -> Boxed<'_, ()>;
 }
 
-impl<S: Subject> Erased for S {
+impl<S: Subject> ErasedSubject for S {
     fn store(&self) -> Boxed<'_, AnyStore> {
         Box::pin(async { AnyStore::new(Subject::store(self).await) })
     }
