@@ -2,7 +2,8 @@
 //!
 //! The tests share some lanes. Tests that only compute, and chores such as lints, have lanes of their own beside them, with low
 //! priorities: they take what the others leave of the cores, chores first, since cargo does one at a time. What mostly waits and is no
-//! test takes the lanes of tests after these. What asserts how soon something happens runs after all that, alone.
+//! test runs together after that: faults have bounds, and one missed its beside compilers. What asserts how soon something
+//! happens runs last, alone.
 #![allow(clippy::disallowed_methods, reason = "chores take real time, and that is what is shown")]
 
 use crate::processor_time::{of_children, of_children_since};
@@ -111,37 +112,34 @@ impl Lanes {
             LaneQueue { waiting, running: Vec::new(), count }
         };
         let mut jobs = jobs;
-        let mut first = of(Placement::Shared, &mut jobs, self.count);
-        let mut then = of(Placement::Together, &mut jobs, self.count);
-        let mut beside =
-            [of(Placement::Beside, &mut jobs, 1), of(Placement::Computing, &mut jobs, self.computing)];
-        let mut last = of(Placement::Alone, &mut jobs, 1);
+        let first = vec![
+            of(Placement::Shared, &mut jobs, self.count),
+            of(Placement::Beside, &mut jobs, 1),
+            of(Placement::Computing, &mut jobs, self.computing),
+        ];
+        let then = vec![of(Placement::Together, &mut jobs, self.count)];
+        let last = vec![of(Placement::Alone, &mut jobs, 1)];
         let mut all = Vec::new();
         let start = Instant::now();
         let mut stops = self.with_stops.then(Stops::default);
-        loop {
-            let mut queues: Vec<&mut LaneQueue> = beside.iter_mut().collect();
-            queues.extend([&mut first, &mut then].into_iter().find(|queue| queue.has_work()));
-            if !queues.iter().any(|queue| queue.has_work()) {
-                queues = vec![&mut last];
-            }
-            if !queues.iter().any(|queue| queue.has_work()) {
-                break;
-            }
-            let mut done: Vec<FinishedJob> = queues.iter_mut().flat_map(|queue| self.go_on(queue)).collect();
-            if let Some(stops) = &mut stops {
-                let running = queues.iter().flat_map(|queue| &queue.running);
-                let shared = running.filter(|running| running.place == Placement::Shared);
-                let processes: Vec<u32> = shared.map(|running| running.child.id()).collect();
-                if let Some((signal, process)) = stops.due(start.elapsed(), &processes) {
-                    stops::send(signal, process);
+        for mut queues in [first, then, last] {
+            while queues.iter().any(LaneQueue::has_work) {
+                let mut done: Vec<FinishedJob> =
+                    queues.iter_mut().flat_map(|queue| self.go_on(queue)).collect();
+                if let Some(stops) = &mut stops {
+                    let running = queues.iter().flat_map(|queue| &queue.running);
+                    let shared = running.filter(|running| running.place == Placement::Shared);
+                    let processes: Vec<u32> = shared.map(|running| running.child.id()).collect();
+                    if let Some((signal, process)) = stops.due(start.elapsed(), &processes) {
+                        stops::send(signal, process);
+                    }
                 }
+                if done.is_empty() {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                done.iter().for_each(&mut tell);
+                all.append(&mut done);
             }
-            if done.is_empty() {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            done.iter().for_each(&mut tell);
-            all.append(&mut done);
         }
         all
     }

@@ -134,13 +134,16 @@ impl Scheduler {
         captured: Option<Captured>,
     ) {
         let has_run = matches!(ended, Ended::Ran { .. } | Ended::Overran { .. });
-        if has_run && captured.as_ref().is_some_and(|captured| self.outputs.is_cut(captured)) {
+        let is_cut = captured.as_ref().is_some_and(|captured| self.outputs.is_cut(captured));
+        if has_run && is_cut {
             // What is missing of its output would be missing for ever: it is run again, where there is room.
             let place = std::env::temp_dir();
             let full = format!("{} is full: the output of {key} is not complete", place.display());
             let ended = Ended::Uncaught(io::Error::other(full));
             return self.on_ended(Unwritten { since: boottime(), key, guard, ended, tail: None });
         }
+        // One that was stopped meanwhile is run again as well.
+        let captured = captured.filter(|_| !is_cut);
         let name = Unit::name(&key, guard.metadata()).unwrap_or_default();
         let unit = text_of(&name);
         let number = self.given.place(&key);
