@@ -7,18 +7,14 @@ use crate::program::Program;
 /// So many programs at the most. Where more of them fail, it is hardly by chance.
 const MOST: usize = 3;
 
-/// Tests on simulated time do the same on each machine.
-const ON_SIMULATED_TIME: [&str; 3] = ["tenure-core", "tenure-sim", "tenure-store"];
-
 /// The programs with what is run again, of all programs and those that failed, with their failed tests.
 pub(crate) fn programs<'a>(
     all: &[Program],
     failed: impl Iterator<Item = (&'a str, Vec<&'a str>)>,
 ) -> Vec<Program> {
     let again = failed.map(|(name, tests)| {
-        let package = name.split("::").next().unwrap_or(name);
         let program = all.iter().find(|program| program.name == name)?;
-        let may = !tests.is_empty() && !ON_SIMULATED_TIME.contains(&package);
+        let may = !tests.is_empty() && !program.is_on_simulated_time();
         let only = tests.into_iter().map(str::to_owned).collect();
         may.then(|| Program { name: self::name(name), only, ..program.clone() })
     });

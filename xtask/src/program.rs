@@ -9,6 +9,9 @@ use tinyjson::JsonValue;
 /// The main file of a program that has the tests of many files.
 pub(crate) const MANY: &str = "tests/main.rs";
 
+/// The packages whose tests do no I/O, and whose time is simulated: they only compute, and do the same on each machine.
+const ON_SIMULATED_TIME: [&str; 3] = ["tenure-core", "tenure-sim", "tenure-store"];
+
 /// A program of tests, or a file of its tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Program {
@@ -46,6 +49,11 @@ impl Program {
             ..self.clone()
         };
         Ok(files.into_iter().map(file).collect())
+    }
+
+    pub(crate) fn is_on_simulated_time(&self) -> bool {
+        let package = self.name.split("::").next().unwrap_or(&self.name);
+        ON_SIMULATED_TIME.contains(&package)
     }
 }
 

@@ -40,9 +40,6 @@ const ALONE: [&str; 11] = [
     "xtask::bin/xtask",
 ];
 
-/// The packages whose tests only compute: they do no I/O, and their time is simulated.
-const COMPUTING: [&str; 2] = ["tenure-core", "tenure-sim"];
-
 /// What takes a minute or more begins first, so that nothing is left to run by itself at the end: what computes and what waits in
 /// turn.
 const FIRST: [&str; 9] = [
@@ -247,10 +244,9 @@ fn job(program: &Program, environment: &[(&'static str, String)], on: Cores) -> 
     step::forget_package(&mut command);
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
     command.envs(environment.iter().map(|(name, value)| (name, value)));
-    let package = program.name.split("::").next().unwrap_or_default();
     let (place, limit) = if ALONE.contains(&program.name.as_str()) {
         (Placement::Alone, PROGRAM_LIMIT)
-    } else if COMPUTING.contains(&package) {
+    } else if program.is_on_simulated_time() {
         command = lanes::nice(&command, lanes::OF_COMPUTING);
         (Placement::Computing, COMPUTING_LIMIT)
     } else {
