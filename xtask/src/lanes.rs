@@ -1,9 +1,9 @@
 //! Programs that run side by side: most of a test's time is waiting, and what waits leaves its core to another.
 //!
-//! The tests share some lanes. Tests that only compute, and chores such as lints, have lanes of their own beside them, with low
-//! priorities: they take what the others leave of the cores, chores first, since cargo does one at a time. What mostly waits and is no
-//! test runs together after that: faults have bounds, and one missed its beside compilers. What asserts how soon something
-//! happens runs last, alone.
+//! The tests share some lanes, and chores such as lints have one of their own beside them, with a low priority. What mostly waits and is no
+//! test runs together after that: faults have bounds, and one missed its beside compilers. What asserts how soon something happens
+//! runs last, alone. Tests that only compute have lanes of their own from the beginning to the end: the system gives them nothing but the time
+//! in which a core would be idle, so that nobody waits for them.
 #![allow(clippy::disallowed_methods, reason = "chores take real time, and that is what is shown")]
 
 use crate::processor_time::{of_children, of_children_since};
@@ -12,6 +12,9 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// How long nobody looks whether one has ended: looking took more than a minute of processor time when it was done five times as often.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A program to run.
 pub(crate) struct LaneJob {
@@ -27,36 +30,40 @@ pub(crate) struct LaneJob {
 pub(crate) enum Placement {
     /// Others of its kind.
     Shared,
-    /// Those, with what they and chores leave of the cores: it computes, and waits for nothing.
+    /// Everything, in the time in which a core would be idle: it computes, and waits for nothing.
     Computing,
-    /// Both, with what those that share lanes leave of the cores; one at a time.
+    /// Those that share lanes, with what they leave of the cores; one at a time.
     Beside,
-    /// Others of its kind, and no tests: it mostly waits, and is no program of tests.
+    /// Others of its kind, and no tests but what computes: it mostly waits, and is no program of tests.
     Together,
-    /// Nothing: it asserts how long something takes.
+    /// Nothing but what computes: it asserts how long something takes.
     Alone,
 }
 
-/// How nice chores are: nicer than tests that wait, and less nice than those that compute, which fill the lanes that chores can't.
-pub(crate) const OF_CHORES: &str = "10";
+/// A chore's command, which is nicer than tests that wait.
+pub(crate) fn nice(command: &Command) -> Command {
+    by("nice", &["-n", "10"], command)
+}
 
-/// How nice tests are that compute.
-pub(crate) const OF_COMPUTING: &str = "19";
+/// The command of what computes: whatever wakes up takes the core from it at once, however nice that is.
+pub(crate) fn idle(command: &Command) -> Command {
+    by("chrt", &["--idle", "0"], command)
+}
 
-/// The command with a priority that is so much lower.
-pub(crate) fn nice(command: &Command, by: &str) -> Command {
-    let mut nice = Command::new("nice");
-    nice.args(["-n", by]).arg(command.get_program()).args(command.get_args());
+/// The command, started by a program that becomes it.
+fn by(program: &str, words: &[&str], command: &Command) -> Command {
+    let mut started = Command::new(program);
+    started.args(words).arg(command.get_program()).args(command.get_args());
     if let Some(folder) = command.get_current_dir() {
-        nice.current_dir(folder);
+        started.current_dir(folder);
     }
     for (name, value) in command.get_envs() {
         match value {
-            Some(value) => nice.env(name, value),
-            None => nice.env_remove(name),
+            Some(value) => started.env(name, value),
+            None => started.env_remove(name),
         };
     }
-    nice
+    started
 }
 
 /// What became of a job.
@@ -112,20 +119,20 @@ impl Lanes {
             LaneQueue { waiting, running: Vec::new(), count }
         };
         let mut jobs = jobs;
-        let first = vec![
-            of(Placement::Shared, &mut jobs, self.count),
-            of(Placement::Beside, &mut jobs, 1),
-            of(Placement::Computing, &mut jobs, self.computing),
-        ];
+        let mut computing = of(Placement::Computing, &mut jobs, self.computing);
+        let first = vec![of(Placement::Shared, &mut jobs, self.count), of(Placement::Beside, &mut jobs, 1)];
         let then = vec![of(Placement::Together, &mut jobs, self.count)];
         let last = vec![of(Placement::Alone, &mut jobs, 1)];
         let mut all = Vec::new();
         let start = Instant::now();
         let mut stops = self.with_stops.then(Stops::default);
-        for mut queues in [first, then, last] {
-            while queues.iter().any(LaneQueue::has_work) {
-                let mut done: Vec<FinishedJob> =
-                    queues.iter_mut().flat_map(|queue| self.go_on(queue)).collect();
+        let stages = [first, then, last, Vec::new()];
+        let count = stages.len();
+        for (stage, mut queues) in stages.into_iter().enumerate() {
+            let is_last = stage + 1 == count;
+            while queues.iter().any(LaneQueue::has_work) || is_last && computing.has_work() {
+                let all_queues = queues.iter_mut().chain([&mut computing]);
+                let mut done: Vec<FinishedJob> = all_queues.flat_map(|queue| self.go_on(queue)).collect();
                 if let Some(stops) = &mut stops {
                     let running = queues.iter().flat_map(|queue| &queue.running);
                     let shared = running.filter(|running| running.place == Placement::Shared);
@@ -135,7 +142,7 @@ impl Lanes {
                     }
                 }
                 if done.is_empty() {
-                    std::thread::sleep(Duration::from_millis(10));
+                    std::thread::sleep(LOOK);
                 }
                 done.iter().for_each(&mut tell);
                 all.append(&mut done);
@@ -221,7 +228,7 @@ impl Lanes {
 #[cfg(test)]
 mod tests {
     //! Plan: as many run at once as there are lanes, and those that run alone after them, one by one; a chore and what computes run beside full lanes,
-    //! each with its priority, and have ended before what runs alone; what each printed is in one piece; one that fails, can't be started or hangs is told, and the others run all the same;
+    //! each with its priority; what computes also goes on beside what runs alone; what each printed is in one piece; one that fails, can't be started or hangs is told, and the others run all the same;
     //! stops, which end.
     use super::*;
 
@@ -264,20 +271,23 @@ mod tests {
     }
 
     #[test]
-    fn what_computes_and_a_chore_run_beside_full_lanes_and_end_before_what_runs_alone() {
+    fn a_chore_runs_beside_full_lanes_and_ends_before_what_runs_alone_and_what_computes_goes_on_beside_that()
+    {
         let folder = std::env::temp_dir().join(format!("tenure-lanes-beside-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let at = folder.display();
         let waits = format!("until [ -e {at}/chore ] && [ -e {at}/computing ]; do sleep 0.01; done; nice");
-        let beside = |name: &str, place, by| {
-            let script = format!("nice; echo $WITH; touch {at}/{name}; sleep 0.1; touch {at}/{name}.over");
-            let mut job = job(name, &script);
-            job.command = nice(job.command.env("WITH", "this"), by);
-            LaneJob { place, ..job }
-        };
-        let chore = beside("chore", Placement::Beside, OF_CHORES);
-        let computing = beside("computing", Placement::Computing, OF_COMPUTING);
-        let mut last = job("last", &format!("[ -e {at}/chore.over ] && [ -e {at}/computing.over ]"));
+        let mut chore =
+            job("chore", &format!("nice; echo $WITH; touch {at}/chore; sleep 0.1; touch {at}/over"));
+        chore.command = nice(chore.command.env("WITH", "this"));
+        chore.place = Placement::Beside;
+        let script = format!(
+            "chrt -p $$ | head -n 1; echo $WITH; touch {at}/computing; until [ -e {at}/last ]; do sleep 0.01; done"
+        );
+        let mut computing = job("computing", &script);
+        computing.command = idle(computing.command.env("WITH", "that"));
+        computing.place = Placement::Computing;
+        let mut last = job("last", &format!("[ -e {at}/over ] && touch {at}/last"));
         last.place = Placement::Alone;
         // Each of the two lanes is taken until both of them have run.
         let jobs = vec![last, job("a", &waits), job("b", &waits), chore, computing];
@@ -286,9 +296,9 @@ mod tests {
         assert!(done.iter().all(|done| done.result.is_ok()), "{done:?}");
         let output = |name: &str| done.iter().find(|done| done.name == name).unwrap().output.clone();
         let own: u32 = output("a").trim().parse().unwrap();
-        let told = |by: &str| format!("{}\nthis\n", (own + by.parse::<u32>().unwrap()).min(19));
-        assert_eq!((output("chore"), output("computing")), (told(OF_CHORES), told(OF_COMPUTING)));
-        assert_eq!(done[4].name, "last");
+        assert_eq!(output("chore"), format!("{}\nthis\n", (own + 10).min(19)));
+        assert!(output("computing").ends_with("SCHED_IDLE\nthat\n"), "{}", output("computing"));
+        assert_eq!((done[3].name.as_str(), done[4].name.as_str()), ("last", "computing"));
     }
 
     #[test]

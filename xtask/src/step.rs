@@ -78,7 +78,7 @@ impl CheckStep {
     /// The same as a chore that runs beside the tests, with a low priority. A check runs in this process, and is none.
     pub(crate) fn beside(self) -> Option<LaneJob> {
         let StepWork::Command(command) = self.work else { return None };
-        let command = lanes::nice(&command, lanes::OF_CHORES);
+        let command = lanes::nice(&command);
         Some(LaneJob { name: self.name, command, place: Placement::Beside, limit: self.limit })
     }
 
@@ -173,7 +173,7 @@ struct StepOutcome {
     took: Duration,
     /// What its commands took of all cores, where the system tells.
     processor: Option<Duration>,
-    passed: bool,
+    result: Result<(), String>,
 }
 
 /// What became of the steps.
@@ -185,21 +185,27 @@ pub(crate) struct StepsReport {
 
 impl StepsReport {
     pub(crate) fn is_pass(&self) -> bool {
-        self.run.iter().all(|step| step.passed) && self.not_run.is_empty()
+        self.run.iter().all(|step| step.result.is_ok()) && self.not_run.is_empty()
     }
 }
 
 impl fmt::Display for StepsReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\n      took  processor")?;
-        for StepOutcome { name, took, processor, passed } in &self.run {
-            let what = if *passed { "passed " } else { "FAILED " };
+        for StepOutcome { name, took, processor, result } in &self.run {
+            let what = if result.is_ok() { "passed " } else { "FAILED " };
             writeln!(f, "{}  {what}  {name}", columns(*took, *processor))?;
         }
         for name in &self.not_run {
             writeln!(f, "{:>21}  not run  {name}", "")?;
         }
-        let passed = self.run.iter().filter(|step| step.passed).count();
+        // Whoever has the end of a long output only is to find out from it what to look at.
+        for StepOutcome { name, result, .. } in &self.run {
+            if let Err(error) = result {
+                writeln!(f, "{name}: {error}")?;
+            }
+        }
+        let passed = self.run.iter().filter(|step| step.result.is_ok()).count();
         let took: Duration = self.run.iter().map(|step| step.took).sum();
         let failed = self.run.len() - passed;
         writeln!(f, "{passed} passed, {failed} failed in {:.1} minutes", took.as_secs_f64() / 60.0)
@@ -220,11 +226,11 @@ pub(crate) fn run(steps: Vec<CheckStep>) -> StepsReport {
         let took = start.elapsed();
         let processor = of_children_since(before);
         let passed = result.is_ok();
-        match result {
+        match &result {
             Ok(()) => println!("<== {name}: passed in {:.1} s", took.as_secs_f64()),
             Err(error) => println!("<== {name}: FAILED after {:.1} s: {error}", took.as_secs_f64()),
         }
-        report.run.push(StepOutcome { name, took, processor, passed });
+        report.run.push(StepOutcome { name, took, processor, result });
         if !(passed || goes_on) {
             break;
         }
@@ -240,7 +246,7 @@ mod tests {
     use super::*;
 
     fn passes(report: &StepsReport) -> Vec<(&str, bool)> {
-        report.run.iter().map(|step| (step.name.as_str(), step.passed)).collect()
+        report.run.iter().map(|step| (step.name.as_str(), step.result.is_ok())).collect()
     }
 
     fn count(report: &StepsReport) -> String {
@@ -287,6 +293,8 @@ mod tests {
             assert_eq!(passes(&report), [("good", true), ("bad", false)]);
             let text = report.to_string();
             assert!(text.contains("not run  never"), "{text}");
+            let reason = text.lines().find(|line| line.starts_with("bad: ")).unwrap();
+            assert!(reason.len() > "bad: ".len(), "{text}");
             assert_eq!(count(&report), "1 passed, 1 failed");
         }
     }

@@ -21,7 +21,7 @@ const BUILD_LIMIT: Duration = Duration::from_secs(60 * 60);
 /// The longest waits for some two minutes; what takes many times as long hangs.
 const PROGRAM_LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// The same for what computes, which has what others leave of the cores: the simulator's five minutes took it 24 on a busy machine.
+/// The same for what computes, which has what all others leave of the cores: the simulator's five minutes took it 24 on a busy machine.
 const COMPUTING_LIMIT: Duration = Duration::from_secs(75 * 60);
 
 /// What runs while nothing else does: it asserts how soon something happens, or leaves processes
@@ -247,7 +247,7 @@ fn job(program: &Program, environment: &[(&'static str, String)], on: Cores) -> 
     let (place, limit) = if ALONE.contains(&program.name.as_str()) {
         (Placement::Alone, PROGRAM_LIMIT)
     } else if program.is_on_simulated_time() {
-        command = lanes::nice(&command, lanes::OF_COMPUTING);
+        command = lanes::idle(&command);
         (Placement::Computing, COMPUTING_LIMIT)
     } else {
         (Placement::Shared, PROGRAM_LIMIT)
@@ -308,7 +308,7 @@ mod tests {
         let of_a_file = Program { only: vec!["a::b".into()], ..programs[0].clone() };
         assert_eq!(
             step::shown(&job(&of_a_file, &[], Cores::All).command),
-            "CARGO_MANIFEST_DIR='/f' nice -n 19 /p --exact a::b"
+            "CARGO_MANIFEST_DIR='/f' chrt --idle 0 /p --exact a::b"
         );
         let on_one = job(&programs[1], &[], Cores::One).command;
         assert_eq!(step::shown(&on_one), "CARGO_MANIFEST_DIR='/f' taskset --cpu-list 0 /p");

@@ -36,7 +36,8 @@ pub(super) fn parts() -> Result<[(&'static str, String); 2], String> {
 fn spawn(port: u16, _others: &Ports) -> Result<Child, String> {
     let library = LIBRARY.place()?;
     let mut java = Command::new("java");
-    java.arg("-Xmx512m")
+    // It lives for minutes: what the second compiler and a second collector do for it costs more than it saves.
+    java.args(["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"])
         .arg(format!("-Djava.library.path={}", library.display()))
         .arg("-classpath")
         .arg(library.join("*"))
