@@ -69,6 +69,8 @@
 //!   a ttl after the first: that one leaves in the record what the host's clocks showed. This goes by Linux's boot id; on other systems
 //!   wait for longer than the ttl, or `tenure release`.
 //! - A ttl below some seconds does not outlive an election of etcd's own leader, which takes one or two.
+//! - Rights to a part of a prefix do not hold for batches (`write_many`): etcd looks neither at rights nor at space within the transactions of a
+//!   transaction (seen with 3.4). Give whoever must be kept apart a prefix of its own, by another role.
 //! - `--unsafe-no-fsync` and `etcdctl snapshot restore` can lose what was granted. Fences protect.
 //!
 //! # A lease as a condition of your own writes
