@@ -38,8 +38,23 @@ pub(crate) struct CellResult {
     pub(crate) slowest: (Duration, Duration),
     /// What must not be.
     pub(crate) wrong: Vec<String>,
+    /// Takeovers beyond their bounds.
+    pub(crate) late: Vec<String>,
+    /// The same of when it was played before.
+    pub(crate) late_before: Vec<String>,
     /// Where all tenures are written down, if something is wrong.
     pub(crate) kept: Option<PathBuf>,
+}
+
+impl CellResult {
+    pub(crate) fn is_right(&self) -> bool {
+        self.wrong.is_empty() && self.late.is_empty()
+    }
+
+    /// Nothing was broken that is promised on a host without time, too.
+    pub(crate) fn is_only_late(&self) -> bool {
+        self.wrong.is_empty() && !self.late.is_empty()
+    }
 }
 
 /// Plays a cell.
@@ -70,7 +85,7 @@ pub(crate) fn play(
     if broken.is_none() {
         judge(promise, &mut seen);
     }
-    if !seen.wrong.is_empty() {
+    if !seen.is_right() {
         keep(&stage.ledger, &file)?;
         seen.kept = Some(file);
     }
@@ -131,7 +146,7 @@ fn episode(
             let bound = bound + late * WAKES;
             seen.slowest = seen.slowest.max((took, bound));
             if took > bound {
-                seen.wrong.push(format!(
+                seen.late.push(format!(
                     "a takeover took {} ms, and {} ms are the bound, when a thread woke {} ms late",
                     took.as_millis(),
                     bound.as_millis(),

@@ -14,7 +14,8 @@ usage: cargo xtask faults [OPTION…]
   --tenures N     at least so many tenures before each fault [12; 50 with --long]
   --ttl MS        the leases' ttl, in milliseconds [1000]
   --long          20 episodes and 1,000 tenures a cell
-  --share         what CI runs: 2 episodes a cell, the proofs that the checks see, and two machines' tenure work and elect
+  --share         what CI runs: 2 episodes a cell, the proofs that the checks see, and two machines' tenure work and elect;
+                  a cell whose takeover was too late, and nothing else wrong, is played once more, and that is told
   --proofs        those proofs
   --machines      those machines
   --no-cells      no cells
@@ -28,13 +29,15 @@ pub(crate) struct FaultsArgs {
     pub(crate) extent: Extent,
     pub(crate) proofs: bool,
     pub(crate) machines: bool,
+    /// A cell with a takeover that was too late, and nothing else wrong, is played once more.
+    pub(crate) again: bool,
     pub(crate) only_list: bool,
 }
 
 pub(crate) fn parse(words: &[String]) -> Result<FaultsArgs, String> {
     let (mut kinds, mut faults) = (Vec::new(), Vec::new());
     let mut extent = Extent { episodes: 2, tenures: 12, ttl: Duration::from_secs(1) };
-    let (mut proofs, mut machines, mut only_list, mut cells) = (false, false, false, true);
+    let (mut proofs, mut machines, mut again, mut only_list, mut cells) = (false, false, false, false, true);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().cloned().ok_or(format!("{word} takes a value\n\n{HELP}"));
@@ -53,7 +56,7 @@ pub(crate) fn parse(words: &[String]) -> Result<FaultsArgs, String> {
             "--tenures" => extent.tenures = number(word, &value()?)? as usize,
             "--ttl" => extent.ttl = Duration::from_millis(number(word, &value()?)?.into()),
             "--long" => (extent.episodes, extent.tenures) = (20, 50),
-            "--share" => (proofs, machines) = (true, true),
+            "--share" => (proofs, machines, again) = (true, true, true),
             "--proofs" => proofs = true,
             "--machines" => machines = true,
             "--no-cells" => cells = false,
@@ -68,7 +71,7 @@ pub(crate) fn parse(words: &[String]) -> Result<FaultsArgs, String> {
     if faults.is_empty() && cells {
         faults = FAULTS.to_vec();
     }
-    Ok(FaultsArgs { kinds, faults, extent, proofs, machines, only_list })
+    Ok(FaultsArgs { kinds, faults, extent, proofs, machines, again, only_list })
 }
 
 fn number(word: &str, text: &str) -> Result<u32, String> {
@@ -106,6 +109,7 @@ mod tests {
         assert_eq!(some.kinds, [StoreKind::Redis, StoreKind::Etcd]);
         assert_eq!((some.faults, some.extent.episodes), (vec![InjectedFault::HolderKilled], 7));
         assert!(parsed("--no-cells/--machines").unwrap().faults.is_empty());
+        assert!(parsed("--share").unwrap().again && !all.again);
     }
 
     #[test]

@@ -28,7 +28,7 @@ impl CellRow {
     }
 
     pub(crate) fn is_right(&self) -> bool {
-        self.result.as_ref().is_ok_and(|seen| seen.wrong.is_empty())
+        self.result.as_ref().is_ok_and(CellResult::is_right)
     }
 
     pub(crate) fn line(&self) -> String {
@@ -39,14 +39,16 @@ impl CellRow {
             Ok(seen) => {
                 let served =
                     seen.unserved.map(|n| format!("no write was done meanwhile in {n} of {}", seen.episodes));
-                let wrong = match seen.wrong.as_slice() {
-                    [] => String::new(),
-                    wrong => format!(
-                        "**WRONG**: {}{}",
-                        wrong.join("; "),
-                        seen.kept.as_ref().map_or(String::new(), |kept| format!(" (see {})", kept.display()))
-                    ),
-                };
+                let mut wrong = String::new();
+                if !seen.late_before.is_empty() {
+                    wrong += &format!("played twice, since at first {}", seen.late_before.join("; "));
+                }
+                if !seen.is_right() {
+                    let all: Vec<&str> = seen.wrong.iter().chain(&seen.late).map(String::as_str).collect();
+                    let kept = seen.kept.as_ref();
+                    let kept = kept.map_or(String::new(), |kept| format!(" (see {})", kept.display()));
+                    wrong += &format!("**WRONG**: {}{kept}", all.join("; "));
+                }
                 format!(
                     "| {kind} | {name} | {promise} | {} | {} | {} | {} | {} | {} | {:.2} of {:.2} s | {}{wrong} |",
                     seen.episodes,

@@ -76,13 +76,18 @@ class OtherHost(WithAgent):
         asks.start()
         second = self.client().worker("f", ttl=TTL)
 
+        leaves = threading.Thread(target=first.leave, daemon=True)
+
         def leave():
-            threading.Thread(target=first.leave).start()
+            leaves.start()
             mine.release()
 
         got = self.after_a_wait(lambda: units(second), leave)
         self.assertEqual(got.name, "u")
         got.done()
+        # Whoever still asks when the agent ends would be told of that.
+        for thread in leaves, asks:
+            thread.join(LONG)
 
     def test_asyncio_as_well(self):
         async def waits(client):

@@ -1,7 +1,9 @@
 //! Asking for one key.
 
-use crate::body::{BodyLimits, Held};
-use crate::error::{AcquireError, BodyError};
+mod with_lease;
+
+use crate::body::BodyLimits;
+use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::leases::Leases;
 use crate::meters::WaitMeter;
@@ -197,118 +199,6 @@ impl Lock {
                 Err(StoreError::unavailable(format!("the store has not answered within {patience:?}")).into())
             }
         }
-    }
-
-    /// Waits for the lease and runs `body` under it; see [`crate::body`]. A body that can fail gives two results in one:
-    /// `lock.with_lease(body).await??`.
-    ///
-    /// # Errors
-    /// [`BodyError::Acquire`] when the lease could not be had, as [`Lock::acquire`] says, or the grace period is too long for
-    /// its ttl: the body did not run. [`BodyError::Interrupted`] when the lease was lost or withdrawn while the body ran, or it
-    /// [ran for too long](Lock::at_most_for).
-    /// [`BodyError::Panicked`] when it panicked. What the body itself returns, an error or not, is returned as it is.
-    ///
-    /// # Cancel safety
-    /// When the future is dropped the body is told to stop, aborted after its grace period, and the lease then released,
-    /// in the background.
-    pub async fn with_lease<T, F, Fut>(self, body: F) -> Result<T, BodyError<T>>
-    where
-        F: FnOnce(Held) -> Fut,
-        Fut: Future<Output = T> + Send + 'static,
-        T: Send + 'static,
-    {
-        let (limits, lock) = self.checked()?;
-        crate::body::run(lock.acquire().await?, limits, body).await
-    }
-
-    /// As [`Lock::with_lease`], if nobody has the lease.
-    ///
-    /// # Errors
-    /// As [`Lock::with_lease`]; its `Acquire` is as [`Lock::try_acquire`] says: [`AcquireError::Held`] when another has it.
-    ///
-    /// # Cancel safety
-    /// As [`Lock::with_lease`].
-    pub async fn try_with_lease<T, F, Fut>(self, body: F) -> Result<T, BodyError<T>>
-    where
-        F: FnOnce(Held) -> Fut,
-        Fut: Future<Output = T> + Send + 'static,
-        T: Send + 'static,
-    {
-        let (limits, lock) = self.checked()?;
-        crate::body::run(lock.try_acquire().await?, limits, body).await
-    }
-
-    /// As [`Lock::with_lease`], waiting for the lease no longer than `patience`. The body has as long as it needs.
-    ///
-    /// # Errors
-    /// As [`Lock::with_lease`]; its `Acquire` is as [`Lock::acquire_within`] says.
-    ///
-    /// # Cancel safety
-    /// As [`Lock::with_lease`].
-    pub async fn with_lease_within<T, F, Fut>(self, patience: Duration, body: F) -> Result<T, BodyError<T>>
-    where
-        F: FnOnce(Held) -> Fut,
-        Fut: Future<Output = T> + Send + 'static,
-        T: Send + 'static,
-    {
-        let (limits, lock) = self.checked()?;
-        crate::body::run(lock.acquire_within(patience).await?, limits, body).await
-    }
-
-    /// As [`Lock::with_lease`], for a body that blocks: it runs on a thread of the runtime's for such work, and is joined before the
-    /// lease is given up.
-    ///
-    /// Such a body can't be aborted. It should ask [`Held::is_held`], or [`Held::cancelled`], every now and then, and return when it
-    /// is told to. One that goes on all the same leaves the lease to expire, and is at work beside the next holder from then on.
-    ///
-    /// # Errors
-    /// As [`Lock::with_lease`].
-    ///
-    /// # Cancel safety
-    /// When the future is dropped the body is told to stop, and the lease released once it has returned, in the background.
-    pub async fn with_lease_blocking<T, F>(self, body: F) -> Result<T, BodyError<T>>
-    where
-        F: FnOnce(Held) -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let (limits, lock) = self.checked()?;
-        crate::body::run_blocking(lock.acquire().await?, limits, body).await
-    }
-
-    /// As [`Lock::with_lease_blocking`], if nobody has the lease.
-    ///
-    /// # Errors
-    /// As [`Lock::try_with_lease`].
-    ///
-    /// # Cancel safety
-    /// As [`Lock::with_lease_blocking`].
-    pub async fn try_with_lease_blocking<T, F>(self, body: F) -> Result<T, BodyError<T>>
-    where
-        F: FnOnce(Held) -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let (limits, lock) = self.checked()?;
-        crate::body::run_blocking(lock.try_acquire().await?, limits, body).await
-    }
-
-    /// As [`Lock::with_lease_blocking`], waiting for the lease no longer than `patience`.
-    ///
-    /// # Errors
-    /// As [`Lock::with_lease_within`].
-    ///
-    /// # Cancel safety
-    /// As [`Lock::with_lease_blocking`].
-    pub async fn with_lease_blocking_within<T, F>(
-        self,
-        patience: Duration,
-        body: F,
-    ) -> Result<T, BodyError<T>>
-    where
-        F: FnOnce(Held) -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let (limits, lock) = self.checked()?;
-        crate::body::run_blocking(lock.acquire_within(patience).await?, limits, body).await
     }
 
     /// The limits of a body, checked before anything is asked, and the request.

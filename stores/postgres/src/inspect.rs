@@ -178,14 +178,12 @@ async fn add_triggers(lines: &Lines, schema: &str, found: &mut Inspection) -> Re
     Ok(())
 }
 
-/// Two connections that are open at once are two of the server's processes, unless somebody between lends one to both.
 async fn add_pooler(
     lines: &Lines,
     config: &PostgresConfig,
     found: &mut Inspection,
 ) -> Result<(), StoreError> {
-    let [one, other] = lines.two_backends().await?;
-    if one != other {
+    if !lines.are_lent().await? {
         return Ok(());
     }
     let text =

@@ -7,6 +7,7 @@ use crate::lane::{Forms, Params, PostgresConnection};
 use deadpool_postgres::{Object, Pool};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::StoreError;
@@ -131,22 +132,29 @@ impl Lines {
         }
     }
 
-    /// The server's processes behind two connections that are open at once.
-    pub(crate) async fn two_backends(&self) -> Result<[i32; 2], StoreError> {
+    /// Whether two connections that are open at once are not one process of the server each, always the same. Somebody between who lends
+    /// out processes for a moment may lend each its own now and then, so this is asked more than once.
+    pub(crate) async fn are_lent(&self) -> Result<bool, StoreError> {
+        const ROUNDS: usize = 4;
         let lines = [self.line().await?, self.line().await?];
-        let mut backends = [0; 2];
-        for (line, backend) in lines.iter().zip(&mut backends) {
-            let asking = line.client()?.query_typed("SELECT pg_backend_pid()", &[]);
-            let answer = tokio::time::timeout(self.timeout, asking).await;
-            let answer = answer.map_err(|_| unanswered(&self.place, Call::Read))?;
-            let rows = answer.map_err(|error| failed(&self.place, Call::Read, error))?;
-            let id = rows.first().and_then(|row| row.try_get(0).ok());
-            *backend = id.ok_or_else(|| {
-                StoreError::unavailable(format!("{}: an answer that is not understood", self.place))
-            })?;
+        let (mut seen, mut are_lent) = (BTreeSet::<i32>::new(), false);
+        for _ in 0..ROUNDS {
+            let mut now = BTreeSet::new();
+            for line in &lines {
+                let asking = line.client()?.query_typed("SELECT pg_backend_pid()", &[]);
+                let answer = tokio::time::timeout(self.timeout, asking).await;
+                let answer = answer.map_err(|_| unanswered(&self.place, Call::Read))?;
+                let rows = answer.map_err(|error| failed(&self.place, Call::Read, error))?;
+                let id: Option<i32> = rows.first().and_then(|row| row.try_get(0).ok());
+                now.insert(id.ok_or_else(|| {
+                    StoreError::unavailable(format!("{}: an answer that is not understood", self.place))
+                })?);
+            }
+            seen.extend(&now);
+            are_lent |= now.len() < lines.len() || seen.len() > lines.len();
         }
         lines.into_iter().for_each(ExclusiveConnection::done);
-        Ok(backends)
+        Ok(are_lent)
     }
 
     fn too_late(&self) -> StoreError {
