@@ -135,7 +135,7 @@ impl Lines {
     /// Whether two connections that are open at once are not one process of the server each, always the same. Somebody between who lends
     /// out processes for a moment may lend each its own now and then, so this is asked more than once.
     pub(crate) async fn are_lent(&self) -> Result<bool, StoreError> {
-        const ROUNDS: usize = 4;
+        const ROUNDS: usize = 8;
         let lines = [self.line().await?, self.line().await?];
         let (mut seen, mut are_lent) = (BTreeSet::<i32>::new(), false);
         for _ in 0..ROUNDS {
