@@ -38,7 +38,7 @@ pub(crate) struct CellResult {
     pub(crate) slowest: (Duration, Duration),
     /// What must not be.
     pub(crate) wrong: Vec<String>,
-    /// Takeovers beyond their bounds.
+    /// Takeovers beyond their bounds; and, where the store forgets, a key that is not vacant at the end.
     pub(crate) late: Vec<String>,
     /// The same of when it was played before.
     pub(crate) late_before: Vec<String>,
@@ -222,11 +222,9 @@ fn finish(stage: &mut CellStage<'_>, promise: Promise, seen: &mut CellResult) ->
         let highest = told.tenures.iter().map(|tenure| tenure.fence).max().unwrap_or(0);
         if state != "vacant" || (promise == Promise::S && fence < highest) {
             seen.lost_releases += 1;
-            // A store that forgets may forget a session, too: then what is attached to it is left to expire, and nobody comes any more.
-            if promise != Promise::A {
-                seen.wrong
-                    .push(format!("at the end the record is {state} with fence {fence}, after {highest}"));
-            }
+            // A store that forgets may forget a session, too: what is attached to it is left to expire then.
+            let found = if promise == Promise::A { &mut seen.late } else { &mut seen.wrong };
+            found.push(format!("at the end the record is {state} with fence {fence}, after {highest}"));
         }
         let found = overlaps(&told.tenures);
         seen.double_holds = found.len();
