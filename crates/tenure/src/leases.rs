@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Clock, Command, Drift, Fence, HolderId, Key, Loss, Sighting, StoreError};
 use tenure_store::{AnyStore, Store};
-use tokio::sync::oneshot;
 use tracing::field::display;
 
 /// The leases of one process on one store. Cheap to clone; clones share the session.
@@ -132,17 +131,17 @@ impl Leases {
     /// # Cancel safety
     /// Dropping the future does not stop the stopping.
     pub async fn stop(&self) {
-        let (sender, stopped) = oneshot::channel();
-        {
+        if !self.inner.is_of_this_process() {
+            return;
+        }
+        let stopped = {
             let mut users = self.inner.users();
-            if users.over || !self.inner.is_of_this_process() {
-                return;
-            }
-            users.stopped.push(sender);
+            let Some(stopped) = users.ending.wait() else { return };
             for cell in users.cells.iter() {
                 cell.lost(Loss::Released);
             }
-        }
+            stopped
+        };
         self.inner.keep();
         self.inner.send(Command::Stop);
         // An error means that the driver is gone, which is as good.

@@ -95,6 +95,7 @@ mod cells;
 pub mod clock;
 mod driver;
 pub mod election;
+mod ending;
 mod error;
 pub mod fleet;
 mod guard;

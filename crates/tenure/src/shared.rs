@@ -148,7 +148,7 @@ impl SharedLeases {
         {
             let mut users = self.users();
             // After a stop nobody would answer: the sender is dropped, and with it the wait ends.
-            if !users.over && self.is_of_this_process() {
+            if !users.ending.is_over() && self.is_of_this_process() {
                 users.replies.insert(id, (PendingCommand::of(&command), sender));
             }
         }
@@ -166,7 +166,7 @@ impl SharedLeases {
     pub(crate) fn listen_to(&self, lease: LeaseId, listener: mpsc::UnboundedSender<HeardNotice>) {
         let mut users = self.users();
         // After a stop, and in a forked child, nothing is told any more: the sender is dropped, and with it the wait ends.
-        if !users.over && self.is_of_this_process() {
+        if !users.ending.is_over() && self.is_of_this_process() {
             // Under the same lock as what is told, so that nothing comes in between.
             let notice = Notice::SessionValid(self.session.until());
             let _ = listener.send(HeardNotice { notice, cell: None });

@@ -2,6 +2,7 @@
 
 use crate::belief::LeaseCell;
 use crate::cells::LeaseCells;
+use crate::ending::Ending;
 use crate::error::{AcquireError, LeaseError};
 use crate::prefixes::Prefixes;
 use crate::renewals::Renewals;
@@ -14,10 +15,9 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) struct LeaseUsers {
     pub(crate) cells: LeaseCells,
     pub(crate) replies: BTreeMap<LeaseId, (PendingCommand, oneshot::Sender<CommandReply>)>,
-    pub(crate) stopped: Vec<oneshot::Sender<()>>,
+    pub(crate) ending: Ending,
     /// Those who hear all that is told of a lease, in place of a reply.
     pub(crate) listeners: BTreeMap<LeaseId, mpsc::UnboundedSender<HeardNotice>>,
-    pub(crate) over: bool,
     pub(crate) sessions: Renewals,
     pub(crate) leases: Renewals,
 }
@@ -80,9 +80,8 @@ impl LeaseUsers {
         LeaseUsers {
             cells: LeaseCells::new(prefixes),
             replies: BTreeMap::new(),
-            stopped: Vec::new(),
+            ending: Ending::default(),
             listeners: BTreeMap::new(),
-            over: false,
             sessions: Renewals::of_sessions(),
             leases: Renewals::of_leases(),
         }
@@ -118,15 +117,12 @@ impl LeaseUsers {
 
     /// All hear that it is over.
     pub(crate) fn stop(&mut self, now: Tick) {
-        self.over = true;
         self.replies.clear();
         self.listeners.clear();
         for cell in self.cells.end_all(now) {
             cell.lost(Loss::Released);
         }
-        for stopped in std::mem::take(&mut self.stopped) {
-            let _ = stopped.send(());
-        }
+        self.ending.end();
     }
 }
 

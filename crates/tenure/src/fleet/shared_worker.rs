@@ -66,7 +66,7 @@ impl SharedWorker {
         let (sender, reply) = oneshot::channel();
         let request = {
             let mut users = self.users();
-            if users.over {
+            if users.ending.is_over() {
                 return None;
             }
             let request = users.draw();

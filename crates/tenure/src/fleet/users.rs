@@ -2,6 +2,7 @@
 
 use super::news::WorkerNews;
 use super::shared_unit::SharedUnit;
+use crate::ending::Ending;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenure_core::fleet::RequestId;
@@ -15,8 +16,7 @@ pub(super) struct WorkerUsers {
     pub(super) replies: BTreeMap<(LeaseId, RequestId), (EndedByCommand, oneshot::Sender<UnitReply>)>,
     last_request: u64,
     pub(super) news: WorkerNews,
-    pub(super) stopped: Vec<oneshot::Sender<()>>,
-    pub(super) over: bool,
+    pub(super) ending: Ending,
 }
 
 impl WorkerUsers {
@@ -28,15 +28,12 @@ impl WorkerUsers {
 
     /// All hear that it is over.
     pub(super) fn end(&mut self) {
-        self.over = true;
         self.replies.clear();
         self.news.take_all_back();
         for share in std::mem::take(&mut self.shares).values() {
             share.lost(Loss::Released);
         }
-        for stopped in std::mem::take(&mut self.stopped) {
-            let _ = stopped.send(());
-        }
+        self.ending.end();
     }
 
     /// Answers a request, and says what that was to end; none if nobody made it.

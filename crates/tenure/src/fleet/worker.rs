@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::fleet::{About, FleetCommand, Planning, Reason, Role, Summary};
 use tenure_core::{Fence, HolderId, InvalidInput, Loss, StoreError};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 /// This process, in a fleet. Cheap to clone; clones are the same worker.
 ///
@@ -64,7 +64,7 @@ impl Worker {
                 let mut users = self.inner.users();
                 match users.news.take() {
                     Some(news) => return Some(self.event(news)),
-                    None if users.over => return None,
+                    None if users.ending.is_over() => return None,
                     None => {}
                 }
             }
@@ -193,14 +193,7 @@ impl Worker {
     }
 
     async fn ended(&self, order: impl FnOnce()) {
-        let (sender, stopped) = oneshot::channel();
-        {
-            let mut users = self.inner.users();
-            if users.over {
-                return;
-            }
-            users.stopped.push(sender);
-        }
+        let Some(stopped) = self.inner.users().ending.wait() else { return };
         order();
         // An error means that the driver is gone, which is as good.
         let _ = stopped.await;

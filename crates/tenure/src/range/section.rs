@@ -170,7 +170,7 @@ impl Section {
         let mut bodies = self.inner.bodies.subscribe();
         // An error would mean that there is nobody to count them.
         let _ = bodies.wait_for(|running| *running == 0).await;
-        let stopped = self.inner.users().stopped();
+        let stopped = self.inner.users().ending.wait();
         if let Some(stopped) = stopped {
             self.inner.send(SectionCommand::Stop);
             // An error means that the driver is gone, which is as good.
