@@ -51,7 +51,7 @@ const OPTIMISED: [&str; 6] = [
     "--config",
     "profile.dev.opt-level=2",
     "--config",
-    "profile.dev.package.tenure-core.opt-level=2",
+    "profile.dev.debug-assertions=false",
 ];
 
 fn step(bench: &Target) -> CheckStep {

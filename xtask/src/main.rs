@@ -18,6 +18,7 @@ mod program;
 mod report;
 mod services;
 mod shipped;
+mod simulator;
 mod soak;
 mod spec;
 mod step;

@@ -4,6 +4,7 @@
 //! Each mistake costs a build, so what is built most often is small: the tests as one program, without those that take
 //! long, notice most; the unit tests, those that take long, and the simulator see only what is left by those before.
 
+use crate::simulator;
 use crate::step::{CheckStep, cargo};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,17 +65,15 @@ pub(crate) fn steps(scope: Scope) -> Result<Vec<CheckStep>, String> {
     }
     let which: Vec<&str> = which.iter().map(String::as_str).collect();
     let core = ["mutants", "--package", "tenure-core", "--jobs", "1", "--no-shuffle"];
-    // Unoptimised code is built sooner, and the core's own tests take no time.
-    let own = ["--test-package", "tenure-core", "--timeout", "120"];
-    let quick = ["profile.dev.package.tenure-core.opt-level=0", "profile.dev.debug=0"];
-    let quick: Vec<String> = quick.iter().map(|setting| format!("--cargo-arg=--config={setting}")).collect();
-    let own: Vec<&str> = own.into_iter().chain(quick.iter().map(String::as_str)).collect();
+    let quick = "--cargo-arg=--config=profile.dev.debug=0";
+    let own = ["--test-package", "tenure-core", "--timeout", "120", quick];
     let skips: Vec<&str> = SLOW.iter().flat_map(|test| ["--skip", test]).collect();
     let again: &[&str] = &["--iterate"];
     // What is given to cargo itself counts for what is built, too.
     let together: &[&str] = &["--cargo-arg=--test=core"];
     let fast = [together, &["--", "--"], &skips].concat();
-    let simulated = ["--iterate", "--test-package", "tenure-sim", "--timeout", "900"];
+    let profile = format!("--profile={}", simulator::PROFILE);
+    let simulated = ["--iterate", "--test-package", simulator::PACKAGE, &profile, "--timeout", "900"];
     // What the first ones miss is no failure yet.
     let step = |name, args: &[&[&str]]| {
         let args = [&core[..], &which, &args.concat()].concat();
@@ -146,7 +145,7 @@ mod tests {
         );
         assert!(shown[2].contains("--iterate") && shown[2].ends_with("=--lib"), "{}", shown[2]);
         assert!(shown[3].contains("--iterate") && shown[3].ends_with("--test=core"), "{}", shown[3]);
-        assert!(shown[4].contains("--iterate --test-package tenure-sim"), "{}", shown[4]);
+        assert!(shown[4].contains("--iterate --test-package tenure-sim --profile=simulator"), "{}", shown[4]);
     }
 
     #[test]

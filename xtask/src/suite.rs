@@ -267,13 +267,18 @@ pub(crate) fn named() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 /// The path of an example that has been built with the tests.
 pub(crate) fn example(name: &str) -> PathBuf {
-    built().join("debug/examples").join(name)
+    built_in("debug").join("examples").join(name)
 }
 
 /// The path of a program that has been built with the tests.
 pub(crate) fn program(name: &str) -> PathBuf {
-    let path: &Path = &built().join("debug").join(name);
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+    let path = built_in("debug").join(name);
+    std::path::absolute(&path).unwrap_or(path)
+}
+
+/// The folder of what is built in a profile.
+pub(crate) fn built_in(profile: &str) -> PathBuf {
+    built().join(profile)
 }
 
 #[cfg(test)]

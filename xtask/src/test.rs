@@ -10,6 +10,7 @@ use crate::features::{BUGS, needs, with_all_stores, words};
 use crate::hidden;
 use crate::services::{self, RunningServers};
 use crate::shipped;
+use crate::simulator;
 use crate::step::{CheckStep, cargo};
 use crate::suite::{self, Cores, Suite};
 use crate::workspace::{ALL_STORES, Target, TargetKind, WorkspacePackage, packages};
@@ -48,6 +49,7 @@ pub(crate) fn steps(servers: &Rc<RunningServers>) -> Result<Vec<CheckStep>, Stri
     // What is run by and by is built at once.
     let suite = Rc::new(Suite::with_a_second_run());
     steps.extend(builds(&suite, &packages));
+    steps.push(simulator::is_the_same_without_bugs());
     steps.extend(servers.start());
     let (before, faults) = faults::share(servers)?;
     steps.extend(before);
@@ -55,7 +57,8 @@ pub(crate) fn steps(servers: &Rc<RunningServers>) -> Result<Vec<CheckStep>, Stri
     // What takes longest begins first.
     let mut together = clients::checks(&suite::program("tenure"));
     together.insert(1, faults);
-    together.extend(examples(&packages).map(example));
+    together.extend(examples(&packages).map(|name| example(name, &suite::example(name))));
+    together.push(example(simulator::EXAMPLE, &simulator::program()));
     together.extend(scripts()?.iter().map(|path| script(path)));
     let together = together.into_iter().map(|step| step.within(LIMIT_TOGETHER)).collect();
     // A run is long: it is to tell of every test that fails, not of the first only.
@@ -79,7 +82,7 @@ fn chores(packages: &[WorkspacePackage], servers: &Rc<RunningServers>) -> Result
         servers.known_to(with_all_stores("tests in documentation", &documented, packages))?,
         documentation(packages).env("RUSTDOCFLAGS", "-D warnings"),
     ];
-    chores.extend(packages.iter().filter_map(Buggy::of).map(|buggy| buggy.lints()));
+    chores.push(simulator::lints(&with_bugs(packages)));
     chores.extend(packages.iter().filter(|package| package.is_published).flat_map(alone));
     Ok(chores)
 }
@@ -102,28 +105,32 @@ pub(crate) fn soak(times: u32, on: Cores, servers: &Rc<RunningServers>) -> Resul
 }
 
 /// All tests, and what is run besides them.
-fn builds(suite: &Rc<Suite>, packages: &[WorkspacePackage]) -> Vec<CheckStep> {
+fn builds(suite: &Rc<Suite>, packages: &[WorkspacePackage]) -> [CheckStep; 2] {
     let made: Vec<&str> = examples(packages).collect();
-    let all = suite.build("build of the tests", &words(packages, &["test", "--workspace"]), &made);
-    let buggy = packages.iter().filter_map(Buggy::of).map(|buggy| {
-        suite.build(format!("build of the tests of {} with {BUGS}", buggy.package), &buggy.words("test"), &[])
-    });
-    std::iter::once(all).chain(buggy).collect()
+    let others = words(packages, &["test", "--workspace", "--exclude", simulator::PACKAGE]);
+    [suite.build("build of the tests", &others, &made), simulator::build(suite, &[])]
 }
 
+/// Of the workspace's build, which has not the simulator's own.
 fn examples(packages: &[WorkspacePackage]) -> impl Iterator<Item = &str> {
-    targets(packages, TargetKind::Example).map(|example| example.name.as_str())
+    let examples = targets(packages, TargetKind::Example);
+    examples.filter(|example| example.package != simulator::PACKAGE).map(|example| example.name.as_str())
+}
+
+/// The tests that want the deliberate bugs.
+fn with_bugs(packages: &[WorkspacePackage]) -> Vec<&str> {
+    let tests = targets(packages, TargetKind::Test);
+    let tests = tests.filter(|test| test.needs.iter().any(|need| need == BUGS));
+    tests.map(|test| test.name.as_str()).collect()
 }
 
 /// What a person runs before each commit: a share of those steps, each as it is there, so that nothing is built twice. No server is asked.
 pub(crate) fn quick() -> Result<Vec<CheckStep>, String> {
     let packages = packages()?;
     let suite = Rc::new(Suite::default());
-    let which = ["test", "--workspace", "--test", "core", "--test", "determinism"];
-    // `cargo test --example` would make a test of it.
-    let program = words(&packages, &["build", "--workspace", "--example", "sim"]);
-    let mut simulator = Command::new(suite::example("sim"));
-    simulator.args(["--hours", QUICK_HOURS]);
+    let which = ["test", "--workspace", "--exclude", simulator::PACKAGE, "--test", "core"];
+    let mut program = Command::new(simulator::program());
+    program.args(["--hours", QUICK_HOURS]);
     Ok(vec![
         CheckStep::cargo("format", &["fmt", "--all", "--check"]),
         CheckStep::check("no hidden tests", hidden::check),
@@ -132,9 +139,10 @@ pub(crate) fn quick() -> Result<Vec<CheckStep>, String> {
         // Only what has changed is linted again.
         lints(&packages),
         suite.build("build of the tests of the core", &words(&packages, &which), &[]),
+        simulator::build(&suite, &["--test", "determinism"]),
         suite.run("tests of the core", vec![], Cores::All, vec![], vec![]),
-        CheckStep::cargo("build of the simulator", &program),
-        CheckStep::command("simulator", simulator).within(EXAMPLE_LIMIT),
+        simulator::build_example(),
+        CheckStep::command("simulator", program).within(EXAMPLE_LIMIT),
     ])
 }
 
@@ -158,33 +166,6 @@ fn targets(packages: &[WorkspacePackage], kind: TargetKind) -> impl Iterator<Ite
 /// With the examples, so that dependencies have the features that they have for lints, and are not looked at once more.
 fn documentation(packages: &[WorkspacePackage]) -> CheckStep {
     with_all_stores("documentation", &["doc", "--workspace", "--no-deps", "--lib", "--examples"], packages)
-}
-
-/// The tests of a package that are built for themselves, with bugs.
-struct Buggy<'a> {
-    package: &'a str,
-    tests: Vec<&'a str>,
-}
-
-impl Buggy<'_> {
-    fn of(package: &WorkspacePackage) -> Option<Buggy<'_>> {
-        let tests = package.targets.iter().filter(|target| target.kind == TargetKind::Test);
-        let tests = tests.filter(|test| test.needs.iter().any(|need| need == BUGS));
-        let tests: Vec<&str> = tests.map(|test| test.name.as_str()).collect();
-        if tests.is_empty() { None } else { Some(Buggy { package: &package.name, tests }) }
-    }
-
-    fn words(&self, verb: &str) -> Vec<String> {
-        let tests = self.tests.iter().flat_map(|test| ["--test", test]);
-        let words = [verb, "--package", self.package, "--features", BUGS];
-        words.into_iter().chain(tests).map(str::to_owned).collect()
-    }
-
-    fn lints(&self) -> CheckStep {
-        let mut words = self.words("clippy");
-        words.extend(["--", "-D", "warnings"].map(str::to_owned));
-        CheckStep::cargo(format!("lints of the tests of {} with {BUGS}", self.package), &words)
-    }
 }
 
 /// Of everything, benches too.
@@ -228,8 +209,8 @@ fn alone(package: &WorkspacePackage) -> Vec<CheckStep> {
 }
 
 /// It has been built with the tests.
-fn example(name: &str) -> CheckStep {
-    CheckStep::command(format!("example {name}"), Command::new(suite::example(name)))
+fn example(name: &str, path: &Path) -> CheckStep {
+    CheckStep::command(format!("example {name}"), Command::new(path))
 }
 
 /// The examples that are not a program of a crate but a script over the command line.
@@ -369,19 +350,16 @@ mod tests {
             words(std::slice::from_ref(&package), &["test", "--workspace"]),
             ["test", "--workspace", "--features", "p/all-stores"]
         );
-        let buggy = Buggy::of(&package).unwrap();
-        assert_eq!(buggy.words("test").join(" "), "test --package p --features bugs --test u --test v");
-        assert_eq!(
-            buggy.lints().to_string(),
-            "lints of the tests of p with bugs: \
-             cargo clippy --package p --features bugs --test u --test v -- -D warnings"
-        );
-        assert!(Buggy::of(&WorkspacePackage { targets: vec![], ..package.clone() }).is_none());
+        assert_eq!(with_bugs(std::slice::from_ref(&package)), ["u", "v"]);
     }
 
     #[test]
     fn what_has_been_built_is_run() {
-        assert!(example("sweep").to_string().ends_with("example sweep: sweep"));
+        assert!(
+            example("sweep", Path::new("target/debug/examples/sweep"))
+                .to_string()
+                .ends_with("example sweep: sweep")
+        );
         let names: Vec<String> = scripts().unwrap().iter().map(|path| script(path).to_string()).collect();
         assert_eq!(names.len(), 1);
         assert!(names[0].starts_with("example word-counts: TENURE_PROGRAM='/"), "{names:?}");

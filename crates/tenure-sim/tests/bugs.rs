@@ -3,7 +3,7 @@
 //! fails the test: then a fault or an invariant is missing. Those of sections are in `section_bugs.rs`, those of semaphores in `semaphore_bugs.rs`. And each scenario that
 //! is named after a peer's bug shows that bug, switched on. Of each kind of world a history that breaks a promise is shrunk, and its line replays it.
 //!
-//! The table: `cargo test --release -p tenure-sim --features bugs --test bugs -- --nocapture --test-threads 1`.
+//! The table: `cargo test --profile simulator -p tenure-sim --features bugs --test bugs -- --nocapture --test-threads 1`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::time::Duration;

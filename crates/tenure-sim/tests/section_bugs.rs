@@ -1,6 +1,6 @@
 //! Bugs on purpose in worlds of sections. Plan: each one that can hurt a section is caught, with a table of by what and when.
 //!
-//! The table: `cargo test --release -p tenure-sim --features bugs --test section_bugs -- --nocapture`.
+//! The table: `cargo test --profile simulator -p tenure-sim --features bugs --test section_bugs -- --nocapture`.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use tenure_core::{Bug, Bugs};

@@ -1,7 +1,7 @@
 //! Bugs on purpose in worlds of semaphores. Plan: each one that can hurt a semaphore is caught, by a promise that it breaks, within a
 //! minute of one core, with a table of by what and when.
 //!
-//! The table: `cargo test --release -p tenure-sim --features bugs --test semaphore_bugs -- --nocapture`.
+//! The table: `cargo test --profile simulator -p tenure-sim --features bugs --test semaphore_bugs -- --nocapture`.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::time::Duration;

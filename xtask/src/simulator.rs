@@ -1,0 +1,114 @@
+//! The simulator and its tests. They compute, so that they are built apart from the workspace, optimised, in a profile of their own; and with the
+//! deliberate bugs, each of which is off unless a test switches it on. What ships has no bugs: both builds must have the same histories.
+
+use crate::features::BUGS;
+use crate::step::CheckStep;
+use crate::suite::{self, Suite};
+use std::path::PathBuf;
+use std::process::Command;
+use std::rc::Rc;
+
+/// Its package.
+pub(crate) const PACKAGE: &str = "tenure-sim";
+
+/// The profile, in the workspace's manifest. Cargo's folder for it has the same name.
+pub(crate) const PROFILE: &str = "simulator";
+
+/// The example that is the simulator as a program.
+pub(crate) const EXAMPLE: &str = "sim";
+
+/// What both builds simulate, and for how many hours: some seconds of the build that is not optimised.
+const SAME: [(&str, &str); 4] =
+    [("all", "10"), ("sections-all", "2"), ("fleet-all", "0.5"), ("semaphores-all", "1")];
+
+/// How a report names its history.
+const HISTORY: &str = "history ";
+
+/// Builds its tests and its example, or only what these words name.
+pub(crate) fn build(suite: &Rc<Suite>, which: &[&str]) -> CheckStep {
+    let examples: &[&str] = if which.is_empty() { &[EXAMPLE] } else { &[] };
+    suite.build("build of the simulator and its tests", &words("test", which), examples)
+}
+
+/// Builds the example alone: `cargo test --example` would make a test of it.
+pub(crate) fn build_example() -> CheckStep {
+    CheckStep::cargo("build of the simulator", &words("build", &["--example", EXAMPLE]))
+}
+
+fn words(verb: &str, which: &[&str]) -> Vec<String> {
+    let words = [verb, "--profile", PROFILE, "--package", PACKAGE, "--features", BUGS];
+    words.iter().chain(which).map(ToString::to_string).collect()
+}
+
+/// The lints of tests that want the bugs. Others are linted with the workspace.
+pub(crate) fn lints(tests: &[&str]) -> CheckStep {
+    let mut words = vec!["clippy", "--package", PACKAGE, "--features", BUGS];
+    words.extend(tests.iter().flat_map(|test| ["--test", test]));
+    words.extend(["--", "-D", "warnings"]);
+    CheckStep::cargo(format!("lints of the tests of {PACKAGE} with {BUGS}"), &words)
+}
+
+/// The simulator as a program, once it is built.
+pub(crate) fn program() -> PathBuf {
+    suite::built_in(PROFILE).join("examples").join(EXAMPLE)
+}
+
+/// Fails unless what ships, which has no bugs, has the histories of the build whose bugs are off.
+pub(crate) fn is_the_same_without_bugs() -> CheckStep {
+    CheckStep::check("the same histories without bugs", || {
+        for (scenario, hours) in SAME {
+            let run = |mut simulator: Command| {
+                history(simulator.args(["--scenario", scenario, "--hours", hours, "--jobs", "2"]))
+            };
+            let mut ships = Command::new(suite::program("tenure"));
+            ships.arg("sim");
+            let (ships, tested) = (run(ships)?, run(Command::new(program()))?);
+            println!("{scenario}: {tested}");
+            if ships != tested {
+                return Err(format!(
+                    "{scenario}: what ships has another {ships}; some place of a bug does more than to ask whether it is on"
+                ));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The line of its report that has the hash of all that happened.
+fn history(simulator: &mut Command) -> Result<String, String> {
+    let name = simulator.get_program().to_string_lossy().into_owned();
+    let output = simulator.output().map_err(|error| format!("{name}: {error}"))?;
+    let told = String::from_utf8_lossy(&output.stdout);
+    let history = told.lines().find(|line| line.starts_with(HISTORY));
+    match history {
+        Some(history) if output.status.success() => Ok(history.to_owned()),
+        _ => Err(format!("{name} {}: {told}{}", output.status, String::from_utf8_lossy(&output.stderr))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: the words for cargo; the line of a history, and a simulator that fails or tells none.
+    use super::*;
+
+    #[test]
+    fn it_is_built_with_its_profile_and_bugs() {
+        assert_eq!(
+            words("test", &["--test", "determinism"]).join(" "),
+            "test --profile simulator --package tenure-sim --features bugs --test determinism"
+        );
+        assert_eq!(
+            lints(&["u", "v"]).to_string(),
+            "lints of the tests of tenure-sim with bugs: \
+             cargo clippy --package tenure-sim --features bugs --test u --test v -- -D warnings"
+        );
+    }
+
+    #[test]
+    fn a_history_is_that_of_a_run_that_passed() {
+        let shell = |script: &str| history(Command::new("sh").args(["-c", script]));
+        assert_eq!(shell("echo worlds 3; echo history  00ff"), Ok("history  00ff".to_owned()));
+        assert!(shell("echo worlds 3").is_err_and(|error| error.contains("worlds 3")));
+        assert!(shell("echo history  00ff; exit 1").is_err_and(|error| error.contains("exit status: 1")));
+    }
+}
