@@ -34,8 +34,8 @@ usage: cargo xtask CHORE
 
   test           everything that must hold before a change goes in: format, lints, each crate by itself, all tests,
                  every example, documentation; stops at the first failure
-  quick          a share of it that takes less than a minute where little has changed: format, lints, the core's tests, some
-                 worlds of the simulator
+  quick          a share of it that takes less than a minute where little has changed: format, lints, the core's tests but
+                 slow ones, some worlds of the simulator
   soak N [--one-core | --stops]
                  all tests N times, whatever fails; with --one-core, all of them on the same one; with --stops, programs
                  of tests are stopped for up to half a second, at random

@@ -4,6 +4,7 @@
 //! Each mistake costs a build, so what is built most often is small: the tests as one program, without those that take
 //! long, notice most; the unit tests, those that take long, and the simulator see only what is left by those before.
 
+use crate::program::SLOW;
 use crate::simulator;
 use crate::step::{CheckStep, cargo};
 use std::path::{Path, PathBuf};
@@ -18,19 +19,6 @@ const MISSED: i32 = 2;
 
 /// What it exits with when tests took too long for some.
 const TIMEOUT: i32 = 3;
-
-/// Tests that take seconds without optimisation.
-const SLOW: &[&str] = &[
-    "fleet::all_ten_restart_one_after_the_other_and_no_unit_lies_idle",
-    "fleet::l2_a_worker_that_joins_gets_its_share_and_no_more_is_moved",
-    "fleet::l3_what_dead_workers_had_is_held_again_in_time",
-    "fleet::with_nothing_changing_nothing_moves_and_little_is_asked",
-    "fleet_dead::l1_a_third_to_a_half_of_the_fleet_that_dies_at_once_is_noticed_in_time",
-    "fleet_dead::l1_goes_by_the_ttl_of_the_one_that_dies",
-    "fleet_dead::l3_more_units_than_fit_behind_one_missing_session_are_held_again_in_time",
-    "fleet_dead::l3_those_who_were_there_share_what_is_behind_a_missing_session",
-    "fleet_trouble::a_false_alarm_of_long_ago_delays_no_takeover",
-];
 
 /// Which code is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

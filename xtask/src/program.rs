@@ -12,6 +12,23 @@ pub(crate) const MANY: &str = "tests/main.rs";
 /// The packages whose tests do no I/O, and whose time is simulated: they only compute, and do the same on each machine.
 const ON_SIMULATED_TIME: [&str; 3] = ["tenure-core", "tenure-sim", "tenure-store"];
 
+/// The tests of the core that take seconds, since it is not optimised for its own tests.
+pub(crate) const SLOW: &[&str] = &[
+    "fleet::all_ten_restart_one_after_the_other_and_no_unit_lies_idle",
+    "fleet::l2_a_worker_that_joins_gets_its_share_and_no_more_is_moved",
+    "fleet::l3_what_dead_workers_had_is_held_again_in_time",
+    "fleet::with_nothing_changing_nothing_moves_and_little_is_asked",
+    "fleet_dead::l1_a_third_to_a_half_of_the_fleet_that_dies_at_once_is_noticed_in_time",
+    "fleet_dead::l1_goes_by_the_ttl_of_the_one_that_dies",
+    "fleet_dead::l2_workers_with_different_ttls_get_their_shares_in_time",
+    "fleet_dead::l3_more_units_than_fit_behind_one_missing_session_are_held_again_in_time",
+    "fleet_dead::l3_those_who_were_there_share_what_is_behind_a_missing_session",
+    "fleet_retry::a_unit_that_a_worker_can_do_after_a_long_time_gets_there_in_bounded_time",
+    "fleet_retry::a_unit_that_fails_always_costs_four_calls_a_retry_and_nobody_lists_for_it",
+    "fleet_service::l4_workers_that_start_at_once_on_a_service_that_refuses_what_is_too_much_get_all_and_are_even",
+    "fleet_trouble::a_false_alarm_of_long_ago_delays_no_takeover",
+];
+
 /// A program of tests, or a file of its tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Program {
@@ -49,6 +66,13 @@ impl Program {
             ..self.clone()
         };
         Ok(files.into_iter().map(file).collect())
+    }
+
+    /// The same without these tests; none if nothing is left. A program that has all of its tests keeps them.
+    pub(crate) fn without(mut self, left_out: &[&str]) -> Option<Program> {
+        let has_all = self.only.is_empty();
+        self.only.retain(|test| !left_out.contains(&test.as_str()));
+        (has_all || !self.only.is_empty()).then_some(self)
     }
 
     pub(crate) fn is_on_simulated_time(&self) -> bool {
@@ -152,6 +176,12 @@ mod tests {
                 ("run", &["run::a".to_owned(), "run::b::c".to_owned()])
             ]
         );
+        let run =
+            Program { name: "run".into(), path: "/p".into(), folder: "/f".into(), many: false, only: vec![] };
+        let two = Program { only: vec!["run::a".into(), "run::b".into()], ..run.clone() };
+        assert_eq!(two.clone().without(&["run::a", "x"]).unwrap().only, ["run::b"]);
+        assert_eq!(two.without(&["run::a", "run::b"]), None);
+        assert_eq!(run.clone().without(&["run::a"]), Some(run));
         // This very program has the tests of its files.
         let name = "xtask".to_owned();
         let this = Program {

@@ -14,6 +14,8 @@ pub(crate) const PACKAGE: &str = "tenure-sim";
 /// The profile, in the workspace's manifest. Cargo's folder for it has the same name.
 pub(crate) const PROFILE: &str = "simulator";
 
+const BUILD: [&str; 7] = ["test", "--profile", PROFILE, "--package", PACKAGE, "--features", BUGS];
+
 /// The example that is the simulator as a program.
 pub(crate) const EXAMPLE: &str = "sim";
 
@@ -24,20 +26,10 @@ const SAME: [(&str, &str); 4] =
 /// How a report names its history.
 const HISTORY: &str = "history ";
 
-/// Builds its tests and its example, or only what these words name.
-pub(crate) fn build(suite: &Rc<Suite>, which: &[&str]) -> CheckStep {
-    let examples: &[&str] = if which.is_empty() { &[EXAMPLE] } else { &[] };
-    suite.build("build of the simulator and its tests", &words("test", which), examples)
-}
-
-/// Builds the example alone: `cargo test --example` would make a test of it.
-pub(crate) fn build_example() -> CheckStep {
-    CheckStep::cargo("build of the simulator", &words("build", &["--example", EXAMPLE]))
-}
-
-fn words(verb: &str, which: &[&str]) -> Vec<String> {
-    let words = [verb, "--profile", PROFILE, "--package", PACKAGE, "--features", BUGS];
-    words.iter().chain(which).map(ToString::to_string).collect()
+/// Builds its tests and its example.
+pub(crate) fn build(suite: &Rc<Suite>) -> CheckStep {
+    let words = BUILD.map(str::to_owned);
+    suite.build("build of the simulator and its tests", &words, &[EXAMPLE])
 }
 
 /// The lints of tests that want the bugs. Others are linted with the workspace.
@@ -93,10 +85,7 @@ mod tests {
 
     #[test]
     fn it_is_built_with_its_profile_and_bugs() {
-        assert_eq!(
-            words("test", &["--test", "determinism"]).join(" "),
-            "test --profile simulator --package tenure-sim --features bugs --test determinism"
-        );
+        assert_eq!(BUILD.join(" "), "test --profile simulator --package tenure-sim --features bugs");
         assert_eq!(
             lints(&["u", "v"]).to_string(),
             "lints of the tests of tenure-sim with bugs: \
@@ -107,8 +96,8 @@ mod tests {
     #[test]
     fn a_history_is_that_of_a_run_that_passed() {
         let shell = |script: &str| history(Command::new("sh").args(["-c", script]));
-        assert_eq!(shell("echo worlds 3; echo history  00ff"), Ok("history  00ff".to_owned()));
+        assert_eq!(shell("echo worlds 3; echo 'history  00ff'"), Ok("history  00ff".to_owned()));
         assert!(shell("echo worlds 3").is_err_and(|error| error.contains("worlds 3")));
-        assert!(shell("echo history  00ff; exit 1").is_err_and(|error| error.contains("exit status: 1")));
+        assert!(shell("echo 'history  00ff'; exit 1").is_err_and(|error| error.contains("exit status: 1")));
     }
 }

@@ -60,12 +60,19 @@ pub(crate) struct Suite {
     programs: RefCell<Vec<Program>>,
     /// The tests that passed at their second run only, by program. Without it, there is no second run.
     unsteady: Option<RefCell<Vec<String>>>,
+    /// Tests that are not run.
+    left_out: &'static [&'static str],
 }
 
 impl Suite {
     /// One that runs what fails once more, where `again` allows it.
     pub(crate) fn with_a_second_run() -> Suite {
         Suite { unsteady: Some(RefCell::default()), ..Suite::default() }
+    }
+
+    /// One that leaves these tests out.
+    pub(crate) fn without(left_out: &'static [&'static str]) -> Suite {
+        Suite { left_out, ..Suite::default() }
     }
 
     /// A step that builds tests, which `cargo test` would run with these words, and everything else that it builds with them. Each of
@@ -97,7 +104,9 @@ impl Suite {
                 return Err(format!("cargo did not build the example {example}"));
             }
             for program in programs {
-                suite.programs.borrow_mut().extend(program.files()?);
+                let files = program.files()?.into_iter();
+                let files = files.filter_map(|file| file.without(suite.left_out));
+                suite.programs.borrow_mut().extend(files);
             }
             Ok(())
         })
