@@ -14,6 +14,7 @@ const ON_SIMULATED_TIME: [&str; 3] = ["tenure-core", "tenure-sim", "tenure-store
 
 /// The tests of the core that take seconds, since it is not optimised for its own tests.
 pub(crate) const SLOW: &[&str] = &[
+    "fleet::a_worker_that_gets_hundreds_of_units_is_told_of_them_all",
     "fleet::all_ten_restart_one_after_the_other_and_no_unit_lies_idle",
     "fleet::l2_a_worker_that_joins_gets_its_share_and_no_more_is_moved",
     "fleet::l3_what_dead_workers_had_is_held_again_in_time",

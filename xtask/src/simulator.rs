@@ -1,5 +1,5 @@
-//! The simulator and its tests. They compute, so that they are built apart from the workspace, optimised, in a profile of their own; and with the
-//! deliberate bugs, each of which is off unless a test switches it on. What ships has no bugs: both builds must have the same histories.
+//! The simulator, its tests and the core's, which compute. They are built once more, optimised, in a profile of their own; and with the deliberate
+//! bugs, each of which is off unless a test switches it on. What ships has no bugs: both builds must have the same histories.
 
 use crate::features::BUGS;
 use crate::step::CheckStep;
@@ -11,10 +11,23 @@ use std::rc::Rc;
 /// Its package.
 pub(crate) const PACKAGE: &str = "tenure-sim";
 
+/// The package of the machines that it steps, whose tests simulate fleets.
+pub(crate) const CORE: &str = "tenure-core";
+
 /// The profile, in the workspace's manifest. Cargo's folder for it has the same name.
 pub(crate) const PROFILE: &str = "simulator";
 
-const BUILD: [&str; 7] = ["test", "--profile", PROFILE, "--package", PACKAGE, "--features", BUGS];
+/// The words of cargo for what is built in it.
+const WORDS: [&str; 8] = [
+    "--profile",
+    PROFILE,
+    "--package",
+    PACKAGE,
+    "--package",
+    CORE,
+    "--features",
+    "tenure-sim/bugs,tenure-core/serde",
+];
 
 /// The example that is the simulator as a program.
 pub(crate) const EXAMPLE: &str = "sim";
@@ -26,10 +39,19 @@ const SAME: [(&str, &str); 4] =
 /// How a report names its history.
 const HISTORY: &str = "history ";
 
-/// Builds its tests and its example.
-pub(crate) fn build(suite: &Rc<Suite>) -> CheckStep {
-    let words = BUILD.map(str::to_owned);
-    suite.build("build of the simulator and its tests", &words, &[EXAMPLE])
+/// Builds both packages' tests, which take the place of those that the workspace's build has; unit tests take no time as they are. Then the
+/// example, of which `cargo test` would make a test.
+pub(crate) fn builds(suite: &Rc<Suite>) -> [CheckStep; 2] {
+    let tests = words("test", &["--test", "*"]);
+    let example = words("build", &["--example", EXAMPLE]);
+    [
+        suite.build("build of the simulator, its tests and the core's", &tests, &[]),
+        CheckStep::cargo("build of the simulator as a program", &example),
+    ]
+}
+
+fn words(verb: &str, which: &[&str]) -> Vec<String> {
+    [&[verb], &WORDS[..], which].concat().into_iter().map(str::to_owned).collect()
 }
 
 /// The lints of tests that want the bugs. Others are linted with the workspace.
@@ -85,7 +107,11 @@ mod tests {
 
     #[test]
     fn it_is_built_with_its_profile_and_bugs() {
-        assert_eq!(BUILD.join(" "), "test --profile simulator --package tenure-sim --features bugs");
+        assert_eq!(
+            words("test", &["--test", "*"]).join(" "),
+            "test --profile simulator --package tenure-sim --package tenure-core \
+             --features tenure-sim/bugs,tenure-core/serde --test *"
+        );
         assert_eq!(
             lints(&["u", "v"]).to_string(),
             "lints of the tests of tenure-sim with bugs: \

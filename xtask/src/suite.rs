@@ -103,10 +103,14 @@ impl Suite {
             if let Some(example) = examples.iter().find(|example| !made.contains(example)) {
                 return Err(format!("cargo did not build the example {example}"));
             }
+            let mut built = suite.programs.borrow_mut();
             for program in programs {
                 let files = program.files()?.into_iter();
-                let files = files.filter_map(|file| file.without(suite.left_out));
-                suite.programs.borrow_mut().extend(files);
+                for file in files.filter_map(|file| file.without(suite.left_out)) {
+                    // What is built once more is run as it was built last.
+                    built.retain(|before| before.name != file.name);
+                    built.push(file);
+                }
             }
             Ok(())
         })

@@ -106,13 +106,14 @@ pub(crate) fn soak(times: u32, on: Cores, servers: &Rc<RunningServers>) -> Resul
 }
 
 /// All tests, and what is run besides them.
-fn builds(suite: &Rc<Suite>, packages: &[WorkspacePackage]) -> [CheckStep; 2] {
+fn builds(suite: &Rc<Suite>, packages: &[WorkspacePackage]) -> Vec<CheckStep> {
     let made: Vec<&str> = examples(packages).collect();
-    let others = words(packages, &["test", "--workspace", "--exclude", simulator::PACKAGE]);
-    [suite.build("build of the tests", &others, &made), simulator::build(suite)]
+    let all = words(packages, &["test", "--workspace"]);
+    let all = suite.build("build of the tests", &all, &made);
+    std::iter::once(all).chain(simulator::builds(suite)).collect()
 }
 
-/// Of the workspace's build, which has not the simulator's own.
+/// Those that run as the workspace's build has them.
 fn examples(packages: &[WorkspacePackage]) -> impl Iterator<Item = &str> {
     let examples = targets(packages, TargetKind::Example);
     examples.filter(|example| example.package != simulator::PACKAGE).map(|example| example.name.as_str())
