@@ -17,17 +17,9 @@ pub(crate) const CORE: &str = "tenure-core";
 /// The profile, in the workspace's manifest. Cargo's folder for it has the same name.
 pub(crate) const PROFILE: &str = "simulator";
 
-/// The words of cargo for what is built in it.
-const WORDS: [&str; 8] = [
-    "--profile",
-    PROFILE,
-    "--package",
-    PACKAGE,
-    "--package",
-    CORE,
-    "--features",
-    "tenure-sim/bugs,tenure-core/serde",
-];
+/// The words of cargo for what is built in it. The features are the same whatever is built, so that the core is compiled once.
+const WORDS: [&str; 6] =
+    ["--profile", PROFILE, "--package", PACKAGE, "--features", "tenure-sim/bugs,tenure-core/serde"];
 
 /// The example that is the simulator as a program.
 pub(crate) const EXAMPLE: &str = "sim";
@@ -39,13 +31,15 @@ const SAME: [(&str, &str); 4] =
 /// How a report names its history.
 const HISTORY: &str = "history ";
 
-/// Builds both packages' tests, which take the place of those that the workspace's build has; unit tests take no time as they are. Then the
-/// example, of which `cargo test` would make a test.
-pub(crate) fn builds(suite: &Rc<Suite>) -> [CheckStep; 2] {
-    let tests = words("test", &["--test", "*"]);
+/// Builds both packages' tests, which take the place of those that the workspace's build has. The core's unit tests stay as they are, since they
+/// take no time. Then the example, of which `cargo test` would make a test.
+pub(crate) fn builds(suite: &Rc<Suite>) -> [CheckStep; 3] {
+    let both = words("test", &["--package", CORE, "--test", "*"]);
+    let unit = words("test", &["--lib"]);
     let example = words("build", &["--example", EXAMPLE]);
     [
-        suite.build("build of the simulator, its tests and the core's", &tests, &[]),
+        suite.build("build of the simulator, its tests and the core's", &both, &[]),
+        suite.build("build of the simulator's unit tests", &unit, &[]),
         CheckStep::cargo("build of the simulator as a program", &example),
     ]
 }
@@ -108,9 +102,8 @@ mod tests {
     #[test]
     fn it_is_built_with_its_profile_and_bugs() {
         assert_eq!(
-            words("test", &["--test", "*"]).join(" "),
-            "test --profile simulator --package tenure-sim --package tenure-core \
-             --features tenure-sim/bugs,tenure-core/serde --test *"
+            words("test", &["--lib"]).join(" "),
+            "test --profile simulator --package tenure-sim --features tenure-sim/bugs,tenure-core/serde --lib"
         );
         assert_eq!(
             lints(&["u", "v"]).to_string(),
