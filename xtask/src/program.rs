@@ -12,7 +12,7 @@ pub(crate) const MANY: &str = "tests/main.rs";
 /// The packages whose tests do no I/O, and whose time is simulated: they only compute, and do the same on each machine.
 const ON_SIMULATED_TIME: [&str; 3] = ["tenure-core", "tenure-sim", "tenure-store"];
 
-/// The tests of the core that take seconds, since it is not optimised for its own tests.
+/// The tests of the core that take seconds without optimisation.
 pub(crate) const SLOW: &[&str] = &[
     "fleet::a_worker_that_gets_hundreds_of_units_is_told_of_them_all",
     "fleet::all_ten_restart_one_after_the_other_and_no_unit_lies_idle",

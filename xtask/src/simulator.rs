@@ -12,7 +12,7 @@ use std::rc::Rc;
 pub(crate) const PACKAGE: &str = "tenure-sim";
 
 /// The package of the machines that it steps, whose tests simulate fleets.
-pub(crate) const CORE: &str = "tenure-core";
+const CORE: &str = "tenure-core";
 
 /// The profile, in the workspace's manifest. Cargo's folder for it has the same name.
 pub(crate) const PROFILE: &str = "simulator";

@@ -103,15 +103,14 @@ impl Suite {
             if let Some(example) = examples.iter().find(|example| !made.contains(example)) {
                 return Err(format!("cargo did not build the example {example}"));
             }
-            let mut built = suite.programs.borrow_mut();
+            let mut files = Vec::new();
             for program in programs {
-                let files = program.files()?.into_iter();
-                for file in files.filter_map(|file| file.without(suite.left_out)) {
-                    // What is built once more is run as it was built last.
-                    built.retain(|before| before.name != file.name);
-                    built.push(file);
-                }
+                files.extend(program.files()?.into_iter().filter_map(|file| file.without(suite.left_out)));
             }
+            let mut all = suite.programs.borrow_mut();
+            // What an earlier build has, too, is run as it was built last. Nothing of one build takes another's place.
+            all.retain(|before| !files.iter().any(|file| file.name == before.name));
+            all.extend(files);
             Ok(())
         })
     }
@@ -345,6 +344,11 @@ mod tests {
         assert_eq!(build(&smallest, &["nowhere"]), (false, 0));
         // Its own tests, and those in its folder `tests`.
         assert_eq!(build(&smallest, &[]), (true, 2));
+        // What is built twice is run once.
+        let words = smallest.map(str::to_owned);
+        let twice = vec![suite.build("first", &words, &[]), suite.build("second", &words, &[])];
+        assert!(step::run(twice).is_pass());
+        assert_eq!(suite.programs.take().len(), 2);
     }
 
     /// What became of the program of a script, and the tests that passed at their second run only.
