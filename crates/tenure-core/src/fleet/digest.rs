@@ -15,10 +15,6 @@ pub(super) struct Digest {
 }
 
 impl Digest {
-    pub(super) fn add(&mut self, unit: &Key, held: (Nonce, Fence)) {
-        *self = self.with(Digest::share(unit, held));
-    }
-
     /// What a unit with this tenure adds.
     pub(super) fn share(unit: &Key, (id, fence): (Nonce, Fence)) -> u64 {
         mix(unit, id.0 ^ u128::from(fence.0).rotate_left(64))
@@ -83,9 +79,8 @@ mod tests {
     use crate::fleet::worker::alone::unit;
 
     fn digest(units: &[(usize, u64)]) -> Digest {
-        let mut digest = Digest::default();
-        units.iter().for_each(|(n, fence)| digest.add(&unit(*n), (Nonce(1), Fence(*fence))));
-        digest
+        let share = |(n, fence): &(usize, u64)| Digest::share(&unit(*n), (Nonce(1), Fence(*fence)));
+        units.iter().map(share).fold(Digest::default(), Digest::with)
     }
 
     #[test]
@@ -94,8 +89,7 @@ mod tests {
         for other in [&[(1, 7), (2, 9)][..], &[(1, 8), (2, 7)], &[(1, 7)], &[(1, 7), (3, 8)], &[]] {
             assert_ne!(digest(&[(1, 7), (2, 8)]), digest(other));
         }
-        let mut other = digest(&[(1, 7)]);
-        other.add(&unit(2), (Nonce(2), Fence(8)));
+        let other = digest(&[(1, 7)]).with(Digest::share(&unit(2), (Nonce(2), Fence(8))));
         assert_ne!(digest(&[(1, 7), (2, 8)]), other, "another tenure of the same fence");
     }
 

@@ -58,7 +58,7 @@ use letters::Letters;
 use listed::Peer;
 use listing::Listing;
 use look::Look;
-use own::{Own, Stage};
+use own::{OwnUnits, Stage};
 use pace::Pace;
 use raise::Bump;
 use rest::Rest;
@@ -136,7 +136,7 @@ pub struct Worker {
     /// What the session's record says that this worker has.
     carried: Digest,
     peers: BTreeMap<Key, Peer>,
-    own: BTreeMap<Key, Own>,
+    own: OwnUnits,
     units: BTreeMap<LeaseId, Key>,
     claims: Claims,
     /// Units' leases of whose end users were told, and whose records still show them.
@@ -267,7 +267,7 @@ impl Worker {
             hearing: Hearing::default(),
             carried: Digest::default(),
             peers: BTreeMap::new(),
-            own: BTreeMap::new(),
+            own: OwnUnits::default(),
             units: BTreeMap::new(),
             claims: Claims::default(),
             lapsing: BTreeSet::new(),
@@ -387,12 +387,7 @@ impl Worker {
 
     /// Has the next renewal say what this worker has.
     fn carry_digest(&mut self) {
-        let mut has = Digest::default();
-        for (unit, own) in &self.own {
-            if let (Stage::Held | Stage::Draining, Some(id)) = (own.stage, own.tenure) {
-                has.add(unit, (id, own.fence));
-            }
-        }
+        let has = self.own.digest();
         if has != self.carried && self.holder.carry(self.about_record(has)) {
             self.carried = has;
         }

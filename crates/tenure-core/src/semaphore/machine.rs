@@ -427,9 +427,9 @@ impl Semaphore {
     /// Whether the record shows a claim of our session that nobody here knows of.
     fn has_strays(&self, ctx: &Ctx<'_>) -> bool {
         let Some((seen, own)) = self.seen.as_ref().zip(ctx.session.as_ref()) else { return false };
+        let known: BTreeSet<Nonce> = self.jobs.values().map(SemaphoreJob::id).collect();
         let mut own = seen.ledger.tickets().filter(|ticket| ticket.attachment == *own);
-        own.any(|ticket| self.jobs.values().all(|job| job.id() != ticket.id))
-            && !ctx.rules.bugs.has(Bug::StraysKept)
+        own.any(|ticket| !known.contains(&ticket.id)) && !ctx.rules.bugs.has(Bug::StraysKept)
     }
 
     /// Whether somebody is to be refused unless those in its way are dead.

@@ -117,7 +117,7 @@ impl Worker {
 
     /// Notes who is to have each of the own units, and which of them have to go.
     fn revise_own(&mut self, units: &Sorted<Unit>, targets: &Sorted<Target>, damaged: &BTreeSet<Key>) {
-        for (key, own) in &mut self.own {
+        for (key, own) in self.own.iter_mut() {
             let unit = units.get(key);
             if let Some(unit) = unit {
                 // How it failed last may have been written after it was listed.

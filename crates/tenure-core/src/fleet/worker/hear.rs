@@ -366,7 +366,7 @@ impl Worker {
     /// Notes who is to have each of the own units, and which of them have to go.
     fn revise_told(&mut self, tasks: &BTreeMap<Key, (Shows, Task)>) {
         let any = self.has_bug(Bug::StateIgnored);
-        for (unit, own) in &mut self.own {
+        for (unit, own) in self.own.iter_mut() {
             if matches!(own.goes, Some(Reason::Asked | Reason::Revoked)) {
                 continue;
             }

@@ -74,7 +74,7 @@ impl Worker {
     pub(super) fn stop(&mut self, now: Now) {
         if !std::mem::replace(&mut self.stopping, true) {
             // What is not being written yet is not written any more.
-            for own in self.own.values_mut() {
+            for (_, own) in self.own.iter_mut() {
                 own.stage = Stage::Going;
             }
             self.order(now, Command::Stop);

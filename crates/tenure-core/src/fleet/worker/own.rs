@@ -1,12 +1,15 @@
 //! A unit that this worker has, claims, or is giving up.
 
 use super::asked::Asked;
+use crate::fleet::digest::Digest;
 use crate::fleet::talk::{Reason, Taken};
 use crate::fleet::unit::UnitSpec;
 use crate::holder::lease_id::LeaseId;
 use crate::values::fence::{Fence, Nonce};
 use crate::values::key::Key;
 use crate::values::time::Tick;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 
 /// What a unit is to this worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,4 +48,130 @@ pub(super) struct Own {
     pub(super) told: bool,
     /// Since when they work on it, or it rests.
     pub(super) since: Tick,
+}
+
+impl Own {
+    /// What it adds to the digest of what is held.
+    fn share(&self, unit: &Key) -> Option<u64> {
+        match (self.stage, self.tenure) {
+            (Stage::Held | Stage::Draining, Some(id)) => Some(Digest::share(unit, (id, self.fence))),
+            _ => None,
+        }
+    }
+}
+
+/// All of them, and the digest of those that are held. It is asked for at each step, so only what has changed is counted anew.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct OwnUnits {
+    all: BTreeMap<Key, Own>,
+    /// The digest of all but those that are touched; none if any may have changed.
+    counted: Option<Digest>,
+    /// Those that may have changed since they were counted.
+    touched: BTreeSet<Key>,
+}
+
+impl Default for OwnUnits {
+    fn default() -> OwnUnits {
+        OwnUnits { all: BTreeMap::new(), counted: Some(Digest::default()), touched: BTreeSet::new() }
+    }
+}
+
+impl Deref for OwnUnits {
+    type Target = BTreeMap<Key, Own>;
+
+    fn deref(&self) -> &BTreeMap<Key, Own> {
+        &self.all
+    }
+}
+
+impl OwnUnits {
+    pub(super) fn insert(&mut self, unit: Key, own: Own) {
+        self.touch(&unit);
+        self.all.insert(unit, own);
+    }
+
+    pub(super) fn remove(&mut self, unit: &Key) {
+        self.touch(unit);
+        self.all.remove(unit);
+    }
+
+    pub(super) fn get_mut(&mut self, unit: &Key) -> Option<&mut Own> {
+        self.touch(unit);
+        self.all.get_mut(unit)
+    }
+
+    /// All of them, which are all counted anew after this.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&Key, &mut Own)> {
+        self.counted = None;
+        self.all.iter_mut()
+    }
+
+    fn touch(&mut self, unit: &Key) {
+        let Some(counted) = &mut self.counted else { return };
+        if self.touched.contains(unit) {
+            return;
+        }
+        if let Some(share) = self.all.get(unit).and_then(|own| own.share(unit)) {
+            *counted = counted.without(share);
+        }
+        self.touched.insert(unit.clone());
+    }
+
+    /// What is held, in short.
+    pub(super) fn digest(&mut self) -> Digest {
+        let touched = std::mem::take(&mut self.touched);
+        let share = |unit: &Key, own: &Own| own.share(unit);
+        let digest = match self.counted {
+            Some(counted) => {
+                touched.iter().filter_map(|unit| share(unit, self.all.get(unit)?)).fold(counted, Digest::with)
+            }
+            None => self
+                .all
+                .iter()
+                .filter_map(|(unit, own)| share(unit, own))
+                .fold(Digest::default(), Digest::with),
+        };
+        self.counted = Some(digest);
+        digest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: whatever is done to units, in whatever order, the digest is that of those that are held then.
+    use super::*;
+    use crate::fleet::worker::alone::{has, unit, worker};
+    use proptest::prelude::*;
+
+    fn counted_anew(units: &OwnUnits) -> Digest {
+        units.iter().filter_map(|(unit, own)| own.share(unit)).fold(Digest::default(), Digest::with)
+    }
+
+    fn stages() -> impl Strategy<Value = Stage> {
+        prop::sample::select(vec![Stage::Acquiring, Stage::Held, Stage::Draining, Stage::Going])
+    }
+
+    proptest! {
+        #[test]
+        fn the_digest_is_that_of_what_is_held(
+            changes in prop::collection::vec((0..6, 0..4_usize, stages(), 0..3_u64, any::<bool>()), 0..60)
+        ) {
+            let mut worker = worker(1);
+            for (what, n, stage, fence, has_tenure) in changes {
+                match what {
+                    0 | 1 => drop(has(&mut worker, n, stage, None)),
+                    2 => worker.own.remove(&unit(n)),
+                    3 => worker.own.iter_mut().for_each(|(_, own)| own.stage = stage),
+                    4 => prop_assert_eq!(worker.own.digest(), counted_anew(&worker.own)),
+                    _ => {
+                        if let Some(own) = worker.own.get_mut(&unit(n)) {
+                            (own.stage, own.fence) = (stage, Fence(fence));
+                            own.tenure = has_tenure.then_some(Nonce(1));
+                        }
+                    }
+                }
+            }
+            prop_assert_eq!(worker.own.digest(), counted_anew(&worker.own));
+        }
+    }
 }

@@ -260,8 +260,7 @@ fn the_board_is_marked_once_all_parts_are_written_and_until_it_is() {
 #[test]
 fn whoever_has_something_else_than_is_listed_before_and_after_a_renewal_is_to_list_it_itself() {
     let mut worker = led(2, true);
-    let mut has = Digest::default();
-    has.add(&unit(5), (Nonce(1), Fence(1)));
+    let has = Digest::default().with(Digest::share(&unit(5), (Nonce(1), Fence(1))));
     worker.peers.get_mut(&session(1)).unwrap().has = Some(has);
     worker.peers.get_mut(&session(2)).unwrap().has = Some(Digest::default());
     for _ in 0..3 {
