@@ -13,15 +13,17 @@
 //! at most, and without a grace period, of which nothing is left.
 
 use crate::belief::LeaseCell;
+use crate::bodies::RunningBody;
 use crate::cancelled::Cancelled;
 use crate::driver::{nap, sleep_until};
-use crate::error::BodyError;
+use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
 use crate::leases::Leases;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Fence, Key, Loss, Metadata, Tick};
+use tenure_store::codec::check_metadata;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
@@ -96,13 +98,22 @@ where
     Fut: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    run_as(guard, limits, |held| spawn(body(held)), |_| None).await
+    run_as(guard, limits, |held, under| spawn(body(held), under), |_| None).await
 }
 
-/// A task for a body, in the present span. Of each type of future, the compiler makes tasks anew, which takes it a while: each body has its
-/// own type, and the boxes of all that have one output are of one.
-pub(crate) fn spawn<T: Send + 'static>(body: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+/// A task for a body, in the present span, which keeps what it runs under until the body is no more.
+///
+/// Of each type of future, the compiler makes tasks anew, which takes it a while: each body has its own type, and the boxes of all that have
+/// one output are of one.
+pub(crate) fn spawn<T: Send + 'static, G: Send + Sync + 'static>(
+    body: impl Future<Output = T> + Send + 'static,
+    under: Arc<G>,
+) -> JoinHandle<T> {
     let body: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(body);
+    let body = async move {
+        let _under = under;
+        body.await
+    };
     tokio::spawn(body.in_current_span())
 }
 
@@ -113,9 +124,18 @@ where
     T: Send + 'static,
 {
     let span = Span::current();
-    let body = move |held| span.in_scope(move || body(held));
-    run_as(guard, limits, |held| tokio::task::spawn_blocking(|| body(held)), |_| None).await
+    let start = |held, under| {
+        tokio::task::spawn_blocking(move || {
+            let _under: Arc<UnderGuard> = under;
+            span.in_scope(move || body(held))
+        })
+    };
+    run_as(guard, limits, start, |_| None).await
 }
+
+/// What a body runs under. The body has it, and whoever watches over the body: where the runtime of the latter ends, the lease is not given up
+/// before the body is no more.
+pub(crate) type UnderGuard = (Guard, RunningBody);
 
 /// How a body came to its end, for what is written into the record with the release.
 pub(crate) enum Left<'t, T> {
@@ -133,15 +153,19 @@ type Leave<T> = Box<dyn FnOnce(Left<'_, T>) -> Option<Metadata> + Send>;
 pub(crate) async fn run_as<T: Send + 'static>(
     guard: Guard,
     limits: BodyLimits,
-    start: impl FnOnce(Held) -> JoinHandle<T>,
+    start: impl FnOnce(Held, Arc<UnderGuard>) -> JoinHandle<T>,
     leave: impl FnOnce(Left<'_, T>) -> Option<Metadata> + Send + 'static,
 ) -> Result<T, BodyError<T>> {
     let grace = limits.grace.unwrap_or_else(|| guard.ttl().part(8));
     let over = over(guard.leases(), limits.at_most);
+    let running = guard.leases().inner.bodies.begin([(guard.id(), guard.ttl())]);
+    let running = running.ok_or(AcquireError::Stopped)?;
     let stop = CancellationToken::new();
-    let task = start(Held::under(&guard, stop.clone()));
+    let held = Held::under(&guard, stop.clone());
+    let under = Arc::new((guard, running));
+    let task = start(held, Arc::clone(&under));
     let leave: Leave<T> = Box::new(leave);
-    watched(|caller_gone| watch(guard, task, (grace, over), stop, caller_gone, leave)).await
+    watched(|caller_gone| watch(under, task, (grace, over), stop, caller_gone, leave)).await
 }
 
 /// Awaits a watch over a body, which is told when the caller goes away: then this future is dropped, and the watch goes on in a task of its own.
@@ -160,22 +184,24 @@ where
 }
 
 async fn watch<T: Send + 'static>(
-    guard: Guard,
+    under: Arc<UnderGuard>,
     task: JoinHandle<T>,
     (grace, over): (Duration, Over),
     stop: CancellationToken,
     caller_gone: CancellationToken,
     leave: Leave<T>,
 ) -> Result<T, BodyError<T>> {
+    let (guard, running) = &*under;
     let told = told(guard.leases(), &caller_gone, grace, over, |most| guard.tell_overrun(most));
-    match supervise(&guard, task, grace, stop, told).await {
+    match supervise(guard, task, grace, stop, told).await {
         BodyEnd::Done(done) => finish(guard, done, leave).await,
         BodyEnd::Stopped { why, joined: Some(done) } => {
             let_go(guard, leave(Left::Interrupted)).await;
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value: done.ok() })
         }
         BodyEnd::Stopped { why, joined: None } => {
-            guard.lapse().await;
+            guard.leave_to_expire().await;
+            running.over();
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Expired), value: None })
         }
     }
@@ -189,7 +215,7 @@ pub(crate) fn over(leases: &Leases, most: Option<Duration>) -> Over {
     most.map(|most| (leases.clock().held().after(most), most))
 }
 
-/// Waits until the caller has gone, or the body has run for too long, which is told to `tell`.
+/// Waits until the caller has gone, all is stopped, or the body has run for too long, which is told to `tell`.
 pub(crate) async fn told(
     leases: &Leases,
     caller_gone: &CancellationToken,
@@ -200,6 +226,7 @@ pub(crate) async fn told(
     let clock = Arc::clone(leases.clock());
     tokio::select! {
         () = caller_gone.cancelled() => StopNotice { why: None, within: grace },
+        () = leases.inner.bodies.stopping() => StopNotice { why: Some(Loss::Released), within: grace },
         () = sleep_until(&*clock, over.map(|(at, _)| at)) => {
             tell(over.map_or(Duration::ZERO, |(_, most)| most));
             StopNotice { why: Some(Loss::Overran), within: grace }
@@ -314,16 +341,16 @@ pub(crate) async fn give_up(release: impl Future<Output = bool>) {
 }
 
 /// Gives a lease up after its body. One whose least time is not over goes by itself.
-async fn let_go(guard: Guard, metadata: Option<Metadata>) {
-    match metadata {
-        Some(metadata) => give_up(async { guard.release_with(metadata).await.unwrap_or(false) }).await,
-        None if guard.is_kept() => {}
-        None => give_up(guard.release()).await,
+async fn let_go(guard: &Guard, metadata: Option<Metadata>) {
+    // What is too large is not written.
+    let metadata = metadata.filter(|metadata| check_metadata(metadata).is_ok());
+    if metadata.is_some() || !guard.is_kept() {
+        give_up(guard.give_up(metadata)).await;
     }
 }
 
 async fn finish<T>(
-    guard: Guard,
+    guard: &Guard,
     done: Result<T, JoinError>,
     leave: impl FnOnce(Left<'_, T>) -> Option<Metadata>,
 ) -> Result<T, BodyError<T>> {

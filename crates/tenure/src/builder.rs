@@ -241,6 +241,7 @@ impl LeasesBuilder {
             troubles: Arc::clone(&troubles),
             store_patience: self.store_patience,
             kept: Mutex::default(),
+            bodies: Arc::default(),
             store: self.store.clone(),
             clock: Arc::clone(&clock),
             session_ttl,

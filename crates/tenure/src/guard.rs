@@ -5,10 +5,12 @@ use crate::cancelled::Cancelled;
 use crate::driver::nap;
 use crate::error::LeaseError;
 use crate::leases::Leases;
+use crate::pending_claim::PendingClaim;
 use crate::prefixes::LeaseKind;
 use crate::token::LeaseToken;
 use crate::users::{CommandReply, unexpected};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenure_core::{Ask, Command, Fence, Key, LeaseId, Loss, Metadata, Tick, Ttl};
 
@@ -29,7 +31,7 @@ pub struct Guard {
     /// Not to be free before.
     free_at: Tick,
     /// Nothing is to be given up any more.
-    spent: bool,
+    spent: AtomicBool,
 }
 
 impl Leases {
@@ -46,7 +48,10 @@ impl Leases {
         let token = Box::new(token.check(self)?);
         let id = self.inner.prefixes.next_id(&token.key, LeaseKind::Lock);
         let (key, ttl) = (token.key.clone(), token.ttl);
-        match self.inner.ask(id, Command::Adopt(id, token)).await {
+        let pending = PendingClaim::new(self, id);
+        let reply = self.inner.ask(id, Command::Adopt(id, token)).await;
+        pending.done();
+        match reply {
             Ok(CommandReply::Acquired { fence, metadata, cell }) => {
                 Ok(Guard::new(self.clone(), id, key, fence, ttl, false, metadata, cell))
             }
@@ -70,7 +75,7 @@ impl Guard {
         let holder = leases.holder();
         tracing::debug!(name: "lease.acquired", target: "tenure::lease", %key, %fence, %holder, "lease acquired");
         let mut guard = Guard::borrowed(leases, id, key, fence, ttl, is_attached, cell);
-        guard.spent = false;
+        guard.spent = AtomicBool::new(false);
         guard.set_metadata(metadata);
         guard
     }
@@ -100,7 +105,7 @@ impl Guard {
             metadata: None,
             cell,
             free_at: Tick(0),
-            spent: true,
+            spent: AtomicBool::new(true),
         }
     }
 
@@ -238,8 +243,9 @@ impl Guard {
         Ok(self.give_up(Some(metadata)).await)
     }
 
-    async fn give_up(mut self, metadata: Option<Metadata>) -> bool {
-        self.spent = true;
+    /// As [`Guard::release`], for whoever shares it with a body that has ended.
+    pub(crate) async fn give_up(&self, metadata: Option<Metadata>) -> bool {
+        self.spend();
         self.tell_released();
         self.cell.belief.end();
         if self.is_kept() {
@@ -278,8 +284,13 @@ impl Guard {
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
-    pub async fn lapse(mut self) {
-        self.spent = true;
+    pub async fn lapse(self) {
+        self.leave_to_expire().await;
+    }
+
+    /// As [`Guard::lapse`], for whoever shares it with a body that goes on.
+    pub(crate) async fn leave_to_expire(&self) {
+        self.spend();
         self.cell.belief.end();
         // An error means that the driver is gone, and with it the renewals.
         let _ = self.leases.inner.ask(self.id, Command::Lapse(self.id)).await;
@@ -293,8 +304,8 @@ impl Guard {
     ///
     /// # Cancel safety
     /// When the future is dropped the lease is left to expire.
-    pub async fn into_token(mut self) -> Result<LeaseToken, LeaseError> {
-        self.spent = true;
+    pub async fn into_token(self) -> Result<LeaseToken, LeaseError> {
+        self.spend();
         self.cell.belief.end();
         match self.leases.inner.ask(self.id, Command::Detach(self.id, self.ttl)).await {
             Ok(CommandReply::Token(token)) => Ok(LeaseToken::new(self.leases.store(), *token)),
@@ -303,6 +314,15 @@ impl Guard {
                 Err(unexpected(reply.ok()))
             }
         }
+    }
+
+    /// From now on, dropping it does nothing.
+    fn spend(&self) {
+        self.spent.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn id(&self) -> LeaseId {
+        self.id
     }
 
     pub(crate) fn leases(&self) -> &Leases {
@@ -329,7 +349,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !self.spent {
+        if !*self.spent.get_mut() {
             self.tell_released();
             self.cell.belief.end();
             self.leases.inner.forget(self.id);

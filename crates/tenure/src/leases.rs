@@ -5,7 +5,7 @@ use crate::home::Home;
 use crate::shared::SharedLeases;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_core::{Clock, Command, Drift, Fence, HolderId, Key, Loss, Sighting, StoreError};
+use tenure_core::{Clock, Command, Drift, Fence, HolderId, Key, Sighting, StoreError};
 use tenure_store::{AnyStore, Store};
 use tracing::field::display;
 
@@ -125,7 +125,10 @@ impl Leases {
     }
 
     /// Gives everything back, the session last, and waits until that is done or has become pointless because it has all
-    /// expired. Guards that are still around are lost. Only the [least time](crate::Lock::at_least_for) of a lease outlasts it, and that of
+    /// expired. Nothing more can be acquired from now on.
+    ///
+    /// Bodies come first: they are told to end, have their grace period, and are aborted then. Guards that are still around are lost once all
+    /// have ended. What a body has that can't be ended is left to expire. Only the [least time](crate::Lock::at_least_for) of a lease outlasts it, and that of
     /// [permits](crate::permits::Permits::at_least_for) as long as the session's ttl does.
     ///
     /// # Cancel safety
@@ -134,16 +137,9 @@ impl Leases {
         if !self.inner.is_of_this_process() {
             return;
         }
-        let stopped = {
-            let mut users = self.inner.users();
-            let Some(stopped) = users.ending.wait() else { return };
-            for cell in users.cells.iter() {
-                cell.lost(Loss::Released);
-            }
-            stopped
-        };
-        self.inner.keep();
-        self.inner.send(Command::Stop);
+        let stopped = self.inner.users().ending.wait();
+        let Some(stopped) = stopped else { return };
+        self.inner.stop();
         // An error means that the driver is gone, which is as good.
         let _ = stopped.await;
     }

@@ -88,6 +88,7 @@
 //! third of a ttl, however many leases a process has. Acquiring, renewing and releasing take one round trip each.
 
 mod belief;
+mod bodies;
 pub mod body;
 mod builder;
 mod cancelled;
@@ -106,6 +107,7 @@ mod lock_all;
 mod mail;
 mod meters;
 pub mod once;
+mod pending_claim;
 mod permit_share;
 pub mod permits;
 mod prefixes;

@@ -7,6 +7,7 @@ use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::leases::Leases;
 use crate::meters::WaitMeter;
+use crate::pending_claim::PendingClaim;
 use crate::permit_share::PermitShare;
 use crate::prefixes::LeaseKind;
 use crate::shared::end_of;
@@ -318,7 +319,7 @@ impl Lock {
         let inner = &self.leases.inner;
         let kind = if self.share.is_some() { LeaseKind::Permit } else { LeaseKind::Lock };
         let id = inner.prefixes.next_id(&key, kind);
-        let pending = Pending { leases: &self.leases, id, done: false };
+        let pending = PendingClaim::new(&self.leases, id);
         let waiting =
             if self.share.is_some_and(|share| share.is_part) { None } else { Some(self.waits(&key)) };
         let reply = inner.ask(id, command(id)).await;
@@ -344,27 +345,6 @@ impl Lock {
             }
             Ok(CommandReply::Refused(error)) => Err(error),
             Ok(_) | Err(_) => Err(AcquireError::Stopped),
-        }
-    }
-}
-
-/// Gives a claim up if nobody waits for it any more.
-struct Pending<'a> {
-    leases: &'a Leases,
-    id: LeaseId,
-    done: bool,
-}
-
-impl Pending<'_> {
-    fn done(mut self) {
-        self.done = true;
-    }
-}
-
-impl Drop for Pending<'_> {
-    fn drop(&mut self) {
-        if !self.done {
-            self.leases.inner.send(Command::Release(self.id, None));
         }
     }
 }

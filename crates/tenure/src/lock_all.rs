@@ -1,5 +1,6 @@
 //! Several keys at once, all or none.
 
+use crate::bodies::RunningBody;
 use crate::body::{self, BodyEnd, BodyLease, BodyLimits, Held};
 use crate::cancelled::Cancelled;
 use crate::clock;
@@ -8,6 +9,7 @@ use crate::guard::Guard;
 use crate::leases::Leases;
 use crate::lock::Lock;
 use crate::shared::end_of;
+use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Fence, InvalidInput, Key, Loss, Ttl};
 use tokio::task::JoinHandle;
@@ -229,9 +231,9 @@ impl LockAll {
 }
 
 /// After a body. Its result is not kept back for a least time.
-async fn let_go(guards: Guards) {
+async fn let_go(guards: &Guards) {
     if !guards.iter().any(Guard::is_kept) {
-        body::give_up(guards.release()).await;
+        body::give_up(guards.give_up()).await;
     }
 }
 
@@ -317,9 +319,13 @@ impl Guards {
     /// # Cancel safety
     /// Dropping the future releases the rest in the background.
     pub async fn release(self) -> bool {
+        self.give_up().await
+    }
+
+    async fn give_up(&self) -> bool {
         let mut all = true;
-        for guard in self.guards {
-            all &= guard.release().await;
+        for guard in &self.guards {
+            all &= guard.give_up(None).await;
         }
         all
     }
@@ -329,8 +335,12 @@ impl Guards {
     /// # Cancel safety
     /// Dropping the future may release some in the background.
     pub async fn lapse(self) {
-        for guard in self.guards {
-            guard.lapse().await;
+        self.leave_to_expire().await;
+    }
+
+    async fn leave_to_expire(&self) {
+        for guard in &self.guards {
+            guard.leave_to_expire().await;
         }
     }
 
@@ -372,21 +382,27 @@ where
 {
     let grace = limits.grace.unwrap_or_else(|| guards.first().ttl().part(8));
     let over = body::over(guards.first().leases(), limits.at_most);
+    let bodies = &guards.first().leases().inner.bodies;
+    let running = bodies.begin(guards.iter().map(|guard| (guard.id(), guard.ttl())));
+    let running = running.ok_or(AcquireError::Stopped)?;
     let stop = CancellationToken::new();
-    let task = body::spawn(body(Held::under(guards.first(), stop.clone())));
-    body::watched(|caller_gone| watch(guards, task, (grace, over), stop, caller_gone)).await
+    let body = body(Held::under(guards.first(), stop.clone()));
+    let under = Arc::new((guards, running));
+    let task = body::spawn(body, Arc::clone(&under));
+    body::watched(|caller_gone| watch(under, task, (grace, over), stop, caller_gone)).await
 }
 
 async fn watch<T: Send + 'static>(
-    guards: Guards,
+    under: Arc<(Guards, RunningBody)>,
     task: JoinHandle<T>,
     (grace, over): (Duration, body::Over),
     stop: CancellationToken,
     caller_gone: CancellationToken,
 ) -> Result<T, BodyError<T>> {
+    let (guards, running) = &*under;
     let tell = |most| guards.iter().for_each(|guard| guard.tell_overrun(most));
     let told = body::told(guards.first().leases(), &caller_gone, grace, over, tell);
-    match body::supervise(&guards, task, grace, stop, told).await {
+    match body::supervise(guards, task, grace, stop, told).await {
         BodyEnd::Done(done) => {
             let (held, why) = (guards.is_held(), guards.reason());
             let_go(guards).await;
@@ -401,7 +417,8 @@ async fn watch<T: Send + 'static>(
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value: done.ok() })
         }
         BodyEnd::Stopped { why, joined: None } => {
-            guards.lapse().await;
+            guards.leave_to_expire().await;
+            running.over();
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Expired), value: None })
         }
     }

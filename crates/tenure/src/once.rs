@@ -233,7 +233,7 @@ impl OncePer {
             };
             released(begun.on(clock.now().wall, OnceEvent::Ended(is_well, says)))
         };
-        let start = |held| body::spawn(body(held));
+        let start = |held, under| body::spawn(body(held), under);
         match body::run_as(guard, self.limits, start, leave).await {
             Ok(result) => Ok(Ticked::Here(result)),
             Err(error) => Err(OnceError::Body(error)),

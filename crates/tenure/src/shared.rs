@@ -1,6 +1,7 @@
 //! What all clones of [`Leases`](crate::Leases), and all that is held by them, share.
 
 use crate::belief::{AtomicBelief, LeaseCell};
+use crate::bodies::Bodies;
 use crate::driver::{Troubles, sleep_until};
 use crate::home::{Driving, Home};
 use crate::meters;
@@ -46,6 +47,8 @@ pub(crate) struct SharedLeases {
     pub(crate) store_patience: Option<Duration>,
     /// Leases that outlast a stop until then, because others count on that.
     pub(crate) kept: Mutex<BTreeMap<LeaseId, Tick>>,
+    /// Those that a stop ends before it gives anything up.
+    pub(crate) bodies: Arc<Bodies>,
 }
 
 impl SharedLeases {
@@ -123,6 +126,35 @@ impl SharedLeases {
         self.kept().remove(&lease);
     }
 
+    /// Gives everything up once bodies have ended. From now on none begins, and nothing more can be acquired.
+    pub(crate) fn stop(self: &Arc<Self>) {
+        self.bodies.stop();
+        if !self.bodies.any_runs() {
+            return self.give_all_up(&[]);
+        }
+        let inner = Arc::clone(self);
+        self.beside(async move {
+            let unended = inner.bodies.ended().await;
+            inner.give_all_up(&unended);
+        });
+    }
+
+    /// Gives up all but leases under which bodies run on: those are left to expire.
+    fn give_all_up(&self, unended: &[LeaseId]) {
+        // First, or a guard that is dropped on the news, in another thread, would give the key up at once.
+        for lease in unended {
+            self.send(Command::Lapse(*lease));
+        }
+        let mut users = self.users();
+        users.is_stopping = true;
+        for cell in users.cells.iter() {
+            cell.lost(Loss::Released);
+        }
+        drop(users);
+        self.keep();
+        self.send(Command::Stop);
+    }
+
     /// Leaves to expire what must not be free yet.
     pub(crate) fn keep(&self) {
         let now = self.clock.held();
@@ -145,11 +177,16 @@ impl SharedLeases {
     /// Sends a command about `id` whose answer will come through the returned channel.
     pub(crate) fn ask(&self, id: LeaseId, command: Command) -> oneshot::Receiver<CommandReply> {
         let (sender, reply) = oneshot::channel();
+        let asked = PendingCommand::of(&command);
+        // What would be given up again at once is not asked for. The sender is dropped, and with it the wait ends.
+        if asked == PendingCommand::Acquire && self.bodies.is_stopping() {
+            return reply;
+        }
         {
             let mut users = self.users();
-            // After a stop nobody would answer: the sender is dropped, and with it the wait ends.
+            // After a stop nobody would answer.
             if !users.ending.is_over() && self.is_of_this_process() {
-                users.replies.insert(id, (PendingCommand::of(&command), sender));
+                users.replies.insert(id, (asked, sender));
             }
         }
         self.send(command);

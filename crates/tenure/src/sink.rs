@@ -48,6 +48,9 @@ impl SharedLeases {
             Notice::Acquired { lease, fence, until, metadata } => {
                 meters::lease_acquired(self.prefixes.of(lease));
                 let cell = users.cells.begin(lease, until, now);
+                if users.is_stopping {
+                    cell.lost(Loss::Released);
+                }
                 if let Some(listener) = users.listeners.get(&lease) {
                     let notice = Notice::Acquired { lease, fence, until, metadata };
                     if listener.send(HeardNotice { notice, cell: Some(cell) }).is_err() {

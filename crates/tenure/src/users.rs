@@ -16,6 +16,8 @@ pub(crate) struct LeaseUsers {
     pub(crate) cells: LeaseCells,
     pub(crate) replies: BTreeMap<LeaseId, (PendingCommand, oneshot::Sender<CommandReply>)>,
     pub(crate) ending: Ending,
+    /// All is being given up: nothing that is acquired is believed in any more.
+    pub(crate) is_stopping: bool,
     /// Those who hear all that is told of a lease, in place of a reply.
     pub(crate) listeners: BTreeMap<LeaseId, mpsc::UnboundedSender<HeardNotice>>,
     pub(crate) sessions: Renewals,
@@ -81,6 +83,7 @@ impl LeaseUsers {
             cells: LeaseCells::new(prefixes),
             replies: BTreeMap::new(),
             ending: Ending::default(),
+            is_stopping: false,
             listeners: BTreeMap::new(),
             sessions: Renewals::of_sessions(),
             leases: Renewals::of_leases(),

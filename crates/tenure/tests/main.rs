@@ -33,6 +33,7 @@ mod permits;
 mod promises;
 mod section;
 mod section_end;
+mod stops;
 mod sweep;
 #[cfg(feature = "serde")]
 mod token;

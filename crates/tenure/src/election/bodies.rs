@@ -1,9 +1,11 @@
 //! Bodies that run while a candidate leads.
 
+use crate::bodies::RunningBody;
 use crate::body::{self, BodyEnd, Held, StopNotice, supervise};
-use crate::error::BodyError;
+use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenure_core::Loss;
 use tokio::sync::{mpsc, oneshot};
@@ -33,7 +35,7 @@ pub(super) struct LeadershipScope {
 pub(super) struct Permit {
     pub(super) tenancy: Arc<LeadershipScope>,
     pub(super) wishes: mpsc::UnboundedSender<CandidateRequest>,
-    joined: bool,
+    is_over: AtomicBool,
 }
 
 impl Permit {
@@ -41,14 +43,21 @@ impl Permit {
         tenancy: Arc<LeadershipScope>,
         wishes: mpsc::UnboundedSender<CandidateRequest>,
     ) -> Permit {
-        Permit { tenancy, wishes, joined: true }
+        Permit { tenancy, wishes, is_over: AtomicBool::new(false) }
+    }
+
+    /// Its body has ended, or can't be ended: then the key is left to expire, whenever the body ends.
+    fn over(&self, joined: bool) {
+        if !self.is_over.swap(true, Ordering::SeqCst) {
+            // The candidate's task outlives every permit but after a stop of the runtime.
+            let _ = self.wishes.send(CandidateRequest::BodyEnded { joined });
+        }
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        // The candidate's task outlives every permit but after a stop of the runtime.
-        let _ = self.wishes.send(CandidateRequest::BodyEnded { joined: self.joined });
+        self.over(true);
     }
 }
 
@@ -58,23 +67,29 @@ where
     Fut: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
+    let guard = &permit.tenancy.guard;
+    let running = guard.leases().inner.bodies.begin([(guard.id(), guard.ttl())]);
+    let running = running.ok_or(AcquireError::Stopped)?;
     let stop = CancellationToken::new();
-    let held = Held::under(&permit.tenancy.guard, stop.clone());
-    let task = body::spawn(body(held));
-    body::watched(|caller_gone| watch(permit, task, grace, stop, caller_gone)).await
+    let held = Held::under(guard, stop.clone());
+    let under = Arc::new((permit, running));
+    let task = body::spawn(body(held), Arc::clone(&under));
+    body::watched(|caller_gone| watch(under, task, grace, stop, caller_gone)).await
 }
 
 async fn watch<T: Send + 'static>(
-    mut permit: Permit,
+    under: Arc<(Permit, RunningBody)>,
     task: JoinHandle<T>,
     grace: Duration,
     stop: CancellationToken,
     caller_gone: CancellationToken,
 ) -> Result<T, BodyError<T>> {
-    let tenancy = Arc::clone(&permit.tenancy);
+    let (permit, running) = &*under;
+    let tenancy = &permit.tenancy;
     let told = async {
         let why = tokio::select! {
             () = tenancy.stop.cancelled() => Some(Loss::Released),
+            () = tenancy.guard.leases().inner.bodies.stopping() => Some(Loss::Released),
             () = caller_gone.cancelled() => None,
         };
         StopNotice { why, within: grace }
@@ -87,7 +102,10 @@ async fn watch<T: Send + 'static>(
         }
         BodyEnd::Done(Err(error)) => Err(BodyError::Panicked(error.to_string())),
         BodyEnd::Stopped { why, joined } => {
-            permit.joined = joined.is_some();
+            if joined.is_none() {
+                permit.over(false);
+                running.over();
+            }
             let value = joined.and_then(Result::ok);
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value })
         }

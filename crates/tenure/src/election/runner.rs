@@ -303,3 +303,29 @@ impl CandidateRunner {
         });
     }
 }
+
+/// The task is gone, mostly with its runtime, before the candidate was stopped: nobody is to wait for it, nor to believe, and what it led is not led
+/// on. A body that goes on keeps the key until it is over.
+impl Drop for CandidateRunner {
+    fn drop(&mut self) {
+        if self.shared.over.is_cancelled() {
+            return;
+        }
+        let tenancy = self.shared.tenancy();
+        self.ended();
+        if let Some(lease) = self.listening {
+            let inner = &self.leases.inner;
+            inner.stop_listening(Some(lease));
+            inner.forget(lease);
+            let has_bodies = tenancy.is_some_and(|tenancy| {
+                tenancy.stop.cancel();
+                Arc::into_inner(tenancy).is_none()
+            });
+            inner.send(if has_bodies { Command::Lapse(lease) } else { Command::Release(lease, None) });
+        }
+        self.shared
+            .status
+            .send_modify(|status| *status = Status { standing: Standing::Stopped, leader: None });
+        self.shared.over.cancel();
+    }
+}

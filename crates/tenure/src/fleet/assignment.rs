@@ -6,6 +6,7 @@ use super::unit::Unit;
 use super::users::{EndedByCommand, UnitReply, refused};
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tenure_core::fleet::{FleetCommand, RequestId};
 use tenure_core::{HolderId, Metadata, StoreError};
 
@@ -15,7 +16,7 @@ use tenure_core::{HolderId, Metadata, StoreError};
 #[must_use = "dropping an assignment lets another worker have the unit"]
 pub struct Assignment {
     unit: Unit,
-    spent: bool,
+    spent: AtomicBool,
     /// Whoever has a unit to let go of takes part.
     _presence: Arc<WorkerPresence>,
 }
@@ -23,7 +24,7 @@ pub struct Assignment {
 impl Assignment {
     pub(super) fn new(share: Arc<SharedUnit>, presence: Arc<WorkerPresence>) -> Assignment {
         let worker = Arc::clone(presence.worker());
-        Assignment { unit: Unit { share, worker }, spent: false, _presence: presence }
+        Assignment { unit: Unit { share, worker }, spent: AtomicBool::new(false), _presence: presence }
     }
 
     /// The unit, to be shared with what is done for it.
@@ -34,7 +35,7 @@ impl Assignment {
 
     /// What is done for the unit has ended, as it was told to: it goes to where it belongs. If it turns out to belong here
     /// after all, it is assigned again. Returns at once.
-    pub fn drained(mut self) {
+    pub fn drained(self) {
         self.spend(FleetCommand::Drained(self.unit.share.lease));
     }
 
@@ -79,19 +80,24 @@ impl Assignment {
     }
 
     /// Stops believing but leaves the unit to expire: for when what is done for it can't be ended for certain.
-    pub fn lapse(mut self) {
+    pub fn lapse(self) {
+        self.leave_to_expire();
+    }
+
+    /// The same for whoever shares it with a task that goes on.
+    pub(super) fn leave_to_expire(&self) {
         self.unit.share.lapse();
         self.spend(FleetCommand::Lapse(self.unit.share.lease));
     }
 
-    async fn ask(mut self, command: impl FnOnce(RequestId) -> FleetCommand) -> Option<UnitReply> {
-        self.spent = true;
+    async fn ask(self, command: impl FnOnce(RequestId) -> FleetCommand) -> Option<UnitReply> {
+        self.spent.store(true, Ordering::SeqCst);
         self.unit.share.end();
         self.unit.worker.ask(self.unit.share.lease, EndedByCommand::Unit, command).await
     }
 
-    fn spend(&mut self, command: FleetCommand) {
-        self.spent = true;
+    fn spend(&self, command: FleetCommand) {
+        self.spent.store(true, Ordering::SeqCst);
         self.unit.share.end();
         self.unit.worker.send(command);
     }
@@ -107,7 +113,7 @@ impl Deref for Assignment {
 
 impl Drop for Assignment {
     fn drop(&mut self) {
-        if self.spent {
+        if *self.spent.get_mut() {
             return;
         }
         let lease = self.unit.share.lease;

@@ -79,6 +79,8 @@ where
     Fut::Output: Into<Verdict> + Send + 'static,
 {
     let unit = assignment.unit().clone();
+    // The task has it as well: where the runtime of this one ends, the unit does not go before the task is no more.
+    let assignment = Arc::new(assignment);
     let grace = unit.worker.ttl.part(8);
     let task = {
         let worker = &unit.worker;
@@ -87,7 +89,7 @@ where
             target: "tenure::fleet", "unit", %fleet, %holder, key = %unit.key(), %fence
         );
         let unit = unit.clone();
-        span.in_scope(|| body::spawn(async move { body(unit).await.into() }))
+        span.in_scope(|| body::spawn(async move { body(unit).await.into() }, Arc::clone(&assignment)))
     };
     let told = async {
         let within = tokio::select! {
@@ -105,10 +107,12 @@ where
                 name: "fleet.stuck", target: "tenure::fleet", %key, %fence, %holder,
                 "what is done for this unit can't be ended"
             );
-            return assignment.lapse();
+            return assignment.leave_to_expire();
         }
     };
     log_failure(&unit, &done);
+    // Of a task whose end was seen, nothing is left that has it.
+    let Some(assignment) = Arc::into_inner(assignment) else { return };
     let Some(verdict) = done.ok().filter(|_| decides) else { return drop(assignment) };
     // It may have been lost meanwhile, which has been told.
     let followed = match verdict {

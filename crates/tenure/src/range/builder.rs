@@ -14,7 +14,6 @@ use tenure_core::section::{self, SectionCommand, SectionSetup};
 use tenure_core::{Clock, Drift, HolderId, InvalidInput, Rules, Ttl};
 use tenure_store::{AnyStore, Store};
 use tokio::sync::{mpsc, watch};
-use tokio_util::sync::CancellationToken;
 
 /// Settings of a [`Section`], each with a default.
 #[derive(Clone)]
@@ -160,8 +159,7 @@ impl SectionBuilder {
             commands,
             last_id: AtomicU64::new(0),
             users: std::sync::Mutex::default(),
-            stopping: CancellationToken::new(),
-            bodies: watch::Sender::new(0),
+            bodies: Arc::default(),
             least: capabilities.least_ttl,
             longest: self.longest.min(Ttl::MAX.duration()),
             grace: self.grace,

@@ -31,7 +31,7 @@ pub struct RangeGuard {
     /// Somebody is to be told of the end.
     is_watched: AtomicBool,
     /// Nothing is to be given up.
-    spent: bool,
+    spent: AtomicBool,
     since: Tick,
 }
 
@@ -47,13 +47,13 @@ impl RangeGuard {
             belief: Arc::default(),
             stop: CancellationToken::new(),
             is_watched: AtomicBool::new(false),
-            spent: false,
+            spent: AtomicBool::new(false),
             since: Tick(0),
         }
     }
 
     pub(super) fn begin(&mut self, parts: RangeSet, fence: Option<Fence>, until: Tick) {
-        self.spent = fence.is_none();
+        *self.spent.get_mut() = fence.is_none();
         (self.parts, self.fence) = (Arc::new(parts), fence);
         self.belief.set(until);
         if let Some(fence) = fence {
@@ -67,7 +67,7 @@ impl RangeGuard {
     }
 
     pub(super) fn refused(&mut self) {
-        self.spent = true;
+        *self.spent.get_mut() = true;
     }
 
     /// What was obtained, sorted and disjoint. Perhaps nothing.
@@ -136,6 +136,11 @@ impl RangeGuard {
     /// # Cancel safety
     /// Dropping the future does not stop the release.
     pub async fn release(self) -> bool {
+        self.give_up().await
+    }
+
+    /// The same for whoever shares it with a body that has ended.
+    pub(super) async fn give_up(&self) -> bool {
         matches!(self.end(SectionCommand::Release).await, Some(SectionNotice::Released(_, true)))
     }
 
@@ -144,15 +149,23 @@ impl RangeGuard {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn lapse(self) {
+        self.leave_to_expire().await;
+    }
+
+    /// The same for whoever shares it with a body that goes on.
+    pub(super) async fn leave_to_expire(&self) {
         self.end(SectionCommand::Lapse).await;
     }
 
-    async fn end(mut self, command: fn(LeaseId) -> SectionCommand) -> Option<SectionNotice> {
+    pub(super) fn id(&self) -> LeaseId {
+        self.id
+    }
+
+    async fn end(&self, command: fn(LeaseId) -> SectionCommand) -> Option<SectionNotice> {
         self.stop_believing();
-        if self.spent {
+        if self.spent.swap(true, Ordering::SeqCst) {
             return None;
         }
-        self.spent = true;
         // An error means that the driver is gone: the lease expires by itself.
         self.section.ask(command(self.id)).await.ok()
     }
@@ -221,7 +234,7 @@ impl BodyLease for RangeGuard {
 impl Drop for RangeGuard {
     fn drop(&mut self) {
         self.stop_believing();
-        if !self.spent {
+        if !*self.spent.get_mut() {
             self.section.forget(self.id);
             self.section.send(SectionCommand::Release(self.id));
         }

@@ -1,11 +1,11 @@
 //! A body that runs under leased ranges, and what it knows of them.
 
 use super::guard::RangeGuard;
-use super::shared::RunningBody;
 use crate::belief::AtomicBelief;
+use crate::bodies::RunningBody;
 use crate::body::{self, BodyEnd, BodyLease, StopNotice, give_up, supervise};
 use crate::cancelled::Cancelled;
-use crate::error::BodyError;
+use crate::error::{AcquireError, BodyError};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::range::{KeyRange, RangeSet};
@@ -103,36 +103,37 @@ where
         stop: guard.stop.clone(),
     };
     // Counted from here on, so that a section which stops waits for it.
-    let running = section.running();
-    let task = body::spawn(body(lease));
-    body::watched(|caller_gone| watch((guard, running), task, grace, caller_gone)).await
+    let running = section.bodies.begin([(guard.id(), guard.duration)]).ok_or(AcquireError::Stopped)?;
+    let under = Arc::new((guard, running));
+    let task = body::spawn(body(lease), Arc::clone(&under));
+    body::watched(|caller_gone| watch(under, task, grace, caller_gone)).await
 }
 
 async fn watch<T: Send + 'static>(
-    (guard, running): (RangeGuard, RunningBody),
+    under: Arc<(RangeGuard, RunningBody)>,
     task: JoinHandle<T>,
     grace: Duration,
     caller_gone: CancellationToken,
 ) -> Result<T, BodyError<T>> {
-    let (stopping, stop) = (guard.section.stopping.clone(), guard.stop.clone());
+    let (guard, running) = &*under;
     let told = async {
         tokio::select! {
             () = caller_gone.cancelled() => {}
-            () = stopping.cancelled() => {}
+            () = guard.section.bodies.stopping() => {}
         }
         StopNotice { why: None, within: grace }
     };
-    let ending = supervise(&guard, task, grace, stop, told).await;
+    let ending = supervise(guard, task, grace, guard.stop.clone(), told).await;
     let result = finish(guard, ending).await;
-    drop(running);
+    running.over();
     result
 }
 
-async fn finish<T>(guard: RangeGuard, ending: BodyEnd<T>) -> Result<T, BodyError<T>> {
+async fn finish<T>(guard: &RangeGuard, ending: BodyEnd<T>) -> Result<T, BodyError<T>> {
     match ending {
         BodyEnd::Done(done) => {
-            let is_late = BodyLease::remaining(&guard).is_zero();
-            give_up(guard.release()).await;
+            let is_late = BodyLease::remaining(guard).is_zero();
+            give_up(guard.give_up()).await;
             match done {
                 Ok(value) if !is_late => Ok(value),
                 Ok(value) => Err(BodyError::Interrupted { why: Loss::Expired, value: Some(value) }),
@@ -140,11 +141,11 @@ async fn finish<T>(guard: RangeGuard, ending: BodyEnd<T>) -> Result<T, BodyError
             }
         }
         BodyEnd::Stopped { why, joined: Some(done) } => {
-            give_up(guard.release()).await;
+            give_up(guard.give_up()).await;
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value: done.ok() })
         }
         BodyEnd::Stopped { why, joined: None } => {
-            guard.lapse().await;
+            guard.leave_to_expire().await;
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Expired), value: None })
         }
     }

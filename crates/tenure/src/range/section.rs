@@ -37,8 +37,9 @@ impl Section {
     ///
     /// # Cancel safety
     /// When the future is dropped the body is told to stop, aborted after its grace period, and the lease then given up, in the
-    /// background. A runtime that ends before that gives nothing up: the ranges are blocked for the rest of `duration`. So whoever
-    /// has a deadline says what is left of it ([`Section::with_lease_within`]), or calls [`Section::stop`] before the runtime ends.
+    /// background. A runtime that ends before that drops the body, and the ranges are given up then; but a body in the middle of
+    /// something long keeps them until it comes to an end, or `duration` is over. So whoever has a deadline says what is left of it
+    /// ([`Section::with_lease_within`]), or calls [`Section::stop`] before the runtime ends.
     pub async fn with_lease<T, F, Fut>(
         &self,
         desired: impl Into<RangeSet>,
@@ -153,7 +154,7 @@ impl Section {
             tokio::select! {
                 () = tokio::time::sleep(pause.min(left)) => {}
                 // The next attempt says so.
-                () = self.inner.stopping.cancelled() => {}
+                () = self.inner.bodies.stopping() => {}
             }
             pause = (pause * 2).min(LONGEST);
         }
@@ -166,10 +167,9 @@ impl Section {
     /// # Cancel safety
     /// Dropping the future does not stop the bodies' end, but the rest. Call it again.
     pub async fn stop(&self) {
-        self.inner.stopping.cancel();
-        let mut bodies = self.inner.bodies.subscribe();
-        // An error would mean that there is nobody to count them.
-        let _ = bodies.wait_for(|running| *running == 0).await;
+        self.inner.bodies.stop();
+        // What a body has that nobody watches over any more is left to expire, as what a guard has is.
+        self.inner.bodies.ended().await;
         let stopped = self.inner.users().ending.wait();
         if let Some(stopped) = stopped {
             self.inner.send(SectionCommand::Stop);
@@ -253,7 +253,7 @@ impl Section {
         if desired.is_empty() {
             return Err(InvalidInput::new("no range is asked for, or an empty one; ask for some keys").into());
         }
-        if self.inner.stopping.is_cancelled() {
+        if self.inner.bodies.is_stopping() {
             return Err(AcquireError::Stopped);
         }
         let id = self.inner.next_id();
@@ -282,7 +282,7 @@ impl Section {
 
     fn refused(&self, notice: SectionNotice) -> AcquireError {
         match notice {
-            SectionNotice::Failed(..) if self.inner.stopping.is_cancelled() => AcquireError::Stopped,
+            SectionNotice::Failed(..) if self.inner.bodies.is_stopping() => AcquireError::Stopped,
             SectionNotice::Failed(_, error) => AcquireError::Store(error),
             _ => AcquireError::Stopped,
         }

@@ -1,14 +1,14 @@
 //! What all clones of a section, and all that is held of it, share.
 
 use super::users::SectionUsers;
+use crate::bodies::Bodies;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::section::{SectionCommand, SectionNotice};
 use tenure_core::{Clock, HolderId, Key, LeaseId};
 use tenure_store::AnyStore;
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{mpsc, oneshot};
 
 pub(super) struct SharedSection {
     pub(super) store: AnyStore,
@@ -18,10 +18,7 @@ pub(super) struct SharedSection {
     pub(super) commands: mpsc::UnboundedSender<SectionCommand>,
     pub(super) last_id: AtomicU64,
     pub(super) users: Mutex<SectionUsers>,
-    /// Cancelled by [`Section::stop`](super::Section::stop).
-    pub(super) stopping: CancellationToken,
-    /// How many bodies run.
-    pub(super) bodies: watch::Sender<usize>,
+    pub(super) bodies: Arc<Bodies>,
     pub(super) least: Duration,
     pub(super) longest: Duration,
     pub(super) grace: Option<Duration>,
@@ -55,20 +52,5 @@ impl SharedSection {
     /// Nobody waits for an answer about this lease any more.
     pub(super) fn forget(&self, lease: LeaseId) {
         self.users().take(lease);
-    }
-
-    /// A body runs, until this is dropped.
-    pub(super) fn running(self: &Arc<SharedSection>) -> RunningBody {
-        self.bodies.send_modify(|running| *running += 1);
-        RunningBody(Arc::clone(self))
-    }
-}
-
-/// Counts a body that runs.
-pub(super) struct RunningBody(Arc<SharedSection>);
-
-impl Drop for RunningBody {
-    fn drop(&mut self) {
-        self.0.bodies.send_modify(|running| *running -= 1);
     }
 }
