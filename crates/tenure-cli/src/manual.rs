@@ -6,6 +6,8 @@ use crate::output;
 use crate::text::escaped;
 use clap::Command;
 use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
+use std::io;
 use std::path::Path;
 
 pub(crate) fn manual(typed: &args::ManArgs) -> Result<u8, Failure> {
@@ -36,7 +38,7 @@ fn print(verbs: &[String]) -> Result<u8, Failure> {
         return Err(Failure::usage(format!("tenure has no verb \"{verb}\"")));
     };
     let mut roff = Vec::new();
-    Man::new(found.clone()).render(&mut roff).map_err(|error| failed(&error))?;
+    write_page(found, &mut roff).map_err(|error| failed(&error))?;
     output::print(&String::from_utf8_lossy(&roff))?;
     Ok(exit::OK)
 }
@@ -44,9 +46,46 @@ fn print(verbs: &[String]) -> Result<u8, Failure> {
 /// Writes a page for each verb where man(1) looks for it below `directory`.
 fn install(directory: &Path) -> Result<u8, Failure> {
     let place = directory.join("man1");
-    let written = std::fs::create_dir_all(&place).and_then(|()| clap_mangen::generate_to(built(), &place));
+    let written = std::fs::create_dir_all(&place).and_then(|()| write_pages(&built(), &place));
     written.map_err(|error| {
         Failure::usage(format!("pages can't be written to {}: {error}", escaped(&place.to_string_lossy())))
     })?;
     Ok(exit::OK)
+}
+
+fn write_pages(command: &Command, place: &Path) -> io::Result<()> {
+    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        write_pages(verb, place)?;
+    }
+    let name = Man::new(command.clone()).get_filename();
+    write_page(command, &mut std::fs::File::create(place.join(name))?)
+}
+
+/// A page as the library makes it, but with the usage that `--help` tells: the library's own has no `--` and no dots.
+fn write_page(command: &Command, to: &mut dyn io::Write) -> io::Result<()> {
+    let page = Man::new(command.clone());
+    page.render_title(to)?;
+    page.render_name_section(to)?;
+    let mut synopsis = Roff::new();
+    synopsis.control("SH", ["SYNOPSIS"]);
+    let usage = command.clone().render_usage().to_string();
+    for (n, line) in usage.trim_start_matches("Usage:").lines().map(str::trim).enumerate() {
+        if n > 0 {
+            synopsis.control("br", []);
+        }
+        synopsis.text([roman(line)]);
+    }
+    synopsis.to_writer(to)?;
+    page.render_description_section(to)?;
+    page.render_options_section(to)?;
+    if command.get_subcommands().any(|verb| !verb.is_hide_set()) {
+        page.render_subcommands_section(to)?;
+    }
+    if command.get_after_long_help().is_some() || command.get_after_help().is_some() {
+        page.render_extra_section(to)?;
+    }
+    if command.get_version().is_some() || command.get_long_version().is_some() {
+        page.render_version_section(to)?;
+    }
+    Ok(())
 }

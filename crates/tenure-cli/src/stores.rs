@@ -187,12 +187,8 @@ impl Url {
                 "this build of tenure does not know less's table; install one with --features less, or --features all-stores"
             }));
         }
-        if let (Some(path), Missing::Refuse) = (self.path(), missing.or_look())
-            && !path.exists()
-        {
-            let path = escaped(&path.to_string_lossy());
-            let text = format!("there is no store at {path}; name another by --store or TENURE_STORE");
-            return Err(Failure::new(UNAVAILABLE, text));
+        if let (Some(path), Missing::Refuse) = (self.path(), missing.or_look()) {
+            look_for(path)?;
         }
         let create_table = missing == Missing::CreateTable;
         if create_table && !matches!(self, Url::Service(_)) {
@@ -239,6 +235,25 @@ impl Url {
             Url::Service(url) => url.clone(),
         }
     }
+}
+
+/// Fails unless there is a file that this process can read.
+fn look_for(path: &Path) -> Result<(), Failure> {
+    use nix::unistd::{AccessFlags, access};
+    let shown = escaped(&path.to_string_lossy());
+    let text = match path.try_exists() {
+        Ok(true) if path.is_file() => match access(path, AccessFlags::R_OK) {
+            Ok(()) => return Ok(()),
+            Err(error) => format!("{shown} can't be read: {}; ask its owner for that", error.desc()),
+        },
+        // What it is instead is told where it is opened.
+        Ok(true) => return Ok(()),
+        Ok(false) => format!("there is no store at {shown}; name another by --store or TENURE_STORE"),
+        Err(error) => format!(
+            "whether there is a store at {shown} can't be seen: {error}; check who may enter its directory"
+        ),
+    };
+    Err(Failure::new(UNAVAILABLE, text))
 }
 
 /// Makes the directory of the default store, for nobody but its user.

@@ -202,6 +202,9 @@ fn each_verb_has_a_manual_page_that_man_can_show() {
             "{name}"
         );
         let words: Vec<&str> = path.iter().map(String::as_str).collect();
+        let help = bench.run(&[&words[..], &["--help"]].concat()).out;
+        let usage = help.lines().find_map(|line| line.strip_prefix("Usage: ")).unwrap();
+        assert!(page.replace('\\', "").contains(&format!(".SH SYNOPSIS\n{usage}\n")), "{name}: {usage}");
         assert_eq!(bench.run(&[&["man"], &words[..]].concat()).out, page, "{name}");
     }
     assert_eq!(

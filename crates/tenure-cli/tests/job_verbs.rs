@@ -4,7 +4,8 @@
 //! of them and some; a job that is removed is run again, and not while somebody works on it; a unit that is called as a verb.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::{Bench, wait_until};
+use crate::common::{Bench, Ran, wait_until};
+use std::process::Command;
 
 /// A job of three units, of which those fail that are in the file `bad`.
 const NIGHT: [&str; 12] =
@@ -40,6 +41,21 @@ fn a_job_is_listed_and_its_failed_units_are_told_with_their_exit_codes() {
     for verb in ["status", "retry", "rm"] {
         let ran = bench.run(&["work", verb, "day"]);
         assert!(ran.code == 66 && ran.err.contains("there is no job \"day\""), "{ran:?}");
+    }
+}
+
+#[test]
+fn what_is_said_to_try_failed_units_again_can_be_typed_so() {
+    let bench = Bench::new();
+    for name in ["plain", "my job", "it's $HOME"] {
+        assert_eq!(bench.run(&["work", "--name", name, "--retries", "0", "a", "--", "false"]).code, 1);
+        let told = bench.run(&["work", "status", name]).out;
+        let hint = told.lines().find_map(|line| line.strip_prefix("try them again: tenure ")).unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("\"$0\" {hint}"), env!("CARGO_BIN_EXE_tenure")]);
+        let ran = Ran::of(bench.settle(&mut shell).env("TENURE_STORE", "sqlite:leases.db").output().unwrap());
+        assert_eq!(ran.code, 0, "{hint}: {ran:?}");
+        assert_eq!(bench.run(&["work", "status", name, "--json"]).json()["failed"], 0, "{hint}");
     }
 }
 

@@ -1,12 +1,13 @@
 //! Looking at a file that can't be written, by the real binary on real files.
 //!
 //! Plan: `ls`, `show`, `leader`, `doctor` and what looks at fleets show what there is, and say that nothing can be changed; what changes something is refused;
-//! a log that can't be read is told, and nothing is shown without it.
+//! a log that can't be read is told, and nothing is shown without it; a file that can't be read, or looked for, is told as that.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::Bench;
+use crate::common::{Bench, Ran};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// A directory in which nothing can be made or changed, not even by root, until dropped.
 struct Sealed(PathBuf);
@@ -86,4 +87,37 @@ fn nothing_is_shown_without_what_was_written_last() {
         assert_eq!((refused.code, refused.err.contains("leases.db-wal")), (64, true), "{refused:?}");
         assert_eq!(refused.out, "");
     }
+}
+
+/// What a user sees who may do no more than the modes of files allow; root may do more.
+fn as_modes_allow(bench: &Bench, arguments: &[&str]) -> Ran {
+    let tenure = bench.tenure(arguments);
+    let mut command = Command::new("setpriv");
+    command.arg("--bounding-set=-dac_override,-dac_read_search").arg(tenure.get_program()).args(arguments);
+    bench.settle(&mut command).env("TENURE_STORE", "sqlite:there/leases.db");
+    let is_root = nix::unistd::geteuid().is_root();
+    let mut tenure = bench.tenure(arguments);
+    tenure.env("TENURE_STORE", "sqlite:there/leases.db");
+    Ran::of(if is_root { command } else { tenure }.stdin(Stdio::null()).output().unwrap())
+}
+
+#[test]
+fn what_can_t_be_read_or_looked_for_is_told_as_that() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path("there")).unwrap();
+    assert_eq!(bench.run(&["--store", "sqlite:there/leases.db", "run", "k", "--", "true"]).code, 0);
+    for (what, mode, told) in
+        [("there/leases.db", 0o200, "can't be read: "), ("there", 0o600, "can't be seen: ")]
+    {
+        let path = bench.path(what);
+        let usual = path.metadata().unwrap().permissions();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        for verb in [["ls"].as_slice(), &["show", "k"], &["wait", "k"], &["doctor"]] {
+            let refused = as_modes_allow(&bench, verb);
+            assert_eq!((refused.code, refused.err.contains(told)), (69, true), "{refused:?}");
+            assert!(!refused.err.contains("read-only"), "{refused:?}");
+        }
+        std::fs::set_permissions(&path, usual).unwrap();
+    }
+    assert_eq!(as_modes_allow(&bench, &["show", "k"]).code, 0);
 }

@@ -53,10 +53,10 @@ const FILE: &str = "\
 store = \"team\"
 
 [stores.team]
-url = \"sqlite:team.db\"
+url = \"sqlite:HERE/team.db\"
 
 [stores.blue]
-url = \"sqlite:team.db\"
+url = \"sqlite:HERE/team.db\"
 namespace = \"blue\"
 
 [defaults]
@@ -74,7 +74,8 @@ fn configured<'c>(bench: &Bench, command: &'c mut Command) -> &'c mut Command {
 #[test]
 fn a_file_names_stores_and_defaults_and_what_is_typed_counts_before_it() {
     let bench = Bench::new();
-    bench.write("config.toml", FILE);
+    let here = bench.path("").display().to_string();
+    bench.write("config.toml", FILE.replace("HERE/", &here));
     let run = |arguments: &[&str]| ran(configured(&bench, &mut unnamed(&bench, arguments)));
     let inner = format!("{} show k --json", env!("CARGO_BIN_EXE_tenure"));
     let held = run(&["run", "k", "--", "sh", "-c", &inner]);
@@ -99,7 +100,8 @@ fn a_file_names_stores_and_defaults_and_what_is_typed_counts_before_it() {
     assert!(other.code == 64 && other.err.contains("stores by name: blue, team"), "{other:?}");
 
     let told = run(&["config", "--json"]).json();
-    assert_eq!((&told["store"]["url"], &told["store"]["name"]), (&"sqlite:team.db".into(), &"team".into()));
+    let url = format!("sqlite:{here}team.db");
+    assert_eq!((&told["store"]["url"], &told["store"]["name"]), (&url.into(), &"team".into()));
     assert!(told["store"]["from"].as_str().unwrap().ends_with("config.toml"), "{told}");
     assert_eq!(told["defaults"].as_array().map(Vec::len), Some(3), "{told}");
     let variable = ran(configured(&bench, &mut unnamed(&bench, &["config"])).env("TENURE_STORE", "memory:"));
@@ -197,7 +199,8 @@ fn the_user_s_file_is_looked_for_below_xdg_config_home_and_before_the_host_s() {
         files(unnamed(&bench, &["config", "--json"]).env("HOME", &home).env_remove("XDG_CONFIG_HOME"));
     assert_eq!(by_home.first(), Some(&format!("{home}/.config/tenure/config.toml")));
     std::fs::create_dir_all(bench.path("xdg/tenure")).unwrap();
-    bench.write("xdg/tenure/config.toml", "store = \"sqlite:named.db\"\n");
+    let store = format!("store = \"sqlite:{}\"\n", bench.path("named.db").display());
+    bench.write("xdg/tenure/config.toml", &store);
     let mut command = unnamed(&bench, &["run", "k", "--", "true"]);
     assert_eq!(ran(command.env_remove("TENURE_CONFIG").env("XDG_CONFIG_HOME", &own)).code, 0);
     assert!(bench.path("named.db").exists());

@@ -81,6 +81,22 @@ fn what_is_saved_and_logged_does_not_wait_for_the_turn_of_its_output() {
 }
 
 #[test]
+fn the_log_numbers_units_in_the_order_in_which_they_were_given() {
+    let bench = Bench::new();
+    // The first one ends last.
+    let script = "[ {} != c ] || until [ -e b ] && [ -e a ]; do sleep 0.01; done; touch {}";
+    let ran = bench.run(&work(&["-p", "3", "--joblog", "log", "c", "b", "a"], &["sh", "-c", script]));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let log = bench.read("log");
+    let numbers = ["c", "b", "a"].map(|unit| {
+        let line = log.lines().find(|line| line.ends_with(&format!("touch {unit}"))).unwrap();
+        line.split('\t').next().unwrap()
+    });
+    assert_eq!(numbers, ["1", "2", "3"], "{log}");
+    assert!(log.trim_end().ends_with("touch c"), "{log}");
+}
+
+#[test]
 fn the_log_has_the_slot_and_the_number_that_each_command_was_given() {
     let bench = Bench::new();
     // Neither goes on before both have begun, so both slots are taken.

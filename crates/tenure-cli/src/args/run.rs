@@ -30,7 +30,7 @@ use std::time::Duration;
 /// runs while it holds all of them; it finds TENURE_FENCES, a line of fence and key for each, in the place of TENURE_FENCE.
 #[derive(Debug, Parser)]
 pub(crate) struct RunArgs {
-    /// The name of the lease: 1 to 512 bytes of UTF-8. Of several, all are held, or none
+    /// The name of the lease: 1 to 512 bytes of UTF-8, or 502 of a semaphore. Of several, all are held, or none
     #[arg(required = true, value_name = "KEY")]
     pub(crate) keys: Vec<OsString>,
     /// At most N at a time hold KEY, all of which say the same N

@@ -7,8 +7,9 @@ mod place;
 use crate::exit::Failure;
 use crate::stores::Url;
 use crate::text::escaped;
-use clap::Command;
+use clap::builder::ArgPredicate;
 use clap::error::ContextKind;
+use clap::{Arg, ArgAction, Command};
 use file::SettingsFile;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -170,6 +171,21 @@ impl Settings {
             );
             Failure::new(failure.code, format!("{place}{}{names}", failure.text))
         })?;
+        let file = named.map(|store| &store.file).or(match &source {
+            SettingSource::File(file) => Some(file),
+            _ => None,
+        });
+        if let (Some(file), Url::Sqlite(path)) = (file, &url)
+            && path.is_relative()
+        {
+            let what =
+                named.map_or_else(|| "store".to_owned(), |store| format!("stores.{}", escaped(&store.name)));
+            return Err(Failure::usage(format!(
+                "{}: {what}: {} would be another file in each working directory; write its whole path",
+                escaped(&file.to_string_lossy()),
+                url.shown()
+            )));
+        }
         let own = named.and_then(|store| {
             let source = SettingSource::File(store.file.clone());
             Some(Sourced { value: store.namespace.clone()?, source })
@@ -204,10 +220,13 @@ impl OptionDefault {
             Failure::usage(format!("{file}: {what}: {text}"))
         };
         let is_meant = |verb: &Command| self.verb.as_ref().is_none_or(|name| name == verb.get_name());
-        let takers: Vec<(String, clap::Id)> = command
+        let takers: Vec<(String, clap::Id, Vec<(clap::Id, ArgPredicate)>)> = command
             .get_subcommands()
             .filter(|verb| is_meant(verb))
-            .filter_map(|verb| Some((verb.get_name().to_owned(), taker(verb, &self.option)?)))
+            .filter_map(|verb| {
+                let option = taker(verb, &self.option)?;
+                Some((verb.get_name().to_owned(), option.get_id().clone(), excluded_by(verb, option)))
+            })
             .collect();
         if takers.is_empty() {
             if let Some(instead) = instead(&command, &self.option) {
@@ -223,9 +242,15 @@ impl OptionDefault {
                 escaped(&self.option)
             )));
         }
-        Ok(takers.into_iter().fold(command, |command, (verb, id)| {
+        Ok(takers.into_iter().fold(command, |command, (verb, id, others)| {
             command.mut_subcommand(verb, |verb| {
-                verb.mut_arg(id, |option| option.default_value(self.value.clone()))
+                verb.mut_arg(id, |option| {
+                    let option = option.default_value(self.value.clone());
+                    // What is typed counts before it, also where that is another option, beside which this one can't be typed.
+                    others.into_iter().fold(option, |option, (other, typed)| {
+                        option.default_value_if(other, typed, None::<&str>)
+                    })
+                })
             })
         }))
     }
@@ -238,9 +263,23 @@ impl OptionDefault {
 }
 
 /// The option of that long name, if it takes one value.
-fn taker(verb: &Command, option: &str) -> Option<clap::Id> {
+fn taker<'a>(verb: &'a Command, option: &str) -> Option<&'a Arg> {
     let found = verb.get_arguments().find(|argument| argument.get_long() == Some(option))?;
-    matches!(found.get_action(), clap::ArgAction::Set).then(|| found.get_id().clone())
+    matches!(found.get_action(), ArgAction::Set).then_some(found)
+}
+
+/// What can't be typed together with this option of a verb, and how one tells that it was typed.
+fn excluded_by(verb: &Command, option: &Arg) -> Vec<(clap::Id, ArgPredicate)> {
+    let excludes = |one: &Arg, other: &Arg| verb.get_arg_conflicts_with(one).contains(&other);
+    let others = verb
+        .get_arguments()
+        .filter(|other| !other.is_global_set() && (excludes(option, other) || excludes(other, option)));
+    let typed = |other: &Arg| match other.get_action() {
+        // Which is there, as false, if it is not typed.
+        ArgAction::SetTrue => ArgPredicate::Equals("true".into()),
+        _ => ArgPredicate::IsPresent,
+    };
+    others.map(|other| (other.get_id().clone(), typed(other))).collect()
 }
 
 /// What sets an option that all verbs have.
@@ -278,11 +317,11 @@ mod tests {
     #[test]
     fn what_is_typed_counts_before_the_file_and_a_name_is_looked_up() {
         let settings = settings(
-            "store = \"team\"\n[stores]\nteam = { url = \"sqlite:/a/t.db\", namespace = \"blue\" }\nmine = { url = \"sqlite:m.db\" }\n",
+            "store = \"team\"\n[stores]\nteam = { url = \"sqlite:/a/t.db\", namespace = \"blue\" }\nmine = { url = \"sqlite:/m.db\" }\n",
         );
         let url = |typed, namespace| settings.choose(typed, namespace).unwrap().url.shown();
         assert_eq!(url(None, None), "sqlite:/a/t.blue.db");
-        assert_eq!(url(typed("mine"), None), "sqlite:m.db");
+        assert_eq!(url(typed("mine"), None), "sqlite:/m.db");
         assert_eq!(url(typed("sqlite:x.db"), None), "sqlite:x.db");
         assert_eq!(url(None, typed("red")), "sqlite:/a/t.red.db", "before the store's own");
         let refused = settings.choose(typed("yours"), None).unwrap_err().text;
@@ -320,6 +359,42 @@ mod tests {
             option.get_default_values().first().unwrap().to_str().unwrap().to_owned()
         };
         assert_eq!((default("ttl"), default("grace")), ("7s".to_owned(), "3s".to_owned()));
+    }
+
+    #[test]
+    fn a_file_of_leases_is_the_same_in_all_working_directories() {
+        let settings = settings(
+            "store = \"sqlite:l.db\"\n[stores]\nmine = { url = \"sqlite:m.db\" }\nall = { url = \"memory:\" }\n",
+        );
+        let refused = |typed| settings.choose(typed, None).unwrap_err().text;
+        assert!(refused(None).starts_with("/etc/x.toml: store: sqlite:l.db would be another file"));
+        assert!(refused(typed("mine")).starts_with("/etc/x.toml: stores.mine: sqlite:m.db would be"));
+        assert_eq!(settings.choose(typed("all"), None).unwrap().url, Url::Memory);
+        // Who types it sees where it is.
+        assert_eq!(settings.choose(typed("sqlite:l.db"), None).unwrap().url.shown(), "sqlite:l.db");
+    }
+
+    #[test]
+    fn what_is_typed_counts_before_a_default_that_can_t_be_typed_beside_it() {
+        let settings =
+            settings("[defaults.run]\npermits = 2\nwait = \"9s\"\n[defaults.work]\nfrom = \"list\"\n");
+        let parsed = |words: &[&str]| {
+            let command = settings.apply(crate::args::command()).unwrap();
+            let parsed = command.try_get_matches_from([&["tenure"], words].concat()).unwrap();
+            let (verb, options) = parsed.subcommand().unwrap();
+            let value =
+                |name| options.get_raw(name).and_then(|mut all| all.next()).map(std::ffi::OsStr::to_owned);
+            if verb == "run" { (value("permits"), value("wait")) } else { (value("from"), None) }
+        };
+        let some = |text: &str| Some(std::ffi::OsString::from(text));
+        assert_eq!(parsed(&["run", "k", "--", "x"]), (some("2"), some("9s")));
+        for typed in ["--exclusive", "--shared", "--fair"] {
+            assert_eq!(parsed(&["run", typed, "k", "--", "x"]), (None, some("9s")), "{typed}");
+        }
+        assert_eq!(parsed(&["run", "--try", "--permits", "3", "k", "--", "x"]), (some("3"), None));
+        assert_eq!(parsed(&["work", "--", "x"]), (some("list"), None));
+        assert_eq!(parsed(&["work", "--join", "--name", "j", "--", "x"]), (None, None));
+        assert_eq!(parsed(&["work", "a", "--", "x"]), (None, None));
     }
 
     #[test]

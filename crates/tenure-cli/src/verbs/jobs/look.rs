@@ -150,7 +150,10 @@ pub(super) fn page(name: &JobName, job: &JobSurvey, most: usize, now: Wall) -> S
         text.push_str("failed\n");
         job.failed.iter().take(most).for_each(|failed| text.push_str(&failed.lines()));
         text.push_str(&more(job.failed.len()));
-        text.push_str(&format!("try them again: tenure work retry {}\n", escaped(name.as_str())));
+        // As a shell reads it. One that would begin an option is no name to be typed so.
+        let dashes = if name.as_str().starts_with('-') { "-- " } else { "" };
+        let name = shlex::try_quote(name.as_str()).unwrap_or_default();
+        text.push_str(&format!("try them again: tenure work retry {dashes}{}\n", escaped(&name)));
     }
     text
 }

@@ -9,6 +9,7 @@ use crate::args::jobs::WorkVerb;
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
 use crate::stores::Url;
+use crate::text::escaped;
 
 pub(crate) async fn jobs(url: &Url, typed: WorkVerb) -> Result<u8, Failure> {
     match typed {
@@ -21,7 +22,7 @@ pub(crate) async fn jobs(url: &Url, typed: WorkVerb) -> Result<u8, Failure> {
 }
 
 fn absent(name: &JobName) -> Failure {
-    let name = name.as_str();
+    let name = escaped(name.as_str());
     Failure::new(
         exit::ABSENT,
         format!("there is no job \"{name}\"; `tenure work ls` lists those that there are"),

@@ -163,8 +163,9 @@ impl Scheduler {
             }
             _ => None,
         };
-        let has_numbers =
-            plan.command.is_numbered() || plan.form.as_ref().is_some_and(|form| form.keep_order);
+        let has_numbers = plan.command.is_numbered()
+            || plan.joblog.is_some()
+            || plan.form.as_ref().is_some_and(|form| form.keep_order);
         let mut given = GivenUnits::new(has_numbers);
         given.add(named.iter());
         let (is_progress_wanted, passes_through) = (plan.progress && !plan.quiet, plan.form.is_none());

@@ -41,12 +41,29 @@ impl GivenUnits {
         self.places.get(key).copied()
     }
 
-    /// Whether nothing more comes of the unit in this place, by what is known of units here.
+    /// Whether nothing more comes of the unit in this place, by what is known of units here: of one that is being registered, nothing yet.
     pub(super) fn is_over(&self, place: usize, local: impl Fn(&Key) -> Option<Local>) -> bool {
-        !matches!(self.keys.get(place).and_then(local), Some(Local::Open | Local::Ours))
+        !matches!(self.keys.get(place).and_then(local), None | Some(Local::Open | Local::Ours))
     }
 
     pub(super) fn names(&self) -> &BTreeMap<Key, String> {
         &self.names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: which places are over, by what the board knows of their units.
+    use super::*;
+
+    #[test]
+    fn a_unit_that_is_being_registered_is_not_over() {
+        let mut given = GivenUnits::new(true);
+        let key = |unit: &str| Key::new(format!("work/j/{unit}")).unwrap();
+        given.add(["a", "b"].map(|unit| Named { key: key(unit), name: None }).iter());
+        let known = |local| move |asked: &Key| (*asked == key("a")).then_some(local);
+        let is_over = |place, local| given.is_over(place, known(local));
+        assert!(is_over(0, Local::Done) && is_over(0, Local::Failed) && is_over(0, Local::Gone));
+        assert!(!is_over(0, Local::Open) && !is_over(0, Local::Ours) && !is_over(1, Local::Done));
     }
 }
