@@ -21,9 +21,9 @@ pub(crate) fn steps(options: &[String], servers: &RunningServers) -> Result<Vec<
     Ok(steps)
 }
 
-/// What every run has of it, after the tests, which have built it; and what has to be there before.
-pub(crate) fn share(servers: &RunningServers) -> Result<(Vec<CheckStep>, CheckStep), String> {
-    Ok((services::fetch_for_faults(), run(&["--share".to_owned()], servers)?))
+/// What every run has of it, after the tests, which have built it. What it needs has been fetched with all else that tests need.
+pub(crate) fn share(servers: &RunningServers) -> Result<CheckStep, String> {
+    run(&["--share".to_owned()], servers)
 }
 
 fn run(options: &[String], servers: &RunningServers) -> Result<CheckStep, String> {
@@ -58,11 +58,10 @@ mod tests {
 
     #[test]
     fn the_share_builds_nothing() {
-        let (before, share) = share(&RunningServers::new().unwrap()).unwrap();
-        let shown = share.to_string();
+        let shown = share(&RunningServers::new().unwrap()).unwrap().to_string();
         assert!(shown.ends_with("tenure-faults --share"), "{shown}");
         assert!(shown.contains("TENURE_TEST_DYNAMODB_LIBRARY='"), "{shown}");
         assert!(shown.contains("TENURE_TEST_VALKEY_SERVER='"), "{shown}");
-        assert!(before.iter().chain([&share]).all(|step| !step.to_string().contains("cargo")));
+        assert!(!shown.contains("cargo"), "{shown}");
     }
 }

@@ -48,8 +48,8 @@ usage: cargo xtask CHORE
                  --check makes them of PROGRAM, installs the package in a root of its own, and runs the first example from it
   faults [OPTION…]
                  faults on real servers, in network namespaces: --help tells the options (installs what it needs; root)
-  services up|down|run -- COMMAND
-                 the servers that tests need, on loopback: started and left running, stopped, or around one command
+  services up|down|fetch|run -- COMMAND
+                 the servers that tests need, on loopback: started and left running, stopped, fetched only, or around one command
                  (DynamoDB Local, and the KCL beside it, fetched from Maven Central; PostgreSQL, PgBouncer, etcd and
                  Redis; installs what is missing of them, of a JDK and of Maven as root)
   spec [--without ASSUMPTION|each]
@@ -205,7 +205,7 @@ mod tests {
             ("test fast", "\"test\" takes no \"fast\""),
             ("soak", "takes how often"),
             ("mutants fast", "nothing or --all"),
-            ("services", "up, down, or run"),
+            ("services", "up, down, fetch, or run"),
         ] {
             let mistake = parse(line).unwrap_err();
             assert!(mistake.contains(says), "{line:?}: {mistake}");

@@ -3,6 +3,7 @@
 mod certificate;
 mod dynamodb;
 mod etcd;
+pub(crate) mod fetching;
 mod go;
 mod maven;
 mod package;
@@ -54,6 +55,8 @@ pub(crate) enum ServicesRequest {
     Up,
     /// Stop those that are running.
     Down,
+    /// Fetch what is missing of all that tests need.
+    Fetch,
     /// Run a command with servers of its own, which end with it.
     Run(Vec<String>),
 }
@@ -63,10 +66,11 @@ pub(crate) fn parse(words: &[String]) -> Result<ServicesRequest, String> {
     match words {
         [word] if word == "up" => Ok(ServicesRequest::Up),
         [word] if word == "down" => Ok(ServicesRequest::Down),
+        [word] if word == "fetch" => Ok(ServicesRequest::Fetch),
         [word, dashes, command @ ..] if word == "run" && dashes == "--" && !command.is_empty() => {
             Ok(ServicesRequest::Run(command.to_vec()))
         }
-        _ => Err(format!("\"services\" takes up, down, or run -- COMMAND; not {words:?}")),
+        _ => Err(format!("\"services\" takes up, down, fetch, or run -- COMMAND; not {words:?}")),
     }
 }
 
@@ -79,6 +83,14 @@ pub(crate) fn steps(asked: ServicesRequest) -> Result<(Vec<CheckStep>, Option<Rc
             Ok((steps, None))
         }
         ServicesRequest::Down => Ok((vec![CheckStep::check("down", down)], None)),
+        ServicesRequest::Fetch => {
+            let toolchains = [need_java, need_go, need_node];
+            let toolchains = CheckStep::check("toolchains of clients are fetched", move || {
+                toolchains.into_iter().try_for_each(|need| need())
+            });
+            let steps = fetch().into_iter().chain(fetch_for_faults()).chain([toolchains]);
+            Ok((steps.collect(), None))
+        }
         ServicesRequest::Run(words) => {
             let servers = RunningServers::new()?;
             let mut steps = fetch();

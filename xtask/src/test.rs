@@ -14,7 +14,7 @@ use crate::shipped;
 use crate::simulator;
 use crate::step::{CheckStep, cargo};
 use crate::suite::{self, Cores, Suite};
-use crate::workspace::{ALL_STORES, Target, TargetKind, WorkspacePackage, packages};
+use crate::workspace::{ALL_STORES, Target, TargetKind, WorkspacePackage, built, packages};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,8 +36,9 @@ const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
 /// The steps, the quick ones first.
 pub(crate) fn steps(servers: &Rc<RunningServers>) -> Result<Vec<CheckStep>, String> {
     let packages = packages()?;
-    let mut steps = vec![CheckStep::check("tools", have_tools)];
-    steps.extend(services::fetch());
+    let (fetching_begins, fetching_ends) =
+        services::fetching::steps(built().join("services").join("fetching.log"));
+    let mut steps = vec![CheckStep::check("tools", have_tools), fetching_begins];
     steps.extend([
         CheckStep::cargo("format", &["fmt", "--all", "--check"]),
         CheckStep::check("no bugs shipped", shipped::no_bugs),
@@ -51,9 +52,9 @@ pub(crate) fn steps(servers: &Rc<RunningServers>) -> Result<Vec<CheckStep>, Stri
     let suite = Rc::new(Suite::with_a_second_run());
     steps.extend(builds(&suite, &packages));
     steps.push(simulator::is_the_same_without_bugs());
+    steps.push(fetching_ends);
     steps.extend(servers.start());
-    let (before, faults) = faults::share(servers)?;
-    steps.extend(before);
+    let faults = faults::share(servers)?;
     steps.extend(clients::lay_outs());
     // What takes longest begins first.
     let mut together = clients::checks(&suite::program("tenure"));
