@@ -88,11 +88,11 @@ impl RunningBody {
         }
         self.bodies.running.send_modify(|running| {
             for lease in &self.leases {
-                if let Some((count, _)) = running.get_mut(lease) {
-                    *count -= 1;
+                match running.get_mut(lease) {
+                    Some((count, _)) if *count > 1 => *count -= 1,
+                    _ => drop(running.remove(lease)),
                 }
             }
-            running.retain(|_, (count, _)| *count > 0);
         });
     }
 }

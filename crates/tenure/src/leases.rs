@@ -128,7 +128,9 @@ impl Leases {
     /// expired. Nothing more can be acquired from now on.
     ///
     /// Bodies come first: they are told to end, have their grace period, and are aborted then. Guards that are still around are lost once all
-    /// have ended. What a body has that can't be ended is left to expire. Only the [least time](crate::Lock::at_least_for) of a lease outlasts it, and that of
+    /// have ended. What a body has that can't be ended is left to expire; a body that waits for this itself is aborted.
+    ///
+    /// Only the [least time](crate::Lock::at_least_for) of a lease outlasts it, and that of
     /// [permits](crate::permits::Permits::at_least_for) as long as the session's ttl does.
     ///
     /// # Cancel safety
