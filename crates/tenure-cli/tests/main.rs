@@ -81,6 +81,7 @@ mod telemetry;
 mod times;
 mod top;
 mod watchdog;
+mod withdrawn;
 mod work;
 mod work_output;
 mod work_progress;

@@ -78,6 +78,11 @@ impl Runner {
         self.assignment.is_none()
     }
 
+    /// How long what runs for the unit may, if anything does that can be killed.
+    pub(crate) fn needs(&self) -> Option<Duration> {
+        (self.is_running() && !self.is_stuck()).then(|| self.unit.remaining())
+    }
+
     /// When its command is to be started.
     pub(crate) fn starts_at(&self) -> Option<Duration> {
         (self.run.is_none() && !self.goes).then_some(self.due)
@@ -112,6 +117,10 @@ impl Runner {
     pub(crate) fn look_after(&mut self, setup: &Arc<Setup>) {
         let is_due = self.starts_at().is_some_and(|at| boottime() >= at);
         if !is_due || self.unit.remaining() <= setup.policy.watchdogs.lead().total() {
+            return;
+        }
+        if self.unit.is_draining() {
+            // It is about to be told, and the watchdogs may know of a later deadline than that of a unit that was withdrawn.
             return;
         }
         let stopper = Arc::<Stopper>::default();
