@@ -68,6 +68,7 @@ mod redis;
 mod run;
 mod runaway;
 mod s9_rounds;
+mod seize;
 #[cfg(feature = "serve")]
 mod serve;
 mod settings;
