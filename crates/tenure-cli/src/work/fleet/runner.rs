@@ -105,7 +105,7 @@ impl Runner {
         }
     }
 
-    /// The command can't be killed: the unit is left to expire.
+    /// The command can't be killed, or is not waited for: the unit is left to expire.
     pub(crate) fn lapse(&mut self) {
         self.goes = true;
         if let Some(assignment) = self.assignment.take() {
