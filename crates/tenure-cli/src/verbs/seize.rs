@@ -21,7 +21,7 @@ pub(crate) async fn release(url: &Url, typed: &args::ReleaseArgs) -> Result<u8, 
         return Err(not_held(&key, &seen));
     };
     if !typed.yes {
-        let danger = match (seen.state == State::Held, typed.now) {
+        let danger = match (seen.state != State::Expired, typed.now) {
             (true, true) => {
                 "Its holder may still be at work, and is not told: two may hold it, until that one next looks at the record"
             }
@@ -119,7 +119,7 @@ pub(crate) async fn revoke(url: &Url, typed: &args::RevokeArgs) -> Result<u8, Fa
     let Some(tenure) = &stored.record.tenure else {
         return Err(not_held(&key, &seen));
     };
-    if seen.state == State::Expired {
+    if seen.known()? == State::Expired {
         let holder = &tenure.holder;
         return Err(Failure::new(
             exit::ABSENT,
