@@ -6,7 +6,7 @@ use crate::supervise::run::{Outcome, Policy, run};
 use crate::supervise::stopping::{Stopper, Why};
 use crate::text::escaped;
 use crate::work::job::pacing::{Pacing, load_average};
-use crate::work::job::pieces::capture::{Captured, Captures};
+use crate::work::job::pieces::capture::{Captured, Captures, are_too_many_open};
 use crate::work::job::turns::{ClaimQueue, Turn};
 use crate::work::template::Filling;
 use crate::work::units::text_of;
@@ -43,7 +43,7 @@ pub(crate) enum Ended {
     Stuck,
     /// It could not be started.
     NotStarted(std::io::Error),
-    /// It was not started: there is no file to be had for what it writes.
+    /// It was not started: there is no file to be had for what it writes, or too many are open for that.
     Uncaught(std::io::Error),
 }
 
@@ -226,6 +226,10 @@ impl Setup {
                 }
             }
             Outcome::TooLate => Ended::TooLate,
+            // Those that catch output are among them.
+            Outcome::NotStarted(error) if self.captures.is_some() && are_too_many_open(&error) => {
+                Ended::Uncaught(error)
+            }
             Outcome::NotStarted(error) => Ended::NotStarted(error),
             Outcome::Stuck(_) => Ended::Stuck,
         }
