@@ -237,10 +237,11 @@ impl Runners {
     fn look_after(&mut self) {
         self.member.sound();
         let asked_at = boottime();
-        // The session's, or that of a unit that was withdrawn: such a one ends at the deadline that it had, however long the session lives. It was
-        // withdrawn before the session was renewed, so to look for that after it is in time.
-        let left = self.member.remaining();
-        let left = self.runners.values().filter_map(Runner::needs).fold(left, Duration::min);
+        let session = self.member.remaining();
+        self.runners.values().for_each(|runner| runner.keep_clear(session, &self.setup));
+        // A unit that was withdrawn ends at the deadline that it had, however long the session lives. It was withdrawn before the session was
+        // renewed, so to look for that after it is in time.
+        let left = self.runners.values().filter_map(Runner::needs).fold(session, Duration::min);
         if !left.is_zero() {
             self.setup.policy.watchdogs.prolong(asked_at, left);
         }

@@ -83,6 +83,19 @@ impl Runner {
         (self.is_running() && !self.is_stuck()).then(|| self.unit.remaining())
     }
 
+    /// A unit that ends before the session was withdrawn, be it while it was to go already. Its command is ended so early that the watchdogs, which
+    /// know one deadline for all, spare the others.
+    pub(crate) fn keep_clear(&self, session: Duration, setup: &Setup) {
+        let lead = setup.policy.watchdogs.lead();
+        if let (Some(stopper), Some(left)) = (&self.run, self.needs())
+            && !left.is_zero()
+            && left + lead.kill < session
+        {
+            let within = left.saturating_sub(lead.beside_others());
+            stopper.stop(Why::Revoked, within.min(setup.plan.grace));
+        }
+    }
+
     /// When its command is to be started.
     pub(crate) fn starts_at(&self) -> Option<Duration> {
         (self.run.is_none() && !self.goes).then_some(self.due)
