@@ -36,7 +36,7 @@ impl Question {
     }
 
     /// Its status, and all that was said.
-    fn is_answered_with_yes(mut self) -> (i32, String) {
+    fn answer_yes(mut self) -> (i32, String) {
         self.pty.write_all(b"y\n").unwrap();
         while self.hears() {}
         (shell_status(self.child.wait().unwrap()), self.said)
@@ -59,7 +59,7 @@ fn s10_a_tenure_that_begins_while_the_operator_thinks_is_not_touched() {
         bench.write("go", "");
         assert_eq!(one.wait(), 0);
         bench.await_number("two");
-        let (code, said) = question.is_answered_with_yes();
+        let (code, said) = question.answer_yes();
         let now = bench.show("k");
         assert_eq!((code, &now["mail"]), (75, &0.into()), "{verb:?}: {said}");
         assert!(said.contains(&format!("{} holds it", now["holder"].as_str().unwrap())), "{said}");
@@ -78,7 +78,7 @@ fn s10_a_tenure_that_ends_while_the_operator_thinks_is_told_to_be_over() {
         bench.write("go", "");
         assert_eq!(one.wait(), 0);
         wait_until("the key to be free", || bench.state("k") == "vacant");
-        let (code, said) = question.is_answered_with_yes();
+        let (code, said) = question.answer_yes();
         assert_eq!((code, said.contains("nobody holds k")), (66, true), "{verb:?}: {said}");
     }
 }
