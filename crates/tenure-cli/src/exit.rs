@@ -46,7 +46,8 @@ Exit codes:
    69  the store can't be reached, or fails
    70  tenure itself failed
    73  work without --name: all units were done by an earlier run; nothing was run (see --fresh)
-   75  held by another (run --try, or --wait is over; wait: held still; range: all of it; work --fresh: others are at work)
+   75  held by another (run --try, or --wait is over; wait: held still; range: all of it; work --fresh: others are at work;
+       revoke, release: no longer by whom it was shown to be)
    76  the lease was lost or withdrawn, or its time was over, while CMD ran; CMD was stopped
        (also: CMD can't be killed, so its lease is left to expire)
   126  CMD can't be executed

@@ -3,6 +3,7 @@
 mod args;
 mod config;
 mod exit;
+mod files;
 mod keys;
 mod manual;
 mod nonces;

@@ -2,7 +2,7 @@
 //!
 //! Plan: records of every kind, damaged, are removed, and their keys can be had again; the copy that is printed puts back what
 //! was there; what is whole, held, of a newer version or absent is refused and left alone; nobody is there to ask; fences never go
-//! back, also where the clock is behind the last one. That only what was seen is removed is a check of every store.
+//! back, also where the clock is behind the last one. What is attached to a session that can't be read is neither held nor free. That only what was seen is removed is a check of every store.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, wait_until};
@@ -120,4 +120,30 @@ fn s2_a_fence_ahead_of_the_clock_is_kept() {
     bench.sql("UPDATE tenure_record SET record = x'54', fence = 9223372036854775807 WHERE key = 'k'");
     assert_eq!(bench.run(&["rm", "--damaged", "k", "--yes"]).code, 0);
     assert_eq!(bench.run(&["run", "k", "--", "true"]).code, 0);
+}
+
+#[test]
+fn whoever_is_attached_to_a_session_that_can_not_be_read_is_not_taken_for_dead() {
+    let bench = Bench::new();
+    let command = "echo $$ > pid; sleep 1000";
+    let mut work = bench.start(&["work", "--name", "j", "--ttl", "600s", "u", "--", "sh", "-c", command]);
+    bench.await_number("pid");
+    let key = "work/j/u";
+    let session = bench.show(key)["session"]["key"].as_str().unwrap().to_owned();
+    break_it(&bench, &session);
+    assert_eq!(bench.state(key), "unknown");
+    for verb in [&["wait", key][..], &["wait", "--held", key], &["revoke", "--yes", key], &["leader", key]] {
+        let ran = bench.run(verb);
+        assert_eq!((ran.code, ran.err.contains("can't be read")), (65, true), "{ran:?}");
+    }
+    let listed = bench.run(&["ls", "--json"]).json();
+    let of =
+        |key: &str| listed["leases"].as_array().unwrap().iter().find(|lease| lease["key"] == key).cloned();
+    assert_eq!(of(key).unwrap()["state"], "unknown");
+    let ran = bench.run(&["work", "rm", "j", "--yes"]);
+    assert_eq!((ran.code, bench.show(key)["state"].as_str()), (75, Some("unknown")), "{ran:?}");
+    assert!(work.is_running());
+    // Where the operator knows better, it can be taken away.
+    let ran = bench.run(&["release", "--now", "--yes", key]);
+    assert_eq!((ran.code, bench.state(key)), (0, "vacant".to_owned()), "{ran:?}");
 }

@@ -68,6 +68,7 @@ mod redis;
 mod run;
 mod runaway;
 mod s9_rounds;
+mod seize;
 #[cfg(feature = "serve")]
 mod serve;
 mod settings;
@@ -81,6 +82,7 @@ mod telemetry;
 mod times;
 mod top;
 mod watchdog;
+mod withdrawn;
 mod work;
 mod work_output;
 mod work_progress;

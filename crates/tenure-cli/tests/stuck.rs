@@ -2,7 +2,7 @@
 //!
 //! Plan: after KILL and a few seconds nobody waits for such a command any more; its unit is left to expire and is not given back,
 //! so that nobody runs it beside the command before that; other units are run meanwhile, in its slot, too; a process that is asked
-//! to stop ends, with a status of its own. The same with --forever. A command whose
+//! to stop ends, with a status of its own. The same with --forever, and where a second signal asks to stop at once. A command whose
 //! leftovers can't be killed has not ended.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -67,6 +67,28 @@ fn s6_a_fleets_unit_whose_command_can_not_be_killed_is_left_to_expire_and_nobody
     assert_eq!(bench.state("fleet/f/unit/bad"), "held", "not given back");
     assert!(is_alive(pid));
     kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+}
+
+#[test]
+fn s6_a_fleets_units_whose_commands_are_not_waited_for_are_not_given_away() {
+    let bench = Bench::new();
+    let deaf = "trap '' TERM; echo $$ >> pids; while :; do sleep 0.1; done";
+    let options = ["work", "--forever", "--name", "f", "--ttl", "60s", "--grace", "30s"];
+    let units: Vec<String> = (0..24).map(|n| format!("u{n}")).collect();
+    let units: Vec<&str> = units.iter().map(String::as_str).collect();
+    let arguments = [&options[..], &units, &["--", "sh", "-c", deaf]].concat();
+    let mut work = toothless::start(&bench, &arguments, true);
+    wait_until("all to run", || bench.read("pids").lines().count() == units.len());
+    work.signal(Signal::SIGTERM);
+    wait_until("it to leave", || bench.read("errors").contains("once more to stop at once"));
+    work.signal_again(Signal::SIGTERM);
+    assert_eq!(work.wait(), 143);
+    let listed = bench.run(&["ls", "--all", "--json", "fleet/f/unit/"]).json();
+    let states: Vec<_> = listed["leases"].as_array().unwrap().iter().map(|unit| &unit["state"]).collect();
+    assert!(states.len() == units.len() && states.iter().all(|state| *state == "held"), "{states:?}");
+    for pid in bench.read("pids").lines() {
+        kill(Pid::from_raw(pid.parse().unwrap()), Signal::SIGKILL).unwrap();
+    }
 }
 
 #[test]

@@ -46,6 +46,28 @@ fn outputs_come_in_the_order_of_the_units_with_tags_on_each_line() {
 }
 
 #[test]
+fn outputs_whose_turn_has_not_come_may_be_more_than_files_are_usually_open() {
+    let limited = |limit: &str| {
+        let bench = Bench::new();
+        // The first one waits for the last one.
+        let script = "echo {}; if [ {} = 1 ]; then until [ -e 120 ]; do sleep 0.05; done; fi; touch {}";
+        let units: String = (1..=120).map(|n| format!("{n}\n")).collect();
+        bench.write("units", &units);
+        let line = format!("ulimit {limit} -n 128; exec \"$@\"");
+        let mut shell = std::process::Command::new("sh");
+        let tenure = env!("CARGO_BIN_EXE_tenure");
+        let more = ["-k", "-p", "2", "--from", "units"];
+        bench.settle(shell.args(["-c", &line, "sh", tenure]).args(work(&more, &["sh", "-c", script])));
+        shell.env("TENURE_STORE", "sqlite:leases.db").stdin(Stdio::null());
+        (units, Ran::of(shell.output().unwrap()))
+    };
+    let (units, ran) = limited("-S");
+    assert_eq!((ran.code, ran.out), (0, units), "{}", ran.err);
+    let (_, ran) = limited("");
+    assert_eq!((ran.code, ran.err.contains("ulimit -n")), (70, true), "{ran:?}");
+}
+
+#[test]
 fn outputs_are_saved_and_runs_are_logged() {
     let bench = Bench::new();
     let more = ["--results", "out", "--joblog", "log", "d/x", "y"];

@@ -73,6 +73,23 @@ impl Leases {
         self.seize(key.as_ref(), true, |_, _| {}).await
     }
 
+    /// As [`Leases::release_by_force_now`], but of the tenure under this fence alone, as [`Leases::release_tenure_by_force`] has it.
+    ///
+    /// # Errors
+    /// As [`Leases::release_tenure_by_force`].
+    ///
+    /// # Cancel safety
+    /// As [`Leases::release_by_force_now`].
+    pub async fn release_tenure_by_force_now(
+        &self,
+        key: impl AsRef<str>,
+        fence: Fence,
+    ) -> Result<Forced, LeaseError> {
+        let key = Key::new(key.as_ref()).map_err(StoreError::from)?;
+        let machine = Seizure::new(key, true, self.rules(), clock::instance()).of_tenure(fence);
+        self.take(machine, |_, _| {}).await
+    }
+
     /// Gives back at once what a dead process held on `key`. All that acted for that process has to be dead, too. Who else holds the key
     /// by now keeps it, and [`LeaseError::NotHeld`] says so. On the key of that process's session ([`Leases::session_key`]), it ends all
     /// that was attached to it.

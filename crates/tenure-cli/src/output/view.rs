@@ -23,6 +23,8 @@ pub(crate) enum State {
     Expired,
     /// It can't be read.
     Damaged,
+    /// The session that it is attached to can't be read.
+    Unknown,
 }
 
 impl State {
@@ -32,6 +34,7 @@ impl State {
             State::Vacant => "vacant",
             State::Expired => "expired",
             State::Damaged => "damaged",
+            State::Unknown => "unknown",
         }
     }
 }
@@ -47,13 +50,17 @@ pub(crate) struct View {
     pub(crate) leased: Option<SectionLeases>,
     /// If it is a semaphore: its holders, and those who wait.
     pub(crate) shared: Option<PermitsView>,
+    /// Why its state is not known, if it is [`State::Unknown`].
+    pub(crate) doubt: Option<StoreError>,
     pub(crate) stored: Result<Stored, String>,
 }
 
-/// Sessions, as they are needed to judge what is attached to them: the fence and how much of the time is left, if there is a tenure. Each
-/// is read once.
+/// The fence of a session and how much of its time is left, if there is a tenure.
+type SessionLife = Option<(Fence, Duration)>;
+
+/// Sessions, as they are needed to judge what is attached to them. Each is read once. Whoever holds one that can't be read may live.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions(BTreeMap<Key, Option<(Fence, Duration)>>);
+pub(crate) struct Sessions(BTreeMap<Key, Result<SessionLife, StoreError>>);
 
 impl Sessions {
     /// Takes those that a listing has shown.
@@ -65,17 +72,16 @@ impl Sessions {
 
     fn see(&mut self, listing: &[Listed], now: Wall) {
         for listed in listing.iter().filter(|listed| is_session(&listed.key)) {
-            self.insert(&listed.key, listed.stored.as_ref().ok(), now);
+            self.insert(&listed.key, listed.stored.as_ref().map(Some), now);
         }
     }
 
-    fn insert(&mut self, key: &Key, stored: Option<&Stored>, now: Wall) {
-        // One that can't be read says nothing, like one that isn't there.
-        let lives = stored.and_then(|stored| {
+    fn insert(&mut self, key: &Key, stored: Result<Option<&Stored>, &StoreError>, now: Wall) {
+        let lives = |stored: &Stored| {
             let tenure = stored.record.tenure.as_ref()?;
             Some((stored.record.fence, left(stored, tenure.ttl, now)))
-        });
-        self.0.insert(key.clone(), lives);
+        };
+        self.0.insert(key.clone(), stored.map(|stored| stored.and_then(lives)).map_err(Clone::clone));
     }
 
     /// Takes those of a page, and reads all others that it names at once.
@@ -98,19 +104,19 @@ impl Sessions {
             return Ok(());
         }
         let read = store.read_many(&unknown, Freshness::Latest).await?;
-        self.0.extend(unknown.into_iter().map(|key| (key, None)));
+        self.0.extend(unknown.into_iter().map(|key| (key, Ok(None))));
         for Listed { key, stored } in read {
-            self.insert(&key, stored.as_ref().ok(), now);
+            self.insert(&key, stored.as_ref().map(Some), now);
         }
         Ok(())
     }
 
-    async fn get(&mut self, store: &impl Store, key: &Key, now: Wall) -> Option<(Fence, Duration)> {
+    async fn get(&mut self, store: &impl Store, key: &Key, now: Wall) -> Result<SessionLife, StoreError> {
         if !self.0.contains_key(key) {
-            let session = store.read(key).await.ok().flatten();
-            self.insert(key, session.as_ref(), now);
+            let session = store.read(key).await;
+            self.insert(key, session.as_ref().map(Option::as_ref), now);
         }
-        self.0.get(key).copied().flatten()
+        self.0.get(key).cloned().unwrap_or(Ok(None))
     }
 }
 
@@ -124,7 +130,7 @@ impl View {
         let Listed { key, stored } = listed;
         let damaged = |key, error: StoreError| {
             let stored = Err(error.to_string());
-            View { key, state: State::Damaged, left: None, leased: None, shared: None, stored }
+            View { key, state: State::Damaged, left: None, leased: None, shared: None, doubt: None, stored }
         };
         let stored = match stored {
             Ok(stored) => stored,
@@ -138,21 +144,39 @@ impl View {
             Ok(shared) => shared,
             Err(error) => return damaged(key, error),
         };
+        let mut doubt = None;
         let (state, left) = match (&stored.record.tenure, &leased) {
             (None, None) if shared.as_ref().is_some_and(|shared| !shared.is_empty()) => (State::Held, None),
             (None, Some(leased)) if !leased.is_empty() => judged(leased.left().unwrap_or_default()),
             (None, _) => (State::Vacant, None),
             (Some(tenure), _) => match &tenure.attachment {
                 None => judged(left(&stored, tenure.ttl, now)),
-                Some(attachment) => judged(left_of_attachment(store, sessions, attachment, now).await),
+                Some(attachment) => match left_of_attachment(store, sessions, attachment, now).await {
+                    Ok(left) => judged(left),
+                    Err(error) => {
+                        doubt = Some(error);
+                        (State::Unknown, None)
+                    }
+                },
             },
         };
-        View { key, state, left, leased, shared, stored: Ok(stored) }
+        View { key, state, left, leased, shared, doubt, stored: Ok(stored) }
     }
 
     /// What is stored, where only a record that can be read will do.
     pub(crate) fn sound(&self) -> Result<&Stored, Failure> {
         self.stored.as_ref().map_err(|problem| Failure::new(DAMAGED, format!("{}: {problem}", self.key)))
+    }
+
+    /// Its state, where one that is not known will not do.
+    pub(crate) fn known(&self) -> Result<State, Failure> {
+        let Some(error) = &self.doubt else { return Ok(self.state) };
+        let failure = Failure::from(error.clone());
+        let text = format!(
+            "whether {} is held is not known, since the session that it is attached to can't be read",
+            self.key
+        );
+        Err(Failure { text: format!("{text}: {}", failure.text), ..failure })
     }
 
     /// How many ranges are held, if it is a section in which some are.
@@ -280,9 +304,7 @@ async fn left_of_attachment(
     sessions: &mut Sessions,
     attachment: &Attachment,
     now: Wall,
-) -> Duration {
-    match sessions.get(store, &attachment.session, now).await {
-        Some((fence, left)) if fence == attachment.fence => left,
-        _ => Duration::ZERO,
-    }
+) -> Result<Duration, StoreError> {
+    let session = sessions.get(store, &attachment.session, now).await?;
+    Ok(session.filter(|(fence, _)| *fence == attachment.fence).map_or(Duration::ZERO, |(_, left)| left))
 }

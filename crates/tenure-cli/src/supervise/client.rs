@@ -247,11 +247,16 @@ impl Watchdogs {
     /// What is watched must be dead `left` after `asked_at` unless this is called again. That is the time, since boot, *before* it was
     /// asked how long a lease is good: a pause in between would prolong the deadline.
     pub(crate) fn prolong(&self, asked_at: Duration, left: Duration) {
+        self.prolong_if(asked_at, left, || true);
+    }
+
+    /// As [`Self::prolong`], if `may_be` says so, which is asked only where there is something to tell.
+    pub(crate) fn prolong_if(&self, asked_at: Duration, left: Duration, may_be: impl FnOnce() -> bool) {
         let deadline = asked_at + left;
         self.look_for_adopted(asked_at);
         let mut state = self.state();
         // Little news is no news: the watchdog need not be woken for it.
-        if deadline > state.deadline + self.lead.kill {
+        if deadline > state.deadline + self.lead.kill && may_be() {
             state.note_if_overdue(self.lead);
             state.deadline = deadline;
             self.tell(&mut state, &format!("deadline {}\n", deadline.as_nanos()));

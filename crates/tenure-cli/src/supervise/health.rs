@@ -14,11 +14,13 @@ pub(super) struct LeaseHealth {
 }
 
 impl LeaseHealth {
-    /// Why to stop the command, and within what time; none while all is well. `lead` is the time that stopping takes.
+    /// Why to stop the command, and within what time; none while all is well. `lead` is the time that stopping takes. `is_alone`: the watchdogs
+    /// have no other command to end with it.
     pub(super) fn judge(
         &mut self,
         lease: &(impl Lease + ?Sized),
         lead: LeadTime,
+        is_alone: bool,
         now: Duration,
     ) -> Option<(Why, Duration)> {
         let left = lease.remaining();
@@ -30,7 +32,8 @@ impl LeaseHealth {
         self.unknown_since = None;
         let within = left.saturating_sub(lead.kill);
         match (lease.is_revoked(), left <= lead.total()) {
-            (true, _) => Some((Why::Revoked, within)),
+            (true, _) if is_alone => Some((Why::Revoked, within)),
+            (true, _) => Some((Why::Revoked, left.saturating_sub(lead.beside_others()))),
             (false, true) => Some((Why::Losing, within)),
             (false, false) => None,
         }
@@ -71,7 +74,7 @@ mod tests {
         let lead = LeadTime { kill: at(100), term: at(400) };
         let mut health = LeaseHealth::default();
         let mut judge = |now, left_ms, is_revoked, is_over| {
-            health.judge(&Seen { left_ms, is_revoked, is_over }, lead, at(now))
+            health.judge(&Seen { left_ms, is_revoked, is_over }, lead, true, at(now))
         };
         assert_eq!(judge(0, 501, false, false), None);
         assert_eq!(judge(0, 500, false, false), Some((Why::Losing, at(400))), "KILL before the deadline");
@@ -82,5 +85,18 @@ mod tests {
         assert_eq!((judge(100, 0, false, false), judge(200, 0, false, false)), (None, None));
         assert_eq!((judge(250, 5000, false, false), judge(300, 0, false, false)), (None, None));
         assert_eq!((judge(400, 0, false, false), judge(401, 0, false, false)), (None, at_once));
+    }
+
+    #[test]
+    fn a_withdrawn_command_is_dead_before_the_watchdogs_begin_to_end_those_beside_it() {
+        let at = Duration::from_millis;
+        let lead = LeadTime { kill: at(100), term: at(400) };
+        let judge = |left_ms, is_revoked| {
+            let seen = Seen { left_ms, is_revoked, is_over: false };
+            LeaseHealth::default().judge(&seen, lead, false, at(0))
+        };
+        // They are told of 100 ms more or less only, and begin 500 ms before the deadline.
+        assert_eq!(judge(5000, true), Some((Why::Revoked, at(5000 - 500 - 200))));
+        assert_eq!((judge(600, true), judge(600, false)), (Some((Why::Revoked, at(0))), None));
     }
 }

@@ -221,7 +221,7 @@ impl Started {
                 let asked_at = boottime();
                 watchdogs.prolong(asked_at, lease.remaining());
             }
-            if let Some((why, within)) = health.judge(lease, watchdogs.lead(), boottime()) {
+            if let Some((why, within)) = health.judge(lease, watchdogs.lead(), *is_alone, boottime()) {
                 stopper.stop(why, within.min(*grace));
             }
             if left.is_some_and(|left| left.is_zero()) && stopper.why().is_none() {

@@ -60,6 +60,12 @@ impl LeadTime {
     pub(crate) fn total(self) -> Duration {
         self.kill + self.term
     }
+
+    /// How long before its own deadline a command must be dead for the watchdogs to spare those beside it. They know one deadline for all, the
+    /// first, and begin that much earlier: by the lead time, and by what is too little to be told them. The rest is for its death to be seen.
+    pub(crate) fn beside_others(self) -> Duration {
+        self.total() + self.kill * 2
+    }
 }
 
 /// The arguments that [`main`] takes.

@@ -45,7 +45,7 @@ async fn present(leases: &Leases, key: &Key) -> Result<Option<Leader>, Failure> 
         Err(failure) => return Err(failure),
     };
     let stored = view.sound()?;
-    let is_held = view.state == State::Held;
+    let is_held = view.known()? == State::Held;
     Ok(Sighting::of(&stored.record).filter(|_| is_held).map(Leader::from))
 }
 

@@ -111,7 +111,12 @@ pub(super) async fn view(leases: &tenure::Leases, key: &Key) -> Result<View, Fai
         Err(error) => return Err(error.into()),
     };
     let now = leases.clock().now().wall;
-    Ok(View::of(store, &mut Sessions::default(), Listed { key: key.clone(), stored }, now).await)
+    let view = View::of(store, &mut Sessions::default(), Listed { key: key.clone(), stored }, now).await;
+    // A session that can't be read now may be read later, like the record.
+    match &view.doubt {
+        Some(error) if error.kind() != tenure::ErrorKind::Foreign => Err(error.clone().into()),
+        _ => Ok(view),
+    }
 }
 
 fn page(view: &View) -> String {
@@ -129,6 +134,12 @@ fn page(view: &View) -> String {
                 lines.push(("ttl", brief(tenure.ttl.duration())));
                 if let Some(left) = view.left {
                     lines.push(("left", format!("about {}", brief(left))));
+                }
+                if let Some(error) = &view.doubt {
+                    lines.push((
+                        "problem",
+                        format!("its session can't be read: {}", escaped(&error.to_string())),
+                    ));
                 }
                 if let Some(attachment) = &tenure.attachment {
                     lines.push(("session", format!("{} (fence {})", attachment.session, attachment.fence)));
@@ -177,4 +188,25 @@ fn about(fields: &mut serde_json::Map<String, serde_json::Value>) -> Vec<(&'stat
     lines.extend(text("note").map(|note| ("note", note)));
     fields.retain(|name, _| !["user", "host", "pid", "program", "note"].contains(&name.as_str()));
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a session that can't be read now is no dead one.
+    use super::*;
+    use tenure::Leases;
+    use tenure_store::{Fault, FaultyStore};
+
+    #[tokio::test]
+    async fn whoever_is_attached_to_a_session_that_can_not_be_read_now_is_not_taken_for_dead() {
+        let store = tenure::memory();
+        let faulty = FaultyStore::new(store.clone());
+        let (there, here) = (Leases::new(store).unwrap(), Leases::new(faulty.clone()).unwrap());
+        let guard = there.acquire("k").await.unwrap();
+        let key = guard.key().clone();
+        assert_eq!(view(&here, &key).await.unwrap().known().unwrap(), State::Held);
+        faulty.inject([Fault::None, Fault::Refuse]);
+        assert_eq!(view(&here, &key).await.unwrap_err().code, exit::UNAVAILABLE);
+        guard.release().await;
+    }
 }

@@ -10,7 +10,7 @@ use crate::output::view::{State, View};
 use crate::stores::Url;
 use crate::text::brief;
 use serde_json::json;
-use tenure::{Ask, Key, LeaseError};
+use tenure::{Ask, Fence, Key, LeaseError, Leases, Record, Store, Stored};
 
 pub(crate) async fn release(url: &Url, typed: &args::ReleaseArgs) -> Result<u8, Failure> {
     let key = config::key(&typed.key)?;
@@ -21,7 +21,7 @@ pub(crate) async fn release(url: &Url, typed: &args::ReleaseArgs) -> Result<u8, 
         return Err(not_held(&key, &seen));
     };
     if !typed.yes {
-        let danger = match (seen.state == State::Held, typed.now) {
+        let danger = match (seen.state != State::Expired, typed.now) {
             (true, true) => {
                 "Its holder may still be at work, and is not told: two may hold it, until that one next looks at the record"
             }
@@ -35,7 +35,7 @@ pub(crate) async fn release(url: &Url, typed: &args::ReleaseArgs) -> Result<u8, 
             &format!("{key} is held by {}. {danger}. Take it away by force?", tenure.holder),
         )?;
     }
-    let holder = tenure.holder.clone();
+    let (holder, shown) = (tenure.holder.clone(), stored.record.fence);
     let quiet = typed.json;
     let told = |holder: tenure::HolderId, within| {
         if !quiet {
@@ -46,13 +46,13 @@ pub(crate) async fn release(url: &Url, typed: &args::ReleaseArgs) -> Result<u8, 
         }
     };
     let forced = if typed.now {
-        leases.release_by_force_now(&key).await
+        leases.release_tenure_by_force_now(&key, shown).await
     } else {
-        leases.release_by_force(&key, told).await
+        leases.release_tenure_by_force(&key, shown, told).await
     };
     let forced = match forced {
         Ok(forced) => forced,
-        Err(LeaseError::NotHeld) => return Err(not_held(&key, &seen)),
+        Err(LeaseError::NotHeld) => return Err(not_any_more(&leases, &key, shown).await),
         Err(LeaseError::Store(error)) => return Err(error.into()),
         Err(error) => return Err(Failure::new(exit::UNAVAILABLE, error.to_string())),
     };
@@ -96,6 +96,21 @@ fn not_held(key: &Key, seen: &View) -> Failure {
     }
 }
 
+/// Why the tenure that was shown can't be taken from anyone: it ended meanwhile. Whoever holds the key by now was not meant.
+async fn not_any_more(leases: &Leases, key: &Key, shown: Fence) -> Failure {
+    match leases.store().read(key).await {
+        Ok(Some(Stored { record: Record { fence, tenure: Some(tenure), .. }, .. })) if fence != shown => {
+            let text = format!(
+                "{key} has changed hands meanwhile: {} holds it, with fence {fence}, and was left as it is; look again",
+                tenure.holder
+            );
+            Failure::new(exit::HELD, text)
+        }
+        Ok(_) => Failure::new(exit::ABSENT, format!("nobody holds {key}")),
+        Err(error) => error.into(),
+    }
+}
+
 pub(crate) async fn revoke(url: &Url, typed: &args::RevokeArgs) -> Result<u8, Failure> {
     let key = config::key(&typed.key)?;
     let leases = super::open(url).await?;
@@ -104,7 +119,7 @@ pub(crate) async fn revoke(url: &Url, typed: &args::RevokeArgs) -> Result<u8, Fa
     let Some(tenure) = &stored.record.tenure else {
         return Err(not_held(&key, &seen));
     };
-    if seen.state == State::Expired {
+    if seen.known()? == State::Expired {
         let holder = &tenure.holder;
         return Err(Failure::new(
             exit::ABSENT,
@@ -112,7 +127,11 @@ pub(crate) async fn revoke(url: &Url, typed: &args::RevokeArgs) -> Result<u8, Fa
         ));
     }
     output::confirm(typed.yes, &format!("Tell {} to stop and give {key} up?", tenure.holder))?;
-    leases.request(&key, Ask::Revoke).await?;
+    let shown = stored.record.fence;
+    match leases.request_of(&key, shown, Ask::Revoke).await {
+        Err(LeaseError::NotHeld) => return Err(not_any_more(&leases, &key, shown).await),
+        asked => asked?,
+    }
     if typed.json {
         let document =
             json!({"key": key.as_str(), "asked": tenure.holder.as_str(), "ttl_ms": tenure.ttl.millis()});

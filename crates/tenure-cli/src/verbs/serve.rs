@@ -2,6 +2,7 @@
 
 use crate::config::serve::ServeConfig;
 use crate::exit::Failure;
+use crate::files;
 use crate::output;
 use crate::stores::{Missing, Url};
 use crate::supervise::outage::Outage;
@@ -14,7 +15,8 @@ use tokio::task::JoinSet;
 
 pub(crate) async fn serve(url: &Url, plan: ServeConfig) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
-    allow_files();
+    // Each connection takes two. Where so many are refused, fewer clients are served at a time.
+    files::allow_all();
     let mut doors = Vec::new();
     for (address, access) in plan.places {
         let door = Door::open(address, plan.certificate.as_ref()).await;
@@ -54,12 +56,4 @@ pub(crate) async fn serve(url: &Url, plan: ServeConfig) -> Result<u8, Failure> {
     // What clients were told may not be over: nothing is given back, not even as a last deed when the agent is dropped.
     std::mem::forget(agent.clone());
     Err(Failure { is_urgent: true, ..Failure::by_signal(signal) })
-}
-
-/// As many open files as this process may have. Each connection takes two, and 1,024 are the usual allowance for programs that don't ask.
-fn allow_files() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // Where that is refused, fewer clients are served at a time.
-    let _as_before = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }

@@ -45,7 +45,7 @@ async fn until(leases: &Leases, key: &Key, held: bool) -> Result<u8, Failure> {
             Ok(seen) => {
                 // Whether anybody holds what can't be read is not known.
                 seen.sound()?;
-                (seen.state == State::Held, seen.left)
+                (seen.known()? == State::Held, seen.left)
             }
             Err(failure) if failure.code == exit::ABSENT => (false, None),
             // The store may be had again: who waits is told.

@@ -243,7 +243,8 @@ impl Process {
             todo.extend(children_of(pid));
             all.push(pid);
         }
-        for pid in all {
+        // Parents are the last: the system continues what is stopped in a group of which the last parent dies.
+        for pid in all.into_iter().rev() {
             let _gone = signal(pid, Signal::SIGKILL);
         }
     }

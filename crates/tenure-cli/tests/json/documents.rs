@@ -44,7 +44,7 @@ pub struct Record {
     pub fleet: Option<OfFleet>,
     /// Of a unit of a job: where it stands.
     pub job: Option<OfJob>,
-    /// held, vacant, expired (its holder was not heard of for its ttl: it may be taken) or damaged.
+    /// held, vacant, expired (its holder was not heard of for its ttl: it may be taken), damaged, or unknown (its session can't be read).
     pub state: String,
     /// Why it can't be read. Nothing but key and state is told besides.
     pub problem: Option<String>,

@@ -39,7 +39,7 @@ pub(super) async fn check(url: &Url, leases: &Leases, findings: &mut Findings) -
     }
     check_fleets(&listing, now, findings);
     let mut sessions = Sessions::of(&listing, now);
-    let (mut states, mut sections, mut ranges, mut damaged) = ([0; 4], 0, 0, Vec::new());
+    let (mut states, mut sections, mut ranges, mut damaged) = ([0; 5], 0, 0, Vec::new());
     let mut load = url.shards().map(NamespaceLoad::new);
     for listed in listing {
         let view = View::of(store, &mut sessions, listed, now).await;
@@ -57,11 +57,12 @@ pub(super) async fn check(url: &Url, leases: &Leases, findings: &mut Findings) -
             damaged.push(format!("{}: {problem}", view.key));
         }
     }
-    let [held, vacant, expired, bad] = states;
+    let [held, vacant, expired, bad, unknown] = states;
+    let unknown = if unknown > 0 { format!(", {unknown} unknown") } else { String::new() };
     findings.add(
         Grade::Ok,
         "records",
-        format!("{held} held, {vacant} vacant, {expired} expired, {bad} damaged"),
+        format!("{held} held, {vacant} vacant, {expired} expired, {bad} damaged{unknown}"),
     );
     if sections > 0 {
         let text = format!("{} held in {}", count(ranges, "range"), count(sections, "section"));

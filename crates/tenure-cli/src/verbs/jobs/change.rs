@@ -113,7 +113,7 @@ pub(super) async fn rm(url: &Url, typed: &WorkRmArgs) -> Result<u8, Failure> {
 /// Whether its holder is dead, by the look that was just taken: nobody holds anything of this job.
 async fn is_dead(leases: &Leases, listed: &Listed) -> Result<bool, Failure> {
     let view = crate::verbs::look::view(leases, &listed.key).await?;
-    Ok(view.state != crate::output::view::State::Held)
+    Ok(view.state == crate::output::view::State::Expired)
 }
 
 /// A key whose record goes begins at the wall clock again, which must be beyond the fence that it had.

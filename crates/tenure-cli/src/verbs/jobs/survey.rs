@@ -98,7 +98,8 @@ impl JobSurvey {
             self.recent += 1;
             self.recent_since = self.recent_since.into_iter().chain(started).min();
         }
-        let tenure = stored.record.tenure.as_ref().filter(|_| view.state == State::Held);
+        // Whoever holds it by a session that can't be read may be at work.
+        let tenure = stored.record.tenure.as_ref().filter(|_| view.state != State::Expired);
         match (seen.status, tenure) {
             (Status::Done, _) => self.done += 1,
             (Status::Failed, _) => self.failed.push(Failed::of(unit, &seen, metadata)),
@@ -196,8 +197,8 @@ mod tests {
             let nonce = Default::default();
             let record = Record { fence: Fence(1), nonce, stamp: Wall(0), tenure: None, metadata };
             let stored = Ok(Stored::new(record));
-            let (left, leased, shared) = (None, None, None);
-            job.add(View { key, state: State::Vacant, left, leased, shared, stored }, Wall(NOW));
+            let (left, leased, shared, doubt) = (None, None, None, None);
+            job.add(View { key, state: State::Vacant, left, leased, shared, doubt, stored }, Wall(NOW));
         }
         job
     }

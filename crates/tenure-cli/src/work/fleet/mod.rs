@@ -136,8 +136,7 @@ impl Runners {
     fn on_signal(&mut self, signal: i32) -> Result<(), Failure> {
         let failure = Failure::by_signal(signal);
         if self.stop.as_ref().is_some_and(|stop| stop.by.is_some()) {
-            // The watchdogs see to it that nothing is left, and what is held expires.
-            self.kill_all();
+            self.abandon();
             return Err(failure);
         }
         let held = count(self.runners.len(), "unit");
@@ -238,7 +237,11 @@ impl Runners {
     fn look_after(&mut self) {
         self.member.sound();
         let asked_at = boottime();
-        let left = self.member.remaining();
+        let session = self.member.remaining();
+        self.runners.values().for_each(|runner| runner.keep_clear(session, &self.setup));
+        // A unit that was withdrawn ends at the deadline that it had, however long the session lives. It was withdrawn before the session was
+        // renewed, so to look for that after it is in time.
+        let left = self.runners.values().filter_map(Runner::needs).fold(session, Duration::min);
         if !left.is_zero() {
             self.setup.policy.watchdogs.prolong(asked_at, left);
         }
@@ -257,6 +260,14 @@ impl Runners {
         for unit in idle {
             self.conclude(&unit);
         }
+    }
+
+    /// Kills what runs, and waits for none of it. The watchdogs see to it that nothing is left, and what is held expires: to drop it would give it
+    /// away beside a command that may live.
+    fn abandon(&mut self) {
+        std::mem::take(&mut self.next).into_values().for_each(|assignment| assignment.lapse());
+        self.kill_all();
+        self.runners.values_mut().for_each(Runner::lapse);
     }
 
     /// How long nothing needs to be looked at if nothing happens.

@@ -78,6 +78,24 @@ impl Runner {
         self.assignment.is_none()
     }
 
+    /// How long what runs for the unit may, if anything does that can be killed.
+    pub(crate) fn needs(&self) -> Option<Duration> {
+        (self.is_running() && !self.is_stuck()).then(|| self.unit.remaining())
+    }
+
+    /// A unit that ends before the session was withdrawn, be it while it was to go already. Its command is ended so early that the watchdogs, which
+    /// know one deadline for all, spare the others.
+    pub(crate) fn keep_clear(&self, session: Duration, setup: &Setup) {
+        let lead = setup.policy.watchdogs.lead();
+        if let (Some(stopper), Some(left)) = (&self.run, self.needs())
+            && !left.is_zero()
+            && left + lead.kill < session
+        {
+            let within = left.saturating_sub(lead.beside_others());
+            stopper.stop(Why::Revoked, within.min(setup.plan.grace));
+        }
+    }
+
     /// When its command is to be started.
     pub(crate) fn starts_at(&self) -> Option<Duration> {
         (self.run.is_none() && !self.goes).then_some(self.due)
@@ -100,7 +118,7 @@ impl Runner {
         }
     }
 
-    /// The command can't be killed: the unit is left to expire.
+    /// The command can't be killed, or is not waited for: the unit is left to expire.
     pub(crate) fn lapse(&mut self) {
         self.goes = true;
         if let Some(assignment) = self.assignment.take() {
@@ -112,6 +130,10 @@ impl Runner {
     pub(crate) fn look_after(&mut self, setup: &Arc<Setup>) {
         let is_due = self.starts_at().is_some_and(|at| boottime() >= at);
         if !is_due || self.unit.remaining() <= setup.policy.watchdogs.lead().total() {
+            return;
+        }
+        if self.unit.is_draining() {
+            // It is about to be told, and the watchdogs may know of a later deadline than that of a unit that was withdrawn.
             return;
         }
         let stopper = Arc::<Stopper>::default();

@@ -418,7 +418,7 @@ impl Scheduler {
         self.looked_after = asked_at;
         let left = self.leases.session_remaining();
         if !left.is_zero() {
-            self.slots.policy().watchdogs.prolong(asked_at, left);
+            self.slots.prolong(asked_at, left);
         }
         self.progress.show(self.board.counts(), self.slots.running(), asked_at);
         if self.progress.is_shown() && self.rounds.may_list(boottime()) {

@@ -6,7 +6,7 @@ use crate::supervise::run::{Outcome, Policy, run};
 use crate::supervise::stopping::{Stopper, Why};
 use crate::text::escaped;
 use crate::work::job::pacing::{Pacing, load_average};
-use crate::work::job::pieces::capture::{Captured, Captures};
+use crate::work::job::pieces::capture::{Captured, Captures, are_too_many_open};
 use crate::work::job::turns::{ClaimQueue, Turn};
 use crate::work::template::Filling;
 use crate::work::units::text_of;
@@ -15,7 +15,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::{Guard, Key};
+use tenure::{Cancelled, Guard, Key};
 
 /// A unit that this process holds, to be run.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(crate) enum Ended {
     Stuck,
     /// It could not be started.
     NotStarted(std::io::Error),
-    /// It was not started: there is no file to be had for what it writes.
+    /// It was not started: there is no file to be had for what it writes, or too many are open for that.
     Uncaught(std::io::Error),
 }
 
@@ -71,6 +71,8 @@ struct Running {
     stopper: Arc<Stopper>,
     /// From 1; no two that run at the same time have the same.
     slot: usize,
+    /// Its lease was withdrawn, or lost.
+    cancelled: Cancelled,
 }
 
 impl Slots {
@@ -136,6 +138,14 @@ impl Slots {
         self.running.values().for_each(|running| running.stopper.kill());
     }
 
+    /// Tells the watchdogs that what runs here is good for `left`, from the time *before* that was asked. Not while a lease is withdrawn whose
+    /// command runs: such a one ends at the deadline that it had, however long the session lives, and they know one deadline for all. It was
+    /// withdrawn before the session was renewed, so to look for that after `left` was asked is in time.
+    pub(crate) fn prolong(&self, asked_at: Duration, left: Duration) {
+        let is_none_withdrawn = || !self.running.values().any(|running| running.cancelled.is_cancelled());
+        self.setup.policy.watchdogs.prolong_if(asked_at, left, is_none_withdrawn);
+    }
+
     fn first_free(&self) -> usize {
         let taken: BTreeSet<usize> = self.running.values().map(|running| running.slot).collect();
         (1..=self.n).find(|slot| !taken.contains(slot)).unwrap_or(self.n)
@@ -149,7 +159,10 @@ impl Slots {
         {
             let (setup, stopper) = (Arc::clone(&self.setup), Arc::<Stopper>::default());
             let slot = self.first_free();
-            self.running.insert(key.clone(), Running { stopper: Arc::clone(&stopper), slot });
+            let asked_at = boottime();
+            self.prolong(asked_at, guard.remaining());
+            let running = Running { stopper: Arc::clone(&stopper), slot, cancelled: guard.cancelled() };
+            self.running.insert(key.clone(), running);
             self.pacing.started(boottime());
             tokio::spawn(async move {
                 let (ended, captured) = setup.run(&unit, number, slot, &guard, &stopper).await;
@@ -189,9 +202,11 @@ impl Setup {
     }
 
     async fn run_it(&self, command: Command, unit: &[u8], guard: &Guard, stopper: &Arc<Stopper>) -> Ended {
+        if guard.is_revoked() {
+            // Before it had its slot, perhaps: the watchdogs may have been told a later deadline by then.
+            return Ended::TooLate;
+        }
         let wall = || self.policy.clock.now().wall.0;
-        let asked_at = boottime();
-        self.policy.watchdogs.prolong(asked_at, guard.remaining());
         let (started, began) = (wall(), boottime());
         match run(guard, command, &self.policy, stopper).await {
             Outcome::Ended { status, stopped, left } => {
@@ -211,6 +226,10 @@ impl Setup {
                 }
             }
             Outcome::TooLate => Ended::TooLate,
+            // Those that catch output are among them.
+            Outcome::NotStarted(error) if self.captures.is_some() && are_too_many_open(&error) => {
+                Ended::Uncaught(error)
+            }
             Outcome::NotStarted(error) => Ended::NotStarted(error),
             Outcome::Stuck(_) => Ended::Stuck,
         }

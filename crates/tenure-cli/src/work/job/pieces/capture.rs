@@ -1,5 +1,7 @@
 //! Files that catch what a command writes. They have no names, so nothing is left of them however tenure ends.
 
+use crate::files;
+use nix::errno::Errno;
 use nix::sys::statvfs::{Statvfs, fstatvfs};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -19,6 +21,8 @@ pub(crate) struct Captured {
 #[derive(Debug, Default)]
 pub(crate) struct Captures {
     idle: Mutex<Vec<Captured>>,
+    /// How many files there are in all pairs.
+    made: AtomicU64,
 }
 
 impl Captures {
@@ -26,7 +30,12 @@ impl Captures {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         match idle {
             Some(captured) => Ok(captured),
-            None => Ok(Captured { out: nameless()?, err: nameless()? }),
+            None => {
+                // Those of outputs whose turn has not come are all open (--keep-order). As many others may be.
+                let made = self.made.fetch_add(2, Ordering::Relaxed) + 2;
+                files::allow(made.saturating_mul(2));
+                Ok(Captured { out: nameless()?, err: nameless()? })
+            }
         }
     }
 
@@ -62,6 +71,11 @@ impl Captured {
     pub(crate) fn tail(&self) -> Option<String> {
         [&self.err, &self.out].into_iter().find_map(|file| tail(file).ok()?)
     }
+}
+
+/// Whether there are as many open files as there may be, of this process or of all.
+pub(crate) fn are_too_many_open(error: &io::Error) -> bool {
+    [Errno::EMFILE, Errno::ENFILE].iter().any(|errno| error.raw_os_error() == Some(*errno as i32))
 }
 
 fn has_no_room(mut file: &File) -> bool {
@@ -101,6 +115,7 @@ fn nameless() -> io::Result<File> {
                 return Ok(file);
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) if are_too_many_open(&error) => return Err(error),
             Err(error) => {
                 let text = format!("{} can't be written, which catches output: {error}", path.display());
                 return Err(io::Error::new(error.kind(), text));

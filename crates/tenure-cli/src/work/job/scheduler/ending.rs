@@ -7,6 +7,7 @@ use crate::output;
 use crate::supervise::signals;
 use crate::text::{brief, count};
 use crate::work::job::board::Local;
+use crate::work::job::pieces::capture::are_too_many_open;
 use std::time::Duration;
 use tenure::StoreError;
 use tenure::clock::boottime;
@@ -50,9 +51,13 @@ impl Scheduler {
 
     /// There is no file to be had for what commands write, and so for none of them.
     pub(super) fn on_uncaught(&mut self, error: &std::io::Error) {
-        let text = format!(
-            "output can't be caught: {error}; set TMPDIR to another directory, or run fewer at a time (--parallel)"
-        );
+        let remedy = if are_too_many_open(error) {
+            "allow more open files (ulimit -n), run fewer at a time (--parallel), or leave out --keep-order, which keeps two open for each unit \
+             whose turn has not come"
+        } else {
+            "set TMPDIR to another directory, or run fewer at a time (--parallel)"
+        };
+        let text = format!("output can't be caught: {error}; {remedy}");
         self.give_up(Failure::new(exit::INTERNAL, text));
     }
 

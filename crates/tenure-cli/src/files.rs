@@ -1,0 +1,45 @@
+//! How many files this process may have open at a time: 1,024, as a rule, for programs that don't ask for more.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// As many as it may have at all.
+#[cfg(feature = "serve")]
+pub(crate) fn allow_all() {
+    allow(u64::MAX);
+}
+
+/// At least `n`, if it may have so many. What is started afterwards may have as many as this process, so it is not asked for more than is needed.
+pub(crate) fn allow(n: u64) {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if let Some(more) = more(current, maximum, n) {
+        // Where that is refused, whoever opens a file is told.
+        let _as_before = setrlimit(Resource::Nofile, Rlimit { current: more, maximum });
+    }
+}
+
+/// The next limit, if there is to be another; without a number there is none.
+fn more(current: Option<u64>, maximum: Option<u64>, n: u64) -> Option<Option<u64>> {
+    let current = current.filter(|current| *current < n)?;
+    let wanted = n.max(current.saturating_mul(2));
+    let more = maximum.map_or((n < u64::MAX).then_some(wanted), |maximum| Some(wanted.min(maximum)));
+    (more != Some(current)).then_some(more)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_doubled_as_far_as_it_may_be_and_never_lowered() {
+        assert_eq!(more(Some(1024), Some(4096), 1024), None);
+        assert_eq!(more(Some(1024), Some(4096), 1026), Some(Some(2048)));
+        assert_eq!(more(Some(1024), Some(4096), 3000), Some(Some(3000)));
+        assert_eq!(more(Some(3000), Some(4096), 3002), Some(Some(4096)));
+        assert_eq!(more(Some(4096), Some(4096), 5000), None);
+        assert_eq!((more(Some(1024), Some(4096), u64::MAX), more(None, None, 9)), (Some(Some(4096)), None));
+        assert_eq!(
+            (more(Some(1024), None, u64::MAX), more(Some(1024), None, 1026)),
+            (Some(None), Some(Some(2048)))
+        );
+    }
+}
