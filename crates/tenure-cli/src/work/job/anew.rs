@@ -9,6 +9,7 @@ use super::unit::{Status, Unit};
 use super::writes::vacant;
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
+use crate::output;
 use crate::output::view::{Sessions, State, View};
 use crate::stores::patiently;
 use crate::text::{brief, count, escaped};
@@ -21,13 +22,33 @@ use tenure_core::Nonces;
 /// Between two looks at what others have under their hands for a moment.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Waits until our own session is to be seen by those who look after us.
+///
+/// # Errors
+/// The store can't be written.
+pub(super) async fn await_session(leases: &Leases) -> Result<(), Failure> {
+    /// About as long as it is tried to register units.
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let mut told = String::new();
+    while leases.session_remaining().is_zero() {
+        if let Some(trouble) = leases.trouble() {
+            if trouble.lasts > PATIENCE || !trouble.error.is_passing() {
+                return Err(trouble.error.into());
+            }
+            let text = trouble.error.to_string();
+            if told != text {
+                output::note(format!("{text}; trying on"));
+                told = text;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    Ok(())
+}
+
 /// Fails if another process was at work on the job before this one.
 pub(super) async fn check_alone(leases: &Leases, name: &JobName) -> Result<(), Failure> {
     let own = leases.session_key();
-    // Our own session is to be seen by those who look after us.
-    while leases.session_remaining().is_zero() {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
     let store = leases.store();
     let listing = patiently(async || store.list_all("session/").await).await?;
     // Fences begin with the wall clock, so whoever came later has the higher one.
@@ -219,9 +240,13 @@ mod tests {
         };
         let name = JobName::new(OsStr::new("j")).unwrap();
         let first = start("j");
+        await_session(&first).await.unwrap();
         check_alone(&first, &name).await.unwrap();
         tokio::time::sleep(Duration::from_millis(5)).await;
         let (second, other) = (start("j"), start("k"));
+        for later in [&second, &other] {
+            await_session(later).await.unwrap();
+        }
         assert_eq!(check_alone(&second, &name).await.unwrap_err().code, exit::HELD);
         check_alone(&first, &name).await.unwrap();
         check_alone(&other, &JobName::new(OsStr::new("k")).unwrap()).await.unwrap();

@@ -45,6 +45,7 @@ pub(crate) async fn register(
     let (store, prefix, given) = (leases.store(), name.prefix(), Order::new(units));
     let mut nonces = Nonces::new(instance(leases));
     if plan.fresh {
+        anew::await_session(leases).await?;
         anew::check_alone(leases, name).await?;
         let (mut pages, mut n) = (Pages::default(), 0);
         while let Some(page) = patiently(async || pages.next(store, &prefix).await).await? {
