@@ -123,6 +123,12 @@ fn a_list_in_a_file_is_the_same_job_when_it_has_grown() {
     assert_eq!((grown.code, logged(&bench)), (0, vec!["c".to_owned()]), "{grown:?}");
     assert!(grown.err.contains("3 units (1 new, 2 settled already)"), "{grown:?}");
     assert_eq!(here.run(&from("./../here/list")).code, 73, "the same file by another path");
+    let pairs = here.run(&[&["-n", "2"], &from("list")[..]].concat());
+    assert_eq!(
+        (pairs.code, logged(&bench)),
+        (0, vec!["a b".into(), "c".into()]),
+        "so many a command: {pairs:?}"
+    );
     assert_eq!((other.run(&from("../here/list")).code, logged(&bench).len()), (0, 3), "another directory");
     // What is read from a pipe has no path that would be found again.
     let script =
