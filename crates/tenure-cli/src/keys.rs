@@ -59,7 +59,7 @@ pub(crate) const STATUS: &str = "status";
 pub(crate) const NAMED: &str = "named-";
 
 /// Where a unit of a job stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum UnitStatus {
     /// To be run, again perhaps.
     Pending,

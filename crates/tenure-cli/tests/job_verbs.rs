@@ -1,11 +1,13 @@
 //! `work ls`, `status`, `retry` and `rm`, by the real binary on real files.
 //!
 //! Plan: what is told of a job while it runs, after units have failed, and of one that isn't there; failed units tried again, all
-//! of them and some; a job that is removed is run again, and not while somebody works on it; a unit that is called as a verb.
+//! of them and some; a job that is removed is run again, and not while somebody works on it, nor if somebody has come since it was asked;
+//! records that vanish under a worker; a unit that is called as a verb.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::{Bench, Ran, wait_until};
-use std::process::Command;
+use crate::common::{Bench, Process, Ran, wait_until};
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
 
 /// A job of three units, of which those fail that are in the file `bad`.
 const NIGHT: [&str; 12] =
@@ -166,6 +168,73 @@ fn a_job_that_was_removed_is_run_again() {
     assert!(bench.run(&["work", "ls"]).err.contains("there are no jobs"));
     bench.write("log", "");
     assert_eq!((night(&bench, ""), bench.read("log").lines().count()), (0, 3));
+}
+
+#[test]
+fn a_job_is_not_removed_if_somebody_works_on_it_by_the_time_of_the_answer() {
+    let bench = Bench::new();
+    assert_eq!(night(&bench, ""), 0);
+    let (pty, terminal) = pty_process::blocking::open().unwrap();
+    let mut command = pty_process::blocking::Command::new(env!("CARGO_BIN_EXE_tenure"));
+    command = command.args(["work", "rm", "night"]).current_dir(bench.path(".")).stderr(Stdio::piped());
+    command = command.env("TENURE_STORE", "sqlite:leases.db").env("TENURE_CONFIG", "/dev/null");
+    let mut remover = command.spawn(terminal).unwrap();
+    let mut said = remover.stderr.take().unwrap();
+    let mut asked = Vec::new();
+    while !asked.ends_with(b"[y/N] ") {
+        let mut byte = [0];
+        said.read_exact(&mut byte).unwrap();
+        asked.push(byte[0]);
+    }
+    // One at a time: most of them wait when the answer comes.
+    let script = "touch began; while [ ! -e go ]; do sleep 0.01; done; echo {} >> later";
+    let mut worker =
+        bench.start(&["work", "--name", "night", "-p", "1", "n1", "n2", "n3", "--", "sh", "-c", script]);
+    wait_until("the worker to begin", || bench.path("began").exists());
+    (&pty).write_all(b"y\n").unwrap();
+    let mut text = String::new();
+    said.read_to_string(&mut text).unwrap();
+    assert_eq!(remover.wait().unwrap().code(), Some(75), "{text}");
+    assert!(text.contains(&format!("is being worked on, by pid {}", worker.id())), "{text}");
+    bench.write("go", "");
+    assert_eq!((worker.wait(), bench.read("later").lines().count()), (0, 3), "all that it was given");
+    assert_eq!(bench.run(&["work", "status", "night", "--json"]).json()["units"], 6, "nothing was removed");
+}
+
+#[test]
+fn a_unit_whose_record_vanishes_is_no_success_and_is_not_waited_for() {
+    // At first they are free, and then wait for another attempt, so that nobody would ever find them by claiming them.
+    for waiting in [false, true] {
+        let bench = Bench::new();
+        let job = |script: &str| {
+            let base = ["work", "--name", "j", "-p", "1", "--backoff", "5m", "--json"];
+            bench.tenure(&[&base[..], &["a", "b", "c", "--", "sh", "-c", script]].concat())
+        };
+        let script = if waiting { "[ {} = a ] || exit 1; " } else { "" };
+        let script = format!("{script}touch began.{{}}; while [ ! -e go ]; do sleep 0.01; done");
+        let to = |name: &str| std::fs::File::create(bench.path(name)).unwrap();
+        let mut worker: Process = job(&script).stdout(to("out")).stderr(to("err")).spawn().unwrap().into();
+        wait_until("the worker to begin", || bench.path("began.a").exists());
+        if waiting {
+            bench.write("go", "");
+            let tried = || bench.run(&["work", "status", "j", "--json"]).json()["waiting"] == 2;
+            wait_until("a to be done, and the others to wait", || {
+                tried() && bench.show("work/j/c")["metadata"]["attempts"] == 1
+            });
+        }
+        // As by a copy of the file that is older.
+        bench.sql("DELETE FROM tenure_record WHERE key IN ('work/j/b', 'work/j/c')");
+        bench.write("go", "");
+        let ran = Ran { code: worker.wait(), out: bench.read("out"), err: bench.read("err") };
+        assert_eq!(ran.code, 1, "{ran:?}");
+        let told = ran.json();
+        assert_eq!((&told["units"], &told["done"], &told["removed"]), (&1.into(), &1.into(), &2.into()));
+        assert_eq!(told["removed_units"], serde_json::json!(["b", "c"]));
+        assert!(ran.err.contains("1 of 1 unit done, 2 removed before they were done"), "{ran:?}");
+        assert!(ran.err.contains("  removed: b\n") && ran.err.contains("if it is given again"), "{ran:?}");
+        let again = Ran::of(job(":").output().unwrap());
+        assert_eq!((again.code, &again.json()["done"]), (0, &3.into()), "given again: {again:?}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! Plan: jobs without a name, in two directories, with two lists; a second night, with and without a name;
 //! processes that start together; a list that has grown; failed and damaged units of an earlier run; running anew, alone,
-//! beside others, and for a part of the units.
+//! beside others, for a part of the units, and on a store that can't be written.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, Ran, wait_until};
@@ -123,6 +123,12 @@ fn a_list_in_a_file_is_the_same_job_when_it_has_grown() {
     assert_eq!((grown.code, logged(&bench)), (0, vec!["c".to_owned()]), "{grown:?}");
     assert!(grown.err.contains("3 units (1 new, 2 settled already)"), "{grown:?}");
     assert_eq!(here.run(&from("./../here/list")).code, 73, "the same file by another path");
+    let pairs = here.run(&[&["-n", "2"], &from("list")[..]].concat());
+    assert_eq!(
+        (pairs.code, logged(&bench)),
+        (0, vec!["a b".into(), "c".into()]),
+        "so many a command: {pairs:?}"
+    );
     assert_eq!((other.run(&from("../here/list")).code, logged(&bench).len()), (0, 3), "another directory");
     // What is read from a pipe has no path that would be found again.
     let script =
@@ -297,6 +303,23 @@ fn what_is_given_is_run_anew_when_that_is_asked_for() {
     );
     let unnamed = [&["--fresh", "x"], &LOG[..]].concat();
     assert_eq!((here.run(&unnamed).code, here.run(&unnamed).code, logged(&bench).len()), (0, 0, 2));
+}
+
+#[test]
+fn nobody_waits_for_ever_to_run_units_anew_on_a_store_that_can_t_be_written() {
+    let bench = Bench::new();
+    let here = within(&bench, "here");
+    let work = ["--fresh", "--name", "j", "a", "--", "true"];
+    assert_eq!(here.run(&work).code, 0);
+    let writer = rusqlite::Connection::open(bench.store()).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let err = std::fs::File::create(bench.path("err")).unwrap();
+    let mut worker: crate::common::Process = here.command(&work).stderr(err).spawn().unwrap().into();
+    assert_eq!(worker.wait(), 69, "{}", bench.read("err"));
+    let told = bench.read("err");
+    assert!(told.contains("; trying on\n") && told.matches(": busy: ").count() == 2, "{told}");
+    drop(writer);
+    assert_eq!(here.run(&work).code, 0);
 }
 
 #[test]

@@ -16,7 +16,8 @@ use std::time::Duration;
 /// them is there, the unit is appended. A unit is done when CMD exits with 0, and a unit that is done is not run again,
 /// also not by a later `work` of the same job, unless with --fresh. Any number of processes may share a job, and any may be
 /// killed at any time: its units are taken over once its commands are dead, or else once its ttl has passed. A process ends when
-/// every unit of the job is done or failed; it fails if units that it was given failed, or any while it worked on the job.
+/// every unit of the job is done or failed; it fails if units that it was given failed, or any while it worked on the job. So it
+/// does if the record of one was removed before that.
 ///
 /// Units are the UNIT arguments, the lines of FILE, or else of standard input; empty lines are skipped, and what is
 /// given twice is run once. A name is any bytes but NUL, up to 4096 of them; a line that is none is told, left out, and makes the status 1.

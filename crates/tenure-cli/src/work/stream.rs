@@ -2,6 +2,8 @@
 
 use super::units::{Given, collect, item};
 use crate::exit::Failure;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -21,7 +23,7 @@ impl Stream {
             let input = std::io::stdin().lock();
             if !input.is_terminal() {
                 let input = BufReader::with_capacity(64 << 10, input);
-                let mut reader = Reader { input, separator, most, number: 0, waiting: Vec::new() };
+                let mut reader = Reader::new(input, separator, most);
                 while let Some(part) = reader.next() {
                     let is_over = part.is_err();
                     // Nobody listens any more when the process is about to end.
@@ -76,11 +78,21 @@ struct Reader<R> {
     separator: u8,
     most: usize,
     number: usize,
-    /// Units with their numbers that are not enough for one yet, or of which the end has not come.
+    /// Units with their numbers that were read and not given yet.
     waiting: Vec<(usize, Vec<u8>)>,
+    /// Those that are too few for one yet. Where a pipe is cut must make no difference to what becomes one.
+    few: Given,
+    /// Digests of all units so far, where several become one: what has come before is left out before they do. So many bits of SHA-256
+    /// that no two units have the same.
+    seen: BTreeSet<[u8; 16]>,
 }
 
 impl<R: Read> Reader<R> {
+    fn new(input: BufReader<R>, separator: u8, most: usize) -> Reader<R> {
+        let (waiting, few, seen) = (Vec::new(), Given::default(), BTreeSet::new());
+        Reader { input, separator, most, number: 0, waiting, few, seen }
+    }
+
     /// What there is to read now, in whole units; waits for some.
     fn next(&mut self) -> Option<Result<Given, Failure>> {
         /// So many are registered together.
@@ -104,22 +116,53 @@ impl<R: Read> Reader<R> {
                     return Some(Err(Failure::usage(text)));
                 }
             }
-            let whole = self.waiting.len() - self.waiting.len() % self.most.max(1);
-            let take = if is_over { self.waiting.len() } else { whole };
             // More of them have come already: then they are told together.
             let has_more = self.input.buffer().contains(&self.separator);
-            if take == 0 && !is_over || take < LARGEST && has_more && !is_over {
+            let are_few = self.waiting.is_empty() || self.waiting.len() < LARGEST && has_more;
+            if are_few && !is_over {
                 continue;
             }
-            if take == 0 {
+            let part = std::mem::take(&mut self.waiting);
+            let units = part.iter().map(|(number, unit)| (*number, unit.as_slice()));
+            match collect(units, item(self.separator), " of standard input") {
+                Ok(given) => {
+                    if let Some(given) = self.whole(given, is_over) {
+                        return Some(given.batched(self.most));
+                    }
+                }
+                Err(failure) => return Some(Err(failure)),
+            }
+            if is_over {
                 return None;
             }
-            let part: Vec<_> = self.waiting.drain(..take).collect();
-            let units = part.iter().map(|(number, unit)| (*number, unit.as_slice()));
-            let given = collect(units, item(self.separator), " of standard input");
-            return Some(given.and_then(|given| given.batched(self.most)));
         }
     }
+
+    /// What can be given now that this has come, if anything.
+    fn whole(&mut self, mut given: Given, is_over: bool) -> Option<Given> {
+        if self.most > 1 {
+            given.keep(|unit| self.seen.insert(digest(unit)));
+            let mut all = std::mem::take(&mut self.few);
+            if all.is_nothing() {
+                all = given;
+            } else {
+                all.extend(given);
+            }
+            if !is_over {
+                let whole = all.take_whole(self.most);
+                self.few = all;
+                return whole;
+            }
+            given = all;
+        }
+        (!given.is_nothing()).then_some(given)
+    }
+}
+
+fn digest(unit: &[u8]) -> [u8; 16] {
+    let (mut short, all) = ([0; 16], Sha256::digest(unit));
+    short.iter_mut().zip(all).for_each(|(short, byte)| *short = byte);
+    short
 }
 
 #[cfg(test)]
@@ -140,7 +183,7 @@ mod tests {
 
     fn parts(most: usize, chunks: &[&'static [u8]]) -> Vec<Vec<String>> {
         let input = BufReader::new(Chunks(chunks.to_vec()));
-        let mut reader = Reader { input, separator: b'\n', most, number: 0, waiting: Vec::new() };
+        let mut reader = Reader::new(input, b'\n', most);
         std::iter::from_fn(|| reader.next())
             .map(|part| {
                 let named = part.unwrap().named("").unwrap();
@@ -185,5 +228,32 @@ mod tests {
         assert_eq!(parts(1, &[b"b\na\nc", b"c\n", b"\n\nd"]), [vec!["b", "a"], vec!["cc"], vec!["d"]]);
         assert_eq!(parts(2, &[b"1\n2\n3\n", b"4\n5\n"]), [vec!["1\n2"], vec!["3\n4"], vec!["5"]]);
         assert_eq!(parts(1, &[b"\n"]), Vec::<Vec<String>>::new());
+    }
+
+    #[test]
+    fn what_becomes_one_is_the_same_wherever_a_pipe_is_cut() {
+        // Twice in a row, again later, and a line that is no unit.
+        let list: &'static [u8] = b"a\na\nb\nx\0x\nc\nd\na\nb\ne\nf\nf\ng\n";
+        let whole = parts(2, &[list]).concat();
+        assert_eq!(whole, ["a\nb", "c\nd", "e\nf", "g"]);
+        for first in 1..list.len() {
+            for second in first..list.len() {
+                let cut = [&list[..first], &list[first..second], &list[second..]];
+                let cut: Vec<_> = cut.into_iter().filter(|chunk| !chunk.is_empty()).collect();
+                assert_eq!(parts(2, &cut).concat(), whole, "{first} {second}");
+            }
+        }
+        let lines: Vec<&'static [u8]> = list.split_inclusive(|byte| *byte == b'\n').collect();
+        assert_eq!(parts(3, &lines).concat(), ["a\nb\nc", "d\ne\nf", "g"]);
+        assert_eq!(parts(2, &[b"a\n", b"a\n", b"a"]).concat(), ["a"]);
+    }
+
+    #[test]
+    fn what_is_no_unit_is_told_though_no_unit_comes() {
+        let input = BufReader::new(Chunks(vec![b"x\0x\n"]));
+        let mut reader = Reader::new(input, b'\n', 2);
+        let given = reader.next().unwrap().unwrap();
+        assert_eq!((given.is_empty(), given.left_out()), (true, 1));
+        assert!(reader.next().is_none());
     }
 }

@@ -59,6 +59,31 @@ impl Given {
         self.bad.extend(later.bad);
     }
 
+    /// Keeps only the units that are wanted.
+    pub(super) fn keep(&mut self, mut is_wanted: impl FnMut(&[u8]) -> bool) {
+        self.units.retain(|unit, _| is_wanted(unit));
+    }
+
+    /// All but the last ones, which are too few for a command that takes so many; they stay here. None if all are too few.
+    pub(super) fn take_whole(&mut self, most: usize) -> Option<Given> {
+        let mut numbers: Vec<usize> = self.units.values().copied().collect();
+        numbers.sort_unstable();
+        let whole = numbers.len() - numbers.len() % most.max(1);
+        if whole == 0 {
+            return None;
+        }
+        let rest = numbers.get(whole).copied().unwrap_or(usize::MAX);
+        let all = std::mem::take(&mut self.units).into_iter();
+        let (units, rest) = all.partition(|(_, number)| *number < rest);
+        let rest = Given { units: rest, item: self.item, of: self.of.clone(), ..Given::default() };
+        Some(Given { units, ..std::mem::replace(self, rest) })
+    }
+
+    /// Whether there is nothing to run, and nothing to tell.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.units.is_empty() && self.notes.is_empty() && self.bad.is_empty()
+    }
+
     /// Tells the user what there is to tell of them: what is given twice, and what is left out.
     pub(crate) fn tell(&self) {
         self.notes.iter().for_each(output::note);

@@ -362,11 +362,14 @@ pub struct Work {
     pub damaged: u64,
     /// Neither done nor failed.
     pub open: u64,
+    /// Those whose records were removed before they were done or had failed. They are not among `units`.
+    pub removed: u64,
     /// Those of the failed ones that an earlier run recorded.
     pub failed_before: u64,
     /// As of `work status`.
     pub failed_units: Vec<FailedUnit>,
     pub damaged_units: Vec<String>,
+    pub removed_units: Vec<String>,
     pub here: Here,
     pub seconds: f64,
 }

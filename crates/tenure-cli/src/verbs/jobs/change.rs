@@ -1,6 +1,6 @@
 //! `work retry` and `work rm`.
 
-use super::survey::{of_job, records};
+use super::survey::{JobWorker, of_job, records, worker_of};
 use crate::args::jobs::{WorkRetryArgs, WorkRmArgs};
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
@@ -61,15 +61,9 @@ pub(super) async fn rm(url: &Url, typed: &WorkRmArgs) -> Result<u8, Failure> {
     let leases = open(url).await?;
     let job = of_job(&leases, &name).await?.ok_or_else(|| super::absent(&name))?;
     let (units, open, shown) = (job.units(), job.open(), name.as_str());
-    if !job.workers.is_empty() || !job.running.is_empty() {
-        let who =
-            job.workers.first().map(|worker| format!("pid {} on {}", worker.pid, escaped(&worker.host)));
-        let who =
-            who.or_else(|| job.running.first().map(|running| escaped(&running.holder))).unwrap_or_default();
-        return Err(Failure::new(
-            exit::HELD,
-            format!("the job \"{shown}\" is being worked on, by {who}: stop that first, or wait for its end"),
-        ));
+    let holder = || job.running.first().map(|running| escaped(&running.holder));
+    if let Some(who) = job.workers.first().map(named_worker).or_else(holder) {
+        return Err(worked_on(&name, &who));
     }
     let unrun = if open > 0 { format!(", {open} of them not done") } else { String::new() };
     output::confirm(
@@ -81,6 +75,11 @@ pub(super) async fn rm(url: &Url, typed: &WorkRmArgs) -> Result<u8, Failure> {
     )?;
     let all = records(leases.store(), &name).await?;
     await_fences(&leases, &all).await?;
+    // All that may have taken long. Whoever has come meanwhile was given units of which none may vanish; what a later one makes is not
+    // among these.
+    if let Some(worker) = worker_of(&leases, &name).await? {
+        return Err(worked_on(&name, &named_worker(&worker)));
+    }
     let (mut removed, mut left) = (0, 0);
     for listed in &all {
         // One that somebody has taken meanwhile stays, and so does one that can't be read.
@@ -108,6 +107,18 @@ pub(super) async fn rm(url: &Url, typed: &WorkRmArgs) -> Result<u8, Failure> {
         ));
     }
     Ok(exit::OK)
+}
+
+fn worked_on(name: &JobName, who: &str) -> Failure {
+    let name = name.as_str();
+    Failure::new(
+        exit::HELD,
+        format!("the job \"{name}\" is being worked on, by {who}: stop that first, or wait for its end"),
+    )
+}
+
+fn named_worker(worker: &JobWorker) -> String {
+    format!("pid {} on {}", worker.pid, escaped(&worker.host))
 }
 
 /// Whether its holder is dead, by the look that was just taken: nobody holds anything of this job.

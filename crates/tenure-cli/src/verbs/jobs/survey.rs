@@ -165,6 +165,12 @@ pub(super) async fn of_job(leases: &Leases, name: &JobName) -> Result<Option<Job
     Ok(survey(leases, &name.prefix()).await?.remove(name.as_str()))
 }
 
+/// A process that lives and works on the job of this name, if there is one.
+pub(super) async fn worker_of(leases: &Leases, name: &JobName) -> Result<Option<JobWorker>, Failure> {
+    let all = workers(leases.store(), &mut Sessions::default(), leases.clock().now().wall).await?;
+    Ok(all.into_iter().find(|(job, _)| job == name.as_str()).map(|(_, worker)| worker))
+}
+
 /// The records of all its units.
 pub(super) async fn records(store: &AnyStore, name: &JobName) -> Result<Vec<Listed>, Failure> {
     let (mut pages, mut all) = (Pages::default(), Vec::new());

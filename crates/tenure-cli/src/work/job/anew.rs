@@ -4,40 +4,128 @@
 //! result is still the one that was seen. So each unit is held by one process at a time as ever, and whoever joins
 //! meanwhile helps. It is refused while a process that came before is at work on the job: what that one has done
 //! a moment ago would be run twice. Of two that begin anew at the same time, the later one is refused.
+//!
+//! No clock decides what is run twice. The results are gathered before others are looked for, and only these are reset.
+//! Whoever has recorded one of them and lives came before, whatever the clocks say; what others record later stays.
 
 use super::unit::{Status, Unit};
 use super::writes::vacant;
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
+use crate::output;
 use crate::output::view::{Sessions, State, View};
+use crate::stores::pages::Pages;
 use crate::stores::patiently;
 use crate::text::{brief, count, escaped};
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 use tenure::{
-    AcquireError, Expect, Fence, Key, Leases, Listed, Metadata, Outcome, StoreExt, Stored, Value, Write,
+    AcquireError, AnyStore, Expect, Fence, Key, Leases, Listed, Metadata, Outcome, StoreExt, Stored, Value,
+    Write,
 };
 use tenure_core::Nonces;
 
 /// Between two looks at what others have under their hands for a moment.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Fails if another process was at work on the job before this one.
-pub(super) async fn check_alone(leases: &Leases, name: &JobName) -> Result<(), Failure> {
-    let own = leases.session_key();
-    // Our own session is to be seen by those who look after us.
+/// Waits until our own session is to be seen by those who look after us.
+///
+/// # Errors
+/// The store can't be written.
+pub(super) async fn await_session(leases: &Leases) -> Result<(), Failure> {
+    /// About as long as it is tried to register units.
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let mut told = String::new();
     while leases.session_remaining().is_zero() {
+        if let Some(trouble) = leases.trouble() {
+            if trouble.lasts > PATIENCE || !trouble.error.is_passing() {
+                return Err(trouble.error.into());
+            }
+            let text = trouble.error.to_string();
+            if told != text {
+                output::note(format!("{text}; trying on"));
+                told = text;
+            }
+        }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
+    Ok(())
+}
+
+/// What had come of a job before others were looked for.
+#[derive(Debug, Default)]
+pub(super) struct Earlier {
+    /// Digests of the results of the given units: a job may be large.
+    results: BTreeSet<u64>,
+    /// Who has recorded a result of any unit, or has one.
+    workers: BTreeSet<String>,
+}
+
+impl Earlier {
+    /// Gathers it from all units of the job.
+    pub(super) async fn gather(
+        store: &AnyStore,
+        prefix: &str,
+        is_given: impl Fn(&Key) -> bool,
+    ) -> Result<Earlier, Failure> {
+        let (mut earlier, mut pages) = (Earlier::default(), Pages::default());
+        while let Some(page) = patiently(async || pages.next(store, prefix).await).await? {
+            page.iter().for_each(|listed| earlier.see(listed, is_given(&listed.key)));
+        }
+        Ok(earlier)
+    }
+
+    fn see(&mut self, Listed { key, stored }: &Listed, is_given: bool) {
+        let Ok(stored) = stored else { return };
+        let result = result(stored);
+        let recorded_by = result.as_ref().and_then(|result| result.worker.as_deref());
+        let held_by = stored.record.tenure.as_ref().map(|tenure| tenure.holder.as_str());
+        for worker in recorded_by.into_iter().chain(held_by) {
+            if !self.workers.contains(worker) {
+                self.workers.insert(worker.to_owned());
+            }
+        }
+        if let Some(result) = result.filter(|_| is_given) {
+            self.results.insert(result.digest(key));
+        }
+    }
+
+    fn has(&self, key: &Key, result: &Recorded) -> bool {
+        self.results.contains(&result.digest(key))
+    }
+}
+
+/// What was recorded of a settled unit: how it ended, when, and who ran it.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Recorded {
+    status: Status,
+    finished: u64,
+    worker: Option<String>,
+}
+
+impl Recorded {
+    fn digest(&self, key: &Key) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (key.as_str(), self).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// Fails if another process was at work on the job before this one. Our own session is to be up, and `earlier` to be gathered since.
+pub(super) async fn check_alone(leases: &Leases, name: &JobName, earlier: &Earlier) -> Result<(), Failure> {
+    let own = leases.session_key();
     let store = leases.store();
     let listing = patiently(async || store.list_all("session/").await).await?;
-    // Fences begin with the wall clock, so whoever came later has the higher one.
+    // Fences begin with the wall clock, so whoever came later has the higher one. A clock that is off makes no difference to who has
+    // done something already.
     let rank = |listed: &Listed| Some((listed.stored.as_ref().ok()?.record.fence, listed.key.clone()));
     let ours = listing.iter().find(|listed| listed.key == *own).and_then(rank);
     let mut sessions = Sessions::default();
     for listed in listing {
-        let is_before =
-            listed.key != *own && ours.as_ref().is_none_or(|ours| rank(&listed).as_ref() < Some(ours));
-        if !is_before || job_of(&listed) != Some(name.as_str()) {
+        let has_worked = holder(&listed).is_some_and(|holder| earlier.workers.contains(holder));
+        let is_before = has_worked || ours.as_ref().is_none_or(|ours| rank(&listed).as_ref() < Some(ours));
+        if listed.key == *own || !is_before || job_of(&listed) != Some(name.as_str()) {
             continue;
         }
         let view = View::of(store, &mut sessions, listed, leases.clock().now().wall).await;
@@ -51,6 +139,10 @@ pub(super) async fn check_alone(leases: &Leases, name: &JobName) -> Result<(), F
 /// The job that the process of a session works on.
 fn job_of(session: &Listed) -> Option<&str> {
     session.stored.as_ref().ok()?.record.metadata.get("work").and_then(Value::as_text)
+}
+
+fn holder(session: &Listed) -> Option<&str> {
+    Some(session.stored.as_ref().ok()?.record.tenure.as_ref()?.holder.as_str())
 }
 
 fn refusal(name: &JobName, about: &Metadata, left: Option<Duration>) -> Failure {
@@ -68,16 +160,18 @@ fn refusal(name: &JobName, about: &Metadata, left: Option<Duration>) -> Failure 
     )
 }
 
-/// Has settled units run anew: those of them that are so, and stay so until each is written.
+/// Has settled units run anew: those of them whose results were there before others were looked for, and stay until each is written.
 pub(super) async fn reset(
     leases: &Leases,
     nonces: &mut Nonces,
     units: impl Iterator<Item = &Listed>,
+    earlier: &Earlier,
 ) -> Result<usize, Failure> {
     const ATTEMPTS: usize = 40;
     let settled = |listed: &Listed| {
         let stored = listed.stored.as_ref().ok()?;
-        result(stored).map(|_| (listed.key.clone(), stored.clone()))
+        let is_earlier = result(stored).is_some_and(|result| earlier.has(&listed.key, &result));
+        is_earlier.then(|| (listed.key.clone(), stored.clone()))
     };
     let mut todo: Vec<(Key, Stored)> = units.filter_map(settled).collect();
     let n = todo.len();
@@ -100,11 +194,11 @@ pub(super) async fn reset(
     ))
 }
 
-/// What was recorded of a settled unit: how it ended, and when.
-fn result(stored: &Stored) -> Option<(Status, u64)> {
+/// What was recorded of a unit, if it is settled.
+fn result(stored: &Stored) -> Option<Recorded> {
     let metadata = &stored.record.metadata;
-    let status = Unit::of(metadata)?.status;
-    (status != Status::Pending).then(|| (status, Unit::finished(metadata)))
+    let Unit { status, worker, .. } = Unit::of(metadata)?;
+    (status != Status::Pending).then(|| Recorded { status, finished: Unit::finished(metadata), worker })
 }
 
 /// Returns those that have changed meanwhile, but for their results.
@@ -157,7 +251,8 @@ async fn take_over(leases: &Leases, units: Vec<(Key, Stored)>) -> Result<Vec<(Ke
 #[cfg(test)]
 mod tests {
     //! Plan: what others have under their hands for a moment is waited for; what was run anew meanwhile is left alone; a
-    //! process that came later is no reason to refuse, one that came before is.
+    //! process that came later is no reason to refuse, one that came before is, and so is one that has done something, whatever its
+    //! clock says; what is done after the results were gathered is left alone.
     use super::*;
     use std::ffi::OsStr;
     use tenure::Guard;
@@ -177,6 +272,10 @@ mod tests {
         leases.lock("work/j/u").keep_metadata(None).try_acquire().await.unwrap()
     }
 
+    async fn earlier(leases: &Leases) -> Earlier {
+        Earlier::gather(leases.store(), "work/j/", |_| true).await.unwrap()
+    }
+
     async fn status(leases: &Leases) -> String {
         let listed = leases.store().list_all("work/j/").await.unwrap().remove(0);
         listed.stored.unwrap().record.metadata["status"].as_text().unwrap().to_owned()
@@ -187,12 +286,13 @@ mod tests {
         let (store, mut nonces) = (tenure::memory(), Nonces::new(1));
         let (here, there) = (Leases::new(store.clone()).unwrap(), Leases::new(store).unwrap());
         let seen = unit(&here, "done", 5).await;
+        let earlier = earlier(&here).await;
         let guard = claimed(&there).await;
         let giving_back = async {
             tokio::time::sleep(PAUSE * 2).await;
             guard.release().await;
         };
-        let (reset, ()) = tokio::join!(reset(&here, &mut nonces, [&seen].into_iter()), giving_back);
+        let (reset, ()) = tokio::join!(reset(&here, &mut nonces, [&seen].into_iter(), &earlier), giving_back);
         assert_eq!((reset.unwrap(), status(&here).await.as_str()), (1, "pending"));
     }
 
@@ -201,10 +301,11 @@ mod tests {
         let (store, mut nonces) = (tenure::memory(), Nonces::new(1));
         let (here, there) = (Leases::new(store.clone()).unwrap(), Leases::new(store).unwrap());
         let seen = unit(&here, "done", 5).await;
+        let earlier = earlier(&here).await;
         let guard = claimed(&there).await;
         let later = Metadata::from([("status".into(), "done".into()), ("finished".into(), 6.into())]);
         guard.release_with(later).await.unwrap();
-        reset(&here, &mut nonces, [&seen].into_iter()).await.unwrap();
+        reset(&here, &mut nonces, [&seen].into_iter(), &earlier).await.unwrap();
         assert_eq!(status(&here).await, "done");
     }
 
@@ -219,13 +320,65 @@ mod tests {
         };
         let name = JobName::new(OsStr::new("j")).unwrap();
         let first = start("j");
-        check_alone(&first, &name).await.unwrap();
+        await_session(&first).await.unwrap();
+        check_alone(&first, &name, &Earlier::default()).await.unwrap();
         tokio::time::sleep(Duration::from_millis(5)).await;
         let (second, other) = (start("j"), start("k"));
-        assert_eq!(check_alone(&second, &name).await.unwrap_err().code, exit::HELD);
-        check_alone(&first, &name).await.unwrap();
-        check_alone(&other, &JobName::new(OsStr::new("k")).unwrap()).await.unwrap();
+        for later in [&second, &other] {
+            await_session(later).await.unwrap();
+        }
+        assert_eq!(check_alone(&second, &name, &Earlier::default()).await.unwrap_err().code, exit::HELD);
+        check_alone(&first, &name, &Earlier::default()).await.unwrap();
+        check_alone(&other, &JobName::new(OsStr::new("k")).unwrap(), &Earlier::default()).await.unwrap();
         first.stop().await;
-        check_alone(&second, &name).await.unwrap();
+        check_alone(&second, &name, &Earlier::default()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_lives_and_has_done_or_has_a_unit_was_there_before_though_its_clock_says_otherwise() {
+        let store = tenure::memory();
+        let start = || {
+            let about = Metadata::from([("work".to_owned(), Value::from("j"))]);
+            let leases = Leases::builder(store.clone()).about(about).start().unwrap();
+            leases.begin_session();
+            leases
+        };
+        let name = JobName::new(OsStr::new("j")).unwrap();
+        let here = start();
+        await_session(&here).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        // Its fence is higher, as that of a process whose clock is ahead.
+        let ahead = start();
+        await_session(&ahead).await.unwrap();
+        unit(&here, "pending", 0).await;
+        check_alone(&here, &name, &earlier(&here).await).await.unwrap();
+        let guard = claimed(&ahead).await;
+        let refused = check_alone(&here, &name, &earlier(&here).await).await;
+        assert_eq!(refused.unwrap_err().code, exit::HELD, "it has a unit");
+        let done = Metadata::from([
+            ("status".into(), "done".into()),
+            ("worker".into(), ahead.holder().as_str().into()),
+        ]);
+        guard.release_with(done).await.unwrap();
+        let refused = check_alone(&here, &name, &earlier(&here).await).await;
+        assert_eq!(refused.unwrap_err().code, exit::HELD, "it has done one");
+        ahead.stop().await;
+        check_alone(&here, &name, &earlier(&here).await).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_is_done_while_others_are_looked_for_is_not_run_once_more() {
+        let (store, mut nonces) = (tenure::memory(), Nonces::new(1));
+        let (here, there) = (Leases::new(store.clone()).unwrap(), Leases::new(store).unwrap());
+        unit(&here, "pending", 0).await;
+        let before = earlier(&here).await;
+        // By one that has joined since, and is therefore no reason to refuse.
+        let done = Metadata::from([("status".into(), "done".into()), ("finished".into(), 6.into())]);
+        claimed(&there).await.release_with(done).await.unwrap();
+        let seen = here.store().list_all("work/j/").await.unwrap().remove(0);
+        assert_eq!(reset(&here, &mut nonces, [&seen].into_iter(), &before).await.unwrap(), 0);
+        assert_eq!(status(&here).await, "done");
+        let now = earlier(&here).await;
+        assert_eq!(reset(&here, &mut nonces, [&seen].into_iter(), &now).await.unwrap(), 1);
     }
 }

@@ -15,7 +15,7 @@ pub(crate) enum Local {
     Failed,
     /// Its record is damaged, or is no unit's. It is left alone.
     Damaged,
-    /// Its record was removed.
+    /// Its record was removed before it was settled, as far as is known here.
     Gone,
 }
 
@@ -61,10 +61,19 @@ impl Counts {
     }
 }
 
+/// A unit, as the board has it.
+#[derive(Debug)]
+struct KnownUnit {
+    key: Key,
+    local: Local,
+    /// It was open when a listing of all units began, which has not shown it yet.
+    is_unshown: bool,
+}
+
 /// All units, in the order of their keys.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
-    units: Vec<(Key, Local)>,
+    units: Vec<KnownUnit>,
     counts: Counts,
     /// When the first unit that waits for its next attempt is due, in Unix milliseconds.
     pub(crate) next_due: Option<u64>,
@@ -72,6 +81,8 @@ pub(crate) struct Board {
     page: usize,
     /// Pages to look at in this round.
     todo: VecDeque<usize>,
+    /// The page that is asked for: after which key, and how many records. None once units were added since.
+    asked: Option<(Option<Key>, usize)>,
     pub(crate) candidates: VecDeque<Candidate>,
     /// One unit for each session that holds others: who holds one of a dead session's units can have them all.
     probes: BTreeMap<Key, Candidate>,
@@ -99,8 +110,8 @@ impl Board {
 
     /// What failed before is not held against this process, but for what it was given.
     pub(crate) fn forgive(&mut self, is_given: impl Fn(&Key) -> bool) {
-        let bad = self.units.iter().filter(|(_, local)| matches!(local, Local::Failed | Local::Damaged));
-        self.bygone = bad.map(|(key, _)| key.clone()).filter(|key| !is_given(key)).collect();
+        let bad = self.units.iter().filter(|unit| matches!(unit.local, Local::Failed | Local::Damaged));
+        self.bygone = bad.map(|unit| unit.key.clone()).filter(|key| !is_given(key)).collect();
     }
 
     /// This process was given that one, too.
@@ -114,9 +125,9 @@ impl Board {
         self.merge();
     }
 
-    /// How many units have failed, or are damaged, and were not forgiven.
+    /// How many units have failed, are damaged, or were removed before they were settled, and were not forgiven.
     pub(crate) fn bad(&self) -> usize {
-        self.counts.failed + self.counts.damaged - self.bygone.len()
+        self.counts.failed + self.counts.damaged + self.counts.gone - self.bygone.len()
     }
 
     /// How many were forgiven.
@@ -129,12 +140,12 @@ impl Board {
     }
 
     fn find(&self, key: &Key) -> Option<usize> {
-        self.units.binary_search_by(|(other, _)| other.cmp(key)).ok()
+        self.units.binary_search_by(|unit| unit.key.cmp(key)).ok()
     }
 
     /// Where that unit stands; none if nothing is known of it.
     pub(crate) fn local(&self, key: &Key) -> Option<Local> {
-        self.find(key).and_then(|index| self.units.get(index)).map(|(_, local)| *local)
+        self.find(key).and_then(|index| self.units.get(index)).map(|unit| unit.local)
     }
 
     /// What is known to be free, in the order in which it is to be tried before anything is looked at.
@@ -144,18 +155,19 @@ impl Board {
     }
 
     pub(crate) fn keys(&self, of: Local) -> impl Iterator<Item = &Key> {
-        self.units.iter().filter(move |(_, local)| *local == of).map(|(key, _)| key)
+        self.units.iter().filter(move |unit| unit.local == of).map(|unit| &unit.key)
     }
 
     pub(crate) fn set(&mut self, key: &Key, to: Local) {
         let index = self.find(key);
-        if let Some((_, local)) = index.and_then(|index| self.units.get_mut(index)) {
-            *self.counts.of(*local) -= 1;
+        if let Some(unit) = index.and_then(|index| self.units.get_mut(index)) {
+            *self.counts.of(unit.local) -= 1;
             *self.counts.of(to) += 1;
-            if *local != to {
+            if unit.local != to {
                 self.bygone.remove(key);
             }
-            *local = to;
+            unit.local = to;
+            unit.is_unshown = false;
         }
     }
 
@@ -164,14 +176,15 @@ impl Board {
         if self.news.is_empty() {
             return false;
         }
-        self.units.append(&mut self.news);
-        self.news = Vec::new();
-        self.units.sort_by(|a, b| a.0.cmp(&b.0));
-        self.units.dedup_by(|a, b| a.0 == b.0);
+        let news = std::mem::take(&mut self.news).into_iter();
+        self.units.extend(news.map(|(key, local)| KnownUnit { key, local, is_unshown: false }));
+        self.units.sort_by(|a, b| a.key.cmp(&b.key));
+        self.units.dedup_by(|a, b| a.key == b.key);
         self.counts = Counts::default();
-        for (_, local) in &self.units {
-            *self.counts.of(*local) += 1;
+        for unit in &self.units {
+            *self.counts.of(unit.local) += 1;
         }
+        self.asked = None;
         // Few enough pages to be cheap, enough of them for many processes to keep out of each other's way.
         self.page = (self.units.len() / 64).clamp(16, 256);
         true
@@ -185,7 +198,7 @@ impl Board {
             .units
             .chunks(self.page.max(1))
             .enumerate()
-            .filter(|(_, units)| units.iter().any(|(_, local)| *local == Local::Open))
+            .filter(|(_, units)| units.iter().any(|unit| unit.local == Local::Open))
             .map(|(page, _)| page)
             .collect();
         for n in (1..pages.len()).rev() {
@@ -203,7 +216,8 @@ impl Board {
         let after = (page * self.page)
             .checked_sub(1)
             .and_then(|before| self.units.get(before))
-            .map(|(key, _)| key.clone());
+            .map(|unit| unit.key.clone());
+        self.asked = Some((after.clone(), self.page));
         Some((after, self.page))
     }
 
@@ -221,8 +235,10 @@ impl Board {
         self.dead.insert(attachment.session, attachment.fence);
     }
 
-    /// Takes in a page of records: what is free becomes a candidate. `spread` makes processes begin at different places.
-    pub(crate) fn take_in(&mut self, listing: Vec<Listed>, terms: &Terms<'_>, spread: u64) {
+    /// Takes in a page of records: what is free becomes a candidate. `spread` makes processes begin at different places. False if the
+    /// page lacks a unit that was taken for an open one.
+    pub(crate) fn take_in(&mut self, listing: Vec<Listed>, terms: &Terms<'_>, spread: u64) -> bool {
+        let is_whole = !self.is_lacking(&listing);
         let before = self.candidates.len();
         for listed in listing {
             let open = self.note(&listed);
@@ -232,6 +248,37 @@ impl Board {
         }
         if let Some(new) = self.candidates.make_contiguous().get_mut(before..) {
             new.rotate_left(usize::try_from(spread % (new.len() as u64).max(1)).unwrap_or(0));
+        }
+        is_whole
+    }
+
+    /// Whether an open unit is missing in the page that was asked for.
+    fn is_lacking(&mut self, page: &[Listed]) -> bool {
+        let Some((after, limit)) = self.asked.take() else { return false };
+        let up_to = |key: &Key| self.units.partition_point(|unit| unit.key <= *key);
+        let first = after.as_ref().map_or(0, up_to);
+        // Fewer than were asked for are all that follow.
+        let end =
+            page.last().filter(|_| page.len() >= limit).map_or(self.units.len(), |last| up_to(&last.key));
+        let is_shown = |key: &Key| page.binary_search_by(|listed| listed.key.cmp(key)).is_ok();
+        let mut of_page = self.units.get(first..end).unwrap_or_default().iter();
+        of_page.any(|unit| unit.local == Local::Open && !is_shown(&unit.key))
+    }
+
+    /// A listing of all units begins. It is to show those that are open now; of others that may come meanwhile it tells nothing.
+    pub(crate) fn begin_listing(&mut self) {
+        for unit in &mut self.units {
+            unit.is_unshown = unit.local == Local::Open;
+        }
+    }
+
+    /// The listing has come to its end: what it should have shown, and has not, was removed.
+    pub(crate) fn end_listing(&mut self) {
+        for unit in self.units.iter_mut().filter(|unit| unit.is_unshown) {
+            unit.is_unshown = false;
+            unit.local = Local::Gone;
+            self.counts.open -= 1;
+            self.counts.gone += 1;
         }
     }
 
@@ -251,13 +298,14 @@ impl Board {
             return false;
         };
         match self.units.get_mut(index) {
-            Some((_, was)) if *was != Local::Ours => {
-                *self.counts.of(*was) -= 1;
+            Some(unit) if unit.local != Local::Ours => {
+                *self.counts.of(unit.local) -= 1;
                 *self.counts.of(now_is) += 1;
-                if *was != now_is {
+                if unit.local != now_is {
                     self.bygone.remove(&listed.key);
                 }
-                *was = now_is;
+                unit.local = now_is;
+                unit.is_unshown = false;
                 now_is == Local::Open
             }
             _ => false,
@@ -417,6 +465,41 @@ mod tests {
         assert_eq!(board.counts().total(), 1);
         assert!(board.merge());
         assert_eq!((board.counts().total(), board.counts().ours), (2, 1));
+    }
+
+    #[test]
+    fn what_a_whole_listing_does_not_show_is_gone_and_a_page_that_lacks_it_is_told() {
+        let fresh = |name: &str| listed(name, Unit::fresh(), None);
+        let key = |name: &str| Key::new(format!("work/j/{name}")).unwrap();
+        let all: Vec<String> = (0..40).map(|n| format!("{n:02}")).collect();
+        let mut board = board(&all.iter().map(|name| fresh(name)).collect::<Vec<_>>(), &[]);
+        let page = |names: &[String]| names.iter().map(|name| fresh(name)).collect::<Vec<_>>();
+        board.begin_round(7);
+        let mut is_whole = |names: &[String]| {
+            board.todo = [1].into();
+            assert_eq!(board.next_page(), Some((Some(key("15")), 16)));
+            board.take_in(page(names), &terms(0), 0)
+        };
+        assert!(is_whole(&all[16..32]));
+        assert!(!is_whole(&[&all[16..20], &all[21..33]].concat()), "20 is missing");
+        assert!(!is_whole(&all[16..31]), "no more than these follow");
+        // One that came while the page was on its way is not missed.
+        board.todo = [0].into();
+        board.next_page();
+        board.add([(key("00a"), fresh("00a").stored.unwrap())].into_iter());
+        assert!(board.take_in(page(&all[..16]), &terms(0), 0));
+
+        board.begin_listing();
+        board.set(&key("05"), Local::Ours);
+        board.add([(key("x"), fresh("x").stored.unwrap())].into_iter());
+        board.refresh(&page(&all[10..40]));
+        board.end_listing();
+        let gone = |board: &Board| board.keys(Local::Gone).cloned().collect::<Vec<_>>();
+        let expected = ["00", "00a", "01", "02", "03", "04", "06", "07", "08", "09"].map(key);
+        assert_eq!(gone(&board), expected, "what was open from its beginning to its end");
+        assert_eq!((board.counts().open, board.counts().ours, board.bad()), (31, 1, 10));
+        board.refresh(&page(&all[..10]));
+        assert_eq!(gone(&board), [key("00a")], "what is made again is there again");
     }
 
     #[test]

@@ -31,8 +31,8 @@ pub(crate) fn directory() -> Result<PathBuf, Failure> {
 pub(crate) enum List<'a> {
     /// Themselves.
     Units(&'a Given),
-    /// The file that they are read from.
-    File(PathBuf),
+    /// The file that they are read from, so many for each command.
+    File { path: PathBuf, max_args: usize },
     /// That they come on standard input, so many for each command.
     Input { max_args: usize },
 }
@@ -49,7 +49,7 @@ impl List<'_> {
         let is_input = plan.source == Source::Input;
         let file = if is_input { input_file() } else { given.file.clone() };
         Ok(match file {
-            Some(path) => List::File(path),
+            Some(path) => List::File { path, max_args: plan.max_args },
             None if is_input => List::Input { max_args: plan.max_args },
             None => List::Units(given),
         })
@@ -59,7 +59,7 @@ impl List<'_> {
     pub(crate) fn joining(&self) -> &'static str {
         match self {
             List::Units(_) => "the same units",
-            List::File(_) => "units from the same file",
+            List::File { .. } => "units from the same file",
             List::Input { .. } => "units on standard input",
         }
     }
@@ -81,9 +81,13 @@ pub(crate) fn name(command: &Template, directory: &Path, list: &List<'_>) -> Res
     }
     part(directory.as_os_str().as_bytes());
     match list {
-        List::File(path) => {
+        List::File { path, max_args } => {
             part(b"file");
             part(path.as_os_str().as_bytes());
+            // Names of earlier versions stay, which knew of no number here.
+            if *max_args > 1 {
+                part(&(*max_args as u64).to_be_bytes());
+            }
         }
         List::Units(given) => {
             part(b"units");
@@ -133,12 +137,14 @@ mod tests {
         assert_eq!(digest, "ab358558a313de3a66f11ec6a9bb106d");
         let known_by = |list: List<'_>| named_by(&["/usr/bin/wc", "-w"], "/d", &list);
         assert_eq!(known_by(List::Input { max_args: 1 }), "wc-5dc40389d6a21c167e5682731bdbf1e2");
-        assert_eq!(known_by(List::File("/d/list".into())), "wc-ab4247250653498d1a2783c4fa1cd674");
+        let list = List::File { path: "/d/list".into(), max_args: 1 };
+        assert_eq!(known_by(list), "wc-ab4247250653498d1a2783c4fa1cd674");
     }
 
     #[test]
     fn whatever_is_another_job_has_another_name() {
-        let file = |path: &str| named_by(&["wc", "-w"], "/d", &List::File(path.into()));
+        let file =
+            |path: &str, max_args| named_by(&["wc", "-w"], "/d", &List::File { path: path.into(), max_args });
         let input = |directory, max_args| named_by(&["wc", "-w"], directory, &List::Input { max_args });
         let names = [
             named(&["wc", "-w"], "/d", &given(&["a", "b"])),
@@ -150,8 +156,10 @@ mod tests {
             named(&["wc", "-w"], "/d", &given(&["a", "c"])),
             named(&["wc", "-w"], "/d", &given(&["a"])),
             named(&["wc", "-w"], "/d", &given(&["ab"])),
-            file("/d/list"),
-            file("/d/list2"),
+            file("/d/list", 1),
+            file("/d/list", 2),
+            file("/d/list", 3),
+            file("/d/list2", 1),
             input("/d", 1),
             input("/e", 1),
             // What is one unit to the one is several to the other.

@@ -1,6 +1,6 @@
 //! Registering units: each is a record of its own, made once, whoever gives it and how often.
 
-use super::anew;
+use super::anew::{self, Earlier};
 use super::board::{Board, Local};
 use super::unit::{Status, Unit};
 use super::writes::{instance, made, registered, reset, won};
@@ -45,11 +45,13 @@ pub(crate) async fn register(
     let (store, prefix, given) = (leases.store(), name.prefix(), Order::new(units));
     let mut nonces = Nonces::new(instance(leases));
     if plan.fresh {
-        anew::check_alone(leases, name).await?;
+        anew::await_session(leases).await?;
+        let earlier = Earlier::gather(store, &prefix, |key| given.has(key)).await?;
+        anew::check_alone(leases, name, &earlier).await?;
         let (mut pages, mut n) = (Pages::default(), 0);
         while let Some(page) = patiently(async || pages.next(store, &prefix).await).await? {
             let settled = page.iter().filter(|listed| given.has(&listed.key));
-            n += anew::reset(leases, &mut nonces, settled).await?;
+            n += anew::reset(leases, &mut nonces, settled, &earlier).await?;
         }
         output::tell(format!("{} to be run anew", count(n, "unit")));
     }

@@ -399,7 +399,10 @@ impl Scheduler {
                         self.trouble = None;
                         let worker = self.leases.holder().as_str();
                         let terms = Terms { now: self.leases.clock().now().wall.0, worker };
-                        self.board.take_in(page, &terms, self.rounds.seed());
+                        if !self.board.take_in(page, &terms, self.rounds.seed()) {
+                            // A unit seems to be gone: only a listing of all tells for certain.
+                            self.rounds.list_all();
+                        }
                     }
                     Err(error) => self.on_trouble(&error),
                 }

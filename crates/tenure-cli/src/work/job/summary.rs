@@ -56,6 +56,7 @@ pub(crate) fn print(
     let known = |key: &Key| failed.remove(key).unwrap_or_else(|| Failed::named(unit(key)));
     let bad: Vec<Failed> = board.keys(Local::Failed).map(known).collect();
     let damaged: Vec<String> = board.keys(Local::Damaged).map(unit).collect();
+    let removed: Vec<String> = board.keys(Local::Gone).map(unit).collect();
     let mut written = Ok(());
     if as_json {
         let document = json!({
@@ -65,9 +66,11 @@ pub(crate) fn print(
             "failed": counts.failed,
             "damaged": counts.damaged,
             "open": counts.open + counts.ours,
+            "removed": counts.gone,
             "failed_before": board.bygone(),
             "failed_units": bad.iter().map(Failed::json).collect::<Vec<_>>(),
             "damaged_units": damaged,
+            "removed_units": removed,
             "here": {
                 "done": tally.done,
                 "failures": tally.failures,
@@ -88,6 +91,7 @@ pub(crate) fn print(
     for (n, what) in [
         (counts.failed, "failed"),
         (counts.damaged, "with a damaged record"),
+        (counts.gone, "removed before they were done"),
         (counts.open + counts.ours, "open"),
         (board.bygone(), "of these an earlier run's"),
     ] {
@@ -106,14 +110,15 @@ pub(crate) fn print(
         }
     }
     let text = format!("{text}, in {}", brief(took));
-    if bad.is_empty() && damaged.is_empty() {
+    if bad.is_empty() && damaged.is_empty() && removed.is_empty() {
         output::tell(text)
     } else {
         output::note(text)
     }
     let bad: Vec<String> = bad.iter().map(Failed::brief).collect();
-    let damaged: Vec<String> = damaged.iter().map(|unit| escaped(unit)).collect();
-    for (units, what) in [(&bad, "failed"), (&damaged, "damaged")] {
+    let [damaged, removed] =
+        [damaged, removed].map(|units| units.iter().map(|unit| escaped(unit)).collect::<Vec<String>>());
+    for (units, what) in [(&bad, "failed"), (&damaged, "damaged"), (&removed, "removed")] {
         for unit in units.iter().take(SHOWN) {
             output::note(format!("  {what}: {unit}"));
         }
@@ -124,6 +129,9 @@ pub(crate) fn print(
                 name.as_str()
             ));
         }
+    }
+    if !removed.is_empty() {
+        output::note("a unit whose record was removed is run if it is given again");
     }
     written
 }

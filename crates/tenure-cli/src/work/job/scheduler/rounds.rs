@@ -22,7 +22,7 @@ pub(super) struct Rounds {
     is_listing: bool,
     /// What its pages have taken.
     listing_took: Duration,
-    /// Units may have been added: list them all.
+    /// Units may have been added, or removed: list them all.
     is_listing_due: bool,
     next_listing: Duration,
     /// Nothing open is left, and a listing after that showed nothing new.
@@ -84,7 +84,7 @@ impl Rounds {
         self.next = at;
     }
 
-    /// Somebody may have added units.
+    /// Somebody may have added units, or removed some.
     pub(super) fn list_all(&mut self) {
         self.is_listing_due = true;
     }
@@ -158,6 +158,7 @@ impl Scheduler {
         self.rounds.is_listing = true;
         self.rounds.is_listing_due = false;
         self.rounds.listing_took = Duration::ZERO;
+        self.board.begin_listing();
         self.audit_page(None);
     }
 
@@ -184,6 +185,8 @@ impl Scheduler {
         match page {
             Ok(_) => {
                 self.trouble = None;
+                // Nobody will settle what is gone: who waited for that would wait for ever.
+                self.board.end_listing();
                 self.board.merge();
                 let counts = self.board.counts();
                 self.rounds.is_settled = counts.open + counts.ours == 0;
