@@ -220,12 +220,13 @@ impl OptionDefault {
             Failure::usage(format!("{file}: {what}: {text}"))
         };
         let is_meant = |verb: &Command| self.verb.as_ref().is_none_or(|name| name == verb.get_name());
-        let takers: Vec<(String, clap::Id, Vec<(clap::Id, ArgPredicate)>)> = command
+        let takers: Vec<Taker> = command
             .get_subcommands()
             .filter(|verb| is_meant(verb))
             .filter_map(|verb| {
                 let option = taker(verb, &self.option)?;
-                Some((verb.get_name().to_owned(), option.get_id().clone(), excluded_by(verb, option)))
+                let (id, others) = (option.get_id().clone(), excluded_by(verb, option));
+                Some(Taker { verb: verb.get_name().to_owned(), id, others })
             })
             .collect();
         if takers.is_empty() {
@@ -242,7 +243,7 @@ impl OptionDefault {
                 escaped(&self.option)
             )));
         }
-        Ok(takers.into_iter().fold(command, |command, (verb, id, others)| {
+        Ok(takers.into_iter().fold(command, |command, Taker { verb, id, others }| {
             command.mut_subcommand(verb, |verb| {
                 verb.mut_arg(id, |option| {
                     let option = option.default_value(self.value.clone());
@@ -260,6 +261,14 @@ impl OptionDefault {
         let verb = self.verb.as_ref().map_or_else(String::new, |verb| format!("{verb}."));
         format!("defaults.{verb}{}", self.option)
     }
+}
+
+/// An option of a verb that takes a default.
+struct Taker {
+    verb: String,
+    id: clap::Id,
+    /// What can't be typed together with it, and how one tells that it was typed.
+    others: Vec<(clap::Id, ArgPredicate)>,
 }
 
 /// The option of that long name, if it takes one value.
