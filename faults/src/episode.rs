@@ -211,13 +211,22 @@ fn finish(stage: &mut CellStage<'_>, promise: Promise, seen: &mut CellResult) ->
     let key = stage.key().to_owned();
     let start = raw::now();
     // A claim that was under way when its process was told to rest is given back a moment later.
-    let (state, fence) = loop {
+    let (mut state, mut fence) = loop {
         let (state, fence) = looked(stage, &key)?;
-        if state == "vacant" || raw::since(start) > stage.ttl * 2 + LONG {
+        if state == "vacant" || raw::since(start) > stage.ttl * 2 {
             break (state, fence);
         }
         std::thread::sleep(Duration::from_millis(20));
     };
+    // One that a slow network has delivered long after that stands until somebody wants the key, who is to have it in time: it is not renewed, or
+    // its process is asked for it.
+    let start = raw::now();
+    while state != "vacant" && raw::since(start) < stage.ttl * 4 {
+        match stage.lane.probe.number(&format!("mark {key}")) {
+            Ok((_, taken)) => (state, fence) = ("vacant".to_owned(), taken),
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
     stage.ledger.read(|told| {
         let highest = told.tenures.iter().map(|tenure| tenure.fence).max().unwrap_or(0);
         if state != "vacant" || (promise == Promise::S && fence < highest) {

@@ -58,6 +58,11 @@ fn how_it_ended_is_told_and_kept() {
     let ran = bench.run(&long);
     assert!(ran.code == 0 && ran.err.contains("longer than the 50ms of --max"), "{ran:?}");
     assert_eq!(bench.show("once/long")["metadata"]["once"]["says"], "it ran for too long");
+    // Some host may still come with these ticks, and would run them again.
+    let dry = bench.run(&["gc", "--older-than", "0s", "--dry-run"]);
+    assert!(dry.err.contains("2 records kept: they say what ran at ticks"), "{dry:?}");
+    let gc = bench.run(&["gc", "--older-than", "0s", "--yes", "--json"]).json();
+    assert_eq!((&gc["kept_for_ticks"], bench.state("once/job").as_str()), (&2.into(), "vacant"), "{gc}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The bodies that run under what one driver leases. They are counted, so that a stop ends them before it gives anything up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,17 +9,18 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 /// All that run under what one driver leases.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Bodies {
     stopping: CancellationToken,
-    /// Under which leases they run: how many under each, and its ttl.
-    running: watch::Sender<BTreeMap<LeaseId, (usize, Ttl)>>,
+    running: watch::Sender<RunningBodies>,
 }
 
-impl Default for Bodies {
-    fn default() -> Bodies {
-        Bodies { stopping: CancellationToken::new(), running: watch::Sender::default() }
-    }
+#[derive(Debug, Default)]
+struct RunningBodies {
+    /// Under which leases they run: how many under each, and its ttl.
+    under: BTreeMap<LeaseId, (usize, Ttl)>,
+    /// Under which they may run for ever.
+    stuck: BTreeSet<LeaseId>,
 }
 
 impl Bodies {
@@ -31,7 +32,7 @@ impl Bodies {
         let leases: Vec<(LeaseId, Ttl)> = leases.into_iter().collect();
         self.running.send_modify(|running| {
             for (lease, ttl) in &leases {
-                running.entry(*lease).or_insert((0, *ttl)).0 += 1;
+                running.under.entry(*lease).or_insert((0, *ttl)).0 += 1;
             }
         });
         let leases = leases.into_iter().map(|(lease, _)| lease).collect();
@@ -55,20 +56,28 @@ impl Bodies {
     }
 
     pub(crate) fn any_runs(&self) -> bool {
-        !self.running.borrow().is_empty()
+        !self.running.borrow().under.is_empty()
+    }
+
+    /// The leases under which bodies may run for ever.
+    pub(crate) fn stuck(&self) -> Vec<LeaseId> {
+        self.running.borrow().stuck.iter().copied().collect()
     }
 
     /// Waits until all that were told to end have ended; but not for those that nobody watches over any more, as their runtime ended before
-    /// them. The leases of those are returned.
+    /// them. Their leases are returned, and those that are stuck.
     pub(crate) async fn ended(&self) -> Vec<LeaseId> {
         let mut running = self.running.subscribe();
+        let longest = running.borrow().under.values().map(|(_, ttl)| ttl.duration()).max();
         // Whoever watches over a body gives it a grace period, which is shorter than the ttl, and then what is left of the lease.
-        let most =
-            running.borrow().values().map(|(_, ttl)| ttl.duration()).max().unwrap_or(Duration::ZERO) * 2;
-        // An error would mean that there is nobody to count them, or that the time is over.
-        let _ = tokio::time::timeout(most, running.wait_for(BTreeMap::is_empty)).await;
-        drop(running);
-        self.running.borrow().keys().copied().collect()
+        let most = longest.unwrap_or(Duration::ZERO) * 2;
+        let have_ended = running.wait_for(|running| running.under.is_empty());
+        let is_late = tokio::time::timeout(most, have_ended).await.is_err();
+        let mut left = self.stuck();
+        if is_late {
+            left.extend(self.running.borrow().under.keys());
+        }
+        left
     }
 }
 
@@ -83,14 +92,26 @@ pub(crate) struct RunningBody {
 impl RunningBody {
     /// It has ended, or its leases are left to expire.
     pub(crate) fn over(&self) {
+        self.end(false);
+    }
+
+    /// It can't be ended, and its leases are yet to be left to expire.
+    pub(crate) fn stuck(&self) {
+        self.end(true);
+    }
+
+    fn end(&self, is_stuck: bool) {
         if self.is_over.swap(true, Ordering::SeqCst) {
             return;
         }
         self.bodies.running.send_modify(|running| {
             for lease in &self.leases {
-                match running.get_mut(lease) {
+                match running.under.get_mut(lease) {
                     Some((count, _)) if *count > 1 => *count -= 1,
-                    _ => drop(running.remove(lease)),
+                    _ => drop(running.under.remove(lease)),
+                }
+                if is_stuck {
+                    running.stuck.insert(*lease);
                 }
             }
         });

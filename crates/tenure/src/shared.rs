@@ -130,7 +130,7 @@ impl SharedLeases {
     pub(crate) fn stop(self: &Arc<Self>) {
         self.bodies.stop();
         if !self.bodies.any_runs() {
-            return self.give_all_up(&[]);
+            return self.give_all_up(&self.bodies.stuck());
         }
         let inner = Arc::clone(self);
         self.beside(async move {

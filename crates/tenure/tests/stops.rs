@@ -161,15 +161,51 @@ impl Blocking {
 
 #[test]
 fn s6_a_stop_leaves_to_expire_what_a_body_has_that_blocks_its_thread() {
+    for is_led in [false, true] {
+        let (store, runtime) = (tenure::memory(), of_several_threads());
+        let leases = leases(&store);
+        let (body, begins, end) = Blocking::new();
+        if is_led {
+            let _entered = runtime.enter();
+            let candidate = leases.candidate().key("k").start().unwrap();
+            runtime.spawn(async move { candidate.run_while_leader(|_| body.poll_for_long()).await });
+        } else {
+            runtime.spawn(leases.lock("k").with_lease_blocking(|_| body.block()));
+        }
+        begins.recv().unwrap();
+        runtime.block_on(async {
+            let stopped = tokio::time::timeout(SHORT * 20, leases.stop()).await;
+            assert!(stopped.is_ok(), "nobody waits for ever");
+            let is_kept = is_held(&store, &"k".parse().unwrap()).await;
+            assert!(is_kept, "{is_led}: given up while the body may still act");
+        });
+        end.send(()).unwrap();
+    }
+}
+
+#[test]
+fn a_body_that_can_not_be_ended_keeps_no_candidate_alive() {
     let (store, runtime) = (tenure::memory(), of_several_threads());
     let leases = leases(&store);
     let (body, begins, end) = Blocking::new();
-    runtime.spawn(leases.lock("k").with_lease_blocking(|_| body.block()));
-    begins.recv().unwrap();
+    let key: Key = "k".parse().unwrap();
+    {
+        let _entered = runtime.enter();
+        let candidate =
+            leases.candidate().key("k").follow_every(SHORT / 10).cooldown(SHORT / 10).start().unwrap();
+        let running = async move { candidate.run_while_leader(|_| body.poll_for_long()).await };
+        let running = runtime.spawn(running);
+        begins.recv().unwrap();
+        // With it, its last handle goes.
+        running.abort();
+    }
     runtime.block_on(async {
-        let stopped = tokio::time::timeout(SHORT * 20, leases.stop()).await;
-        assert!(stopped.is_ok(), "nobody waits for ever");
-        assert!(is_held(&store, &"k".parse().unwrap()).await, "not given up while the body may still act");
+        let others = self::leases(&store);
+        let guard = others.acquire_within("k", SHORT * 20).await.unwrap();
+        guard.release().await;
+        // It would lead again soon.
+        tokio::time::sleep(SHORT * 2).await;
+        assert!(!is_held(&store, &key).await, "nobody has a handle of whoever leads");
     });
     end.send(()).unwrap();
 }

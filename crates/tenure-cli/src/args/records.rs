@@ -132,7 +132,8 @@ pub(crate) struct RevokeArgs {
 ///
 /// A record goes when the store's clock and the wall clock both say that it is old enough. Units of a job go only once
 /// all of its units are done or failed; after that the job's units, given again, are run again. Units of a fleet go only
-/// if they are done or were removed. Leases of dead processes are given up, and their sessions go once nothing is attached to them.
+/// if they are done or were removed. What `cron` ran at its ticks stays until no host can come with them any more. Leases of
+/// dead processes are given up, and their sessions go once nothing is attached to them.
 ///
 /// A record that goes forgets its fence, and the next one begins at its holder's wall clock. So a record stays while its fence
 /// is not older than TIME by every clock there is: this host's, that of who wrote the record last, and those of all

@@ -279,6 +279,10 @@ fn taker<'a>(verb: &'a Command, option: &str) -> Option<&'a Arg> {
 
 /// What can't be typed together with this option of a verb, and how one tells that it was typed.
 fn excluded_by(verb: &Command, option: &Arg) -> Vec<(clap::Id, ArgPredicate)> {
+    // One that has a value in any case is beside them in any case.
+    if !option.get_default_values().is_empty() {
+        return Vec::new();
+    }
     let excludes = |one: &Arg, other: &Arg| verb.get_arg_conflicts_with(one).contains(&other);
     let others = verb
         .get_arguments()
@@ -385,8 +389,9 @@ mod tests {
 
     #[test]
     fn what_is_typed_counts_before_a_default_that_can_t_be_typed_beside_it() {
-        let settings =
-            settings("[defaults.run]\npermits = 2\nwait = \"9s\"\n[defaults.work]\nfrom = \"list\"\n");
+        let settings = settings(
+            "[defaults.run]\npermits = 2\nwait = \"9s\"\n[defaults.work]\nfrom = \"list\"\nretries = 5\n",
+        );
         let parsed = |words: &[&str]| {
             let command = settings.apply(crate::args::command()).unwrap();
             let parsed = command.try_get_matches_from([&["tenure"], words].concat()).unwrap();
@@ -404,6 +409,9 @@ mod tests {
         assert_eq!(parsed(&["work", "--", "x"]), (some("list"), None));
         assert_eq!(parsed(&["work", "--join", "--name", "j", "--", "x"]), (None, None));
         assert_eq!(parsed(&["work", "a", "--", "x"]), (None, None));
+        // It has a value of its own, typed or not.
+        let forever = ["work", "--forever", "--name", "j", "--units", "a", "--", "x"];
+        assert_eq!(parsed(&forever), (None, None));
     }
 
     #[test]

@@ -137,6 +137,7 @@ pub(crate) async fn gc(url: &Url, typed: &args::GcArgs) -> Result<u8, Failure> {
             "sessions_ended": done(tally.sessions),
             "leases_vacated": done(tally.vacated),
             "kept_for_fences": tally.ahead,
+            "kept_for_ticks": tally.ticks,
             "kept_for_unfinished_jobs": tally.unfinished,
             "kept_sections": tally.sections,
             "kept_semaphores": tally.semaphores,
@@ -160,6 +161,7 @@ fn tell(tally: &GcTally, typed: &args::GcArgs) {
     let kept = [
         (tally.vacated, "lease", "of dead processes: anyone may have them"),
         (tally.ahead, "record", "kept: their fences are ahead of a clock, and would begin lower"),
+        (tally.ticks, "record", "kept: they say what ran at ticks with which some host may still come"),
         (tally.unfinished, "unit", "kept: their jobs are not finished"),
         (tally.sections, "section", "kept: ranges in them may be held"),
         (tally.semaphores, "semaphore", "kept: permits of them are held, or waited for"),

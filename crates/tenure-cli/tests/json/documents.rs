@@ -246,6 +246,8 @@ pub struct Gc {
     pub leases_vacated: u64,
     /// Whose fences are ahead of a clock.
     pub kept_for_fences: u64,
+    /// They say what ran at ticks with which some host may still come.
+    pub kept_for_ticks: u64,
     pub kept_for_unfinished_jobs: u64,
     pub kept_sections: u64,
     pub kept_semaphores: u64,

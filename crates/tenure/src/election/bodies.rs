@@ -4,8 +4,7 @@ use crate::bodies::RunningBody;
 use crate::body::{self, BodyEnd, Held, StopNotice, supervise};
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure_core::Loss;
 use tokio::sync::{mpsc, oneshot};
@@ -34,8 +33,8 @@ pub(super) struct LeadershipScope {
 /// The right to run a body. The candidate does not give the key up before it is back.
 pub(super) struct Permit {
     pub(super) tenancy: Arc<LeadershipScope>,
-    pub(super) wishes: mpsc::UnboundedSender<CandidateRequest>,
-    is_over: AtomicBool,
+    /// None once its end is told: a body that can't be ended keeps no candidate alive.
+    wishes: Mutex<Option<mpsc::UnboundedSender<CandidateRequest>>>,
 }
 
 impl Permit {
@@ -43,14 +42,15 @@ impl Permit {
         tenancy: Arc<LeadershipScope>,
         wishes: mpsc::UnboundedSender<CandidateRequest>,
     ) -> Permit {
-        Permit { tenancy, wishes, is_over: AtomicBool::new(false) }
+        Permit { tenancy, wishes: Mutex::new(Some(wishes)) }
     }
 
     /// Its body has ended, or can't be ended: then the key is left to expire, whenever the body ends.
     fn over(&self, joined: bool) {
-        if !self.is_over.swap(true, Ordering::SeqCst) {
+        let wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(wishes) = wishes {
             // The candidate's task outlives every permit but after a stop of the runtime.
-            let _ = self.wishes.send(CandidateRequest::BodyEnded { joined });
+            let _ = wishes.send(CandidateRequest::BodyEnded { joined });
         }
     }
 }
@@ -103,8 +103,8 @@ async fn watch<T: Send + 'static>(
         BodyEnd::Done(Err(error)) => Err(BodyError::Panicked(error.to_string())),
         BodyEnd::Stopped { why, joined } => {
             if joined.is_none() {
+                running.stuck();
                 permit.over(false);
-                running.over();
             }
             let value = joined.and_then(Result::ok);
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value })

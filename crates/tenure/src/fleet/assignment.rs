@@ -5,8 +5,8 @@ use super::shared_unit::SharedUnit;
 use super::unit::Unit;
 use super::users::{EndedByCommand, UnitReply, refused};
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use tenure_core::fleet::{FleetCommand, RequestId};
 use tenure_core::{HolderId, Metadata, StoreError};
 
@@ -17,14 +17,15 @@ use tenure_core::{HolderId, Metadata, StoreError};
 pub struct Assignment {
     unit: Unit,
     spent: AtomicBool,
-    /// Whoever has a unit to let go of takes part.
-    _presence: Arc<WorkerPresence>,
+    /// Whoever has a unit to let go of takes part. None once it is left to expire: a task that can't be ended keeps no worker in its fleet.
+    presence: Mutex<Option<Arc<WorkerPresence>>>,
 }
 
 impl Assignment {
     pub(super) fn new(share: Arc<SharedUnit>, presence: Arc<WorkerPresence>) -> Assignment {
         let worker = Arc::clone(presence.worker());
-        Assignment { unit: Unit { share, worker }, spent: AtomicBool::new(false), _presence: presence }
+        let presence = Mutex::new(Some(presence));
+        Assignment { unit: Unit { share, worker }, spent: AtomicBool::new(false), presence }
     }
 
     /// The unit, to be shared with what is done for it.
@@ -88,6 +89,8 @@ impl Assignment {
     pub(super) fn leave_to_expire(&self) {
         self.unit.share.lapse();
         self.spend(FleetCommand::Lapse(self.unit.share.lease));
+        // Only now, as the last one's drop may end the worker.
+        drop(self.presence.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     async fn ask(self, command: impl FnOnce(RequestId) -> FleetCommand) -> Option<UnitReply> {
