@@ -231,9 +231,7 @@ fn finish(stage: &mut CellStage<'_>, promise: Promise, seen: &mut CellResult) ->
         let highest = told.tenures.iter().map(|tenure| tenure.fence).max().unwrap_or(0);
         if state != "vacant" || (promise == Promise::S && fence < highest) {
             seen.lost_releases += 1;
-            // A store that forgets may forget a session, too: what is attached to it is left to expire then.
-            let found = if promise == Promise::A { &mut seen.late } else { &mut seen.wrong };
-            found.push(format!("at the end the record is {state} with fence {fence}, after {highest}"));
+            seen.wrong.push(format!("at the end the record is {state} with fence {fence}, after {highest}"));
         }
         let found = overlaps(&told.tenures);
         seen.double_holds = found.len();
