@@ -42,6 +42,11 @@ impl JobName {
         &self.0
     }
 
+    /// As people are told of it.
+    pub(crate) fn shown(&self) -> String {
+        escaped(&self.0)
+    }
+
     /// What the keys of its units begin with.
     pub(crate) fn prefix(&self) -> String {
         format!("{JOBS}{}/", self.0)

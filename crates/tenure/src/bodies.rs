@@ -1,5 +1,6 @@
 //! The bodies that run under what one driver leases. They are counted, so that a stop ends them before it gives anything up.
 
+use crate::error::AcquireError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,11 +25,11 @@ struct RunningBodies {
 }
 
 impl Bodies {
-    /// A body runs under these leases from now on, until what is returned is over or dropped; none after a stop.
+    /// A body runs under these leases from now on, until what is returned is over or dropped. After a stop, none may begin.
     pub(crate) fn begin(
         self: &Arc<Self>,
         leases: impl IntoIterator<Item = (LeaseId, Ttl)>,
-    ) -> Option<RunningBody> {
+    ) -> Result<RunningBody, AcquireError> {
         let leases: Vec<(LeaseId, Ttl)> = leases.into_iter().collect();
         self.running.send_modify(|running| {
             for (lease, ttl) in &leases {
@@ -38,7 +39,7 @@ impl Bodies {
         let leases = leases.into_iter().map(|(lease, _)| lease).collect();
         let body = RunningBody { bodies: Arc::clone(self), leases, is_over: AtomicBool::new(false) };
         // Asked only now: a stop that did not see this body was there before it.
-        (!self.is_stopping()).then_some(body)
+        if self.is_stopping() { Err(AcquireError::Stopped) } else { Ok(body) }
     }
 
     /// Tells all to end, and whoever comes later that it is too late.

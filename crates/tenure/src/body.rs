@@ -16,7 +16,7 @@ use crate::belief::LeaseCell;
 use crate::bodies::RunningBody;
 use crate::cancelled::Cancelled;
 use crate::driver::{nap, sleep_until};
-use crate::error::{AcquireError, BodyError};
+use crate::error::BodyError;
 use crate::guard::Guard;
 use crate::leases::Leases;
 use std::pin::Pin;
@@ -158,8 +158,7 @@ pub(crate) async fn run_as<T: Send + 'static>(
 ) -> Result<T, BodyError<T>> {
     let grace = limits.grace.unwrap_or_else(|| guard.ttl().part(8));
     let over = over(guard.leases(), limits.at_most);
-    let running = guard.leases().inner.bodies.begin([(guard.id(), guard.ttl())]);
-    let running = running.ok_or(AcquireError::Stopped)?;
+    let running = guard.leases().inner.bodies.begin([(guard.id(), guard.ttl())])?;
     let stop = CancellationToken::new();
     let held = Held::under(&guard, stop.clone());
     let under = Arc::new((guard, running));

@@ -383,8 +383,7 @@ where
     let grace = limits.grace.unwrap_or_else(|| guards.first().ttl().part(8));
     let over = body::over(guards.first().leases(), limits.at_most);
     let bodies = &guards.first().leases().inner.bodies;
-    let running = bodies.begin(guards.iter().map(|guard| (guard.id(), guard.ttl())));
-    let running = running.ok_or(AcquireError::Stopped)?;
+    let running = bodies.begin(guards.iter().map(|guard| (guard.id(), guard.ttl())))?;
     let stop = CancellationToken::new();
     let body = body(Held::under(guards.first(), stop.clone()));
     let under = Arc::new((guards, running));

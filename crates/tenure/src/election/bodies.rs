@@ -2,7 +2,7 @@
 
 use crate::bodies::RunningBody;
 use crate::body::{self, BodyEnd, Held, StopNotice, supervise};
-use crate::error::{AcquireError, BodyError};
+use crate::error::BodyError;
 use crate::guard::Guard;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -68,8 +68,7 @@ where
     T: Send + 'static,
 {
     let guard = &permit.tenancy.guard;
-    let running = guard.leases().inner.bodies.begin([(guard.id(), guard.ttl())]);
-    let running = running.ok_or(AcquireError::Stopped)?;
+    let running = guard.leases().inner.bodies.begin([(guard.id(), guard.ttl())])?;
     let stop = CancellationToken::new();
     let held = Held::under(guard, stop.clone());
     let under = Arc::new((permit, running));

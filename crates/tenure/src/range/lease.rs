@@ -5,7 +5,7 @@ use crate::belief::AtomicBelief;
 use crate::bodies::RunningBody;
 use crate::body::{self, BodyEnd, BodyLease, StopNotice, give_up, supervise};
 use crate::cancelled::Cancelled;
-use crate::error::{AcquireError, BodyError};
+use crate::error::BodyError;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::range::{KeyRange, RangeSet};
@@ -103,7 +103,7 @@ where
         stop: guard.stop.clone(),
     };
     // Counted from here on, so that a section which stops waits for it.
-    let running = section.bodies.begin([(guard.id(), guard.duration)]).ok_or(AcquireError::Stopped)?;
+    let running = section.bodies.begin([(guard.id(), guard.duration)])?;
     let under = Arc::new((guard, running));
     let task = body::spawn(body(lease), Arc::clone(&under));
     body::watched(|caller_gone| watch(under, task, grace, caller_gone)).await

@@ -33,7 +33,7 @@ pub(super) async fn retry(url: &Url, typed: &WorkRetryArgs) -> Result<u8, Failur
     if let Some((_, unit)) = wanted.iter().find(is_missing) {
         return Err(Failure::new(
             exit::ABSENT,
-            format!("the job \"{}\" has no unit \"{}\"", name.as_str(), escaped(unit)),
+            format!("the job \"{}\" has no unit \"{}\"", name.shown(), escaped(unit)),
         ));
     }
     let mut nonces = Nonces::new(instance(&leases));
@@ -43,7 +43,7 @@ pub(super) async fn retry(url: &Url, typed: &WorkRetryArgs) -> Result<u8, Failur
         let which = if wanted.is_empty() { "no unit" } else { "none of these units" };
         return Err(Failure::new(
             exit::ABSENT,
-            format!("{which} of the job \"{}\" has failed", name.as_str()),
+            format!("{which} of the job \"{}\" has failed", name.shown()),
         ));
     }
     let outcomes = patiently(async || leases.store().write_all(writes.clone()).await).await?;
@@ -60,7 +60,7 @@ pub(super) async fn rm(url: &Url, typed: &WorkRmArgs) -> Result<u8, Failure> {
     let name = JobName::new(&typed.job)?;
     let leases = open(url).await?;
     let job = of_job(&leases, &name).await?.ok_or_else(|| super::absent(&name))?;
-    let (units, open, shown) = (job.units(), job.open(), name.as_str());
+    let (units, open, shown) = (job.units(), job.open(), name.shown());
     let holder = || job.running.first().map(|running| escaped(&running.holder));
     if let Some(who) = job.workers.first().map(named_worker).or_else(holder) {
         return Err(worked_on(&name, &who));
@@ -93,7 +93,7 @@ pub(super) async fn rm(url: &Url, typed: &WorkRmArgs) -> Result<u8, Failure> {
         *(if is_gone { &mut removed } else { &mut left }) += 1;
     }
     if typed.json {
-        output::json(&json!({"job": shown, "removed": removed, "left": left}))?;
+        output::json(&json!({"job": name.as_str(), "removed": removed, "left": left}))?;
     } else {
         output::note(format!("job \"{shown}\": {} removed", count(removed, "unit")));
     }
@@ -110,7 +110,7 @@ pub(super) async fn rm(url: &Url, typed: &WorkRmArgs) -> Result<u8, Failure> {
 }
 
 fn worked_on(name: &JobName, who: &str) -> Failure {
-    let name = name.as_str();
+    let name = name.shown();
     Failure::new(
         exit::HELD,
         format!("the job \"{name}\" is being worked on, by {who}: stop that first, or wait for its end"),

@@ -100,7 +100,7 @@ fn running_json(running: &RunningUnit) -> serde_json::Value {
 }
 
 pub(super) fn page(name: &JobName, job: &JobSurvey, most: usize, now: Wall) -> String {
-    let mut text = format!("job      {}\n", escaped(name.as_str()));
+    let mut text = format!("job      {}\n", name.shown());
     // Rounded down: all of it is done where it says so.
     let percent = (job.done * 100).checked_div(job.units()).unwrap_or(0);
     let mut parts = vec![format!("{} done ({percent}%)", job.done)];

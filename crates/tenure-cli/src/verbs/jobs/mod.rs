@@ -9,7 +9,6 @@ use crate::args::jobs::WorkVerb;
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
 use crate::stores::Url;
-use crate::text::escaped;
 
 pub(crate) async fn jobs(url: &Url, typed: WorkVerb) -> Result<u8, Failure> {
     match typed {
@@ -22,7 +21,7 @@ pub(crate) async fn jobs(url: &Url, typed: WorkVerb) -> Result<u8, Failure> {
 }
 
 fn absent(name: &JobName) -> Failure {
-    let name = escaped(name.as_str());
+    let name = name.shown();
     Failure::new(
         exit::ABSENT,
         format!("there is no job \"{name}\"; `tenure work ls` lists those that there are"),

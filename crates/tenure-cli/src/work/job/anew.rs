@@ -149,7 +149,7 @@ fn refusal(name: &JobName, about: &Metadata, left: Option<Duration>) -> Failure 
     let host = about.get("host").and_then(Value::as_text).unwrap_or("another host");
     let pid =
         about.get("pid").and_then(Value::as_i64).map_or_else(String::new, |pid| format!(", pid {pid},"));
-    let (name, host) = (name.as_str(), escaped(host));
+    let (name, host) = (name.shown(), escaped(host));
     let left = brief(left.unwrap_or_default());
     Failure::new(
         exit::HELD,

@@ -26,7 +26,7 @@ use crate::supervise::process;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::supervise::will::Will;
-use crate::text::{brief, count, date, escaped};
+use crate::text::{brief, count, date};
 use crate::work::stream::Stream;
 use crate::work::units;
 use naming::List;
@@ -144,7 +144,7 @@ fn was_done(name: &JobName, given: usize, last: Wall, now: Wall) -> String {
     let ago = brief(now.since(last));
     format!(
         "job \"{}\": {units} done before, the last at {} ({ago} ago); to run them anew, say --fresh, or give a new --name",
-        escaped(name.as_str()),
+        name.shown(),
         date(last)
     )
 }
@@ -152,7 +152,7 @@ fn was_done(name: &JobName, given: usize, last: Wall, now: Wall) -> String {
 /// Says what job it is. `joining`: what joins it without its name, if anything does.
 fn greet(name: &JobName, joining: Option<&str>, registered: Registered) -> Result<Registered, Failure> {
     let counts = registered.board.counts();
-    let name = escaped(name.as_str());
+    let name = name.shown();
     if counts.total() == 0 {
         let text = format!(
             "the job \"{name}\" has no units: give some as arguments, on standard input or by --from FILE"

@@ -82,12 +82,8 @@ pub(crate) fn print(
         // What is said to people is said all the same.
         written = output::json(&document);
     }
-    let mut text = format!(
-        "job \"{}\": {} of {} done",
-        escaped(name.as_str()),
-        counts.done,
-        count(counts.total(), "unit")
-    );
+    let mut text =
+        format!("job \"{}\": {} of {} done", name.shown(), counts.done, count(counts.total(), "unit"));
     for (n, what) in [
         (counts.failed, "failed"),
         (counts.damaged, "with a damaged record"),

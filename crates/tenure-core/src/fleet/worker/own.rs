@@ -120,15 +120,14 @@ impl OwnUnits {
     /// What is held, in short.
     pub(super) fn digest(&mut self) -> Digest {
         let touched = std::mem::take(&mut self.touched);
-        let share = |unit: &Key, own: &Own| own.share(unit);
         let digest = match self.counted {
             Some(counted) => {
-                touched.iter().filter_map(|unit| share(unit, self.all.get(unit)?)).fold(counted, Digest::with)
+                touched.iter().filter_map(|unit| self.all.get(unit)?.share(unit)).fold(counted, Digest::with)
             }
             None => self
                 .all
                 .iter()
-                .filter_map(|(unit, own)| share(unit, own))
+                .filter_map(|(unit, own)| own.share(unit))
                 .fold(Digest::default(), Digest::with),
         };
         self.counted = Some(digest);
