@@ -152,6 +152,13 @@ impl RedisConnector {
         Ok(line)
     }
 
+    /// Whether a server says that it takes no writes any more. One that says nothing is found out by calls.
+    pub(crate) async fn has_lost_role(&self, line: &ServerConnection) -> bool {
+        let at = self.at(&line.address);
+        let checked = tokio::time::timeout(self.config.timeout, self.check_role(line, &at)).await;
+        checked.is_ok_and(|checked| checked.is_err())
+    }
+
     /// That it is a server of data, which takes writes or knows who does.
     async fn check_role(&self, line: &ServerConnection, at: &str) -> Result<(), StoreError> {
         let says = redis::cmd("HELLO").arg(2).query_async(&mut line.connection.clone()).await;

@@ -80,7 +80,8 @@
 //!
 //! **`wait=N`** makes a write count only once N replicas have confirmed it (`WAIT`), and has what could resolve it wait as well: a read,
 //! or a write whose refusal shows it. So no holder believes in a lease that fewer have. It costs a round trip to the replicas for each
-//! script that writes, and calls fail while fewer answer. It does not make Redis a consensus: a replica that has not confirmed may be promoted, and a confirmation means memory and
+//! script that writes, and calls fail while fewer answer. Once a process has given up a write, which may arrive at any time, its reads and
+//! refused writes cost one as well, until the process ends. It does not make Redis a consensus: a replica that has not confirmed may be promoted, and a confirmation means memory and
 //! not disk. What was refused this way stands on the primary all the same.
 //!
 //! # Layout
@@ -90,6 +91,7 @@
 //! | `tenure:{NAMESPACE}:records` | a hash of all records, by key: what scripts compare as text, then the record |
 //! | `tenure:{NAMESPACE}:index` | a sorted set of the keys, for listings |
 //! | `tenure:{NAMESPACE}:meta` | the id and the layout's version |
+//! | `tenure:{NAMESPACE}:confirmed` | with `wait=N`: written so that replicas confirm what came before; it says nothing |
 //! | `tenure:{NAMESPACE}:changes:DB` | the channel of hints |
 //!
 //! To drop one record by hand, stop who uses it, then `tenure rm` rather than `HDEL`.

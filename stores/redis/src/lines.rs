@@ -58,7 +58,9 @@ impl ConnectionManager {
 
     /// Calls a script; each call is done at most once.
     pub(crate) async fn call(&self, call: Call, script: &Invocation<'_>) -> Result<Value, StoreError> {
-        self.call_on(call, script).await.map(|(answer, _)| answer)
+        let (answer, line) = self.call_on(call, script).await?;
+        self.confirm_shown(&line).await?;
+        Ok(answer)
     }
 
     /// The answer, and the connection on which it came.
@@ -121,17 +123,27 @@ impl ConnectionManager {
         answer.map_err(|error| failed(&self.place, Call::Read, &error))
     }
 
+    /// Whether calls go to this server, and it still takes writes. One that is demoted goes on to answer reads, so its connection is given up.
+    pub(crate) async fn goes_to(&self, address: &ServerAddress) -> bool {
+        let Some(line) = self.ready() else { return true };
+        if self.connector.has_lost_role(&line).await {
+            line.give_up();
+            return false;
+        }
+        line.address == *address
+    }
+
     /// Begins to wait for something on the connection that there is.
     pub(crate) fn under_way(&self) -> PendingReply {
         let line = self.lock().line.clone();
         line.map_or(PendingReply { line: None, answers: 0, is_over: false }, PendingReply::on)
     }
 
-    /// A connection that receives what is published on a channel.
-    pub(crate) async fn subscription(&self, channel: &str) -> Result<PubSub, StoreError> {
+    /// A connection that receives what is published on a channel, and its server.
+    pub(crate) async fn subscription(&self, channel: &str) -> Result<(PubSub, ServerAddress), StoreError> {
         // Whoever answers calls is up, and what is published anywhere in a cluster is told everywhere.
         let address = self.line().await?.address.clone();
-        self.connector.subscription(&address, channel).await
+        Ok((self.connector.subscription(&address, channel).await?, address))
     }
 
     /// The connection on which calls are sent. If there is none, one attempt serves all who wait, and goes on without them: a caller
@@ -286,12 +298,36 @@ impl Drop for PendingReply {
 
 /// Where a server of a cluster sends us. Without a host it means its own.
 fn redirection(line: &ServerConnection, error: &RedisError) -> ServerAddress {
-    let named = error.redirect_node().and_then(|(address, _)| ServerAddress::parse(address));
-    match named {
-        Some(address) if address.host.is_empty() => {
-            ServerAddress { host: line.address.host.clone(), ..address }
+    redirected(&line.address, error.redirect_node().map(|(address, _)| address))
+}
+
+fn redirected(from: &ServerAddress, to: Option<&str>) -> ServerAddress {
+    match to.and_then(ServerAddress::parse) {
+        // A question mark: it has no name to be told, though names are to be told.
+        Some(address) if ["", "?"].contains(&address.host.as_str()) => {
+            ServerAddress { host: from.host.clone(), ..address }
         }
         Some(address) => address,
-        None => line.address.clone(),
+        None => from.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a redirection without a host, or with one that is not known, means that of the server itself.
+    use super::*;
+
+    #[test]
+    fn a_redirection_without_a_host_means_the_server_s_own() {
+        let from = ServerAddress::parse("a:1").unwrap();
+        for (to, host, port) in [
+            (Some(":2"), "a", 2),
+            (Some("?:2"), "a", 2),
+            (Some("b:2"), "b", 2),
+            (Some("::1:2"), "::1", 2),
+            (None, "a", 1),
+        ] {
+            assert_eq!(redirected(&from, to), ServerAddress { host: host.into(), port }, "{to:?}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Where nobody listens, nobody is subscribed: a message costs the server and each subscriber as much as a call does.
 
+use crate::config::ServerAddress;
 use crate::lines::ConnectionManager;
 use futures_util::StreamExt;
 use redis::aio::PubSub;
@@ -65,10 +66,10 @@ async fn listen_on(lines: &ConnectionManager, channel: &str, subscribers: &Subsc
     let mut pause = AGAIN.0;
     loop {
         subscribers.any().await;
-        if let Ok(messages) = lines.subscription(channel).await {
+        if let Ok((messages, from)) = lines.subscription(channel).await {
             // What changed while nobody listened was not told.
             subscribers.tell(&Hint::Any);
-            receive(messages, subscribers).await;
+            receive(lines, &from, messages, subscribers).await;
             pause = AGAIN.0;
         }
         if subscribers.are_any() {
@@ -78,8 +79,14 @@ async fn listen_on(lines: &ConnectionManager, channel: &str, subscribers: &Subsc
     }
 }
 
-/// Passes on what comes, until the connection ends, the server is silent when it is asked, or nobody listens any more.
-async fn receive(messages: PubSub, subscribers: &Subscribers) {
+/// Passes on what comes, until the connection ends, the server is silent when it is asked, or nobody listens any more. A server that was
+/// demoted may hear of nothing any more, and whoever only reads has no other sign of that.
+async fn receive(
+    lines: &ConnectionManager,
+    from: &ServerAddress,
+    messages: PubSub,
+    subscribers: &Subscribers,
+) {
     let (mut asking, mut messages) = messages.split();
     while subscribers.are_any() {
         match tokio::time::timeout(QUIET, messages.next()).await {
@@ -87,7 +94,7 @@ async fn receive(messages: PubSub, subscribers: &Subscribers) {
             Ok(None) => return,
             Err(_) => {
                 let answer = tokio::time::timeout(QUIET, asking.ping::<redis::Value>()).await;
-                if !answer.is_ok_and(|answer| answer.is_ok()) {
+                if !answer.is_ok_and(|answer| answer.is_ok()) || !lines.goes_to(from).await {
                     return;
                 }
             }

@@ -54,7 +54,7 @@ pub(crate) async fn mend(
     if is_done {
         written.confirm().await?;
     } else {
-        written.nothing_done();
+        written.refused().await?;
     }
     Ok(is_done)
 }

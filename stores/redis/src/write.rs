@@ -127,7 +127,7 @@ pub(crate) async fn send(
     if sent.iter().any(|sent| sent.is_done) {
         return Ok((sent, written.confirm().await));
     }
-    written.nothing_done();
+    written.refused().await?;
     Ok((sent, Ok(())))
 }
 
@@ -157,7 +157,7 @@ pub(crate) async fn remove(inner: &RedisClient, key: &Key, version: Version) -> 
         // One that can't be understood is not merely another version.
         ScriptVerdict::Refused(standing) => {
             let standing = standing.map(|value| stored(key, inner.told(now), value)).transpose();
-            written.nothing_done();
+            written.refused().await?;
             standing.map(|_| false)
         }
     }

@@ -24,7 +24,7 @@ fn members() -> Vec<String> {
 }
 
 /// A call to one server only: `redis-cli -c` would follow it elsewhere.
-fn on(member: &str, words: &[&str]) -> String {
+pub(crate) fn on(member: &str, words: &[&str]) -> String {
     let (host, port) = member.trim_start_matches("redis://").rsplit_once(':').unwrap();
     let output =
         std::process::Command::new("redis-cli").args(["-h", host, "-p", port]).args(words).output().unwrap();

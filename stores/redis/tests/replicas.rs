@@ -1,8 +1,9 @@
 //! What replicas give, and what they don't.
 //!
-//! Plan: with `wait`, a write counts only once a replica has it, also if calls go elsewhere by then. Whatever could resolve it
-//! waits as well: a read, or a write whose refusal shows it. So it is after a write that was given up. A replica that lags and is promoted
-//! has lost leases, and their fences are exceeded all the same. A failover that a sentinel decides is followed.
+//! Plan: with `wait`, a write counts only once a replica has it, also if calls go elsewhere by then, and in a cluster. Whatever could
+//! resolve it waits as well: a read, or a write whose refusal shows it. So it is after a write that was given up, also if it arrives
+//! late. A replica that lags and is promoted has lost leases, and their fences are exceeded all the same; so they are on a server of any
+//! language. A failover that a sentinel decides is followed.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,6 +12,7 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
+use crate::cluster::on;
 use crate::proxy::Proxy;
 use crate::support::{Server, at, at_last, until};
 use std::time::Duration;
@@ -87,6 +89,115 @@ async fn a_write_counts_only_once_the_replicas_have_it_if_that_is_asked_for() {
     assert_eq!(careful.read(&key).await.unwrap_err().kind(), ErrorKind::Unavailable);
     replica.signal("-CONT");
     assert_eq!(confirmed(&careful, &key).await.fence, Fence(8));
+}
+
+/// What was sent before a connection was given up may be delivered long after, when later reads have found nothing.
+#[tokio::test]
+async fn a_write_that_was_given_up_and_arrives_late_is_shown_once_the_replicas_have_it() {
+    let primary = Server::start("--repl-diskless-sync-delay 0");
+    let (proxy, replica) = (Proxy::before(primary.port).await, replica_of(primary.port).await);
+    let config = |url: &str| at(url, "jobs").timeout(Duration::from_millis(2000)).push(false);
+    let careful = RedisStore::open(config(&proxy.url()).wait(1)).await.unwrap();
+    let network = RedisStore::open(config(&primary.url())).await.unwrap();
+    let (key, other, scribe) = (Key::new("k").unwrap(), Key::new("other").unwrap(), Scribe::new());
+    at_last(async || careful.write(scribe.absent(&other, scribe.held(5))).await).await;
+    proxy.stall();
+    let record = scribe.held(5);
+    let written = careful.write(scribe.absent(&key, record.clone()));
+    assert!(tokio::time::timeout(Duration::from_millis(50), written).await.is_err());
+    proxy.pass();
+    assert_eq!(at_last(async || careful.read(&key).await).await, None);
+    // It arrives while the replica confirms nothing.
+    replica.signal("-STOP");
+    network.write(scribe.absent(&key, record.clone())).await.unwrap();
+    let error = careful.read(&key).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    // A refusal would show it, too.
+    let error = careful.write(scribe.absent(&key, scribe.held(5))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    replica.signal("-CONT");
+    assert_eq!(confirmed(&careful, &key).await, record);
+}
+
+/// In a cluster no message is replicated, and Valkey waits for what the connection itself has written alone.
+#[tokio::test]
+async fn a_write_in_doubt_is_confirmed_in_a_cluster_only_by_those_who_have_it() {
+    let member = || {
+        let bus = tenure_ports::unused_port().unwrap();
+        let settings = "--cluster-enabled yes --cluster-node-timeout 60000 --repl-diskless-sync-delay 0";
+        (Server::valkey(&format!("{settings} --cluster-port {bus}")), bus.to_string())
+    };
+    let ((primary, bus), (replica, _)) = (member(), member());
+    primary.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    replica.cli(&["CLUSTER", "MEET", "127.0.0.1", &primary.port.to_string(), &bus]);
+    let id = primary.cli(&["CLUSTER", "MYID"]);
+    until("they know each other", || replica.cli(&["CLUSTER", "NODES"]).contains(&id)).await;
+    until("the replica is taken on", || on(&replica.url(), &["CLUSTER", "REPLICATE", &id]) == "OK").await;
+    until("the replica follows", || primary.cli(&["INFO", "replication"]).contains("state=online")).await;
+    until("the cluster is up", || primary.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok")).await;
+    let proxy = Proxy::before(primary.port).await;
+    let config = at(&proxy.url(), "jobs").timeout(Duration::from_millis(2000)).push(false).wait(1);
+    let store = RedisStore::open(config).await.unwrap();
+    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
+    let first = at_last(async || store.write(scribe.if_vacant(&key, scribe.held(5))).await).await;
+    let Outcome::Won { version, .. } = first else { panic!("{first:?}") };
+    replica.signal("-STOP");
+    proxy.cut();
+    let error = store.write(scribe.unchanged(&key, version, scribe.held(6))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    proxy.pass();
+    let error = store.read(&key).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    replica.signal("-CONT");
+    assert_eq!(confirmed(&store, &key).await.fence, Fence(6));
+}
+
+/// Servers compare texts as their environment's language does.
+#[tokio::test]
+async fn s2_fences_grow_whatever_the_server_s_language_makes_of_letters() {
+    let folder = tempfile::tempdir().unwrap();
+    letters_before_digits(folder.path());
+    let path = folder.path().display().to_string();
+    let server = Server::of("redis-server", "", &[("LOCPATH", &path), ("LC_ALL", "letters_first")]);
+    let compared = server.cli(&["EVAL", "return {'a' < '0', '0' < 'a'}", "0"]);
+    assert!(compared.starts_with('1'), "the language is not used: {compared}");
+    let store = RedisStore::open(at(&server.url(), "jobs").push(false)).await.unwrap();
+    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
+    for (last, floor) in [(0xa0, 0x9f), (0x9f, 0xa0), (0xff, 0xff), (0x1_0000_000a, 0x1_0000_0009)] {
+        let key = Key::new(format!("{key}{last}")).unwrap();
+        store.write(scribe.absent(&key, scribe.vacant(last))).await.unwrap();
+        let written = store.write(scribe.if_vacant(&key, scribe.held(floor))).await.unwrap();
+        let Outcome::Won { fence, .. } = written else { panic!("{written:?}") };
+        assert_eq!(fence, Fence(floor.max(last + 1)), "after {last}");
+        assert_eq!(store.read(&key).await.unwrap().unwrap().record.fence, fence);
+    }
+}
+
+/// Makes a language in which letters stand before digits, as in Czech, of nothing that a machine may lack.
+fn letters_before_digits(folder: &std::path::Path) {
+    let symbols = |bytes: std::ops::RangeInclusive<u8>| {
+        bytes.map(|byte| format!("<U{byte:04X}>\n")).collect::<String>()
+    };
+    let order = symbols(b'a'..=b'z') + &symbols(b'0'..=b'9');
+    let source = format!(
+        "comment_char %\nescape_char /\nLC_COLLATE\norder_start forward\n{order}order_end\nEND LC_COLLATE\n"
+    );
+    let chars: String = (0..128).map(|byte| format!("<U{byte:04X}> /x{byte:02x} C{byte}\n")).collect();
+    let chars =
+        format!("<code_set_name> ASCII\n<comment_char> %\n<escape_char> /\nCHARMAP\n{chars}END CHARMAP\n");
+    let (source_file, chars_file) = (folder.join("source"), folder.join("chars"));
+    std::fs::write(&source_file, source).unwrap();
+    std::fs::write(&chars_file, chars).unwrap();
+    // It warns of all that a language has besides, and says so by its status.
+    let made = std::process::Command::new("localedef")
+        .args(["-c", "--no-archive", "-i"])
+        .arg(&source_file)
+        .arg("-f")
+        .arg(&chars_file)
+        .arg(folder.join("letters_first"))
+        .output()
+        .unwrap();
+    assert!(folder.join("letters_first/LC_COLLATE").exists(), "{made:?}");
 }
 
 /// A primary that stood still answers when another server is the primary already: only its own replicas can confirm what it wrote.

@@ -1,41 +1,49 @@
 //! What replicas have confirmed, where `wait=` asks for that.
 //!
 //! A write counts once they have. What is in doubt stays so until they have confirmed something later: until then nothing is read, and
-//! nothing written.
+//! nothing written. A write that was given up may still arrive, whenever the network delivers it. So from the first such write on,
+//! replicas confirm whatever is shown, too, as it may be of that write.
 
 use super::ConnectionManager;
 use crate::config::RedisConfig;
 use crate::connect::ServerConnection;
 use crate::error::Call;
 use crate::scripts::Invocation;
-use redis::Value;
+use redis::{ErrorKind, ServerErrorKind, Value};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use tenure_core::{ErrorKind, StoreError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tenure_core::StoreError;
 
 /// Writes that too few replicas have confirmed, by number.
 pub(super) struct Confirmations {
     wanted: u16,
-    channel: String,
+    /// The key that is written so that replicas have something to confirm.
+    marker: String,
     doubtful: AtomicU64,
     settled: AtomicU64,
+    /// Whether a write was given up that may arrive at any time.
+    may_arrive: AtomicBool,
 }
 
 impl Confirmations {
     pub(super) fn of(config: &RedisConfig) -> Confirmations {
         let (doubtful, settled) = (AtomicU64::new(0), AtomicU64::new(0));
-        Confirmations { wanted: config.wait, channel: config.name("confirm"), doubtful, settled }
+        let (wanted, marker) = (config.wait, config.name("confirmed"));
+        Confirmations { wanted, marker, doubtful, settled, may_arrive: AtomicBool::new(false) }
     }
 }
 
 impl ConnectionManager {
     /// Calls a script that writes.
     pub(crate) async fn write(&self, script: &Invocation<'_>) -> Result<Written<'_>, StoreError> {
-        let unconfirmed = self.unconfirmed_write();
+        let mut unconfirmed = self.unconfirmed_write();
         match self.call_on(Call::Write, script).await {
-            Ok((answer, line)) => Ok(Written { unconfirmed, line, answer }),
+            Ok((answer, line)) => {
+                unconfirmed.has_arrived = true;
+                Ok(Written { unconfirmed, line, answer })
+            }
             Err(error) => {
-                if error.kind() != ErrorKind::Unknown {
+                if error.kind() != tenure_core::ErrorKind::Unknown {
                     unconfirmed.nothing_done();
                 }
                 Err(error)
@@ -45,7 +53,7 @@ impl ConnectionManager {
 
     /// A write begins.
     pub(crate) fn unconfirmed_write(&self) -> Unconfirmed<'_> {
-        Unconfirmed { lines: self, is_over: false }
+        Unconfirmed { lines: self, has_arrived: false, is_over: false }
     }
 
     pub(super) fn is_doubtful(&self) -> bool {
@@ -56,16 +64,46 @@ impl ConnectionManager {
     /// After a write that too few replicas have confirmed, nothing is read before they have, and nothing written, as a refusal shows what
     /// stands there, too: whoever finds its own write there takes it for done.
     pub(super) async fn settle(&self) -> Result<(), StoreError> {
-        let Confirmations { wanted, channel, doubtful, settled } = &self.confirmations;
+        let Confirmations { doubtful, settled, .. } = &self.confirmations;
         let doubts = doubtful.load(Ordering::SeqCst);
-        // It is replicated, and comes after all that was written before, by whatever connection.
-        let mut marker = redis::cmd("PUBLISH");
-        marker.arg(channel).arg("");
         let line = self.line().await?;
-        self.ask_on::<Value>(&line, &marker).await?;
-        let confirmed = self.confirmed(&line).await;
+        self.confirm_all(&line).await?;
+        settled.fetch_max(doubts, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// After an answer that shows what stands on the server of this connection: if that may be of a write that has arrived late, replicas
+    /// are to have it before it is told.
+    pub(super) async fn confirm_shown(&self, line: &Arc<ServerConnection>) -> Result<(), StoreError> {
+        if self.confirmations.may_arrive.load(Ordering::SeqCst) {
+            // What is rare is kept out of the future of each call.
+            return Box::pin(self.confirm_all(line)).await;
+        }
+        Ok(())
+    }
+
+    /// Has replicas confirm all that was written on the server of this connection, by whatever connection.
+    async fn confirm_all(&self, line: &Arc<ServerConnection>) -> Result<(), StoreError> {
+        let Confirmations { wanted, marker, .. } = &self.confirmations;
+        // It comes after all that was written before. Only a write will do: a cluster replicates no message, and newer servers wait for
+        // what this connection has written alone.
+        let mut write = redis::cmd("HSET");
+        write.arg(marker).arg("by").arg("wait");
+        let marked = self.send(line, Call::Read, &write, false).await?;
+        if let Err(error) = marked {
+            match error.kind() {
+                ErrorKind::Server(ServerErrorKind::Moved) => self.follow(line, &error),
+                ErrorKind::Server(ServerErrorKind::ReadOnly) => line.give_up(),
+                _ => {}
+            }
+            return Err(StoreError::unavailable(format!(
+                "{}: whether replicas have confirmed what was written is not known: {error}",
+                self.place
+            ))
+            .because(error));
+        }
+        let confirmed = self.confirmed(line).await;
         if confirmed.as_ref().is_ok_and(|count| *count >= i64::from(*wanted)) {
-            settled.fetch_max(doubts, Ordering::SeqCst);
             return Ok(());
         }
         Err(StoreError::unavailable(self.unconfirmed(confirmed)))
@@ -96,6 +134,7 @@ impl ConnectionManager {
 /// A write that replicas have not confirmed yet. One that is given up, or whose outcome is not known, stays in doubt.
 pub(crate) struct Unconfirmed<'a> {
     lines: &'a ConnectionManager,
+    has_arrived: bool,
     is_over: bool,
 }
 
@@ -115,9 +154,15 @@ pub(crate) struct Written<'a> {
 }
 
 impl Written<'_> {
-    /// It has written nothing.
-    pub(crate) fn nothing_done(self) {
-        self.unconfirmed.nothing_done();
+    /// It has written nothing, and shows why.
+    ///
+    /// # Errors
+    /// What it shows is in doubt.
+    pub(crate) async fn refused(self) -> Result<(), StoreError> {
+        let Written { unconfirmed, line, .. } = self;
+        let lines = unconfirmed.lines;
+        unconfirmed.nothing_done();
+        lines.confirm_shown(&line).await
     }
 
     /// Waits until enough replicas have confirmed what it has written. Else the write's outcome is unknown: it stands, but may be gone
@@ -138,9 +183,10 @@ impl Written<'_> {
 
 impl Drop for Unconfirmed<'_> {
     fn drop(&mut self) {
-        let Confirmations { wanted, doubtful, .. } = &self.lines.confirmations;
+        let Confirmations { wanted, doubtful, may_arrive, .. } = &self.lines.confirmations;
         if !self.is_over && *wanted > 0 {
             doubtful.fetch_add(1, Ordering::SeqCst);
+            may_arrive.fetch_or(!self.has_arrived, Ordering::SeqCst);
         }
     }
 }

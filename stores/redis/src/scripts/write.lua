@@ -3,10 +3,10 @@
 -- raised; with what stands there if that is in the way; with 2 and what stands there if that is damaged; and with 3 and the server's words
 -- if the index refuses its key; if it refuses that of each write, the whole is refused. No other command that fails comes after one that has
 -- written a record, which would be told as refused.
-local function raised(value, last)
-  -- Lua's numbers hold 53 bits: 64 are handled as two halves.
-  local function half(digits, at) return tonumber(sub(digits, at, at + 7), 16) end
-  local high, low = half(last, 1), half(last, 9) + 1
+-- Lua's numbers hold 53 bits: fences are handled as two halves. They are not compared as texts, as that goes by the server's locale.
+local function half(digits, at) return tonumber(sub(digits, at, at + 7), 16) end
+local function raised(value, high, low)
+  low = low + 1
   if low == 4294967296 then high, low = high + 1, 0 end
   -- As Version::of has it, a version's high half is that of the nonce xor the fence.
   local version = bit.tohex(bit.bxor(half(value, 41), half(value, 73), high))
@@ -29,13 +29,16 @@ for at = 2, #ARGV, 4 do
     is_done = expect == sub(found, 57, 88)
   elseif sub(found, 105, 136) == NO_TENURE then
     local last = sub(found, 89, 104)
-    is_done = last < '7fffffffffffffff'
     if #last ~= 16 or string.find(last, '%X') then
-      is_done, answer = false, { 2, found }
-    elseif is_done and last >= sub(value, 73, 88) then
-      local fence
-      value, fence = raised(value, last)
-      answer = { 1, fence }
+      answer = { 2, found }
+    else
+      local high, low, floor = half(last, 1), half(last, 9), half(value, 73)
+      is_done = high < 0x7fffffff or high == 0x7fffffff and low < 0xffffffff
+      if is_done and (high > floor or high == floor and low >= half(value, 81)) then
+        local fence
+        value, fence = raised(value, high, low)
+        answer = { 1, fence }
+      end
     end
   end
   -- The index first: a key there without a record does no harm, if what follows is refused.

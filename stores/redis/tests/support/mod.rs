@@ -63,6 +63,7 @@ pub(crate) fn cli(url: &str, words: &[&str]) -> String {
 pub(crate) struct Server {
     pub(crate) port: u16,
     folder: tempfile::TempDir,
+    program: String,
     settings: Vec<String>,
     child: Child,
 }
@@ -70,11 +71,21 @@ pub(crate) struct Server {
 impl Server {
     /// One with these further options, such as `--appendonly yes`.
     pub(crate) fn start(settings: &str) -> Server {
+        Server::of("redis-server", settings, &[])
+    }
+
+    /// A Valkey server.
+    pub(crate) fn valkey(settings: &str) -> Server {
+        Server::of(&told("TENURE_TEST_VALKEY_SERVER"), settings, &[])
+    }
+
+    /// One of a program, with variables of its environment.
+    pub(crate) fn of(program: &str, settings: &str, variables: &[(&str, &str)]) -> Server {
         let port = unused_port().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let settings: Vec<String> = settings.split_whitespace().map(str::to_owned).collect();
-        let child = spawn(port, &folder, &settings);
-        let server = Server { port, folder, settings, child };
+        let child = spawn(program, port, &folder, &settings, variables);
+        let server = Server { port, folder, program: program.to_owned(), settings, child };
         server.await_answer();
         server
     }
@@ -91,7 +102,8 @@ impl Server {
         std::fs::write(&file, lines.join("\n")).unwrap();
         let mut command = Command::new("redis-server");
         command.arg(&file).arg("--sentinel").stdin(Stdio::null()).stdout(Stdio::null());
-        let server = Server { port, folder, settings: Vec::new(), child: command.spawn().unwrap() };
+        let (program, settings, child) = (String::new(), Vec::new(), command.spawn().unwrap());
+        let server = Server { port, folder, program, settings, child };
         server.await_answer();
         server
     }
@@ -111,7 +123,7 @@ impl Server {
     }
 
     pub(crate) fn restart(&mut self) {
-        self.child = spawn(self.port, &self.folder, &self.settings);
+        self.child = spawn(&self.program, self.port, &self.folder, &self.settings, &[]);
         self.await_answer();
     }
 
@@ -145,15 +157,22 @@ impl Drop for Server {
     }
 }
 
-fn spawn(port: u16, folder: &tempfile::TempDir, settings: &[String]) -> Child {
-    Command::new("redis-server")
+fn spawn(
+    program: &str,
+    port: u16,
+    folder: &tempfile::TempDir,
+    settings: &[String],
+    variables: &[(&str, &str)],
+) -> Child {
+    Command::new(program)
+        .envs(variables.iter().copied())
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
         .arg(folder.path())
         .args(settings)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .spawn()
-        .expect("redis-server is installed")
+        .expect("the server is installed")
 }
 
 /// Waits until somebody who listens from now on is subscribed.
