@@ -324,10 +324,7 @@ impl CandidateTask {
             StorageCall::Look => return self.storage.look(key).await.map(StorageAnswer::Seen),
             StorageCall::Take { over } => self.storage.take(key, id, ttl, skew, over.as_ref()).await?,
             StorageCall::Renew => self.storage.renew(key, id, ttl).await?,
-            StorageCall::Release => {
-                self.storage.release(key, id).await?;
-                true
-            }
+            StorageCall::Release { row } => self.storage.release(key, row).await?,
         };
         Ok(if is_done { StorageAnswer::Done } else { StorageAnswer::Refused })
     }

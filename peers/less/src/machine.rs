@@ -14,6 +14,9 @@
 //!
 //! **An unknown outcome** of a take may have made this candidate the leader. It does not believe that, but renews: only then is the
 //! answer's time known. The same holds for a leader that stepped down while the row is still its own.
+//!
+//! **A release** removes the very row that a look has shown. It may land long after it was given up, when this candidate leads again under the
+//! same id: each take and each renewal makes another row of it, which the release then leaves alone.
 
 use crate::options::CandidateOptions;
 use crate::storage::{LeaderRow, Seen};
@@ -25,7 +28,7 @@ pub(crate) enum StorageCall {
     Look,
     Take { over: Option<LeaderRow> },
     Renew,
-    Release,
+    Release { row: LeaderRow },
 }
 
 /// What the storage said.
@@ -129,12 +132,14 @@ pub(crate) struct LeadershipMachine {
     is_due: bool,
     /// It has tried to take the row at some time.
     has_taken: bool,
+    /// Its own row, as a look has shown it that was made to give it back.
+    own: Option<LeaderRow>,
     failed_releases: u32,
     leader: Option<String>,
     notices: Vec<LeadershipNotice>,
 }
 
-/// How often a candidate that stops tries to give its row back.
+/// How often a candidate that gives its row back may fail to.
 const RELEASES: u32 = 2;
 
 impl LeadershipMachine {
@@ -151,6 +156,7 @@ impl LeadershipMachine {
             asked: None,
             is_due: false,
             has_taken: false,
+            own: None,
             failed_releases: 0,
             leader: None,
             notices: Vec::new(),
@@ -230,8 +236,9 @@ impl LeadershipMachine {
         if matches!(self.phase, Phase::Leading { .. }) {
             self.step_down(cause, now);
         }
-        if self.may_be_mine && self.failed_releases < RELEASES && self.wish != Intent::Lapse {
-            return Some(self.ask(StorageCall::Release, now));
+        if self.is_giving_back() && self.failed_releases < RELEASES {
+            let ask = self.own.take().map_or(StorageCall::Look, |row| StorageCall::Release { row });
+            return Some(self.ask(ask, now));
         }
         if self.wish != Intent::Resign {
             return Some(MachineStep::Over);
@@ -241,6 +248,11 @@ impl LeadershipMachine {
         self.stands_back = now.held.after(self.options.follow * 2);
         self.next = self.next.max(self.stands_back);
         None
+    }
+
+    /// Whether a row that may be its own is to be given back.
+    fn is_giving_back(&self) -> bool {
+        self.may_be_mine && matches!(self.wish, Intent::Resign | Intent::Stop)
     }
 
     /// The next call of a follower that is due.
@@ -275,6 +287,11 @@ impl LeadershipMachine {
         }
         let is_unknown = matches!(&told, Err(error) if error.kind() == ErrorKind::Unknown);
         match (ask, told) {
+            (StorageCall::Look, Ok(StorageAnswer::Seen(seen))) if self.is_giving_back() => {
+                self.own = seen.row.filter(|row| row.value == self.id);
+                self.may_be_mine = self.own.is_some();
+            }
+            (StorageCall::Look, Err(_)) if self.is_giving_back() => self.failed_releases += 1,
             (StorageCall::Look, Ok(StorageAnswer::Seen(seen))) => self.look(seen, now),
             (StorageCall::Take { .. }, Ok(StorageAnswer::Done)) => self.won(sent, now),
             (StorageCall::Take { .. }, Ok(_)) => self.next = now.held.after(self.options.follow / 8),
@@ -285,11 +302,12 @@ impl LeadershipMachine {
             (StorageCall::Renew, Ok(StorageAnswer::Done)) => self.won(sent, now),
             (StorageCall::Renew, Ok(_)) => self.lost(now),
             (StorageCall::Renew, Err(_)) => self.failed(now),
-            (StorageCall::Release, Ok(_)) => {
+            (StorageCall::Release { .. }, Ok(StorageAnswer::Done)) => {
                 self.may_be_mine = false;
                 self.sight = Sight::Unknown;
             }
-            (StorageCall::Release, Err(_)) => self.failed_releases += 1,
+            // One that is refused was renewed meanwhile, or is another's: the next look shows that.
+            (StorageCall::Release { .. }, _) => self.failed_releases += 1,
             (StorageCall::Look, _) => {}
         }
     }

@@ -27,7 +27,10 @@ const RENEW: &str = "\
     WHERE key = $1 AND value = $2 AND deadline >= clock_timestamp()
     RETURNING true";
 
-const RELEASE: &str = "DELETE FROM less.record WHERE key = $1 AND value = $2";
+const RELEASE: &str = "\
+    DELETE FROM less.record
+    WHERE key = $1 AND value = $2 AND (extract(epoch FROM deadline) * 1000000)::bigint = $3::bigint
+    RETURNING true";
 
 /// As less's own migration makes it. Of two sessions that make a schema at once one fails, so only one does; the lock ends with the
 /// transaction, which all of this is.
@@ -173,10 +176,11 @@ impl Storage for PostgresStorage {
         })
     }
 
-    fn release<'a>(&'a self, key: &'a str, value: &'a str) -> Calling<'a, ()> {
+    fn release<'a>(&'a self, key: &'a str, row: &'a LeaderRow) -> Calling<'a, bool> {
         Box::pin(async move {
-            let params: &Params<'_> = &[(&key, Type::TEXT), (&value, Type::TEXT)];
-            self.lines.ask(Call::Write, RELEASE, params).await.map(|_| ()).map_err(about)
+            let params: &Params<'_> =
+                &[(&key, Type::TEXT), (&row.value, Type::TEXT), (&row.deadline.0, Type::INT8)];
+            self.lines.ask(Call::Write, RELEASE, params).await.map(|rows| !rows.is_empty()).map_err(about)
         })
     }
 }

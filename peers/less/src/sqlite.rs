@@ -1,7 +1,7 @@
 //! less's table in a SQLite file: one transaction for each call, by the host's wall clock.
 //!
 //! The column holds the deadline as text in the writer's own zone, and less compares it *as text*. So what is written here has the
-//! offset that the row shows already, or else the zone of this host; what is read is compared by instant.
+//! offset that the row shows already, unless that is what this host's zone had then; what is read is compared by instant.
 
 use crate::storage::{Calling, LeaderRow, Micros, Seen, Storage};
 use jiff::civil::DateTime;
@@ -219,9 +219,9 @@ impl SharedDatabase {
         key: &str,
         value: &str,
         deadline: Micros,
-        offset: Option<Offset>,
+        over: Option<&FoundRow>,
     ) -> Result<(), DatabaseError> {
-        let Some(text) = written(deadline, offset, &self.zone) else {
+        let Some(text) = written(deadline, zone_of(over, &self.zone)) else {
             return Err(DatabaseError::Store(StoreError::invalid(
                 "the ttl reaches past the year 9999; choose a shorter one",
             )));
@@ -252,10 +252,17 @@ fn read(text: &str) -> Option<(Micros, Offset)> {
     Some((micros(instant), Offset::UTC))
 }
 
+/// In which zone others write: in the storage's own, where a row shows what the clocks said there, so that both change with the season; else in one of
+/// the row's offset.
+fn zone_of(found: Option<&FoundRow>, own: &TimeZone) -> TimeZone {
+    let Some(FoundRow { row, offset }) = found else { return own.clone() };
+    let there = Timestamp::from_microsecond(row.deadline.0).map(|deadline| own.to_offset(deadline));
+    if there.is_ok_and(|there| there == *offset) { own.clone() } else { TimeZone::fixed(*offset) }
+}
+
 /// `2006-01-02 15:04:05.999999999-07:00` of Go: zeros at the end of the fraction are left out, and the point with the last of them.
-fn written(deadline: Micros, offset: Option<Offset>, zone: &TimeZone) -> Option<String> {
+fn written(deadline: Micros, zone: TimeZone) -> Option<String> {
     let instant = Timestamp::from_microsecond(deadline.0).ok()?;
-    let zone = offset.map_or_else(|| zone.clone(), TimeZone::fixed);
     let local = Zoned::new(instant, zone);
     Some(local.strftime("%Y-%m-%d %H:%M:%S%.f%:z").to_string())
 }
@@ -287,7 +294,7 @@ impl Storage for SqliteStorage {
                 _ => false,
             };
             if may {
-                inner.write(transaction, &key, &value, now.after(ttl), found.map(|found| found.offset))?;
+                inner.write(transaction, &key, &value, now.after(ttl), found.as_ref())?;
             }
             Ok(may)
         }))
@@ -302,16 +309,19 @@ impl Storage for SqliteStorage {
             else {
                 return Ok(false);
             };
-            inner.write(transaction, &key, &value, now.after(ttl), Some(found.offset))?;
+            inner.write(transaction, &key, &value, now.after(ttl), Some(&found))?;
             Ok(true)
         }))
     }
 
-    fn release<'a>(&'a self, key: &'a str, value: &'a str) -> Calling<'a, ()> {
-        let (key, value) = (key.to_owned(), value.to_owned());
-        Box::pin(self.run(DatabaseCall::Write, move |_, transaction| {
-            transaction.execute("DELETE FROM less_record WHERE key = ?1 AND value = ?2", [&key, &value])?;
-            Ok(())
+    fn release<'a>(&'a self, key: &'a str, row: &'a LeaderRow) -> Calling<'a, bool> {
+        let (key, row) = (key.to_owned(), row.clone());
+        Box::pin(self.run(DatabaseCall::Write, move |inner, transaction| {
+            let is_it = inner.find(transaction, &key)?.is_some_and(|found| found.row == row);
+            if is_it {
+                transaction.execute("DELETE FROM less_record WHERE key = ?1", [&key])?;
+            }
+            Ok(is_it)
         }))
     }
 }
@@ -343,17 +353,37 @@ mod tests {
 
     #[test]
     fn deadlines_are_written_as_the_go_driver_writes_them() {
-        let east = Some(Offset::constant(3));
+        let east = || TimeZone::fixed(Offset::constant(3));
         let at = |micros: i64| Micros(1_795_330_800_000_000 + micros);
         for (micros, text) in [
             (0, "2026-11-22 10:00:00+03:00"),
             (500_000, "2026-11-22 10:00:00.5+03:00"),
             (120, "2026-11-22 10:00:00.00012+03:00"),
         ] {
-            assert_eq!(written(at(micros), east, &TimeZone::UTC).unwrap(), text);
+            assert_eq!(written(at(micros), east()).unwrap(), text);
             assert_eq!(read(text), Some((at(micros), Offset::constant(3))));
         }
-        assert_eq!(written(at(0), None, &TimeZone::UTC).unwrap(), "2026-11-22 07:00:00+00:00");
-        assert_eq!(written(Micros(i64::MAX), None, &TimeZone::UTC), None);
+        assert_eq!(written(at(0), TimeZone::UTC).unwrap(), "2026-11-22 07:00:00+00:00");
+        assert_eq!(written(Micros(i64::MAX), TimeZone::UTC), None);
+    }
+
+    #[test]
+    fn a_row_changes_with_the_season_as_those_of_the_others_do() {
+        // Without a database of zones, which a machine may lack: central Europe's, by its rule.
+        let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        let found = |text: &str| {
+            let (deadline, offset) = read(text).unwrap();
+            FoundRow { row: LeaderRow { value: "v".into(), deadline }, offset }
+        };
+        for (text, later) in [
+            ("2026-10-25 02:59:55+02:00", "2026-10-25 02:00:05+01:00"),
+            ("2026-03-29 01:59:55+01:00", "2026-03-29 03:00:05+02:00"),
+            // Of a program whose clock shows another time.
+            ("2026-10-25 00:59:55+00:00", "2026-10-25 01:00:05+00:00"),
+        ] {
+            let found = found(text);
+            let deadline = found.row.deadline.after(Duration::from_secs(10));
+            assert_eq!(written(deadline, zone_of(Some(&found), &zone)).as_deref(), Some(later));
+        }
     }
 }

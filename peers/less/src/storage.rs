@@ -66,6 +66,6 @@ pub trait Storage: Send + Sync + 'static {
     /// Moves the deadline to `ttl` from now, if the row has this value and its deadline is not past. False if not.
     fn renew<'a>(&'a self, key: &'a str, value: &'a str, ttl: Duration) -> Calling<'a, bool>;
 
-    /// Removes the row if it has this value.
-    fn release<'a>(&'a self, key: &'a str, value: &'a str) -> Calling<'a, ()>;
+    /// Removes the row if it still is this one. False if not.
+    fn release<'a>(&'a self, key: &'a str, row: &'a LeaderRow) -> Calling<'a, bool>;
 }

@@ -1,7 +1,7 @@
 //! Worlds of candidates on one row: ours, and less's as their source describes them.
 //!
-//! Plan: calls take time, are lost before or after they took effect, and land late; processes stall; clocks run at different rates; the
-//! storage's clock jumps. At every event at most one of ours believes that it leads. Where nothing stalls and no call is lost, at most one of
+//! Plan: calls take time, are lost before or after they took effect, and land late; leaders resign; processes stall; clocks run at different
+//! rates; the storage's clock jumps. At every event at most one of ours believes that it leads. Where nothing stalls and no call is lost, at most one of
 //! all does, theirs included. Once all is calm, somebody leads in bounded time. Each world is one seed, and repeats exactly.
 
 use crate::machine::{LeadershipMachine, LeadershipNotice, MachineStep, StorageAnswer, StorageCall};
@@ -45,6 +45,7 @@ struct WalkFaults {
     stalls: bool,
     losses: bool,
     jumps: bool,
+    resigns: bool,
     theirs: usize,
 }
 
@@ -65,6 +66,7 @@ enum WalkEvent {
     TheyTick(usize),
     TheirsLands(usize, Their),
     TheyHear(usize, Their, Option<bool>),
+    Resigns,
     Stalls,
     Jumps,
 }
@@ -139,6 +141,7 @@ impl LessWorld {
             let start = world.rng.below(5_000_000);
             world.push(start, WalkEvent::TheyTick(n));
         }
+        world.push(1_000_000, WalkEvent::Resigns);
         world.push(1_000_000, WalkEvent::Stalls);
         world.push(1_000_000, WalkEvent::Jumps);
         world
@@ -232,6 +235,7 @@ impl LessWorld {
                 }
             }
             WalkEvent::TheyHear(n, their, heard) => self.they_hear(n, their, heard),
+            WalkEvent::Resigns => self.resign(),
             WalkEvent::Stalls => self.stall(),
             WalkEvent::Jumps => self.jump(),
         }
@@ -305,9 +309,9 @@ impl LessWorld {
                 }
                 done(may)
             }
-            StorageCall::Release => {
-                self.row.take_if(|(value, _)| *value == me);
-                StorageAnswer::Done
+            StorageCall::Release { row } => {
+                let is_it = |own: &mut (String, u64)| own.0 == row.value && micros(own.1) == row.deadline;
+                done(self.row.take_if(is_it).is_some())
             }
         }
     }
@@ -374,6 +378,21 @@ impl LessWorld {
         self.push(RATE, WalkEvent::TheyTick(n));
     }
 
+    /// Whoever leads is asked to lead no more, from time to time.
+    fn resign(&mut self) {
+        if !self.is_rough() || !self.faults.resigns {
+            return;
+        }
+        if let [leader] = *self.believers() {
+            self.ours[leader].machine.resign();
+            if self.ours[leader].frozen <= self.at {
+                self.step(leader);
+            }
+        }
+        let next = 1 + self.rng.below(30_000_000);
+        self.push(next, WalkEvent::Resigns);
+    }
+
     fn stall(&mut self) {
         if !self.is_rough() {
             return;
@@ -419,21 +438,21 @@ fn worlds(faults: WalkFaults) {
     assert!(terms > 150, "only {terms} terms: these worlds show nothing");
 }
 
-const CALM: WalkFaults = WalkFaults { stalls: false, losses: false, jumps: false, theirs: 0 };
+const CALM: WalkFaults = WalkFaults { stalls: false, losses: false, jumps: false, resigns: false, theirs: 0 };
 
 #[test]
 fn s1_one_of_ours_leads_whatever_stalls_or_is_lost() {
-    worlds(WalkFaults { stalls: true, losses: true, ..CALM });
+    worlds(WalkFaults { stalls: true, losses: true, resigns: true, ..CALM });
 }
 
 #[test]
 fn s1_one_of_ours_leads_beside_candidates_that_renew_whatever_is_there() {
-    worlds(WalkFaults { stalls: true, losses: true, theirs: 3, ..CALM });
+    worlds(WalkFaults { stalls: true, losses: true, resigns: true, theirs: 3, ..CALM });
 }
 
 #[test]
 fn s1_one_of_ours_leads_though_the_storage_s_clock_jumps_ahead() {
-    worlds(WalkFaults { stalls: true, losses: true, jumps: true, theirs: 0 });
+    worlds(WalkFaults { stalls: true, losses: true, jumps: true, resigns: true, theirs: 0 });
 }
 
 #[test]

@@ -181,11 +181,23 @@ fn s4_time_that_was_hidden_ends_it() {
     assert_eq!(machine.notices(), [LeadershipNotice::Ended(EndCause::HiddenTime)]);
 }
 
+/// Looks for its own row, to give it back, and hears that.
+fn looks_for_its_own(machine: &mut LeadershipMachine, ms: u64, row: Option<(&str, i64)>) -> MachineStep {
+    assert_eq!(machine.step(at(ms), 0), MachineStep::Ask(StorageCall::Look), "at {ms}");
+    machine.told(Ok(seen(row, ms as i64)), at(ms));
+    machine.step(at(ms), 0)
+}
+
+fn releases(value: &str, deadline_ms: i64) -> MachineStep {
+    let row = LeaderRow { value: value.into(), deadline: Micros(deadline_ms * 1000) };
+    MachineStep::Ask(StorageCall::Release { row })
+}
+
 #[test]
 fn who_resigns_gives_the_row_back_and_stands_back() {
     let mut machine = leader();
     machine.resign();
-    assert_eq!(machine.step(at(1000), 0), MachineStep::Ask(StorageCall::Release));
+    assert_eq!(looks_for_its_own(&mut machine, 1000, Some(("me", 10_000))), releases("me", 10_000));
     assert_eq!(machine.notices(), [LeadershipNotice::Ended(EndCause::Resigned)], "before the row is free");
     machine.told(Ok(StorageAnswer::Done), at(1010));
     assert_eq!(machine.step(at(1010), 0), MachineStep::Wait(at(5010).held));
@@ -196,10 +208,33 @@ fn who_resigns_gives_the_row_back_and_stands_back() {
 fn who_stops_gives_the_row_back_or_leaves_it_to_expire() {
     let mut machine = leader();
     machine.stop();
-    assert_eq!(machine.step(at(1000), 0), MachineStep::Ask(StorageCall::Release));
+    assert_eq!(looks_for_its_own(&mut machine, 1000, Some(("me", 10_000))), releases("me", 10_000));
     machine.told(Err(StoreError::unknown("cut")), at(1010));
-    assert_eq!(machine.step(at(1010), 0), MachineStep::Ask(StorageCall::Release));
+    assert_eq!(looks_for_its_own(&mut machine, 1010, Some(("me", 10_000))), releases("me", 10_000));
     machine.told(Err(StoreError::unknown("cut")), at(1020));
+    assert_eq!(machine.step(at(1020), 0), MachineStep::Over);
+}
+
+#[test]
+fn a_row_that_was_renewed_meanwhile_is_looked_at_again_and_another_s_is_left_alone() {
+    let mut machine = leader();
+    machine.stop();
+    assert_eq!(looks_for_its_own(&mut machine, 1000, Some(("me", 10_000))), releases("me", 10_000));
+    machine.told(Ok(StorageAnswer::Refused), at(1010));
+    assert_eq!(looks_for_its_own(&mut machine, 1020, Some(("me", 11_000))), releases("me", 11_000));
+    let mut machine = leader();
+    machine.stop();
+    assert_eq!(looks_for_its_own(&mut machine, 1000, Some(("them", 10_000))), MachineStep::Over);
+}
+
+#[test]
+fn who_stops_and_can_t_look_leaves_the_row_to_expire() {
+    let mut machine = leader();
+    machine.stop();
+    for ms in [1000, 1010] {
+        assert_eq!(machine.step(at(ms), 0), MachineStep::Ask(StorageCall::Look));
+        machine.told(Err(StoreError::unavailable("down")), at(ms));
+    }
     assert_eq!(machine.step(at(1020), 0), MachineStep::Over);
 }
 
@@ -218,7 +253,7 @@ fn a_claim_that_may_still_land_is_given_back_by_who_stops() {
     machine.stop();
     assert!(matches!(machine.step(at(10), 0), MachineStep::Wait(_)), "the call is under way");
     machine.told(Err(StoreError::unknown("cut")), at(100));
-    assert_eq!(machine.step(at(100), 0), MachineStep::Ask(StorageCall::Release));
+    assert_eq!(looks_for_its_own(&mut machine, 100, Some(("me", 10_000))), releases("me", 10_000));
 }
 
 #[test]
