@@ -96,7 +96,8 @@ impl args::RunArgs {
         let more: Vec<Key> = keys.collect();
         if !more.is_empty() && hold != HoldKind::Lease {
             return Err(Failure::usage(
-                "several KEYs are held by their plain leases: leave --permits, --shared, --exclusive and --fair out",
+                "several KEYs are held by their plain leases: leave --permits, --shared, --exclusive and --fair out, also of the \
+                 defaults of `tenure config`",
             ));
         }
         if self.about.note.is_some() && (hold != HoldKind::Lease || !more.is_empty()) {

@@ -31,6 +31,11 @@ impl HolderInfo {
         Ok(HolderInfo { note, program: program.and_then(name) })
     }
 
+    /// Whether something is to be told to whoever looks.
+    pub(crate) fn has_note(&self) -> bool {
+        self.note.is_some()
+    }
+
     /// As the record has it, of this process on this host.
     pub(crate) fn metadata(&self) -> Metadata {
         let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten();

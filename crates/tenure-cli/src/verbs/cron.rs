@@ -59,12 +59,7 @@ async fn ticks(
         }
         seen = now();
         let Some(tick) = next.take().or_else(|| plan.schedule.last(seen)) else { continue };
-        if is_wanted(tick, seen, plan.missed) {
-            at(tick, url, leases, plan, outage, signals).await?;
-        } else {
-            let late = brief(seen.since(tick));
-            output::note(format!("{}: the tick {tick} was missed by {late}, and is left out", plan.key));
-        }
+        at(tick, url, leases, plan, outage, signals).await?;
         left = left.map(|left| left - 1);
     }
     Ok(exit::OK)
@@ -121,7 +116,8 @@ async fn at(
     Ok(())
 }
 
-/// The tick with its lease, once that it begins is written, if it is to be run here. Trouble with the store is waited out.
+/// The tick with its lease, once that it begins is written, if it is to be run here. Trouble with the store is waited out, for as long as the
+/// tick is not too late.
 async fn begun(
     tick: Wall,
     leases: &Leases,
@@ -136,6 +132,12 @@ async fn begun(
     }
     let key = &plan.key;
     loop {
+        let now = leases.clock().now().wall;
+        if !is_wanted(tick, now, plan.missed) {
+            let late = brief(now.since(tick));
+            output::note(format!("{key}: the tick {tick} was missed by {late}, and is left out"));
+            return Ok(None);
+        }
         match signals.unless(once.begin()).await? {
             Ok(Ticked::Here(guard)) => return Ok(Some(guard)),
             Ok(_) => return Ok(None),
@@ -203,5 +205,44 @@ impl ExclusiveLease for Ticking<'_> {
 
     async fn lapse(self) {
         self.guard.lapse().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a tick that the store keeps from beginning is left out once it is late, unless missed ticks are to be run.
+    use super::*;
+    use clap::Parser;
+    use tenure::AnyStore;
+    use tenure_store::{Fault, FaultyStore};
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        cron: crate::args::cron::CronArgs,
+    }
+
+    /// Whether a tick that is soon too late begins on a store that refuses its calls, all of them or the first ones.
+    async fn begins(store: FaultyStore<AnyStore>, options: &[&str]) -> bool {
+        let leases = Leases::new(store).unwrap();
+        let words = ["cron", "* * * * *", "k"].iter().chain(options).chain(&["--", "true"]);
+        let plan = Typed::try_parse_from(words).unwrap().cron.validated().unwrap();
+        let soon = LATE.saturating_sub(Duration::from_millis(200));
+        let tick = Wall(leases.clock().now().wall.0 - soon.as_millis() as u64);
+        let mut signals = Signals::listen().unwrap();
+        // The clock is real, and sleeps are not.
+        let begun = begun(tick, &leases, &plan, &mut signals);
+        let begun = tokio::time::timeout(Duration::from_secs(1_000_000), begun).await;
+        begun.expect("it tries for ever").unwrap().is_some()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tick_that_an_outage_makes_late_is_left_out_unless_missed_ones_are_run() {
+        let store = FaultyStore::new(tenure::memory());
+        store.always(Fault::Refuse);
+        assert!(!begins(store, &[]).await);
+        let store = FaultyStore::new(tenure::memory());
+        store.inject(vec![Fault::Refuse; 3]);
+        assert!(begins(store, &["--missed", "run"]).await);
     }
 }

@@ -76,6 +76,9 @@ pub(crate) async fn run(rest: &str, plan: config::RunConfig) -> Result<u8, Failu
     if !plan.at_least.is_zero() {
         return Err(Failure::usage("TableTheory's leases have no least time; leave --min out"));
     }
+    if plan.about.has_note() {
+        return Err(Failure::usage("TableTheory's leases have no room for a note; leave --note out"));
+    }
     let options = TableTheoryOptions::from_url(rest)?;
     let (lead, margin) = (LeadTime::new(plan.ttl, plan.grace), options.margin());
     check_ttl(plan.ttl, options.margin(), lead)?;
@@ -142,6 +145,7 @@ async fn acquired(
         WaitLimit::Within(wait) => Some(boottime().saturating_add(wait)),
         WaitLimit::Forever => None,
     };
+    let mut is_failing = false;
     loop {
         let error = match attempt(manager, plan, signals).await? {
             Ok(lease) => return Ok(lease),
@@ -150,6 +154,14 @@ async fn acquired(
         let left = end.map_or(Duration::MAX, |end| end.saturating_sub(boottime()));
         if !error.is_passing() || left.is_zero() {
             return Err(refusal(plan, error));
+        }
+        let was_failing = std::mem::replace(&mut is_failing, matches!(error, LeaseError::Store(_)));
+        match (&error, was_failing) {
+            (LeaseError::Store(trouble), false) => {
+                output::note(format!("the store fails: {trouble}; trying on"));
+            }
+            (LeaseError::Held { .. }, true) => output::note("the store answers again"),
+            _ => {}
         }
         if let LeaseError::Held { until, .. } = &error {
             // The item names its holder by nothing but the token, which is what a lease is taken from its holder with.

@@ -97,12 +97,22 @@ fn base(unit: &[u8]) -> &[u8] {
     unit.rsplit(|byte| *byte == b'/').next().unwrap_or(unit)
 }
 
+/// As dirname(1) has it: slashes at the end belong to the last part.
 fn directory(unit: &[u8]) -> &[u8] {
-    match unit.iter().rposition(|byte| *byte == b'/') {
+    let path = without_slashes(unit);
+    match path.iter().rposition(|byte| *byte == b'/') {
+        None if path.is_empty() && !unit.is_empty() => b"/",
         None => b".",
-        Some(0) => b"/",
-        Some(at) => unit.get(..at).unwrap_or(unit),
+        Some(at) => match without_slashes(path.get(..at).unwrap_or(path)) {
+            b"" => b"/",
+            directory => directory,
+        },
     }
+}
+
+fn without_slashes(path: &[u8]) -> &[u8] {
+    let last = path.iter().rposition(|byte| *byte != b'/');
+    last.and_then(|last| path.get(..=last)).unwrap_or_default()
 }
 
 /// Without the last dot of its last part and what follows that, if anything does.
@@ -140,7 +150,19 @@ mod tests {
             assert_eq!(fill(word, "d/a.tar.gz").as_deref(), Some(filled), "{word}");
         }
         assert_eq!(fill("{x} { } {", "u"), None);
-        assert_eq!((fill("{//}", "a"), fill("{//}", "/a")), (Some(".".into()), Some("/".into())));
+        let directories = [
+            ("", "."),
+            ("a", "."),
+            ("a/", "."),
+            ("/a", "/"),
+            ("//a", "/"),
+            ("/", "/"),
+            ("a//b", "a"),
+            ("a/b/", "a"),
+        ];
+        for (unit, directory) in directories {
+            assert_eq!(fill("{//}", unit).as_deref(), Some(directory), "{unit}");
+        }
         assert_eq!((fill("{.}", "a.b/c"), fill("{.}", "c.")), (Some("a.b/c".into()), Some("c.".into())));
         assert_eq!(fill("{}", "{.}"), Some("{.}".into()), "what is put in is not looked at again");
         assert_eq!(Filling { unit: b"u", number: None, slot: None }.fill(b"{#}{%}"), None);

@@ -70,6 +70,9 @@ impl ExclusiveLease for Elected {
 
 pub(super) async fn elect(place: &LessLocation, plan: config::ElectConfig) -> Result<u8, Failure> {
     let config::ElectConfig { term, on_change } = plan;
+    if term.about.has_note() {
+        return Err(Failure::usage("less's table has no room for a note; leave --note out"));
+    }
     let options = place.options(&term.key, term.ttl);
     options.check()?;
     let mut signals = Signals::listen()?;

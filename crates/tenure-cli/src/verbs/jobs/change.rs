@@ -1,6 +1,6 @@
 //! `work retry` and `work rm`.
 
-use super::survey::{JobWorker, of_job, records, worker_of};
+use super::survey::{JobWorker, of_job, records, worker};
 use crate::args::jobs::{WorkRetryArgs, WorkRmArgs};
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
@@ -8,6 +8,7 @@ use crate::output;
 use crate::stores::{Url, patiently};
 use crate::text::{count, escaped};
 use crate::verbs::open;
+use crate::work::job::presence::{LivingProcess, job_of, living};
 use crate::work::job::writes::{instance, reset};
 use crate::work::units::{named, text_of};
 use serde_json::json;
@@ -77,8 +78,8 @@ pub(super) async fn rm(url: &Url, typed: &WorkRmArgs) -> Result<u8, Failure> {
     await_fences(&leases, &all).await?;
     // All that may have taken long. Whoever has come meanwhile was given units of which none may vanish; what a later one makes is not
     // among these.
-    if let Some(worker) = worker_of(&leases, &name).await? {
-        return Err(worked_on(&name, &named_worker(&worker)));
+    if let Some(process) = living(&leases, |session| job_of(session) == Some(name.as_str())).await? {
+        return Err(worked_on(&name, &named_process(&process)));
     }
     let (mut removed, mut left) = (0, 0);
     for listed in &all {
@@ -121,7 +122,12 @@ fn named_worker(worker: &JobWorker) -> String {
     format!("pid {} on {}", worker.pid, escaped(&worker.host))
 }
 
-/// Whether its holder is dead, by the look that was just taken: nobody holds anything of this job.
+fn named_process(process: &LivingProcess) -> String {
+    worker(&process.session).map_or_else(|| process.session.key.to_string(), |worker| named_worker(&worker))
+}
+
+/// Whether its holder is dead. By wall clocks that alone would not be known, but none of the job's processes was found to live; and a record
+/// that somebody has taken since is another version.
 async fn is_dead(leases: &Leases, listed: &Listed) -> Result<bool, Failure> {
     let view = crate::verbs::look::view(leases, &listed.key).await?;
     Ok(view.state == crate::output::view::State::Expired)

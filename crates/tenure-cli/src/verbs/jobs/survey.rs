@@ -5,6 +5,7 @@ use crate::keys::JobName;
 use crate::output::view::{Sessions, State, View};
 use crate::stores::pages::Pages;
 use crate::work::job::failed::Failed;
+use crate::work::job::presence::job_of;
 use crate::work::job::unit::{Status, Unit};
 use crate::work::units::text_of;
 use std::collections::BTreeMap;
@@ -144,31 +145,27 @@ async fn workers(
 ) -> Result<Vec<(String, JobWorker)>, Failure> {
     let (mut pages, mut workers) = (Pages::default(), Vec::new());
     while let Some(page) = pages.next(store, "session/").await? {
-        for listed in page {
-            workers.extend(worker(View::of(store, sessions, listed, now).await));
+        for session in page {
+            let Some(job) = job_of(&session).map(str::to_owned) else { continue };
+            let (worker, view) = (worker(&session), View::of(store, sessions, session, now).await);
+            workers.extend(worker.filter(|_| view.state == State::Held).map(|worker| (job, worker)));
         }
     }
     Ok(workers)
 }
 
-fn worker(view: View) -> Option<(String, JobWorker)> {
-    let stored = view.stored.ok().filter(|_| view.state == State::Held)?;
-    let (tenure, about) = (stored.record.tenure?, &stored.record.metadata);
-    let job = about.get("work")?.as_text()?.to_owned();
+/// Whose session this is.
+pub(super) fn worker(session: &Listed) -> Option<JobWorker> {
+    let record = &session.stored.as_ref().ok()?.record;
+    let (tenure, about) = (record.tenure.as_ref()?, &record.metadata);
     let host = about.get("host").and_then(Value::as_text).unwrap_or("?").to_owned();
     let pid = about.get("pid").and_then(Value::as_i64).unwrap_or_default();
-    Some((job, JobWorker { holder: tenure.holder.to_string(), host, pid, since: tenure.since, held: 0 }))
+    Some(JobWorker { holder: tenure.holder.to_string(), host, pid, since: tenure.since, held: 0 })
 }
 
 /// The job of this name; none if it has no units.
 pub(super) async fn of_job(leases: &Leases, name: &JobName) -> Result<Option<JobSurvey>, Failure> {
     Ok(survey(leases, &name.prefix()).await?.remove(name.as_str()))
-}
-
-/// A process that lives and works on the job of this name, if there is one.
-pub(super) async fn worker_of(leases: &Leases, name: &JobName) -> Result<Option<JobWorker>, Failure> {
-    let all = workers(leases.store(), &mut Sessions::default(), leases.clock().now().wall).await?;
-    Ok(all.into_iter().find(|(job, _)| job == name.as_str()).map(|(_, worker)| worker))
 }
 
 /// The records of all its units.

@@ -8,12 +8,12 @@
 //! No clock decides what is run twice. The results are gathered before others are looked for, and only these are reset.
 //! Whoever has recorded one of them and lives came before, whatever the clocks say; what others record later stays.
 
+use super::presence::{LivingProcess, job_of, living};
 use super::unit::{Status, Unit};
 use super::writes::vacant;
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
 use crate::output;
-use crate::output::view::{Sessions, State, View};
 use crate::stores::pages::Pages;
 use crate::stores::patiently;
 use crate::text::{brief, count, escaped};
@@ -115,42 +115,35 @@ impl Recorded {
 /// Fails if another process was at work on the job before this one. Our own session is to be up, and `earlier` to be gathered since.
 pub(super) async fn check_alone(leases: &Leases, name: &JobName, earlier: &Earlier) -> Result<(), Failure> {
     let own = leases.session_key();
-    let store = leases.store();
-    let listing = patiently(async || store.list_all("session/").await).await?;
+    let ours = patiently(async || leases.store().read(own).await).await?;
     // Fences begin with the wall clock, so whoever came later has the higher one. A clock that is off makes no difference to who has
     // done something already.
-    let rank = |listed: &Listed| Some((listed.stored.as_ref().ok()?.record.fence, listed.key.clone()));
-    let ours = listing.iter().find(|listed| listed.key == *own).and_then(rank);
-    let mut sessions = Sessions::default();
-    for listed in listing {
-        let has_worked = holder(&listed).is_some_and(|holder| earlier.workers.contains(holder));
-        let is_before = has_worked || ours.as_ref().is_none_or(|ours| rank(&listed).as_ref() < Some(ours));
-        if listed.key == *own || !is_before || job_of(&listed) != Some(name.as_str()) {
-            continue;
+    let ours = ours.map(|stored| (stored.record.fence, own));
+    let is_before = |listed: &Listed| {
+        let has_worked = holder(listed).is_some_and(|holder| earlier.workers.contains(holder));
+        let rank = listed.stored.as_ref().ok().map(|stored| (stored.record.fence, &listed.key));
+        has_worked || ours.is_none() || rank < ours
+    };
+    let is_asked_for =
+        |listed: &Listed| listed.key != *own && job_of(listed) == Some(name.as_str()) && is_before(listed);
+    match living(leases, is_asked_for).await? {
+        Some(LivingProcess { session: Listed { stored: Ok(stored), .. }, left }) => {
+            Err(refusal(name, &stored.record.metadata, left))
         }
-        let view = View::of(store, &mut sessions, listed, leases.clock().now().wall).await;
-        if let (State::Held, Ok(stored)) = (view.state, &view.stored) {
-            return Err(refusal(name, &stored.record.metadata, view.left));
-        }
+        _ => Ok(()),
     }
-    Ok(())
-}
-
-/// The job that the process of a session works on.
-fn job_of(session: &Listed) -> Option<&str> {
-    session.stored.as_ref().ok()?.record.metadata.get("work").and_then(Value::as_text)
 }
 
 fn holder(session: &Listed) -> Option<&str> {
     Some(session.stored.as_ref().ok()?.record.tenure.as_ref()?.holder.as_str())
 }
 
-fn refusal(name: &JobName, about: &Metadata, left: Option<Duration>) -> Failure {
+fn refusal(name: &JobName, about: &Metadata, left: Duration) -> Failure {
     let host = about.get("host").and_then(Value::as_text).unwrap_or("another host");
     let pid =
         about.get("pid").and_then(Value::as_i64).map_or_else(String::new, |pid| format!(", pid {pid},"));
     let (name, host) = (name.shown(), escaped(host));
-    let left = brief(left.unwrap_or_default());
+    let left = brief(left);
     Failure::new(
         exit::HELD,
         format!(

@@ -6,6 +6,7 @@ pub(crate) mod failed;
 mod naming;
 mod pacing;
 pub(crate) mod pieces;
+pub(crate) mod presence;
 mod progress;
 mod register;
 mod scheduler;

@@ -1,0 +1,144 @@
+//! Whether a process is at work on a job.
+//!
+//! Where the store tells no ages, a session is as old as two wall clocks say. A process whose clock is behind looks dead by that. So a session
+//! that is over by wall clocks alone is watched for its ttl: its process writes it meanwhile, if it lives.
+
+use crate::exit::Failure;
+use crate::output;
+use crate::output::view::{Sessions, State, View};
+use crate::stores::pages::Pages;
+use crate::stores::patiently;
+use crate::text::{brief, count};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tenure::{AnyStore, Freshness, Key, Leases, Listed, Store, Ttl, Value, Version};
+
+/// The job that the process of a session works on.
+pub(crate) fn job_of(session: &Listed) -> Option<&str> {
+    session.stored.as_ref().ok()?.record.metadata.get("work").and_then(Value::as_text)
+}
+
+/// A process that lives, by its session.
+#[derive(Debug)]
+pub(crate) struct LivingProcess {
+    pub(crate) session: Listed,
+    /// When it may be told as dead, if it writes no more.
+    pub(crate) left: Duration,
+}
+
+/// One of those processes that live and whose session is asked for, if there is any.
+pub(crate) async fn living(
+    leases: &Leases,
+    is_asked_for: impl Fn(&Listed) -> bool,
+) -> Result<Option<LivingProcess>, Failure> {
+    let (store, mut pages, mut silent) = (leases.store(), Pages::default(), Vec::new());
+    while let Some(page) = patiently(async || pages.next(store, "session/").await).await? {
+        for session in page.into_iter().filter(|listed| is_asked_for(listed)) {
+            let now = leases.clock().now().wall;
+            let view = View::of(store, &mut Sessions::default(), session.clone(), now).await;
+            match (view.state, view.left) {
+                (State::Held, Some(left)) => return Ok(Some(LivingProcess { session, left })),
+                (State::Expired, _) => silent.extend(SilentProcess::of(&session)),
+                _ => {}
+            }
+        }
+    }
+    watched(store, silent).await
+}
+
+/// A process that has been silent for longer than its ttl, by wall clocks alone.
+#[derive(Debug)]
+struct SilentProcess {
+    session: Key,
+    version: Version,
+    ttl: Ttl,
+}
+
+impl SilentProcess {
+    /// None if the store itself has told the age.
+    fn of(session: &Listed) -> Option<SilentProcess> {
+        let stored = session.stored.as_ref().ok().filter(|stored| stored.age().is_none())?;
+        let ttl = stored.record.tenure.as_ref()?.ttl;
+        Some(SilentProcess { session: session.key.clone(), version: stored.version, ttl })
+    }
+}
+
+/// The first of them that writes its session within the longest of their ttls.
+async fn watched(store: &AnyStore, silent: Vec<SilentProcess>) -> Result<Option<LivingProcess>, Failure> {
+    /// In how many parts the time is waited for.
+    const LOOKS: u32 = 12;
+    let Some(longest) = silent.iter().map(|silent| silent.ttl.duration()).max() else { return Ok(None) };
+    output::note(format!(
+        "{} of this job may be dead, but its clock may be behind as well: watching for {}",
+        count(silent.len(), "process"),
+        brief(longest)
+    ));
+    let known: BTreeMap<&Key, &SilentProcess> =
+        silent.iter().map(|silent| (&silent.session, silent)).collect();
+    let keys: Vec<Key> = known.keys().map(|key| (*key).clone()).collect();
+    for _ in 0..LOOKS {
+        tokio::time::sleep(longest / LOOKS).await;
+        for session in patiently(async || store.read_many(&keys, Freshness::Latest).await).await? {
+            let (Ok(stored), Some(silent)) = (&session.stored, known.get(&session.key)) else { continue };
+            if stored.version != silent.version && stored.record.tenure.is_some() {
+                return Ok(Some(LivingProcess { left: silent.ttl.duration(), session }));
+            }
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: whoever is silent for its ttl is dead, whoever writes is not, whatever its clock says; a session that ends is none.
+    use super::*;
+
+    async fn session_of(leases: &Leases) -> Listed {
+        leases.begin_session();
+        while leases.session_remaining().is_zero() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let stored = leases.store().read(leases.session_key()).await.map(Option::unwrap);
+        Listed { key: leases.session_key().clone(), stored }
+    }
+
+    fn silent(session: &Listed) -> Vec<SilentProcess> {
+        let stored = session.stored.as_ref().unwrap();
+        let ttl = stored.record.tenure.as_ref().unwrap().ttl;
+        vec![SilentProcess { session: session.key.clone(), version: stored.version, ttl }]
+    }
+
+    #[tokio::test]
+    async fn who_writes_its_session_lives_whatever_the_clocks_say() {
+        let store = tenure::memory();
+        let here = Leases::new(store.clone()).unwrap();
+        let there = Leases::builder(store).ttl(Duration::from_millis(600)).start().unwrap();
+        let session = session_of(&there).await;
+        let found = watched(here.store(), silent(&session)).await.unwrap().expect("it lives");
+        assert_eq!((&found.session.key, found.left), (&session.key, Duration::from_millis(600)));
+        there.stop().await;
+        assert!(watched(here.store(), silent(&session)).await.unwrap().is_none(), "it has ended");
+    }
+
+    #[tokio::test]
+    async fn who_is_silent_for_its_ttl_is_dead() {
+        let store = tenure::memory();
+        let here = Leases::new(store.clone()).unwrap();
+        let there = Leases::new(store).unwrap();
+        let session = session_of(&there).await;
+        let brief =
+            SilentProcess { ttl: Ttl::new(Duration::from_millis(60)).unwrap(), ..silent(&session).remove(0) };
+        assert!(watched(here.store(), vec![brief]).await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn the_clock_is_not_asked_where_the_store_tells_ages() {
+        let store = tenure::memory();
+        let there = Leases::new(store).unwrap();
+        let session = session_of(&there).await;
+        assert!(SilentProcess::of(&session).is_none());
+        let found = living(&there, |listed| listed.key == session.key).await.unwrap();
+        assert_eq!(found.unwrap().session.key, session.key);
+        assert!(living(&there, |_| false).await.unwrap().is_none());
+    }
+}
