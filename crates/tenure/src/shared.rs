@@ -198,17 +198,20 @@ impl SharedLeases {
         self.driving.get().is_none_or(Driving::is_ours)
     }
 
-    /// From now on, all that is told of `lease` goes to `listener`, and all that is told of the session, beginning with how it
-    /// is now.
-    pub(crate) fn listen_to(&self, lease: LeaseId, listener: mpsc::UnboundedSender<HeardNotice>) {
+    /// From now on, all that is told of `lease`, which is about to be acquired, goes to `listener`, and all that is told of the session,
+    /// beginning with how it is now. False if nothing is told: it is too late for a lease, or this is a forked child.
+    pub(crate) fn listen_to(&self, lease: LeaseId, listener: mpsc::UnboundedSender<HeardNotice>) -> bool {
+        // What would be given up again at once is not acquired.
+        let is_stopping = self.bodies.is_stopping();
         let mut users = self.users();
-        // After a stop, and in a forked child, nothing is told any more: the sender is dropped, and with it the wait ends.
-        if !users.ending.is_over() && self.is_of_this_process() {
+        let is_told = !is_stopping && !users.ending.is_over() && self.is_of_this_process();
+        if is_told {
             // Under the same lock as what is told, so that nothing comes in between.
             let notice = Notice::SessionValid(self.session.until());
             let _ = listener.send(HeardNotice { notice, cell: None });
             users.listeners.insert(lease, listener);
         }
+        is_told
     }
 
     pub(crate) fn stop_listening(&self, lease: Option<LeaseId>) {

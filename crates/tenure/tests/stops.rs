@@ -2,7 +2,8 @@
 //!
 //! Plan: a stop ends bodies of every kind before their keys are free, aborts one that does not listen, leaves to expire what blocks its thread, and
 //! takes no more in meanwhile. A runtime that ends gives a lease up at once if its body ends with it, and not before a body that goes on is over,
-//! whatever it runs under. A candidate whose runtime ends leads no more, and nobody waits for it. What is adopted by nobody is given up.
+//! whatever it runs under. A candidate whose runtime ends leads no more, and nobody waits for it; one of stopped leases is stopped, and one
+//! that nobody holds any more ends without haste. What is adopted by nobody is given up.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{TTL, World, settle, timed};
@@ -318,6 +319,35 @@ fn a_lease_whose_body_ends_with_its_runtime_is_free_at_once() {
     let others = self::leases(&store);
     let acquired = Runtime::new().unwrap().block_on(others.acquire_within("k", SHORT * 20));
     assert!(acquired.is_ok(), "{acquired:?}");
+}
+
+#[tokio::test]
+async fn a_candidate_of_stopped_leases_is_stopped() {
+    let leases = leases(&tenure::memory());
+    leases.stop().await;
+    let candidate = leases.candidate().key("k").start().unwrap();
+    assert!(matches!(candidate.elected().await, Err(AcquireError::Stopped)));
+    candidate.stop().await;
+    let ran = leases.candidate().key("k").start().unwrap().run_while_leader(async |_| ()).await;
+    assert!(matches!(ran, Err(BodyError::Acquire(AcquireError::Stopped))), "{ran:?}");
+}
+
+#[test]
+fn a_candidate_that_nobody_holds_any_more_waits_for_its_release_without_haste() {
+    let (tell, told) = channel();
+    let body = async move {
+        let process = World::new().process();
+        let candidate = process.leases.candidate().key("k").start().unwrap();
+        candidate.elected().await.unwrap();
+        process.faults.always(Fault::Hang);
+        drop(candidate);
+        // Simulated time passes only while every task waits.
+        tokio::time::sleep(TTL / 4).await;
+        tell.send(()).unwrap();
+    };
+    let simulated = || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    std::thread::spawn(move || simulated().unwrap().block_on(body));
+    assert!(told.recv_timeout(Duration::from_secs(60)).is_ok(), "it does not come to rest");
 }
 
 #[test]

@@ -93,6 +93,8 @@ pub(super) fn start(
         tell,
         told,
         listening: None,
+        is_unheard: false,
+        is_wished: true,
         cell: None,
         resigning: Vec::new(),
         wake_at: None,
@@ -113,6 +115,10 @@ struct CandidateRunner {
     told: mpsc::UnboundedReceiver<HeardNotice>,
     /// The lease whose notices are passed on to us.
     listening: Option<LeaseId>,
+    /// The leases take no more requests: nothing more comes of it.
+    is_unheard: bool,
+    /// Somebody may still wish something.
+    is_wished: bool,
     /// What the leases' driver and the guard of the lease that was won last share.
     cell: Option<Arc<LeaseCell>>,
     resigning: Vec<oneshot::Sender<bool>>,
@@ -131,11 +137,18 @@ impl CandidateRunner {
         tracing::debug!(name: "election.started", target: "tenure::election", %key, %holder, "candidate follows the key");
         self.input(first);
         while self.machine.standing() != Standing::Stopped {
+            if self.is_unheard {
+                // Its drop tells all who wait.
+                return;
+            }
             let clock = Arc::clone(&self.leases.inner.clock);
             tokio::select! {
                 biased;
                 Some(news) = self.told.recv() => self.hear(news),
-                wish = self.wished.recv() => self.grant(wish.unwrap_or(CandidateRequest::Stop)),
+                wish = self.wished.recv(), if self.is_wished => {
+                    self.is_wished = wish.is_some();
+                    self.grant(wish.unwrap_or(CandidateRequest::Stop));
+                }
                 () = sleep_until(&*clock, self.wake_at) => self.input(Input::Wake),
             }
         }
@@ -195,9 +208,11 @@ impl CandidateRunner {
         for command in commands {
             if let Command::Acquire(lease, _) = &command {
                 inner.stop_listening(self.listening.replace(*lease));
-                inner.listen_to(*lease, self.tell.clone());
+                self.is_unheard = !inner.listen_to(*lease, self.tell.clone());
             }
-            inner.send(command);
+            if !self.is_unheard {
+                inner.send(command);
+            }
         }
         if !matches!(standing, Standing::Leading | Standing::SteppingDown) {
             for done in self.resigning.drain(..) {
@@ -304,7 +319,7 @@ impl CandidateRunner {
     }
 }
 
-/// The task is gone, mostly with its runtime, before the candidate was stopped: nobody is to wait for it, nor to believe, and what it led is not led
+/// The task is gone before the candidate was stopped, with its runtime or since its leases were stopped: nobody is to wait for it, nor to believe, and what it led is not led
 /// on. A body that goes on keeps the key until it is over.
 impl Drop for CandidateRunner {
     fn drop(&mut self) {
