@@ -5,6 +5,7 @@ use crate::image::Image;
 use crate::store::{Changes, Store};
 use tenure_core::op::{Freshness, Hint, Listed, Outcome, Write};
 use tenure_core::{InvalidInput, Key, Record, StoreError, Stored, Version};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::TrySendError;
 
 /// The part of a store whose keys begin with a prefix, which its users don't see.
@@ -67,7 +68,12 @@ impl<S: Store> Store for PrefixedStore<S> {
         self.store.write_many(writes).await
     }
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
-        let after = after.map(|key| self.outer(key)).transpose()?;
+        let after = match after {
+            Some(key) => Some(self.outer(key)?),
+            // A record whose key is the prefix itself is not in this part, and first in order.
+            None if prefix.is_empty() => Key::new(self.prefix.as_str()).ok(),
+            None => None,
+        };
         self.inner(self.store.list(&format!("{}{prefix}", self.prefix), after.as_ref(), limit).await?)
     }
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
@@ -80,23 +86,97 @@ impl<S: Store> Store for PrefixedStore<S> {
         self.store.mend(&self.outer(key)?, seen, instead).await
     }
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
-        let mut outer = self.store.changed(&format!("{}{prefix}", self.prefix))?;
-        let (sender, inner) = tokio::sync::mpsc::channel(64);
-        let cut = self.prefix.len();
-        tokio::spawn(async move {
-            while let Some(hint) = outer.recv().await {
-                let key = hint.key().and_then(|key| Key::new(key.as_str().get(cut..)?).ok());
-                let hint = match (key, hint) {
-                    (None, _) => Hint::Any,
-                    (Some(key), Hint::Written(_, version)) => Hint::Written(key, version),
-                    (Some(key), _) => Hint::Key(key),
-                };
-                // One that finds the queue full is lost: whoever is so far behind looks at its keys anyway, by polls.
-                if matches!(sender.try_send(hint), Err(TrySendError::Closed(_))) {
-                    break;
-                }
+        let outer = self.store.changed(&format!("{}{prefix}", self.prefix))?;
+        let runtime = Handle::try_current().map_err(|_| {
+            StoreError::unavailable("hints of changes below a prefix need a tokio runtime; poll instead")
+        })?;
+        Ok(pass_on(&runtime, outer, self.prefix.len()))
+    }
+}
+
+/// Passes hints on in the background, their keys without the first `cut` bytes.
+fn pass_on(runtime: &Handle, mut outer: Changes, cut: usize) -> Changes {
+    let (sender, inner) = tokio::sync::mpsc::channel(64);
+    runtime.spawn(async move {
+        loop {
+            let told = tokio::select! {
+                told = outer.recv() => told,
+                // Otherwise the store's own subscription lasts until its next hint.
+                () = sender.closed() => return,
+            };
+            let Some(hint) = told else { return };
+            let key = hint.key().and_then(|key| Key::new(key.as_str().get(cut..)?).ok());
+            let hint = match (key, hint) {
+                (None, _) => Hint::Any,
+                (Some(key), Hint::Written(_, version)) => Hint::Written(key, version),
+                (Some(key), _) => Hint::Key(key),
+            };
+            // One that finds the queue full is lost: whoever is so far behind looks at its keys anyway, by polls.
+            if matches!(sender.try_send(hint), Err(TrySendError::Closed(_))) {
+                return;
             }
-        });
-        Ok(inner)
+        }
+    });
+    inner
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a record that is the prefix itself; hints without a runtime; hints that nobody wants any more.
+    #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+    use super::*;
+    use crate::memory::MemoryStore;
+    use crate::store::StoreExt;
+    use std::sync::Arc;
+    use tenure_core::op::Expect;
+    use tenure_core::{Clock, ErrorKind, Fence, Metadata, Nonce, Now, Wall};
+
+    struct Stopped;
+
+    impl Clock for Stopped {
+        fn now(&self) -> Now {
+            Now::default()
+        }
+    }
+
+    fn memory() -> MemoryStore {
+        MemoryStore::new("memory:test", Arc::new(Stopped))
+    }
+
+    #[tokio::test]
+    async fn a_record_whose_key_is_the_prefix_is_not_in_the_part_and_shortens_no_page() {
+        let outer = memory();
+        for key in ["p/", "p/a", "p/b", "p"] {
+            let (fence, nonce, stamp, metadata) = (Fence(1), Nonce(1), Wall(0), Metadata::new());
+            let record = Record { fence, nonce, stamp, tenure: None, metadata };
+            let write = Write { key: Key::new(key).unwrap(), expect: Expect::Absent, record };
+            outer.write(write).await.unwrap();
+        }
+        let part = PrefixedStore::new(outer, "p/").unwrap();
+        let names = |found: Vec<Listed>| found.into_iter().map(|one| one.key.to_string()).collect::<Vec<_>>();
+        assert_eq!(names(part.list("", None, 1).await.unwrap()), ["a"]);
+        assert_eq!(names(part.list_all("").await.unwrap()), ["a", "b"]);
+        assert_eq!(names(part.list_all("b").await.unwrap()), ["b"]);
+        let all = PrefixedStore::new(part, "").unwrap();
+        assert_eq!(names(all.list_all("").await.unwrap()), ["a", "b"]);
+    }
+
+    #[test]
+    fn without_a_runtime_there_are_no_hints() {
+        let error = PrefixedStore::new(memory(), "p/").unwrap().changed("").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    }
+
+    #[tokio::test]
+    async fn who_no_longer_wants_hints_is_unsubscribed_at_once() {
+        let (sender, outer) = tokio::sync::mpsc::channel(1);
+        let inner = pass_on(&Handle::current(), outer, 0);
+        drop(inner);
+        // No hint comes meanwhile.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(sender.is_closed());
     }
 }
