@@ -116,7 +116,14 @@ impl<'c> RowStatements<'c> {
 
 /// The row of a key as it is, whatever is in it; its copy is the statement that puts it back.
 pub(crate) fn image(connection: &Connection, key: &Key) -> rusqlite::Result<Option<Image>> {
-    let quoted: Vec<String> = COLUMNS.split(", ").map(|column| format!("quote({column})")).collect();
+    // SQLite's own quotes end at a NUL, which a key may have.
+    let literal = |column: &str| {
+        format!(
+            "iif(typeof({column}) = 'text' AND instr({column}, char(0)), 'CAST(x''' || hex({column}) || ''' AS TEXT)', \
+             quote({column}))"
+        )
+    };
+    let quoted: Vec<String> = COLUMNS.split(", ").map(literal).collect();
     let sql =
         format!("SELECT {COLUMNS}, concat_ws(', ', {}) FROM tenure_record WHERE key = ?1", quoted.join(", "));
     let image = connection.query_row(&sql, [key.as_str()], |row| {

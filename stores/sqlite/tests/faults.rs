@@ -2,7 +2,7 @@
 //! afterwards.
 //!
 //! Plan: a full disk; a writer that never ends; a side lock that is never given back; a file that is removed; rows changed
-//! by hand; triggers; ages across a restart of the machine.
+//! by hand; rows put back from a copy; triggers; ages across a restart of the machine.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@ use crate::support::{SmallDisk, key, open, wins};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure_core::op::Outcome;
-use tenure_core::{ErrorKind, Metadata, Record, Value};
+use tenure_core::{Attachment, ErrorKind, Fence, Metadata, Record, Value};
 use tenure_sqlite::{BootClock, BootTime, SqliteConfig, SqliteStore};
 use tenure_store::{Store, StoreExt};
 use tenure_testkit::Scribe;
@@ -170,6 +170,26 @@ async fn a_row_whose_key_is_no_key_is_reported_and_most_are_impossible() {
     let error = store.list_all("").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Foreign, "{error}");
     assert!(error.to_string().contains("b\\xff") && error.to_string().contains("delete that row"), "{error}");
+}
+
+/// SQLite's own quotes end at a NUL.
+#[tokio::test]
+async fn a_copy_puts_back_the_row_of_a_key_with_a_nul_and_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let (store, scribe) = (open(&path), Scribe::new());
+    let mut attached = scribe.held(5);
+    let session = key("s'\0");
+    attached.tenure.as_mut().unwrap().attachment = Some(Attachment { session, fence: Fence(1) });
+    let (long, short) = (key("a'\0b"), key("a'"));
+    assert!(wins(&store, scribe.absent(&long, attached.clone())).await);
+    assert!(wins(&store, scribe.absent(&short, scribe.held(7))).await);
+    let image = store.image(&long).await.unwrap().unwrap();
+    assert!(store.mend(&long, &image, None).await.unwrap());
+    let kept = store.read(&short).await.unwrap().unwrap().version;
+    rusqlite::Connection::open(&path).unwrap().execute_batch(&image.copy).unwrap();
+    assert_eq!(store.read(&long).await.unwrap().map(|stored| stored.record), Some(attached));
+    assert_eq!(store.read(&short).await.unwrap().map(|stored| stored.version), Some(kept));
 }
 
 #[tokio::test]
