@@ -73,6 +73,8 @@ mod place;
 mod reader;
 mod row;
 mod schema;
+#[cfg(unix)]
+mod share;
 mod store;
 mod thread;
 mod turnstile;

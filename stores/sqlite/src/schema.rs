@@ -264,14 +264,14 @@ fn open_side(place: &FileLocation) -> Result<File, StoreError> {
     let mut options = File::options();
     options.create(true).truncate(false).read(true).write(true);
     #[cfg(unix)]
-    {
-        // Who may use the database may use its lock.
+    if let Ok(database) = std::fs::metadata(&place.path) {
         use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-        if let Ok(database) = std::fs::metadata(&place.path) {
-            options.mode(database.mode() & 0o666);
-        }
+        options.mode(database.mode() & 0o666);
     }
-    options.open(&place.side).map_err(|error| io_error(&place.side, &error))
+    let side = options.open(&place.side).map_err(|error| io_error(&place.side, &error))?;
+    #[cfg(unix)]
+    crate::share::share(place, &side);
+    Ok(side)
 }
 
 /// A new file's name must outlive a power cut as its content does.

@@ -1,8 +1,8 @@
 //! Opening files that can't be used: each has its own error, of the right kind, that names the path and a remedy, and
 //! leaves what it found as it was. And opening files that can.
 //!
-//! Plan: what is no file; what is read-only; what belongs to others; what several make at once, or another makes slowly; links; a log that
-//! stays short.
+//! Plan: what is no file; what is read-only; what belongs to others; what several make at once, or another makes slowly; links; who may
+//! use the lock; a log that stays short.
 
 #![allow(
     clippy::unwrap_used,
@@ -208,6 +208,69 @@ async fn symbolic_links_lead_to_one_store_and_hard_links_are_refused() {
     );
     std::fs::hard_link(&path, &hard).unwrap();
     assert_refused(&hard, ErrorKind::Invalid, "several hard links");
+}
+
+fn mode(path: &Path) -> u32 {
+    std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(path).unwrap()) & 0o777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+    std::fs::set_permissions(path, permissions).unwrap();
+}
+
+#[test]
+fn who_may_use_the_database_may_use_its_lock() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, lock) = (directory.path().join("leases.db"), directory.path().join("leases.db-lock"));
+    drop(open(&path));
+    set_mode(&path, 0o664);
+    set_mode(&lock, 0o644);
+    drop(open(&path));
+    assert_eq!(mode(&lock), 0o664, "one that was there");
+    // Most masks for new files keep groups from writing.
+    std::fs::remove_file(&lock).unwrap();
+    drop(open(&path));
+    assert_eq!(mode(&lock), 0o664, "a new one");
+    set_mode(&path, 0o600);
+    drop(open(&path));
+    assert_eq!(mode(&lock), 0o664, "what is granted is not taken back");
+}
+
+#[test]
+fn permissions_of_other_files_than_the_own_lock_stay() {
+    use std::os::unix::fs::{MetadataExt, chown, symlink};
+    let directory = tempfile::tempdir().unwrap();
+    let (path, lock) = (directory.path().join("leases.db"), directory.path().join("leases.db-lock"));
+    drop(open(&path));
+    set_mode(&path, 0o666);
+    let links: [fn(&Path, &Path) -> std::io::Result<()>; 2] =
+        [|to, from| symlink(to, from), |to, from| std::fs::hard_link(to, from)];
+    for link in links {
+        let private = directory.path().join("private");
+        std::fs::write(&private, "").unwrap();
+        set_mode(&private, 0o600);
+        std::fs::remove_file(&lock).unwrap();
+        link(&private, &lock).unwrap();
+        drop(open(&path));
+        assert_eq!(mode(&private), 0o600, "a link leads there");
+    }
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::write(&lock, "").unwrap();
+    set_mode(&lock, 0o644);
+    // Only root may give a file away.
+    if chown(&lock, Some(65534), Some(65534)).is_err() {
+        return;
+    }
+    drop(open(&path));
+    let left = std::fs::metadata(&lock).unwrap();
+    assert_eq!((mode(&lock), left.uid(), left.gid()), (0o644, 65534, 65534), "another user's");
+    std::fs::remove_file(&lock).unwrap();
+    set_mode(&path, 0o660);
+    chown(&path, Some(65534), Some(65533)).unwrap();
+    drop(open(&path));
+    let new = std::fs::metadata(&lock).unwrap();
+    assert_eq!((mode(&lock), new.uid(), new.gid()), (0o660, 65534, 65533), "root's own");
 }
 
 #[test]
