@@ -70,7 +70,8 @@ impl AttemptError {
                      --auto-compaction-retention keeps that from coming again"
                 )))
             }
-            Code::ResourceExhausted => {
+            // It says so before it passes anything on. A connection that ends has this code, too, and then anything may have come of it.
+            Code::ResourceExhausted if says == "etcdserver: too many requests" => {
                 AttemptError::Elsewhere(StoreError::unavailable(format!("{place}: {says}")))
             }
             // It says so before it passes anything on.
@@ -170,6 +171,7 @@ mod tests {
             (Code::InvalidArgument, "etcdserver: duplicate key given in txn request", ErrorKind::Invalid),
             (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", ErrorKind::Unknown),
             (Code::ResourceExhausted, "etcdserver: too many requests", ErrorKind::Unavailable),
+            (Code::ResourceExhausted, "h2 protocol error: http2 error", ErrorKind::Unknown),
             (Code::Unavailable, "etcdserver: no leader", ErrorKind::Unavailable),
             (Code::Unavailable, "etcdserver: rpc not supported for learner", ErrorKind::Unavailable),
             (Code::Unavailable, "etcdserver: request timed out", ErrorKind::Unknown),
@@ -182,7 +184,9 @@ mod tests {
         ] {
             assert_eq!(kind(code, text), expected, "{code:?} {text}");
         }
-        let read = AttemptError::of("there", &Status::new(Code::Internal, "")).into_error(Call::Read);
-        assert_eq!(read.kind(), ErrorKind::Unavailable);
+        for code in [Code::Internal, Code::ResourceExhausted] {
+            let read = AttemptError::of("there", &Status::new(code, "")).into_error(Call::Read);
+            assert_eq!(read.kind(), ErrorKind::Unavailable);
+        }
     }
 }
