@@ -20,8 +20,11 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Request, Streaming};
 use tonic_prost::ProstCodec;
 
-/// How often an idle connection is tried, and for how long: etcd takes more than one ping in 5 s for an attack.
+/// How often a member is pinged while a call is under way, and how long it may take to answer. etcd ends a connection on which pings come
+/// within 5 s of each other, or without a call, for its fourth such ping.
 const PING: (Duration, Duration) = (Duration::from_secs(6), Duration::from_secs(3));
+/// When the kernel begins to probe an idle connection, how often it does, and how many probes in a row may stay unanswered. etcd sees none.
+const PROBES: (Duration, Duration, u32) = (Duration::from_secs(6), Duration::from_secs(1), 3);
 /// How often a call gets a new pass, where one is not accepted.
 const PASSES: usize = 3;
 
@@ -61,8 +64,7 @@ impl MemberChannels {
             if let Some(tls) = &tls {
                 member = member.tls_config(tls.clone().timeout(share)).map_err(bad)?;
             }
-            let member = member.connect_timeout(share).tcp_nodelay(true).keep_alive_while_idle(true);
-            Ok(member.http2_keep_alive_interval(PING.0).keep_alive_timeout(PING.1).connect_lazy())
+            Ok(watchful(member.connect_timeout(share).tcp_nodelay(true), PING).connect_lazy())
         };
         let members = config.endpoints.iter().map(member).collect::<Result<Vec<Channel>, StoreError>>()?;
         // Processes begin at different members, so that not all load the first.
@@ -285,6 +287,14 @@ impl Drop for MemberTurn<'_> {
     }
 }
 
+/// The same member, with a connection on which silence is noticed: a call's by pings, and between calls that of a host by the kernel's probes.
+fn watchful(member: Endpoint, ping: (Duration, Duration)) -> Endpoint {
+    let (idle, interval, probes) = PROBES;
+    let probed = member.tcp_keepalive(Some(idle)).tcp_keepalive_interval(Some(interval));
+    let pinged = probed.tcp_keepalive_retries(Some(probes)).keep_alive_while_idle(false);
+    pinged.http2_keep_alive_interval(ping.0).keep_alive_timeout(ping.1)
+}
+
 /// TLS with what these files say.
 fn secured(
     authorities: Option<&Path>,
@@ -314,3 +324,6 @@ fn pem(option: &str, file: &Path, holds: &str) -> Result<String, StoreError> {
     let text = std::fs::read_to_string(file).map_err(|error| bad(&error))?;
     if text.contains(&format!("{holds}-----")) { Ok(text) } else { Err(bad(&"it holds none")) }
 }
+
+#[cfg(test)]
+mod tests;
