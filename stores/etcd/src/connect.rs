@@ -220,12 +220,14 @@ impl MemberChannels {
         answers
     }
 
-    /// A watch, as `create` says. Its member is left, for all, unless the turn is told that all went well.
+    /// A watch, as `create` says. Its member is left, for all, if it can't be opened, or the turn is told that it went wrong. A subscriber
+    /// that goes meanwhile tells nothing of the member.
     pub(crate) async fn watch(
         &self,
         create: WatchRequest,
     ) -> Result<(Streaming<WatchResponse>, MemberTurn<'_>), StoreError> {
-        let turn = self.turn();
+        let mut turn = self.turn();
+        turn.stays = true;
         let opening = async {
             let pass = self.passes.current(&self.place, turn.channel()).await?;
             // The stream of requests must not end: with it, the watch would.
@@ -246,25 +248,29 @@ impl MemberChannels {
                 fault
             })
         };
-        match tokio::time::timeout(self.timeout, opening).await {
-            Ok(Ok(stream)) => Ok((stream, turn)),
-            Ok(Err(fault)) => Err(fault.into_error(Call::Read)),
-            Err(_) => Err(AttemptError::unanswered(&self.place, false).into_error(Call::Read)),
-        }
+        let fault = match tokio::time::timeout(self.timeout, opening).await {
+            Ok(Ok(stream)) => return Ok((stream, turn)),
+            Ok(Err(fault)) => fault,
+            Err(_) => AttemptError::unanswered(&self.place, false),
+        };
+        turn.went_wrong();
+        Err(fault.into_error(Call::Read))
     }
 
     fn turn(&self) -> MemberTurn<'_> {
         let at = self.current.load(Ordering::SeqCst);
-        MemberTurn { lines: self, at, is_over: false }
+        MemberTurn { lines: self, at, stays: false }
     }
 }
 
-/// One call's time at one member. Dropped without a word, be it by a caller that has waited long enough, it moves all on to the next.
+/// One call's time at one member. Dropped without a word, be it by a caller that has waited long enough, it moves all on to the next. That of
+/// a watch does so only where it went wrong.
 #[derive(Debug)]
 pub(crate) struct MemberTurn<'a> {
     lines: &'a MemberChannels,
     at: usize,
-    is_over: bool,
+    /// Whether calls stay at the member when this ends.
+    stays: bool,
 }
 
 impl MemberTurn<'_> {
@@ -273,13 +279,17 @@ impl MemberTurn<'_> {
     }
 
     pub(crate) fn went_well(mut self) {
-        self.is_over = true;
+        self.stays = true;
+    }
+
+    pub(crate) fn went_wrong(mut self) {
+        self.stays = false;
     }
 }
 
 impl Drop for MemberTurn<'_> {
     fn drop(&mut self) {
-        if !self.is_over {
+        if !self.stays {
             // Of many whose calls failed there, only the first moves on.
             let next = (self.at + 1) % self.lines.members.len();
             let _ = self.lines.current.compare_exchange(self.at, next, Ordering::SeqCst, Ordering::SeqCst);

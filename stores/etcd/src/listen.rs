@@ -72,14 +72,14 @@ impl PrefixWatch<'_> {
         let create = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
         let (mut stream, turn) = self.inner.lines.watch(create).await?;
         let mut stood = false;
-        // A stream that fails tells of its member.
         while let Ok(Some(told)) = stream.message().await {
             stood |= !told.canceled;
             if self.take(told) == Course::Over {
-                turn.went_well();
-                break;
+                return Ok(stood);
             }
         }
+        // A stream that fails tells of its member.
+        turn.went_wrong();
         Ok(stood)
     }
 

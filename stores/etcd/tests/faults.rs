@@ -1,8 +1,8 @@
 //! What goes wrong on the way: members that die, fall silent and come back, a majority that is missing, a history that is another one.
 //!
-//! Plan: a write whose answer is cut off is unknown, and never sent again; increments through members that are killed in turn are all there, once; a silent member is left for another; without a
-//! majority calls fail in time and nothing goes back after it; hints go on from where they ended, and over what was compacted; a
-//! version of a history that is gone wins nothing.
+//! Plan: a write whose answer is cut off is unknown, and never sent again; increments through members that are killed in turn are all there, once; a silent
+//! member is left for another; a subscription that ends moves no calls; without a majority calls fail in time and nothing goes back after it; hints go on from
+//! where they ended, and over what was compacted; a version of a history that is gone wins nothing.
 
 #![allow(
     clippy::unwrap_used,
@@ -250,6 +250,31 @@ async fn hints_go_on_from_where_they_ended_and_over_what_was_compacted() {
     hinted(&mut changes, &Hint::Any).await;
     let after = write_one(&writer, &scribe, "k-after").await;
     hinted(&mut changes, &after).await;
+}
+
+/// Each relay is a member to the store, which connects to one of them only when calls go there.
+#[tokio::test]
+async fn a_subscription_that_ends_leaves_calls_at_their_member() {
+    let cluster = Cluster::start(1).await;
+    let relays = [Relay::start(cluster.port()).await, Relay::start(cluster.port()).await];
+    let [one, other] = [relays[0].port, relays[1].port];
+    // So that no busy machine makes it move.
+    let store = store(&format!("etcd://127.0.0.1:{one},127.0.0.1:{other}/t"), "?timeout-ms=60000").await;
+    for stands in [true, false, true, false] {
+        let mut changes = store.changed("k").unwrap();
+        if stands {
+            hinted(&mut changes, &Hint::Any).await;
+        } else {
+            // It is being opened meanwhile.
+            tokio::task::yield_now().await;
+        }
+        drop(changes);
+        for _ in 0..10 {
+            store.read(&key("k")).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    assert_eq!(relays.iter().map(Relay::accepted).sum::<u32>(), 1, "the healthy member was left");
 }
 
 /// The cluster's latest revision, as its second member tells it.

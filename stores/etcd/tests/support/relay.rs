@@ -1,4 +1,4 @@
-//! A relay before a server, which passes requests on and can keep an answer back.
+//! A relay before a server, which counts connections, passes requests on, and can keep an answer back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -16,6 +16,7 @@ pub(crate) struct Relay {
 struct State {
     cuts: AtomicBool,
     kept_back: AtomicU32,
+    accepted: AtomicU32,
 }
 
 impl Relay {
@@ -26,6 +27,7 @@ impl Relay {
         let shared = Arc::clone(&state);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
+                shared.accepted.fetch_add(1, Ordering::SeqCst);
                 let Ok(server) = TcpStream::connect(("127.0.0.1", to)).await else { continue };
                 let ((from_client, to_client), (from_server, to_server)) =
                     (client.into_split(), server.into_split());
@@ -46,6 +48,11 @@ impl Relay {
     /// passes: it comes at any time, also before the server has done what it was asked.
     pub(crate) fn cut(&self, cuts: bool) {
         self.state.cuts.store(cuts, Ordering::SeqCst);
+    }
+
+    /// How many connections were made to it.
+    pub(crate) fn accepted(&self) -> u32 {
+        self.state.accepted.load(Ordering::SeqCst)
     }
 
     /// How many answers were kept back.
