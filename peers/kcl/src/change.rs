@@ -155,7 +155,9 @@ impl RowChange {
         let mut change = RowChange::new(ChangeAim::Hold, format, row);
         change.own(Some(text(worker)));
         change.count();
-        let is_switch = row.holder().is_some_and(|owner| owner != worker);
+        // The KCL goes by the next owner where a handoff is pending.
+        let is_switch =
+            row.owner().is_some_and(|owner| owner != worker) || row.handing_over() == Some(worker);
         if format.is_kcl() {
             if change.after.checkpoint_owner.take().is_some() {
                 let name = change.expressions.name(CHECKPOINT_OWNER);
@@ -368,6 +370,10 @@ mod tests {
         let update = "SET #leaseOwner = :owner, #leaseCounter = :next REMOVE #checkpointOwner \
                       ADD #ownerSwitchesSinceCheckpoint :one";
         assert_eq!(shown(&take), (update, &*condition));
+        // The KCL goes by the next owner. Whoever hands it over and takes it back is another.
+        assert_eq!(shown(&RowChange::take(format, &handing, "me")), (update, &*condition));
+        let no_switch = "SET #leaseOwner = :owner, #leaseCounter = :next REMOVE #checkpointOwner";
+        assert_eq!(shown(&RowChange::take(format, &handing, "next")), (no_switch, &*condition));
     }
 
     #[test]
