@@ -260,6 +260,10 @@ impl RowChange {
         let is_made = match (self.aim, standing) {
             (ChangeAim::Hold, Some(row)) => row.is_same(&self.after),
             (ChangeAim::Hold, None) => false,
+            // The KCL's leader has begun a handoff, which does not count. An eviction that counts was not made.
+            (ChangeAim::GiveUp, Some(row)) if row.counter == self.before.counter => {
+                self.after.counter == self.before.counter
+            }
             // What came after it does not matter: it can't be ours any more, unless it never was.
             (ChangeAim::GiveUp, _) => true,
             (ChangeAim::Delete, row) => row.is_none(),
@@ -426,6 +430,13 @@ mod tests {
         assert_eq!(evict.trace(Some(&held), true), ChangeTrace::NotYet);
         assert_eq!(evict.trace(Some(&theirs), true), ChangeTrace::Made);
         assert_eq!(evict.trace(Some(&theirs), false), ChangeTrace::Never);
+        let mut handing = row(format, Some("next"), Some("me"));
+        assert_eq!(evict.trace(Some(&handing), true), ChangeTrace::Never, "no eviction leaves the counter");
+        handing.counter += 1;
+        assert_eq!(evict.trace(Some(&handing), true), ChangeTrace::Made);
+        let (a8m, other) = (Format::a8m(), row(Format::a8m(), Some("w"), None));
+        let evict = RowChange::evict(a8m, &row(a8m, Some("me"), None));
+        assert_eq!(evict.trace(Some(&other), true), ChangeTrace::Made, "a8m's does");
         let delete = RowChange::delete(format, &held);
         assert_eq!(delete.trace(None, true), ChangeTrace::Made);
         assert_eq!(delete.trace(Some(&theirs), true), ChangeTrace::Never);

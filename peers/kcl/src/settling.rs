@@ -14,6 +14,14 @@ pub(crate) enum Settled {
     Refused(Option<Row>),
 }
 
+impl Settled {
+    /// The row as it is now, if there is one.
+    pub(crate) fn standing(&self) -> Option<&Row> {
+        let (Settled::Made(_, row) | Settled::Refused(row)) = self;
+        row.as_ref()
+    }
+}
+
 /// What one request brought.
 #[derive(Debug)]
 pub(crate) enum ChangeAnswer {

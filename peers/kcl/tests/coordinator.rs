@@ -3,8 +3,8 @@
 //! Plan: a fleet of three splits the leases evenly and comes to rest, with at most one believer at every instant, while one
 //! joins by stealing, one dies and one stops; what is stopped is released; loss is told by the deadline without any I/O, and by
 //! the next renewal when another has taken, evicted or deleted the row; answers that are lost cost nothing; a handoff of the
-//! KCL's is told and carried out; updates keep other fields; what is not held can't be changed; requests whose code panics are failures
-//! like others.
+//! KCL's is told and carried out, also where it meets a release; updates keep other fields; what is not held can't be changed; requests
+//! whose code panics are failures like others.
 
 #![allow(
     clippy::unwrap_used,
@@ -292,15 +292,26 @@ async fn lost_answers_cost_nothing() {
 async fn a_handoff_of_the_kcl_s_leader_is_told_and_carried_out() {
     let table = lease_table("kcl-leader", Format::kcl()).await;
     let name = name_of(&table);
-    create(&table, 1).await;
+    create(&table, 2).await;
     let (worker, mut events) = Coordinator::start(&table, long_options("me")).unwrap();
-    let held = taken(&mut events).await;
+    let mut held = [taken(&mut events).await, taken(&mut events).await];
+    held.sort_by(|a, b| a.key().cmp(b.key()));
     // As the leader of a KCL 3 fleet does it, which leaves the counter as it is.
-    let mut row = item(&name, "k00").await.unwrap();
-    row.insert("leaseOwner".into(), text("next"));
-    row.insert("checkpointOwner".into(), text("me"));
-    let row: Vec<_> = row.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-    put(&name, &row).await;
+    let hand_over = async |key| {
+        let mut row = item(&name, key).await.unwrap();
+        row.insert("leaseOwner".into(), text("next"));
+        row.insert("checkpointOwner".into(), text("me"));
+        let row: Vec<_> = row.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+        put(&name, &row).await;
+    };
+    // What is released before the worker has seen that it is to be another's, is that one's.
+    hand_over("k01").await;
+    worker.release("k01").await.unwrap();
+    let row = table.read("k01").await.unwrap().unwrap();
+    assert_eq!((row.owner(), row.handing_over()), (Some("next"), None));
+    assert!(row.counter() > held[1].counter_at_take());
+
+    hand_over("k00").await;
     worker.renew_now().await.unwrap();
     match next(&mut events).await {
         Event::Wanted { lease, by } => assert_eq!((lease.key(), &*by), ("k00", "next")),
@@ -308,13 +319,13 @@ async fn a_handoff_of_the_kcl_s_leader_is_told_and_carried_out() {
     }
     worker.renew_now().await.unwrap();
     worker.update("k00", Edit::new().set("checkpoint", text("77"))).await.unwrap();
-    assert!(held.is_held(), "it is ours until the work has ended");
+    assert!(held[0].is_held(), "it is ours until the work has ended");
     worker.release("k00").await.unwrap();
-    assert!(!held.is_held());
+    assert!(!held[0].is_held());
     let row = table.read("k00").await.unwrap().unwrap();
     assert_eq!((row.owner(), row.handing_over()), (Some("next"), None));
     assert_eq!(row.fields().get("checkpoint"), Some(&text("77")));
-    assert!(row.counter() > held.counter_at_take() + 2, "a renewal, an update and the release count");
+    assert!(row.counter() > held[0].counter_at_take() + 2, "a renewal, an update and the release count");
 }
 
 #[tokio::test]

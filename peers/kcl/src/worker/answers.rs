@@ -61,6 +61,11 @@ impl WorkerMachine {
             ChangePurpose::End { key, tenure, delete, reply } => {
                 let name = key.clone();
                 if self.holdings.get(&key).is_some_and(|holding| holding.tenure == tenure) {
+                    let standing = settled.as_ref().ok().and_then(Settled::standing);
+                    let ours = standing.filter(|row| !delete && row.holder() == Some(&*self.options.worker));
+                    if let Some(row) = ours {
+                        return self.give_up_again(&key, row.clone(), reply);
+                    }
                     self.forget(&key);
                 }
                 let told = match settled {
@@ -239,6 +244,17 @@ impl WorkerMachine {
         if let Some((_, reply)) = update {
             self.reply(Answered::Done(reply, told));
         }
+    }
+
+    /// The row says that we work on it still: the KCL's leader has begun to hand it over, or an older write of ours came late.
+    fn give_up_again(&mut self, key: &str, row: Row, reply: Option<super::Reply<Result<(), LeaseError>>>) {
+        let Some(holding) = self.holdings.get_mut(key) else { return };
+        // It may have been another's in between, who may not know yet that it is no more.
+        holding.alone = false;
+        holding.row = row;
+        holding.busy = false;
+        holding.wishes.push_front(LeaseWish::End { delete: false, reply });
+        self.wishing.insert(key.to_owned());
     }
 
     /// The KCL's leader hands the lease over to another, and waits for us to end.

@@ -1,11 +1,13 @@
 //! Plan: all that comes of each step of one lease's life, in order: whoever asked for a look is answered after the lease is told
-//! that it brought; who gives a lease up is answered after it is no longer shown; a lease whose time has run out is hidden and told
-//! as lost, without an answer of the table's, counted from before the last renewal that won was sent.
+//! that it brought; who gives a lease up is answered after it is no longer shown; one that the KCL's leader begins to hand over just
+//! then is handed over before that answer, and one that is ours all the same is given up again; a lease whose time has run out is
+//! hidden and told as lost, without an answer of the table's, counted from before the last renewal that won was sent.
 use super::*;
 use crate::row::Fields;
-use crate::settling::Settled;
+use crate::settling::{ChangeAnswer, Settled};
 use crate::table::RowListing;
 use tenure_core::Wall;
+use tenure_dynamodb::service::text;
 use tokio::sync::oneshot;
 
 const FAILOVER: Duration = Duration::from_secs(10);
@@ -75,6 +77,72 @@ fn who_asked_is_answered_after_users_see_what_came_of_it() {
     assert_eq!(step(&mut worker, at(3), &mut asked), ["a is hidden", "change"]);
     made(&mut worker, at(3), at(4), &mut asked);
     assert_eq!(step(&mut worker, at(4), &mut asked), ["a is hidden", "done: Ok(())"]);
+}
+
+/// The change that was asked for last is refused: the KCL's leader hands the lease over, and leaves the counter as it is.
+fn handed_over(
+    worker: &mut WorkerMachine,
+    is_lost: bool,
+    now: Now,
+    asked: &mut Vec<(Settling, ChangePurpose)>,
+) {
+    let (mut settling, purpose) = asked.pop().unwrap();
+    if is_lost {
+        settling.on(now.held, Err(StoreError::unknown("no answer"))).unwrap_err();
+    }
+    let mut handing = settling.change.before.clone();
+    (handing.owner, handing.checkpoint_owner) = (Some(text("next")), Some(text("me")));
+    let settled = settling.on(now.held, Ok(ChangeAnswer::Refused(Some(handing))));
+    worker.on_answer(now, WorkerAnswer::Settled(purpose, Box::new(settled)));
+}
+
+#[test]
+fn what_is_given_up_while_the_kcl_s_leader_hands_it_over_goes_to_the_next_one() {
+    for is_lost in [false, true] {
+        let mut asked = Vec::new();
+        let mut worker = holder(&mut asked);
+        let (reply, _) = oneshot::channel();
+        worker.on_command(at(3), WorkerCommand::End { key: "a".into(), taken: None, delete: false, reply });
+        assert_eq!(step(&mut worker, at(3), &mut asked), ["a is hidden", "change"]);
+        handed_over(&mut worker, is_lost, at(4), &mut asked);
+        assert_eq!(step(&mut worker, at(4), &mut asked), ["change"], "the row says still that we work on it");
+        let change = &asked[0].0.change;
+        assert!(change.expressions.update.ends_with("REMOVE #checkpointOwner"), "{change:?}");
+        assert_eq!(change.after.holder(), Some("next"));
+        made(&mut worker, at(4), at(5), &mut asked);
+        assert_eq!(step(&mut worker, at(5), &mut asked), ["a is hidden", "done: Ok(())"]);
+    }
+
+    let mut asked = Vec::new();
+    let mut worker = holder(&mut asked);
+    worker.stop(at(3), None);
+    assert_eq!(step(&mut worker, at(3), &mut asked), ["a is lost: Released", "a is hidden", "change"]);
+    handed_over(&mut worker, false, at(4), &mut asked);
+    assert!(!worker.is_over(at(4)), "the next one would wait for a failover time");
+    assert_eq!(step(&mut worker, at(4), &mut asked), ["change"]);
+    made(&mut worker, at(4), at(5), &mut asked);
+    assert!(worker.is_over(at(5)));
+}
+
+#[test]
+fn what_is_given_up_and_ours_all_the_same_is_given_up_again_without_a_word_of_who_believes() {
+    let mut asked = Vec::new();
+    let mut worker = holder(&mut asked);
+    let (reply, _) = oneshot::channel();
+    worker.on_command(at(3), WorkerCommand::End { key: "a".into(), taken: None, delete: false, reply });
+    assert_eq!(step(&mut worker, at(3), &mut asked), ["a is hidden", "change"]);
+    let (settling, purpose) = asked.pop().unwrap();
+    assert!(settling.change.after.is_surely_free());
+    // A late renewal of ours, or a leader that assigns it to us again.
+    let mut standing = settling.change.before.clone();
+    standing.counter += 2;
+    let refused = Ok(Settled::Refused(Some(standing)));
+    worker.on_answer(at(4), WorkerAnswer::Settled(purpose, Box::new(refused)));
+    assert_eq!(step(&mut worker, at(4), &mut asked), ["change"]);
+    let after = &asked[0].0.change.after;
+    assert!(after.holder().is_none() && !after.is_surely_free(), "somebody may have had it in between");
+    made(&mut worker, at(4), at(5), &mut asked);
+    assert_eq!(step(&mut worker, at(5), &mut asked), ["a is hidden", "done: Ok(())"]);
 }
 
 #[test]
