@@ -14,6 +14,7 @@ mod values;
 pub use all::{AdoptedAll, AdoptionProgress};
 pub use remade::Remade;
 
+use crate::row::bare_error;
 use crate::{Edit, LeaseError, Options, Row, Table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,7 +24,7 @@ use std::time::Duration;
 use tenure::clock;
 use tenure::fleet::{Fleet, NewUnit, Status};
 use tenure_core::fleet::UnitSpec;
-use tenure_core::{Clock, Metadata, StoreError};
+use tenure_core::{Clock, ErrorKind, Metadata, StoreError};
 use values::typed;
 
 /// What the worker ids of adopters begin with, so that they know each other.
@@ -86,7 +87,8 @@ pub struct AdoptionFindings {
     pub rows: BTreeMap<String, Option<String>>,
     /// Units of an earlier adoption whose rows are gone.
     pub half_way: Vec<String>,
-    /// Rows that can't be read, and units that can't.
+    /// Rows that can't be read, and units that can't; but for rows without a counter that go when units of an earlier adoption are
+    /// opened.
     pub damaged: Vec<StoreError>,
     /// Rows of units that the fleet has open, made again after they had been moved by a write that knows no condition.
     pub remade: BTreeSet<String>,
@@ -158,6 +160,13 @@ impl Adopter {
             .filter(|unit| !found.rows.contains_key(&unit.name))
             .map(|unit| unit.name.clone())
             .collect();
+        for unit in units.units.iter().filter(|unit| spec_is(&unit.spec, HERE)) {
+            if listing.bare.contains(&unit.name) {
+                // It goes when the unit is opened.
+                let error = bare_error(self.table.format(), &unit.name);
+                found.damaged.retain(|damaged| Some(damaged) != error.as_ref());
+            }
+        }
         found.damaged.extend(units.damaged.into_iter().map(|(unit, error)| error.about(unit)));
         let open =
             units.units.iter().filter(|unit| unit.spec.status == Status::Open && mark(&unit.spec).is_none());
@@ -179,12 +188,19 @@ impl Adopter {
         unit: &str,
         mut goes_on: impl FnMut(AdoptionStep) -> bool,
     ) -> Result<Adopted, StoreError> {
-        let standing = self.fleet.get(unit).await?;
-        let Some(mut row) = self.table.read(unit).await? else {
-            return self.finish(unit, standing.and_then(|unit| mark(&unit.spec)), goes_on).await;
+        let standing = self.fleet.get(unit).await?.map(|unit| mark(&unit.spec));
+        let found = match self.table.read(unit).await {
+            // A write without a condition has made the row again that an earlier adoption had deleted.
+            Err(error) if error.kind() == ErrorKind::Foreign && standing == Some(Some(HERE)) => {
+                if self.table.delete_bare(unit).await? { None } else { self.table.read(unit).await? }
+            }
+            found => found?,
+        };
+        let Some(mut row) = found else {
+            return self.finish(unit, standing.flatten(), goes_on).await;
         };
         let fields = typed(&row)?;
-        match standing.map(|unit| mark(&unit.spec)) {
+        match standing {
             // Whoever has had the row since may have written other fields.
             Some(Some(HERE)) => self.mark(unit, COMING, None).await?,
             Some(Some(_)) => {}

@@ -207,6 +207,11 @@ pub(crate) fn bare(item: &Item) -> Option<String> {
     (!item.contains_key(LEASE_COUNTER)).then(|| key.clone())
 }
 
+/// What [`Row::read`] says of such a row.
+pub(crate) fn bare_error(format: Format, key: &str) -> Option<StoreError> {
+    Row::read(format, &[(LEASE_KEY.to_owned(), text(key))].into()).err()
+}
+
 fn named(value: Option<&AttributeValue>) -> Option<&str> {
     let name = value.and_then(|value| value.as_s().ok())?;
     Some(name.as_str()).filter(|name| !name.is_empty() && *name != NULL)

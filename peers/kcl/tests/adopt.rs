@@ -5,8 +5,8 @@
 //! no checkpoint that was answered is lost, and every field keeps its type; what stands in the way is left as it is. Only what was given
 //! back is moved at once: who had an earlier row of that name may not know yet. A whole fleet
 //! that steals much is moved with hardly a take too many and no unit idle for long. A scripted peer that writes without a condition
-//! makes rows again: before anybody takes them they are deleted again; what was taken, or is made again without end, is named. An
-//! adopter knows of another that lives, and not of one that is dead.
+//! makes rows again: before anybody takes them they are deleted again, also of units that are not open yet; what was taken, or is made
+//! again without end, is named. An adopter knows of another that lives, and not of one that is dead.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -393,6 +393,34 @@ async fn rows_that_are_made_again_are_deleted_and_what_is_doubtful_is_named() {
     let all = timeout(LONG, all).await.expect("it does not watch for ever").unwrap();
     endless.abort();
     assert_eq!(all.remade.restless, ["calm".to_owned()].into());
+}
+
+#[tokio::test]
+async fn a_row_that_is_made_again_before_its_unit_is_open_does_not_keep_it_closed() {
+    let table = lease_table("closed").await;
+    let name = format!("adopt-closed-{}", std::process::id());
+    for unit in ["a", "b"] {
+        table.create(unit, Fields::new()).await.unwrap();
+    }
+    let fleet = Fleet::new(memory(), "f").unwrap();
+    let adopter = Adopter::new(table.clone(), fleet.clone(), options("a")).unwrap();
+    assert_eq!(adopter.adopt("a", |step| step != AdoptionStep::Deleted).await.unwrap(), Adopted::Stopped);
+    assert_eq!(adopter.adopt("b", |step| step != AdoptionStep::Closed).await.unwrap(), Adopted::Stopped);
+    table.delete(&table.read("b").await.unwrap().unwrap()).await.unwrap();
+    for unit in ["a", "b"] {
+        force_update(&name, unit).await;
+    }
+    let found = adopter.find().await.unwrap();
+    assert_eq!((found.half_way.len(), found.rows.len(), found.remade.len()), (2, 0, 0), "{found:?}");
+    assert_eq!(adopter.adopt("a", |_| true).await.unwrap(), Adopted::Opened);
+    let unit = fleet.get("a").await.unwrap().unwrap();
+    assert!(unit.spec.needs.is_empty() && !unit.fields.contains_key("x"), "as it was moved: {unit:?}");
+    assert_eq!(table.read("a").await.unwrap(), None);
+    // Nobody knows what this row has to do with the one that was there.
+    assert_eq!(adopter.adopt("b", |_| true).await.unwrap_err().kind(), tenure::ErrorKind::Foreign);
+    assert_eq!(table.list().await.unwrap().bare, ["b"]);
+    // What is to be deleted stands in the way of nothing, so it is not told as damage.
+    assert!(found.damaged.len() == 1 && found.damaged[0].to_string().contains("\"b\""), "{found:?}");
 }
 
 #[tokio::test]
