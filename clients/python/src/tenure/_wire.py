@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import http.client
 import json
 import os
@@ -46,7 +45,8 @@ def _is_of_another(directory: str) -> bool:
 
 def trust(address: str, ca_file: Optional[str]) -> Optional[ssl.SSLContext]:
     """Whom an agent with TLS is believed by: the authorities in the file, or those of the system. None without TLS."""
-    if not address.startswith("https:"):
+    parts = _parted(address)
+    if parts is None or parts.scheme != "https":
         if ca_file is not None:
             raise ValueError(f"{address!r} is no address with TLS, which ca_file is for: write https://HOST:PORT")
         return None
@@ -56,7 +56,15 @@ def trust(address: str, ca_file: Optional[str]) -> Optional[ssl.SSLContext]:
         raise ValueError(f"{ca_file}: {error}; ca_file is to be a PEM file of certificates") from error
 
 
-def _parted(address: str) -> SplitResult:
+def is_socket(address: str) -> bool:
+    """Whether it is a Unix socket's."""
+    return address.startswith("unix:")
+
+
+def _parted(address: str) -> Optional[SplitResult]:
+    """None for a Unix socket. Whether there is TLS is read here alone: the scheme is as it was understood, however it was written."""
+    if is_socket(address):
+        return None
     parts = urlsplit(address if "://" in address else f"http://{address}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"{address!r} is no agent's address: write unix:PATH, http://127.0.0.1:PORT or https://HOST:PORT")
@@ -83,6 +91,19 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
+def _connection(address: str, timeout: Optional[float], tls: Optional[ssl.SSLContext]) -> http.client.HTTPConnection:
+    """Not connected yet."""
+    parts = _parted(address)
+    if parts is None:
+        return _UnixConnection(address[len("unix:") :], timeout)
+    host, port = str(parts.hostname), parts.port
+    if parts.scheme == "http":
+        return http.client.HTTPConnection(host, port, timeout=timeout)
+    if tls is None:
+        raise ValueError(f"{address!r} is an address with TLS, and nobody is named whom to believe it by")
+    return http.client.HTTPSConnection(host, port, timeout=timeout, context=tls)
+
+
 class Wire:
     """One connection, made when it is needed. For one thread at a time."""
 
@@ -92,12 +113,7 @@ class Wire:
         self._headers = {"Content-Type": "application/json"}
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
-        if address.startswith("unix:"):
-            self._connection: http.client.HTTPConnection = _UnixConnection(address[len("unix:") :], timeout)
-        else:
-            parts = _parted(address)
-            made = http.client.HTTPConnection if tls is None else functools.partial(http.client.HTTPSConnection, context=tls)
-            self._connection = made(parts.hostname, parts.port, timeout=timeout)  # type: ignore[arg-type]
+        self._connection = _connection(address, timeout, tls)
         self._address = address
         self.is_aborted = False
 
