@@ -1,9 +1,12 @@
-"""What the tests share: the real agent, which TENURE_PROGRAM names, in a directory of its own, and conditions to wait for."""
+"""What the tests share: the real agent, which TENURE_PROGRAM names, in a directory of its own; one that answers what a test says; and conditions to wait for."""
 
+import http.server
+import json
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -69,3 +72,41 @@ class WithAgent(unittest.TestCase):
             if row["key"] == key:
                 return row["state"]
         return None
+
+
+class FakeAgent(http.server.ThreadingHTTPServer):
+    """At a loopback address: `answer` makes the body of an answer from the method, the path and the request's body, or the status and the body."""
+
+    daemon_threads = True
+
+    def __init__(self, answer):
+        self.answer = answer
+        super().__init__(("127.0.0.1", 0), _Answers)
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    @property
+    def address(self):
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def __exit__(self, *_):
+        self.shutdown()
+        self.server_close()
+
+
+class _Answers(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        told = self.server.answer(self.command, self.path, json.loads(body) if body else None)
+        status, told = told if isinstance(told, tuple) else (200, told)
+        text = json.dumps(told).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    do_GET = do_POST = do_DELETE = do
+
+    def log_message(self, *_):
+        pass

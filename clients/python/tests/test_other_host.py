@@ -1,7 +1,8 @@
 """A client on another host than its agent: it knows nothing of the agent's clock, and counts by its own from when it sent a request.
 
 Plan: what was waited for is held when it is returned, though the wait was longer than what is told lasts: leases, leaderships, permits, ranges, ticks, units,
-and by asyncio; what is held by nobody any more when the answer comes is asked for again; ranges that end do not keep others from being kept.
+and by asyncio; what is held by nobody any more when the answer comes is asked for again; ranges that end do not keep others from being kept. An agent that
+names the same time line is believed only by a Unix socket.
 """
 
 import asyncio
@@ -9,9 +10,9 @@ import threading
 import unittest
 import unittest.mock
 
-from harness import LONG, WithAgent, tenure, wait_until
+from harness import LONG, FakeAgent, WithAgent, tenure, wait_until
 from tenure import _lease
-from tenure._clock import boottime_ns
+from tenure._clock import boottime_ns, timeline
 from tenure._wire import Wire
 
 #: What a client asks for at a time. By its own clock it lasts for 1.2 s.
@@ -131,6 +132,24 @@ class OtherHost(WithAgent):
             later = lease._deadline_ns
             wait_until("a beat", lambda: lease._deadline_ns > later)
             self.assertEqual(ranges.ranges, ["0_80"])
+
+
+class SameName(unittest.TestCase):
+    def test_over_a_network_an_agent_with_the_same_boot_id_may_have_another_clock(self):
+        def answer(method, path, body):
+            if method == "DELETE":
+                return {"released": True}
+            # As by a virtual machine that was started from the same snapshot an hour sooner: its deadline is an hour off.
+            told = {"id": "1", "key": "k", "fence": 1, "good_for_ms": 6_700, "beat_in_ms": 3_300, "boot": timeline()}
+            told["deadline_boottime_ms"] = boottime_ns() // 1_000_000 + 3_600_000
+            return {"leases": [told]} if path == "/v1/beats" else (201, told)
+
+        with FakeAgent(answer) as agent, tenure.Client(agent.address).lease("k") as lease:
+            self.assertTrue(lease.held)
+            self.assertLessEqual(lease.remaining, 6.7)
+            first = lease._deadline_ns
+            wait_until("a beat", lambda: lease._deadline_ns > first)
+            self.assertLessEqual(lease.remaining, 6.7)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from ._errors import AgentError, HeldByAnother, LeaseLost, may_pass
 from ._fleet import Pauses, Unit, Worker
 from ._lease import Lease, Ranges
 from ._once import OncePer, Tick, wish
-from ._wire import Wire, check_wait, default_address, trust
+from ._wire import Wire, check_wait, default_address, is_socket, trust
 
 #: For one answer that is not waited for.
 _PATIENCE = 10.0
@@ -64,6 +64,7 @@ class Client:
         self._address = address or default_address()
         self._token = token if token is not None else os.environ.get("TENURE_TOKEN")
         self._tls = trust(self._address, ca_file)
+        self._is_local = is_socket(self._address)
         self._on_exit = on_exit
         self._is_closed = False
         self._begin()
@@ -324,7 +325,7 @@ class Client:
 
         By another clock than the agent's, all of the wait counts as time that is gone. A beat, which is answered at once, tells anew what is left.
         """
-        lease._told(told, sent_ns)
+        lease._told(told, sent_ns, self._is_local)
         if lease.remaining * 1000 < told["beat_in_ms"]:
             wire = self._wire(_PATIENCE)
             try:
@@ -382,7 +383,7 @@ class Client:
             return
         for lease, told in zip(due, answers):
             if "over" not in told:
-                lease._told(told, sent_ns)
+                lease._told(told, sent_ns, self._is_local)
             elif told.get("code") == "stopping":
                 # What was told holds until then.
                 self._not_beaten([lease], told["over"])

@@ -69,8 +69,8 @@ class Unit(Lease):
     def _let_go(self, method: str, path: str, body: Optional[Dict[str, Any]]) -> bool:
         return self._is_ours and self._end(self, "it was let go of", method, path, body)
 
-    def _told(self, told: Dict[str, Any], sent_ns: int) -> None:
-        super()._told(told, sent_ns)
+    def _told(self, told: Dict[str, Any], sent_ns: int, is_local: bool) -> None:
+        super()._told(told, sent_ns, is_local)
         if told.get("drain_in_ms") is not None:
             self._drain.set()
 

@@ -85,10 +85,13 @@ class Lease:
     def __repr__(self) -> str:
         return f"<Lease {self.key!r} fence {self.fence} {'held' if self.held else 'not held'}>"
 
-    def _told(self, told: Dict[str, Any], sent_ns: int) -> None:
-        """Takes the answer to a request that was sent then. Only this prolongs anything."""
+    def _told(self, told: Dict[str, Any], sent_ns: int, is_local: bool) -> None:
+        """Takes the answer to a request that was sent then, from an agent that is surely on this host or not. Only this prolongs anything.
+
+        A clock's name alone is no proof: machines that were started from one snapshot share it.
+        """
         counted_ns = sent_ns + told["good_for_ms"] * _NS_PER_MS
-        if told.get("boot") is not None and told["boot"] == timeline():
+        if is_local and told.get("boot") is not None and told["boot"] == timeline():
             counted_ns = told["deadline_boottime_ms"] * _NS_PER_MS
         self.id = told["id"]
         self._beat_at_ns = sent_ns + told["beat_in_ms"] * _NS_PER_MS
@@ -107,8 +110,8 @@ class Ranges(Lease):
     #: Each LOW_HIGH in hexadecimal digits, the high end excluded: what was had of what was wanted.
     ranges: List[str]
 
-    def _told(self, told: Dict[str, Any], sent_ns: int) -> None:
-        super()._told(told, sent_ns)
+    def _told(self, told: Dict[str, Any], sent_ns: int, is_local: bool) -> None:
+        super()._told(told, sent_ns, is_local)
         # A beat's answer does not say them again.
         if "ranges" in told:
             self.ranges = told["ranges"]
