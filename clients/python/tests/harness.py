@@ -81,6 +81,8 @@ class FakeAgent(http.server.ThreadingHTTPServer):
 
     def __init__(self, answer):
         self.answer = answer
+        #: Those of each request.
+        self.headers = []
         super().__init__(("127.0.0.1", 0), _Answers)
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
@@ -98,6 +100,7 @@ class _Answers(http.server.BaseHTTPRequestHandler):
 
     def do(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.server.headers.append(self.headers)
         told = self.server.answer(self.command, self.path, json.loads(body) if body else None)
         status, told = told if isinstance(told, tuple) else (200, told)
         text = json.dumps(told).encode()

@@ -17,7 +17,7 @@ from ._errors import AgentError, HeldByAnother, LeaseLost, may_pass
 from ._fleet import Pauses, Unit, Worker
 from ._lease import Lease, Ranges
 from ._once import OncePer, Tick, wish
-from ._wire import Wire, check_wait, default_address, is_socket, trust
+from ._wire import Wire, check_wait, checked_token, default_address, is_socket, trust
 
 #: For one answer that is not waited for.
 _PATIENCE = 10.0
@@ -62,7 +62,7 @@ class Client:
         if on_exit not in ("lapse", "release"):
             raise ValueError(f"on_exit is {on_exit!r}; it must be 'lapse' or 'release'")
         self._address = address or default_address()
-        self._token = token if token is not None else os.environ.get("TENURE_TOKEN")
+        self._token = checked_token(token if token is not None else os.environ.get("TENURE_TOKEN"))
         self._tls = trust(self._address, ca_file)
         self._is_local = is_socket(self._address)
         self._on_exit = on_exit

@@ -56,6 +56,14 @@ def trust(address: str, ca_file: Optional[str]) -> Optional[ssl.SSLContext]:
         raise ValueError(f"{ca_file}: {error}; ca_file is to be a PEM file of certificates") from error
 
 
+def checked_token(token: Optional[str]) -> Optional[str]:
+    """As its agent reads it: a file of one ends with a newline, which is no part of it. What is in no header is refused here, since others would show it."""
+    token = (token or "").strip()
+    if not all("!" <= character <= "~" for character in token):
+        raise ValueError("the token has other characters than visible ASCII; give the one token that is in its agent's file, by token= or TENURE_TOKEN")
+    return token or None
+
+
 def is_socket(address: str) -> bool:
     """Whether it is a Unix socket's."""
     return address.startswith("unix:")
