@@ -3,6 +3,7 @@
 import http.server
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,19 @@ def wait_until(what, condition):
         if time.monotonic() > end:
             raise AssertionError(f"waited too long for {what}")
         time.sleep(0.005)
+
+
+def in_a_child(is_fine):
+    """The exit status of a forked child; one that stands still is killed."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(int(LONG))
+        status = 1
+        try:
+            status = 0 if is_fine() else 1
+        finally:
+            os._exit(status)
+    return os.waitpid(child, 0)[1]
 
 
 class WithAgent(unittest.TestCase):
@@ -103,7 +117,7 @@ class _Answers(http.server.BaseHTTPRequestHandler):
         self.server.headers.append(self.headers)
         told = self.server.answer(self.command, self.path, json.loads(body) if body else None)
         status, told = told if isinstance(told, tuple) else (200, told)
-        text = json.dumps(told).encode()
+        text = b"" if status == 204 else json.dumps(told).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()

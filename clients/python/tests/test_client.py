@@ -18,7 +18,7 @@ import unittest
 import unittest.mock
 from pathlib import Path
 
-from harness import HERE, LONG, PROGRAM, WithAgent, tenure, wait_until
+from harness import HERE, LONG, PROGRAM, WithAgent, in_a_child, tenure, wait_until
 from tenure import _client, _hold
 from tenure._clock import boottime_ns
 from tenure._wire import Wire, default_address
@@ -105,30 +105,18 @@ class Leases(WithAgent):
     def test_a_forked_child_holds_nothing_and_gives_nothing_back(self):
         client = self.client()
         lease = client.lease("k")
-        self.assertEqual(self.in_a_child(lambda: not lease.held and not lease.release() and self.can_lease(client)), 0)
+        self.assertEqual(in_a_child(lambda: not lease.held and not lease.release() and self.can_lease(client)), 0)
         self.assertTrue(lease.held)
         self.assertEqual(self.state("k"), "held")
 
     def test_a_child_that_is_forked_while_the_client_is_busy_can_use_it(self):
         client = self.client()
         with client.lease("k"), client._lock:
-            self.assertEqual(self.in_a_child(lambda: self.can_lease(client)), 0)
+            self.assertEqual(in_a_child(lambda: self.can_lease(client)), 0)
 
     def can_lease(self, client):
         with client.lease("child") as own:
             return own.held
-
-    def in_a_child(self, is_fine):
-        """Its exit status; a child that stands still is killed."""
-        child = os.fork()
-        if child == 0:
-            signal.alarm(int(LONG))
-            status = 1
-            try:
-                status = 0 if is_fine() else 1
-            finally:
-                os._exit(status)
-        return os.waitpid(child, 0)[1]
 
     def test_permits_leaders_and_the_longest_time(self):
         client = self.client()

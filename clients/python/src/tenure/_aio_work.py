@@ -164,6 +164,7 @@ class AsyncWorker:
 
     async def next(self, wait: float = 0.0) -> Optional[AsyncUnit]:
         """As `Worker.next`. Who is cancelled meanwhile is given none."""
+        self._worker._check()
         unit = await self._next(self._worker._id, wait)
         if unit is None:
             return None
@@ -176,7 +177,7 @@ class AsyncWorker:
 
     async def _given(self, is_patient: bool) -> AsyncIterator[AsyncUnit]:
         pauses, has_left = Pauses(), self._worker._has_left
-        while not has_left.is_set():
+        while self._worker._is_ours and not has_left.is_set():
             try:
                 unit = await self.next(self._worker._pace)
             except LeaseLost:

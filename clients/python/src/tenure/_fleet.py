@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from types import TracebackType
@@ -92,7 +93,10 @@ class Unit(Lease):
 
 
 class Worker:
-    """This process in a fleet, from `Client.worker`. It takes part for as long as it asks for units: the agent's `next` has to be asked in time."""
+    """This process in a fleet, from `Client.worker`. It takes part for as long as it asks for units: the agent's `next` has to be asked in time.
+
+    A process that was forked off is not in the fleet.
+    """
 
     def __init__(self, joined: Dict[str, Any], next_unit: Callable[[str, float], Optional[Unit]], leave: Callable[[str], None]) -> None:
         self.fleet: str = joined["fleet"]
@@ -103,12 +107,22 @@ class Worker:
         self._pace = joined["ask_in_ms"] / 1000
         self._next = next_unit
         self._leave = leave
+        self._process = os.getpid()
         self._has_left = threading.Event()
         self._lock = threading.Lock()
         self._units: "weakref.WeakSet[Unit]" = weakref.WeakSet()
 
+    @property
+    def _is_ours(self) -> bool:
+        return os.getpid() == self._process
+
+    def _check(self) -> None:
+        if not self._is_ours:
+            raise LeaseLost(f"{self.fleet}: the process that is in the fleet is {self._process}, and not this one, which was forked off; join by Client.worker")
+
     def next(self, wait: float = 0.0) -> Optional[Unit]:
         """The next unit that this worker is given, if there is one within so many seconds (a minute at the most). Raises `LeaseLost` when the worker has left."""
+        self._check()
         unit = self._next(self._id, wait)
         if unit is not None:
             self._know(unit)
@@ -127,7 +141,7 @@ class Worker:
     def _given(self, is_patient: bool) -> Iterator[Unit]:
         """Who is patient goes on asking while no agent answers: the worker may be there still."""
         pauses = Pauses()
-        while not self._has_left.is_set():
+        while self._is_ours and not self._has_left.is_set():
             try:
                 unit = self.next(self._pace)
             except LeaseLost:
@@ -165,6 +179,8 @@ class Worker:
 
     def leave(self) -> None:
         """Takes no more units, and waits until those that it has are let go of, or their deadlines are over. A body that watches `unit.wanted` ends."""
+        if not self._is_ours:
+            return
         with self._lock:
             if self._has_left.is_set():
                 return
