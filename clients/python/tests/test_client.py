@@ -1,7 +1,7 @@
 """Leases by the client, from the real agent.
 
 Plan: what is held, told and given back; beats, many leases, loss by revocation, by the agent's death and by its stop; forks; permits, leaders, the list; asyncio
-with cancellation and many waits; `hold`; a client that dies; TLS; where agents are looked for; the README's commands and code.
+with cancellation and many waits; a client that dies; TLS; where agents are looked for; the README's commands and code.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ import unittest.mock
 from pathlib import Path
 
 from harness import HERE, LONG, PROGRAM, WithAgent, in_a_child, tenure, wait_until
-from tenure import _client, _hold
+from tenure import _client
 from tenure._clock import boottime_ns
 from tenure._wire import Wire, default_address
 
@@ -310,108 +310,6 @@ def _threads(name):
 
 async def _had(wanted):
     return await wanted
-
-
-class WithoutAgent(WithAgent):
-    def hold(self, key, **options):
-        return tenure.hold(key, program=[PROGRAM], store=self.environment["TENURE_STORE"], **options)
-
-    def test_a_program_holds_it(self):
-        with self.hold("k", ttl=2) as lease:
-            self.assertTrue(lease.held and lease.fence > 0)
-            first = lease._deadline_ns
-            wait_until("a later deadline", lambda: lease._deadline_ns > first)
-            with self.assertRaises(tenure.HeldByAnother):
-                self.hold("k")
-        self.assertFalse(lease.held)
-        self.assertEqual(self.state("k"), "vacant")
-
-    def test_asyncio_has_it_and_who_is_cancelled_does_not(self):
-        options = {"store": self.environment["TENURE_STORE"], "program": [PROGRAM]}
-
-        async def holds():
-            async with tenure.async_hold("k", ttl=10, **options) as lease:
-                self.assertTrue(lease.held)
-                with self.assertRaises(tenure.HeldByAnother):
-                    await tenure.async_hold("k", **options)
-                waiter = asyncio.ensure_future(tenure.async_hold("k", wait=None, **options).__aenter__())
-                await asyncio.sleep(0)
-                wait_until("the program to wait", lambda: sum(process.poll() is None for process in list(_hold._programs)) == 2)
-                waiter.cancel()
-                with self.assertRaises(asyncio.CancelledError):
-                    await waiter
-            self.assertFalse(lease.held)
-
-        asyncio.run(holds())
-        wait_until("all programs to end", lambda: all(process.poll() is not None for process in list(_hold._programs)))
-        self.assertEqual(self.state("k"), "vacant")
-
-    def test_a_program_that_goes_on_after_ctrl_c_keeps_its_lease(self):
-        script = """
-import signal, sys, time
-import tenure
-signal.signal(signal.SIGINT, lambda *_: print("interrupted", flush=True))
-with tenure.hold("k", program=[sys.argv[1]], store=sys.argv[2]) as lease:
-    print("held", flush=True)
-    sys.stdin.readline()
-    print(lease.held, flush=True)
-"""
-        command = [sys.executable, "-c", script, PROGRAM, self.environment["TENURE_STORE"]]
-        environment = {**self.environment, "PYTHONPATH": str(HERE / "src")}
-        child = subprocess.Popen(
-            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
-        )
-        with child:
-            self.assertEqual(child.stdout.readline(), "held\n")
-            # As a terminal sends it: to all of the group.
-            os.killpg(child.pid, signal.SIGINT)
-            self.assertEqual(child.stdout.readline(), "interrupted\n")
-            refused = self.tenure("run", "--try", "k", "--", "true")
-            self.assertEqual(refused.returncode, 75, refused.stderr)
-            child.stdin.write("\n")
-            child.stdin.close()
-            self.assertEqual(child.stdout.read(), "True\n")
-        self.assertEqual(self.tenure("run", "--try", "k", "--", "true").returncode, 0)
-
-    def test_a_loss_and_what_is_missing_are_told(self):
-        lease = self.hold("k", at_most=0.3)
-        self.assertTrue(lease.wait_lost(LONG))
-        wait_until("its reason", lambda: lease.reason is not None)
-        self.assertIn("longer than it may", lease.reason)
-        with self.assertRaises(tenure.AgentError):
-            self.hold("session/x")
-        with self.assertRaises(tenure.Unreachable):
-            tenure.hold("k", program=[str(self.path / "nothing")])
-
-    def test_a_program_that_says_much_does_not_stand_still(self):
-        talks = """
-import json, sys, time
-def say():
-    for _ in range(20000): print("trouble", file=sys.stderr)
-say()
-told = {"event": "acquired", "key": "k", "fence": 1, "deadline_boottime_ms": (time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 10**6) + 60000}
-print(json.dumps(told), flush=True)
-say()
-print(json.dumps({**told, "event": "extended", "deadline_boottime_ms": told["deadline_boottime_ms"] + 1}), flush=True)
-sys.stdin.read()
-"""
-        lease = tenure.hold("k", program=[sys.executable, "-c", talks])
-        first = lease._deadline_ns
-        wait_until("a later deadline", lambda: lease._deadline_ns > first)
-        self.assertTrue(lease.release())
-
-    def test_a_forked_child_does_not_keep_it(self):
-        lease = self.hold("k")
-        child = os.fork()
-        if child == 0:
-            time.sleep(LONG)
-            os._exit(0)
-        self.addCleanup(os.waitpid, child, 0)
-        self.addCleanup(os.kill, child, signal.SIGKILL)
-        released = []
-        threading.Thread(target=lambda: released.append(lease.release()), daemon=True).start()
-        wait_until("the release", lambda: released)
-        self.assertEqual((released, self.state("k")), ([True], "vacant"))
 
 
 class Tls(WithAgent):

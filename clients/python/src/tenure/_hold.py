@@ -17,6 +17,8 @@ from ._wanted import Wanted
 from ._wire import check_wait
 
 _HELD = 75
+#: How long a program that nobody wants may take to end, and to give back what it has.
+_PARTING = 5.0
 #: Those that this process has started.
 _programs: "weakref.WeakSet[subprocess.Popen[str]]" = weakref.WeakSet()
 
@@ -127,6 +129,16 @@ def _held(command: List[str], started: _Program) -> Lease:
         )
     except OSError as error:
         raise Unreachable(f"{command[0]} can't be started: {error}") from error
+    try:
+        return _told(process, started, command[0])
+    except BaseException:
+        # A signal, too: whoever asked has no lease by which to end it, and it would wait on, and keep what it gets.
+        _end(process)
+        raise
+
+
+def _told(process: "subprocess.Popen[str]", started: _Program, name: str) -> Lease:
+    """The lease that the program says it has."""
     _programs.add(process)
     started.process = process
     # Whoever aborts after this finds a program to end.
@@ -137,18 +149,31 @@ def _held(command: List[str], started: _Program) -> Lease:
     line = process.stdout.readline()
     if not line:
         process.stdin.close()
-        process.stdout.close()
         process.wait()
         said = _message(standard_error.text())
         if process.returncode == _HELD:
             raise HeldByAnother(said)
         raise AgentError(said or f"tenure hold ended with status {process.returncode}")
-    told = json.loads(line)
-    lease = Lease(told["key"], told["fence"], lambda lease: _release(lease, process, reader))
-    _extend(lease, told)
+    try:
+        told = json.loads(line)
+        lease = Lease(told["key"], told["fence"], lambda lease: _release(lease, process, reader))
+        _extend(lease, told)
+    except (ValueError, KeyError, TypeError):
+        raise AgentError(f"{name} says {line.strip()[:200]!r}, which tells of no lease; is it tenure's program?") from None
     reader = threading.Thread(target=_follow, args=(lease, process), name="tenure hold", daemon=True)
     reader.start()
     return lease
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.close()
+    try:
+        process.wait(_PARTING)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    process.stdout.close()
 
 
 def _extend(lease: Lease, told: Dict[str, Any]) -> None:

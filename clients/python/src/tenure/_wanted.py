@@ -27,6 +27,10 @@ _W = TypeVar("_W", bound=Way)
 
 def in_thread(work: Callable[[], _T]) -> "asyncio.Future[_T]":
     """In a thread of its own. The loop's pool has few, and if all of them waited for a lease, nobody could give it back."""
+    return asyncio.wrap_future(_started(work))
+
+
+def _started(work: Callable[[], _T]) -> "concurrent.futures.Future[_T]":
     done: "concurrent.futures.Future[_T]" = concurrent.futures.Future()
     done.set_running_or_notify_cancel()
 
@@ -37,7 +41,7 @@ def in_thread(work: Callable[[], _T]) -> "asyncio.Future[_T]":
             done.set_exception(error)
 
     threading.Thread(target=do, name="tenure asyncio", daemon=True).start()
-    return asyncio.wrap_future(done)
+    return done
 
 
 async def had(get: Callable[[_W], _T], way: _W, give_back: Callable[[_T], Any]) -> _T:
@@ -50,17 +54,20 @@ async def had(get: Callable[[_W], _T], way: _W, give_back: Callable[[_T], Any]) 
             give_back(got)
         return got
 
-    def abandoned(future: "asyncio.Future[_T]") -> None:
-        if not future.cancelled() and future.exception() is None:
-            in_thread(lambda: give_back(future.result()))
+    def abandoned(getting: "concurrent.futures.Future[_T]") -> None:
+        if getting.exception() is None:
+            _started(lambda: give_back(getting.result()))
 
-    future = in_thread(get_now)
+    getting = _started(get_now)
+    future = asyncio.wrap_future(getting)
+    # If nobody waits, nobody is to be told of its exception.
+    future.add_done_callback(lambda future: future.cancelled() or future.exception())
     try:
         return await asyncio.shield(future)
-    except asyncio.CancelledError:
-        # Whoever is asked hears that nobody waits.
+    except (asyncio.CancelledError, GeneratorExit):
+        # Whoever is asked hears that nobody waits. A coroutine may also be closed, by a loop that is there no more.
         way.abort()
-        future.add_done_callback(abandoned)
+        getting.add_done_callback(abandoned)
         raise
 
 
