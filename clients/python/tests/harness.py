@@ -1,5 +1,6 @@
-"""What the tests share: the real agent, which TENURE_PROGRAM names, in a directory of its own; one that answers what a test says; and conditions to wait for."""
+"""What the tests share: the real agent, which TENURE_PROGRAM names, in a directory of its own; one that answers what a test says; children, signals, and conditions to wait for."""
 
+import contextlib
 import http.server
 import json
 import os
@@ -40,6 +41,25 @@ def in_a_child(is_fine):
         finally:
             os._exit(status)
     return os.waitpid(child, 0)[1]
+
+
+class Interrupted(BaseException):
+    pass
+
+
+@contextlib.contextmanager
+def raised_by_a_signal(interrupt):
+    """An alarm is an exception in here; `interrupt` makes one, in a thread."""
+
+    def raises(*_):
+        raise Interrupted
+
+    former = signal.signal(signal.SIGALRM, raises)
+    try:
+        threading.Thread(target=interrupt, daemon=True).start()
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, former)
 
 
 class WithAgent(unittest.TestCase):
@@ -103,6 +123,9 @@ class FakeAgent(http.server.ThreadingHTTPServer):
     @property
     def address(self):
         return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def handle_error(self, *_):
+        """Whoever has asked may be gone."""
 
     def __exit__(self, *_):
         self.shutdown()

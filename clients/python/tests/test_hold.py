@@ -5,7 +5,6 @@ leaves no program behind that would have the lease later: a signal, a coroutine 
 """
 
 import asyncio
-import contextlib
 import os
 import signal
 import subprocess
@@ -17,7 +16,7 @@ import unittest
 import unittest.mock
 from pathlib import Path
 
-from harness import HERE, LONG, PROGRAM, WithAgent, tenure, wait_until
+from harness import HERE, LONG, PROGRAM, Interrupted, WithAgent, raised_by_a_signal, tenure, wait_until
 from tenure import _hold
 
 
@@ -136,25 +135,6 @@ sys.stdin.read()
                 self.hold("k", wait=None)
         with self.hold("k", wait=LONG) as lease:
             self.assertTrue(lease.held)
-
-
-class Interrupted(BaseException):
-    pass
-
-
-@contextlib.contextmanager
-def raised_by_a_signal(interrupt):
-    """An alarm is an exception in here; `interrupt` makes one, in a thread."""
-
-    def raises(*_):
-        raise Interrupted
-
-    former = signal.signal(signal.SIGALRM, raises)
-    try:
-        threading.Thread(target=interrupt, daemon=True).start()
-        yield
-    finally:
-        signal.signal(signal.SIGALRM, former)
 
 
 class Program(unittest.TestCase):

@@ -109,8 +109,8 @@ class OtherHost(WithAgent):
         client, first = self.client(), []
         real = Wire.ask
 
-        def late(wire, method, path, body=None):
-            told = real(wire, method, path, body)
+        def late(wire, method, path, body=None, **options):
+            told = real(wire, method, path, body, **options)
             if path == "/v1/leases" and not first:
                 first.append(told)
                 wait_until("it to lapse", lambda: self.state("k") == "vacant")

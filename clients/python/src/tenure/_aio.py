@@ -9,13 +9,13 @@ from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Mapping, 
 
 from . import _asks
 from ._aio_work import AsyncOncePer, AsyncWorker, Body, work
-from ._client import _PATIENCE, Client
+from ._client import Client
 from ._errors import AgentError, may_pass
 from ._fleet import Pauses, Unit, Worker
 from ._lease import Lease, Ranges
 from ._once import wish
 from ._wanted import Wanted, had, in_thread
-from ._wire import check_wait
+from ._wire import _PATIENCE, check_wait
 
 _L = TypeVar("_L", bound=Lease)
 

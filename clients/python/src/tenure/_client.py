@@ -17,14 +17,14 @@ from ._errors import AgentError, HeldByAnother, LeaseLost, may_pass
 from ._fleet import Pauses, Unit, Worker
 from ._lease import Lease, Ranges
 from ._once import OncePer, Tick, wish
-from ._wire import Wire, check_wait, checked_token, default_address, is_socket, trust
+from ._wire import _PATIENCE, Wire, check_wait, checked_token, default_address, is_socket, trust
 
-#: For one answer that is not waited for.
-_PATIENCE = 10.0
 #: Leases in one request.
 _MOST_BEATS = 1000
-#: The longest that one request waits; longer waits are several.
-_LONGEST_WAIT = 60.0
+#: The longest that one request waits, by the agent's own rule. A longer wait is several, and each of them has a new place in the queue.
+_LONGEST_WAIT = 24 * 60 * 60.0
+#: An agent that has said nothing for longer is asked whether it is there.
+_LONGEST_SILENCE = 60.0
 #: Those of this process.
 _clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
 
@@ -274,8 +274,8 @@ class Client:
         self.close()
 
     def _wire_for(self, wait: Optional[float]) -> Wire:
-        """For requests that wait for so long, in parts: an agent that is stopped answers none of them."""
-        return self._wire(min(_LONGEST_WAIT if wait is None else wait, _LONGEST_WAIT) + _PATIENCE)
+        """For requests that wait for so long: an agent that is stopped answers none of them."""
+        return self._wire(_LONGEST_SILENCE if wait is None else min(wait + _PATIENCE, _LONGEST_SILENCE))
 
     def _wire(self, timeout: Optional[float]) -> Wire:
         return Wire(self._address, self._token, timeout, self._tls)
@@ -304,7 +304,8 @@ class Client:
                 part = min(left, _LONGEST_WAIT)
                 sent_ns = boottime_ns()
                 try:
-                    told = wire.ask("POST", path, {**body, "wait_ms": int(part * 1000), "on_exit": self._on_exit})
+                    sent = {**body, "wait_ms": int(part * 1000), "on_exit": self._on_exit}
+                    told = wire.ask("POST", path, sent, patience=part + _PATIENCE)
                 except HeldByAnother:
                     if end_ns is not None and boottime_ns() >= end_ns:
                         raise

@@ -11,7 +11,11 @@ from ipaddress import ip_address
 from typing import Any, Dict, Optional
 from urllib.parse import SplitResult, urlsplit
 
+from ._clock import boottime_ns
 from ._errors import HeldByAnother, LeaseLost, Refused, Unreachable
+
+#: For one answer that is not waited for.
+_PATIENCE = 10.0
 
 
 def check_wait(wait: Optional[float]) -> None:
@@ -112,6 +116,17 @@ def _connection(address: str, timeout: Optional[float], tls: Optional[ssl.SSLCon
     return http.client.HTTPSConnection(host, port, timeout=timeout, context=tls)
 
 
+def _look_after(connected: socket.socket) -> None:
+    """The kernel asks the other host whether it knows the connection still. One that was started anew does not, though its agent answers others."""
+    if connected.family == socket.AF_UNIX:
+        return
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    # In seconds, where the system has them.
+    for name, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):
+            connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
 class Wire:
     """One connection, made when it is needed. For one thread at a time."""
 
@@ -122,7 +137,7 @@ class Wire:
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
         self._connection = _connection(address, timeout, tls)
-        self._address = address
+        self._address, self._timeout, self._tls = address, timeout, tls
         self.is_aborted = False
 
     def close(self) -> None:
@@ -138,24 +153,30 @@ class Wire:
             except OSError:
                 pass
 
-    def ask(self, method: str, path: str, body: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
-        """What is answered. A connection that the agent has closed meanwhile is made anew, if nothing came of the request."""
+    def ask(
+        self, method: str, path: str, body: Optional[Dict[str, Any]] = None, *, patience: Optional[float] = None
+    ) -> Dict[str, Any]:
+        """What is answered. A connection that the agent has closed meanwhile is made anew, if nothing came of the request.
+
+        `patience`: for how many seconds the answer may be waited for, if the agent shows in each timeout that it is there. Otherwise one timeout is all.
+        """
         data = None if body is None else json.dumps(body)
         is_new = self._connection.sock is None
         try:
             if is_new:
                 self._connection.connect()
+                _look_after(self._connection.sock)
             # Whoever aborts after this finds a connection to end.
             if self.is_aborted:
                 raise ConnectionAbortedError("nobody waits for it any more")
             self._connection.request(method, path, data, self._headers)
-            answer = self._connection.getresponse()
+            answer = self._answer(patience)
             status, text = answer.status, answer.read()
         except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError) as error:
             self.close()
             if is_new:
                 raise Unreachable(f"the agent at {self._address} has closed the connection: {error}") from error
-            return self.ask(method, path, body)
+            return self.ask(method, path, body, patience=patience)
         except ssl.SSLCertVerificationError as error:
             self.close()
             raise Unreachable(
@@ -180,3 +201,30 @@ class Wire:
         if status in (404, 410):
             raise LeaseLost(message)
         raise Refused(message, code, status)
+
+    def _answer(self, patience: Optional[float]) -> http.client.HTTPResponse:
+        """The begin of the answer to what was sent."""
+        if patience is None or self._timeout is None:
+            return self._connection.getresponse()
+        end_ns = boottime_ns() + int(patience * 1e9)
+        left = patience
+        while True:
+            self._connection.sock.settimeout(min(self._timeout, left))
+            try:
+                return self._connection.getresponse()
+            except socket.timeout:
+                left = (end_ns - boottime_ns()) / 1e9
+                if left <= 0 or not self._is_there():
+                    raise
+
+    def _is_there(self) -> bool:
+        """Whether the agent answers a connection that waits for nothing."""
+        other = _connection(self._address, _PATIENCE, self._tls)
+        try:
+            other.request("GET", "/healthz")
+            other.getresponse().read()
+            return True
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            other.close()
