@@ -1,12 +1,13 @@
 """A worker by itself, with an agent that answers what a test says.
 
-Plan: a child that was forked off takes no part in the fleet, and its parent's worker stays there.
+Plan: a child that was forked off takes no part in the fleet, and its parent's worker stays there. A worker with a long ttl asks for no longer wait than an agent grants.
 """
 
 import asyncio
+import threading
 import unittest
 
-from harness import FakeAgent, in_a_child, tenure
+from harness import LONG, FakeAgent, in_a_child, tenure, wait_until
 
 JOINED = {"id": "w", "fleet": "f", "holder": "h", "ask_in_ms": 50}
 
@@ -59,6 +60,30 @@ class Forks(unittest.TestCase):
             self.assertIsNone(worker.next())
             worker.leave()
             self.assertEqual([(method, path) for method, path, _ in asked[before:]], [("POST", "/v1/workers/w/next"), ("DELETE", "/v1/workers/w")])
+
+
+class Pace(unittest.TestCase):
+    def test_no_request_for_a_unit_waits_for_longer_than_an_agent_grants(self):
+        agent, asked = agent_of_a_worker({"ask_in_ms": 300_000})
+        with agent:
+            stop = threading.Event()
+            works = threading.Thread(target=tenure.Client(agent.address).work, args=("f", print), kwargs={"ttl": 600, "stop": stop}, daemon=True)
+            works.start()
+            wait_until("a request", lambda: len(asked) > 1)
+            stop.set()
+            works.join(LONG)
+
+            async def main():
+                until = asyncio.Event()
+                working = asyncio.ensure_future(tenure.AsyncClient(agent.address).work("f", print, ttl=600, stop=until))
+                await asyncio.to_thread(wait_until, "a request", lambda: any(path.endswith("/next") for _, path, _ in list(asked)))
+                until.set()
+                await working
+
+            del asked[:]
+            asyncio.run(asyncio.wait_for(main(), LONG))
+        waits = [body["wait_ms"] for _, path, body in asked if path.endswith("/next")]
+        self.assertEqual(set(waits), {60_000})
 
 
 if __name__ == "__main__":

@@ -12,6 +12,10 @@ from ._errors import AgentError, LeaseLost, may_pass
 from ._lease import Lease
 
 
+#: The longest that the agent lets one request for a unit wait.
+_LONGEST_NEXT = 60.0
+
+
 class Pauses:
     """How long to wait before an agent that gave no answer is asked again: ever longer, and 2 s at the most."""
 
@@ -104,7 +108,7 @@ class Worker:
         self.holder: str = joined["holder"]
         self._id: str = joined["id"]
         #: How long one request for a unit waits.
-        self._pace = joined["ask_in_ms"] / 1000
+        self._pace = min(joined["ask_in_ms"] / 1000, _LONGEST_NEXT)
         self._next = next_unit
         self._leave = leave
         self._process = os.getpid()
