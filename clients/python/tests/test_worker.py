@@ -1,6 +1,7 @@
 """A worker by itself, with an agent that answers what a test says.
 
-Plan: a child that was forked off takes no part in the fleet, and its parent's worker stays there. A worker with a long ttl asks for no longer wait than an agent grants.
+Plan: a child that was forked off takes no part in the fleet, and its parent's worker stays there. A worker with a long ttl asks for no longer wait than an agent grants. What
+comes out of a body is logged.
 """
 
 import asyncio
@@ -84,6 +85,51 @@ class Pace(unittest.TestCase):
             asyncio.run(asyncio.wait_for(main(), LONG))
         waits = [body["wait_ms"] for _, path, body in asked if path.endswith("/next")]
         self.assertEqual(set(waits), {60_000})
+
+
+class Exceptions(unittest.TestCase):
+    def agent(self):
+        """One that gives one unit."""
+        given = []
+
+        def answer(method, path, body):
+            if path == "/v1/fleets/f/workers":
+                return 201, JOINED
+            if path.endswith("/next") and not given:
+                given.append(path)
+                return {"id": "1", "key": "fleet/f/u", "unit": "u", "fields": {}, "fence": 1, "good_for_ms": 60_000, "beat_in_ms": 20_000}
+            return {"released": True} if path.startswith("/v1/units") else (204, {})
+
+        return FakeAgent(answer)
+
+    def test_what_comes_out_of_a_body_is_logged_with_its_unit(self):
+        stop = threading.Event()
+
+        def body(unit):
+            stop.set()
+            raise RuntimeError("not today")
+
+        with self.agent() as agent, self.assertLogs("tenure", "ERROR") as logs:
+            tenure.Client(agent.address).work("f", body, stop=stop)
+        self.is_told(logs)
+
+        async def main(address):
+            until = asyncio.Event()
+
+            async def body(unit):
+                until.set()
+                raise RuntimeError("not today")
+
+            await tenure.AsyncClient(address).work("f", body, stop=until)
+
+        with self.agent() as agent, self.assertLogs("tenure", "ERROR") as logs:
+            asyncio.run(asyncio.wait_for(main(agent.address), LONG))
+        self.is_told(logs)
+
+    def is_told(self, logs):
+        [record] = logs.records
+        self.assertIn("fleet/f/u", record.getMessage())
+        self.assertEqual(repr(record.exc_info[1]), repr(RuntimeError("not today")))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, AsyncIterator, Awaitable, Callable, Dict, Generic, Mapping, Optional, Set, Type, TypeVar
 
 from ._errors import AgentError, LeaseLost, Refused, may_pass
-from ._fleet import Pauses, Unit, Worker
+from ._fleet import Pauses, Unit, Worker, has_failed
 from ._lease import Lease
 from ._once import Tick, runs_elsewhere
 from ._wanted import in_thread
@@ -239,8 +239,7 @@ async def _attend(body: Body, unit: AsyncUnit) -> None:
         async with unit:
             await body(unit)
     except Exception:
-        # The agent has been told, and logs it.
-        pass
+        has_failed(unit._lease)
 
 
 async def work(join: Callable[[], Awaitable[AsyncWorker]], body: Body, stop: asyncio.Event) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import weakref
@@ -14,6 +15,7 @@ from ._lease import Lease
 
 #: The longest that the agent lets one request for a unit wait.
 _LONGEST_NEXT = 60.0
+_log = logging.getLogger("tenure")
 
 
 class Pauses:
@@ -167,7 +169,7 @@ class Worker:
     def run(self, body: Callable[[Unit], Any]) -> None:
         """Runs `body` in a thread for each unit that this worker is given, until it has left. Returns when all have ended.
 
-        A body that returns has done its unit; one that raises has failed. One that ends after its unit was to go (`unit.wanted` is false) has it given back.
+        A body that returns has done its unit; one that raises has failed, and is logged by "tenure". One that ends after its unit was to go (`unit.wanted` is false) has it given back.
         A worker that its agent knows no more, as that was started anew, has left. `Unreachable` says that no agent answers.
         """
         self._run(body, False)
@@ -213,5 +215,9 @@ def _attend(body: Callable[[Unit], Any], unit: Unit) -> None:
         with unit:
             body(unit)
     except Exception:
-        # The agent has been told, and logs it.
-        pass
+        has_failed(unit)
+
+
+def has_failed(unit: Unit) -> None:
+    """Logs the exception that came out of a body. The agent is told of it in short."""
+    _log.exception("the work on the unit %s has raised", unit.key)
