@@ -253,11 +253,16 @@ fn the_dashboard_and_the_alarms_name_what_is_exported() {
     let shown = named(&dashboard.to_string());
     let unseen: Vec<&String> = known.difference(&shown).collect();
     assert!(unseen.is_empty(), "no panel shows {unseen:?}");
-    // Buckets that alarms look at are there.
+    // Buckets that alarms look at are there, and looked for as Prometheus 2 names them and as Prometheus 3 does.
     let telemetry = root("crates/tenure-cli/src/telemetry.rs");
     let bounds = telemetry.split("const BOUNDS").nth(1).and_then(|rest| rest.split(';').nth(1)).unwrap();
-    for bound in alarms.match_indices("le=\"").map(|(at, _)| alarms[at + 4..].split('"').next().unwrap()) {
-        let bound: f64 = bound.parse().unwrap();
+    assert!(!alarms.contains("le=\""), "a bound has one name there, and two in Prometheus");
+    let looked_for: Vec<&str> =
+        alarms.split("le=~\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert!(!looked_for.is_empty());
+    for names in looked_for {
+        let bound: f64 = names.split('|').next().unwrap().parse().unwrap();
+        assert_eq!(names, format!("{bound}|{}", format!("{bound:?}").replace('.', r"\\.")));
         assert!(bounds.contains(&format!(" {bound:?},")), "{bound} is none of {bounds}");
     }
     let count = |what: &str| alarms.lines().filter(|line| line.trim_start().starts_with(what)).count();
