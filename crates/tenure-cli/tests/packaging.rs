@@ -1,8 +1,8 @@
 //! The examples for systemd and Kubernetes: what they have tenure do, it does.
 //!
-//! Plan: every command line of a unit or a manifest is run as it stands there, but for the user's program. Manifests and the workflow of releases are
-//! read as YAML, and what in them belongs together is alike. (systemd's own look at the units, and the package that they are in, is a step of
-//! `cargo xtask test`.)
+//! Plan: every command line of a unit or a manifest is run as it stands there, but for the user's program. A nightly one that is run again when the first
+//! has done its work does nothing. Manifests and the workflow of releases are read as YAML, and what in them belongs together is alike: a program looks
+//! for the agent beside it where that listens. (systemd's own look at the units, and the package that they are in, is a step of `cargo xtask test`.)
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, Process, wait_until};
@@ -244,6 +244,15 @@ fn units_and_manifests_have_tenure_do_what_it_can() {
             bench.await_number("pid");
             process.signal(Signal::SIGTERM);
             assert_eq!(process.wait(), 143, "{}", path.display());
+        } else if words[0] == "run" {
+            let mut first = bench.start(&[&words[..], &["--", "sh", "-c", "echo $$ > pid"]].concat());
+            let pid = bench.await_number("pid");
+            wait_until("the end of its command", || !Path::new(&format!("/proc/{pid}")).exists());
+            // As on another host, whose clock is a moment behind.
+            let again = bench.run(&[&words[..], &["--", "touch", "again"]].concat());
+            assert!(again.code == 0 && !bench.path("again").exists(), "{}: {again:?}", path.display());
+            first.signal(Signal::SIGTERM);
+            assert_eq!(first.wait(), 0, "{}", path.display());
         } else {
             let ran = bench.run(&[&words[..], &["--", "touch", "ran"]].concat());
             assert!(ran.code == 0 && bench.path("ran").exists(), "{}: {ran:?}", path.display());
