@@ -112,9 +112,20 @@ fn what_belongs_together_in_a_manifest_is_alike() {
             }
         }
         assert!(has_tenure, "{name}");
-        // An agent beside a program: it begins before it and ends after it.
+        // An agent beside a program: it begins before it and ends after it, and the program looks for it there.
         for beside in list(&pod["spec"]["initContainers"]) {
             assert_eq!(text(&beside["restartPolicy"]), "Always", "{name}");
+            let words = words(&beside["args"]);
+            let listens = words.iter().position(|word| word == "--listen").unwrap() + 1;
+            for program in list(&pod["spec"]["containers"]) {
+                let told: Vec<&Yaml> = list(&program["env"])
+                    .iter()
+                    .filter(|it| it["name"].as_str() == Some("TENURE_AGENT"))
+                    .collect();
+                assert_eq!(told.len(), 1, "{name}: {program:?}");
+                assert_eq!(text(&told[0]["value"]), words[listens], "{name}");
+                assert_eq!(program["volumeMounts"], beside["volumeMounts"], "{name}: both see the socket");
+            }
         }
     }
     assert_eq!(secrets, BTreeSet::from(["tenure".to_owned()]));
