@@ -535,6 +535,10 @@ fn the_page_on_operating_does_what_it_says() {
         assert!(ran.out.contains(says), "{says}: {ran:?}");
     }
     assert!(ran.err.contains("lease acquired"), "{ran:?}");
+    for token in ["token", "read-token"] {
+        let mode = std::fs::metadata(bench.path(token)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{token} is for this user alone: {mode:o}");
+    }
     assert!(
         ran.err.contains("s5: owned") && !ran.err.contains("CMD exited"),
         "the units' commands last: {ran:?}"
