@@ -1,4 +1,5 @@
-"""What the tests share: the real agent, which TENURE_PROGRAM names, in a directory of its own; one that answers what a test says; children, signals, and conditions to wait for."""
+"""What the tests share: the real agent, which TENURE_PROGRAM names, in a directory of its own; one that answers what a test says; children, signals, and
+conditions to wait for."""
 
 import contextlib
 import http.server

@@ -1,7 +1,7 @@
 """A worker by itself, with an agent that answers what a test says.
 
-Plan: a child that was forked off takes no part in the fleet, and its parent's worker stays there. A worker with a long ttl asks for no longer wait than an agent grants. What
-comes out of a body is logged.
+Plan: a child that was forked off takes no part in the fleet, and its parent's worker stays there. A worker with a long ttl asks for no longer wait than an
+agent grants. What comes out of a body is logged.
 """
 
 import asyncio

@@ -124,7 +124,7 @@ class Worker:
 
     def _check(self) -> None:
         if not self._is_ours:
-            raise LeaseLost(f"{self.fleet}: the process that is in the fleet is {self._process}, and not this one, which was forked off; join by Client.worker")
+            raise LeaseLost(f"{self.fleet}: process {self._process} is in the fleet, and this one was forked off; it joins by a worker of its own")
 
     def next(self, wait: float = 0.0) -> Optional[Unit]:
         """The next unit that this worker is given, if there is one within so many seconds (a minute at the most). Raises `LeaseLost` when the worker has left."""
@@ -169,8 +169,8 @@ class Worker:
     def run(self, body: Callable[[Unit], Any]) -> None:
         """Runs `body` in a thread for each unit that this worker is given, until it has left. Returns when all have ended.
 
-        A body that returns has done its unit; one that raises has failed, and is logged by "tenure". One that ends after its unit was to go (`unit.wanted` is false) has it given back.
-        A worker that its agent knows no more, as that was started anew, has left. `Unreachable` says that no agent answers.
+        A body that returns has done its unit; one that raises has failed, and is logged by "tenure". One that ends after its unit was to go (`unit.wanted` is
+        false) has it given back. A worker that its agent knows no more, as that was started anew, has left. `Unreachable` says that no agent answers.
         """
         self._run(body, False)
 
