@@ -138,6 +138,8 @@ fn what_does_not_belong_there_is_refused_by_name() {
     }
     let ran = place.run(&["elect", "k", "--ttl", "150ms", "--", "true"]);
     assert!(ran.code == 64 && ran.err.contains("skew margin"), "{ran:?}");
+    let ran = place.run(&["elect", "k", "--note", "why", "--", "true"]);
+    assert!(ran.code == 64 && ran.err.contains("leave --note out"), "{ran:?}");
     assert!(!place.bench.path("x.db").exists());
 }
 

@@ -3,15 +3,14 @@
 //!
 //! Plan: a command runs under a lease that peers see, without a fence; a peer's lease is waited for, or told; a peer's release is
 //! noticed; a host whose clock is ahead takes nothing; a long command keeps its lease; a lease that a peer has taken stops the command; a command is dead before its lease
-//! ends though tenure is killed, or the service falls silent; a signal while waiting leaves nothing behind; a damaged item is
-//! left alone; all other verbs
-//! refuse, and so does what can't work.
+//! ends though tenure is killed, or the service falls silent; who waits hears of an outage; a signal while waiting leaves nothing behind;
+//! a damaged item is left alone; all other verbs refuse, and so does what can't work.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, Process, Ran, first_words, now_ms, service, wait_for, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -317,6 +316,23 @@ fn a_signal_while_waiting_leaves_nothing_behind() {
 }
 
 #[test]
+fn who_waits_hears_of_an_outage() {
+    let table = table("outage");
+    table.put("k", "a-peer", 3600);
+    let (proxy, silent) = between(&table.endpoint);
+    let url = table.url("").replace(&table.endpoint, &proxy);
+    let mut command = table.bench.tenure(&["run", "k", "--", "true"]);
+    command.env("TENURE_STORE", url).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut says = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(says.any(|line| line.contains("waiting for k, held by another")));
+    silent.store(true, Ordering::SeqCst);
+    assert!(says.any(|line| line.contains("the store fails") && line.contains("trying on")));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
 fn a_damaged_item_is_named_and_left_alone() {
     let table = table("damaged");
     let mut item = keys("k");
@@ -353,6 +369,7 @@ fn what_can_t_work_is_refused_with_what_can() {
     };
     for (more, arguments, code, says) in [
         ("", &["--ttl", "2s"][..], 64, "whole seconds"),
+        ("", &["--note", "why"], 64, "leave --note out"),
         ("&skew_ms=9s", &[], 64, "no number of milliseconds"),
         ("&skew_ms=9000", &[], 64, "too short"),
         ("&namespace=x", &[], 64, "tenure's own layout"),

@@ -21,8 +21,8 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 use tenure::{
-    AcquireError, AnyStore, Expect, Fence, Key, Leases, Listed, Metadata, Outcome, StoreExt, Stored, Value,
-    Write,
+    AcquireError, AnyStore, Expect, Fence, Key, Leases, Listed, Metadata, Outcome, Store, StoreExt, Stored,
+    Value, Write,
 };
 use tenure_core::Nonces;
 

@@ -112,7 +112,7 @@ mod tests {
     async fn who_writes_its_session_lives_whatever_the_clocks_say() {
         let store = tenure::memory();
         let here = Leases::new(store.clone()).unwrap();
-        let there = Leases::builder(store).ttl(Duration::from_millis(600)).start().unwrap();
+        let there = Leases::builder(store).session_ttl(Duration::from_millis(600)).start().unwrap();
         let session = session_of(&there).await;
         let found = watched(here.store(), silent(&session)).await.unwrap().expect("it lives");
         assert_eq!((&found.session.key, found.left), (&session.key, Duration::from_millis(600)));
