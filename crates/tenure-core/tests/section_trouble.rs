@@ -2,7 +2,8 @@
 //! are ignored; trouble is retried ever less often, and many losses too; what can't pass is told to those who wait, each as
 //! they asked;
 //! an answer that outlasts the lease is not believed; a write that lands late is found behind one that was refused; those
-//! who look are told in time; whoever stops takes nothing on; a section with nothing to do asks for nothing.
+//! who look are told in time; whoever stops takes nothing on; a section with nothing to do asks for nothing; what there is no
+//! room for is refused by itself, and only after a look.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{BELIEF, TTL, now, tick};
@@ -302,16 +303,17 @@ fn with_room_for(most_bytes: usize) -> Section {
 fn what_the_store_has_no_room_for_is_refused_and_a_release_never_is() {
     let (mut a, mut table) = (with_room_for(1000), Table::default());
     run(&mut a, &mut table, 0, acquire(ONE, "0_1"));
-    run(&mut a, &mut table, 10, acquire(TWO, "2_3"));
+    // At once, as the time that an entry has stood takes room, too.
+    run(&mut a, &mut table, 2, acquire(TWO, "2_3"));
     let size = SectionLedger::into_cover(table.ledger()).1;
     // Exactly as much as that needs is enough.
     let (mut b, mut other) = (with_room_for(size), Table::default());
     run(&mut b, &mut other, 0, acquire(ONE, "0_1"));
-    let (notices, _) = run(&mut b, &mut other, 10, acquire(TWO, "2_3"));
+    let (notices, _) = run(&mut b, &mut other, 2, acquire(TWO, "2_3"));
     assert!(matches!(&notices[..], [SectionNotice::Obtained { fence: Some(_), .. }]), "{notices:?}");
     let (mut b, mut other) = (with_room_for(size - 1), Table::default());
     run(&mut b, &mut other, 0, acquire(ONE, "0_1"));
-    let (notices, _) = run(&mut b, &mut other, 10, acquire(TWO, "2_3"));
+    let (notices, _) = run(&mut b, &mut other, 2, acquire(TWO, "2_3"));
     let [SectionNotice::Failed(TWO, error)] = &notices[..] else { panic!("{notices:?}") };
     assert!(error.to_string().contains("bytes") && !error.is_passing(), "{error}");
     assert_eq!(other.held().len(), 1);
@@ -337,6 +339,47 @@ fn what_the_store_has_no_room_for_is_refused_and_a_release_never_is() {
         run(&mut roomy, &mut table, n * 10, acquire(LeaseId(n), &format!("{n}0_{n}1")));
     }
     assert_eq!(run(&mut own, &mut table, 100, release(ONE)).0, [SectionNotice::Released(ONE, true)]);
+}
+
+#[test]
+fn whoever_saw_a_full_section_long_ago_looks_again_before_less_is_had() {
+    let many: Vec<String> = (1..30).map(|n| format!("{n}0_{n}8")).collect();
+    // As long as the others are there, room is left for none of three ranges, or for one.
+    for room in [10, 42] {
+        let (mut roomy, mut table) = (with_room_for(10_000), Table::default());
+        run(&mut roomy, &mut table, 0, acquire(ONE, &many.join(" ")));
+        run(&mut roomy, &mut table, 10, acquire(TWO, "0_1"));
+        let mut full = with_room_for(SectionLedger::into_cover(table.ledger()).1 + room);
+        run(&mut roomy, &mut table, 20, release(TWO));
+        run(&mut full, &mut table, 30, acquire(ONE, "0_1"));
+        run(&mut roomy, &mut table, 40, release(ONE));
+        let (notices, _) = run(&mut full, &mut table, 1_000, acquire(TWO, "2_3 4_5 6_7"));
+        let [SectionNotice::Obtained { parts, .. }] = &notices[..] else { panic!("{notices:?}") };
+        assert_eq!(*parts, set("2_3 4_5 6_7"));
+    }
+}
+
+#[test]
+fn a_lease_that_does_not_fit_takes_no_other_down() {
+    let two = |most_bytes| {
+        let (mut a, mut table) = (with_room_for(most_bytes), Table::default());
+        let step = a.step(now(0), acquire(ONE, "0_1"));
+        a.step(now(0), acquire(TWO, "2_3"));
+        let answer = Ok(table.perform(1, &step.requests[0].op));
+        let (notices, _) = run(&mut a, &mut table, 1, Event::Answer(step.requests[0].id, answer));
+        (notices, table)
+    };
+    let (notices, table) = two(1000);
+    assert_eq!((notices.len(), table.held().len()), (2, 2));
+    let size = SectionLedger::into_cover(table.ledger()).1;
+    let (notices, table) = two(size - 1);
+    let [SectionNotice::Obtained { lease: ONE, fence: Some(_), .. }, SectionNotice::Failed(TWO, error)] =
+        &notices[..]
+    else {
+        panic!("{notices:?}")
+    };
+    assert!(error.to_string().contains("bytes") && !error.is_passing(), "{error}");
+    assert_eq!(table.held(), [("a".into(), "0_1".into())]);
 }
 
 #[test]

@@ -230,26 +230,27 @@ impl Section {
         let oldest = plan.ledger.entries.first().filter(|_| self.has(Bug::EntryBornEarly));
         let since = oldest.map_or(Since::NEW, |oldest| oldest.since);
         let entry = Entry { id, holder, fence, stamp: now.wall, duration, since, parts: free };
-        if needs_all {
+        let size = if needs_all {
             plan.ledger.entries.push(entry);
-            let size = plan.ledger.to_metadata().1;
-            if size > self.setup.most_bytes {
-                plan.ledger.entries.pop();
-                if is_fresh {
-                    self.refuse_size(lease, size);
-                }
-                return !is_fresh;
-            }
+            plan.ledger.to_metadata().1
         } else {
-            self.put(entry, room, plan);
+            self.put(entry, room, plan)
+        };
+        if size > self.setup.most_bytes {
+            plan.ledger.entries.pop();
+            if is_fresh {
+                self.refuse_size(lease, size);
+            }
+            return !is_fresh;
         }
         plan.fence = fence;
         plan.granted.push((lease, id));
         false
     }
 
-    /// Where not all of an entry's parts fit, those are held that do, the lowest keys first, and one at the least.
-    fn put(&self, mut entry: Entry, room: usize, plan: &mut LedgerPlan) {
+    /// Where not all of an entry's parts fit, those are held that do, the lowest keys first, and one at the least. The size
+    /// that this makes.
+    fn put(&self, mut entry: Entry, room: usize, plan: &mut LedgerPlan) -> usize {
         let first = |parts: RangeSet, most: usize| -> RangeSet {
             if parts.len() <= most { parts } else { parts.into_ranges().into_iter().take(most).collect() }
         };
@@ -257,10 +258,11 @@ impl Section {
         loop {
             entry.parts = first(entry.parts, most);
             plan.ledger.entries.push(entry);
-            if most <= 1 || plan.ledger.to_metadata().1 <= self.setup.most_bytes {
-                return;
+            let size = plan.ledger.to_metadata().1;
+            if most <= 1 || size <= self.setup.most_bytes {
+                return size;
             }
-            let Some(again) = plan.ledger.entries.pop() else { return };
+            let Some(again) = plan.ledger.entries.pop() else { return size };
             most = (again.parts.len() / 2).max(1);
             entry = again;
         }
@@ -280,16 +282,7 @@ impl Section {
     }
 
     fn write(&mut self, now: Now, plan: LedgerPlan, over: Option<Version>) {
-        let (metadata, size) = plan.ledger.to_metadata();
-        if size > self.setup.most_bytes && !plan.granted.is_empty() {
-            // What came of it is made anew, without them, from the next look.
-            for (lease, _) in &plan.granted {
-                self.refuse_size(*lease, size);
-            }
-            return if self.has_work() {
-                self.read(now)
-            };
-        }
+        let (metadata, _) = plan.ledger.to_metadata();
         let nonce = self.nonces.draw();
         let expect = match over {
             _ if self.has(Bug::SectionUnconditional) => Expect::Vacant,
