@@ -47,6 +47,9 @@ impl Leases {
     }
 }
 
+/// How long to leave a store in trouble alone.
+const TROUBLE: Duration = Duration::from_millis(250);
+
 /// How long to wait.
 #[derive(Debug, Clone, Copy)]
 enum LockAllWait {
@@ -56,11 +59,13 @@ enum LockAllWait {
 }
 
 impl LockAllWait {
-    fn is_over(self, leases: &Leases) -> bool {
-        match self {
-            LockAllWait::Try => true,
-            LockAllWait::Until(end) => leases.inner.clock.held() >= end,
-            LockAllWait::Forever => false,
+    /// Whether to try again after that. Only who waits for ever waits for trouble that may pass, too.
+    fn goes_on_after(self, error: &AcquireError, leases: &Leases) -> bool {
+        match (self, error) {
+            (LockAllWait::Until(end), AcquireError::Held(_)) => leases.inner.clock.held() < end,
+            (LockAllWait::Forever, AcquireError::Held(_)) => true,
+            (LockAllWait::Forever, AcquireError::Store(error)) => error.is_passing(),
+            _ => false,
         }
     }
 }
@@ -104,8 +109,10 @@ impl LockAll {
 
     /// Takes all of them, waiting for as long as others have any.
     ///
+    /// It goes on through trouble with the store as [`Lock::acquire`](crate::Lock::acquire) does, whichever key that befalls.
+    ///
     /// # Errors
-    /// As [`LockAll::try_acquire`], but for `Held`.
+    /// As [`LockAll::try_acquire`], but for `Held`. With trouble that has lasted too long, the store's last error.
     ///
     /// # Cancel safety
     /// As [`LockAll::try_acquire`].
@@ -176,17 +183,13 @@ impl LockAll {
             for (at, name) in names.iter().enumerate().filter(|(at, _)| *at != first) {
                 match self.one(name, LockAllWait::Try).await {
                     Ok(guard) => guards.push(guard),
-                    Err(AcquireError::Held(by)) => {
-                        missed = Some((at, by));
-                        break;
-                    }
                     Err(error) => {
-                        give_back(guards).await;
-                        return Err(error);
+                        missed = Some((at, error));
+                        break;
                     }
                 }
             }
-            let Some((at, by)) = missed else {
+            let Some((at, error)) = missed else {
                 // Only now, as what is given back because another can't be had is free at once.
                 if !self.at_least.is_zero() {
                     let free_at = self.leases.clock().held().after(self.at_least);
@@ -195,13 +198,15 @@ impl LockAll {
                 return Ok(Guards::new(guards));
             };
             give_back(guards).await;
-            if wait.is_over(&self.leases) {
-                return Err(AcquireError::Held(by));
+            if !wait.goes_on_after(&error, &self.leases) {
+                return Err(error);
             }
+            // That one is waited for now, which bounds how long trouble with it may last.
             first = at;
             // Two that meet again and again must not go on in step.
             let most = 1u64 << tries.min(7);
-            tokio::time::sleep(Duration::from_millis(clock::instance() % most)).await;
+            let pause = if let AcquireError::Store(_) = error { TROUBLE } else { Duration::ZERO };
+            tokio::time::sleep(pause + Duration::from_millis(clock::instance() % most)).await;
             tries += 1;
         }
     }

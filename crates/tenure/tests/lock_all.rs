@@ -1,10 +1,12 @@
 //! Several keys at once, in simulated time. Plan: all or none; who waits holds none; no two wait for each other; one deadline for all;
-//! the loss of one is the loss of all; one longest and one least time; a body ends before any is given up.
+//! the loss of one is the loss of all; one longest and one least time; a body ends before any is given up; who waits for ever waits for
+//! trouble with the store to pass, whichever key it befalls, and nobody else does.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{TTL, World, timed};
 use std::time::Duration;
 use tenure::{AcquireError, BodyError, Loss};
+use tenure_store::Fault;
 
 #[tokio::test(start_paused = true)]
 async fn all_are_had_or_none() {
@@ -90,6 +92,38 @@ async fn there_is_one_deadline_for_all() {
     assert!(matches!(late, Err(AcquireError::Held(Some(_)))), "{late:?}");
     assert!((3900..=4300).contains(&took.as_millis()), "{took:?}");
     assert!(a.leases.try_acquire("k1").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn trouble_that_passes_ends_no_wait_whichever_key_it_befalls() {
+    for fault in [Fault::Refuse, Fault::LoseAnswer, Fault::LoseRequest] {
+        // Each call of the attempt, the session's included, and one after it.
+        for calls_before in 0..5 {
+            let process = World::new().process();
+            process.faults.inject((0..calls_before).map(|_| Fault::None).chain([fault]));
+            let (all, took) = timed(process.leases.lock_all(["k1", "k2", "k3"]).acquire()).await;
+            assert!(all.unwrap().is_held() && took < TTL, "{fault:?} after {calls_before}: {took:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn trouble_with_a_later_key_is_told_to_who_tries_and_outlasts_no_patience() {
+    let world = World::new();
+    let (faults, line) = world.line();
+    let leases = world.builder(&line).store_patience(Duration::from_secs(5)).start().unwrap();
+    let all = || leases.lock_all(["k1", "k2"]).ttl(TTL);
+    let is_trouble = |error: AcquireError| matches!(&error, AcquireError::Store(error) if error.is_passing());
+    faults.inject([Fault::None, Fault::Refuse]);
+    assert!(is_trouble(all().try_acquire().await.unwrap_err()));
+    faults.inject([Fault::None, Fault::Refuse]);
+    let (told, took) = timed(all().acquire_within(TTL)).await;
+    assert!(is_trouble(told.unwrap_err()) && took < TTL / 10, "{took:?}");
+    faults.inject([Fault::None]);
+    faults.always(Fault::Refuse);
+    let (told, took) = timed(all().acquire()).await;
+    assert!(is_trouble(told.unwrap_err()));
+    assert!((Duration::from_secs(5)..TTL * 2).contains(&took), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
