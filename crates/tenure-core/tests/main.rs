@@ -28,6 +28,7 @@ mod range_vectors;
 mod renewal;
 mod section;
 mod section_records;
+mod section_refused;
 mod section_trouble;
 mod seizure;
 mod semaphore;

@@ -61,6 +61,16 @@ impl SectionJob {
         !matches!(self, SectionJob::Held { .. })
     }
 
+    /// Whether somebody waits for what comes of it.
+    pub(super) fn is_awaited(&self) -> bool {
+        match self {
+            SectionJob::Wanted(wanted) => wanted.asker != Asker::Gone,
+            SectionJob::Held { .. } => false,
+            SectionJob::Giving { told, .. } => !told,
+            SectionJob::Listing { .. } | SectionJob::Reclaiming { .. } => true,
+        }
+    }
+
     /// When there is no point in going on.
     pub(super) fn give_up(&self) -> Option<Tick> {
         match self {

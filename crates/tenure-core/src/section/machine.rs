@@ -71,8 +71,12 @@ pub struct Section {
     losses: u32,
     /// Operations in a row that failed.
     failures: u32,
+    /// Answers in a row by which trying again can't help.
+    refusals: u32,
     /// Nothing is sent before then.
     pause: Option<Tick>,
+    /// Nothing is sent before then that nobody waits for.
+    rest: Option<Tick>,
     stopping: bool,
     requests: Vec<Request>,
     notices: Vec<SectionNotice>,
@@ -128,7 +132,9 @@ impl Section {
             flight: None,
             losses: 0,
             failures: 0,
+            refusals: 0,
             pause: None,
+            rest: None,
             stopping: false,
             requests: Vec::new(),
             notices: Vec::new(),
@@ -261,8 +267,14 @@ impl Section {
         self.jobs.values().any(SectionJob::is_work)
     }
 
+    /// Until when nothing is sent.
+    fn pause(&self) -> Option<Tick> {
+        let is_awaited = self.stopping || self.jobs.values().any(SectionJob::is_awaited);
+        if is_awaited { self.pause } else { self.pause.max(self.rest) }
+    }
+
     fn wake_at(&self) -> Option<Tick> {
-        let pause = self.pause.filter(|_| self.flight.is_none() && self.has_work());
+        let pause = self.pause().filter(|_| self.flight.is_none() && self.has_work());
         self.jobs.values().filter_map(SectionJob::give_up).chain(pause).min()
     }
 
@@ -289,9 +301,14 @@ impl Section {
         sent.after(if margin { self.setup.rules.drift.belief(duration) } else { duration.duration() })
     }
 
-    /// Nothing is sent for some time: between ¾ `span` and `span`.
+    /// Nothing is sent for some time.
     fn pause_for(&mut self, now: Now, span: Duration) {
+        self.pause = Some(self.soon(now, span));
+    }
+
+    /// Between ¾ `span` and `span` from now.
+    fn soon(&mut self, now: Now, span: Duration) -> Tick {
         let share = 768 + u32::from(self.nonces.jitter());
-        self.pause = Some(now.held.after(span * share / 1024));
+        now.held.after(span * share / 1024)
     }
 }

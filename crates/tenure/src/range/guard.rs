@@ -131,7 +131,8 @@ impl RangeGuard {
         Cancelled::by(&self.stop)
     }
 
-    /// Gives the ranges up, and waits until others can have them. False: others had that done already, or it is not known.
+    /// Gives the ranges up, and waits until others can have them. False: others had that done already, or it is not known. Where the
+    /// store has refused it, it is tried again in the background until the lease is over.
     ///
     /// # Cancel safety
     /// Dropping the future does not stop the release.

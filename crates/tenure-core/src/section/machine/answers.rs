@@ -67,9 +67,10 @@ impl Section {
                     let (fence, version) = (stored.record.fence, Some(stored.version));
                     SeenSection { ledger, fence, version, is_set_back, ..nothing }
                 }
-                Err(error) => return self.fail_all(&error),
+                Err(error) => return self.refused(now, &error),
             },
         };
+        self.refusals = 0;
         self.watch.look(now, &seen.ledger);
         self.seen = Some(seen);
     }
@@ -84,7 +85,7 @@ impl Section {
     }
 
     fn won(&mut self, now: Now, op: OpId, sent: Tick, version: Version, plan: LedgerPlan) {
-        (self.losses, self.failures) = (0, 0);
+        (self.losses, self.failures, self.refusals) = (0, 0, 0);
         let LedgerPlan { ledger, fence, granted, released, collected, look } = plan;
         self.watch.look(now, &ledger);
         for (lease, id) in granted {
@@ -188,7 +189,7 @@ impl Section {
         const SHORTEST: Duration = Duration::from_millis(5);
         self.seen = None;
         if !error.is_passing() {
-            return self.fail_all(&error);
+            return self.refused(now, &error);
         }
         self.failures += 1;
         for job in self.jobs.values_mut() {
@@ -199,23 +200,35 @@ impl Section {
         self.pause_for(now, SHORTEST * 2u32.pow(self.failures.saturating_sub(1).min(7)));
     }
 
-    /// Trying again can't help.
-    fn fail_all(&mut self, error: &StoreError) {
+    /// Trying again can't help whoever waits. What is to be taken out is tried ever more seldom until its time is over, as the
+    /// store may refuse it for a moment only.
+    fn refused(&mut self, now: Now, error: &StoreError) {
+        const SHORTEST: Duration = Duration::from_secs(1);
         self.seen = None;
         let jobs = std::mem::take(&mut self.jobs);
         for (lease, job) in jobs {
             match job {
                 SectionJob::Held { .. } => drop(self.jobs.insert(lease, job)),
-                SectionJob::Giving { told: true, .. } => {}
-                SectionJob::Giving { .. } => self.tell(SectionNotice::Released(lease, false)),
-                SectionJob::Wanted(wanted) if wanted.asker == Asker::Gone => {}
-                SectionJob::Wanted(wanted) if wanted.asker == Asker::Gave => {
-                    self.tell(SectionNotice::Released(lease, false))
+                SectionJob::Giving { id, give_up, tried, told } => {
+                    if !told {
+                        self.tell(SectionNotice::Released(lease, false));
+                    }
+                    self.jobs.insert(lease, SectionJob::Giving { id, give_up, tried, told: true });
                 }
-                SectionJob::Wanted(_) | SectionJob::Listing { .. } | SectionJob::Reclaiming { .. } => {
+                SectionJob::Wanted(mut wanted) => {
+                    wanted.last_error = Some(error.clone());
+                    self.give_up_wanted(now, lease, *wanted);
+                }
+                SectionJob::Listing { .. } | SectionJob::Reclaiming { .. } => {
                     self.tell(SectionNotice::Failed(lease, error.clone()));
                 }
             }
         }
+        // The end of a process does not wait for what may be refused for good.
+        if self.stopping || self.has(Bug::DenialIsFinal) {
+            self.jobs.retain(|_, job| !job.is_work());
+        }
+        self.refusals += 1;
+        self.rest = Some(self.soon(now, SHORTEST * 2u32.pow(self.refusals.saturating_sub(1).min(7))));
     }
 }

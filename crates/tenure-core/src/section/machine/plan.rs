@@ -41,10 +41,10 @@ struct RangeWish {
 impl Section {
     /// Does the next thing, if there is something to do and nothing under way.
     pub(super) fn go_on(&mut self, now: Now) {
-        if self.flight.is_some() || self.pause.is_some_and(|at| now.held < at) {
+        if self.flight.is_some() || self.pause().is_some_and(|at| now.held < at) {
             return;
         }
-        self.pause = None;
+        (self.pause, self.rest) = (None, None);
         self.settle(now);
         if !self.has_work() {
             return;
