@@ -9,9 +9,10 @@ use tenure_sim::{Rule, SimOptions, run};
 #[test]
 fn every_bug_that_can_hurt_a_section_is_caught() {
     let broken = [Rule::S2, Rule::S3, Rule::S4, Rule::S5, Rule::S6, Rule::S7, Rule::P2, Rule::L1];
-    // Who is given a part has nothing that anybody else has: only the answer is wrong.
+    // Who is given a part has nothing that anybody else has: only the answer is wrong. What is left standing is in the way only.
+    let answered = [Bug::AllTakesPart, Bug::DenialIsFinal];
     let is_broken =
-        |bug, rule: &Rule| broken.contains(rule) || bug == Bug::AllTakesPart && *rule == Rule::Answered;
+        |bug, rule: &Rule| broken.contains(rule) || answered.contains(&bug) && *rule == Rule::Answered;
     let mut survivors = Vec::new();
     let common = [
         Bug::NoDriftMargin,
@@ -24,6 +25,7 @@ fn every_bug_that_can_hurt_a_section_is_caught() {
         Bug::HolderMissesSuspend,
         Bug::FenceNotRaised,
         Bug::LapseVacates,
+        Bug::DenialIsFinal,
     ];
     for bug in Bug::OF_SECTIONS.iter().copied().chain(common) {
         let options = SimOptions {

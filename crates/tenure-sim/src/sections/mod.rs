@@ -8,7 +8,7 @@ use crate::invariants::asked::OpenRequests;
 use crate::invariants::reach::Anchor;
 use crate::invariants::s7::{BelievedRanges, Entries};
 use crate::invariants::{Rule, s5, s7};
-use crate::kernel::clock::{MILLI, True};
+use crate::kernel::clock::{MILLI, SECOND, True};
 use crate::kernel::fault::FaultKind;
 use crate::kernel::registers::{Landed, StoreSpec};
 use crate::kernel::rng::Rng;
@@ -17,9 +17,15 @@ pub(crate) use scenario::SCENARIOS;
 use scenario::SectionScenario;
 use std::collections::BTreeMap;
 use tenure_core::op::{Op, Step};
-use tenure_core::section::{self, Section, SectionCommand, SectionLedger, SectionNotice, SectionSetup};
+use tenure_core::section::{
+    self, Entry, Section, SectionCommand, SectionLedger, SectionNotice, SectionSetup,
+};
 use tenure_core::{HolderId, Key, LeaseId, Nonce, Now, Rules, Tick, Ttl};
 use users::{SectionActivity, SectionView};
+
+/// How soon after the heal a lease is free that was given up when the store refused that: time for a call that is lost, and for the pause
+/// after four refusals in a row.
+const FREED: True = 20 * SECOND;
 
 type World = kernel::World<SectionsScene>;
 type What = kernel::What<SectionsScene>;
@@ -53,11 +59,15 @@ pub(crate) struct SectionNodeState {
     sent: BTreeMap<Nonce, Tick>,
     /// Commands that are not answered yet.
     asked: OpenRequests,
+    /// Entries of ours that were given up, and were told to have been left.
+    left: Vec<Nonce>,
 }
 
 /// What is due in a world of sections.
 pub(crate) enum SectionDue {
     Collect,
+    /// The store has refused nothing for some time: nothing stands any more that was given up.
+    Freed,
     /// All leases that there were are over: one process must obtain everything.
     End,
 }
@@ -225,12 +235,14 @@ impl Scene for SectionsScene {
     }
 
     fn calm_begins(world: &mut World) {
+        world.at(world.t + FREED, What::Own(SectionDue::Freed));
         world.at(world.t + world.spans(16), What::Own(SectionDue::End));
     }
 
     fn due(world: &mut World, due: SectionDue) {
         match due {
             SectionDue::Collect => world.collect(),
+            SectionDue::Freed => world.check_freed(),
             SectionDue::End => world.over = world.end(),
         }
     }
@@ -275,6 +287,27 @@ impl World {
                 .filter(move |view| node.clock.held(t) < view.until)
                 .filter_map(|view| view.held.as_ref())
         })
+    }
+
+    /// Answered: what was given up when the store refused that is free soon after the heal, as long as its process lives.
+    fn check_freed(&mut self) {
+        let ledger = self.ledger();
+        for index in 0..self.nodes.len() {
+            let node = &self.nodes[index];
+            let now = node.clock.held(self.t);
+            // Whoever gave it up has no reason to go on when its time is over.
+            let over = |entry: &Entry| {
+                node.own.sent.get(&entry.id).is_none_or(|sent| now >= sent.after(entry.duration.duration()))
+            };
+            let stands = |entry: &&Entry| node.own.left.contains(&entry.id) && !over(entry);
+            let found = match ledger.entries.iter().find(stands) {
+                Some(entry) => {
+                    Err(format!("{} gave up fence {}, and it still stands", node.who, entry.fence))
+                }
+                None => Ok(()),
+            };
+            self.check(Rule::Answered, found);
+        }
     }
 
     /// True when nothing is left to find out.

@@ -114,6 +114,19 @@ pub(crate) const SCENARIOS: &[SectionScenario] = &[
         ..USUAL
     },
     SectionScenario {
+        name: "sections-long",
+        about: "leases of minutes, and a store that often denies a write: what was given up is free soon after that",
+        duration_ms: 200_000,
+        faults: &[(FaultKind::Pause, 10.0), (FaultKind::Crash, 10.0), (FaultKind::CutAnswers, 4.0)],
+        calls: &[
+            (FaultKind::RequestLost, 0.02),
+            (FaultKind::AnswerLost, 0.04),
+            (FaultKind::Refused, 0.02),
+            (FaultKind::Denied, 0.03),
+        ],
+        ..USUAL
+    },
+    SectionScenario {
         name: "sections-brief",
         about: "only processes that live shorter than a lease, one after the other; ages fall short by seconds, and the store's clock is set",
         tasks: 1,

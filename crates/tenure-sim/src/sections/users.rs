@@ -30,6 +30,8 @@ pub(super) struct SectionView {
     wanted: RangeSet,
     /// Given up; an answer is expected.
     ending: bool,
+    /// With this fence.
+    given: Option<Fence>,
     /// Since when it is held, or was asked for.
     since: True,
     /// It could not be ended: nobody may take it out before this, by the holder's clock.
@@ -45,6 +47,7 @@ impl SectionView {
             task,
             wanted,
             ending: false,
+            given: None,
             since,
             lapsed: None,
         }
@@ -167,6 +170,9 @@ impl World {
                 let over = |(sent, duration): (Tick, Ttl)| sent.after(Drift::default().belief(duration));
                 view.lapsed = sent.map(|sent| (held.fence, over(sent)));
             }
+            if matches!(command, SectionCommand::Release(_)) {
+                view.given = view.held.as_ref().map(|held| held.fence);
+            }
             (view.held, view.ending, view.answer_by) = (None, true, None);
         }
         self.command(index, command);
@@ -213,7 +219,10 @@ impl World {
                 }
             }
             SectionNotice::Released(..) if self.is_brief() => self.exit(index),
-            SectionNotice::Released(lease, _) => {
+            SectionNotice::Released(lease, is_free) => {
+                let node = &mut self.nodes[index].own;
+                let given = node.views.get(&lease).and_then(|view| view.given).filter(|_| !is_free);
+                node.left.extend(given.and_then(|fence| Some(self.scene.entries.entry(fence)?.id)));
                 // What was left to expire is remembered for as long as that takes.
                 self.nodes[index].own.views.retain(|id, view| *id != lease || view.lapsed.is_some());
             }
