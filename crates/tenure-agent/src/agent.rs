@@ -7,7 +7,6 @@ use crate::connection::{self, ConnectionContext};
 use crate::door::Door;
 use crate::metrics_server::Scrape;
 use crate::router;
-use crate::strangers::Strangers;
 use std::sync::Arc;
 use tenure::Leases;
 
@@ -37,10 +36,9 @@ impl Agent {
     /// When the future is dropped nobody is let in any more, and all who were are cut off. Their leases stay until the deadlines that they were told.
     pub async fn serve(&self, door: &Door, access: Access) {
         let limits = self.shared.limits;
-        let strangers =
-            (!access.is_open).then(|| Strangers::new(limits.strangers, limits.connections.div_ceil(2)));
+        let (room, is_open) = (Arc::clone(&self.shared.room), access.is_open);
         let router = router::router(&self.shared).layer(axum::middleware::from_fn_with_state(access, guard));
-        let served = ConnectionContext { router, limits, strangers };
+        let served = ConnectionContext { router, limits, room, is_open };
         tokio::join!(connection::serve(door, &served), door.follow_certificate());
     }
 

@@ -5,6 +5,7 @@ use crate::history::TenureHistory;
 use crate::lease_table::LeaseTable;
 use crate::metrics_server::Scrape;
 use crate::news::NewsFeed;
+use crate::room::Room;
 use crate::workers::Workers;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -21,6 +22,8 @@ pub(crate) struct AgentState {
     /// By name.
     pub(crate) sections: Mutex<BTreeMap<String, Section>>,
     pub(crate) limits: Limits,
+    /// Of all its connections. Who may only look has half of it at the most.
+    pub(crate) room: Arc<Room>,
     pub(crate) scrape: Option<Scrape>,
     /// Counts the forced releases that are under way: each has a clone.
     pub(crate) seizures: Arc<()>,
@@ -38,7 +41,20 @@ impl AgentState {
             tokio::spawn(async move { table.sweep().await }).abort_handle()
         };
         let (workers, sections, seizures) = (Arc::default(), Mutex::default(), Arc::new(()));
-        AgentState { leases, table, history, news, workers, sections, limits, scrape, seizures, sweeper }
+        let room = Room::new(limits.connections, limits.strangers, limits.connections.div_ceil(2));
+        AgentState {
+            leases,
+            table,
+            history,
+            news,
+            workers,
+            sections,
+            limits,
+            room,
+            scrape,
+            seizures,
+            sweeper,
+        }
     }
 }
 

@@ -79,9 +79,11 @@ pub fn default_socket(runtime_dir: Option<PathBuf>, user: u32) -> PathBuf {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Connections at a time. Further ones are closed at once.
+    /// Connections at a time, at all addresses together. For a further one, that of a stranger is closed, or else that of a client that may only
+    /// look, which has waited for longest. Without such, the further one is closed at once.
     pub connections: usize,
-    /// Connections at a time that have shown no token where one is asked for. For a further one, that which has waited for longest is closed.
+    /// Connections at a time that have shown no token where one is asked for, at all addresses together. For a further one, that which has waited for
+    /// longest is closed.
     pub strangers: usize,
     /// Leases that clients have at a time, and requests that wait for one.
     pub leases: usize,

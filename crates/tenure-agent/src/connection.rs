@@ -4,7 +4,8 @@ use crate::certificate::Certificate;
 use crate::config::Limits;
 use crate::door::{AgentListener, Door};
 use crate::peer::ClientIdentity;
-use crate::strangers::{Stranger, Strangers};
+use crate::room::{Place, Room};
+use crate::strangers::Stranger;
 use axum::Router;
 use axum::body::Body;
 use hyper::body::Incoming;
@@ -15,7 +16,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_io_timeout::TimeoutStream;
 use tower_service::Service;
@@ -24,15 +24,16 @@ use tower_service::Service;
 pub(crate) struct ConnectionContext {
     pub(crate) router: Router,
     pub(crate) limits: Limits,
-    /// Where tokens are asked for.
-    pub(crate) strangers: Option<Arc<Strangers>>,
+    /// Shared by all addresses.
+    pub(crate) room: Arc<Room>,
+    /// Whether no token is asked for.
+    pub(crate) is_open: bool,
 }
 
 /// Lets clients in, for ever.
 pub(crate) async fn serve(door: &Door, served: &ConnectionContext) {
     /// There may be no descriptor left for a moment.
     const PAUSE: Duration = Duration::from_millis(100);
-    let room = Arc::new(Semaphore::new(served.limits.connections));
     // Ends with this future.
     let mut inside = JoinSet::new();
     loop {
@@ -54,16 +55,10 @@ pub(crate) async fn serve(door: &Door, served: &ConnectionContext) {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let Some(place) = place(&room) else { continue };
-        let guest = Guest {
-            peer,
-            stranger: served.strangers.as_ref().map(|all| Arc::new(all.enter())),
-            router: served.router.clone(),
-            limits: served.limits,
-            _place: place,
-        };
+        let Some(place) = served.room.enter(served.is_open) else { continue };
+        let guest = Guest { peer, place, router: served.router.clone(), limits: served.limits };
         inside.spawn(async move {
-            let stranger = guest.stranger.clone();
+            let stranger = guest.place.stranger().cloned();
             tokio::select! {
                 () = guest.greet(stream) => {}
                 () = makes_room(stranger) => {}
@@ -91,32 +86,12 @@ fn at_once(stream: TcpStream) -> TcpStream {
     stream
 }
 
-/// A place for one connection. Without one, the connection is closed as it is dropped.
-fn place(room: &Arc<Semaphore>) -> Option<ConnectionPermit> {
-    let permit = Arc::clone(room).try_acquire_owned().ok();
-    if permit.is_none() {
-        metrics::counter!("tenure_agent_refused_total").increment(1);
-    }
-    metrics::gauge!("tenure_agent_connections").increment(f64::from(u8::from(permit.is_some())));
-    permit.map(ConnectionPermit)
-}
-
-struct ConnectionPermit(#[allow(dead_code, reason = "held, not used")] OwnedSemaphorePermit);
-
-impl Drop for ConnectionPermit {
-    fn drop(&mut self) {
-        metrics::gauge!("tenure_agent_connections").decrement(1.0);
-    }
-}
-
 /// Whoever has made a connection, until it leaves or takes too long.
 struct Guest {
     peer: Arc<ClientIdentity>,
-    /// Where tokens are asked for.
-    stranger: Option<Arc<Stranger>>,
+    place: Place,
     router: Router,
     limits: Limits,
-    _place: ConnectionPermit,
 }
 
 impl Guest {
@@ -142,7 +117,7 @@ impl Guest {
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(Arc::clone(&self.peer));
-            if let Some(stranger) = &self.stranger {
+            if let Some(stranger) = self.place.stranger() {
                 request.extensions_mut().insert(Arc::clone(stranger));
             }
             // A router is always ready.
@@ -162,7 +137,7 @@ impl Guest {
 #[cfg(test)]
 mod tests {
     //! Plan: who sends no request, half of one, or takes nothing of what is sent to it, is cut off. Who shows no token makes room for others; who has shown one
-    //! never does, and is not kept out. A token is asked for before a body is read.
+    //! never does, and is not kept out, also where there is room for few. A token is asked for before a body is read.
     use super::*;
     use crate::access::{Access, Secret, guard};
     use crate::config::Address;
@@ -173,20 +148,15 @@ mod tests {
 
     /// Far longer than anybody has patience here.
     const LONG: Duration = Duration::from_secs(60);
+    const FULL: &str = "full-token-0123456789";
 
     /// A connection that holds 1 KiB each way, to an agent that has little patience and much to say.
     fn connection() -> (DuplexStream, JoinHandle<()>) {
         let (client, server) = tokio::io::duplex(1024);
         let router = Router::new().route("/", get(async || vec![b'x'; 1 << 20]));
         let limits = Limits { patience: Duration::from_millis(50), ..Limits::default() };
-        let place = place(&Arc::new(Semaphore::new(1))).unwrap();
-        let guest = Guest {
-            peer: Arc::new(ClientIdentity::unknown()),
-            stranger: None,
-            router,
-            limits,
-            _place: place,
-        };
+        let place = Room::new(1, 0, 0).enter(true).unwrap();
+        let guest = Guest { peer: Arc::new(ClientIdentity::unknown()), place, router, limits };
         (client, tokio::spawn(guest.attend(server)))
     }
 
@@ -224,7 +194,8 @@ mod tests {
         let door = Door::open(address, Some(&certificate)).await.unwrap();
         let Address::Tls(at) = *door.address() else { panic!("{door:?}") };
         let limits = Limits { patience: Duration::from_millis(50), ..Limits::default() };
-        let served = ConnectionContext { router: Router::new(), limits, strangers: None };
+        let room = Room::new(2, 0, 0);
+        let served = ConnectionContext { router: Router::new(), limits, room, is_open: true };
         let clients = async {
             // The first bytes of a greeting that would be longer.
             for half in [&b""[..], &[22, 3, 1, 2, 0, 1, 0]] {
@@ -253,12 +224,12 @@ mod tests {
         }
     }
 
-    /// Serves clients who are told the address: two strangers at the most, and three who may only look. Nobody is cut off for being slow.
-    async fn served(router: Router, clients: impl AsyncFnOnce(SocketAddr)) {
+    /// Serves clients who are told the address, in this room. Nobody is cut off for being slow.
+    async fn served(router: Router, room: Arc<Room>, clients: impl AsyncFnOnce(SocketAddr)) {
         let door = Door::open(Address::Loopback(([127, 0, 0, 1], 0).into()), None).await.unwrap();
         let Address::Loopback(at) = *door.address() else { panic!("{door:?}") };
         let limits = Limits { patience: 10 * LONG, ..Limits::default() };
-        let served = ConnectionContext { router, limits, strangers: Some(Strangers::new(2, 3)) };
+        let served = ConnectionContext { router, limits, room, is_open: false };
         among(&door, &served, clients(at)).await;
     }
 
@@ -277,14 +248,14 @@ mod tests {
 
     #[tokio::test]
     async fn who_shows_no_token_makes_room_for_others_and_who_has_shown_one_never_does() {
-        const TOKEN: &str = "full-token-0123456789";
-        let access = Access { full: Some(Secret::new(TOKEN).unwrap()), ..Access::default() };
+        let access = Access { full: Some(Secret::new(FULL).unwrap()), ..Access::default() };
         // It reads no body.
         let router = Router::new().route("/", axum::routing::post(async || ()));
         let router = router.layer(axum::middleware::from_fn_with_state(access, guard));
-        served(router, async |at| {
+        // Two strangers at the most, and three who may only look.
+        served(router, Room::new(1024, 2, 3), async |at| {
             let mut known = TcpStream::connect(at).await.unwrap();
-            assert!(asked(&mut known, "POST /", TOKEN, 0).await.starts_with("HTTP/1.1 200"));
+            assert!(asked(&mut known, "POST /", FULL, 0).await.starts_with("HTTP/1.1 200"));
             let mut wrong = TcpStream::connect(at).await.unwrap();
             let refused = asked(&mut wrong, "POST /", "other-token-0123456789", 9).await;
             assert!(
@@ -302,7 +273,7 @@ mod tests {
             }
             let mut newcomer = TcpStream::connect(at).await.unwrap();
             for client in [&mut newcomer, &mut known] {
-                assert!(asked(client, "POST /", TOKEN, 0).await.starts_with("HTTP/1.1 200"));
+                assert!(asked(client, "POST /", FULL, 0).await.starts_with("HTTP/1.1 200"));
             }
         })
         .await;
@@ -310,7 +281,6 @@ mod tests {
 
     #[tokio::test]
     async fn who_may_only_look_or_asks_for_a_page_makes_room_too() {
-        const FULL: &str = "full-token-0123456789";
         const READ: &str = "read-token-0123456789";
         let (full, read) = (Secret::new(FULL).unwrap(), Secret::new(READ).unwrap());
         let access = Access { full: Some(full), read: Some(read), ..Access::default() };
@@ -318,7 +288,8 @@ mod tests {
             .route("/", axum::routing::any(async || ()))
             .route("/dashboard/", get(async || ()))
             .layer(axum::middleware::from_fn_with_state(access, guard));
-        served(router, async |at| {
+        // Two strangers at the most, and three who may only look.
+        served(router, Room::new(1024, 2, 3), async |at| {
             let mut known = TcpStream::connect(at).await.unwrap();
             assert!(asked(&mut known, "POST /", FULL, 0).await.starts_with("HTTP/1.1 200"));
             for (path, token, most) in [("/", READ, 3), ("/dashboard/", "no-token-at-all-012345", 2)] {
@@ -337,5 +308,43 @@ mod tests {
             assert!(asked(&mut known, "POST /", FULL, 0).await.starts_with("HTTP/1.1 200"));
         })
         .await;
+    }
+
+    #[tokio::test]
+    async fn however_few_connections_there_may_be_silent_ones_keep_no_token_out() {
+        let limits = Limits { connections: 4, patience: 10 * LONG, ..Limits::default() };
+        let leases = tenure::Leases::new(tenure::memory()).unwrap();
+        let agent = crate::Agent::new(leases, limits, None);
+        let access = Access { full: Some(Secret::new(FULL).unwrap()), ..Access::default() };
+        let door = async || Door::open(Address::Loopback(([127, 0, 0, 1], 0).into()), None).await.unwrap();
+        let (one, other) = (door().await, door().await);
+        let at = |door: &Door| match *door.address() {
+            Address::Loopback(at) => at,
+            _ => panic!("{door:?}"),
+        };
+        let clients = async {
+            let mut silent = Vec::new();
+            for _ in 0..4 {
+                silent.push(TcpStream::connect(at(&one)).await.unwrap());
+            }
+            let mut known = Vec::new();
+            for door in [&one, &other, &one, &other] {
+                let mut client = TcpStream::connect(at(door)).await.unwrap();
+                let answer = asked(&mut client, "GET /v1/leases", FULL, 0).await;
+                assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+                known.push(client);
+            }
+            for client in &mut silent {
+                client.read_to_end(&mut Vec::new()).await.unwrap();
+            }
+            // Those who are known have all places, whichever address they came by.
+            let mut fifth = TcpStream::connect(at(&other)).await.unwrap();
+            assert_eq!(fifth.read(&mut [0]).await.unwrap_or_default(), 0);
+        };
+        tokio::select! {
+            () = agent.serve(&one, access.clone()) => unreachable!("it serves for ever"),
+            () = agent.serve(&other, access) => unreachable!("it serves for ever"),
+            done = tokio::time::timeout(LONG, clients) => done.unwrap(),
+        }
     }
 }

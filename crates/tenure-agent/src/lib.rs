@@ -76,6 +76,7 @@ mod openapi;
 mod peer;
 mod posted;
 mod problem;
+mod room;
 mod router;
 mod routes;
 mod strangers;

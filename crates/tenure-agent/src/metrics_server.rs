@@ -3,6 +3,7 @@
 use crate::config::Limits;
 use crate::connection::{self, ConnectionContext};
 use crate::door::{Door, ServeError};
+use crate::room::Room;
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
@@ -41,7 +42,8 @@ impl MetricsServer {
         };
         let router = Router::new().route("/metrics", get(metrics)).route("/healthz", get(async || "ok\n"));
         let limits = Limits { connections: CONNECTIONS, ..Limits::default() };
-        connection::serve(&self.door, &ConnectionContext { router, limits, strangers: None }).await;
+        let room = Room::new(CONNECTIONS, 0, 0);
+        connection::serve(&self.door, &ConnectionContext { router, limits, room, is_open: true }).await;
     }
 }
 

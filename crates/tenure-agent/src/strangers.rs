@@ -1,10 +1,11 @@
 //! Connections whose clients have shown no token yet, or one that may only look.
 
+use crate::room::ConnectionPermit;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Those of one address, so many at the most: whoever is silent for long makes room for others, and nobody who has a token is kept out.
+/// Those of one agent, so many at the most: whoever is silent for long makes room for others, and nobody who has a token is kept out.
 #[derive(Debug)]
 pub(crate) struct Strangers {
     silent: ConnectionQueue,
@@ -16,14 +17,34 @@ pub(crate) struct Strangers {
 #[derive(Debug)]
 pub(crate) struct Stranger {
     all: Arc<Strangers>,
-    makes_room: Arc<Notify>,
+    seat: Arc<Seat>,
+}
+
+/// The place of one of them, which a newcomer may be given.
+#[derive(Debug)]
+struct Seat {
+    is_asked_to_go: Notify,
+    /// None once a newcomer has it.
+    place: Mutex<Option<ConnectionPermit>>,
+}
+
+impl Seat {
+    fn place(&self) -> MutexGuard<'_, Option<ConnectionPermit>> {
+        // No code that can panic runs under the lock.
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_to_go(&self) {
+        metrics::counter!("tenure_agent_strangers_closed_total").increment(1);
+        self.is_asked_to_go.notify_one();
+    }
 }
 
 /// Those of one kind. Who has waited for longest comes first.
 #[derive(Debug)]
 struct ConnectionQueue {
     most: usize,
-    waiting: Mutex<VecDeque<Arc<Notify>>>,
+    waiting: Mutex<VecDeque<Arc<Seat>>>,
 }
 
 impl ConnectionQueue {
@@ -31,13 +52,13 @@ impl ConnectionQueue {
         ConnectionQueue { most, waiting: Mutex::default() }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<Arc<Notify>>> {
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<Arc<Seat>>> {
         // No code that can panic runs under the lock.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One more, unless it is there. If there are too many, the one that has waited for longest is to go.
-    fn enter(&self, one: &Arc<Notify>) {
+    fn enter(&self, one: &Arc<Seat>) {
         let mut waiting = self.waiting();
         if waiting.iter().any(|other| Arc::ptr_eq(other, one)) {
             return;
@@ -46,13 +67,24 @@ impl ConnectionQueue {
         if waiting.len() > self.most
             && let Some(first) = waiting.pop_front()
         {
-            metrics::counter!("tenure_agent_strangers_closed_total").increment(1);
-            first.notify_one();
+            first.is_to_go();
         }
     }
 
-    fn leave(&self, one: &Arc<Notify>) {
+    fn leave(&self, one: &Arc<Seat>) {
         self.waiting().retain(|other| !Arc::ptr_eq(other, one));
+    }
+
+    /// The place of the one that has waited for longest, which is to go.
+    fn make_room(&self) -> Option<ConnectionPermit> {
+        loop {
+            let first = self.waiting().pop_front()?;
+            // One that is to go already has none.
+            if let Some(place) = first.place().take() {
+                first.is_to_go();
+                return Some(place);
+            }
+        }
     }
 }
 
@@ -65,29 +97,34 @@ impl Strangers {
     }
 
     /// One more, of whom nothing is known.
-    pub(crate) fn enter(self: &Arc<Self>) -> Stranger {
-        let makes_room = Arc::new(Notify::new());
-        self.silent.enter(&makes_room);
-        Stranger { all: Arc::clone(self), makes_room }
+    pub(crate) fn enter(self: &Arc<Self>, place: ConnectionPermit) -> Stranger {
+        let seat = Arc::new(Seat { is_asked_to_go: Notify::new(), place: Mutex::new(Some(place)) });
+        self.silent.enter(&seat);
+        Stranger { all: Arc::clone(self), seat }
+    }
+
+    /// A place for a newcomer, if any of these can go. A newcomer has it at once, so that nobody else can take it meanwhile.
+    pub(crate) fn make_room(&self) -> Option<ConnectionPermit> {
+        self.silent.make_room().or_else(|| self.readers.make_room())
     }
 }
 
 impl Stranger {
     /// Its client has shown a token, and makes room for nobody.
     pub(crate) fn is_known(&self) {
-        self.all.silent.leave(&self.makes_room);
-        self.all.readers.leave(&self.makes_room);
+        self.all.silent.leave(&self.seat);
+        self.all.readers.leave(&self.seat);
     }
 
     /// Its client has shown a token that may only look: it makes room for others of that kind.
     pub(crate) fn is_reader(&self) {
-        self.all.silent.leave(&self.makes_room);
-        self.all.readers.enter(&self.makes_room);
+        self.all.silent.leave(&self.seat);
+        self.all.readers.enter(&self.seat);
     }
 
     /// Waits until it is to go.
     pub(crate) async fn makes_room(&self) {
-        self.makes_room.notified().await;
+        self.seat.is_asked_to_go.notified().await;
     }
 }
 

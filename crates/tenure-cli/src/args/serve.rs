@@ -46,7 +46,7 @@ pub(crate) struct ServeArgs {
     /// The most leases that clients have, or wait for, at a time
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub(crate) max_leases: usize,
-    /// The most connections at a time
+    /// The most connections at a time, at all addresses together
     #[arg(long, value_name = "N", default_value_t = 1024)]
     pub(crate) max_connections: usize,
 }

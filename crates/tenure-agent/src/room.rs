@@ -1,0 +1,122 @@
+//! Room for connections: so many in all, and who leaves for others where it is full.
+
+use crate::strangers::{Stranger, Strangers};
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The places of an agent's connections, at all its addresses together.
+#[derive(Debug)]
+pub(crate) struct Room {
+    places: Arc<Semaphore>,
+    strangers: Arc<Strangers>,
+}
+
+/// A place for one connection, which is closed as it is dropped.
+#[derive(Debug)]
+pub(crate) struct ConnectionPermit(#[allow(dead_code, reason = "held, not used")] OwnedSemaphorePermit);
+
+/// The place of one that is let in.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// Its client may do all, and leaves for nobody.
+    Known(#[allow(dead_code, reason = "held, not used")] ConnectionPermit),
+    /// Its client has shown no token yet, or one that may only look.
+    Stranger(Arc<Stranger>),
+}
+
+impl ConnectionPermit {
+    fn new(permit: OwnedSemaphorePermit) -> ConnectionPermit {
+        metrics::gauge!("tenure_agent_connections").increment(1.0);
+        ConnectionPermit(permit)
+    }
+}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        metrics::gauge!("tenure_agent_connections").decrement(1.0);
+    }
+}
+
+impl Room {
+    /// For so many connections, of which so many have shown no token at the most, and so many one that may only look.
+    pub(crate) fn new(most: usize, most_strangers: usize, most_readers: usize) -> Arc<Room> {
+        let places = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
+        Arc::new(Room { places, strangers: Strangers::new(most_strangers, most_readers) })
+    }
+
+    /// Lets one in. Where there is no place left, it has that of whoever has shown no token for longest, or else has only looked for longest.
+    /// Where all are known, the connection is to be closed.
+    pub(crate) fn enter(&self, is_open: bool) -> Option<Place> {
+        let free = Arc::clone(&self.places).try_acquire_owned().ok().map(ConnectionPermit::new);
+        let Some(permit) = free.or_else(|| self.strangers.make_room()) else {
+            metrics::counter!("tenure_agent_refused_total").increment(1);
+            return None;
+        };
+        Some(if is_open {
+            Place::Known(permit)
+        } else {
+            Place::Stranger(Arc::new(self.strangers.enter(permit)))
+        })
+    }
+}
+
+impl Place {
+    pub(crate) fn stranger(&self) -> Option<&Arc<Stranger>> {
+        match self {
+            Place::Known(_) => None,
+            Place::Stranger(stranger) => Some(stranger),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: in a full room a newcomer has the place of the stranger that came first, else of the reader that came first, and is refused among those who are
+    //! known; there are never more places than the room has.
+    use super::*;
+    use std::time::Duration;
+
+    async fn is_to_go(place: &Place) -> bool {
+        let asked = place.stranger().unwrap().makes_room();
+        tokio::time::timeout(Duration::ZERO, asked).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn a_newcomer_has_the_place_of_a_stranger_else_of_a_reader_and_of_nobody_who_is_known() {
+        let room = Room::new(4, 64, 2);
+        let mut places: Vec<Place> = (0..4).map(|_| room.enter(false).unwrap()).collect();
+        places[0].stranger().unwrap().is_known();
+        places[1].stranger().unwrap().is_reader();
+        // Of two strangers, the first goes, and then the other.
+        for first in [2, 3] {
+            places.push(room.enter(false).unwrap());
+            assert!(is_to_go(&places[first]).await, "{first}");
+            places.last().unwrap().stranger().unwrap().is_known();
+        }
+        // No stranger is left. Whoever needs no token has the reader's place.
+        let local = room.enter(true).unwrap();
+        assert!(is_to_go(&places[1]).await);
+        assert!(room.enter(false).is_none() && room.enter(true).is_none());
+        // Those that went had no place any more to leave behind.
+        for gone in [3, 2, 1] {
+            drop(places.remove(gone));
+            assert!(room.enter(false).is_none());
+        }
+        for known in &places {
+            assert!(!is_to_go(known).await);
+        }
+        drop(local);
+        assert!(room.enter(false).is_some() && room.enter(true).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_stranger_that_is_to_go_gives_its_place_up_once() {
+        let room = Room::new(1, 64, 1);
+        let first = room.enter(false).unwrap();
+        let second = room.enter(false).unwrap();
+        // Its token was looked at in that very moment.
+        first.stranger().unwrap().is_reader();
+        second.stranger().unwrap().is_known();
+        assert!(room.enter(false).is_none());
+    }
+}
