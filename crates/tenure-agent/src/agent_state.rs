@@ -41,7 +41,7 @@ impl AgentState {
             tokio::spawn(async move { table.sweep().await }).abort_handle()
         };
         let (workers, sections, seizures) = (Arc::default(), Mutex::default(), Arc::new(()));
-        let room = Room::new(limits.connections, limits.strangers, limits.connections.div_ceil(2));
+        let room = Room::of_clients(limits.connections, limits.strangers, limits.connections.div_ceil(2));
         AgentState {
             leases,
             table,

@@ -155,7 +155,7 @@ mod tests {
         let (client, server) = tokio::io::duplex(1024);
         let router = Router::new().route("/", get(async || vec![b'x'; 1 << 20]));
         let limits = Limits { patience: Duration::from_millis(50), ..Limits::default() };
-        let place = Room::new(1, 0, 0).enter(true).unwrap();
+        let place = Room::of_clients(1, 0, 0).enter(true).unwrap();
         let guest = Guest { peer: Arc::new(ClientIdentity::unknown()), place, router, limits };
         (client, tokio::spawn(guest.attend(server)))
     }
@@ -194,7 +194,7 @@ mod tests {
         let door = Door::open(address, Some(&certificate)).await.unwrap();
         let Address::Tls(at) = *door.address() else { panic!("{door:?}") };
         let limits = Limits { patience: Duration::from_millis(50), ..Limits::default() };
-        let room = Room::new(2, 0, 0);
+        let room = Room::of_clients(2, 0, 0);
         let served = ConnectionContext { router: Router::new(), limits, room, is_open: true };
         let clients = async {
             // The first bytes of a greeting that would be longer.
@@ -253,7 +253,7 @@ mod tests {
         let router = Router::new().route("/", axum::routing::post(async || ()));
         let router = router.layer(axum::middleware::from_fn_with_state(access, guard));
         // Two strangers at the most, and three who may only look.
-        served(router, Room::new(1024, 2, 3), async |at| {
+        served(router, Room::of_clients(1024, 2, 3), async |at| {
             let mut known = TcpStream::connect(at).await.unwrap();
             assert!(asked(&mut known, "POST /", FULL, 0).await.starts_with("HTTP/1.1 200"));
             let mut wrong = TcpStream::connect(at).await.unwrap();
@@ -289,7 +289,7 @@ mod tests {
             .route("/dashboard/", get(async || ()))
             .layer(axum::middleware::from_fn_with_state(access, guard));
         // Two strangers at the most, and three who may only look.
-        served(router, Room::new(1024, 2, 3), async |at| {
+        served(router, Room::of_clients(1024, 2, 3), async |at| {
             let mut known = TcpStream::connect(at).await.unwrap();
             assert!(asked(&mut known, "POST /", FULL, 0).await.starts_with("HTTP/1.1 200"));
             for (path, token, most) in [("/", READ, 3), ("/dashboard/", "no-token-at-all-012345", 2)] {

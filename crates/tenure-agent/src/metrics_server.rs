@@ -42,8 +42,9 @@ impl MetricsServer {
         };
         let router = Router::new().route("/metrics", get(metrics)).route("/healthz", get(async || "ok\n"));
         let limits = Limits { connections: CONNECTIONS, ..Limits::default() };
-        let room = Room::new(CONNECTIONS, 0, 0);
-        connection::serve(&self.door, &ConnectionContext { router, limits, room, is_open: true }).await;
+        // Whoever is silent keeps no scrape out.
+        let room = Room::of_strangers(CONNECTIONS);
+        connection::serve(&self.door, &ConnectionContext { router, limits, room, is_open: false }).await;
     }
 }
 

@@ -9,11 +9,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(crate) struct Room {
     places: Arc<Semaphore>,
     strangers: Arc<Strangers>,
+    counts: Counts,
+}
+
+/// What metrics tell of a room. Whoever scrapes is no client: an alarm on full agents would ring for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Counts {
+    /// The connections of an agent's clients.
+    Clients,
+    Nothing,
 }
 
 /// A place for one connection, which is closed as it is dropped.
 #[derive(Debug)]
-pub(crate) struct ConnectionPermit(#[allow(dead_code, reason = "held, not used")] OwnedSemaphorePermit);
+pub(crate) struct ConnectionPermit {
+    counts: Counts,
+    _permit: OwnedSemaphorePermit,
+}
 
 /// The place of one that is let in.
 #[derive(Debug)]
@@ -24,32 +36,62 @@ pub(crate) enum Place {
     Stranger(Arc<Stranger>),
 }
 
+impl Counts {
+    fn add(self, connections: f64) {
+        if let Counts::Clients = self {
+            metrics::gauge!("tenure_agent_connections").increment(connections);
+        }
+    }
+
+    fn add_refused(self) {
+        if let Counts::Clients = self {
+            metrics::counter!("tenure_agent_refused_total").increment(1);
+        }
+    }
+
+    pub(crate) fn add_closed(self) {
+        if let Counts::Clients = self {
+            metrics::counter!("tenure_agent_strangers_closed_total").increment(1);
+        }
+    }
+}
+
 impl ConnectionPermit {
-    fn new(permit: OwnedSemaphorePermit) -> ConnectionPermit {
-        metrics::gauge!("tenure_agent_connections").increment(1.0);
-        ConnectionPermit(permit)
+    fn new(permit: OwnedSemaphorePermit, counts: Counts) -> ConnectionPermit {
+        counts.add(1.0);
+        ConnectionPermit { counts, _permit: permit }
     }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        metrics::gauge!("tenure_agent_connections").decrement(1.0);
+        self.counts.add(-1.0);
     }
 }
 
 impl Room {
-    /// For so many connections, of which so many have shown no token at the most, and so many one that may only look.
-    pub(crate) fn new(most: usize, most_strangers: usize, most_readers: usize) -> Arc<Room> {
+    /// For so many connections of clients, of which so many have shown no token at the most, and so many one that may only look.
+    pub(crate) fn of_clients(most: usize, most_strangers: usize, most_readers: usize) -> Arc<Room> {
+        Room::new(most, Strangers::new(most_strangers, most_readers, Counts::Clients), Counts::Clients)
+    }
+
+    /// For so many connections of which all make room for others: nobody is asked for a token.
+    pub(crate) fn of_strangers(most: usize) -> Arc<Room> {
+        Room::new(most, Strangers::new(most, 0, Counts::Nothing), Counts::Nothing)
+    }
+
+    fn new(most: usize, strangers: Arc<Strangers>, counts: Counts) -> Arc<Room> {
         let places = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
-        Arc::new(Room { places, strangers: Strangers::new(most_strangers, most_readers) })
+        Arc::new(Room { places, strangers, counts })
     }
 
     /// Lets one in. Where there is no place left, it has that of whoever has shown no token for longest, or else has only looked for longest.
     /// Where all are known, the connection is to be closed.
     pub(crate) fn enter(&self, is_open: bool) -> Option<Place> {
-        let free = Arc::clone(&self.places).try_acquire_owned().ok().map(ConnectionPermit::new);
+        let free = Arc::clone(&self.places).try_acquire_owned().ok();
+        let free = free.map(|permit| ConnectionPermit::new(permit, self.counts));
         let Some(permit) = free.or_else(|| self.strangers.make_room()) else {
-            metrics::counter!("tenure_agent_refused_total").increment(1);
+            self.counts.add_refused();
             return None;
         };
         Some(if is_open {
@@ -83,7 +125,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_newcomer_has_the_place_of_a_stranger_else_of_a_reader_and_of_nobody_who_is_known() {
-        let room = Room::new(4, 64, 2);
+        let room = Room::of_clients(4, 64, 2);
         let mut places: Vec<Place> = (0..4).map(|_| room.enter(false).unwrap()).collect();
         places[0].stranger().unwrap().is_known();
         places[1].stranger().unwrap().is_reader();
@@ -111,7 +153,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stranger_that_is_to_go_gives_its_place_up_once() {
-        let room = Room::new(1, 64, 1);
+        let room = Room::of_clients(1, 64, 1);
         let first = room.enter(false).unwrap();
         let second = room.enter(false).unwrap();
         // Its token was looked at in that very moment.

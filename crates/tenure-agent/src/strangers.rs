@@ -1,6 +1,6 @@
 //! Connections whose clients have shown no token yet, or one that may only look.
 
-use crate::room::ConnectionPermit;
+use crate::room::{ConnectionPermit, Counts};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -33,23 +33,19 @@ impl Seat {
         // No code that can panic runs under the lock.
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn is_to_go(&self) {
-        metrics::counter!("tenure_agent_strangers_closed_total").increment(1);
-        self.is_asked_to_go.notify_one();
-    }
 }
 
 /// Those of one kind. Who has waited for longest comes first.
 #[derive(Debug)]
 struct ConnectionQueue {
     most: usize,
+    counts: Counts,
     waiting: Mutex<VecDeque<Arc<Seat>>>,
 }
 
 impl ConnectionQueue {
-    fn new(most: usize) -> ConnectionQueue {
-        ConnectionQueue { most, waiting: Mutex::default() }
+    fn new(most: usize, counts: Counts) -> ConnectionQueue {
+        ConnectionQueue { most, counts, waiting: Mutex::default() }
     }
 
     fn waiting(&self) -> MutexGuard<'_, VecDeque<Arc<Seat>>> {
@@ -67,8 +63,13 @@ impl ConnectionQueue {
         if waiting.len() > self.most
             && let Some(first) = waiting.pop_front()
         {
-            first.is_to_go();
+            self.close(&first);
         }
+    }
+
+    fn close(&self, one: &Seat) {
+        self.counts.add_closed();
+        one.is_asked_to_go.notify_one();
     }
 
     fn leave(&self, one: &Arc<Seat>) {
@@ -81,7 +82,7 @@ impl ConnectionQueue {
             let first = self.waiting().pop_front()?;
             // One that is to go already has none.
             if let Some(place) = first.place().take() {
-                first.is_to_go();
+                self.close(&first);
                 return Some(place);
             }
         }
@@ -89,10 +90,10 @@ impl ConnectionQueue {
 }
 
 impl Strangers {
-    pub(crate) fn new(most: usize, most_readers: usize) -> Arc<Strangers> {
+    pub(crate) fn new(most: usize, most_readers: usize, counts: Counts) -> Arc<Strangers> {
         Arc::new(Strangers {
-            silent: ConnectionQueue::new(most),
-            readers: ConnectionQueue::new(most_readers),
+            silent: ConnectionQueue::new(most, counts),
+            readers: ConnectionQueue::new(most_readers, counts),
         })
     }
 

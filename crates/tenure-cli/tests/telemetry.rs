@@ -1,6 +1,6 @@
 //! What the command line tells of itself, and what ops/ makes of it.
 //!
-//! Plan: each verb that holds something serves its metrics, of its renewals, too; `elect` tells of its terms; the agent at its socket, too; logs as text and as JSON, with their filter, on standard error
+//! Plan: each verb that holds something serves its metrics, of its renewals, too; `elect` tells of its terms; the agent at its socket, too; silent connections keep no scrape out, and are none of the agent's; logs as text and as JSON, with their filter, on standard error
 //! alone; bad input by name; the dashboard and the alarms in ops/ name metrics that are documented; each alarm is set off by its trouble, as Prometheus reads it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -125,6 +125,22 @@ fn elect_tells_of_its_terms() {
         process.signal(Signal::SIGTERM);
         process.wait();
     }
+}
+
+#[test]
+fn silent_connections_keep_no_scrape_out_and_are_none_of_the_agents() {
+    let bench = Bench::new();
+    let socket = bench.path("agent.sock");
+    let listen = format!("unix:{}", socket.display());
+    let (mut agent, address) = with_metrics(&bench, &["serve", "--ttl", "1s", "--listen", &listen]);
+    let _silent: Vec<_> = (0..20).map(|_| std::net::TcpStream::connect(&address).unwrap()).collect();
+    let _client = wait_for("the agent", || std::os::unix::net::UnixStream::connect(&socket).ok());
+    for line in ["tenure_agent_connections 1", "tenure_agent_refused_total 0"] {
+        wait_for(line, || scrape(&address).lines().any(|shown| shown == line).then_some(()));
+    }
+    assert!(!scrape(&address).contains("tenure_agent_strangers_closed_total "));
+    agent.signal(Signal::SIGTERM);
+    agent.wait();
 }
 
 #[test]
