@@ -44,27 +44,40 @@ pub(crate) struct ClientWorker {
     pub(crate) terms: LeaseTerms,
     /// It leaves when its client has not asked for a unit for so long.
     patience: Duration,
-    /// By CLOCK_BOOTTIME.
-    wanted_until: Mutex<Duration>,
+    wanted: Mutex<Wanted>,
     left: Notify,
+}
+
+/// For how long its client wants a worker.
+struct Wanted {
+    /// Requests that wait for a unit. As long as there is one, the worker is wanted.
+    askers: usize,
+    /// By CLOCK_BOOTTIME, if nobody asks before.
+    until: Duration,
 }
 
 impl ClientWorker {
     pub(crate) fn new(worker: Worker, terms: LeaseTerms, patience: Duration) -> ClientWorker {
-        let wanted_until = Mutex::new(boottime().saturating_add(patience));
-        ClientWorker { worker, terms, patience, wanted_until, left: Notify::new() }
+        let wanted = Mutex::new(Wanted { askers: 0, until: boottime().saturating_add(patience) });
+        ClientWorker { worker, terms, patience, wanted, left: Notify::new() }
     }
 
-    fn wanted_until(&self) -> MutexGuard<'_, Duration> {
+    fn wanted(&self) -> MutexGuard<'_, Wanted> {
         // No code that can panic runs under the lock.
-        self.wanted_until.lock().unwrap_or_else(PoisonError::into_inner)
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For how long it is wanted at least, from now on. Zero: its client wants it no more.
+    fn wanted_for(&self) -> Duration {
+        let wanted = self.wanted();
+        if wanted.askers > 0 { self.patience } else { wanted.until.saturating_sub(boottime()) }
     }
 
     /// The next unit that it was given, if that is within this time.
     ///
     /// Nothing is lost when the future is dropped.
     pub(crate) async fn next(&self, wait: Duration) -> Result<Option<Assignment>, Problem> {
-        let _asking = Asking::begin(self, wait);
+        let _asking = Asking::begin(self);
         let next = async {
             loop {
                 match self.worker.next().await {
@@ -87,7 +100,7 @@ impl ClientWorker {
         /// A clock that counts suspends runs ahead of the timer's.
         const LONGEST: Duration = Duration::from_secs(1);
         loop {
-            let left = self.wanted_until().saturating_sub(boottime());
+            let left = self.wanted_for();
             if left.is_zero() {
                 return;
             }
@@ -99,20 +112,21 @@ impl ClientWorker {
     }
 }
 
-/// Its client waits for a unit, however long that takes, and wants the worker for a while after that.
+/// A request waits for a unit, however long that takes. Its client wants the worker for a while after that.
 struct Asking<'a>(&'a ClientWorker);
 
 impl Asking<'_> {
-    fn begin(member: &ClientWorker, wait: Duration) -> Asking<'_> {
-        let mut until = member.wanted_until();
-        *until = (*until).max(boottime().saturating_add(wait).saturating_add(member.patience));
+    fn begin(member: &ClientWorker) -> Asking<'_> {
+        member.wanted().askers += 1;
         Asking(member)
     }
 }
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        *self.0.wanted_until() = boottime().saturating_add(self.0.patience);
+        let mut wanted = self.0.wanted();
+        wanted.askers = wanted.askers.saturating_sub(1);
+        wanted.until = boottime().saturating_add(self.0.patience);
     }
 }
 
