@@ -1,7 +1,7 @@
 //! What hostile and careless clients send, in process, on a store in memory.
 //!
 //! Plan: any bytes as a body, any JSON of nearly the right shape, any path and query: an answer below 500, no panic, and no lease but by what is right. What
-//! the description says is what is served.
+//! the description says is what is served. A worker stays while its client asks for a unit, whatever else that client has asked for.
 
 use super::router;
 use crate::access::{Access, Secret, guard};
@@ -36,18 +36,26 @@ impl RouterFixture {
     }
 
     fn ask(&self, method: &str, path: &str, body: Vec<u8>) -> (u16, Value) {
+        self.runtime.block_on(self.asked(method, path, body))
+    }
+
+    async fn asked(&self, method: &str, path: &str, body: Vec<u8>) -> (u16, Value) {
         let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
         // What is no request at all does not get here.
         let Ok(request) = request.extension(Arc::new(ClientIdentity::unknown())).body(Body::from(body))
         else {
             return (400, Value::Null);
         };
-        self.runtime.block_on(async {
-            let answer = self.router.clone().call(request).await.unwrap();
-            let status = answer.status().as_u16();
-            let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
-            (status, serde_json::from_slice(&body).unwrap_or_default())
-        })
+        let answer = self.router.clone().call(request).await.unwrap();
+        let status = answer.status().as_u16();
+        let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    fn join(&self, wish: &Value) -> Value {
+        let (status, joined) = self.ask("POST", "/v1/fleets/f/workers", wish.to_string().into_bytes());
+        assert_eq!(status, 201, "{joined}");
+        joined
     }
 }
 
@@ -344,9 +352,7 @@ fn what_is_described_is_there_and_the_copy_in_the_docs_is_the_same() {
 #[test]
 fn a_fleets_board_tells_who_plans_and_no_other_record_does() {
     let served = RouterFixture::new();
-    let (status, joined) =
-        served.ask("POST", "/v1/fleets/f/workers", json!({"units": ["u"]}).to_string().into_bytes());
-    assert_eq!(status, 201, "{joined}");
+    let joined = served.join(&json!({"units": ["u"]}));
     let mut planning = Value::Null;
     for _ in 0..2_000 {
         let (_, rows) = served.ask("GET", "/v1/leases?prefix=fleet%2F", Vec::new());
@@ -361,4 +367,30 @@ fn a_fleets_board_tells_who_plans_and_no_other_record_does() {
     }
     assert_eq!((&planning["planner"], &planning["standbys"]), (&joined["holder"], &json!([])));
     assert!(planning["told"].as_str().is_some_and(|told| told.ends_with('Z')), "{planning}");
+}
+
+#[test]
+fn a_worker_stays_while_its_client_asks_for_a_unit() {
+    let served = RouterFixture::new();
+    let joined = served.join(&json!({"ttl_ms": 300}));
+    let path = format!("/v1/workers/{}/next", joined["id"].as_str().unwrap());
+    let next = |wait: u64| served.asked("POST", &path, json!({ "wait_ms": wait }).to_string().into_bytes());
+    served.runtime.block_on(async {
+        // A second request ends long before the first.
+        let (patient, hasty) = tokio::join!(next(1500), next(0));
+        assert_eq!((patient.0, hasty.0), (204, 204), "{} {}", patient.1, hasty.1);
+        assert_eq!(next(0).await.0, 204);
+        // Nobody asks any more.
+        tokio::time::sleep(std::time::Duration::from_millis(900)).await;
+        assert_eq!(next(0).await.0, 404);
+    });
+}
+
+#[test]
+fn how_soon_to_ask_for_a_unit_is_a_wait_that_is_taken() {
+    let served = RouterFixture::new();
+    for (ttl, soon) in [(10_000, 5_000), (150_000, 60_000)] {
+        let joined = served.join(&json!({ "ttl_ms": ttl }));
+        assert_eq!(joined["ask_in_ms"], soon, "{joined}");
+    }
 }

@@ -93,7 +93,7 @@ pub(crate) struct Joined {
     /// Its name in the fleet.
     pub(crate) holder: String,
     pub(crate) fleet: String,
-    /// How soon to ask for the next unit at the latest. Who does not ask for twice as long wants no more, and the worker leaves.
+    /// How soon to ask for the next unit at the latest: half of the ttl, a minute at the most. Who does not ask for a whole ttl wants no more, and the worker leaves.
     pub(crate) ask_in_ms: u64,
 }
 
@@ -141,9 +141,14 @@ pub(crate) async fn join(
     let worker = builder.start()?;
     let holder = worker.holder().as_str().to_owned();
     let id = shared.workers.enter(ClientWorker::new(worker, terms, ttl), &peer)?;
-    let joined = Joined { id, holder, fleet: fleet.name().to_string(), ask_in_ms: millis(ttl / 2) };
+    // It is a wait that `next` takes, and no longer than half of how long the worker stays without a question.
+    let ask_in_ms = millis(ttl / 2).min(MOST_WAIT);
+    let joined = Joined { id, holder, fleet: fleet.name().to_string(), ask_in_ms };
     Ok((StatusCode::CREATED, Json(joined)))
 }
+
+/// The longest that a request waits for a unit, in milliseconds.
+const MOST_WAIT: u64 = 60_000;
 
 /// How long to wait.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
@@ -180,11 +185,10 @@ pub(crate) async fn next(
     Path(id): Path<String>,
     Posted(asked): Posted<NextUnitRequest>,
 ) -> Result<Response, Problem> {
-    const MOST: u64 = 60_000;
     let member = shared.workers.find(&id)?;
-    if asked.wait_ms > MOST {
+    if asked.wait_ms > MOST_WAIT {
         return Err(Problem::bad_request(format!(
-            "wait_ms {} is over {MOST}, a minute; ask again after that",
+            "wait_ms {} is over {MOST_WAIT}, a minute; ask again after that",
             asked.wait_ms
         )));
     }
