@@ -1,5 +1,6 @@
 //! Who may do what: tokens, hosts and origins.
 
+use crate::certificate::Certificate;
 use crate::dashboard;
 use crate::problem::Problem;
 use crate::strangers::Stranger;
@@ -56,8 +57,11 @@ pub struct Access {
     pub full: Option<Secret>,
     /// May look.
     pub read: Option<Secret>,
-    /// What the agent is called by its clients, for the check of the header `Host`; `*.` stands for any first label. Where it is empty, nothing is checked.
+    /// What the agent is called by its clients, for the check of the header `Host`; `*.` stands for any first label. Where it is empty, and there is no
+    /// certificate, nothing is checked.
     pub hosts: Vec<String>,
+    /// Where TLS is spoken: the names of the certificate are such, too, also after it has been renewed.
+    pub certificate: Option<Certificate>,
 }
 
 /// What a request may do.
@@ -93,19 +97,26 @@ impl Access {
     /// by the agent's.
     fn check_site(&self, headers: &HeaderMap) -> Result<(), Problem> {
         let host = one(headers, &HOST)?;
-        if !self.hosts.is_empty() {
+        let is_checked = !self.hosts.is_empty() || self.certificate.is_some();
+        if is_checked {
             let host = host.ok_or_else(|| Problem::wrong_site("there is no Host header"))?;
             let name = without_port(host);
-            if !self.hosts.iter().any(|known| is_named(known, name)) {
+            if !self.is_called(name) {
                 return Err(Problem::wrong_site("the Host header names another host than this agent's"));
             }
         }
         let Some(origin) = one(headers, &ORIGIN)? else { return Ok(()) };
         let site = origin.split_once("://").map(|(_, site)| site);
-        if self.hosts.is_empty() || host.is_none() || site != host {
+        if !is_checked || host.is_none() || site != host {
             return Err(Problem::wrong_site("the Origin header names another site"));
         }
         Ok(())
+    }
+
+    fn is_called(&self, name: &str) -> bool {
+        let is = |known: &str| is_named(known, name);
+        self.hosts.iter().any(|known| is(known))
+            || self.certificate.as_ref().is_some_and(|one| one.has_name(is))
     }
 
     fn check(&self, method: &Method, headers: &HeaderMap) -> Result<AccessLevel, Problem> {
@@ -197,6 +208,7 @@ mod tests {
             full: Some(Secret::new(FULL).unwrap()),
             read: Some(Secret::new(READ).unwrap()),
             hosts: ["localhost", "127.0.0.1", "[::1]"].map(str::to_owned).to_vec(),
+            certificate: None,
         }
     }
 

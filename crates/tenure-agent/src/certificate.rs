@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tenure::{Clock, InvalidInput, Wall};
 use tokio::net::TcpStream;
@@ -24,7 +24,6 @@ use x509_cert::time::Time;
 #[derive(Clone)]
 pub struct Certificate {
     files: Arc<CertificateFiles>,
-    names: Arc<[String]>,
     shown: Arc<CurrentCertificate>,
     acceptor: TlsAcceptor,
 }
@@ -44,11 +43,44 @@ struct Valid {
 
 /// What whoever connects is shown.
 #[derive(Debug)]
-struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
+struct CurrentCertificate {
+    key: RwLock<Arc<CertifiedKey>>,
+    /// Those of former ones, too: whoever connected before a renewal goes on calling it so.
+    names: RwLock<Vec<String>>,
+}
+
+impl CurrentCertificate {
+    fn new(valid: Valid) -> CurrentCertificate {
+        CurrentCertificate { key: RwLock::new(valid.key), names: RwLock::new(valid.names) }
+    }
+
+    /// Whether it was another one that was shown before.
+    fn show(&self, valid: Valid) -> bool {
+        // No code that can panic runs under the locks.
+        let mut key = self.key.write().unwrap_or_else(PoisonError::into_inner);
+        if key.cert == valid.key.cert {
+            return false;
+        }
+        let mut names = self.names();
+        for name in valid.names {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        // Known before anybody is shown it.
+        *self.names.write().unwrap_or_else(PoisonError::into_inner) = names;
+        *key = valid.key;
+        true
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.names.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.0.read().ok().map(|key| Arc::clone(&key))
+        self.key.read().ok().map(|key| Arc::clone(&key))
     }
 }
 
@@ -64,7 +96,7 @@ impl Certificate {
     ) -> Result<Certificate, InvalidInput> {
         let files = CertificateFiles { certificate: certificate.into(), key: key.into(), clock };
         let valid = files.read()?;
-        let shown = Arc::new(CurrentCertificate(RwLock::new(valid.key)));
+        let shown = Arc::new(CurrentCertificate::new(valid));
         let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| InvalidInput::new(format!("TLS: {error}")))?
@@ -72,13 +104,19 @@ impl Certificate {
             .with_cert_resolver(Arc::clone(&shown) as Arc<dyn ResolvesServerCert>);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        Ok(Certificate { files: Arc::new(files), names: valid.names.into(), shown, acceptor })
+        Ok(Certificate { files: Arc::new(files), shown, acceptor })
     }
 
-    /// Whom it was for when it was read first: names of hosts, of which the first label may be `*`, and addresses, those of IPv6 in brackets.
+    /// Whom it is for, and was for before it was renewed: names of hosts, of which the first label may be `*`, and addresses, those of IPv6 in brackets.
     #[must_use]
-    pub fn names(&self) -> &[String] {
-        &self.names
+    pub fn names(&self) -> Vec<String> {
+        self.shown.names()
+    }
+
+    /// Whether any of them is like this.
+    pub(crate) fn has_name(&self, is: impl Fn(&str) -> bool) -> bool {
+        let names = self.shown.names.read().unwrap_or_else(PoisonError::into_inner);
+        names.iter().any(|name| is(name))
     }
 
     pub(crate) async fn shake_hands(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
@@ -109,10 +147,7 @@ impl Certificate {
     fn look_again(&self) -> Result<(), InvalidInput> {
         let valid = self.files.read()?;
         metrics::gauge!("tenure_agent_certificate_expires_seconds").set(valid.until.as_secs_f64());
-        if let Ok(mut shown) = self.shown.0.write()
-            && shown.cert != valid.key.cert
-        {
-            *shown = valid.key;
+        if self.shown.show(valid) {
             tracing::info!(target: "tenure::agent::certificate", "a new certificate is shown");
         }
         Ok(())
@@ -217,11 +252,18 @@ fn host(name: GeneralName) -> Option<String> {
 #[cfg(test)]
 mod tests {
     //! Plan: what can't be shown is refused by name, with what to do; a new certificate is shown once it is in the files, and a bad one never is; they are looked
-    //! at once in a minute, of simulated time.
+    //! at once in a minute, of simulated time; requests by a new name are answered, and those by a former one still.
     use super::*;
+    use crate::access::{Access, guard};
+    use axum::Router;
+    use axum::body::Body;
+    use axum::http::Request;
+    use axum::middleware::from_fn_with_state;
+    use axum::routing::get;
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
     use tempfile::TempDir;
     use tenure::{Now, Tick};
+    use tower_service::Service;
 
     const NOON: u64 = 1_800_000_000_000;
 
@@ -300,7 +342,7 @@ mod tests {
     #[test]
     fn a_new_certificate_is_shown_once_it_is_there_and_one_that_is_wrong_never() {
         let folder = Folder::new();
-        let shown = |certificate: &Certificate| certificate.shown.0.read().unwrap().cert.clone();
+        let shown = |certificate: &Certificate| certificate.shown.key.read().unwrap().cert.clone();
         folder.write(&["a.example"], 2030);
         let certificate = folder.read_at(NOON).unwrap();
         let first = shown(&certificate);
@@ -316,10 +358,28 @@ mod tests {
         assert_ne!(shown(&certificate), first);
     }
 
+    #[tokio::test]
+    async fn requests_by_the_name_of_a_renewed_certificate_are_answered() {
+        let folder = Folder::new();
+        folder.write(&["a.example"], 2030);
+        let certificate = folder.read_at(NOON).unwrap();
+        let access = Access { is_open: true, certificate: Some(certificate.clone()), ..Access::default() };
+        let router = Router::new().route("/", get(async || ())).layer(from_fn_with_state(access, guard));
+        let status = async |host: &str| {
+            let request = Request::builder().uri("/").header("host", host).body(Body::empty()).unwrap();
+            router.clone().call(request).await.unwrap().status().as_u16()
+        };
+        assert_eq!((status("a.example:1").await, status("b.example:1").await), (200, 403));
+        folder.write(&["b.example"], 2031);
+        certificate.look_again().unwrap();
+        assert_eq!((status("a.example:1").await, status("b.example:1").await), (200, 200));
+        assert_eq!(status("c.example:1").await, 403);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_files_are_looked_at_once_in_a_minute() {
         let folder = Folder::new();
-        let shown = |certificate: &Certificate| certificate.shown.0.read().unwrap().cert.clone();
+        let shown = |certificate: &Certificate| certificate.shown.key.read().unwrap().cert.clone();
         folder.write(&["a.example"], 2030);
         let certificate = folder.read_at(NOON).unwrap();
         let followed = certificate.clone();

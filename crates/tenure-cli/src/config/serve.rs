@@ -51,8 +51,9 @@ impl args::serve::ServeArgs {
         }
         let places = addresses.into_iter().map(|address| {
             let is_open = matches!(address, Address::Unix(_));
-            let hosts = hosts(&address, certificate.as_ref());
-            (address, Access { is_open, full: full.clone(), read: read.clone(), hosts })
+            let hosts = hosts(&address);
+            let certificate = certificate.clone().filter(|_| matches!(address, Address::Tls(_)));
+            (address, Access { is_open, full: full.clone(), read: read.clone(), hosts, certificate })
         });
         let places = places.collect();
         let mut limits = Limits::default();
@@ -89,14 +90,13 @@ fn certificate(files: Option<(PathBuf, PathBuf)>) -> Result<Option<Certificate>,
     read.map(Some).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// What browsers and programs call it.
-fn hosts(address: &Address, certificate: Option<&Certificate>) -> Vec<String> {
+/// What browsers and programs call it, beside the names of a certificate.
+fn hosts(address: &Address) -> Vec<String> {
     match address {
         Address::Loopback(address) => {
             let ip = address.ip();
             vec!["localhost".to_owned(), if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() }]
         }
-        Address::Tls(_) => certificate.map(|certificate| certificate.names().to_vec()).unwrap_or_default(),
         _ => Vec::new(),
     }
 }
