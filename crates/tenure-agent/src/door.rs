@@ -2,9 +2,10 @@
 
 use crate::certificate::Certificate;
 use crate::config::Address;
+use crate::directory::is_safe;
 use std::fs::File;
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tokio::net::{TcpListener, UnixListener};
 
@@ -17,7 +18,7 @@ pub enum ServeError {
     Taken(String),
     /// Others could put a socket of theirs in its place.
     #[error(
-        "{0}: a directory of this user's own is needed, that nobody else can write to; name a socket in another one"
+        "{0}: a directory of this user's own is needed, that nobody else can write to, nor to those above it; name a socket in another one"
     )]
     Unsafe(String),
     /// There is something that is no socket.
@@ -143,25 +144,4 @@ fn unix(path: &Path) -> Result<AgentListener, ServeError> {
     let listener = UnixListener::bind(path);
     rustix::process::umask(former);
     Ok(AgentListener::Unix { listener: listener.map_err(named)?, path: path.to_owned(), _lock: lock })
-}
-
-/// Whether nobody else can put something in the place of what is in there, or of the directory itself.
-fn is_safe(directory: &Path) -> std::io::Result<bool> {
-    const OTHERS_WRITE: u32 = 0o002;
-    const STICKY: u32 = 0o1000;
-    let is_ours = |owner: u32| owner == rustix::process::geteuid().as_raw() || owner == 0;
-    // Whoever owns a link can make it lead elsewhere.
-    let (link, found) = (directory.symlink_metadata()?, directory.metadata()?);
-    if !is_ours(link.uid()) || !is_ours(found.uid()) || found.mode() & 0o022 != 0 {
-        return Ok(false);
-    }
-    // Both where it is named and where it leads to.
-    let (named, real) = (std::path::absolute(directory)?, directory.canonicalize()?);
-    for above in named.ancestors().chain(real.ancestors()).skip(1) {
-        let mode = above.metadata()?.mode();
-        if mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }

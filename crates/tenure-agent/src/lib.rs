@@ -64,6 +64,7 @@ mod certificate;
 mod config;
 mod connection;
 mod dashboard;
+mod directory;
 mod door;
 mod events;
 mod history;
