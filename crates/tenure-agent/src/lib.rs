@@ -54,8 +54,10 @@
 //! | `agent.operator` | `tenure::agent::operator` | warn | an operator's request: `action`, `by` (address, or user and process on a Unix socket), `key`, `fence`, `holder`; and what came of a forced release |
 //! | `agent.lease` | `tenure::agent` | debug | an [event](Event) of a client's lease: `event`, `key`, `fence`, `reason` |
 //! | `agent.unit` | `tenure::agent` | warn | what a client did for a unit has failed: `key`, `fence`, `says` |
+//! | `agent.lease` | `tenure::agent` | warn | a client's lease can't be given back, and is left to expire: `key`, `fence`, `why`, `error` |
+//! | a message | `tenure::agent::certificate` | warn | the certificate's files can't be used: `reason` |
 //!
-//! `tenure serve` logs operators' requests also where nothing is said of logs.
+//! `tenure serve` logs these warnings also where nothing is said of logs.
 
 mod access;
 mod agent;

@@ -177,11 +177,11 @@ fn matched(mut command: clap::Command) -> Result<ArgMatches, clap::Error> {
     })
 }
 
-/// What is logged where nothing is said of logs: what operators do by an agent must be found afterwards.
+/// What is logged where nothing is said of logs: what operators do by an agent must be found afterwards, and so must what fails in it.
 fn unasked_log(verb: &Verb) -> &'static str {
     match verb {
         #[cfg(feature = "serve")]
-        Verb::Serve(_) => "tenure::agent::operator=info",
+        Verb::Serve(_) => "tenure::agent=warn,tenure::agent::operator=info",
         _ => "",
     }
 }

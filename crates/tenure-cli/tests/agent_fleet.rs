@@ -2,7 +2,7 @@
 //!
 //! Plan: a unit is given with its fence, kept by beats, and is done, failed or given back; another has it no sooner than its client's deadline: of a client that
 //! is silent, of an agent that is killed or told to end. Who works alone gives back by its end. A unit that is to go is told so by its beats, and goes when it
-//! is given back. Who asks for no units any more leaves.
+//! is given back. Who asks for no units any more leaves. What fails is in the agent's log, also where none was asked for.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::agent::{Agent, Client, Told};
@@ -112,6 +112,26 @@ fn units_are_given_kept_by_beats_and_end_by_a_word() {
     assert_eq!(left.body, json!({"released": true}), "{left:?}");
     assert!(!one.is_in(&bench));
     assert_eq!(one.client.post(&format!("/v1/workers/{}/next", one.id), &json!({})).status, 404);
+}
+
+#[test]
+fn what_fails_for_a_unit_is_logged_though_no_log_was_asked_for() {
+    let bench = Bench::new();
+    let socket = bench.path("agent.sock");
+    let mut command = bench.tenure(&["serve", "--listen", &format!("unix:{}", socket.display())]);
+    let log = std::fs::File::create(bench.path("agent.log")).unwrap();
+    let process = Process::from(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
+    let agent = Agent { process, socket };
+    wait_until("the agent to listen", || agent.socket.exists());
+    let mut worker = Worker::join(&agent, &json!({"units": ["a"]}));
+    let given = worker.given();
+    let path = format!("/v1/units/{}/failed", given.id());
+    let failed = worker.client.post(&path, &json!({"says": "no disk\u{1b}"}));
+    assert_eq!(failed.status, 200, "{failed:?}");
+    wait_until("it to be logged", || bench.read("agent.log").contains("this unit has failed"));
+    let log = bench.read("agent.log");
+    assert!(log.contains("WARN tenure::agent: ") && log.contains("key=fleet/f/unit/a"), "{log}");
+    assert!(log.contains("no disk\\u{1b}") && !log.contains('\u{1b}'), "{log}");
 }
 
 #[test]
