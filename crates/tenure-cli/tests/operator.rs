@@ -1,7 +1,7 @@
 //! What an operator does by the agent's dashboard, in a real browser. Pictures of it are kept in `target/dashboard`.
 //!
 //! Plan: an action asks first, takes effect, also by the keyboard alone, is logged, needs the token for it, and touches no later tenure than the one that was
-//! shown; a fleet's map shows what `fleet units` says, and from it units are moved and workers drained.
+//! shown; where no answer comes, it is said that it may have been done; a fleet's map shows what `fleet units` says, and from it units are moved and workers drained.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::dashboard::{Agent, FULL, READ, ROWS, act, act_on, held, tab, tab_to};
@@ -82,6 +82,28 @@ fn the_keyboard_is_enough_to_act() {
         &format!("!{ROWS}.some(row => row[0] === 'b') && {ROWS}.some(row => row[0] === 'a')"),
     );
     assert!(run[0].is_running());
+    assert_eq!(browser.complaints(), [] as [String; 0]);
+}
+
+#[test]
+fn an_action_that_is_not_answered_may_have_been_done() {
+    let bench = Bench::new();
+    let agent = Agent::start(&bench, "0");
+    let mut run = held(&bench, &[&["run", "--ttl", "3s", "k"]]);
+    let mut browser = agent.shown_to(FULL);
+    browser.wait_for("it", &format!("{ROWS}.some(row => row[0] === 'k' && row[1] === 'held')"));
+    // The agent hears of it, and its answer is lost.
+    browser.eval(
+        "(fetched => window.fetch = async (path, options) => {
+            const answer = await fetched(path, options);
+            if (options?.method === 'POST') throw new TypeError('cut off');
+            return answer;
+        })(window.fetch) && null",
+    );
+    act(&mut browser, "k", "Revoke", "Yes");
+    let said = browser.eval("document.querySelector('dialog .said[role=status]').textContent");
+    assert_eq!(said, "No answer: it may have been done; look at the record.");
+    assert_eq!(run[0].wait(), 76);
     assert_eq!(browser.complaints(), [] as [String; 0]);
 }
 

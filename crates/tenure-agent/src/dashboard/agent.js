@@ -14,7 +14,7 @@ export class Refused extends Error {
   }
 }
 
-/** The agent has not answered. */
+/** The agent has not answered, or not in time. What it was asked to do may have been done. */
 export class Silent extends Error {}
 
 export class Agent {

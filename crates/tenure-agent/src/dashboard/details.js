@@ -1,5 +1,6 @@
 // One record in full.
 
+import { Silent } from "./agent.js";
 import { bar } from "./fleets.js";
 import { holders, kind, left } from "./records.js";
 import { brief, clock, make, shown } from "./words.js";
@@ -89,7 +90,11 @@ export class Details {
             ? `Pinned to ${shown(begun.pinned_to ?? "nobody")}.`
             : `${ACTIONS[action].said} ${shown(begun.holder)}, within ${brief(begun.within_ms)}.`;
       } catch (error) {
-        this.#said.textContent = `Not done: ${shown(error.message)}`;
+        // A request that was not answered may have been heard.
+        this.#said.textContent =
+          error instanceof Silent
+            ? "No answer: it may have been done; look at the record."
+            : `Not done: ${shown(error.message)}`;
       }
     };
     this.#no.focus();
