@@ -54,8 +54,9 @@ impl Fence {
     /// The highest fence: what a signed 64-bit column holds. A record that shows more is damaged or hostile.
     pub const MAX: Fence = Fence(i64::MAX as u64);
 
-    /// The highest floor that a wall clock can ask for, so that an insane clock leaves room to count on (2^53).
-    const MAX_FLOOR: u64 = 1 << 53;
+    /// The highest floor that a wall clock can ask for, so that an insane clock leaves room to count on (2^52). From there, JavaScript and all else that takes a
+    /// number for a double tell 2^52 more tenures apart.
+    const MAX_FLOOR: u64 = 1 << 52;
 
     /// What a wall clock asks for as the least fence of a new tenure.
     #[must_use]
@@ -224,6 +225,15 @@ mod tests {
         let before = Fence(0).next(Fence::floor(Wall(1_700_000_000_000))).unwrap();
         let after = Fence(0).next(Fence::floor(Wall(1_700_000_000_001))).unwrap();
         assert!(after > before);
+    }
+
+    #[test]
+    fn s2_fences_after_an_insane_clock_are_told_apart_by_what_takes_numbers_for_doubles() {
+        const EXACT: u64 = 1 << 53;
+        let first = Fence(0).next(Fence::floor(Wall(u64::MAX))).unwrap();
+        assert!(EXACT - first.0 >= 1 << 52, "{first}");
+        // Far above any sane clock's, so that none of those is lowered.
+        assert_eq!(Fence::floor(Wall(4_000_000_000_000_000)), Fence(4_000_000_000_000_000));
     }
 
     #[test]
