@@ -463,6 +463,24 @@ fn a_token_is_asked_for_on_the_loopback_network() {
 }
 
 #[test]
+fn a_secret_that_every_user_can_read_is_told_of() {
+    let bench = Bench::new();
+    for (file, mode) in [("full", 0o644), ("read", 0o600)] {
+        bench.write(file, format!("{file}-token-0123456789"));
+        std::fs::set_permissions(bench.path(file), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let files = ["--token-file", "full", "--read-token-file", "read"];
+    let log = std::fs::File::create(bench.path("agent.log")).unwrap();
+    let mut command = bench.tenure(&[&["serve", "--listen", "127.0.0.1:0"], &files[..]].concat());
+    let _agent = Process::from(command.stderr(log).spawn().unwrap());
+    wait_until("it to be told", || {
+        bench.read("agent.log").contains("full: every user of this host can read")
+    });
+    let said = bench.read("agent.log");
+    assert!(!said.contains("read: ") && !said.contains("token-0123456789"), "{said}");
+}
+
+#[test]
 fn no_client_takes_more_than_its_share() {
     let bench = Bench::new();
     let agent = Agent::start(&bench, &["--max-leases", "2", "--max-connections", "3"]);

@@ -3,6 +3,7 @@
 use super::ttl;
 use crate::args;
 use crate::exit::{self, Failure};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tenure_agent::{Access, Address, Certificate, Limits, Secret, default_socket};
@@ -16,6 +17,8 @@ pub(crate) struct ServeConfig {
     pub(crate) certificate: Option<Certificate>,
     pub(crate) ttl: Duration,
     pub(crate) limits: Limits,
+    /// Files of tokens and of the key that every user of this host can read.
+    pub(crate) exposed: Vec<PathBuf>,
 }
 
 impl args::serve::ServeArgs {
@@ -37,6 +40,8 @@ impl args::serve::ServeArgs {
         if full.is_some() && full == read {
             return Err(Failure::usage("the token that may look is the one that may do all; choose another"));
         }
+        let secrets = [&self.token_file, &self.read_token_file, &self.tls_key].into_iter().flatten();
+        let exposed = secrets.filter(|file| is_exposed(file)).cloned().collect();
         let certificate = certificate(self.tls_cert.zip(self.tls_key))?;
         if certificate.is_some() {
             addresses = addresses.into_iter().map(Address::with_tls).collect();
@@ -58,7 +63,7 @@ impl args::serve::ServeArgs {
         let places = places.collect();
         let mut limits = Limits::default();
         (limits.leases, limits.connections) = (self.max_leases, self.max_connections);
-        Ok(ServeConfig { places, certificate, ttl, limits })
+        Ok(ServeConfig { places, certificate, ttl, limits, exposed })
     }
 }
 
@@ -116,4 +121,31 @@ fn token(file: Option<&Path>, variable: &str) -> Result<Option<Secret>, Failure>
     };
     let secret = Secret::new(&text).map_err(|error| Failure::usage(format!("{from}: {error}")))?;
     Ok(Some(secret))
+}
+
+/// Whether every user of this host can read a file of a secret. It is told and not refused: Kubernetes mounts secrets so.
+fn is_exposed(file: &Path) -> bool {
+    const OTHERS_READ: u32 = 0o004;
+    file.metadata().is_ok_and(|found| found.mode() & OTHERS_READ != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a file is exposed by its mode alone, which a link to it does not hide.
+    use super::*;
+    use std::fs::{Permissions, set_permissions, write};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn what_every_user_can_read_is_exposed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("token"), folder.path().join("link"));
+        write(&file, "").unwrap();
+        symlink(&file, &link).unwrap();
+        for (mode, is) in [(0o644, true), (0o604, true), (0o640, false), (0o600, false), (0o400, false)] {
+            set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+            assert_eq!((is_exposed(&file), is_exposed(&link)), (is, is), "{mode:o}");
+        }
+        assert!(!is_exposed(&folder.path().join("none")));
+    }
 }

@@ -8,6 +8,7 @@ use crate::stores::{Missing, Url};
 use crate::supervise::outage::Outage;
 use crate::supervise::signals::Signals;
 use crate::telemetry;
+use crate::text::escaped;
 use std::time::Duration;
 use tenure::Leases;
 use tenure_agent::{Agent, Door};
@@ -36,6 +37,12 @@ pub(crate) async fn serve(url: &Url, plan: ServeConfig) -> Result<u8, Failure> {
     let agent = Agent::new(leases.clone(), plan.limits, Some(scrape));
     for (door, _) in &doors {
         output::tell(format!("serving leases of {} at {}", url.shown(), door.address()));
+    }
+    for file in &plan.exposed {
+        let file = escaped(&file.to_string_lossy());
+        output::note(format!(
+            "{file}: every user of this host can read this secret; see to that with chmod o-r"
+        ));
     }
     let mut served = JoinSet::new();
     for (door, access) in doors {

@@ -3,8 +3,10 @@
 use super::browser::Browser;
 use super::{Bench, Process, wait_for, wait_until};
 use serde_json::json;
+use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 
 pub const FULL: &str = "full-token-0123456789";
 pub const READ: &str = "read-token-0123456789";
@@ -17,8 +19,11 @@ pub struct Agent {
 
 impl Agent {
     pub fn start(bench: &Bench, port: &str) -> Agent {
-        bench.write("full", FULL);
-        bench.write("read", READ);
+        for (file, token) in [("full", FULL), ("read", READ)] {
+            bench.write(file, token);
+            // One that others can read is told of.
+            std::fs::set_permissions(bench.path(file), Permissions::from_mode(0o600)).unwrap();
+        }
         let listen = format!("127.0.0.1:{port}");
         let tokens = ["--token-file", "full", "--read-token-file", "read"];
         // Nobody beats here.
