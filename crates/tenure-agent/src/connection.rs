@@ -12,6 +12,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::net::sockopt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -43,11 +44,12 @@ pub(crate) async fn serve(door: &Door, served: &ConnectionContext) {
                 .accept()
                 .await
                 .map(|(stream, _)| (Arc::new(ClientIdentity::of(&stream)), ClientStream::Unix(stream))),
-            AgentListener::Tcp(listener) => listener
-                .accept()
-                .await
-                .map(|(stream, at)| (Arc::new(ClientIdentity::at(at)), ClientStream::Tcp(stream))),
+            AgentListener::Tcp(listener) => listener.accept().await.map(|(stream, at)| {
+                probe(&stream);
+                (Arc::new(ClientIdentity::at(at)), ClientStream::Tcp(stream))
+            }),
             AgentListener::Tls(listener, certificate) => listener.accept().await.map(|(stream, at)| {
+                probe(&stream);
                 (Arc::new(ClientIdentity::at(at)), ClientStream::Tls(stream, certificate.clone()))
             }),
         };
@@ -65,6 +67,18 @@ pub(crate) async fn serve(door: &Door, served: &ConnectionContext) {
             }
         });
     }
+}
+
+/// Has the system find out within two minutes that a client's host is gone. A request may wait for a day, and nothing is sent meanwhile.
+fn probe(stream: &TcpStream) {
+    const QUIET: Duration = Duration::from_secs(60);
+    const EVERY: Duration = Duration::from_secs(15);
+    let probed = sockopt::set_tcp_keepidle(stream, QUIET)
+        .and_then(|()| sockopt::set_tcp_keepintvl(stream, EVERY))
+        .and_then(|()| sockopt::set_tcp_keepcnt(stream, 4))
+        .and_then(|()| sockopt::set_socket_keepalive(stream, true));
+    // A system that can't is no reason to turn a client away.
+    drop(probed);
 }
 
 async fn makes_room(stranger: Option<Arc<Stranger>>) {
@@ -158,6 +172,16 @@ mod tests {
         let place = Room::of_clients(1, 0, 0).enter(true).unwrap();
         let guest = Guest { peer: Arc::new(ClientIdentity::unknown()), place, router, limits };
         (client, tokio::spawn(guest.attend(server)))
+    }
+
+    #[tokio::test]
+    async fn a_client_whose_host_is_gone_is_found_out_by_the_system() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        probe(&stream);
+        assert!(sockopt::socket_keepalive(&stream).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(&stream).unwrap(), Duration::from_secs(60));
     }
 
     #[tokio::test]

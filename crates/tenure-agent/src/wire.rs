@@ -107,8 +107,8 @@ pub(crate) struct LeaseReply {
     pub(crate) fence: u64,
     /// It is held while this host's CLOCK_BOOTTIME, in milliseconds, is below this.
     pub(crate) deadline_boottime_ms: u64,
-    /// The time line of that clock, if it has a name: the boot id, a slash, and the inode of the time namespace. A client whose own differ goes by
-    /// `good_for_ms`.
+    /// The time line of that clock, if it has a name: the boot id, a slash, and the inode of the time namespace. A client whose own differ, or that has
+    /// not come by a Unix socket, goes by `good_for_ms`.
     pub(crate) boot: Option<String>,
     /// How long it is held by the client's clock, counted from when the client sent the request that this answers.
     pub(crate) good_for_ms: u64,
