@@ -2,6 +2,7 @@
 
 use crate::config::{PostgresConfig, Prepare, Tls};
 use crate::error::{not_connected, unreached};
+use crate::hosts::reach;
 use crate::lane::PostgresConnection;
 use crate::proof::Proof;
 use std::sync::Arc;
@@ -28,25 +29,23 @@ impl PostgresConnector {
 
     /// A new connection.
     pub(crate) async fn lane(&self) -> Result<Arc<PostgresConnection>, StoreError> {
-        let place = self.config.place();
-        match tokio::time::timeout(self.config.connecting(), self.connected(&place)).await {
-            Ok(lane) => lane,
-            Err(_) => Err(unreached(&place)),
-        }
+        let (server, place) = (self.config.driver()?, self.config.place());
+        let connect = |host| async move { self.connected(&host).await };
+        let made = reach(&server, self.config.connecting(), connect).await;
+        made.map_err(|error| error.map_or_else(|| unreached(&place), |error| not_connected(&place, error)))
     }
 
-    async fn connected(&self, place: &str) -> Result<Arc<PostgresConnection>, StoreError> {
-        let server = self.config.driver()?;
+    /// To one host.
+    async fn connected(&self, server: &tokio_postgres::Config) -> Result<Arc<PostgresConnection>, Error> {
         let seeks = self.config.prepare == Prepare::Automatic;
         if seeks && !self.takes_no_options.load(Ordering::SeqCst) {
-            let (proof, marked) = Proof::of(&server);
+            let (proof, marked) = Proof::of(server);
             match self.client(&marked).await {
-                Ok(client) => return Ok(PostgresConnection::start(client, false, Some(proof))),
-                Err(error) if !takes_no_options(&error) => return Err(not_connected(place, error)),
-                Err(_) => self.takes_no_options.store(true, Ordering::SeqCst),
+                Err(error) if takes_no_options(&error) => self.takes_no_options.store(true, Ordering::SeqCst),
+                made => return made.map(|client| PostgresConnection::start(client, false, Some(proof))),
             }
         }
-        let client = self.client(&server).await.map_err(|error| not_connected(place, error))?;
+        let client = self.client(server).await?;
         Ok(PostgresConnection::start(client, self.config.prepare == Prepare::Always, None))
     }
 

@@ -61,6 +61,8 @@
 //! - Limits on statements (`statement_timeout`), stricter isolation by default, deadlocks: what the server undid is sent again, or
 //!   `Unavailable`. A password that is changed in its file.
 //! - A server that is stopped, restarted or full: calls are `Unavailable` or `Unknown`, and all goes on when it is back.
+//! - A host that is silent, as without power: of several hosts, and of a name's addresses, the next one is tried besides, after a quarter of
+//!   a second at most.
 //! - Its wall clock jumping: an age alone decides nothing.
 //! - Rows damaged or changed by hand: `Foreign`, and never written over. A row shows which transaction wrote it last; if that was not tenure's,
 //!   its digest decides, as after a restore. Only a fence that was raised by hand is taken as it is.
@@ -94,6 +96,7 @@ mod connect;
 mod error;
 mod functions;
 mod guard;
+mod hosts;
 mod inspect;
 mod lane;
 mod lines;

@@ -9,6 +9,7 @@
 
 use crate::config::PostgresConfig;
 use crate::connect::tls;
+use crate::hosts::reach;
 use crate::proof::Proof;
 use std::future::poll_fn;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use tenure_core::op::Hint;
 use tenure_core::{Key, StoreError, Version};
 use tenure_store::parts::{Subscribers, Teller};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls};
 
 /// How long to wait before the connection is made again: at first, and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -83,14 +84,23 @@ async fn listen(config: &PostgresConfig, channel: &str, subscribers: &Subscriber
     let (proof, server) = Proof::of(&server);
     let ear = Ear { proof, channel, subscribers, later: config.timeout / 5 };
     match tls(config) {
-        Ok(None) => match server.connect(NoTls).await {
-            Ok((client, connection)) => ear.receive(&client, connection).await,
-            Err(_) => false,
-        },
-        Ok(Some(tls)) => match server.connect(tls).await {
-            Ok((client, connection)) => ear.receive(&client, connection).await,
-            Err(_) => false,
-        },
+        Ok(None) => {
+            let connect = |host: Config| async move { host.connect(NoTls).await };
+            let Ok((client, connection)) = reach(&server, config.connecting(), connect).await else {
+                return false;
+            };
+            ear.receive(&client, connection).await
+        }
+        Ok(Some(tls)) => {
+            let connect = |host: Config| {
+                let tls = tls.clone();
+                async move { host.connect(tls).await }
+            };
+            let Ok((client, connection)) = reach(&server, config.connecting(), connect).await else {
+                return false;
+            };
+            ear.receive(&client, connection).await
+        }
         Err(_) => false,
     }
 }

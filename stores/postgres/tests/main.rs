@@ -2,6 +2,8 @@
 
 #[path = "support/relay.rs"]
 mod relay;
+#[path = "support/silence.rs"]
+mod silence;
 mod support;
 
 mod conformance;
@@ -10,6 +12,7 @@ mod faults;
 mod fences;
 mod guard;
 mod hints;
+mod hosts;
 mod lanes;
 mod opening;
 mod pool;
