@@ -57,7 +57,8 @@
 //!
 //! # What it survives
 //!
-//! - Connections that end, idle ones too: they are made again. A write whose answer was lost is `Unknown`, and found out by the next read.
+//! - Connections that end, idle ones too: they are made again. The one that listens is asked for a sign of life when it is quiet. A write
+//!   whose answer was lost is `Unknown`, and found out by the next read.
 //! - Limits on statements (`statement_timeout`), stricter isolation by default, deadlocks: what the server undid is sent again, or
 //!   `Unavailable`. A password that is changed in its file.
 //! - A server that is stopped, restarted or full: calls are `Unavailable` or `Unknown`, and all goes on when it is back.

@@ -12,6 +12,7 @@ use crate::connect::tls;
 use crate::hosts::reach;
 use crate::proof::Proof;
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenure_core::op::Hint;
 use tenure_core::{Key, StoreError, Version};
@@ -22,7 +23,8 @@ use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls};
 /// How long to wait before the connection is made again: at first, and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// After how long without a notification it is asked whether anybody still wants them.
+/// After how long without a notification it is asked whether anybody still wants them, and whether the server is still there; or after the
+/// timeout of calls, if that is shorter.
 const QUIET: Duration = Duration::from_secs(5);
 
 /// The key of the advisory lock of a channel, as an expression.
@@ -82,7 +84,7 @@ async fn listen(config: &PostgresConfig, channel: &str, subscribers: &Subscriber
     let Ok(server) = config.driver() else { return false };
     // A pooler refuses the mark, or does not know it afterwards.
     let (proof, server) = Proof::of(&server);
-    let ear = Ear { proof, channel, subscribers, later: config.timeout / 5 };
+    let ear = Ear { proof, channel, subscribers, timeout: config.timeout };
     match tls(config) {
         Ok(None) => {
             let connect = |host: Config| async move { host.connect(NoTls).await };
@@ -110,8 +112,8 @@ struct Ear<'a> {
     proof: Proof,
     channel: &'a str,
     subscribers: &'a Subscribers,
-    /// When to tell everybody to look once more.
-    later: Duration,
+    /// How long an answer is waited for. After a fifth of that everybody is told to look once more.
+    timeout: Duration,
 }
 
 impl Ear<'_> {
@@ -122,23 +124,35 @@ impl Ear<'_> {
     {
         let lock = lock(self.channel);
         let ask = format!("SELECT pg_advisory_lock_shared({lock}); LISTEN \"{}\"", self.channel);
+        let (quiet, has_heard) = (QUIET.min(self.timeout), AtomicBool::new(false));
         let asking = async {
-            if !self.proof.holds(client).await || client.batch_execute(&ask).await.is_err() {
+            let begun = async { self.proof.holds(client).await && client.batch_execute(&ask).await.is_ok() };
+            if !tokio::time::timeout(self.timeout, begun).await.is_ok_and(|has_begun| has_begun) {
                 return;
             }
             self.subscribers.tell(&Hint::Any);
             // A write that saw the lock free, and landed only after everybody had looked at the keys, has told nobody.
-            tokio::time::sleep(self.later).await;
+            tokio::time::sleep(self.timeout / 5).await;
             self.subscribers.tell(&Hint::Any);
-            std::future::pending().await
+            // One on which nothing passes any more looks like one on which there is nothing to tell.
+            loop {
+                tokio::time::sleep(quiet).await;
+                let is_there = async {
+                    has_heard.swap(false, Ordering::SeqCst) || client.check_connection().await.is_ok()
+                };
+                if !tokio::time::timeout(self.timeout, is_there).await.is_ok_and(|is_there| is_there) {
+                    return;
+                }
+            }
         };
         let mut stood = false;
         let receiving = async {
             while self.subscribers.are_any() {
                 let message = poll_fn(|context| connection.poll_message(context));
-                match tokio::time::timeout(QUIET, message).await {
+                match tokio::time::timeout(quiet, message).await {
                     Ok(Some(Ok(message))) => {
                         stood = true;
+                        has_heard.store(true, Ordering::SeqCst);
                         if let AsyncMessage::Notification(notification) = message {
                             self.subscribers.tell(&hint(notification.payload()));
                         }

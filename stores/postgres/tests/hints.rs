@@ -2,7 +2,8 @@
 //!
 //! Plan: a raw connection on the channel, which does not say that it listens, sees what is notified at all. Nothing while nobody listens,
 //! also through a pooler; all that is news while anybody does, also after one of two has gone; nothing again after the last; who listens
-//! through a pooler leaves no lock behind. A write that was under way before anybody listened, and lands later, is heard of, too.
+//! through a pooler leaves no lock behind. A write that was under way before anybody listened, and lands later, is heard of, too. A connection
+//! on which nothing passes any more, and one to whoever takes it and says nothing, are made again.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,6 +12,7 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
+use crate::silence::Silencer;
 use crate::support::{Locked, admin, config, held, named, unique};
 use std::future::poll_fn;
 use std::time::Duration;
@@ -166,4 +168,30 @@ async fn a_write_that_began_before_anybody_listened_is_heard_of() {
     let outcomes = released.await.unwrap().unwrap();
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Won { .. })), "{outcomes:?}");
     assert_eq!(tokio::time::timeout(LONG, changes.recv()).await.expect("no hint of it"), Some(Hint::Any));
+}
+
+/// Behind a firewall that has forgotten the connection, and before a balancer with nobody behind it.
+#[tokio::test]
+async fn a_connection_that_falls_silent_is_made_again() {
+    let name = unique("hushed");
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    let (writer, silencer) = (PostgresStore::open(config(&name)).await.unwrap(), Silencer::start().await);
+    let there = format!("postgres://postgres@127.0.0.1:{}/postgres", silencer.port);
+    let there = PostgresConfig::from_url(&there).unwrap().schema(&name).timeout(Duration::from_millis(500));
+    let listener = PostgresStore::open(there).await.unwrap();
+    let mut changes = listener.changed("").unwrap();
+    hinted(&writer, &mut changes, "before").await;
+    silencer.set_silent(true);
+    let before = silencer.connections();
+    while tokio::time::timeout(Duration::from_millis(200), changes.recv()).await.is_ok() {}
+    let made_again = async {
+        while silencer.connections() < before + 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LONG, made_again).await.expect("a silent connection is kept");
+    silencer.set_silent(false);
+    let told = tokio::time::timeout(LONG, changes.recv()).await.expect("nobody is told to look once more");
+    assert_eq!(told, Some(Hint::Any));
+    hinted(&writer, &mut changes, "after").await;
 }
