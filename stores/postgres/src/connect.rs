@@ -39,7 +39,7 @@ impl PostgresConnector {
     async fn connected(&self, server: &tokio_postgres::Config) -> Result<Arc<PostgresConnection>, Error> {
         let seeks = self.config.prepare == Prepare::Automatic;
         if seeks && !self.takes_no_options.load(Ordering::SeqCst) {
-            let (proof, marked) = Proof::of(server);
+            let (proof, marked) = Proof::of(&self.bounded(server));
             match self.client(&marked).await {
                 Err(error) if takes_no_options(&error) => self.takes_no_options.store(true, Ordering::SeqCst),
                 made => return made.map(|client| PostgresConnection::start(client, false, Some(proof))),
@@ -47,6 +47,17 @@ impl PostgresConnector {
         }
         let client = self.client(server).await?;
         Ok(PostgresConnection::start(client, self.config.prepare == Prepare::Always, None))
+    }
+
+    /// Has the server itself give up a wait for a lock, before the caller does. So the caller hears what became of the statement, and no
+    /// connection is left behind that waits on. What the URL says of it goes first.
+    ///
+    /// What was given up is never cancelled: a commit that waits for its standby would be shown to all, and a failover could still lose it.
+    fn bounded(&self, server: &tokio_postgres::Config) -> tokio_postgres::Config {
+        let mut bounded = server.clone();
+        let limit = self.config.connecting().as_millis();
+        bounded.options(format!("-c lock_timeout={limit} {}", server.get_options().unwrap_or_default()));
+        bounded
     }
 
     async fn client(&self, server: &tokio_postgres::Config) -> Result<Client, Error> {

@@ -10,6 +10,9 @@ use tokio_postgres::types::Type;
 /// The version of the tables that this program makes, and the only one that it uses.
 const VERSION: i32 = 3;
 
+/// How many timeouts of a call making the tables may take.
+const PATIENCE: u32 = 4;
+
 /// What is in place of each version: the steps from version 0, which is an empty schema. `{s}` is the schema, `{functions}` what
 /// [`functions::text`] makes in it, `{digest}` and `{digest_2}` those of a row, as of version 3 and before.
 ///
@@ -109,8 +112,8 @@ pub(crate) async fn examine(lines: &Lines, schema: &str) -> Result<String, Store
 pub(crate) async fn migrate(lines: &Lines, schema: &str) -> Result<bool, StoreError> {
     let line = lines.line().await?;
     let place = &lines.place;
-    let work = steps(&line, place, schema);
-    let Ok(done) = tokio::time::timeout(lines.timeout.saturating_mul(4), work).await else {
+    let work = steps(&line, lines, schema);
+    let Ok(done) = tokio::time::timeout(lines.timeout.saturating_mul(PATIENCE), work).await else {
         return Err(StoreError::unavailable(format!("{place}: making the tables took too long; try again")));
     };
     // Where it failed, the connection ends, and the transaction with it.
@@ -119,7 +122,8 @@ pub(crate) async fn migrate(lines: &Lines, schema: &str) -> Result<bool, StoreEr
     Ok(done)
 }
 
-async fn steps(line: &ExclusiveConnection, place: &str, schema: &str) -> Result<bool, StoreError> {
+async fn steps(line: &ExclusiveConnection, lines: &Lines, schema: &str) -> Result<bool, StoreError> {
+    let place = &lines.place;
     let lost = |error: tokio_postgres::Error| match error.as_db_error() {
         // Who may write records may not make tables.
         Some(refusal) if *refusal.code() == SqlState::INSUFFICIENT_PRIVILEGE => StoreError::invalid(format!(
@@ -129,7 +133,8 @@ async fn steps(line: &ExclusiveConnection, place: &str, schema: &str) -> Result<
         _ => failed(place, Call::Write, error),
     };
     let work = line.client()?;
-    work.batch_execute("BEGIN").await.map_err(lost)?;
+    let patience = lines.timeout.saturating_mul(PATIENCE).as_millis();
+    work.batch_execute(&format!("BEGIN; SET LOCAL lock_timeout = {patience}")).await.map_err(lost)?;
     // Two at once would both find nothing. The lock ends with the transaction.
     let lock = "SELECT pg_advisory_xact_lock(hashtext('tenure migration'))";
     work.query_typed(lock, &[]).await.map_err(lost)?;

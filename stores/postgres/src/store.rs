@@ -39,7 +39,8 @@ impl PostgresStore {
     /// `config` needs no host: `PostgresConfig::new(tokio_postgres::Config::new())` will do. Its schema, timeout and ages matter all the
     /// same.
     ///
-    /// A connection that was left in the middle of something is taken out of the pool. A pool that is used by others besides must have
+    /// A connection that was left in the middle of something is taken out of the pool. Under a lock it stays at the server until that is free,
+    /// unless its `lock_timeout` is below the timeout here. A pool that is used by others besides must have
     /// room for both: a call that finds no free connection within the timeout is `Unavailable`.
     ///
     /// # Errors

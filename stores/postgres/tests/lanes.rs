@@ -2,7 +2,8 @@
 //!
 //! Plan: many tasks on few connections, none of whose writes is lost or mixed up; what is prepared where, as the server itself tells:
 //! on a session of one's own, not through a pooler, and as the URL says; a server that has forgotten what was prepared; a statement
-//! that waits for a lock, and those that don't; one attempt to connect for all.
+//! that waits for a lock, and those that don't; many that wait for one in vain, which leave no connections behind; one attempt to connect
+//! for all.
 
 #![allow(
     clippy::unwrap_used,
@@ -141,4 +142,32 @@ async fn a_statement_that_waits_holds_up_no_others_while_there_is_another_connec
     assert!(!waiting.is_finished());
     locked.unlock().await;
     assert!(matches!(waiting.await.unwrap().unwrap(), Outcome::Won { .. }));
+}
+
+#[tokio::test]
+async fn what_waits_for_a_lock_in_vain_leaves_no_connections_behind() {
+    let name = unique("vain");
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    let timeout = Duration::from_millis(400);
+    let store = PostgresStore::open(named(&name).connections(1).timeout(timeout)).await.unwrap();
+    let (key, scribe, operator) = (Key::new("k").unwrap(), Scribe::new(), admin().await);
+    let version = held(&store, &scribe, &key).await;
+    let lock = format!("BEGIN; LOCK TABLE {name}.record IN ACCESS EXCLUSIVE MODE");
+    operator.batch_execute(&lock).await.unwrap();
+    for round in 0..10 {
+        let write = store.write(scribe.unchanged(&key, version, scribe.held(6)));
+        // Some callers go away by themselves.
+        let patience = if round % 2 == 0 { LONG } else { timeout / 4 };
+        let outcome = tokio::time::timeout(patience, write).await;
+        assert!(outcome.is_err() || outcome.is_ok_and(|outcome| outcome.unwrap_err().is_passing()));
+    }
+    let few = async {
+        while connections(&name).await > 2 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), few).await.expect("they wait until the lock is free");
+    operator.batch_execute("ROLLBACK").await.unwrap();
+    let landed = store.read(&key).await.unwrap().unwrap().record.fence.0;
+    assert!([5, 6].contains(&landed), "{landed}");
 }
