@@ -12,15 +12,21 @@ use tokio_postgres::types::Type;
 /// A standby that is further behind than this is told as one that lags.
 const LAG: Duration = Duration::from_secs(1);
 
+/// What facts about standbys are filed under.
+const FAILOVER: &str = "failover";
+
 /// Asks the server; nothing is written, and no right is needed but to read.
 pub(crate) async fn inspect(lines: &Lines, config: &PostgresConfig) -> Inspection {
     let mut found = Inspection::default();
-    if let Err(error) = add_server(lines, &mut found).await {
-        found.note("server", format!("what can lose leases on it can't be told: {error}"));
-        return found;
-    }
+    let commits = match add_server(lines, &mut found).await {
+        Ok(commits) => commits,
+        Err(error) => {
+            found.note("server", format!("what can lose leases on it can't be told: {error}"));
+            return found;
+        }
+    };
     let parts = [
-        ("failover", add_standbys(lines, &mut found).await),
+        ("failover", add_standbys(lines, &commits, &mut found).await),
         ("rights", add_rights(lines, &config.schema, &mut found).await),
         ("tables", add_triggers(lines, &config.schema, &mut found).await),
         ("pooler", add_pooler(lines, config, &mut found).await),
@@ -33,8 +39,8 @@ pub(crate) async fn inspect(lines: &Lines, config: &PostgresConfig) -> Inspectio
     found
 }
 
-/// Its version, its clock, and what a crash of it can take away.
-async fn add_server(lines: &Lines, found: &mut Inspection) -> Result<(), StoreError> {
+/// Its version, its clock, and what a crash of it can take away. Tells what commits of this role wait for (`synchronous_commit`).
+async fn add_server(lines: &Lines, found: &mut Inspection) -> Result<String, StoreError> {
     let sql = "SELECT current_setting('server_version'), current_setting('server_version_num')::int, pg_is_in_recovery(), \
                current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on', current_setting('synchronous_commit'), \
                current_setting('default_transaction_read_only') = 'on', \
@@ -80,47 +86,64 @@ async fn add_server(lines: &Lines, found: &mut Inspection) -> Result<(), StoreEr
             format!("each commit is on its disk before it is answered (synchronous_commit {commits})"),
         );
     }
-    Ok(())
+    Ok(commits)
 }
 
 /// What the promotion of a standby can take away.
-async fn add_standbys(lines: &Lines, found: &mut Inspection) -> Result<(), StoreError> {
-    const ABOUT: &str = "failover";
+async fn add_standbys(lines: &Lines, commits: &str, found: &mut Inspection) -> Result<(), StoreError> {
     let sql = "SELECT coalesce(application_name, ''), sync_state, \
                (extract(epoch FROM coalesce(replay_lag, interval '0')) * 1000)::bigint FROM pg_stat_replication";
     let rows = lines.ask(Call::Read, sql, &[]).await?;
-    let (mut asynchronous, mut hidden) = (0, 0);
+    let mut states: Vec<Option<String>> = Vec::with_capacity(rows.len());
     for row in &rows {
-        let (name, state): (String, Option<String>) = (get(row, 0)?, get(row, 1)?);
+        let name: String = get(row, 0)?;
         let lag = Duration::from_millis(get::<i64>(row, 2)?.try_into().unwrap_or(0));
-        match state.as_deref() {
-            None => hidden += 1,
-            Some("sync" | "quorum") => {}
-            Some(_) => asynchronous += 1,
-        }
+        states.push(get(row, 1)?);
         if lag > LAG {
-            found.hazard(ABOUT, format!("the standby {name:?} is {:.1} s behind", lag.as_secs_f64()));
+            found.hazard(FAILOVER, format!("the standby {name:?} is {:.1} s behind", lag.as_secs_f64()));
         }
     }
+    add_failover(&states, commits, found);
+    Ok(())
+}
+
+/// Whether commits wait for standbys in these states, which not every role is told.
+fn add_failover(states: &[Option<String>], commits: &str, found: &mut Inspection) {
+    let count = |is: fn(Option<&str>) -> bool| states.iter().filter(|state| is(state.as_deref())).count();
+    let hidden = count(|state| state.is_none());
+    let asynchronous = count(|state| state.is_some_and(|state| !["sync", "quorum"].contains(&state)));
     if asynchronous > 0 {
         found.hazard(
-            ABOUT,
+            FAILOVER,
             format!(
                 "its standbys ({asynchronous}) follow asynchronously: a failover to one can lose writes that were answered, and \
                  two may hold a key then: fences protect; name one in synchronous_standby_names"
             ),
         );
+    } else if states.is_empty() {
+        found.fine(FAILOVER, "no standby is connected, so there is nothing to fail over to");
+    } else if ["off", "local"].contains(&commits) {
+        found.hazard(
+            FAILOVER,
+            format!(
+                "commits of this role wait for no standby (synchronous_commit {commits}): a failover to one can lose writes that were \
+                 answered, and two may hold a key then: fences protect; set it on"
+            ),
+        );
     } else if hidden > 0 {
         found.note(
-            ABOUT,
+            FAILOVER,
             format!("how its standbys ({hidden}) follow is not told to this role (GRANT pg_monitor)"),
         );
-    } else if rows.is_empty() {
-        found.fine(ABOUT, "no standby is connected, so there is nothing to fail over to");
+    } else if commits == "remote_write" {
+        found.note(
+            FAILOVER,
+            "commits wait for a standby, but not for its disk (synchronous_commit remote_write): a failover to one that has crashed, too, \
+             can lose writes that were answered",
+        );
     } else {
-        found.fine(ABOUT, "commits wait for a standby");
+        found.fine(FAILOVER, "commits wait for a standby");
     }
-    Ok(())
 }
 
 /// What the role may do with the records.
@@ -204,4 +227,35 @@ async fn one(lines: &Lines, sql: &str) -> Result<Row, StoreError> {
 fn get<'a, T: tokio_postgres::types::FromSql<'a>>(row: &'a Row, n: usize) -> Result<T, StoreError> {
     row.try_get(n)
         .map_err(|error| StoreError::unavailable(format!("an answer that is not understood: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: what a failover can lose, by what standbys do and what commits wait for.
+    use super::*;
+
+    #[test]
+    fn what_commits_wait_for_tells_what_a_failover_can_lose() {
+        let standbys = |states: &[&str]| -> Vec<Option<String>> {
+            states.iter().map(|state| (!state.is_empty()).then(|| (*state).to_owned())).collect()
+        };
+        for (states, commits, says, is_hazard) in [
+            (&["sync"][..], "on", "commits wait for a standby", false),
+            (&["quorum", "quorum"], "remote_apply", "commits wait for a standby", false),
+            (&["sync"], "remote_write", "but not for its disk", false),
+            (&["sync"], "local", "wait for no standby (synchronous_commit local)", true),
+            (&["sync"], "off", "wait for no standby (synchronous_commit off)", true),
+            (&[""], "local", "wait for no standby", true),
+            (&[""], "on", "GRANT pg_monitor", false),
+            (&["sync", "async"], "on", "(1) follow asynchronously", true),
+            (&["async"], "local", "(1) follow asynchronously", true),
+            (&[], "local", "no standby is connected", false),
+        ] {
+            let mut found = Inspection::default();
+            add_failover(&standbys(states), commits, &mut found);
+            let texts: Vec<&str> = found.facts.iter().map(|fact| fact.text.as_str()).collect();
+            assert!(texts.len() == 1 && texts[0].contains(says), "{states:?}, {commits}: {texts:?}");
+            assert_eq!(found.hazards().count() > 0, is_hazard, "{states:?}, {commits}: {texts:?}");
+        }
+    }
 }
