@@ -2,6 +2,7 @@
 
 use percent_encoding::percent_decode_str;
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use tenure_core::StoreError;
@@ -193,12 +194,14 @@ impl PostgresConfig {
         PostgresConfig { prepare, ..self }
     }
 
-    /// Whether the server is reached without a network.
+    /// Whether the server is reached without a network. Where an address is given besides a host, that is connected to.
     pub(crate) fn is_local(&self) -> bool {
-        self.server.get_hosts().iter().all(|host| match host {
+        let is_near = |host: &Host| match host {
             Host::Unix(_) => true,
             Host::Tcp(name) => is_loopback(name),
-        })
+        };
+        let server = &self.server;
+        server.get_hosts().iter().all(is_near) && server.get_hostaddrs().iter().all(IpAddr::is_loopback)
     }
 
     /// What a store that is opened with this can do. Nobody is asked for it.
@@ -385,6 +388,10 @@ mod tests {
             ("//u@%2Frun%2Fpostgresql/d", true),
             ("//u@10.0.0.7/d", false),
             ("//u@127.0.0.1,db.example/d", false),
+            ("//u@localhost/d?hostaddr=127.0.0.1", true),
+            ("//u@localhost/d?hostaddr=10.0.0.7", false),
+            ("//u@%2Frun%2Fpostgresql/d?hostaddr=10.0.0.7", false),
+            ("//u@db.example/d?hostaddr=127.0.0.1", false),
             ("//u@10.0.0.7/d?sslmode=disable", true),
             ("//u@localhost/d?sslmode=require", false),
             ("//u@localhost/d?sslrootcert=/ca.pem&sslmode=require", false),
