@@ -104,11 +104,15 @@ fn refused(place: &str, call: Call, refusal: &DbError) -> StoreError {
     if is_ending && call == Call::Write {
         return StoreError::unknown(format!("{place}: {says}"));
     }
-    // Whatever passes: forgotten statements, resources, limits, locks, a restart. All else is about what was asked.
-    let passes =
-        ["08", "26", "40", "53", "55", "57", "58", "XX"].iter().any(|class| code.code().starts_with(class));
     let text = format!("{place}: {says} (SQLSTATE {})", code.code());
-    if passes { StoreError::unavailable(text) } else { StoreError::invalid(text) }
+    if passes(code) { StoreError::unavailable(text) } else { StoreError::invalid(text) }
+}
+
+/// Whatever passes: forgotten statements, resources, limits, locks, a restart, a queue of notifications that is full. All else is about
+/// what was asked.
+fn passes(code: &SqlState) -> bool {
+    let classes = ["08", "26", "40", "53", "55", "57", "58", "XX"];
+    *code == SqlState::PROGRAM_LIMIT_EXCEEDED || classes.iter().any(|class| code.code().starts_with(class))
 }
 
 /// What stands where tenure's tables should.
@@ -130,4 +134,35 @@ fn words(error: &Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: which of the server's codes pass, and which are about what was asked.
+    use super::*;
+
+    #[test]
+    fn codes_tell_what_passes() {
+        for (code, is_passing) in [
+            // A full queue of notifications, which is the whole cluster's.
+            ("54000", true),
+            ("08006", true),
+            ("26000", true),
+            ("40P01", true),
+            ("53100", true),
+            ("53300", true),
+            ("55P03", true),
+            ("57014", true),
+            ("57P03", true),
+            ("58030", true),
+            ("XX000", true),
+            ("22P02", false),
+            ("23505", false),
+            ("42601", false),
+            ("54001", false),
+            ("TNF01", false),
+        ] {
+            assert_eq!(passes(&SqlState::from_code(code)), is_passing, "{code}");
+        }
+    }
 }
