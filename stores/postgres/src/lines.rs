@@ -8,6 +8,7 @@ use deadpool_postgres::{Object, Pool};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::StoreError;
@@ -100,7 +101,13 @@ impl Lines {
         params: &Params<'_>,
     ) -> Result<Result<Vec<Row>, Error>, StoreError> {
         if let ConnectionSource::Own(lanes) = &self.source {
-            return lanes.take(self).await?.lane.ask(&self.place, self.timeout, call, sql, params).await;
+            let (shared, sent) = (lanes.take(self).await?, lanes.pulse.next());
+            let answer = shared.lane.ask(&self.place, self.timeout, call, sql, params).await;
+            match &answer {
+                Ok(_) => shared.heard.store(lanes.pulse.next(), Ordering::SeqCst),
+                Err(_) => lanes.pulse.silent_since(sent),
+            }
+            return answer;
         }
         self.borrowed(call, async |client| client.query_typed(sql.once, params).await).await
     }
@@ -172,6 +179,25 @@ fn is_rolled_back(error: &Error) -> bool {
 struct OwnConnections {
     connector: PostgresConnector,
     slots: Mutex<Vec<Slot>>,
+    pulse: Pulse,
+}
+
+/// Counts what is sent and heard on all connections, by which it is told what came after what.
+#[derive(Default)]
+struct Pulse {
+    count: AtomicU64,
+    /// When the statement was sent that had no answer in time last.
+    silent: AtomicU64,
+}
+
+impl Pulse {
+    fn next(&self) -> u64 {
+        self.count.fetch_add(1, Ordering::SeqCst)
+    }
+
+    fn silent_since(&self, sent: u64) {
+        self.silent.fetch_max(sent, Ordering::SeqCst);
+    }
 }
 
 type Attempt = Shared<BoxFuture<'static, Result<Arc<PostgresConnection>, StoreError>>>;
@@ -184,30 +210,38 @@ struct Slot {
     attempt: Option<Attempt>,
     /// Each statement under way has a copy.
     users: Arc<()>,
+    /// When it had its last answer.
+    heard: Arc<AtomicU64>,
 }
 
 /// A connection, among whose users the caller counts for as long as this lives.
 struct SharedConnection {
     lane: Arc<PostgresConnection>,
+    heard: Arc<AtomicU64>,
     _user: Arc<()>,
 }
 
 impl OwnConnections {
     fn new(config: &PostgresConfig) -> Result<OwnConnections, StoreError> {
         let slots = (0..config.connections).map(|_| Slot::default()).collect();
-        Ok(OwnConnections { connector: PostgresConnector::new(config)?, slots: Mutex::new(slots) })
+        Ok(OwnConnections {
+            connector: PostgresConnector::new(config)?,
+            slots: Mutex::new(slots),
+            pulse: Pulse::default(),
+        })
     }
 
     /// A connection on which nothing is under way, or else a new one, or else that with the fewest statements. One attempt to connect
     /// serves all who wait, and goes on without them.
     async fn take(&self, lines: &Lines) -> Result<SharedConnection, StoreError> {
-        let (found, user) = {
+        let (found, user, heard) = {
             let mut slots = self.lock();
-            slots.iter_mut().for_each(Slot::refresh);
+            slots.iter_mut().for_each(|slot| slot.refresh(&self.pulse));
             let Some(slot) = slots.iter_mut().min_by_key(|slot| slot.cost()) else {
                 return Err(lines.too_late());
             };
-            (slot.lane.clone().ok_or_else(|| slot.attempt(&self.connector)), Arc::clone(&slot.users))
+            let found = slot.lane.clone().ok_or_else(|| slot.attempt(&self.connector));
+            (found, Arc::clone(&slot.users), Arc::clone(&slot.heard))
         };
         let lane = match found {
             Ok(lane) => lane,
@@ -215,7 +249,7 @@ impl OwnConnections {
                 tokio::time::timeout(lines.timeout, attempt).await.map_err(|_| lines.too_late())??
             }
         };
-        Ok(SharedConnection { lane, _user: user })
+        Ok(SharedConnection { lane, heard, _user: user })
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Slot>> {
@@ -225,14 +259,18 @@ impl OwnConnections {
 }
 
 impl Slot {
-    /// Sees what became of its connection.
-    fn refresh(&mut self) {
-        if self.lane.as_ref().is_some_and(|lane| !lane.is_usable()) {
+    /// Sees what became of its connection. An idle one on which nothing was heard since a statement was sent on another that had no answer
+    /// in time is not used again: both may be to a host that is gone, and whoever tried them one after the other would never come to the next.
+    fn refresh(&mut self, pulse: &Pulse) {
+        let is_idle = Arc::strong_count(&self.users) == 1;
+        let is_doubtful = is_idle && self.heard.load(Ordering::SeqCst) < pulse.silent.load(Ordering::SeqCst);
+        if self.lane.as_ref().is_some_and(|lane| is_doubtful || !lane.is_usable()) {
             *self = Slot::default();
         }
         if let Some(made) = self.attempt.as_ref().and_then(|attempt| attempt.peek().cloned()) {
             self.attempt = None;
             self.lane = made.ok().filter(|lane| lane.is_usable());
+            self.heard.store(pulse.next(), Ordering::SeqCst);
         }
     }
 
