@@ -50,7 +50,7 @@ impl PostgresConnector {
     }
 
     /// Has the server itself give up a wait for a lock, before the caller does. So the caller hears what became of the statement, and no
-    /// connection is left behind that waits on. What the URL says of it goes first.
+    /// connection is left behind that waits on. Options of the URL come after it, and win.
     ///
     /// What was given up is never cancelled: a commit that waits for its standby would be shown to all, and a failover could still lose it.
     fn bounded(&self, server: &tokio_postgres::Config) -> tokio_postgres::Config {

@@ -13,8 +13,8 @@ use tokio::time::{sleep, timeout};
 use tokio_postgres::Error;
 use tokio_postgres::config::{Config, Host, LoadBalanceHosts};
 
-/// For how long one is waited for alone, at most.
-const ALONE: Duration = Duration::from_millis(250);
+/// For how long one is waited for alone, at most: as long as a handshake with TLS and a password takes far away.
+const ALONE: Duration = Duration::from_millis(500);
 
 /// The first connection that `connect` makes to any of the server's hosts, each of which it is given by itself. The error is none if nobody
 /// said anything within `limit`.

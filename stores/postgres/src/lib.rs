@@ -65,8 +65,8 @@
 //!   `Unavailable`. A pooler, `prepare=on` or `off` and a pool of the caller's leave that to the role's settings. Without it a write that was
 //!   given up is `Unknown`, and its connection stays at the server until the lock is free.
 //! - A server that is stopped, restarted or full: calls are `Unavailable` or `Unknown`, and all goes on when it is back.
-//! - A host that is silent, as without power: of several hosts, and of a name's addresses, the next one is tried besides, after a quarter of
-//!   a second at most.
+//! - A host that is silent, as without power: of several hosts, and of a name's addresses, the next one is tried besides, after half a
+//!   second at most.
 //! - Its wall clock jumping: an age alone decides nothing.
 //! - Rows damaged or changed by hand: `Foreign`, and never written over. A row shows which transaction wrote it last; if that was not tenure's,
 //!   its digest decides, as after a restore. Only a fence that was raised by hand is taken as it is.
