@@ -23,6 +23,8 @@ const STANDBYS: &str = "standbys";
 const REST: &str = "rest";
 /// When the plan was told. Nothing is decided by it.
 const AT: &str = "at";
+/// A worker rests for so many intervals at the most, as a mean. So nobody waits for longer than that, whatever a board says.
+pub(crate) const LONGEST_REST: u32 = 64;
 /// With more than so many bytes of names, a plan concerns everybody as far as the board tells.
 const NAMES: usize = 512;
 
@@ -145,8 +147,8 @@ pub(crate) fn marked(board: &Record) -> Option<Mark> {
 
 /// In how many intervals a worker that rests looks at the board once, by the last plan that was told by whomever.
 pub(crate) fn rest(board: &Record) -> u32 {
-    let rest = board.metadata.get(REST).and_then(Value::as_i64).and_then(|rest| u32::try_from(rest).ok());
-    rest.unwrap_or(1).max(1)
+    let rest = board.metadata.get(REST).and_then(Value::as_i64).unwrap_or(1);
+    u32::try_from(rest.clamp(1, LONGEST_REST.into())).unwrap_or(1)
 }
 
 /// Whether the alarm is set.

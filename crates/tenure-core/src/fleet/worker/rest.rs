@@ -14,9 +14,6 @@ use crate::values::record::Stored;
 use crate::values::time::{Now, Tick};
 use std::collections::BTreeSet;
 
-/// A worker rests for so many intervals at the most, as a mean.
-const MOST: usize = 64;
-
 /// What a worker has to know to rest, and the planner to tell those who do.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Rest {
@@ -43,8 +40,8 @@ impl Worker {
             let until = now.held.after(self.heard_within() * longest);
             self.rest.told_until = self.rest.told_until.max(until);
         }
-        let rest = (workers / self.options.lookers.max(1)).clamp(1, MOST);
-        u32::try_from(rest).unwrap_or(1)
+        let rest = u32::try_from(workers / self.options.lookers.max(1)).unwrap_or(board::LONGEST_REST);
+        rest.clamp(1, board::LONGEST_REST)
     }
 
     /// Tells those of whom the board says something new, and who may rest: whom the plan concerns, and who is to stand by. Those who were told

@@ -1,10 +1,11 @@
 //! Plan: how seldom workers of a fleet look; who has seen the planner renew rests, and who has not, or waits for something, does not; who is
-//! told by a letter, and until when; a letter about one's own part asks for a look, and one about another's does not.
+//! told by a letter, and until when; no board has anybody rest for longer than that; a letter about one's own part asks for a look, and one about another's does not.
 use super::*;
 use crate::fleet::worker::alone::*;
 use crate::fleet::worker::hear::Hearing;
 use crate::op::Op;
 use crate::values::fence::{Fence, Version};
+use crate::values::metadata::Value;
 use crate::values::record::Attachment;
 use std::collections::BTreeMap;
 
@@ -133,5 +134,22 @@ fn a_letter_about_its_own_part_has_a_worker_look() {
         let mut worker = by_board(2, false, 32);
         worker.got_letter(at(100), fleet().part(&holder(about)).unwrap());
         assert_eq!(worker.look.next == at(100).held, looks, "{about}");
+    }
+}
+
+#[test]
+fn whatever_a_board_says_workers_rest_for_no_longer_than_they_may() {
+    for said in [1 << 31, (1 << 31) - 1, -1, 65, i64::MAX, i64::MIN] {
+        for plans in [false, true] {
+            let mut worker = by_board(2, plans, 32);
+            let board = worker.board.as_mut().unwrap();
+            board.record.metadata.insert("rest".to_owned(), Value::from(said));
+            for n in 0..20 {
+                let secs = 100 + n * 10_000;
+                assert!(rests(&mut worker, &[(secs, 1), (secs + 16, 2)]) <= 128, "{said}");
+            }
+            worker.next_rest(at(100), 8);
+            assert!(worker.rest.told_until <= at(100 + 128 * 16).held, "{said}");
+        }
     }
 }
