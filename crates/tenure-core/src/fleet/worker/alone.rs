@@ -10,7 +10,7 @@ use crate::fleet::talk::{FleetCommand, FleetNotice, Options, Reason, Taken};
 use crate::fleet::unit::UnitSpec;
 use crate::holder::Identity;
 use crate::holder::lease_id::LeaseId;
-use crate::op::{Answer, Event, Machine, Op, Outcome, Request};
+use crate::op::{Answer, Event, Machine, Op, OpId, Outcome, Request, Write};
 use crate::rules::Rules;
 use crate::values::fence::{Fence, Nonce, Version};
 use crate::values::key::{HolderId, Key};
@@ -110,6 +110,23 @@ pub(super) fn has(worker: &mut Worker, n: usize, stage: Stage, transferee: Optio
     worker.own.insert(unit(n), own);
     worker.units.insert(lease, unit(n));
     lease
+}
+
+/// Claims a unit that nobody holds, and gets it.
+pub(super) fn gets(worker: &mut Worker, n: usize) -> LeaseId {
+    worker.try_unit(at(1), unit(n), Some(vacant()));
+    let (claim, write) = writes_unit(worker, n).unwrap();
+    let won = Outcome::Won { version: write.record.version(), fence: write.record.fence };
+    worker.step(at(1), Event::Answer(claim, Ok(Answer::Write(won))));
+    worker.own[&unit(n)].lease
+}
+
+/// What it has asked to be written into a unit's record since the last time.
+pub(super) fn writes_unit(worker: &mut Worker, n: usize) -> Option<(OpId, Write)> {
+    asked(worker).into_iter().find_map(|request| match request.op {
+        Op::Write(write) if write.key == unit(n) => Some((request.id, *write)),
+        _ => None,
+    })
 }
 
 pub(in crate::fleet) fn told(worker: &mut Worker) -> Vec<FleetNotice> {

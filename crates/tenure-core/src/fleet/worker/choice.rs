@@ -1,5 +1,5 @@
 //! Choosing another worker: for a unit that has failed, and for a unit that a user hands over by name. The planner knows the other
-//! workers; any other worker lists the roster first.
+//! workers; any other worker lists the roster first. One that the store does not let list chooses from those that it knows.
 
 use super::Worker;
 use super::own::Stage;
@@ -24,7 +24,7 @@ impl Worker {
         let Some((_, own)) = self.ending(lease, request) else { return };
         own.asked.end = Some(request);
         self.choices.push(Choice { lease, request, to });
-        if self.is_planner() || self.look.blind {
+        if self.is_planner() || self.look.blind || !self.may_list(now) {
             self.choose_from_roster(now);
         }
     }
@@ -35,7 +35,7 @@ impl Worker {
         !self.choices.is_empty() || self.is_standby() && self.roster_of != Some(generation)
     }
 
-    /// The others are known.
+    /// The others are known, or as many of them as there are to be known.
     pub(super) fn choose_from_roster(&mut self, now: Now) {
         for Choice { lease, request, to } in std::mem::take(&mut self.choices) {
             // One that is being given up meanwhile is answered by that.

@@ -73,6 +73,8 @@ impl Worker {
         self.list_at = now.held.after(gap);
         self.lead.unfit.refused = Some((since, self.list_at));
         self.hearing.give_up_listing();
+        // What is done for these units has ended: they can't wait for what may last for ever.
+        self.choose_from_roster(now);
         if was_told_to {
             // Its part says besides what it has.
             self.list_again(now.held);
@@ -116,11 +118,16 @@ impl Worker {
 mod tests {
     //! Plan: for a ttl a planner tries to list, and then it gives its role up, unless a page could be listed meanwhile; it leaves it to others
     //! for a ttl, for two, and so on; a plan that was told ends that; who does not plan gives nothing up, and lists for itself ever more
-    //! seldom.
+    //! seldom; what it is to pass on waits for no listing that it may not make.
     use super::*;
+    use crate::fleet::talk::{FleetCommand, FleetNotice, RequestId};
+    use crate::fleet::unit::UnitSpec;
     use crate::fleet::worker::alone::*;
-    use crate::op::{Answer, Outcome, Write};
+    use crate::holder::lease_id::LeaseId;
+    use crate::op::{Answer, Event, Machine, Outcome, Write};
+    use crate::values::error::StoreError;
     use crate::values::fence::Version;
+    use crate::values::key::HolderId;
 
     fn board_write(worker: &mut Worker) -> Option<Write> {
         let write = |op| if let Op::Write(write) = op { Some(*write) } else { None };
@@ -207,5 +214,54 @@ mod tests {
         worker.bump = super::super::raise::Bump::Idle;
         worker.saw_board(at(150), vacant);
         assert_eq!(worker.bump.wake_at(), Some(at(158).held));
+    }
+
+    /// The worker 0 does not plan, and what it did for a unit ends. Who has the unit by what it writes once the store has refused to list the
+    /// roster, and how often it has failed; and what is told.
+    fn ends_unlisted(others: usize, to: Option<usize>) -> (Option<(HolderId, u32)>, Vec<FleetNotice>) {
+        let mut worker = led(others, false);
+        let lease = gets(&mut worker, 0);
+        worker.command(at(3), ended(lease, to));
+        worker.wake_listing(at(3));
+        told(&mut worker);
+        worker.paged(at(3), worker.lists, Err(StoreError::unsupported("denied")));
+        let step = worker.step(at(3), Event::Wake);
+        let left = step.requests.into_iter().find_map(|request| match request.op {
+            Op::Write(write) if write.key == unit(0) => Some(write.record),
+            _ => None,
+        });
+        let left = left.map(|record| {
+            let (spec, _) = UnitSpec::parse(record.metadata).unwrap();
+            (record.tenure.unwrap().holder, spec.retry.map_or(0, |retry| retry.failures))
+        });
+        let is_told = |told: &FleetNotice| !matches!(told, FleetNotice::Trouble(_));
+        (left, step.notices.into_iter().filter(is_told).collect())
+    }
+
+    /// It has failed, or is to go to this worker.
+    fn ended(lease: LeaseId, to: Option<usize>) -> FleetCommand {
+        match to {
+            None => FleetCommand::Decline(lease, RequestId(9)),
+            Some(to) => FleetCommand::HandTo(lease, RequestId(9), holder(to)),
+        }
+    }
+
+    #[test]
+    fn who_can_not_list_the_roster_goes_by_whom_it_knows() {
+        assert_eq!(ends_unlisted(1, None), (Some((holder(1), 1)), vec![]));
+        assert_eq!(ends_unlisted(0, None), (Some((holder(0), 1)), vec![]), "it rests here");
+        assert_eq!(ends_unlisted(1, Some(1)), (Some((holder(1), 0)), vec![]));
+        let (left, told) = ends_unlisted(1, Some(2));
+        assert!(left.is_none() && matches!(told[..], [FleetNotice::Failed(..)]), "{left:?} {told:?}");
+    }
+
+    #[test]
+    fn while_a_worker_may_not_list_what_it_gives_up_waits_for_no_listing() {
+        let mut worker = led(1, false);
+        let lease = gets(&mut worker, 0);
+        worker.refused_listing(at(3), true);
+        worker.command(at(4), ended(lease, None));
+        let (_, left) = writes_unit(&mut worker, 0).unwrap();
+        assert_eq!(left.record.tenure.map(|tenure| tenure.holder), Some(holder(1)));
     }
 }

@@ -102,6 +102,25 @@ pub(super) const ALL: &[FleetScenario] = &[
         ..USUAL
     },
     FleetScenario {
+        name: "fleet-unfit-failing",
+        about: "the same, where a unit fails and users hand units over: who may not list knows few of the others, or none",
+        failing: 1,
+        wall_off_ms: 20,
+        mail: false,
+        bodies: Bodies { finish: 0, pass: 30, ..BODIES },
+        faults: &[
+            (FaultKind::Unfit, 20.0),
+            (FaultKind::Pause, 10.0),
+            (FaultKind::Crash, 10.0),
+            (FaultKind::Cut, 6.0),
+        ],
+        disturbances: &[Disturbance::Unfit, Disturbance::Churn, Disturbance::Leave, Disturbance::Death],
+        chaos: 10,
+        calm: 100,
+        rounds: 1,
+        ..USUAL
+    },
+    FleetScenario {
         name: "fleet-vanish",
         about: "workers die and their sessions are deleted",
         faults: &[
