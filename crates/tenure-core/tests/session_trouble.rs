@@ -1,12 +1,14 @@
 //! A session that can't be begun, and what users ask of one. Plan: who waits is kept, and the store is asked ever less often;
 //! who only tries, and who meets an error that can't pass, is told; patience ends on time; a session is begun once, and not
-//! by whoever stops; letters about the session itself; a lease on it that is withdrawn.
+//! by whoever stops; letters about the session itself; a lease on it that is withdrawn, also while belief is
+//! suspended.
 
 use crate::common::*;
 use std::time::Duration;
 use tenure_core::op::{Event, Expect, Machine, OpId};
 use tenure_core::{
-    Ask, Command, Holder, KeepAlive, Letter, Loss, Metadata, Nonce, Notice, StoreError, WaitPolicy,
+    Ask, Command, Holder, KeepAlive, Letter, Loss, Metadata, Nonce, Notice, Now, StoreError, Tick,
+    WaitPolicy, Wall,
 };
 
 fn unavailable(op: u64) -> Event<Command> {
@@ -174,4 +176,28 @@ fn a_lease_that_is_withdrawn_and_given_up_while_it_is_changed_is_given_up_after_
     let changed = a.step(now(8_200), won(3, nonce(3), 7));
     assert_eq!(changed.notices, vec![Notice::Updated(LEASE)]);
     assert_eq!(changed.requests[0], write(7, "k", unchanged(nonce(3)), vacant(nonce(7), 7, 8_200)));
+}
+
+/// The same, where the wall clock says that time was hidden before the letter was read.
+#[test]
+fn a_lease_that_is_withdrawn_while_belief_is_suspended_ends_no_sooner_than_another() {
+    let mut a = holding_on_session();
+    let gap = |ms: u64| Now { wall: Wall(WALL + ms + 5_000), ..now(ms) };
+    let suspended = a.step(gap(3_334), Event::Wake);
+    assert_eq!(suspended.notices, vec![Notice::SessionValid(Tick(0))]);
+    let mut record = held("a", nonce(1), nonce(1), 3, 0, 0);
+    record.nonce = Nonce(90);
+    record.tenure.as_mut().unwrap().mail = vec![Letter::new(key("k"), Ask::Revoke)];
+    let told = a.step(gap(3_340), lost(3, Some(record)));
+    assert_eq!(told.notices, vec![Notice::Valid(LEASE, until(0)), Notice::Asked(LEASE, Ask::Revoke)]);
+    assert_eq!(a.step(gap(3_342), Event::Wake).notices, vec![]);
+    let renewed = a.step(gap(3_345), won(4, nonce(4), 3));
+    assert_eq!(renewed.notices, vec![Notice::SessionValid(until(3_340))]);
+    assert_eq!(a.step(gap(6_700), Event::Wake).notices, vec![]);
+    a.step(gap(6_705), won(5, nonce(5), 3));
+    assert_eq!(a.step(gap(8_181), Event::Wake).notices, vec![]);
+    let over = a.step(gap(8_182), Event::Wake);
+    assert_eq!(over.notices, vec![Notice::Lost(LEASE, Loss::Revoked)]);
+    let vacated = tick(8_182).after(TTL - Duration::from_nanos(BELIEF));
+    assert_eq!((over.requests, over.wake_at), (vec![], Some(vacated)));
 }

@@ -86,6 +86,11 @@ impl Session {
         if let SessionState::Up(renewal) = &self.state { renewal.valid_until() } else { Tick(0) }
     }
 
+    /// When it ends unless it is renewed, whether it is believed until then or not for now.
+    pub(crate) fn deadline(&self) -> Tick {
+        if let SessionState::Up(renewal) = &self.state { renewal.deadline } else { Tick(0) }
+    }
+
     pub(crate) fn is_down(&self) -> bool {
         matches!(self.state, SessionState::Down)
     }

@@ -162,7 +162,8 @@ impl Holder {
 
     /// The holder of an attached lease is asked to stop: it has until the session's present deadline.
     pub(crate) fn revoke_attached(&mut self, id: LeaseId) {
-        let until = self.session.valid_until();
+        // Belief may be suspended for now; then the next renewal restores it, and this lease ends no sooner for that.
+        let until = self.session.deadline();
         let Some(mut lease) = self.leases.remove(&id) else { return };
         let attached = match &mut lease {
             LeaseState::Attached(attached) => Some(attached),
