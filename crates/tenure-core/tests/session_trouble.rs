@@ -1,5 +1,6 @@
 //! A session that can't be begun, and what users ask of one. Plan: who waits is kept, and the store is asked ever less often;
-//! who only tries, and who meets an error that can't pass, is told; patience ends on time; a session is begun once, and not
+//! who only tries, and who meets an error that can't pass, is told; where nobody
+//! waits that is told of the session itself; patience ends on time; a session is begun once, and not
 //! by whoever stops; letters about the session itself; a lease on it that is withdrawn, also while belief is
 //! suspended.
 
@@ -200,4 +201,12 @@ fn a_lease_that_is_withdrawn_while_belief_is_suspended_ends_no_sooner_than_anoth
     assert_eq!(over.notices, vec![Notice::Lost(LEASE, Loss::Revoked)]);
     let vacated = tick(8_182).after(TTL - Duration::from_nanos(BELIEF));
     assert_eq!((over.requests, over.wake_at), (vec![], Some(vacated)));
+}
+
+#[test]
+fn that_a_session_can_not_be_begun_is_told_where_no_lease_waits_for_it() {
+    let mut a = holder();
+    a.step(now(0), Event::Command(Command::Start));
+    let told = a.step(now(5), unavailable(1));
+    assert_eq!(told.notices, vec![Notice::SessionFailed(StoreError::unavailable("away"))]);
 }

@@ -114,6 +114,7 @@ impl SharedLeases {
             // Only told to those who listen; and only workers of a fleet announce anything, or are asked as a whole.
             Notice::Seen(..)
             | Notice::SessionAsked(_)
+            | Notice::SessionFailed(_)
             | Notice::Given(_)
             | Notice::Announced
             | Notice::NotAnnounced(_) => return ControlFlow::Continue(()),

@@ -1,5 +1,6 @@
 //! Plan: a worker takes part only where the others divide units as it does; it says who does not and what to do, writes nothing, and stops. A
-//! store that does not answer is asked again; one that can't tell keeps nobody out; who leaves meanwhile does not wait.
+//! store that does not answer is asked again; one that can't tell keeps nobody out; who leaves meanwhile does not wait. A
+//! second one of a live holder id says so.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use crate::common::{TTL, World, older_worker, timed};
@@ -107,6 +108,28 @@ async fn who_leaves_while_the_store_does_not_answer_is_gone_at_once_and_never_jo
         tokio::time::sleep(TTL * 2).await;
         assert_eq!(records(&world).await, []);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_worker_of_a_live_holder_id_says_whose_it_is_until_it_can_join() {
+    let world = World::new();
+    let fleet = fleet(&world, AnyStore::new(world.memory.clone()));
+    let start = |instance| {
+        let holder = HolderId::new("one").unwrap();
+        fleet.join().ttl(TTL).holder(holder).instance(instance).start().unwrap()
+    };
+    let first = start(1);
+    first.joined().await.unwrap();
+    let second = start(2);
+    tokio::time::sleep(TTL * 5 / 2).await;
+    let trouble = second.trouble().borrow().clone().unwrap().to_string();
+    assert!(trouble.contains("fleet/f/worker/one is held by one"), "{trouble}");
+    assert!(trouble.contains("give each process its own holder id"), "{trouble}");
+    assert_eq!(first.trouble().borrow().clone(), None);
+    first.stop().await;
+    second.joined().await.unwrap();
+    tokio::time::sleep(TTL).await;
+    assert_eq!(second.trouble().borrow().clone(), None);
 }
 
 /// A store that does not let anybody list.

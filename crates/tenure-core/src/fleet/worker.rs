@@ -9,6 +9,7 @@ mod act;
 pub(super) mod alone;
 mod asked;
 mod audit;
+mod beginning;
 mod choice;
 mod claims;
 mod disputes;
@@ -116,6 +117,8 @@ pub struct Worker {
     session: Option<Fence>,
     /// When to begin the session again if it is down.
     restart_at: Tick,
+    /// Since when it can't be begun.
+    refused_from: Option<Tick>,
     board: Option<Stored>,
     /// The generation that was listed last.
     listed: Option<Fence>,
@@ -252,6 +255,7 @@ impl Worker {
             stopping: false,
             session: None,
             restart_at: Tick(0),
+            refused_from: None,
             board: None,
             listed: None,
             look: Look::default(),
@@ -378,6 +382,7 @@ impl Worker {
             // An operator drains this worker. What is done for its units has to end before they go, also when they are
             // withdrawn all at once: so a revocation is a request to leave, and no stop.
             Notice::SessionAsked(_) => self.leave(now),
+            Notice::SessionFailed(error) => self.not_begun(now, error),
             Notice::Stopped => self.tell(FleetNotice::Stopped),
             Notice::Valid(lease, until) => self.tell(FleetNotice::Withdrawn(lease, until)),
             // Nothing here is plain data.
@@ -402,27 +407,6 @@ impl Worker {
 
     fn announced_record(&self) -> Metadata {
         self.about_record(self.carried)
-    }
-
-    /// A session that has begun, or ended, changes the roster.
-    fn follow_session(&mut self, now: Now) {
-        let session = self.holder.session_fence();
-        if session == self.session || self.stopping {
-            return;
-        }
-        self.session = session;
-        self.tell_planning();
-        if session.is_some() {
-            self.hearing.expect(now.held.after(self.part(1)));
-            // The session before this one may have ended before it could say that this worker leaves; this one says so from
-            // the beginning.
-            self.announced(now);
-        } else {
-            self.awaited.clear();
-            self.claims.plan(VecDeque::new());
-            self.telling.end();
-            self.restart_at = now.held;
-        }
     }
 
     fn wake(&mut self, now: Now) {

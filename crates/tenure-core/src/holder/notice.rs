@@ -52,6 +52,8 @@ pub enum Notice {
     NotOurs(LeaseId, Option<Occupant>),
     /// Someone asks something of the whole process.
     SessionAsked(Ask),
+    /// The session can't be begun now, and no lease waits for it that would be told. Whoever wants it asks again.
+    SessionFailed(StoreError),
     /// Somebody says that this key was passed on to this process, to be attached to its session.
     Given(Key),
     /// The session's record shows the metadata that was to be announced.
@@ -81,6 +83,7 @@ impl Notice {
             | Notice::NotOurs(lease, _) => Some(*lease),
             Notice::SessionValid(_)
             | Notice::SessionAsked(_)
+            | Notice::SessionFailed(_)
             | Notice::Given(_)
             | Notice::Announced
             | Notice::NotAnnounced(_)
@@ -118,6 +121,7 @@ mod tests {
         let all = [
             Notice::SessionValid(Tick(0)),
             Notice::SessionAsked(Ask::Revoke),
+            Notice::SessionFailed(StoreError::unavailable("away")),
             Notice::Given(Key::new("k").unwrap()),
             Notice::Announced,
             Notice::Stopped,

@@ -106,8 +106,12 @@ impl Holder {
         }
     }
 
-    /// The session can't be begun now. Who only tries is told; who waits, waits on.
+    /// The session can't be begun now. Who only tries is told; who waits, waits on. Where no lease would hear of it, it
+    /// is told of the session itself.
     fn session_failed(&mut self, now: Now, error: &StoreError) {
+        if self.queued.is_empty() && !self.permits.listens() {
+            self.tell(Notice::SessionFailed(error.clone()));
+        }
         for id in std::mem::take(&mut self.queued) {
             let waits = match self.leases.get(&id) {
                 Some(LeaseState::Queued(goal)) => match goal.wait_policy {

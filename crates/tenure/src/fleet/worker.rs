@@ -157,7 +157,8 @@ impl Worker {
         self.inner.summary.subscribe()
     }
 
-    /// What kept the fleet from being looked at last, until it was looked at again.
+    /// What kept the fleet from being looked at last, or this worker from taking part, until it was looked at again. So it names a live process
+    /// that has this worker's holder id.
     #[must_use]
     pub fn trouble(&self) -> watch::Receiver<Option<StoreError>> {
         self.inner.trouble.subscribe()

@@ -57,7 +57,7 @@ impl World {
             Notice::Seen(..) => {}
             Notice::Detached(lease, token) => self.detached(index, lease, *token),
             // Only workers of a fleet are asked as a whole.
-            Notice::SessionAsked(_) | Notice::Given(_) => {}
+            Notice::SessionAsked(_) | Notice::SessionFailed(_) | Notice::Given(_) => {}
             Notice::NotAnnounced(_) => self.nodes[index].own.announced = None,
             Notice::Announced => {
                 self.checks.check(
