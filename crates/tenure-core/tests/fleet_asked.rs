@@ -1,11 +1,12 @@
 //! Plan: what users ask about their units, of workers on one store without faults: each request has its own answer, and what it
-//! says is so; a request that is refused changes nothing; fields that outsiders write stay.
+//! says is so; a request that is refused changes nothing; fields that outsiders write stay; and what an operator
+//! asks of a whole worker.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
 use crate::harness::{Harness, Store, TTL};
 use std::time::Duration;
 use tenure_core::fleet::{About, FleetCommand, RequestId, Status, UnitSpec};
-use tenure_core::{HolderId, LeaseId, Metadata, RESERVED, Value};
+use tenure_core::{Ask, HolderId, LeaseId, Metadata, RESERVED, Value};
 
 /// A worker with one unit.
 fn one() -> (Harness, LeaseId) {
@@ -17,6 +18,7 @@ fn one() -> (Harness, LeaseId) {
     (harness, lease)
 }
 
+const STORES: [Store; 2] = [Store { age: false, push: false }, Store { age: true, push: true }];
 const UNIT: &str = "000000";
 
 fn fields(of: &[(&str, i64)]) -> Metadata {
@@ -163,4 +165,26 @@ fn s4_of_two_changes_that_wait_the_later_one_is_written() {
     merge(&mut harness, lease, 3, &[("b", 3)]);
     moment(&mut harness);
     assert_eq!(harness.shows(UNIT).1, fields(&[("a", 1), ("b", 3), ("c", 2)]));
+}
+
+#[test]
+fn s6_a_worker_whose_session_is_withdrawn_ends_what_is_done_and_gives_it_up_while_it_is_believed() {
+    for (store, leaves) in STORES.into_iter().flat_map(|store| [(store, false), (store, true)]) {
+        let mut harness = Harness::new(store);
+        harness.create(6);
+        for _ in 0..2 {
+            harness.join(About::default());
+        }
+        harness.run(TTL * 2);
+        let other = 1 - harness.planner();
+        if leaves {
+            harness.order(other, FleetCommand::Leave);
+        }
+        harness.ask_worker(other, Ask::Revoke);
+        let left = harness.run_until(TTL, |harness| !harness.is_up(other));
+        assert!(left.is_some_and(|left| left < TTL * 8 / 10), "{store:?} {leaves}: {left:?}");
+        let lost: Vec<_> = harness.troubles.iter().filter(|trouble| trouble.contains("lost")).collect();
+        assert!(lost.is_empty(), "{store:?} {leaves}: {lost:?}");
+        assert!(harness.run_until(TTL, |harness| harness.idle() == 0).is_some(), "{store:?} {leaves}");
+    }
 }

@@ -381,6 +381,7 @@ impl Worker {
             Notice::NotAnnounced(error) => self.not_announced(now, error),
             // An operator drains this worker. What is done for its units has to end before they go, also when they are
             // withdrawn all at once: so a revocation is a request to leave, and no stop.
+            Notice::SessionAsked(Ask::Revoke) => self.leave_at_once(now),
             Notice::SessionAsked(_) => self.leave(now),
             Notice::SessionFailed(error) => self.not_begun(now, error),
             Notice::Stopped => self.tell(FleetNotice::Stopped),

@@ -1,8 +1,8 @@
 //! What somebody does to records by hand, and who plans.
 
 use super::Harness;
-use tenure_core::Key;
 use tenure_core::fleet::{Worker, planner, standbys};
+use tenure_core::{Ask, Key, Letter, Nonce};
 
 impl Harness {
     /// Somebody deletes a record.
@@ -29,5 +29,14 @@ impl Harness {
         let board = self.stored(&self.board()).unwrap();
         let planner = planner(&board.record).unwrap();
         (0..self.posts.len()).find(|index| self.session(*index) == planner.session).unwrap()
+    }
+
+    /// Somebody leaves a letter about a worker's session in it.
+    pub fn ask_worker(&mut self, index: usize, ask: Ask) {
+        self.last += 1;
+        let session = self.session(index);
+        let (record, written) = self.records.get_mut(&session).unwrap();
+        assert!(record.tenure.as_mut().unwrap().post(Letter::new(session, ask)));
+        (record.nonce, *written) = (Nonce(u128::from(self.last) << 32), self.t);
     }
 }

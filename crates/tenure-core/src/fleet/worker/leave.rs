@@ -3,10 +3,21 @@
 use super::Worker;
 use super::own::{Own, Stage};
 use super::raise::Bump;
+use crate::fleet::talk::Reason;
 use crate::holder::command::Command;
 use crate::values::time::{Now, Tick};
 
 impl Worker {
+    /// Its session was withdrawn, and is not renewed any more: nobody would hear that it leaves. So all drains at once, and what has ended in time
+    /// is given up while the session is still believed in.
+    pub(super) fn leave_at_once(&mut self, now: Now) {
+        self.leave(now);
+        self.leave_from = Some(now.held);
+        for lease in self.own.values().map(|own| own.lease).collect::<Vec<_>>() {
+            self.asked(now, lease, Reason::Revoked);
+        }
+    }
+
     /// A worker that leaves stops when nothing is left.
     pub(super) fn wake_leaving(&mut self, now: Now) {
         if self.leaving && self.session_fence().is_none() {
