@@ -4,8 +4,8 @@
 
 use crate::harness::{Harness, Store, TTL};
 use std::time::Duration;
-use tenure_core::HolderId;
 use tenure_core::fleet::{About, Balance, FleetCommand, RequestId, Status, Uncovered, UnitSpec, Worker};
+use tenure_core::{HolderId, Metadata};
 
 const INTERVAL: Duration = TTL.checked_div(3).unwrap();
 
@@ -254,4 +254,25 @@ fn a_store_that_was_away_for_long_is_taken_up_again() {
         harness.run(TTL);
         assert_eq!(harness.counts(), [10, 10, 10]);
     }
+}
+
+#[test]
+fn a_unit_that_drains_for_long_and_writes_checkpoints_meanwhile_goes_on_by_one_push() {
+    let store = Store { age: false, push: true };
+    let mut harness = fleet(store, 1, 2);
+    harness.body_ends = TTL * 6;
+    let joiner = harness.join(About::default());
+    let mut point = 0;
+    while harness.held(joiner) == 0 && point < 30 {
+        harness.run(INTERVAL);
+        point += 1;
+        for unit in ["000000", "000001"] {
+            if let Some(lease) = harness.lease_on(0, unit) {
+                let request = RequestId(point * 2 + u64::from(unit.ends_with('1')));
+                harness.order(0, FleetCommand::Merge(lease, request, Metadata::new()));
+            }
+        }
+    }
+    assert_eq!(harness.held(joiner), 1);
+    assert!(harness.longest_idle <= Duration::from_millis(30), "{:?}", harness.longest_idle);
 }

@@ -1,5 +1,5 @@
 //! A few workers on one store without faults: every call takes a millisecond each way, and what is done for a unit takes
-//! 20 ms to end.
+//! 20 ms to end, unless a test has it take longer.
 #![allow(unreachable_pub, dead_code, reason = "a bench uses a part of it, too")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -103,6 +103,8 @@ pub struct Harness {
     pub answers: Vec<(u64, &'static str)>,
     /// What a unit's record has, as was told last.
     pub told_fields: Metadata,
+    /// How long what is done for a unit takes to end.
+    pub body_ends: Duration,
     /// How often a unit's record was left to nobody.
     pub vacated: usize,
     pub turns: Option<Turns>,
@@ -135,6 +137,7 @@ impl Harness {
             troubles: Vec::new(),
             answers: Vec::new(),
             told_fields: Metadata::new(),
+            body_ends: BODY_ENDS,
             vacated: 0,
             turns: None,
             bill: None,
@@ -417,7 +420,7 @@ impl Harness {
             }
             FleetNotice::Withdrawn(..) | FleetNotice::Rests { .. } => {}
             FleetNotice::Draining(lease, ..) => {
-                self.at(self.t.after(BODY_ENDS), Happens::BodyEnds(index, lease));
+                self.at(self.t.after(self.body_ends), Happens::BodyEnds(index, lease));
             }
             FleetNotice::Lost(lease, loss) => {
                 self.troubles.push(format!("{index} lost {lease:?}: {loss:?}"));

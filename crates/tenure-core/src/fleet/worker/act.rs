@@ -202,6 +202,7 @@ impl Worker {
                 Some(None) => Taken::Vacant,
                 Some(Some(_)) => Taken::Gone,
             },
+            hinted: false,
             letter: false,
             goes: None,
             told: false,

@@ -100,6 +100,7 @@ pub(super) fn has(worker: &mut Worker, n: usize, stage: Stage, transferee: Optio
         chosen: false,
         given: false,
         how: Taken::Passed,
+        hinted: false,
         letter: false,
         goes: transferee
             .filter(|transferee| *transferee != 0)

@@ -88,7 +88,13 @@ impl Miss {
 impl Worker {
     /// Somebody else has it. Whether that is right, time will tell.
     pub(super) fn missed(&mut self, now: Now, lease: LeaseId) {
+        let was_hinted = self.own_of(lease).is_some_and(|(_, own)| own.hinted);
         let Some(key) = self.forget(lease) else { return };
+        if was_hinted {
+            // Its owner may just have written a checkpoint. If it should be free, the next look shows that.
+            self.awaited.insert(key);
+            return;
+        }
         let interval = self.interval();
         let miss =
             self.doubts.missed.entry(key.clone()).or_insert(Miss { rounds: 0, until: Tick(0), told: true });

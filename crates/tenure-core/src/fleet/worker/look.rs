@@ -67,7 +67,12 @@ impl Worker {
     pub(super) fn hint(&mut self, now: Now, hint: &Hint) {
         match hint.key() {
             Some(key) if *key == self.board_key => self.look_now(now),
-            Some(key) if self.awaited.contains(key) => self.try_unit(now, key.clone(), None),
+            Some(key) if self.awaited.contains(key) => {
+                self.try_unit(now, key.clone(), None);
+                if let Some(own) = self.own.get_mut(key) {
+                    own.hinted = true;
+                }
+            }
             Some(_) => {}
             // It may be about anything, such as each write of every other user of the store.
             None if self.awaited.is_empty() => {

@@ -42,6 +42,8 @@ pub(super) struct Own {
     pub(super) goes: Option<Reason>,
     /// How this worker came to it.
     pub(super) how: Taken,
+    /// Whether it is claimed since the store hinted at a change of it, whatever that was.
+    pub(super) hinted: bool,
     /// Whether a letter told this worker of it.
     pub(super) letter: bool,
     /// Whether users know of it.
