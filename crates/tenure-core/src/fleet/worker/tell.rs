@@ -190,7 +190,7 @@ impl Worker {
         let mut parts: BTreeMap<Key, Part> =
             others.map(|(session, peer)| (session.clone(), Part::new(planner.clone(), peer.fence))).collect();
         let mut sizes: BTreeMap<Key, usize> = BTreeMap::new();
-        let mut tell = |session: &Key, unit: (&str, &Unit), task: Task| {
+        let mut tell = |session: &Key, unit: (&str, &Unit), task: Task, peer: Option<&Key>| {
             let Some(part) = parts.get_mut(session) else { return };
             let size = sizes.entry(session.clone()).or_default();
             if *size > part::MAX_BYTES {
@@ -198,10 +198,8 @@ impl Worker {
                 return;
             }
             *size += task.size(unit.0);
-            if let Some(who) = task.peer() {
-                let peer = listing.peers.values().find(|peer| peer.holder == *who);
-                part.peers.extend(peer.map(|peer| (who.clone(), (peer.fence, peer.ttl))));
-            }
+            let peer = peer.and_then(|session| listing.peers.get(session));
+            part.peers.extend(peer.map(|peer| (peer.holder.clone(), (peer.fence, peer.ttl))));
             part.tasks.insert(unit.0.to_owned(), (unit.1.shows, task));
         };
         let holder = |session: &Key| listing.peers.get(session).map(|peer: &Peer| peer.holder.clone());
@@ -209,22 +207,22 @@ impl Worker {
             let Some(name) = self.options.fleet.unit_of(key) else { continue };
             let unit = (name, unit);
             match (targets.get(key), &unit.1.owner) {
-                (Some(Ok(target)), Owner::Nobody(_)) => tell(target, unit, Task::Take),
+                (Some(Ok(target)), Owner::Nobody(_)) => tell(target, unit, Task::Take, None),
                 // Each waits for itself until that has lasted for a ttl.
                 (Some(Ok(target)), Owner::Missing(_) | Owner::LongMissing(_)) => {
-                    tell(target, unit, Task::TakeMissing);
+                    tell(target, unit, Task::TakeMissing, None);
                 }
                 (Some(Ok(target)), Owner::Worker(owner)) if target != owner => {
                     if let Some(who) = holder(owner) {
-                        tell(target, unit, Task::Await(who));
+                        tell(target, unit, Task::Await(who), Some(owner));
                     }
                     if let Some(who) = holder(target) {
-                        tell(owner, unit, Task::Pass(who));
+                        tell(owner, unit, Task::Pass(who), Some(target));
                     }
                 }
-                (Some(Err(why)), Owner::Worker(owner)) => tell(owner, unit, Task::Drop(*why)),
+                (Some(Err(why)), Owner::Worker(owner)) => tell(owner, unit, Task::Drop(*why), None),
                 (None, Owner::Worker(owner)) if unit.1.spec.status != Status::Open => {
-                    tell(owner, unit, Task::Close(unit.1.spec.status));
+                    tell(owner, unit, Task::Close(unit.1.spec.status), None);
                 }
                 _ => {}
             }

@@ -1,6 +1,6 @@
 //! Plan: what each worker's part of a plan is; who is told, and who is not, since nothing or nothing new is left to do; what a planner does that
 //! has not told anything before; that the board is marked last, and again until it is; what an earlier
-//! plan has sent is overwritten; what a planner does whom the store refuses parts; who is looked into.
+//! plan has sent is overwritten; what a planner does whom the store refuses parts; who is looked into; what it costs.
 use super::*;
 use crate::fleet::UnitSpec;
 use crate::fleet::digest::Digest;
@@ -10,6 +10,7 @@ use crate::fleet::worker::listing::Listing;
 use crate::op::Request;
 use crate::values::fence::Version;
 use crate::values::metadata::Metadata;
+use std::time::{Duration, Instant};
 
 /// For which worker a unit is planned, if it is planned at all.
 type Target = Option<Result<usize, Uncovered>>;
@@ -275,4 +276,28 @@ fn whoever_has_something_else_than_is_listed_before_and_after_a_renewal_is_to_li
     let mut metadata = Metadata::new();
     has.compose(&mut metadata);
     assert_eq!(Digest::parse(&metadata), None, "only what a worker says of itself");
+}
+
+/// How long it takes to say what each of so many workers has to do, if 20,000 units move.
+#[allow(clippy::disallowed_methods, reason = "it measures a computation, and nothing goes by it")]
+fn tells_moves(workers: usize) -> Duration {
+    let worker = led(workers, true);
+    let moves = (0..20_000).map(|n| {
+        let (from, to) = (1 + n % workers, 1 + (n + 1) % workers);
+        (n, of(from), Status::Open, Some(Ok(to)))
+    });
+    let (listing, targets) = planned(&worker, moves.collect());
+    let take = || {
+        let began = Instant::now();
+        let parts = worker.parts(&myself(), &listing, &targets);
+        assert_eq!(parts.values().map(|part| part.tasks.len()).sum::<usize>(), 40_000);
+        began.elapsed()
+    };
+    (0..3).map(|_| take()).min().unwrap()
+}
+
+#[test]
+fn c1_what_it_takes_to_tell_moves_grows_with_the_moves_and_not_with_the_workers_each_time() {
+    let (few, many) = (tells_moves(200), tells_moves(4_000));
+    assert!(many < few * 8, "{few:?} for 200 workers, and {many:?} for 4,000");
 }
