@@ -166,7 +166,12 @@ impl Worker {
                             listing.add_unit(key, stored, self.holder.env.rules.bugs);
                         }
                         (Section::Workers, Ok(stored)) => self.add_peer(now, &mut listing, key, stored),
-                        (Section::Parts, Ok(stored)) => drop(listing.parts.insert(key, stored)),
+                        (Section::Parts, Ok(stored)) => {
+                            // Sessions are listed first. What was told to who has gone is nobody's until it is collected.
+                            if self.whose_part(&key).is_some_and(|who| listing.peers.contains_key(&who)) {
+                                listing.parts.insert(key, stored);
+                            }
+                        }
                         (section, Err(error)) => {
                             if section == Section::Workers {
                                 listing.odd.insert(key.clone(), Uncovered::Damaged);
@@ -201,6 +206,13 @@ impl Worker {
             }
         }
         self.listing = Some(listing);
+    }
+
+    /// The session of the worker to whom a part of the plan was told.
+    fn whose_part(&self, part: &Key) -> Option<Key> {
+        let fleet = &self.options.fleet;
+        let name = part.as_str().strip_prefix(&fleet.plan_prefix())?;
+        Key::new(fleet.worker_prefix() + name).ok()
     }
 
     /// Counts a session as a worker if it says that it is one, and has not been silent for a ttl.

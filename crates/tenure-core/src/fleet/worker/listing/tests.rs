@@ -1,4 +1,4 @@
-//! Plan: when all is listed, page by page, and by whom; what sessions and units count as, those of another layout
+//! Plan: when all is listed, page by page, and by whom, and what is kept of that; what sessions and units count as, those of another layout
 //! among them; what is planned of that, pins included.
 use super::*;
 use crate::fleet::plan::Cause;
@@ -338,4 +338,19 @@ fn the_planner_tells_how_many_units_move_and_why_and_nobody_else_does() {
 #[test]
 fn a_unit_that_is_like_most_takes_little_room() {
     assert!(size_of::<Unit>() <= 104, "{}", size_of::<Unit>());
+}
+
+#[test]
+fn parts_of_workers_that_are_not_listed_are_not_kept() {
+    let mut worker = rested();
+    worker.options.page = 2000;
+    worker.doubts.list_at = Some(at(100).held);
+    worker.wake_listing(at(100));
+    worker.paged(at(100), worker.lists, page(&[lives(1, 1), lives(2, 1)]));
+    worker.wake_listing(at(100));
+    let part = |n: usize| (fleet().part(&holder(n)).unwrap(), *vacant());
+    let parts: Vec<(Key, Stored)> = [1, 2].into_iter().chain(1000..2000).map(part).collect();
+    worker.paged(at(100), worker.lists, page(&parts));
+    let kept = &worker.listing.as_ref().unwrap().parts;
+    assert!(kept.len() == 2 && [1, 2].iter().all(|n| kept.contains_key(&part(*n).0)), "{}", kept.len());
 }
