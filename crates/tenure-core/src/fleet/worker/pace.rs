@@ -1,5 +1,6 @@
 //! A worker's pace: it follows the shortest ttl in its fleet. So a death is noticed within a bound by the dead worker's own ttl, and not by
-//! that of the worker that happens to watch it.
+//! that of the worker that happens to watch it. Where ttls differ by more than eight, a 24th of the watcher's own ttl is added
+//! (docs/promises.md, *Cases that take longer*).
 
 use super::Worker;
 use crate::values::time::Ttl;
