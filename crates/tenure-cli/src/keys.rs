@@ -100,6 +100,8 @@ pub(crate) enum FleetKeyPart<'a> {
     Board,
     Unit(&'a str),
     Worker,
+    /// The part of the plan that was told to this worker.
+    Plan(&'a str),
     /// Of a newer version, or by hand.
     Other,
 }
@@ -111,6 +113,7 @@ pub(crate) fn part_of(key: &Key) -> Option<(&str, FleetKeyPart<'_>)> {
         None if rest == "board" => FleetKeyPart::Board,
         Some(("unit", unit)) => FleetKeyPart::Unit(unit),
         Some(("worker", _)) => FleetKeyPart::Worker,
+        Some(("plan", worker)) => FleetKeyPart::Plan(worker),
         _ => FleetKeyPart::Other,
     };
     Some((name, part))

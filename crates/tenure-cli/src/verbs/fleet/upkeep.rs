@@ -1,6 +1,6 @@
 //! What `gc` has to know of fleets: an open unit is a record that nobody may hold, and is no rubbish.
 
-use crate::keys::{FleetKeyPart, part_of};
+use crate::keys::{FLEETS, FleetKeyPart, part_of};
 use std::collections::{BTreeMap, BTreeSet};
 use tenure::fleet::{Status, UnitSpec};
 use tenure::{Fence, Key, Listed, Stored};
@@ -14,6 +14,8 @@ pub(crate) struct Upkeep {
     with_workers: BTreeSet<String>,
     /// The fences of the sessions that are somebody's.
     sessions: BTreeMap<Key, Fence>,
+    /// Sessions that can't be read.
+    unread: BTreeSet<Key>,
 }
 
 /// What may be done about a record that is old enough.
@@ -38,7 +40,10 @@ impl Upkeep {
                     self.with_workers.insert(name.to_owned());
                     self.sessions.insert(key.clone(), stored.record.fence);
                 }
-                (FleetKeyPart::Worker, Err(_)) => drop(self.with_workers.insert(name.to_owned())),
+                (FleetKeyPart::Worker, Err(_)) => {
+                    self.with_workers.insert(name.to_owned());
+                    self.unread.insert(key.clone());
+                }
                 (FleetKeyPart::Unit(_), _) => drop(self.with_units.insert(name.to_owned())),
                 _ => {}
             }
@@ -55,13 +60,21 @@ impl Upkeep {
                 UpkeepVerdict::Keep
             }
             FleetKeyPart::Board => UpkeepVerdict::Remove,
-            FleetKeyPart::Other => UpkeepVerdict::Keep,
+            // What was told to a worker is nobody's once that has gone. One that comes back is told anew.
+            FleetKeyPart::Plan(worker) if !self.has_worker(name, worker) => UpkeepVerdict::Remove,
+            FleetKeyPart::Plan(_) | FleetKeyPart::Other => UpkeepVerdict::Keep,
             FleetKeyPart::Unit(_) => match UnitSpec::parse(stored.record.metadata.clone()) {
                 Ok((spec, _)) if spec.status == Status::Open || self.is_held(stored) => UpkeepVerdict::Keep,
                 Ok(_) => UpkeepVerdict::Remove,
                 Err(_) => UpkeepVerdict::Damaged,
             },
         }
+    }
+
+    /// Whether this worker's session is somebody's, as far as can be read.
+    fn has_worker(&self, fleet: &str, worker: &str) -> bool {
+        let session = Key::new(format!("{FLEETS}{fleet}/worker/{worker}"));
+        session.is_ok_and(|session| self.sessions.contains_key(&session) || self.unread.contains(&session))
     }
 
     /// Whether a unit's claim may still be good: that of a worker whose session was given up, or fenced, is not.
@@ -139,5 +152,23 @@ mod tests {
         judged(&upkeep(&[("fleet/f/worker/w", worker)]), board, &vacant, UpkeepVerdict::Keep);
         judged(&upkeep(&[("fleet/other/unit/u", vacant.clone())]), board, &vacant, UpkeepVerdict::Remove);
         judged(&upkeep(&[]), "fleet/f/worker/w", &vacant, UpkeepVerdict::Remove);
+    }
+
+    #[test]
+    fn a_part_of_a_plan_goes_once_its_worker_has_gone() {
+        let (vacant, session) = (stored(Status::Open, None), stored(Status::Open, Some(("s", 1))));
+        let mut upkeep = upkeep(&[("fleet/f/worker/w", session), ("fleet/f/worker/left", vacant.clone())]);
+        let unread = Err(tenure::StoreError::foreign("damaged"));
+        upkeep.see(&[Listed { key: Key::new("fleet/f/worker/odd").unwrap(), stored: unread }]);
+        for (worker, verdict) in [
+            ("w", UpkeepVerdict::Keep),
+            ("odd", UpkeepVerdict::Keep),
+            ("left", UpkeepVerdict::Remove),
+            ("gone", UpkeepVerdict::Remove),
+        ] {
+            judged(&upkeep, &format!("fleet/f/plan/{worker}"), &vacant, verdict);
+        }
+        judged(&upkeep, "fleet/other/plan/w", &vacant, UpkeepVerdict::Remove);
+        judged(&upkeep, "fleet/f/newer/w", &vacant, UpkeepVerdict::Keep);
     }
 }
