@@ -73,12 +73,11 @@ pub(crate) async fn serve(door: &Door, served: &ConnectionContext) {
 fn probe(stream: &TcpStream) {
     const QUIET: Duration = Duration::from_secs(60);
     const EVERY: Duration = Duration::from_secs(15);
-    let probed = sockopt::set_tcp_keepidle(stream, QUIET)
+    // A system that can't is no reason to turn a client away.
+    let _probed = sockopt::set_tcp_keepidle(stream, QUIET)
         .and_then(|()| sockopt::set_tcp_keepintvl(stream, EVERY))
         .and_then(|()| sockopt::set_tcp_keepcnt(stream, 4))
         .and_then(|()| sockopt::set_socket_keepalive(stream, true));
-    // A system that can't is no reason to turn a client away.
-    drop(probed);
 }
 
 async fn makes_room(stranger: Option<Arc<Stranger>>) {
