@@ -110,7 +110,8 @@ class WithAgent(unittest.TestCase):
 
 
 class FakeAgent(http.server.ThreadingHTTPServer):
-    """At a loopback address: `answer` makes the body of an answer from the method, the path and the request's body, or the status and the body."""
+    """At a loopback address: `answer` makes the body of an answer from the method, the path and the request's body, or the status and the
+    body. With None, the connection is closed."""
 
     daemon_threads = True
 
@@ -140,6 +141,9 @@ class _Answers(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.server.headers.append(self.headers)
         told = self.server.answer(self.command, self.path, json.loads(body) if body else None)
+        if told is None:
+            self.close_connection = True
+            return
         status, told = told if isinstance(told, tuple) else (200, told)
         text = b"" if status == 204 else json.dumps(told).encode()
         self.send_response(status)

@@ -337,10 +337,10 @@ class Tls(WithAgent):
                     self.assertTrue(lease.held)
 
         asyncio.run(main())
-        with self.client(**self.known) as client, unittest.mock.patch.object(_client, "_LONGEST_SILENCE", 0.2):
+        with self.client(**self.known) as client, unittest.mock.patch.object(_client, "_LONGEST_SILENCE", 0.7):
             first = client.lease("k", wait=LONG)
             # It is asked meanwhile whether it is there.
-            threading.Timer(1, first.release).start()
+            threading.Timer(2, first.release).start()
             with client.lease("k", wait=LONG) as lease:
                 self.assertGreater(lease.fence, first.fence)
         # Another authority, and another name than those in the certificate.

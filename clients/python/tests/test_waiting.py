@@ -16,7 +16,7 @@ import unittest.mock
 from harness import LONG, FakeAgent, Interrupted, WithAgent, raised_by_a_signal, tenure, wait_until
 from tenure import _client, _wire
 
-SILENCE = 0.3
+SILENCE = 0.6
 
 
 class Patched(unittest.TestCase):
@@ -86,9 +86,9 @@ class Queue(Patched, WithAgent):
 class Silence(Patched):
     """With an agent that is silent for as long as a test says."""
 
-    patience = 1
+    patience = 3
 
-    def agent(self, is_there=lambda: True, answers=lambda: True):
+    def agent(self, is_there=lambda: True, answers=lambda: True, is_full=False):
         """What it was asked for, besides whether it is there, and how often it was asked that."""
         self.asked, self.looks = [], 0
         self.ended = threading.Event()
@@ -97,6 +97,8 @@ class Silence(Patched):
         def answer(method, path, body):
             if path == "/healthz":
                 self.looks += 1
+                if is_full:
+                    return None
                 if not is_there():
                     self.ended.wait(LONG)
                 return {}
@@ -143,6 +145,12 @@ class Silence(Patched):
             self.assertEqual(len(self.asked), 1)
             self.ended.set()
         self.assertLess(time.monotonic() - begin, LONG / 2)
+
+    def test_an_agent_that_has_no_place_for_another_connection_is_there(self):
+        with self.agent(is_full=True, answers=lambda: self.looks > 1) as agent:
+            with tenure.Client(agent.address).lease("k", wait=None) as lease:
+                self.assertTrue(lease.held)
+            self.assertEqual(len(self.asked), 2)
 
     def test_a_short_wait_asks_for_nothing_else(self):
         with self.agent() as agent, tenure.Client(agent.address).lease("k", wait=SILENCE):

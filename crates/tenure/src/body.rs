@@ -314,7 +314,8 @@ pub(crate) async fn supervise<T: Send + 'static>(
     };
     if joined.is_none() {
         task.abort();
-        joined = tokio::time::timeout(holding.remaining().max(MOMENT), &mut task).await.ok();
+        // What can't be joined is left to expire, which the leases are to hear before this one is lost with its session.
+        joined = tokio::time::timeout((holding.remaining() / 2).max(MOMENT), &mut task).await.ok();
     }
     BodyEnd::Stopped { why, joined }
 }

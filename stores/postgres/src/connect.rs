@@ -5,8 +5,8 @@ use crate::error::{not_connected, unreached};
 use crate::hosts::reach;
 use crate::lane::PostgresConnection;
 use crate::proof::Proof;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenure_core::StoreError;
 use tenure_store::parts::tls_client;
 use tokio_postgres::error::SqlState;
@@ -18,13 +18,13 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 pub(crate) struct PostgresConnector {
     config: PostgresConfig,
     tls: Option<MakeRustlsConnect>,
-    /// What answers takes no options at a start: it is a pooler.
-    takes_no_options: Arc<AtomicBool>,
+    /// Hosts that take no options at a start: poolers.
+    without_options: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl PostgresConnector {
     pub(crate) fn new(config: &PostgresConfig) -> Result<PostgresConnector, StoreError> {
-        Ok(PostgresConnector { config: config.clone(), tls: tls(config)?, takes_no_options: Arc::default() })
+        Ok(PostgresConnector { config: config.clone(), tls: tls(config)?, without_options: Arc::default() })
     }
 
     /// A new connection.
@@ -37,16 +37,29 @@ impl PostgresConnector {
 
     /// To one host.
     async fn connected(&self, server: &tokio_postgres::Config) -> Result<Arc<PostgresConnection>, Error> {
-        let seeks = self.config.prepare == Prepare::Automatic;
-        if seeks && !self.takes_no_options.load(Ordering::SeqCst) {
-            let (proof, marked) = Proof::of(&self.bounded(server));
-            match self.client(&marked).await {
-                Err(error) if takes_no_options(&error) => self.takes_no_options.store(true, Ordering::SeqCst),
-                made => return made.map(|client| PostgresConnection::start(client, false, Some(proof))),
+        let keeps = self.config.prepare == Prepare::Always;
+        let host = format!("{:?} {:?}", server.get_hosts(), server.get_ports());
+        if !self.without_options().contains(&host) {
+            let bounded = self.bounded(server);
+            let (proof, server) = match self.config.prepare {
+                Prepare::Automatic => {
+                    let (proof, marked) = Proof::of(&bounded);
+                    (Some(proof), marked)
+                }
+                _ => (None, bounded),
+            };
+            match self.client(&server).await {
+                Err(error) if takes_no_options(&error) => drop(self.without_options().insert(host)),
+                made => return made.map(|client| PostgresConnection::start(client, keeps, proof)),
             }
         }
         let client = self.client(server).await?;
-        Ok(PostgresConnection::start(client, self.config.prepare == Prepare::Always, None))
+        Ok(PostgresConnection::start(client, keeps, None))
+    }
+
+    fn without_options(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        // No code that can panic runs under the lock, so what it guards is whole.
+        self.without_options.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has the server itself give up a wait for a lock, before the caller does. So the caller hears what became of the statement, and no

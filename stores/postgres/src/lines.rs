@@ -101,12 +101,14 @@ impl Lines {
         params: &Params<'_>,
     ) -> Result<Result<Vec<Row>, Error>, StoreError> {
         if let ConnectionSource::Own(lanes) = &self.source {
-            let (shared, sent) = (lanes.take(self).await?, lanes.pulse.next());
+            let shared = lanes.take(self).await?;
+            let mut silence = Silence { pulse: &lanes.pulse, sent: lanes.pulse.next(), lane: &shared.lane };
             let answer = shared.lane.ask(&self.place, self.timeout, call, sql, params).await;
-            match &answer {
-                Ok(_) => shared.heard.store(lanes.pulse.next(), Ordering::SeqCst),
-                Err(_) => lanes.pulse.silent_since(sent),
+            if answer.is_ok() {
+                shared.heard.store(lanes.pulse.next(), Ordering::SeqCst);
+                silence.sent = 0;
             }
+            drop(silence);
             return answer;
         }
         self.borrowed(call, async |client| client.query_typed(sql.once, params).await).await
@@ -197,6 +199,23 @@ impl Pulse {
 
     fn silent_since(&self, sent: u64) {
         self.silent.fetch_max(sent, Ordering::SeqCst);
+    }
+}
+
+/// A statement that waits for its answer. If it is given up after a while, by its caller or because of the time, the silence is noted.
+struct Silence<'a> {
+    pulse: &'a Pulse,
+    /// When it was sent; zero once it is answered.
+    sent: u64,
+    lane: &'a PostgresConnection,
+}
+
+impl Drop for Silence<'_> {
+    fn drop(&mut self) {
+        // Who goes away at once says nothing about the server.
+        if self.lane.is_slow() {
+            self.pulse.silent_since(self.sent);
+        }
     }
 }
 

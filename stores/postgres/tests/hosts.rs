@@ -62,7 +62,7 @@ async fn who_has_used_a_host_that_falls_silent_goes_on_with_the_next() {
     let name = unique("silenced");
     PostgresStore::migrate(&config(&name)).await.unwrap();
     let first = Silencer::start().await;
-    let config = by(&[place(&first), primary()], "postgres", &name).timeout(Duration::from_secs(1));
+    let config = by(&[place(&first), primary()], "postgres", &name).timeout(Duration::from_secs(2));
     let store = PostgresStore::open(config).await.unwrap();
     let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
     while first.connections() < 4 {

@@ -226,16 +226,16 @@ class Client:
         try:
             sent_ns = boottime_ns()
             told = wire.ask("POST", f"/v1/workers/{worker}/next", {"wait_ms": int(wait * 1000)})
+            if not told:
+                return None
+            unit = Unit(told, self._end, self._ask)
+            if self._counts_on(unit, told, sent_ns, wire):
+                self._keep(unit)
+                return unit
+            unit.release()
+            return None
         finally:
             wire.close()
-        if not told:
-            return None
-        unit = Unit(told, self._end, self._ask)
-        if self._counts_on(unit, told, sent_ns):
-            self._keep(unit)
-            return unit
-        unit.release()
-        return None
 
     def _leave_fleet(self, worker: str) -> None:
         # Units that nobody lets go of last until their deadlines.
@@ -311,7 +311,7 @@ class Client:
                         raise
                     continue
                 lease = made(told["key"], told["fence"], self._release)
-                if self._counts_on(lease, told, sent_ns):
+                if self._counts_on(lease, told, sent_ns, wire):
                     self._keep(lease)
                     return lease
                 why = lease.reason or "its deadline was over when its agent's answer came"
@@ -321,18 +321,15 @@ class Client:
         finally:
             wire.close()
 
-    def _counts_on(self, lease: Lease, told: Dict[str, Any], sent_ns: int) -> bool:
+    def _counts_on(self, lease: Lease, told: Dict[str, Any], sent_ns: int, wire: Wire) -> bool:
         """Takes the answer to a request that may have waited for long; false if nothing is held by it any more.
 
-        By another clock than the agent's, all of the wait counts as time that is gone. A beat, which is answered at once, tells anew what is left.
+        By another clock than the agent's, all of the wait counts as time that is gone. A beat, which is answered at once, tells anew what is left. It goes by the
+        connection that was answered: a full agent may have no place for another.
         """
         lease._told(told, sent_ns, self._is_local)
         if lease.remaining * 1000 < told["beat_in_ms"]:
-            wire = self._wire(_PATIENCE)
-            try:
-                self._beat(wire, [lease])
-            finally:
-                wire.close()
+            self._beat(wire, [lease])
         return lease.held
 
     def _keep(self, lease: Lease) -> None:

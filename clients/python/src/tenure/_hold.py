@@ -17,8 +17,8 @@ from ._wanted import Wanted
 from ._wire import check_wait
 
 _HELD = 75
-#: How long a program that nobody wants may take to end, and to give back what it has.
-_PARTING = 5.0
+#: How long a program that nobody wants may take to end, and to give back what it has. Longer than a usual ttl: where the store is slow, its claim may yet land.
+_PARTING = 30.0
 #: Those that this process has started.
 _programs: "weakref.WeakSet[subprocess.Popen[str]]" = weakref.WeakSet()
 

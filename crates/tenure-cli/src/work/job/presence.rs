@@ -9,7 +9,7 @@ use crate::output::view::{Sessions, State, View};
 use crate::stores::pages::Pages;
 use crate::stores::patiently;
 use crate::text::{brief, count};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure::{AnyStore, Freshness, Key, Leases, Listed, Store, Ttl, Value, Version};
 
@@ -31,19 +31,37 @@ pub(crate) async fn living(
     leases: &Leases,
     is_asked_for: impl Fn(&Listed) -> bool,
 ) -> Result<Option<LivingProcess>, Failure> {
-    let (store, mut pages, mut silent) = (leases.store(), Pages::default(), Vec::new());
-    while let Some(page) = patiently(async || pages.next(store, "session/").await).await? {
-        for session in page.into_iter().filter(|listed| is_asked_for(listed)) {
-            let now = leases.clock().now().wall;
-            let view = View::of(store, &mut Sessions::default(), session.clone(), now).await;
-            match (view.state, view.left) {
-                (State::Held, Some(left)) => return Ok(Some(LivingProcess { session, left })),
-                (State::Expired, _) => silent.extend(SilentProcess::of(&session)),
-                _ => {}
+    let (store, mut known) = (leases.store(), BTreeSet::new());
+    loop {
+        let (mut pages, mut silent) = (Pages::default(), Vec::new());
+        while let Some(page) = patiently(async || pages.next(store, "session/").await).await? {
+            for session in page.into_iter().filter(|listed| is_asked_for(listed)) {
+                let now = leases.clock().now().wall;
+                let view = View::of(store, &mut Sessions::default(), session.clone(), now).await;
+                match (view.state, view.left) {
+                    (State::Held, Some(left)) => return Ok(Some(LivingProcess { session, left })),
+                    (State::Expired, _) => silent.extend(SilentProcess::of(&session)),
+                    _ => {}
+                }
             }
         }
+        silent.retain(|process| known.insert((process.session.clone(), process.version)));
+        // Whoever has come while the others were watched is found the next time.
+        match watched(store, silent).await? {
+            Watched::Nobody => return Ok(None),
+            Watched::Dead => {}
+            Watched::Alive(process) => return Ok(Some(process)),
+        }
     }
-    watched(store, silent).await
+}
+
+/// What came of watching.
+#[derive(Debug)]
+enum Watched {
+    /// There was nobody to be watched.
+    Nobody,
+    Dead,
+    Alive(LivingProcess),
 }
 
 /// A process that has been silent for longer than its ttl, by wall clocks alone.
@@ -64,10 +82,12 @@ impl SilentProcess {
 }
 
 /// The first of them that writes its session within the longest of their ttls.
-async fn watched(store: &AnyStore, silent: Vec<SilentProcess>) -> Result<Option<LivingProcess>, Failure> {
+async fn watched(store: &AnyStore, silent: Vec<SilentProcess>) -> Result<Watched, Failure> {
     /// In how many parts the time is waited for.
     const LOOKS: u32 = 12;
-    let Some(longest) = silent.iter().map(|silent| silent.ttl.duration()).max() else { return Ok(None) };
+    let Some(longest) = silent.iter().map(|silent| silent.ttl.duration()).max() else {
+        return Ok(Watched::Nobody);
+    };
     output::note(format!(
         "{} of this job may be dead, but its clock may be behind as well: watching for {}",
         count(silent.len(), "process"),
@@ -81,11 +101,11 @@ async fn watched(store: &AnyStore, silent: Vec<SilentProcess>) -> Result<Option<
         for session in patiently(async || store.read_many(&keys, Freshness::Latest).await).await? {
             let (Ok(stored), Some(silent)) = (&session.stored, known.get(&session.key)) else { continue };
             if stored.version != silent.version && stored.record.tenure.is_some() {
-                return Ok(Some(LivingProcess { left: silent.ttl.duration(), session }));
+                return Ok(Watched::Alive(LivingProcess { left: silent.ttl.duration(), session }));
             }
         }
     }
-    Ok(None)
+    Ok(Watched::Dead)
 }
 
 #[cfg(test)]
@@ -108,16 +128,22 @@ mod tests {
         vec![SilentProcess { session: session.key.clone(), version: stored.version, ttl }]
     }
 
+    fn brief() -> Ttl {
+        Ttl::new(Duration::from_millis(60)).unwrap()
+    }
+
     #[tokio::test]
     async fn who_writes_its_session_lives_whatever_the_clocks_say() {
         let store = tenure::memory();
         let here = Leases::new(store.clone()).unwrap();
-        let there = Leases::builder(store).session_ttl(Duration::from_millis(600)).start().unwrap();
+        let there = Leases::builder(store).session_ttl(Duration::from_millis(1500)).start().unwrap();
         let session = session_of(&there).await;
-        let found = watched(here.store(), silent(&session)).await.unwrap().expect("it lives");
-        assert_eq!((&found.session.key, found.left), (&session.key, Duration::from_millis(600)));
+        let found = watched(here.store(), silent(&session)).await.unwrap();
+        assert!(matches!(found, Watched::Alive(process) if process.session.key == session.key));
         there.stop().await;
-        assert!(watched(here.store(), silent(&session)).await.unwrap().is_none(), "it has ended");
+        let brief = silent(&session).into_iter().map(|process| SilentProcess { ttl: brief(), ..process });
+        let found = watched(here.store(), brief.collect()).await.unwrap();
+        assert!(matches!(found, Watched::Dead), "it has ended");
     }
 
     #[tokio::test]
@@ -126,9 +152,9 @@ mod tests {
         let here = Leases::new(store.clone()).unwrap();
         let there = Leases::new(store).unwrap();
         let session = session_of(&there).await;
-        let brief =
-            SilentProcess { ttl: Ttl::new(Duration::from_millis(60)).unwrap(), ..silent(&session).remove(0) };
-        assert!(watched(here.store(), vec![brief]).await.unwrap().is_none());
+        let brief = SilentProcess { ttl: brief(), ..silent(&session).remove(0) };
+        assert!(matches!(watched(here.store(), vec![brief]).await.unwrap(), Watched::Dead));
+        assert!(matches!(watched(here.store(), Vec::new()).await.unwrap(), Watched::Nobody));
     }
 
     #[tokio::test]
