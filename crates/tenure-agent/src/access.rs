@@ -180,9 +180,13 @@ pub(crate) async fn guard(State(access): State<Access>, mut request: Request, ne
         Ok(role) => {
             // Nobody has looked at the token of whoever asks for a page.
             if !is_page && let Some(stranger) = request.extensions().get::<Arc<Stranger>>() {
-                match role {
+                let stays = match role {
                     AccessLevel::Full => stranger.is_known(),
                     AccessLevel::Read => stranger.is_reader(),
+                };
+                if !stays {
+                    let problem = Problem::unavailable("the agent has no place for this connection any more");
+                    return ([(CONNECTION, "close")], problem).into_response();
                 }
             }
             request.extensions_mut().insert(role);

@@ -2,26 +2,27 @@
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Whether nobody else can put something in the place of what is in there, or of the directory itself.
-pub(crate) fn is_safe(directory: &Path) -> std::io::Result<bool> {
+/// By which directory others can put something in the place of what is in there, or of the directory itself: this one, or one above it. None if they
+/// can't.
+pub(crate) fn open_to_others(directory: &Path) -> std::io::Result<Option<PathBuf>> {
     let us = User::ours();
     // Whoever owns a link can make it lead elsewhere.
     let (link, found) = (directory.symlink_metadata()?, directory.metadata()?);
     let is_ours = |owner: u32| owner == us.id || owner == 0;
     if !is_ours(link.uid()) || !is_ours(found.uid()) || found.mode() & (GROUP_WRITES | OTHERS_WRITE) != 0 {
-        return Ok(false);
+        return Ok(Some(directory.to_owned()));
     }
     // Both where it is named and where it leads to.
     let (named, real) = (std::path::absolute(directory)?, directory.canonicalize()?);
     for above in named.ancestors().skip(1).chain(real.ancestors().skip(1)) {
         let is_owned = us.trusts_owner(above.symlink_metadata()?.uid());
         if !is_owned || !us.trusts(Access::of(&above.metadata()?)) {
-            return Ok(false);
+            return Ok(Some(above.to_owned()));
         }
     }
-    Ok(true)
+    Ok(None)
 }
 
 const GROUP_WRITES: u32 = 0o020;
@@ -135,7 +136,7 @@ mod tests {
         let by_link = folder.path().join("link/inner");
         let safe = |mode: u32| {
             set_permissions(&above, Permissions::from_mode(mode)).unwrap();
-            (is_safe(&inner).unwrap(), is_safe(&by_link).unwrap())
+            (open_to_others(&inner).unwrap().is_none(), open_to_others(&by_link).unwrap().is_none())
         };
         set_permissions(&inner, Permissions::from_mode(0o755)).unwrap();
         assert_eq!(safe(0o755), (true, true));

@@ -2,7 +2,7 @@
 
 use crate::certificate::Certificate;
 use crate::config::Address;
-use crate::directory::is_safe;
+use crate::directory::open_to_others;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
@@ -18,7 +18,8 @@ pub enum ServeError {
     Taken(String),
     /// Others could put a socket of theirs in its place.
     #[error(
-        "{0}: a directory of this user's own is needed, that nobody else can write to, nor to those above it; name a socket in another one"
+        "no socket can be in {0}: a directory of this user's own is needed, that nobody else can write to, nor to those above it; name a socket in \
+         another one"
     )]
     Unsafe(String),
     /// There is something that is no socket.
@@ -124,8 +125,10 @@ fn unix(path: &Path) -> Result<AgentListener, ServeError> {
     if !directory.exists() {
         std::fs::DirBuilder::new().mode(0o700).create(directory).map_err(named)?;
     }
-    if !is_safe(directory).map_err(named)? {
-        return Err(ServeError::Unsafe(directory.display().to_string()));
+    if let Some(open) = open_to_others(directory).map_err(named)? {
+        let directory = directory.display();
+        let text = format!("{directory}, since others can write to {}, or own it", open.display());
+        return Err(ServeError::Unsafe(text));
     }
     let mut side = path.as_os_str().to_owned();
     side.push(".lock");

@@ -127,13 +127,13 @@ mod tests {
     async fn a_newcomer_has_the_place_of_a_stranger_else_of_a_reader_and_of_nobody_who_is_known() {
         let room = Room::of_clients(4, 64, 2);
         let mut places: Vec<Place> = (0..4).map(|_| room.enter(false).unwrap()).collect();
-        places[0].stranger().unwrap().is_known();
-        places[1].stranger().unwrap().is_reader();
+        assert!(places[0].stranger().unwrap().is_known());
+        assert!(places[1].stranger().unwrap().is_reader());
         // Of two strangers, the first goes, and then the other.
         for first in [2, 3] {
             places.push(room.enter(false).unwrap());
             assert!(is_to_go(&places[first]).await, "{first}");
-            places.last().unwrap().stranger().unwrap().is_known();
+            assert!(places.last().unwrap().stranger().unwrap().is_known());
         }
         // No stranger is left. Whoever needs no token has the reader's place.
         let local = room.enter(true).unwrap();
@@ -157,8 +157,9 @@ mod tests {
         let first = room.enter(false).unwrap();
         let second = room.enter(false).unwrap();
         // Its token was looked at in that very moment.
-        first.stranger().unwrap().is_reader();
-        second.stranger().unwrap().is_known();
+        let stays = [first.stranger().unwrap().is_reader(), first.stranger().unwrap().is_known()];
+        assert_eq!(stays, [false, false], "what it asks for is begun");
+        assert!(second.stranger().unwrap().is_known());
         assert!(room.enter(false).is_none());
     }
 }

@@ -63,6 +63,7 @@ impl ConnectionQueue {
         if waiting.len() > self.most
             && let Some(first) = waiting.pop_front()
         {
+            drop(first.place().take());
             self.close(&first);
         }
     }
@@ -78,8 +79,10 @@ impl ConnectionQueue {
 
     /// The place of the one that has waited for longest, which is to go.
     fn make_room(&self) -> Option<ConnectionPermit> {
+        // Nobody becomes known in between.
+        let mut waiting = self.waiting();
         loop {
-            let first = self.waiting().pop_front()?;
+            let first = waiting.pop_front()?;
             // One that is to go already has none.
             if let Some(place) = first.place().take() {
                 self.close(&first);
@@ -111,16 +114,22 @@ impl Strangers {
 }
 
 impl Stranger {
-    /// Its client has shown a token, and makes room for nobody.
-    pub(crate) fn is_known(&self) {
+    /// Its client has shown a token, and makes room for nobody. False if it is to go already: what it asks for must not be begun, since the
+    /// answer would not arrive.
+    pub(crate) fn is_known(&self) -> bool {
         self.all.silent.leave(&self.seat);
         self.all.readers.leave(&self.seat);
+        self.seat.place().is_some()
     }
 
-    /// Its client has shown a token that may only look: it makes room for others of that kind.
-    pub(crate) fn is_reader(&self) {
+    /// Its client has shown a token that may only look: it makes room for others of that kind. False if it is to go already.
+    pub(crate) fn is_reader(&self) -> bool {
         self.all.silent.leave(&self.seat);
-        self.all.readers.enter(&self.seat);
+        let stays = self.seat.place().is_some();
+        if stays {
+            self.all.readers.enter(&self.seat);
+        }
+        stays
     }
 
     /// Waits until it is to go.

@@ -474,7 +474,7 @@ fn a_secret_that_every_user_can_read_is_told_of() {
     let mut command = bench.tenure(&[&["serve", "--listen", "127.0.0.1:0"], &files[..]].concat());
     let _agent = Process::from(command.stderr(log).spawn().unwrap());
     wait_until("it to be told", || {
-        bench.read("agent.log").contains("full: every user of this host can read")
+        bench.read("agent.log").contains("full: its mode lets every user of this host read")
     });
     let said = bench.read("agent.log");
     assert!(!said.contains("read: ") && !said.contains("token-0123456789"), "{said}");

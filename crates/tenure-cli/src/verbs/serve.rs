@@ -41,7 +41,7 @@ pub(crate) async fn serve(url: &Url, plan: ServeConfig) -> Result<u8, Failure> {
     for file in &plan.exposed {
         let file = escaped(&file.to_string_lossy());
         output::note(format!(
-            "{file}: every user of this host can read this secret; see to that with chmod o-r"
+            "{file}: its mode lets every user of this host read this secret; see to that with chmod o-r"
         ));
     }
     let mut served = JoinSet::new();

@@ -300,6 +300,7 @@ fn c1_what_it_takes_to_tell_moves_grows_with_the_moves_and_not_with_the_workers_
     let (few, many) = (tells_moves(200), tells_moves(4_000));
     // In turn, so that a machine that is busy for a while makes both slow.
     let took: Vec<(Duration, Duration)> = (0..4).map(|_| (few(), many())).collect();
-    let (few, many) = (took.iter().map(|took| took.0).min().unwrap(), took.iter().map(|took| took.1).min().unwrap());
+    let (few, many) =
+        (took.iter().map(|took| took.0).min().unwrap(), took.iter().map(|took| took.1).min().unwrap());
     assert!(many < few * 8, "{few:?} for 200 workers, and {many:?} for 4,000");
 }
