@@ -77,6 +77,7 @@ mod metrics_server;
 mod news;
 mod openapi;
 mod peer;
+mod permit;
 mod posted;
 mod problem;
 mod room;

@@ -1,8 +1,9 @@
 //! Room for connections: so many in all, and who leaves for others where it is full.
 
+use crate::permit::{ConnectionPermit, Counts};
 use crate::strangers::{Stranger, Strangers};
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 /// The places of an agent's connections, at all its addresses together.
 #[derive(Debug)]
@@ -12,21 +13,6 @@ pub(crate) struct Room {
     counts: Counts,
 }
 
-/// What metrics tell of a room. Whoever scrapes is no client: an alarm on full agents would ring for it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Counts {
-    /// The connections of an agent's clients.
-    Clients,
-    Nothing,
-}
-
-/// A place for one connection, which is closed as it is dropped.
-#[derive(Debug)]
-pub(crate) struct ConnectionPermit {
-    counts: Counts,
-    _permit: OwnedSemaphorePermit,
-}
-
 /// The place of one that is let in.
 #[derive(Debug)]
 pub(crate) enum Place {
@@ -34,39 +20,6 @@ pub(crate) enum Place {
     Known(#[allow(dead_code, reason = "held, not used")] ConnectionPermit),
     /// Its client has shown no token yet, or one that may only look.
     Stranger(Arc<Stranger>),
-}
-
-impl Counts {
-    fn add(self, connections: f64) {
-        if let Counts::Clients = self {
-            metrics::gauge!("tenure_agent_connections").increment(connections);
-        }
-    }
-
-    fn add_refused(self) {
-        if let Counts::Clients = self {
-            metrics::counter!("tenure_agent_refused_total").increment(1);
-        }
-    }
-
-    pub(crate) fn add_closed(self) {
-        if let Counts::Clients = self {
-            metrics::counter!("tenure_agent_strangers_closed_total").increment(1);
-        }
-    }
-}
-
-impl ConnectionPermit {
-    fn new(permit: OwnedSemaphorePermit, counts: Counts) -> ConnectionPermit {
-        counts.add(1.0);
-        ConnectionPermit { counts, _permit: permit }
-    }
-}
-
-impl Drop for ConnectionPermit {
-    fn drop(&mut self) {
-        self.counts.add(-1.0);
-    }
 }
 
 impl Room {

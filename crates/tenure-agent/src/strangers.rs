@@ -1,6 +1,6 @@
 //! Connections whose clients have shown no token yet, or one that may only look.
 
-use crate::room::{ConnectionPermit, Counts};
+use crate::permit::{ConnectionPermit, Counts};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
