@@ -49,6 +49,7 @@ impl Worker {
             (Some(_), Some(Ok(_))) => false,
             _ => true,
         };
+        self.doubt_hinted(planned);
         self.doubts.keep(planned, at_rest);
         self.doubts.keep_refused(|unit| match units.get(unit).map(|unit| &unit.owner) {
             Some(Owner::Worker(session)) => *session == me,

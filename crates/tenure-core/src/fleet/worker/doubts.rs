@@ -118,6 +118,17 @@ impl Worker {
         }
     }
 
+    /// Where the newest plan does not name a unit any more, a claim that a hint brought about is like any other. Otherwise, it would be waited for for
+    /// ever, and each checkpoint of its owner would cost a claim.
+    pub(super) fn doubt_hinted(&mut self, planned: impl Fn(&Key) -> bool) {
+        let stale = self.own.iter().filter(|(unit, own)| own.hinted && !planned(unit));
+        for unit in stale.map(|(unit, _)| unit.clone()).collect::<Vec<Key>>() {
+            if let Some(own) = self.own.get_mut(&unit) {
+                own.hinted = false;
+            }
+        }
+    }
+
     /// The store does not let this worker claim it, maybe for good. Nobody else can mend that, so nobody is told: all is listed again,
     /// and it is tried again, after as long as it has been refused by now. So that becomes rare, and does not end.
     pub(super) fn refused(&mut self, now: Now, lease: LeaseId) {

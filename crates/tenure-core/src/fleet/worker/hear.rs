@@ -344,6 +344,7 @@ impl Worker {
         let planned =
             |unit: &Key| tasks.get(unit).is_some_and(|(_, task)| task.takes()) && !overtaken.contains(unit);
         // What is planned for others is known to who plans.
+        self.doubt_hinted(planned);
         self.doubts.keep(planned, |_| true);
         self.doubts.keep_refused(planned);
         if !self.awaited.is_subset(&awaited) {
