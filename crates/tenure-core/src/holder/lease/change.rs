@@ -79,7 +79,6 @@ impl Holder {
                 self.end_withdrawn(now, id, token, false);
             }
             Some(LeaseState::Attached(attached)) => {
-                self.turns.over(attached.key());
                 // Until it is known that the record is not attached any more, nothing else would ever free the key.
                 let token = Token { ttl, ..self.token_of_attached(&attached) };
                 self.change_record(
