@@ -91,8 +91,6 @@ pub struct Holder {
     pub(crate) permits: Semaphores,
     /// Leases that were left to expire while the session goes on renewing: a stop must not vacate the session before that.
     pub(crate) lapsing: u32,
-    /// What was left to expire, and has lost its session since, expires then at the latest.
-    pub(crate) lapsed_until: Tick,
     pub(crate) stopping: bool,
     timers: BTreeSet<(Tick, OpOwner)>,
     wakes: BTreeMap<OpOwner, Tick>,
@@ -158,7 +156,6 @@ impl Holder {
             turns: Turns::default(),
             permits: Semaphores::default(),
             lapsing: 0,
-            lapsed_until: Tick(0),
             stopping: false,
             timers: BTreeSet::new(),
             wakes: BTreeMap::new(),

@@ -1,15 +1,14 @@
 //! Giving up, and passing on. Plan: a release is one conditional write; lost answers are resolved; the deposed change
-//! nothing; a pass waits for a change that is under way; what must expire is not written, and
-//! has its time before its process has another session; a stop ends with the session; plain data goes to one process only.
+//! nothing; a pass waits for a change that is under way; what must expire is not written; a stop ends with the session; plain data goes to one process only.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use crate::common::*;
 use std::time::Duration;
-use tenure_core::op::{Event, Machine, Op, OpId, Request};
+use tenure_core::op::{Event, Machine, Op, OpId};
 use tenure_core::{
-    Ask, Attachment, Command, Fence, HolderId, KeepAlive, LeaseId, Letter, Metadata, Nonce, Notice, Occupant,
-    Record, StoreError, Tick, Token, Transferee, Ttl, Version, WaitPolicy, Wall,
+    Ask, Attachment, Command, Fence, HolderId, LeaseId, Letter, Metadata, Nonce, Notice, Occupant, Record,
+    StoreError, Tick, Token, Transferee, Ttl, Version, Wall,
 };
 
 fn release() -> Event<Command> {
@@ -233,24 +232,4 @@ fn a_pass_waits_for_a_change_that_is_under_way() {
     let told = a.step(now(1_005), lost(3, Some(other)));
     assert!(matches!(told.notices[..], [Notice::Lost(LEASE, _), Notice::Released(LEASE, false)]), "{told:?}");
     assert_eq!(told.requests, vec![]);
-}
-
-#[test]
-fn s6_what_is_left_to_expire_has_its_time_before_its_process_begins_another_session() {
-    let mut a = holding_on_session();
-    a.step(now(3_334), Event::Wake);
-    a.step(now(5_000), Event::Command(Command::Lapse(LEASE)));
-    // No renewal is answered.
-    assert_eq!(a.step(now(8_182), Event::Wake).notices, vec![Notice::SessionValid(Tick(0))]);
-    let begun = a.step(now(8_190), Event::Command(Command::Start));
-    assert!(begun.requests.is_empty(), "k would be free by that: {begun:?}");
-    assert!(matches!(begun.notices[..], [Notice::SessionFailed(_)]), "{begun:?}");
-    let tried = a.step(now(8_200), acquire("j", KeepAlive::Session, WaitPolicy::Try));
-    assert!(matches!(tried.notices[..], [Notice::Failed(LEASE, _)]), "{tried:?}");
-    let waits = a.step(now(8_210), acquire("j", KeepAlive::Session, WaitPolicy::Forever));
-    assert_eq!(waits, step(vec![], vec![], Some(tick(15_000))));
-    let begins = a.step(now(15_000), Event::Wake);
-    let is_session =
-        |request: &Request| matches!(&request.op, Op::Write(write) if write.key == key("session/a"));
-    assert!(begins.requests.len() == 1 && begins.requests.iter().all(is_session), "{begins:?}");
 }

@@ -16,20 +16,11 @@ use crate::values::record::{Ask, Letter};
 use crate::values::time::{Now, Tick};
 
 impl Holder {
-    /// Begins the session unless it is up or on its way. What was left to expire on the one before would be free by that, and so has its time
-    /// first.
+    /// Begins the session unless it is up or on its way.
     pub(crate) fn want_session(&mut self, now: Now) {
-        if self.stopping {
-            return;
+        if !self.stopping {
+            self.step_session(now, Session::begin);
         }
-        if now.held >= self.lapsed_until {
-            return self.step_session(now, Session::begin);
-        }
-        let text =
-            "what could not be ended is left to expire before this process has a session again; try later";
-        self.session_failed(now, &StoreError::unavailable(text));
-        self.session.wait(self.lapsed_until);
-        self.set_wake(OpOwner::Session, self.session.wake_at());
     }
 
     pub(crate) fn announce(&mut self, now: Now, about: Metadata) {
@@ -156,12 +147,6 @@ impl Holder {
         self.orphans.clear();
         let attached: Vec<LeaseId> =
             self.leases.iter().filter(|(_, lease)| lease.is_attached()).map(|(id, _)| id).collect();
-        let lapse = |id: &LeaseId| match self.leases.get(id) {
-            Some(LeaseState::Lapsing(attached)) => attached.cap(),
-            _ => None,
-        };
-        let lapses = attached.iter().filter_map(lapse).chain(self.permits.lapse_until());
-        self.lapsed_until = lapses.fold(self.lapsed_until, Tick::max);
         self.leave_lines(now, &attached);
         for id in attached {
             let Some(lease) = self.leases.remove(&id) else { continue };

@@ -11,7 +11,7 @@ use crate::semaphore::{PREFIX, Semaphore, Wish};
 use crate::values::error::StoreError;
 use crate::values::key::Key;
 use crate::values::record::Ask;
-use crate::values::time::{Now, Tick};
+use crate::values::time::Now;
 use std::collections::BTreeMap;
 
 /// So many keys that nothing is wanted of are remembered, so that the next wish takes one write.
@@ -36,11 +36,6 @@ impl Semaphores {
     /// Whether something is left of any, but for what is left to expire.
     pub(crate) fn is_open(&self) -> bool {
         self.machines.values().any(Semaphore::is_open)
-    }
-
-    /// Until when what was left to expire is to stay out.
-    pub(crate) fn lapse_until(&self) -> Option<Tick> {
-        self.machines.values().filter_map(Semaphore::lapse_until).max()
     }
 
     /// Whether something is left to expire.

@@ -127,11 +127,6 @@ impl Session {
         self.retry_at = is_wanted.then(|| ctx.retry_at(self.ttl, self.failures));
     }
 
-    /// It is begun no sooner than then.
-    pub(crate) fn wait(&mut self, until: Tick) {
-        self.retry_at = Some(until);
-    }
-
     /// What its record says about this process, from now on.
     pub(crate) fn announce(&mut self, ctx: &mut Ctx<'_>, about: Metadata) -> Vec<SessionStep> {
         let old = std::mem::replace(&mut self.about, about);

@@ -149,15 +149,6 @@ impl Semaphore {
         self.jobs.values().any(|job| !job.is_lapsing())
     }
 
-    /// Until when what was left to expire is to stay out.
-    pub(crate) fn lapse_until(&self) -> Option<Tick> {
-        let until = |job: &SemaphoreJob| match job {
-            SemaphoreJob::Giving(giving) => giving.not_before,
-            SemaphoreJob::Wanted(_) | SemaphoreJob::Held { .. } => None,
-        };
-        self.jobs.values().filter_map(until).max()
-    }
-
     /// Whether something is left to expire.
     pub(crate) fn is_lapsing(&self) -> bool {
         self.jobs.values().any(SemaphoreJob::is_lapsing)

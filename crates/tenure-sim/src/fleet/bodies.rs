@@ -149,9 +149,7 @@ impl World {
         }
         work.body = Body::Lapsed;
         let now = node.clock.held(t);
-        // One that is over by then, and whose worker has not heard of that yet, has nothing that could expire.
         let session = node.machine.as_ref().and_then(tenure_core::fleet::Worker::session_fence);
-        let session = session.filter(|_| now < node.own.deadline);
         // What was withdrawn is not kept up any more: its time is what it was then.
         let until = work.until.unwrap_or(now.after(full));
         let lapse = UnitLapse { unit: work.unit.clone(), fence: work.fence, until, session };

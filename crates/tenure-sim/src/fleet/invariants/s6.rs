@@ -1,11 +1,10 @@
 //! S6, the body ends before the lease: nothing vacates or passes on a unit whose body runs, and what could not be ended is
-//! left to expire, and with it the session, for a full ttl. Nor does its process begin the session anew before that: what is attached to the one
-//! before would be free at once.
+//! left to expire, and with it the session, for a full ttl.
 //!
 //! Source: the promise S6; client-go issue 728 (released while the body runs).
 
 use crate::fleet::Node;
-use crate::fleet::node::{AssignedWork, Body, UnitLapse};
+use crate::fleet::node::{AssignedWork, Body};
 use tenure_core::op::Op;
 use tenure_core::{Tick, Ttl};
 
@@ -13,15 +12,6 @@ use tenure_core::{Tick, Ttl};
 pub(crate) fn sent(node: &Node, now: Tick, op: &Op) -> Result<(), String> {
     let Op::Write(write) = op else { return Ok(()) };
     let record = &write.record;
-    let begins = record.tenure.is_some() && write.key == node.session;
-    let is_cut =
-        |lapse: &&UnitLapse| now < lapse.until && lapse.session.is_some_and(|before| before < record.fence);
-    if let Some(lapse) = node.own.lapses.iter().find(is_cut).filter(|_| begins) {
-        return Err(format!(
-            "{} begins its session anew although {} was left to expire",
-            node.who, lapse.unit
-        ));
-    }
     let passes = record.tenure.as_ref().is_some_and(|tenure| tenure.holder != node.who);
     let vacates = record.tenure.is_none();
     if !passes && !vacates {
