@@ -416,8 +416,7 @@ impl Worker {
         self.going(lease);
         match transferee {
             Some(transferee) => self.order(now, Command::Pass(lease, Box::new(transferee), own)),
-            None if own.is_empty() => self.order(now, Command::Release(lease, None)),
-            None => self.order(now, Command::ReleaseNoted(lease, own)),
+            None => self.order(now, Command::Release(lease, None)),
         }
     }
 
