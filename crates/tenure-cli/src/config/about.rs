@@ -32,6 +32,7 @@ impl HolderInfo {
     }
 
     /// Whether something is to be told to whoever looks.
+    #[cfg(any(feature = "dynamodb", feature = "less"))]
     pub(crate) fn has_note(&self) -> bool {
         self.note.is_some()
     }
