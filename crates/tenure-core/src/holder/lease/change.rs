@@ -115,9 +115,6 @@ impl Holder {
     /// A withdrawn lease was to become plain data, so nobody here believes in it any more. It is given up instead.
     fn end_withdrawn(&mut self, now: Now, id: LeaseId, token: Token, is_attached: bool) {
         let until = if is_attached { Tick::NEVER } else { now.held.after(token.ttl.duration()) };
-        if is_attached {
-            self.turns.over(&token.key);
-        }
         self.change_record(now, id, token, UpdateKind::Vacate, until, UpdatePurpose::Vacate, None);
         if let Some(LeaseState::Updating(updating)) = self.leases.get_mut(&id)
             && is_attached

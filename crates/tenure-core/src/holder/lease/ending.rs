@@ -127,7 +127,6 @@ impl Holder {
             Some(LeaseState::Updating(mut updating)) if updating.attached.is_some() => {
                 // The change goes on; whoever changed it still has it, so it can be vacated after a ttl only.
                 if let Some(mut attached) = updating.attached.take() {
-                    self.turns.over(attached.key());
                     attached.set_cap(now.held.after(self.env.identity.ttl.duration()));
                     self.lapsing += 1;
                     self.put(id, LeaseState::Lapsing(attached));
