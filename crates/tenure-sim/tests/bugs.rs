@@ -78,7 +78,7 @@ const SHOWN_IN: &[(Bug, &str, u64)] = &[
     (Bug::SilentPlannerTrusted, "fleet-standbys", 9),
     (Bug::DeposedPlannerObeyed, "fleet-telling", 1),
     (Bug::MarkedFirst, "fleet-telling", 92),
-    (Bug::StateIgnored, "fleet-telling", 96),
+    (Bug::StateIgnored, "fleet-telling", 1376),
     (Bug::UnderWayForgotten, "fleet-telling", 1275),
     (Bug::MissingIsDead, "fleet-ttls-hands", 16),
     (Bug::UnfitPlans, "fleet-unfit", 1),
