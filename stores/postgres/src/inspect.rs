@@ -26,7 +26,7 @@ pub(crate) async fn inspect(lines: &Lines, config: &PostgresConfig) -> Inspectio
         }
     };
     let parts = [
-        ("failover", add_standbys(lines, &commits, &mut found).await),
+        (FAILOVER, add_standbys(lines, &commits, &mut found).await),
         ("rights", add_rights(lines, &config.schema, &mut found).await),
         ("tables", add_triggers(lines, &config.schema, &mut found).await),
         ("pooler", add_pooler(lines, config, &mut found).await),

@@ -102,11 +102,12 @@ impl Lines {
     ) -> Result<Result<Vec<Row>, Error>, StoreError> {
         if let ConnectionSource::Own(lanes) = &self.source {
             let shared = lanes.take(self).await?;
-            let mut silence = Silence { pulse: &lanes.pulse, sent: lanes.pulse.next(), lane: &shared.lane };
+            let mut silence =
+                Silence { pulse: &lanes.pulse, sent: Some(lanes.pulse.next()), lane: &shared.lane };
             let answer = shared.lane.ask(&self.place, self.timeout, call, sql, params).await;
             if answer.is_ok() {
                 shared.heard.store(lanes.pulse.next(), Ordering::SeqCst);
-                silence.sent = 0;
+                silence.sent = None;
             }
             drop(silence);
             return answer;
@@ -205,16 +206,16 @@ impl Pulse {
 /// A statement that waits for its answer. If it is given up after a while, by its caller or because of the time, the silence is noted.
 struct Silence<'a> {
     pulse: &'a Pulse,
-    /// When it was sent; zero once it is answered.
-    sent: u64,
+    /// When it was sent; none once it is answered.
+    sent: Option<u64>,
     lane: &'a PostgresConnection,
 }
 
 impl Drop for Silence<'_> {
     fn drop(&mut self) {
         // Who goes away at once says nothing about the server.
-        if self.lane.is_slow() {
-            self.pulse.silent_since(self.sent);
+        if let Some(sent) = self.sent.filter(|_| self.lane.is_slow()) {
+            self.pulse.silent_since(sent);
         }
     }
 }

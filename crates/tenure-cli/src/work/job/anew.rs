@@ -13,7 +13,6 @@ use super::unit::{Status, Unit};
 use super::writes::vacant;
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
-use crate::output;
 use crate::stores::pages::Pages;
 use crate::stores::patiently;
 use crate::text::{brief, count, escaped};
@@ -28,30 +27,6 @@ use tenure_core::Nonces;
 
 /// Between two looks at what others have under their hands for a moment.
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// Waits until our own session is to be seen by those who look after us.
-///
-/// # Errors
-/// The store can't be written.
-pub(super) async fn await_session(leases: &Leases) -> Result<(), Failure> {
-    /// About as long as it is tried to register units.
-    const PATIENCE: Duration = Duration::from_secs(10);
-    let mut told = String::new();
-    while leases.session_remaining().is_zero() {
-        if let Some(trouble) = leases.trouble() {
-            if trouble.lasts > PATIENCE || !trouble.error.is_passing() {
-                return Err(trouble.error.into());
-            }
-            let text = trouble.error.to_string();
-            if told != text {
-                output::note(format!("{text}; trying on"));
-                told = text;
-            }
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    Ok(())
-}
 
 /// What had come of a job before others were looked for.
 #[derive(Debug, Default)]
@@ -247,6 +222,7 @@ mod tests {
     //! process that came later is no reason to refuse, one that came before is, and so is one that has done something, whatever its
     //! clock says; what is done after the results were gathered is left alone.
     use super::*;
+    use crate::work::job::presence::await_session;
     use std::ffi::OsStr;
     use tenure::Guard;
 

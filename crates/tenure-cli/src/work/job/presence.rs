@@ -1,4 +1,4 @@
-//! Whether a process is at work on a job.
+//! Whether a process is at work on a job, and is to be seen by those who look after it.
 //!
 //! Where the store tells no ages, a session is as old as two wall clocks say. A process whose clock is behind looks dead by that. So a session
 //! that is over by wall clocks alone is watched for its ttl: its process writes it meanwhile, if it lives.
@@ -12,6 +12,30 @@ use crate::text::{brief, count};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure::{AnyStore, Freshness, Key, Leases, Listed, Store, Ttl, Value, Version};
+
+/// Waits until our own session is to be seen by those who look after us.
+///
+/// # Errors
+/// The store can't be written.
+pub(super) async fn await_session(leases: &Leases) -> Result<(), Failure> {
+    /// About as long as it is tried to register units.
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let mut told = String::new();
+    while leases.session_remaining().is_zero() {
+        if let Some(trouble) = leases.trouble() {
+            if trouble.lasts > PATIENCE || !trouble.error.is_passing() {
+                return Err(trouble.error.into());
+            }
+            let text = trouble.error.to_string();
+            if told != text {
+                output::note(format!("{text}; trying on"));
+                told = text;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    Ok(())
+}
 
 /// The job that the process of a session works on.
 pub(crate) fn job_of(session: &Listed) -> Option<&str> {
@@ -115,9 +139,7 @@ mod tests {
 
     async fn session_of(leases: &Leases) -> Listed {
         leases.begin_session();
-        while leases.session_remaining().is_zero() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        await_session(leases).await.unwrap();
         let stored = leases.store().read(leases.session_key()).await.map(Option::unwrap);
         Listed { key: leases.session_key().clone(), stored }
     }

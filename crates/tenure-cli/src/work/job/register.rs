@@ -2,6 +2,7 @@
 
 use super::anew::{self, Earlier};
 use super::board::{Board, Local};
+use super::presence::await_session;
 use super::unit::{Status, Unit};
 use super::writes::{instance, made, registered, reset, won};
 use crate::config;
@@ -45,7 +46,7 @@ pub(crate) async fn register(
     let (store, prefix, given) = (leases.store(), name.prefix(), Order::new(units));
     let mut nonces = Nonces::new(instance(leases));
     if plan.fresh {
-        anew::await_session(leases).await?;
+        await_session(leases).await?;
         let earlier = Earlier::gather(store, &prefix, |key| given.has(key)).await?;
         anew::check_alone(leases, name, &earlier).await?;
         let (mut pages, mut n) = (Pages::default(), 0);

@@ -148,6 +148,7 @@ async fn counted(mut guard: Guard) -> Result<Guard, AcquireError> {
 mod tests {
     //! Plan: a session that was lost tells a process that lives from one that has died.
     use super::*;
+    use crate::work::job::presence::await_session;
     use tenure::Fence;
 
     #[tokio::test]
@@ -155,9 +156,7 @@ mod tests {
         let store = tenure::memory();
         let (here, there) = (Leases::new(store.clone()).unwrap(), Leases::new(store).unwrap());
         there.begin_session();
-        while there.session_remaining().is_zero() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        await_session(&there).await.unwrap();
         let session = there.session_key().clone();
         let fence = here.store().read(&session).await.unwrap().unwrap().record.fence;
         let lost = |fence| Attachment { session: session.clone(), fence };
