@@ -4,7 +4,7 @@ use crate::step::CheckStep;
 use crate::workspace::{ALL_STORES, TargetKind, WorkspacePackage};
 use std::collections::BTreeSet;
 
-/// The feature with deliberate bugs, which is never on in what is built of the whole workspace.
+/// The feature with deliberate bugs, which is never on in what is built of the whole workspace. It is on in what is linted.
 pub(crate) const BUGS: &str = "bugs";
 
 /// The step of cargo with these words and those features.

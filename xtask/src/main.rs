@@ -3,6 +3,7 @@
 mod again;
 mod api;
 mod audit;
+mod background;
 mod bench;
 mod cited;
 mod clients;

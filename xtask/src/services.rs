@@ -3,7 +3,6 @@
 mod certificate;
 mod dynamodb;
 mod etcd;
-pub(crate) mod fetching;
 mod go;
 mod maven;
 mod package;
@@ -14,7 +13,9 @@ mod redis;
 mod rust;
 mod server;
 
+use crate::background::{self, AtFailure};
 use crate::step::CheckStep;
+use crate::workspace::built;
 use server::{Ports, Server, ServerKind};
 use std::path::PathBuf;
 use std::process::Command;
@@ -47,6 +48,9 @@ const CREDENTIALS: [(&str, &str); 3] = [
     ("AWS_SECRET_ACCESS_KEY", "local"),
     ("AWS_EC2_METADATA_DISABLED", "true"),
 ];
+
+/// The words of the chore that fetches all that tests need.
+const FETCH: [&str; 2] = ["services", "fetch"];
 
 /// What `cargo xtask services` was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,6 +105,17 @@ pub(crate) fn steps(asked: ServicesRequest) -> Result<(Vec<CheckStep>, Option<Rc
             Ok((steps, Some(servers)))
         }
     }
+}
+
+/// The step that begins to fetch all that tests need, and nothing else, and the one that waits for its end.
+pub(crate) fn fetch_beside() -> (CheckStep, CheckStep) {
+    let program = || {
+        let mut program = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
+        program.args(FETCH);
+        Ok(vec![program])
+    };
+    let what = ["what tests need begins to be fetched", "what tests need is fetched"];
+    background::steps(what, program, built().join("services").join("fetching.log"), AtFailure::Finish)
 }
 
 /// Fetches what is missing of them, and of their partners in tests.

@@ -1,9 +1,10 @@
 //! The simulator, its tests and the core's, which compute. They are built once more, optimised, in a profile of their own; and with the deliberate
 //! bugs, each of which is off unless a test switches it on. What ships has no bugs: both builds must have the same histories.
 
-use crate::features::BUGS;
-use crate::step::CheckStep;
+use crate::background::{self, AtFailure};
+use crate::step::{CheckStep, cargo_command};
 use crate::suite::{self, Suite};
+use crate::workspace::built;
 use std::path::PathBuf;
 use std::process::Command;
 use std::rc::Rc;
@@ -34,9 +35,7 @@ const HISTORY: &str = "history ";
 /// Builds both packages' tests, which take the place of those that the workspace's build has. The core's unit tests stay as they are, since they
 /// take no time. Then the example, of which `cargo test` would make a test.
 pub(crate) fn builds(suite: &Rc<Suite>) -> [CheckStep; 3] {
-    let both = words("test", &["--package", CORE, "--test", "*"]);
-    let unit = words("test", &["--lib"]);
-    let example = words("build", &["--example", EXAMPLE]);
+    let [both, unit, example] = all_words();
     [
         suite.build("build of the simulator, its tests and the core's", &both, &[]),
         suite.build("build of the simulator's unit tests", &unit, &[]),
@@ -44,16 +43,28 @@ pub(crate) fn builds(suite: &Rc<Suite>) -> [CheckStep; 3] {
     ]
 }
 
-fn words(verb: &str, which: &[&str]) -> Vec<String> {
-    [&[verb], &WORDS[..], which].concat().into_iter().map(str::to_owned).collect()
+/// The step that begins the same builds, and the one that waits for their end; the steps of the builds then find everything there. Each package is one unit of
+/// code after another, so that they alone would leave a core idle.
+pub(crate) fn build_beside() -> (CheckStep, CheckStep) {
+    let commands = || {
+        let [mut both, mut unit, example] = all_words();
+        [&mut both, &mut unit].into_iter().for_each(|words| words.push("--no-run".to_owned()));
+        Ok([both, unit, example].map(|words| cargo_command(&words)).into())
+    };
+    let what = ["the simulator begins to be built", "the simulator is built"];
+    background::steps(what, commands, built().join("tests").join("simulator.log"), AtFailure::Stop)
 }
 
-/// The lints of tests that want the bugs. Others are linted with the workspace.
-pub(crate) fn lints(tests: &[&str]) -> CheckStep {
-    let mut words = vec!["clippy", "--package", PACKAGE, "--features", BUGS];
-    words.extend(tests.iter().flat_map(|test| ["--test", test]));
-    words.extend(["--", "-D", "warnings"]);
-    CheckStep::cargo(format!("lints of the tests of {PACKAGE} with {BUGS}"), &words)
+fn all_words() -> [Vec<String>; 3] {
+    [
+        words("test", &["--package", CORE, "--test", "*"]),
+        words("test", &["--lib"]),
+        words("build", &["--example", EXAMPLE]),
+    ]
+}
+
+fn words(verb: &str, which: &[&str]) -> Vec<String> {
+    [&[verb], &WORDS[..], which].concat().into_iter().map(str::to_owned).collect()
 }
 
 /// The simulator as a program, once it is built.
@@ -104,11 +115,6 @@ mod tests {
         assert_eq!(
             words("test", &["--lib"]).join(" "),
             "test --profile simulator --package tenure-sim --features tenure-sim/bugs,tenure-core/serde --lib"
-        );
-        assert_eq!(
-            lints(&["u", "v"]).to_string(),
-            "lints of the tests of tenure-sim with bugs: \
-             cargo clippy --package tenure-sim --features bugs --test u --test v -- -D warnings"
         );
     }
 

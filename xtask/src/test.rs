@@ -14,7 +14,7 @@ use crate::shipped;
 use crate::simulator;
 use crate::step::{CheckStep, cargo};
 use crate::suite::{self, Cores, Suite};
-use crate::workspace::{ALL_STORES, Target, TargetKind, WorkspacePackage, built, packages};
+use crate::workspace::{ALL_STORES, Target, TargetKind, WorkspacePackage, packages};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,9 +36,9 @@ const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
 /// The steps, the quick ones first.
 pub(crate) fn steps(servers: &Rc<RunningServers>) -> Result<Vec<CheckStep>, String> {
     let packages = packages()?;
-    let (fetching_begins, fetching_ends) =
-        services::fetching::steps(built().join("services").join("fetching.log"));
-    let mut steps = vec![CheckStep::check("tools", have_tools), fetching_begins];
+    let (fetching_begins, fetching_ends) = services::fetch_beside();
+    let (building_begins, building_ends) = simulator::build_beside();
+    let mut steps = vec![CheckStep::check("tools", have_tools), fetching_begins, building_begins];
     steps.extend([
         CheckStep::cargo("format", &["fmt", "--all", "--check"]),
         CheckStep::check("no bugs shipped", shipped::no_bugs),
@@ -50,7 +50,9 @@ pub(crate) fn steps(servers: &Rc<RunningServers>) -> Result<Vec<CheckStep>, Stri
     ]);
     // What is run by and by is built at once.
     let suite = Rc::new(Suite::with_a_second_run());
-    steps.extend(builds(&suite, &packages));
+    steps.push(build(&suite, &packages));
+    steps.push(building_ends);
+    steps.extend(simulator::builds(&suite));
     steps.push(simulator::is_the_same_without_bugs());
     steps.push(fetching_ends);
     steps.extend(servers.start());
@@ -84,7 +86,6 @@ fn chores(packages: &[WorkspacePackage], servers: &Rc<RunningServers>) -> Result
         servers.known_to(with_all_stores("tests in documentation", &documented, packages))?,
         documentation(packages).env("RUSTDOCFLAGS", "-D warnings"),
     ];
-    chores.push(simulator::lints(&with_bugs(packages)));
     chores.extend(packages.iter().filter(|package| package.is_published).flat_map(alone));
     Ok(chores)
 }
@@ -94,7 +95,8 @@ pub(crate) fn soak(times: u32, on: Cores, servers: &Rc<RunningServers>) -> Resul
     let packages = packages()?;
     let suite = Rc::new(Suite::default());
     let mut steps: Vec<CheckStep> = services::fetch();
-    steps.extend(builds(&suite, &packages));
+    steps.push(build(&suite, &packages));
+    steps.extend(simulator::builds(&suite));
     steps.extend(servers.start());
     for n in 1..=times {
         steps.push(
@@ -106,25 +108,16 @@ pub(crate) fn soak(times: u32, on: Cores, servers: &Rc<RunningServers>) -> Resul
     Ok(steps)
 }
 
-/// All tests, and what is run besides them.
-fn builds(suite: &Rc<Suite>, packages: &[WorkspacePackage]) -> Vec<CheckStep> {
+/// All tests but the simulator's, and what is run besides them.
+fn build(suite: &Rc<Suite>, packages: &[WorkspacePackage]) -> CheckStep {
     let made: Vec<&str> = examples(packages).collect();
-    let all = words(packages, &["test", "--workspace"]);
-    let all = suite.build("build of the tests", &all, &made);
-    std::iter::once(all).chain(simulator::builds(suite)).collect()
+    suite.build("build of the tests", &words(packages, &["test", "--workspace"]), &made)
 }
 
 /// Those that run as the workspace's build has them.
 fn examples(packages: &[WorkspacePackage]) -> impl Iterator<Item = &str> {
     let examples = targets(packages, TargetKind::Example);
     examples.filter(|example| example.package != simulator::PACKAGE).map(|example| example.name.as_str())
-}
-
-/// The tests that want the deliberate bugs.
-fn with_bugs(packages: &[WorkspacePackage]) -> Vec<&str> {
-    let tests = targets(packages, TargetKind::Test);
-    let tests = tests.filter(|test| test.needs.iter().any(|need| need == BUGS));
-    tests.map(|test| test.name.as_str()).collect()
 }
 
 /// What a person runs before each commit: a share of those steps, each as it is there, so that nothing is built twice. No server is asked.
@@ -172,9 +165,12 @@ fn documentation(packages: &[WorkspacePackage]) -> CheckStep {
     with_all_stores("documentation", &["doc", "--workspace", "--no-deps", "--lib", "--examples"], packages)
 }
 
-/// Of everything, benches too.
+/// Of everything, benches too, and tests that want the deliberate bugs. What ships, without bugs, is linted crate by crate.
 fn lints(packages: &[WorkspacePackage]) -> CheckStep {
-    let needs = needs(packages, &[TargetKind::Test, TargetKind::Example, TargetKind::Bench]);
+    let mut needs = needs(packages, &[TargetKind::Test, TargetKind::Example, TargetKind::Bench]);
+    let tests = targets(packages, TargetKind::Test);
+    let with_bugs = tests.filter(|test| test.needs.iter().any(|need| need == BUGS));
+    needs.extend(with_bugs.map(|test| format!("{}/{BUGS}", test.package)));
     let mut args = vec!["clippy", "--workspace", "--all-targets"];
     let needs = needs.into_iter().collect::<Vec<_>>().join(",");
     if !needs.is_empty() {
@@ -343,18 +339,18 @@ mod tests {
     }
 
     #[test]
-    fn tests_of_every_store_are_in_the_run_of_the_workspace_and_those_with_bugs_are_not() {
+    fn tests_of_every_store_are_in_the_run_of_the_workspace_and_those_with_bugs_are_linted_only() {
         let targets = vec![
             target(TargetKind::Test, &["x"]),
             Target { name: "u".into(), ..target(TargetKind::Test, &["x", "bugs"]) },
-            Target { name: "v".into(), ..target(TargetKind::Test, &["bugs"]) },
         ];
         let package = package(&["x", "all-stores"], targets);
         assert_eq!(
             words(std::slice::from_ref(&package), &["test", "--workspace"]),
             ["test", "--workspace", "--features", "p/all-stores"]
         );
-        assert_eq!(with_bugs(std::slice::from_ref(&package)), ["u", "v"]);
+        let linted = lints(std::slice::from_ref(&package)).to_string();
+        assert!(linted.contains(" --features p/all-stores,p/bugs -- "), "{linted}");
     }
 
     #[test]
