@@ -115,6 +115,21 @@ impl Verb {
         voice.quiet
     }
 
+    /// Whether it works until it is stopped, or as long as a command does.
+    #[cfg(feature = "serve")]
+    pub(crate) fn stays(&self) -> bool {
+        match self {
+            Verb::Run(_)
+            | Verb::Elect(_)
+            | Verb::Cron(_)
+            | Verb::Hold(_)
+            | Verb::Range(_)
+            | Verb::Serve(_) => true,
+            Verb::Work(typed) => typed.jobs.is_none(),
+            _ => false,
+        }
+    }
+
     /// Whether it is there to exclude other processes, which needs a store that they share.
     pub(crate) fn excludes_others(&self) -> bool {
         match self {

@@ -9,7 +9,7 @@ pub(crate) mod serve;
 mod work;
 
 pub(crate) use about::HolderInfo;
-pub(crate) use command::Template;
+pub(crate) use command::{FoundProgram, Template};
 pub(crate) use work::{Counted, Form, Halt, Source, Work};
 
 use crate::args;

@@ -102,6 +102,9 @@ struct Typed {
     args: Args,
     store: Option<Sourced<String>>,
     namespace: Option<Sourced<String>>,
+    /// Whether the address for metrics was typed, or comes from the variable.
+    #[cfg(feature = "serve")]
+    metrics_from: telemetry::AddressFrom,
     /// Help is to be had also where they can't be read.
     settings: Result<Settings, Failure>,
 }
@@ -114,8 +117,21 @@ impl Typed {
     {
         let store = sourced(&matches, "store", "--store", STORE_VARIABLE);
         let namespace = sourced(&matches, "namespace", "--namespace", NAMESPACE_VARIABLE);
+        #[cfg(feature = "serve")]
+        let metrics_from = match matches.value_source("metrics") {
+            Some(ValueSource::EnvVariable) => telemetry::AddressFrom::Variable,
+            _ => telemetry::AddressFrom::Option,
+        };
         let args = Args::<V>::from_arg_matches_mut(&mut matches)?.into();
-        Ok(Typed { args, store, namespace, settings: Ok(Settings::default()) })
+        let settings = Ok(Settings::default());
+        Ok(Typed {
+            args,
+            store,
+            namespace,
+            #[cfg(feature = "serve")]
+            metrics_from,
+            settings,
+        })
     }
 }
 
@@ -227,7 +243,7 @@ fn perform(typed: Typed) -> Result<u8, Failure> {
             let result = runtime.block_on(async {
                 #[cfg(feature = "serve")]
                 if let Some(address) = typed.args.telemetry.metrics {
-                    telemetry::serve(address).await?;
+                    telemetry::serve(address, typed.metrics_from, verb.stays()).await?;
                 }
                 on_store(&chosen.url, chosen.is_named(), verb).await
             });

@@ -71,7 +71,7 @@ pub(crate) mod leaderships {
 }
 
 #[cfg(feature = "serve")]
-pub(crate) use on::{record, serve};
+pub(crate) use on::{AddressFrom, record, serve};
 
 #[cfg(feature = "serve")]
 mod on {
@@ -111,12 +111,29 @@ mod on {
         Ok(Arc::new(move || handle.render()))
     }
 
-    /// Records metrics, and serves them in the background.
-    pub(crate) async fn serve(address: SocketAddr) -> Result<(), Failure> {
+    /// Where the address comes from.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum AddressFrom {
+        /// It is meant for this process.
+        Option,
+        /// Whoever was started with the same environment has the same address, and one of them can have it.
+        Variable,
+    }
+
+    /// Records metrics, and serves them in the background. By the variable, only a verb that `stays` does, and if it can.
+    pub(crate) async fn serve(address: SocketAddr, from: AddressFrom, stays: bool) -> Result<(), Failure> {
+        if from == AddressFrom::Variable && !stays {
+            return Ok(());
+        }
+        let server = match MetricsServer::open(address).await {
+            Ok(server) => server,
+            Err(error) if from == AddressFrom::Variable => {
+                output::note(format!("TENURE_METRICS: {error}; this process serves no metrics"));
+                return Ok(());
+            }
+            Err(error) => return Err(Failure::usage(format!("--metrics {error}"))),
+        };
         let scrape = record()?;
-        let server = MetricsServer::open(address)
-            .await
-            .map_err(|error| Failure::usage(format!("--metrics {error}")))?;
         output::tell(format!("metrics at {server}"));
         tokio::spawn(async move { server.serve(scrape).await });
         Ok(())

@@ -5,7 +5,7 @@
 //! back, also where the clock is behind the last one. What is attached to a session that can't be read is neither held nor free. That only what was seen is removed is a check of every store.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::{Bench, wait_until};
+use crate::common::{Bench, Ran, wait_until};
 
 const YEAR: u64 = 365 * 86_400_000;
 
@@ -42,6 +42,17 @@ fn a_key_whose_record_is_damaged_can_be_had_again() {
     // What was printed puts back what was there.
     bench.sql(&removed.out);
     assert_eq!((row(&bench, "k"), bench.run(&["show", "k"]).code), (before, 65));
+    // Without a reader of the copy there is none.
+    for form in [&[][..], &["--json"]] {
+        let mut command = bench.tenure(&[&["rm", "--damaged", "k", "--yes"], form].concat());
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        assert_eq!(Ran::of(command.stdout(full).output().unwrap()).code, 70);
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let unread = Ran::of(command.stdout(writer).output().unwrap());
+        assert!(unread.code == 70 && unread.err.contains("was left as it is"), "{unread:?}");
+        assert_eq!(bench.run(&["show", "k"]).code, 65);
+    }
     let again = bench.run(&["rm", "--damaged", "k", "--yes", "--json"]);
     assert_eq!((again.code, &again.json()["copy"]), (0, &removed.out.trim_end().into()), "{again:?}");
 }

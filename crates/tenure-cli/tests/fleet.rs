@@ -317,6 +317,11 @@ fn bad_input_is_named_before_anything_is_touched() {
         assert_eq!(ran.code, 64, "{arguments:?}: {ran:?}");
         assert!(ran.err.contains(text), "{arguments:?}: {ran:?}");
     }
+    for token in ["{#}", "{%}"] {
+        let ran = bench.run(&["work", "--forever", "--name", "f", "u", "--", "echo", token]);
+        let why = format!("{token} stands for nothing with --forever");
+        assert!(ran.code == 64 && ran.err.contains(&why), "{ran:?}");
+    }
     assert!(!bench.store().exists());
     let ran = bench.run(&["work", "--forever", "--name", "f", "--ttl", "50ms", "u", "--", "true"]);
     assert_eq!((ran.code, ran.err.contains("below this store's minimum")), (64, true), "{ran:?}");

@@ -1,7 +1,7 @@
 //! `run` as a job of a shell: stopped and continued by its keys and words, in bash and in zsh, on a pseudo-terminal.
 //!
 //! Plan: Ctrl-Z stops tenure and its command as one job, and the lease is held meanwhile; `bg` and `fg` continue both; after `fg` the command has
-//! the terminal again; one that reads it from the background is a stopped job; what stands still for longer than its lease is ended; other signals
+//! the terminal again; a pager beside it has the keyboard; one that reads it from the background is a stopped job; what stands still for longer than its lease is ended; other signals
 //! reach the command. (Where nobody could continue the job, it is not stopped: `run.rs`.)
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -186,6 +186,25 @@ fn what_reads_the_terminal_after_bg_and_fg_has_it() {
         shell.types("something\n");
         shell.shows("got something");
         wait_until("the end", || shell.bench.state("k") == "vacant");
+    }
+}
+
+/// As `| less`: its reader is of tenure's group, and has the keyboard. The command has it when it asks.
+#[test]
+fn a_pager_has_the_keyboard_beside_a_command_and_the_command_when_it_wants_it() {
+    for of in SHELLS {
+        let shell = Shell::start(of);
+        let asks = "until [ -e go ]; do sleep 0.02; done; read y </dev/tty; echo command got $y >/dev/tty";
+        let pages = "read x </dev/tty; echo pager got $x; touch go; cat";
+        shell.types(&format!("$TENURE run k --ttl 10m -- sh -c '{asks}' | bash -c '{pages}'\n"));
+        wait_until("the command to run", || shell.bench.state("k") == "held");
+        shell.types("one\n");
+        shell.shows("pager got one");
+        shell.types("two\n");
+        shell.shows("command got two");
+        wait_until("the end", || shell.bench.state("k") == "vacant");
+        shell.types("echo status $?\n");
+        shell.shows("status 0");
     }
 }
 

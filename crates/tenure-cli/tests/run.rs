@@ -47,6 +47,26 @@ fn a_command_that_cannot_be_run_says_why() {
     assert_eq!(ran.code, 127);
 }
 
+/// As by a shell, flock, xargs and all who use execvp(3).
+#[test]
+fn a_script_that_does_not_say_whose_it_is_is_read_by_a_shell() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = Bench::new();
+    bench.write("script", "echo \"$TENURE_KEY $1\"\nexit 7\n");
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(bench.path("script"), executable.clone()).unwrap();
+    let ran = bench.run(&["run", "k", "--", "./script", "a b"]);
+    assert_eq!((ran.code, ran.out.as_str()), (7, "k a b\n"), "{ran:?}");
+    let ran = bench.run(&["elect", "k", "--", "./script", "a b"]);
+    assert_eq!((ran.code, ran.out.as_str()), (7, "k a b\n"), "{ran:?}");
+    let ran = bench.run(&["work", "--name", "j", "--retries", "0", "u", "--", "./script"]);
+    assert_eq!((ran.code, ran.out.as_str()), (1, "work/j/u u\n"), "{ran:?}");
+    bench.write("binary", b"\x7fELF\0 of nobody's\n");
+    std::fs::set_permissions(bench.path("binary"), executable).unwrap();
+    let ran = bench.run(&["run", "k", "--", "./binary"]);
+    assert_eq!((ran.code, ran.err.contains("can't be executed")), (126, true), "{ran:?}");
+}
+
 #[test]
 fn the_command_knows_its_key_fence_and_deadline() {
     let bench = Bench::new();

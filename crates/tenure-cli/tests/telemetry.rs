@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::agent::Agent;
-use crate::common::{Bench, Process, wait_for};
+use crate::common::{Bench, Process, Ran, wait_for};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -37,6 +37,24 @@ fn scrape(address: &str) -> String {
     let mut page = String::new();
     stream.read_to_string(&mut page).unwrap();
     page
+}
+
+/// A command of a tenure that serves metrics has the same environment, and so has whoever looks meanwhile.
+#[test]
+fn an_address_in_the_environment_is_had_by_one_and_hinders_nobody() {
+    let bench = Bench::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let run = |arguments: &[&str]| {
+        let mut command = bench.tenure(arguments);
+        Ran::of(command.env("TENURE_METRICS", &address).output().unwrap())
+    };
+    let ran = run(&["run", "k", "--", "sh", "-c", "echo <$TENURE_METRICS>"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "<>\n"), "{ran:?}");
+    assert!(ran.err.contains("TENURE_METRICS: ") && ran.err.contains("serves no metrics"), "{ran:?}");
+    let looked = run(&["ls"]);
+    assert_eq!((looked.code, looked.err.as_str()), (0, ""), "{looked:?}");
+    assert_eq!(run(&["--metrics", &address, "run", "k", "--", "true"]).code, 64, "it was typed");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 #![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
 
-use crate::common::{Bench, Process, Ran, full_pipe, is_alive, wait_until};
+use crate::common::{Bench, Process, Ran, full_pipe, is_alive, shell_status, wait_until};
 use nix::sys::signal::Signal;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -199,6 +199,34 @@ fn a_command_that_runs_for_too_long_has_failed() {
     assert!(ran.code == 1 && ran.err.contains("a: stopped after 200ms (--timeout)"), "{ran:?}");
     let failed = &bench.run(&["work", "status", "j", "--json"]).json()["failed_units"][0];
     assert_eq!(failed["exit"], 124);
+    // Many end well when they are told to end, in the middle of their work.
+    let bench = Bench::new();
+    let polite = "trap \"exit 0\" TERM; touch begun; while :; do sleep 0.02; done";
+    let ran = bench.run(&work(&["--timeout", "1s", "a"], &["sh", "-c", polite]));
+    assert!(ran.code == 1 && bench.read("begun").is_empty() && bench.path("begun").exists(), "{ran:?}");
+    let failed = &bench.run(&["work", "status", "j", "--json"]).json()["failed_units"][0];
+    assert_eq!(failed["exit"], 124);
+}
+
+#[test]
+fn units_that_are_known_before_their_line_comes_have_numbers_of_their_own() {
+    let bench = Bench::new();
+    // Two are left of an earlier run.
+    let ran = bench.run(&work(&["-p", "1", "--halt", "now,fail=1", "1", "2", "3"], &["false"]));
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let mut command = bench.tenure(&work(&["-k", "-p", "1"], &["echo", "{#}", "{}"]));
+    let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut list = process.stdin.take().unwrap();
+    list.write_all(b"4\n").unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    // What is left may be begun before its line has come.
+    let mut told: Vec<String> = vec![lines.next().unwrap().unwrap()];
+    list.write_all(b"2\n3\n5\n").unwrap();
+    drop(list);
+    told.extend(lines.map(Result::unwrap));
+    assert_eq!(shell_status(process.wait().unwrap()), 1, "one has failed before");
+    let numbers: Vec<&str> = told.iter().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(numbers, ["1", "2", "3", "4"], "{told:?}");
 }
 
 #[test]
@@ -226,6 +254,24 @@ fn a_halt_stops_what_runs_or_waits_for_it() {
     let bench = Bench::new();
     let ran = bench.run(&work(&["--halt", "soon,success=2", "-p", "1", "a", "b", "c", "d"], &["echo"]));
     assert_eq!((ran.code, ran.out.as_str()), (0, "a\nb\n"), "{ran:?}");
+    // Nor does it hide a line that is none.
+    let bench = Bench::new();
+    bench.write("units", format!("a\n{}\nb\n", "x".repeat(5000)));
+    let ran = bench.run(&work(&["--halt", "soon,success=1", "-p", "1", "--from", "units"], &["echo"]));
+    assert_eq!((ran.code, ran.out.as_str()), (1, "a\n"), "{ran:?}");
+}
+
+#[test]
+fn a_directory_for_results_that_can_not_be_written_is_told_before_anything_is_run() {
+    let bench = Bench::new();
+    let ran = bench.run(&work(&["--results", "/proc", "a"], &["touch", "ran"]));
+    assert!(ran.code == 64 && ran.err.contains("--results /proc: can't be written"), "{ran:?}");
+    assert!(!bench.path("ran").exists());
+    let ran = bench.run(&work(&["--results", "out", "a"], &["echo"]));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let left: Vec<_> =
+        std::fs::read_dir(bench.path("out")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["a"], "nothing is left of the try");
 }
 
 #[test]

@@ -8,6 +8,14 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// Where a program was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FoundProgram {
+    pub(crate) path: PathBuf,
+    /// It is text without `#!`, which the system does not execute. A shell reads it, as execvp(3) has it for those who use that.
+    pub(crate) is_bare_script: bool,
+}
+
 /// A command with its arguments, in which `{}` stands for a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Template {
@@ -15,6 +23,8 @@ pub(crate) struct Template {
     pub(crate) arguments: Vec<OsString>,
     /// Where the program is, if it was looked for. Each entry of the PATH that lacks it costs each start a call.
     path: Option<PathBuf>,
+    /// A shell reads it.
+    is_bare_script: bool,
     /// Units are several ones, with newlines between.
     is_batched: bool,
 }
@@ -24,7 +34,8 @@ impl Template {
         let mut words = command.into_iter();
         match words.next() {
             Some(program) if !program.is_empty() => {
-                Ok(Template { program, arguments: words.collect(), path: None, is_batched: false })
+                let arguments = words.collect();
+                Ok(Template { program, arguments, path: None, is_bare_script: false, is_batched: false })
             }
             Some(_) => Err(Failure::usage("the name of the command is empty")),
             None => Err(Failure::usage("no command is given; write it after --")),
@@ -32,8 +43,13 @@ impl Template {
     }
 
     /// The same, of a program that was found there.
-    pub(crate) fn at(self, path: PathBuf) -> Template {
-        Template { path: Some(path), ..self }
+    pub(crate) fn at(self, FoundProgram { path, is_bare_script }: FoundProgram) -> Template {
+        Template { is_bare_script, path: Some(path), ..self }
+    }
+
+    /// The same where each start looks for the program, which may be another by then. A script that a shell reads stays where it was found.
+    pub(crate) fn looked_for(self, found: FoundProgram) -> Template {
+        if found.is_bare_script { self.at(found) } else { self }
     }
 
     /// The same, for units that are several ones each.
@@ -49,8 +65,18 @@ impl Template {
     }
 
     fn of_program(&self) -> Command {
-        let mut command = Command::new(self.path.as_deref().unwrap_or(Path::new(&self.program)));
-        command.arg0(&self.program);
+        let path = self.path.as_deref().unwrap_or(Path::new(&self.program));
+        let mut command = if self.is_bare_script {
+            let mut shell = Command::new("/bin/sh");
+            shell.arg(path);
+            shell
+        } else {
+            let mut program = Command::new(path);
+            program.arg0(&self.program);
+            program
+        };
+        // The address is taken, by us.
+        command.env_remove("TENURE_METRICS");
         command
     }
 
@@ -79,7 +105,18 @@ impl Template {
 
     /// Whether a unit's number stands in it.
     pub(crate) fn is_numbered(&self) -> bool {
-        self.arguments.iter().any(|argument| argument.as_bytes().windows(3).any(|token| token == b"{#}"))
+        self.has("{#}")
+    }
+
+    /// What of it stands for a number of a unit or a slot, if anything does.
+    pub(crate) fn numbers(&self) -> Option<&'static str> {
+        ["{#}", "{%}"].into_iter().find(|token| self.has(token))
+    }
+
+    fn has(&self, token: &str) -> bool {
+        let in_it =
+            |argument: &OsString| argument.as_bytes().windows(token.len()).any(|at| at == token.as_bytes());
+        self.arguments.iter().any(in_it)
     }
 
     /// The arguments: the unit put in wherever a token stands, or appended if none stands anywhere. Of several units in one, each

@@ -28,6 +28,12 @@ pub(crate) struct Forever {
 impl WorkArgs {
     pub(crate) fn validated_forever(self) -> Result<Forever, Failure> {
         let name = name(self.name.as_deref().unwrap_or_default())?;
+        let command = Template::new(self.command.clone())?;
+        if let Some(token) = command.numbers() {
+            return Err(Failure::usage(format!(
+                "{token} stands for nothing with --forever, where units have no numbers; {{}} stands for the unit"
+            )));
+        }
         if self.parallel == Some(0) {
             return Err(Failure::usage("--parallel 0 leaves no room for any unit; choose 1 or more"));
         }
@@ -51,7 +57,7 @@ impl WorkArgs {
             backoff: self.backoff,
             ttl: ttl(self.ttl)?,
             grace: self.grace,
-            command: Template::new(self.command)?,
+            command,
         })
     }
 }

@@ -6,6 +6,7 @@ use crate::exit::Failure;
 use crate::keys::JobName;
 use crate::text::escaped;
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -64,13 +65,18 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// Makes the directory for results, if one is named.
+    /// Makes the directory for results, if one is named. One that is there must take files.
     pub(crate) fn make_directory(&self) -> Result<(), Failure> {
         let Some(directory) = &self.results else { return Ok(()) };
-        std::fs::create_dir_all(directory).map_err(|error| {
+        let failed = |what: &str, error: &dyn Display| {
             let directory = escaped(&directory.to_string_lossy());
-            Failure::usage(format!("--results {directory}: can't be made: {error}; give another directory"))
-        })
+            Failure::usage(format!("--results {directory}: {what}: {error}; give another directory"))
+        };
+        std::fs::create_dir_all(directory).map_err(|error| failed("can't be made", &error))?;
+        // Also on a file system that is read-only for now: only a try tells.
+        let probe = directory.join(format!(".tenure-{}", std::process::id()));
+        let tried = std::fs::create_dir(&probe).and_then(|()| std::fs::remove_dir(&probe));
+        tried.map_err(|error| failed("can't be written", &error))
     }
 }
 

@@ -196,7 +196,7 @@ async fn see(
         Err(outcome) => return Ok((outcome, None)),
     };
     match (input, started.group().await) {
-        (CommandInput::Ours, Some(group)) => terminal.lend(group),
+        (CommandInput::Ours, Some(group)) => terminal.begin(group),
         (CommandInput::Piped, Some(_)) => stopper.process_group.resume(true),
         // Why it was not started is told as its end.
         (_, None) => {}

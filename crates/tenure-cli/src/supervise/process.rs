@@ -6,6 +6,7 @@ use super::kill::{is_group_gone, kill, signal_group};
 use super::suspend;
 use super::table::ProcessEntry;
 use super::termination::Termination;
+use crate::config::FoundProgram;
 use crate::exit::{self, Failure};
 use crate::text::escaped;
 use nix::errno::Errno;
@@ -13,6 +14,8 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{AccessFlags, Pid, access};
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -233,7 +236,24 @@ pub(crate) fn shell_status(status: ExitStatus) -> u8 {
 }
 
 /// Where a program is, as execvp(3) would find it. That there is none is told before anything else is done.
-pub(crate) fn find(program: &OsStr) -> Result<PathBuf, Failure> {
+pub(crate) fn find(program: &OsStr) -> Result<FoundProgram, Failure> {
+    let path = path_of(program)?;
+    Ok(FoundProgram { is_bare_script: is_bare_script(&path), path })
+}
+
+/// Whether a file may be executed, is text, as shells judge it by its first line, and does not say whose.
+fn is_bare_script(path: &Path) -> bool {
+    const LOOKED_AT: u64 = 256;
+    if access(path, AccessFlags::X_OK).is_err() {
+        return false;
+    }
+    let mut beginning = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(LOOKED_AT).read_to_end(&mut beginning));
+    let first = beginning.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    read.is_ok() && !first.starts_with(b"#!") && !first.contains(&0) && !first.starts_with(b"\x7fELF")
+}
+
+fn path_of(program: &OsStr) -> Result<PathBuf, Failure> {
     let missing = || not_started(program, &std::io::ErrorKind::NotFound.into());
     if program.as_bytes().contains(&b'/') {
         return if Path::new(program).exists() { Ok(program.into()) } else { Err(missing()) };

@@ -24,6 +24,8 @@ static IS_LISTENING: AtomicBool = AtomicBool::new(false);
 static IS_SUSPENDED: Mutex<bool> = Mutex::new(false);
 /// A command goes on when it is known whether it has the terminal, and not before.
 static IS_FOR_TERMINAL: AtomicBool = AtomicBool::new(false);
+/// A command waits for the terminal, and its borrower has been called.
+static IS_ASKED: AtomicBool = AtomicBool::new(false);
 
 /// From now on TSTP stops this process between transactions, and its commands with it. Nothing changes if it was ignored when we
 /// were started, or there is no thread to be had.
@@ -70,11 +72,19 @@ pub(super) fn ask_for_terminal(group: i32) -> bool {
     }
     match tcgetpgrp(std::io::stdin()) {
         // After `fg` in a shell whose job was not stopped nobody tells us so: the borrower is called as if we had been continued.
-        Ok(front) if front == getpgrp() => kill(Pid::this(), Signal::SIGCONT).is_ok(),
+        Ok(front) if front == getpgrp() => {
+            IS_ASKED.store(true, Ordering::SeqCst);
+            kill(Pid::this(), Signal::SIGCONT).is_ok()
+        }
         // It has got it meanwhile.
         Ok(front) if front.as_raw() == group => killpg(front, Signal::SIGCONT).is_ok(),
         _ => false,
     }
+}
+
+/// Whether a command has asked for the terminal since this was last looked at.
+pub(super) fn was_asked_for_terminal() -> bool {
+    IS_ASKED.swap(false, Ordering::SeqCst)
 }
 
 /// A command was stopped by its terminal, and all of us with it, as if it were in our group. False if nobody could continue us then, or

@@ -1,4 +1,7 @@
 //! The terminal, when standard input is one: a command that reads it must be its foreground group, or it would be stopped.
+//!
+//! A command has the terminal from its start. Where our output goes into a pipe, it has the terminal only once it wants it: the pipe's reader
+//! may be a pager of our own group, which would be in the background then. The system would stop it at its first key, and us with it.
 
 use super::client::Watchdogs;
 use super::keyboard::{Insistence, Keyboard};
@@ -6,8 +9,10 @@ use super::process::ProcessGroup;
 use super::suspend;
 use crate::exit::Asked;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -22,6 +27,8 @@ pub(super) struct Terminal {
     process_group: Arc<ProcessGroup>,
     watchdogs: Arc<Watchdogs>,
     is_lent: bool,
+    /// The command has it only when it asks.
+    is_on_demand: bool,
     /// After `fg` in a shell, the command wants the terminal that it could not have before.
     resumed: tokio::signal::unix::Signal,
     keyboard: Option<Keyboard>,
@@ -45,6 +52,7 @@ impl Terminal {
             process_group: Arc::clone(process_group),
             watchdogs: Arc::clone(watchdogs),
             is_lent: false,
+            is_on_demand: is_pipe(&std::io::stdout()),
             resumed,
             keyboard: None,
             insistence: Insistence::default(),
@@ -52,9 +60,17 @@ impl Terminal {
         })
     }
 
-    /// Makes the command's group the foreground group, if there is a terminal and we are that now.
-    pub(super) fn lend(&mut self, group: i32) {
+    /// The command is there, as this group.
+    pub(super) fn begin(&mut self, group: i32) {
         self.group = group;
+        if !self.is_on_demand {
+            self.lend();
+        }
+    }
+
+    /// Makes the command's group the foreground group, if there is a terminal and we are that now.
+    fn lend(&mut self) {
+        let group = self.group;
         let stdin = std::io::stdin();
         let is_ours = || stdin.is_terminal() && tcgetpgrp(&stdin) == Ok(self.own);
         if self.is_lent || !is_ours() {
@@ -86,10 +102,13 @@ impl Terminal {
         }
     }
 
-    /// We were continued: by `fg`, so that the command is to have the terminal again, or by `bg`.
+    /// We were continued: by `fg`, so that the command is to have the terminal again, by `bg`, or because it wants the terminal.
     fn resume(&mut self) {
+        let is_asked = suspend::was_asked_for_terminal();
         self.is_lent = self.is_lent && tcgetpgrp(std::io::stdin()) == Ok(Pid::from_raw(self.group));
-        self.lend(self.group);
+        if is_asked || !self.is_on_demand {
+            self.lend();
+        }
         suspend::go_on();
     }
 
@@ -126,6 +145,12 @@ impl Drop for Terminal {
         suspend::go_on_if_suspended();
         self.take_back();
     }
+}
+
+/// Whether somebody reads what is written there.
+fn is_pipe(out: &impl AsFd) -> bool {
+    let kind = fstat(out).map(|file| SFlag::from_bits_truncate(file.st_mode) & SFlag::S_IFMT);
+    kind.is_ok_and(|kind| kind == SFlag::S_IFIFO || kind == SFlag::S_IFSOCK)
 }
 
 /// The next interrupt, if anybody hears of them. Cancel safe.

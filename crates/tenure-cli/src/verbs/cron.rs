@@ -28,8 +28,9 @@ const NAP: Duration = Duration::from_secs(10);
 /// Before a tick is tried again that the store kept from beginning.
 const AGAIN: Duration = Duration::from_secs(1);
 
-pub(crate) async fn cron(url: &Url, plan: config::cron::CronConfig) -> Result<u8, Failure> {
-    process::find(&plan.command.program)?;
+pub(crate) async fn cron(url: &Url, mut plan: config::cron::CronConfig) -> Result<u8, Failure> {
+    let found = process::find(&plan.command.program)?;
+    plan.command = plan.command.looked_for(found);
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
     let store = url.open(Missing::Create, clock.clone()).await?;

@@ -21,8 +21,9 @@ use hook::{Hook, LeaderInfo};
 use std::time::Duration;
 use tenure::{AcquireError, Leases};
 
-pub(crate) async fn elect(url: &Url, plan: config::ElectConfig) -> Result<u8, Failure> {
-    process::find(&plan.term.command.program)?;
+pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8, Failure> {
+    let found = process::find(&plan.term.command.program)?;
+    plan.term.command = plan.term.command.looked_for(found);
     #[cfg(feature = "less")]
     if let Some(place) = url.of_less()? {
         return less::elect(&place, plan).await;

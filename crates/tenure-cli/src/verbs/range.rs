@@ -26,8 +26,9 @@ const MOST_IN_ENVIRONMENT: usize = 100_000;
 /// How long to wait for a store that does not answer what is given back to it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-pub(crate) async fn range(url: &Url, plan: config::RangeConfig) -> Result<u8, Failure> {
-    process::find(&plan.command.program)?;
+pub(crate) async fn range(url: &Url, mut plan: config::RangeConfig) -> Result<u8, Failure> {
+    let found = process::find(&plan.command.program)?;
+    plan.command = plan.command.looked_for(found);
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
     let store = url.open(Missing::Create, clock.clone()).await?;

@@ -34,21 +34,24 @@ pub(crate) async fn rm(url: &Url, typed: &args::RmArgs) -> Result<u8, Failure> {
     output::confirm(typed.yes, &format!("Remove the damaged record of {key}?"))?;
     let instead = keeps_fence(&leases, &key, &seen, now)?;
     let kept = instead.as_ref().map(|record| record.fence.0);
-    // A copy that could not be written would be no copy: it comes first.
-    if !typed.json {
-        output::print(&format!("{}\n", seen.copy))?;
-    }
+    let document = json!({
+        "key": key.as_str(), "removed": true, "problem": problem, "fence": seen.fence.map(|fence| fence.0), "kept_fence": kept,
+        "copy": seen.copy,
+    });
+    // A copy that could not be written would be no copy: it comes first. If the record is left as it is, the status tells.
+    let copied =
+        if typed.json { output::json(&document) } else { output::print(&format!("{}\n", seen.copy)) };
+    copied.map_err(|failure| match failure.code {
+        exit::OK => {
+            Failure::new(exit::INTERNAL, format!("nobody reads the copy, so {key} was left as it is"))
+        }
+        _ => failure,
+    })?;
     if !leases.store().mend(&key, &seen, instead).await? {
         return Err(Failure::new(
             exit::HELD,
             format!("{key} has changed meanwhile, and was left as it is; look again"),
         ));
-    }
-    if typed.json {
-        let fence = seen.fence.map(|fence| fence.0);
-        output::json(&json!({
-            "key": key.as_str(), "removed": true, "problem": problem, "fence": fence, "kept_fence": kept, "copy": seen.copy,
-        }))?;
     }
     let fence = match (kept, seen.fence) {
         (Some(kept), _) => format!("an empty record keeps its fence, {kept}, which is ahead of the clock"),

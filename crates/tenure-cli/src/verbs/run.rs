@@ -17,8 +17,8 @@ use std::time::Duration;
 use tenure::{AcquireError, Guard, HolderId, Leases, Metadata, Occupant, reserved};
 
 pub(crate) async fn run(url: &Url, mut plan: config::RunConfig) -> Result<u8, Failure> {
-    let path = process::find(&plan.command.program)?;
-    plan.command = plan.command.at(path);
+    let found = process::find(&plan.command.program)?;
+    plan.command = plan.command.at(found);
     #[cfg(feature = "dynamodb")]
     if let Some(rest) = url.of_dialect(tenure::dynamodb::Dialect::TableTheory)? {
         return crate::verbs::tabletheory::run(rest, plan).await;

@@ -269,11 +269,21 @@ pub struct Doctor {
     pub not_promised: Vec<String>,
 }
 
+/// How grave it is: `warn` is a hazard, and `fail` a check that failed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Grade {
+    Ok,
+    Note,
+    Warn,
+    Fail,
+}
+
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
-    /// ok, note, warning, hazard or failed, as in the words without --json.
-    pub grade: String,
+    /// The same words as without --json.
+    pub grade: Grade,
     pub check: String,
     pub detail: String,
 }

@@ -150,10 +150,12 @@ pub(super) fn page(name: &JobName, job: &JobSurvey, most: usize, now: Wall) -> S
         text.push_str("failed\n");
         job.failed.iter().take(most).for_each(|failed| text.push_str(&failed.lines()));
         text.push_str(&more(job.failed.len()));
-        // As a shell reads it. One that would begin an option is no name to be typed so.
-        let dashes = if name.as_str().starts_with('-') { "-- " } else { "" };
+        // As a shell reads it. What begins as an option does can't be typed as a word of its own.
+        let is_word = !name.as_str().starts_with('-');
         let name = shlex::try_quote(name.as_str()).unwrap_or_default();
-        text.push_str(&format!("try them again: tenure work retry {dashes}{}\n", escaped(&name)));
+        let again = if is_word { "retry " } else { "--retry-failed --join --name=" };
+        let command = if is_word { "" } else { " -- CMD" };
+        text.push_str(&format!("try them again: tenure work {again}{}{command}\n", escaped(&name)));
     }
     text
 }

@@ -31,8 +31,9 @@ use tenure::Clock;
 use tenure::clock::boottime;
 use tokio::sync::mpsc;
 
-pub(crate) async fn forever(url: &Url, plan: Forever) -> Result<u8, Failure> {
-    process::find(&plan.command.program)?;
+pub(crate) async fn forever(url: &Url, mut plan: Forever) -> Result<u8, Failure> {
+    let found = process::find(&plan.command.program)?;
+    plan.command = plan.command.looked_for(found);
     let given = units::read(&plan.source, plan.separator)?;
     let keys = given.keys(&plan.name.unit_prefix())?;
     let mut signals = Signals::listen()?;

@@ -41,8 +41,8 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     if plan.quiet {
         output::be_quiet();
     }
-    let path = process::find(&plan.command.program)?;
-    plan.command = plan.command.at(path);
+    let found = process::find(&plan.command.program)?;
+    plan.command = plan.command.at(found);
     // What can't be written there is told before a unit is to be run anew for it.
     plan.form.as_ref().map_or(Ok(()), Form::make_directory)?;
     let joblog = plan.joblog.as_deref().map(Joblog::open).transpose()?;
@@ -114,8 +114,15 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
             result = Ok(exit::DONE_BEFORE);
         }
     }
-    if left_out + scheduler.left_out() > 0 && matches!(result, Ok(exit::OK | exit::DONE_BEFORE)) {
-        result = Ok(exit::SOME_FAILED);
+    if left_out + scheduler.left_out() > 0 {
+        result = match result {
+            Ok(exit::OK | exit::DONE_BEFORE) => Ok(exit::SOME_FAILED),
+            // As --halt has asked for.
+            Err(failure) if failure.code == exit::OK && failure.by.is_none() => {
+                Err(Failure::silent(exit::SOME_FAILED))
+            }
+            result => result,
+        };
     }
     scheduler.leave(&mut signals, &result).await;
     result
@@ -171,7 +178,7 @@ fn greet(name: &JobName, joining: Option<&str>, registered: Registered) -> Resul
     ));
     if let Some(units) = joining {
         output::tell(format!(
-            "the same command here, with {units}, joins it; from elsewhere, add --join --name {name}"
+            "the same command here, with {units}, joins it; from elsewhere, add --join --name={name}"
         ));
     }
     Ok(registered)

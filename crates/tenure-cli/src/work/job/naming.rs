@@ -105,6 +105,11 @@ pub(crate) fn name(command: &Template, directory: &Path, list: &List<'_>) -> Res
     let base = Path::new(&command.program).file_name().unwrap_or_default().to_string_lossy();
     let base: String =
         base.chars().filter(|c| c.is_ascii_alphanumeric() || "._-".contains(*c)).take(24).collect();
+    // A name that begins as an option does can't be typed where a job's is wanted.
+    let base = match base.trim_start_matches('-') {
+        "" => "job",
+        base => base,
+    };
     JobName::new(OsStr::new(&format!("{base}-{digest}")))
 }
 
@@ -139,6 +144,14 @@ mod tests {
         assert_eq!(known_by(List::Input { max_args: 1 }), "wc-5dc40389d6a21c167e5682731bdbf1e2");
         let list = List::File { path: "/d/list".into(), max_args: 1 };
         assert_eq!(known_by(list), "wc-ab4247250653498d1a2783c4fa1cd674");
+    }
+
+    #[test]
+    fn no_name_begins_as_an_option_does() {
+        for (program, base) in [("./импорт", "job-"), ("--x", "x-"), ("./-", "job-")] {
+            let name = named(&[program], "/d", &given(&["a"]));
+            assert!(name.starts_with(base), "{program}: {name}");
+        }
     }
 
     #[test]

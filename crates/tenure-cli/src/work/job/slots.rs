@@ -214,8 +214,9 @@ impl Setup {
                     output::note(format!("{}: {text}", escaped(&text_of(unit))));
                 }
                 match stopped {
+                    // Many end well when they are told to end, in the middle of their work: as for timeout(1), that is no success.
+                    Some(Why::Overran) => Ended::Overran { started, finished: wall() },
                     // It ended well in the time that it was given: that counts.
-                    Some(Why::Overran) if !status.success() => Ended::Overran { started, finished: wall() },
                     Some(why) if !status.success() => Ended::Stopped(why),
                     _ => Ended::Ran {
                         status,

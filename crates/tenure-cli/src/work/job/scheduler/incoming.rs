@@ -85,6 +85,7 @@ impl Scheduler {
             Err(failure) => return self.give_up(failure),
         };
         named.iter().for_each(|unit| self.board.is_given(&unit.key));
+        self.given.add(named.iter());
         self.incoming.came += named.len();
         self.incoming.is_new |= named.iter().any(|unit| self.board.local(&unit.key) != Some(Local::Done));
         let new: Vec<Named> =
@@ -92,7 +93,6 @@ impl Scheduler {
         if new.is_empty() {
             return;
         }
-        self.given.add(new.iter());
         let seed = || Nonces::new(digest("tenure-cli list", self.leases.holder()));
         let nonces = self.incoming.nonces.get_or_insert_with(seed);
         let writes: Vec<Write> = new.iter().map(|unit| made(&self.leases, nonces, unit)).collect();

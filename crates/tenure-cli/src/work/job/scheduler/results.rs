@@ -105,7 +105,7 @@ impl Scheduler {
         let unit = Unit::name(&key, guard.metadata()).unwrap_or_default();
         match trust {
             Trust::Good => {
-                let number = self.given.place(&key);
+                let number = self.given.place_at_start(&key);
                 self.slots.push(turn, Task { key, unit, number, guard });
             }
             Trust::Suspect => self.suspects.push_back((key, guard)),
@@ -122,6 +122,8 @@ impl Scheduler {
         self.tally.failures += 1;
         let metadata = Unit::give_up(guard.metadata().clone(), &reason);
         self.record(UnitResult { key, guard, to: Local::Failed, metadata });
+        self.tally.failed += 1;
+        self.halt_if_asked();
     }
 
     /// A run is over: what it has written goes out, and what came of it is recorded.
