@@ -194,10 +194,10 @@ fn what_reads_the_terminal_after_bg_and_fg_has_it() {
 fn a_pager_has_the_keyboard_beside_a_command_and_the_command_when_it_wants_it() {
     for of in SHELLS {
         let shell = Shell::start(of);
-        let asks = "until [ -e go ]; do sleep 0.02; done; read y </dev/tty; echo command got $y >/dev/tty";
+        let asks = "touch begun; until [ -e go ]; do sleep 0.02; done; read y </dev/tty; echo command got $y >/dev/tty";
         let pages = "read x </dev/tty; echo pager got $x; touch go; cat";
         shell.types(&format!("$TENURE run k --ttl 10m -- sh -c '{asks}' | bash -c '{pages}'\n"));
-        wait_until("the command to run", || shell.bench.state("k") == "held");
+        wait_until("the command to run", || shell.bench.path("begun").exists());
         shell.types("one\n");
         shell.shows("pager got one");
         shell.types("two\n");

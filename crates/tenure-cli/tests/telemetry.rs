@@ -49,8 +49,8 @@ fn an_address_in_the_environment_is_had_by_one_and_hinders_nobody() {
         let mut command = bench.tenure(arguments);
         Ran::of(command.env("TENURE_METRICS", &address).output().unwrap())
     };
-    let ran = run(&["run", "k", "--", "sh", "-c", "echo <$TENURE_METRICS>"]);
-    assert_eq!((ran.code, ran.out.as_str()), (0, "<>\n"), "{ran:?}");
+    let ran = run(&["run", "k", "--", "sh", "-c", "echo \"[$TENURE_METRICS]\""]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "[]\n"), "{ran:?}");
     assert!(ran.err.contains("TENURE_METRICS: ") && ran.err.contains("serves no metrics"), "{ran:?}");
     let looked = run(&["ls"]);
     assert_eq!((looked.code, looked.err.as_str()), (0, ""), "{looked:?}");

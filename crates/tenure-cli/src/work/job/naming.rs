@@ -182,6 +182,6 @@ mod tests {
         ];
         let different: std::collections::BTreeSet<&String> = names.iter().collect();
         assert_eq!(different.len(), names.len(), "{names:?}");
-        assert!(named(&["/"], "/d", &given(&["x"])).starts_with('-'));
+        assert!(named(&["/"], "/d", &given(&["x"])).starts_with("job-"));
     }
 }
