@@ -290,6 +290,11 @@ fn title(verb: &str) -> String {
 }
 
 fn fields(schema: &Value) -> String {
+    if let Some(words) = schema["enum"].as_array() {
+        let words: Vec<String> =
+            words.iter().filter_map(Value::as_str).map(|word| format!("`{word}`")).collect();
+        return format!("One of {}.\n", words.join(", "));
+    }
     let mut text = "| field | is | |\n|---|---|---|\n".to_owned();
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let about = field["description"].as_str().unwrap_or_default();
