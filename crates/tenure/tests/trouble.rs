@@ -1,7 +1,7 @@
 //! What is told, and done, while the store fails, in simulated time. Plan: whoever waits for a key through trouble is told at once, then
 //! now and then, and when it is over, by a state that can be asked for; a candidate's "nobody leads" is told
 //! apart from "nothing is known"; a wait ends with the store's own error once its patience is over, by default and as set,
-//! whether calls are refused or hang, or only writes are; trouble that is over in time ends no wait, and losing to another is no trouble.
+//! whether calls are refused or hang, or only writes are; trouble that is over in time ends no wait, that of before changes nothing, and losing to another is no trouble.
 //! Events and the metric are in `trouble_told.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -28,6 +28,20 @@ async fn a_wait_ends_with_the_stores_own_error_when_its_patience_is_over() {
             assert!((MINUTE..MINUTE + TTL).contains(&took), "{took:?}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn trouble_of_before_a_wait_changes_nothing_of_its_patience() {
+    let (world, patience) = (World::new(), Duration::from_secs(5));
+    let (faults, line) = world.line();
+    let leases = world.builder(&line).store_patience(patience).start().unwrap();
+    faults.always(Fault::Refuse);
+    assert!(leases.lock("k").ttl(TTL).try_acquire().await.is_err());
+    // Writes have failed for longer than that when the wait begins, which goes on with reads.
+    tokio::time::sleep(patience * 2).await;
+    let (acquired, took) = timed(leases.lock("k").ttl(TTL).acquire()).await;
+    assert!(matches!(acquired, Err(AcquireError::Store(_))), "{acquired:?}");
+    assert!((patience..patience + TTL / 3).contains(&took), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -77,13 +77,13 @@ impl TroubleState {
         is_due
     }
 
-    /// What has gone on for longest by the last call that failed.
-    fn worst(&self, now: Tick, keys: Option<[&str; 2]>) -> Option<(&str, &FailingCalls)> {
+    /// What has gone on for longest since then, by the last call that failed.
+    fn worst(&self, now: Tick, keys: Option<[&str; 2]>, began: Tick) -> Option<(&str, &FailingCalls)> {
         let all = self.failing.iter().map(|((key, _), failing)| (key.as_str(), failing));
         all.filter(|(key, failing)| {
             now.since(failing.last) < FORGOTTEN && keys.is_none_or(|keys| keys.contains(key))
         })
-        .max_by_key(|(_, failing)| failing.last.since(failing.since))
+        .max_by_key(|(_, failing)| failing.lasts_since(began))
     }
 }
 
@@ -92,6 +92,13 @@ struct FailingCalls {
     last: Tick,
     failures: u64,
     error: StoreError,
+}
+
+impl FailingCalls {
+    /// For how long, since then, they have failed, by the last that did.
+    fn lasts_since(&self, began: Tick) -> Duration {
+        self.last.since(self.since.max(began))
+    }
 }
 
 impl Troubles {
@@ -173,7 +180,7 @@ impl Troubles {
     pub(crate) fn worst(&self, keys: Option<[&str; 2]>) -> Option<Trouble> {
         let now = self.clock.held();
         let state = self.state();
-        state.worst(now, keys).map(|(key, failing)| Trouble {
+        state.worst(now, keys, Tick(0)).map(|(key, failing)| Trouble {
             key: key.to_owned(),
             error: failing.error.clone(),
             failures: failing.failures,
@@ -184,8 +191,8 @@ impl Troubles {
     /// For how long, since then, calls about one of these keys have failed, by the last that did; and its error.
     fn failing_since(&self, began: Tick, keys: [&str; 2]) -> Option<(Duration, StoreError)> {
         let state = self.state();
-        let (_, failing) = state.worst(self.clock.held(), Some(keys))?;
-        Some((failing.last.since(failing.since.max(began)), failing.error.clone()))
+        let (_, failing) = state.worst(self.clock.held(), Some(keys), began)?;
+        Some((failing.lasts_since(began), failing.error.clone()))
     }
 
     /// Waits until trouble with one of these keys has lasted for `patience`, within the wait itself, and returns the last error.
