@@ -33,7 +33,7 @@ pub(crate) async fn cron(url: &Url, mut plan: config::cron::CronConfig) -> Resul
     plan.command = plan.command.looked_for(found);
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
-    let store = url.open(Missing::Create, clock.clone()).await?;
+    let store = signals.unless(url.open(Missing::Create, clock.clone())).await??;
     let outage = Outage::new(true);
     let leases = Leases::builder(outage.watch(store)).clock(clock).store_patience(Duration::MAX).start()?;
     let result = ticks(url, &leases, &plan, &outage, &mut signals).await;

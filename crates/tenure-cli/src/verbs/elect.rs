@@ -31,7 +31,7 @@ pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8
     let config::ElectConfig { term, on_change } = plan;
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
-    let store = url.open(Missing::Create, clock.clone()).await?;
+    let store = signals.unless(url.open(Missing::Create, clock.clone())).await??;
     let outage = Outage::new(true);
     let store = outage.watch(store);
     // A fifth of the ttl is how often candidates look, unless the store tells of changes.

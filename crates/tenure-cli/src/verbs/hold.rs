@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 pub(crate) async fn hold(url: &Url, plan: config::HoldConfig) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
-    let store = url.open(Missing::Create, clock.clone()).await?;
+    let store = signals.unless(url.open(Missing::Create, clock.clone())).await??;
     let outage = Outage::new(plan.patience != WaitLimit::Try);
     let leases = Leases::builder(outage.watch(store)).clock(clock).store_patience(Duration::MAX).start()?;
     let input = input_ends()?;

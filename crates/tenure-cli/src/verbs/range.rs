@@ -31,7 +31,7 @@ pub(crate) async fn range(url: &Url, mut plan: config::RangeConfig) -> Result<u8
     plan.command = plan.command.looked_for(found);
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
-    let store = url.open(Missing::Create, clock.clone()).await?;
+    let store = signals.unless(url.open(Missing::Create, clock.clone())).await??;
     let store = Outage::new(true).watch(store);
     let section = Section::builder(store, &plan.section).clock(clock).start()?;
     let policy = Policy::new(section.holder().as_str(), plan.duration, plan.grace)?;

@@ -32,14 +32,14 @@ pub(crate) async fn run(url: &Url, mut plan: config::RunConfig) -> Result<u8, Fa
     let holder = HolderId::new(tenure::clock::holder_name())?;
     let (store, (policy, about)) = tokio::join!(
         biased;
-        url.open(Missing::Create, clock.clone()),
+        signals.unless(url.open(Missing::Create, clock.clone())),
         async {
             let about = plan.about.metadata();
             (Policy::with_one_watchdog(holder.as_str(), plan.ttl, plan.grace), about)
         }
     );
     let policy = policy?.at_most(plan.at_most).hooks(plan.hooks.clone());
-    let store = store.inspect_err(|_| policy.watchdogs.dismiss())?;
+    let store = store.and_then(|opened| opened).inspect_err(|_| policy.watchdogs.dismiss())?;
     // Who only tries is told with the refusal.
     let outage = Outage::new(plan.patience != WaitLimit::Try);
     let store = outage.watch(store);

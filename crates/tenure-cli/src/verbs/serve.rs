@@ -27,7 +27,7 @@ pub(crate) async fn serve(url: &Url, plan: ServeConfig) -> Result<u8, Failure> {
     // Before the first lease: what was measured before is gone.
     let scrape = telemetry::record()?;
     let clock = tenure::clock::system();
-    let store = url.open(Missing::Create, clock.clone()).await?;
+    let store = signals.unless(url.open(Missing::Create, clock.clone())).await??;
     let outage = Outage::new(true);
     let leases = Leases::builder(outage.watch(store)).session_ttl(plan.ttl).clock(clock);
     // How long to wait is its clients' affair.

@@ -18,7 +18,7 @@ pub(crate) async fn wait(url: &Url, typed: &args::WaitArgs) -> Result<u8, Failur
     let key = config::key(&typed.key)?;
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
-    let store = url.open(Missing::Look, clock.clone()).await?;
+    let store = signals.unless(url.open(Missing::Look, clock.clone())).await??;
     let leases = Leases::builder(Outage::new(true).watch(store)).clock(clock).start()?;
     let keys = [&key];
     // Why the last look failed, if it did.

@@ -71,7 +71,7 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     drop(given);
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
-    let store = url.open(Missing::Create, clock.clone()).await?;
+    let store = signals.unless(url.open(Missing::Create, clock.clone())).await??;
     // What goes wrong is told by the scheduler, which is what waits for it.
     let outage = Outage::new(false);
     let store = outage.watch(store);
