@@ -3,6 +3,7 @@
 //! Plan: a namespace begins with its first use, and one that was never used is not taken for an empty one; every check of
 //! `crate::common::every_store` holds on it, and a job on a cluster; doctor tells what can lose leases; a server that does not answer, or is not there.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
+#![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
 
 use crate::common::Bench;
 use crate::common::remote::{Remote, told, well};
