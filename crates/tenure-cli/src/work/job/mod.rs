@@ -178,7 +178,7 @@ fn greet(name: &JobName, joining: Option<&str>, registered: Registered) -> Resul
     ));
     if let Some(units) = joining {
         output::tell(format!(
-            "the same command here, with {units}, joins it; from elsewhere, add --join --name={name}"
+            "the same command here, with {units}, joins it; from elsewhere, add --join --name {name}"
         ));
     }
     Ok(registered)
