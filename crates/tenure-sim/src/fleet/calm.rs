@@ -229,9 +229,11 @@ impl World {
             );
         }
         let (due, is_fair) = l2::due(self, &live);
-        let planned = l2::as_planned(&due).and(is_fair);
+        let planned = l2::as_planned(&due);
         let covered = due.iter().map(|due| (due.unit.clone(), due.target.is_some()));
         let covered: BTreeMap<Key, bool> = covered.collect();
+        // However much is still to be done.
+        self.check(Rule::L2, is_fair);
         let bound = self.bound(1400) + self.plan_bound();
         for (key, truth) in &mut self.scene.units {
             let Some(idle) = truth.idle.filter(|_| truth.status == Status::Open) else { continue };

@@ -277,8 +277,8 @@ const ALL: &[FleetScenario] = &[
     },
     FleetScenario {
         name: "fleet-failing",
-        about: "two units fail whenever somebody works on them, and nobody but who is next is to notice",
-        failing: 2,
+        about: "four units fail whenever somebody works on them, and nobody but who is next is to notice",
+        failing: 4,
         mail: false,
         // Whoever gets it while it rests goes by the wall clock; where that is wrong, the rest begins anew.
         wall_off_ms: 20,
