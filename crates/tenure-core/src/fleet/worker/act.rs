@@ -416,7 +416,8 @@ impl Worker {
         self.going(lease);
         match transferee {
             Some(transferee) => self.order(now, Command::Pass(lease, Box::new(transferee), own)),
-            None => self.order(now, Command::Release(lease, None)),
+            None if own.is_empty() => self.order(now, Command::Release(lease, None)),
+            None => self.order(now, Command::ReleaseNoted(lease, own)),
         }
     }
 
