@@ -101,6 +101,8 @@ pub(crate) enum FleetDue {
     DiesAhead(u8, u32),
     /// A ttl after the holder of a unit under this fence was told to stop, by force.
     Seize(u32, u64),
+    /// Somebody writes the record of a unit that nobody has, once more, and so many times after that.
+    Produce(u32, u32),
     Churn,
     Disturbance,
     Look,
@@ -296,6 +298,7 @@ impl Scene for FleetScene {
             FleetDue::Seize(unit, fence) => world.vacate_by_force(unit as usize, Fence(fence)),
             FleetDue::Dies(index, life) => world.dies(usize::from(index), life),
             FleetDue::DiesAhead(index, life) => world.scene.ahead = Some((usize::from(index), life)),
+            FleetDue::Produce(unit, left) => world.produce(unit, left),
             FleetDue::Churn => world.churn(),
             FleetDue::Disturbance => world.disturbance(),
             FleetDue::Look => world.look(),

@@ -107,6 +107,8 @@ pub(crate) struct FleetScenario {
     pub(crate) bodies: Bodies,
     /// The mean time between changes from outside while faults go on, in thousandths of a ttl.
     pub(crate) churn: u64,
+    /// The records of new units are written often until somebody has them.
+    pub(crate) produces: bool,
     /// Letters from outside: somebody asks for a unit, or withdraws it.
     pub(crate) mail: bool,
     /// The mean number of faults of a kind in 100 ttls.
@@ -169,6 +171,7 @@ const USUAL: FleetScenario = FleetScenario {
     store: None,
     bodies: BODIES,
     churn: 3000,
+    produces: false,
     mail: true,
     faults: &[
         (FaultKind::Pause, 10.0),
@@ -351,8 +354,9 @@ const ALL: &[FleetScenario] = &[
     },
     FleetScenario {
         name: "fleet-weights",
-        about: "units weigh differently, and some are pinned to workers",
+        about: "units weigh differently, some are pinned to workers, and somebody keeps in those that are new how much there is to do",
         units: 20,
+        produces: true,
         weighs: true,
         pins: true,
         churn: 1000,

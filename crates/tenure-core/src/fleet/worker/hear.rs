@@ -221,7 +221,7 @@ impl Worker {
         }
         self.planned_from = began;
         if let Some(part) = part {
-            let is_overtaken = self.follow_part(now, &part, found);
+            let is_overtaken = self.follow_part(now, &part, found, is_news);
             if is_news && is_overtaken {
                 // Somebody has done meanwhile what an earlier plan said.
                 self.want_bump(now.held.after(self.interval() / 2));
@@ -263,6 +263,7 @@ impl Worker {
         now: Now,
         part: &Part,
         found: BTreeMap<Key, Result<Stored, StoreError>>,
+        is_news: bool,
     ) -> bool {
         for (holder, (fence, ttl)) in &part.peers {
             let Ok(session) = self.options.fleet.worker(holder) else { continue };
@@ -299,6 +300,8 @@ impl Worker {
             let claim = |seen| Claim { key: unit.clone(), seen, target: Some(self.me.clone()) };
             let is_due = Shows::of(&stored.record) == *shows || self.has_bug(Bug::StateIgnored);
             let is_vacant = stored.record.tenure.is_none();
+            // Somebody has written it since it was planned, as whoever keeps its weight does: the claim is conditional on what it shows now.
+            let is_open = is_news && is_vacant && self.may_have(&spec);
             let seen = stored.clone().into();
             match task {
                 // To be had even if only to be passed on.
@@ -310,7 +313,7 @@ impl Worker {
                 Task::Await(_) if is_due && !self.has_bug(Bug::AwaitedForgotten) => {
                     self.awaited.insert(unit.clone());
                 }
-                Task::Take if is_due => free.push_back(claim(Some(seen))),
+                Task::Take if is_due || is_open => free.push_back(claim(Some(seen))),
                 Task::TakeMissing if is_due => {
                     let (owner, shows) = (Owner::Missing(seen), *shows);
                     missing.insert(unit.clone(), Unit { spec: spec.into(), owner, held: None, shows });
@@ -355,6 +358,12 @@ impl Worker {
             self.look_now(now);
         }
         !overtaken.is_empty()
+    }
+
+    /// Whether this worker has all that a unit needs which is pinned to nobody else.
+    fn may_have(&self, spec: &UnitSpec) -> bool {
+        let me = &self.holder.env.identity.holder;
+        spec.pin.as_ref().is_none_or(|pin| pin == me) && spec.needs.is_subset(&self.options.about.labels)
     }
 
     fn is_attached_here(&self, stored: &Stored) -> bool {

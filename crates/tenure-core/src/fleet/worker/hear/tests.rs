@@ -135,6 +135,7 @@ fn what_it_is_to_have_is_claimed_or_awaited_unless_its_record_shows_something_el
     let awaits = || Task::Await(holder(2));
     for (task, stored, claims, waits, overtaken) in [
         (Task::Take, shows(3, None), true, false, false),
+        (Task::Take, shows(4, None), true, false, false),
         (Task::Take, shows(3, of(2, 6)), true, false, false),
         (Task::Take, shows(4, of(2, 7)), false, false, true),
         (Task::Take, shows(4, of(0, 5)), true, false, false),
@@ -160,12 +161,36 @@ fn what_it_is_to_have_is_claimed_or_awaited_unless_its_record_shows_something_el
         assert_eq!(worker.own[&unit(0)].transferee, Some(session(to)));
         assert!(worker.awaited.is_empty());
     }
+    // What somebody has written meanwhile may be another's by that.
+    for spec in [UnitSpec::default().needs("gpu"), UnitSpec { pin: Some(holder(2)), ..UnitSpec::default() }] {
+        let mut worker = led(2, false);
+        let mut stored = shows(4, None);
+        stored.record.metadata = spec.compose(Metadata::new()).unwrap();
+        hears(&mut worker, &part(vec![(0, 3, Task::Take)]), &[(unit(0), stored)]);
+        assert!(worker.own.is_empty() && worker.bump != Bump::Idle);
+    }
     let mut worker = led(2, false);
     let done = UnitSpec { status: Status::Done, ..UnitSpec::default() };
     let mut stored = shows(3, None);
     stored.record.metadata = done.compose(Metadata::new()).unwrap();
     hears(&mut worker, &part(vec![(0, 3, Task::Take)]), &[(unit(0), stored)]);
     assert!(worker.own.is_empty());
+}
+
+/// It may be another's by a plan that is made just now.
+#[test]
+fn a_part_that_is_read_again_is_about_units_as_they_were() {
+    for (id, claims) in [(3, true), (4, false)] {
+        let mut worker = led(2, false);
+        news(&mut worker, 5, Some(&[0]));
+        worker.hearing = Hearing::after(planner(), 5);
+        worker.doubts.list_at = Some(at(99).held);
+        assert!(reads(&mut worker));
+        let record = Record { metadata: part(vec![(0, 3, Task::Take)]).compose(), ..vacant().record };
+        worker.heard(at(101), listed(&[(fleet().part(&holder(0)).unwrap(), Stored::new(record))]));
+        worker.heard(at(102), listed(&[(unit(0), shows(id, None))]));
+        assert_eq!(worker.own.contains_key(&unit(0)), claims);
+    }
 }
 
 #[test]
