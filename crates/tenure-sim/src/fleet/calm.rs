@@ -176,6 +176,10 @@ impl World {
             Disturbance::Mail => self.lose_mail(),
             Disturbance::Burst => self.burst(&up),
             Disturbance::Withdraw => self.withdraw(),
+            Disturbance::Catch => {
+                self.scene.catches = true;
+                self.deliver(index, NodeInput::Own(FleetCall::Leave));
+            }
             Disturbance::Island => self.cut_planner_off(&up),
         }
         let deaths = [Disturbance::Death, Disturbance::ZoneDeath, Disturbance::Row, Disturbance::Heads];

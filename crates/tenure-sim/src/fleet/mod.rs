@@ -61,6 +61,8 @@ pub(crate) struct FleetScene {
     pub(crate) aimed: Option<(PlannedChange, u64, Blow)>,
     /// How the next parts are spoilt, and how many.
     pub(crate) spoil: Option<(Spoil, u64)>,
+    /// The next unit that is moved is withdrawn or asked for meanwhile.
+    pub(crate) catches: bool,
     /// Until when letters get lost.
     pub(crate) letters_lost_until: True,
     /// Which worker the store does not let plan.
@@ -158,6 +160,7 @@ impl Scene for FleetScene {
             ahead: None,
             aimed: None,
             spoil: None,
+            catches: false,
             letters_lost_until: 0,
             unfit: None,
             deposed: BTreeMap::new(),

@@ -6,6 +6,7 @@ use super::world::Truth;
 use super::{FleetDue, What, World};
 use crate::invariants::Rule;
 use crate::kernel::clock::{MILLI, True};
+use crate::kernel::coverage::Coverage;
 use crate::kernel::trace::Story;
 use tenure_core::fleet::{Status, UnitSpec, bump};
 use tenure_core::op::{Answer, Expect, Op, Outcome, Write};
@@ -201,6 +202,23 @@ impl World {
         self.write_letter(&key, ask, false);
         // The letter is read with the next renewal.
         self.disturb(self.bound(340) + self.plan_bound());
+    }
+
+    /// A unit is being moved to another worker. Somebody asks for it or withdraws it meanwhile, and the plan is to have it stay after all.
+    pub(super) fn catch(&mut self, index: usize, lease: LeaseId) {
+        if !std::mem::take(&mut self.scene.catches) {
+            return;
+        }
+        let Some(unit) = self.nodes[index].own.works.get(&lease).map(|work| work.unit.clone()) else {
+            return;
+        };
+        let ask = if self.rng.chance(0.5) { Ask::HandOver } else { Ask::Revoke };
+        let pin = self.nodes[index].who.clone();
+        self.write_letter(&unit, ask, false);
+        self.revise(&unit, |spec| spec.pin = Some(pin));
+        self.tell_workers();
+        self.tally.coverage(Coverage::Caught);
+        self.disturb(self.bound(340) + 2 * self.plan_bound());
     }
 
     /// Leaves a letter in the session that a unit is attached to. Under which fence it is held, if that was possible.

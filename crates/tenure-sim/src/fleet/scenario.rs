@@ -67,6 +67,8 @@ pub(crate) enum Disturbance {
     Burst,
     /// Somebody withdraws a unit, or asks for it.
     Withdraw,
+    /// One leaves; and of what is moved to whoever takes its place, one unit is withdrawn or asked for while it drains.
+    Catch,
     /// The planner is cut off from the store at one step of planning, and comes back.
     Island,
 }

@@ -361,9 +361,13 @@ impl Worker {
 
     pub(super) fn asked(&mut self, now: Now, lease: LeaseId, reason: Reason) {
         let Some((_, own)) = self.own_of(lease) else { return };
-        if own.stage == Stage::Held {
+        let is_held = own.stage == Stage::Held;
+        if is_held || own.stage == Stage::Draining {
+            // No plan has it stay from now on: what was withdrawn has its own deadline, also where it drains already.
             own.transferee = None;
             own.goes = Some(reason.clone());
+        }
+        if is_held {
             self.drain(now, lease, reason);
         }
     }
