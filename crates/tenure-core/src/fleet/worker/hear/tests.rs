@@ -1,5 +1,6 @@
 //! Plan: when a worker reads its part, and which one counts; what it does of it, and what it leaves alone as units' records show something
 //! else by now; whom it tells when it has none, or is overtaken.
+use super::reading::MANY;
 use super::*;
 use crate::fleet::plan::Uncovered;
 use crate::fleet::worker::alone::*;
@@ -111,6 +112,35 @@ fn a_read_that_failed_is_made_again_and_a_part_that_cant_be_read_has_all_listed(
     let mut worker = led(2, false);
     hears(&mut worker, &Part { lists: Some(3), ..part(vec![]) }, &[]);
     assert!(worker.hearing.lists(), "it was told so");
+}
+
+/// How many units it asks for, at this time.
+fn reads_units(worker: &mut Worker, secs: u64) -> Option<usize> {
+    worker.wake_hearing(at(secs));
+    asked(worker).into_iter().find_map(|asked| match asked.op {
+        Op::ReadMany(keys, Freshness::Latest) if fleet().unit_of(&keys[0]).is_some() => Some(keys.len()),
+        _ => None,
+    })
+}
+
+#[test]
+fn of_many_units_those_are_read_again_whose_read_has_failed() {
+    let units: Vec<(Key, Stored)> = (0..MANY + 9).map(|n| (unit(n), shows(3, None))).collect();
+    let tasks = || (0..units.len()).map(|n| (n, 3, Task::Take)).collect();
+    for (again, number, goes_on) in [(105, 5, true), (105, 6, false), (160, 5, false)] {
+        let mut worker = led(2, false);
+        hears(&mut worker, &part(tasks()), &units[..MANY]);
+        asked(&mut worker);
+        worker.heard(at(102), Err(StoreError::unavailable("away")));
+        assert_eq!(reads_units(&mut worker, 104), None);
+        news(&mut worker, number, Some(&[0]));
+        assert_eq!(reads_units(&mut worker, again), goes_on.then_some(9), "{again} {number}");
+        if goes_on {
+            worker.heard(at(again), listed(&units[MANY..]));
+            assert_eq!(worker.own.len(), units.len());
+            assert!(!worker.has_news());
+        }
+    }
 }
 
 #[test]
