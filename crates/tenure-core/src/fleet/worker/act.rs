@@ -384,6 +384,7 @@ impl Worker {
         }
         if let Some((_, own)) = self.own_of(lease) {
             own.stage = Stage::Draining;
+            self.drained_from = now.held;
             self.tell(FleetNotice::Draining(lease, reason, until));
         }
         if self.has_bug(Bug::DrainNotAwaited) {
