@@ -3,6 +3,7 @@
 //! Each task names the state of the unit's record that it was planned for. So a worker that reads a part again, or late, does nothing twice,
 //! and the planner sees which tasks are left.
 
+use super::digest::{mix, spread};
 use super::plan::Uncovered;
 use super::unit::Status;
 use crate::values::fence::{Fence, Nonce};
@@ -62,7 +63,7 @@ pub(super) struct Part {
     pub(super) planner: Attachment,
     /// For which session of the worker.
     pub(super) to: Fence,
-    /// It is to list everything itself: why, in a number that tells two reasons apart.
+    /// It is to list everything itself: why, in a number that tells two reasons apart and is the same for the same.
     pub(super) lists: Option<u64>,
     pub(super) tasks: BTreeMap<String, (Shows, Task)>,
     /// The sessions of those whom tasks name.
@@ -173,6 +174,20 @@ impl Task {
     /// How many bytes it takes in a record, for that unit.
     pub(super) fn size(&self, unit: &str) -> usize {
         unit.len() + 24 + self.peer().map_or(0, |who| who.as_str().len())
+    }
+
+    /// What it adds to a digest of tasks: for a unit that shows this, and about another worker with this session.
+    pub(super) fn share(&self, unit: &Key, shows: Shows, peer: Option<&Key>) -> u64 {
+        let verb: u128 = match self {
+            Task::Take => 1,
+            Task::TakeMissing => 2,
+            Task::Await(_) => 3,
+            Task::Pass(_) => 4,
+            Task::Close(_) => 5,
+            Task::Drop(_) => 6,
+        };
+        let peer = peer.map_or(0, spread);
+        mix(unit, verb << 96 | u128::from(shows.0) << 64 | u128::from(peer))
     }
 
     /// Who else it names.
