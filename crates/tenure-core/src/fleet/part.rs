@@ -11,12 +11,16 @@ use crate::values::key::{HolderId, Key};
 use crate::values::metadata::{Metadata, Value};
 use crate::values::record::{Attachment, Record};
 use crate::values::time::Ttl;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// So many bytes of tasks and names fit into one record: some thousand units. A worker with a larger part lists everything itself, which costs
 /// no more by then: on DynamoDB, a listing of 1,000 units reads as much.
 pub(super) const MAX_BYTES: usize = 48 * 1024;
+
+/// So many bytes of a part that is too large are told all the same, for a worker that the store does not let list: the planner
+/// tells it of more once it has done that.
+const KEPT_BYTES: usize = MAX_BYTES / 4;
 
 /// Whether `record` is a worker's part of a plan: its metadata may have 48 KiB of tasks and names.
 #[must_use]
@@ -103,7 +107,17 @@ impl Part {
         if cuts {
             self.tasks = std::mem::take(&mut self.tasks).into_iter().take(2).collect();
         } else if !self.fits() {
-            (self.tasks, self.peers, self.lists) = (BTreeMap::new(), BTreeMap::new(), Some(reason));
+            self.lists = Some(reason);
+            let mut size = 0;
+            let is_kept = |(unit, (_, task)): &(String, (Shows, Task))| {
+                // The name of a peer may be in two places.
+                size += task.size(unit) + task.peer().map_or(0, |who| who.as_str().len() + 40);
+                size <= KEPT_BYTES
+            };
+            self.tasks = std::mem::take(&mut self.tasks).into_iter().take_while(is_kept).collect();
+            let named: BTreeSet<&HolderId> =
+                self.tasks.values().filter_map(|(_, task)| task.peer()).collect();
+            self.peers.retain(|who, _| named.contains(who));
         }
         self
     }
@@ -252,7 +266,7 @@ fn number(n: u64) -> Value {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: whatever a part says is read as it was written; what is no part is none; one that is too large says that all is to be listed.
+    //! Plan: whatever a part says is read as it was written; what is no part is none; one that is too large says that all is to be listed, and some of it.
     use super::*;
     use crate::fleet::worker::alone::*;
 
@@ -309,7 +323,14 @@ mod tests {
             Part { tasks: tasks.collect(), ..part() }.bounded(8, false)
         };
         assert_eq!((of(1_400).tasks.len(), of(1_400).lists), (1_400, None));
-        assert_eq!((of(1_500).tasks.len(), of(1_500).lists), (0, Some(8)));
+        // Some of it is for whom the store does not let list.
+        let kept = KEPT_BYTES / 34;
+        assert_eq!((of(1_500).tasks.len(), of(1_500).lists, of(9_000).tasks.len()), (kept, Some(8), kept));
+        let awaits = |n: usize| (format!("unit {n:05}"), (Shows(1), Task::Await(holder(n))));
+        let peers = (0..5_000).map(|n| (holder(n), (Fence(5), ttl()))).collect();
+        let part = Part { tasks: (0..5_000).map(awaits).collect(), peers, ..part() }.bounded(8, false);
+        assert!(part.tasks.len() > 100 && part.fits());
+        assert_eq!(part.peers.len(), part.tasks.len());
         let own = |units: usize| (0..units).map(|n| (format!("unit {n:05}"), Shows(1))).collect();
         for (units, named) in [(1_400, 1_400), (1_500, 1)] {
             let mut part = of(1);
