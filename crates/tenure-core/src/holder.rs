@@ -301,6 +301,7 @@ impl Holder {
             Command::Release(id, None) => self.release(now, id, Fields::Keep),
             Command::Release(id, Some(metadata)) => self.release(now, id, Fields::Replace(metadata)),
             Command::Finish(id, metadata) => self.release(now, id, Fields::Merge(metadata)),
+            Command::ReleaseNoted(id, own) => self.release(now, id, Fields::Own(own)),
             Command::Pass(id, transferee, own) => self.pass(now, id, *transferee, own),
             Command::Lapse(id) => self.lapse(now, id),
             Command::Update(id, metadata) => self.update(now, id, Fields::Replace(metadata)),

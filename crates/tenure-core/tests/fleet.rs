@@ -141,6 +141,29 @@ fn all_ten_restart_one_after_the_other_and_no_unit_lies_idle() {
     }
 }
 
+/// As whoever keeps in a unit's record how much there is to do.
+#[test]
+fn l3_a_unit_whose_record_is_written_all_the_time_is_held_all_the_same() {
+    for store in STORES {
+        let mut harness = fleet(store, 2, 4);
+        // One for each of the two, of whom one plans.
+        let new = ["new 0", "new 1"];
+        new.iter().for_each(|unit| harness.put(unit, &UnitSpec::default()));
+        harness.tell();
+        let mut steps = 0..TTL.as_millis() / 5;
+        let is_held = steps.any(|_| {
+            for unit in new {
+                if harness.owner(unit).is_none() {
+                    harness.write_fields(unit);
+                }
+            }
+            harness.run(Duration::from_millis(5));
+            harness.counts() == [3, 3]
+        });
+        assert!(is_held, "{store:?}: {:?}", harness.counts());
+    }
+}
+
 /// Who joins learns of hundreds of units by its part of the plan, and lists none of them.
 #[test]
 fn a_worker_that_gets_hundreds_of_units_is_told_of_them_all() {

@@ -5,7 +5,7 @@
 
 use crate::harness::{Harness, Store, TTL};
 use std::time::Duration;
-use tenure_core::fleet::{About, FleetCommand, RequestId};
+use tenure_core::fleet::{About, FleetCommand, RequestId, UnitSpec};
 use tenure_core::{HolderId, Metadata};
 
 const STORES: [Store; 4] = [
@@ -127,6 +127,37 @@ fn l2_workers_with_different_ttls_get_their_shares_in_time() {
             harness.run(TTL * 3);
             assert_eq!((harness.counts(), harness.moves - moves), (vec![12; 5], 12), "{store:?}, {ttl:?}");
         }
+    }
+}
+
+/// Its session says so with its next renewal, and there is nothing to learn before that.
+#[test]
+fn c1_a_unit_that_moves_to_a_worker_with_a_long_ttl_brings_no_listing_in_each_short_one() {
+    for store in STORES {
+        let mut harness = Harness::new(store);
+        harness.create(6);
+        harness.join(About::default());
+        let slow = harness.join_for(About::default(), TTL * 60);
+        harness.run(TTL * 60);
+        assert_eq!((harness.counts(), harness.planner()), (vec![3, 3], 0), "{store:?}");
+        let before = harness.calls;
+        for n in 0..3 {
+            // It renews once in 20 short ttls.
+            harness.run(TTL * 27);
+            let unit =
+                (0..6).map(|n| format!("{n:06}")).find(|unit| harness.who_has(unit) == Some(0)).unwrap();
+            let mut pinned = UnitSpec::default();
+            pinned.pin = Some(HolderId::new("w001").unwrap());
+            harness.revise(&unit, &pinned);
+            assert!(
+                harness.run_until(TTL * 8, |harness| harness.who_has(&unit) == Some(slow)).is_some(),
+                "{store:?} {n}"
+            );
+        }
+        let pages = harness.calls.since(before).lists;
+        println!("{store:?}: {pages} pages");
+        // One audit of three pages in about ten ttls, and three listings or so for each move.
+        assert!(pages <= 60, "{store:?}: {pages}");
     }
 }
 

@@ -59,7 +59,7 @@ fn many_changes_in_one_instant_are_planned_though_no_board_can_name_all_whom_the
 
 #[test]
 fn a_unit_whose_body_outlasts_its_withdrawal_is_had_by_another_once_it_is_vacated() {
-    nothing_is_broken_by("fleet-withdrawn", 12, &[(Coverage::Outlasted, 10)]);
+    nothing_is_broken_by("fleet-withdrawn", 12, &[(Coverage::Outlasted, 10), (Coverage::Caught, 20)]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Each task names the state of the unit's record that it was planned for. So a worker that reads a part again, or late, does nothing twice,
 //! and the planner sees which tasks are left.
 
+use super::digest::{mix, spread};
 use super::plan::Uncovered;
 use super::unit::Status;
 use crate::values::fence::{Fence, Nonce};
@@ -10,12 +11,16 @@ use crate::values::key::{HolderId, Key};
 use crate::values::metadata::{Metadata, Value};
 use crate::values::record::{Attachment, Record};
 use crate::values::time::Ttl;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// So many bytes of tasks and names fit into one record: some thousand units. A worker with a larger part lists everything itself, which costs
 /// no more by then: on DynamoDB, a listing of 1,000 units reads as much.
 pub(super) const MAX_BYTES: usize = 48 * 1024;
+
+/// So many bytes of a part that is too large are told all the same, for a worker that the store does not let list: the planner
+/// tells it of more once it has done that.
+const KEPT_BYTES: usize = MAX_BYTES / 4;
 
 /// Whether `record` is a worker's part of a plan: its metadata may have 48 KiB of tasks and names.
 #[must_use]
@@ -62,7 +67,7 @@ pub(super) struct Part {
     pub(super) planner: Attachment,
     /// For which session of the worker.
     pub(super) to: Fence,
-    /// It is to list everything itself: why, in a number that tells two reasons apart.
+    /// It is to list everything itself: why, in a number that tells two reasons apart and is the same for the same.
     pub(super) lists: Option<u64>,
     pub(super) tasks: BTreeMap<String, (Shows, Task)>,
     /// The sessions of those whom tasks name.
@@ -102,7 +107,17 @@ impl Part {
         if cuts {
             self.tasks = std::mem::take(&mut self.tasks).into_iter().take(2).collect();
         } else if !self.fits() {
-            (self.tasks, self.peers, self.lists) = (BTreeMap::new(), BTreeMap::new(), Some(reason));
+            self.lists = Some(reason);
+            let mut size = 0;
+            let is_kept = |(unit, (_, task)): &(String, (Shows, Task))| {
+                // The name of a peer may be in two places.
+                size += task.size(unit) + task.peer().map_or(0, |who| who.as_str().len() + 40);
+                size <= KEPT_BYTES
+            };
+            self.tasks = std::mem::take(&mut self.tasks).into_iter().take_while(is_kept).collect();
+            let named: BTreeSet<&HolderId> =
+                self.tasks.values().filter_map(|(_, task)| task.peer()).collect();
+            self.peers.retain(|who, _| named.contains(who));
         }
         self
     }
@@ -175,6 +190,20 @@ impl Task {
         unit.len() + 24 + self.peer().map_or(0, |who| who.as_str().len())
     }
 
+    /// What it adds to a digest of tasks: for a unit that shows this, and about another worker with this session.
+    pub(super) fn share(&self, unit: &Key, shows: Shows, peer: Option<&Key>) -> u64 {
+        let verb: u128 = match self {
+            Task::Take => 1,
+            Task::TakeMissing => 2,
+            Task::Await(_) => 3,
+            Task::Pass(_) => 4,
+            Task::Close(_) => 5,
+            Task::Drop(_) => 6,
+        };
+        let peer = peer.map_or(0, spread);
+        mix(unit, verb << 96 | u128::from(shows.0) << 64 | u128::from(peer))
+    }
+
     /// Who else it names.
     pub(super) fn peer(&self) -> Option<&HolderId> {
         match self {
@@ -237,7 +266,7 @@ fn number(n: u64) -> Value {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: whatever a part says is read as it was written; what is no part is none; one that is too large says that all is to be listed.
+    //! Plan: whatever a part says is read as it was written; what is no part is none; one that is too large says that all is to be listed, and some of it.
     use super::*;
     use crate::fleet::worker::alone::*;
 
@@ -294,7 +323,14 @@ mod tests {
             Part { tasks: tasks.collect(), ..part() }.bounded(8, false)
         };
         assert_eq!((of(1_400).tasks.len(), of(1_400).lists), (1_400, None));
-        assert_eq!((of(1_500).tasks.len(), of(1_500).lists), (0, Some(8)));
+        // Some of it is for whom the store does not let list.
+        let kept = KEPT_BYTES / 34;
+        assert_eq!((of(1_500).tasks.len(), of(1_500).lists, of(9_000).tasks.len()), (kept, Some(8), kept));
+        let awaits = |n: usize| (format!("unit {n:05}"), (Shows(1), Task::Await(holder(n))));
+        let peers = (0..5_000).map(|n| (holder(n), (Fence(5), ttl()))).collect();
+        let part = Part { tasks: (0..5_000).map(awaits).collect(), peers, ..part() }.bounded(8, false);
+        assert!(part.tasks.len() > 100 && part.fits());
+        assert_eq!(part.peers.len(), part.tasks.len());
         let own = |units: usize| (0..units).map(|n| (format!("unit {n:05}"), Shows(1))).collect();
         for (units, named) in [(1_400, 1_400), (1_500, 1)] {
             let mut part = of(1);

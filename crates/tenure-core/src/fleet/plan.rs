@@ -124,6 +124,8 @@ struct Seat {
     cost: u64,
     weight: u64,
     units: u64,
+    /// How many of these fail.
+    failing: u64,
     /// What it has, by class; each class in the order of units.
     has: BTreeMap<Class, BTreeSet<usize>>,
 }
@@ -205,7 +207,9 @@ impl<'a> Planner<'a> {
         seat.cost = seat.cost.saturating_add(class.cost);
         seat.weight = seat.weight.saturating_add(class.weight);
         seat.units += 1;
-        if !self.pinned.contains(&unit) && !self.units.kind(unit).stays {
+        let fails = self.units.kind(unit).stays;
+        seat.failing += u64::from(fails);
+        if !self.pinned.contains(&unit) && !fails {
             seat.has.entry(class).or_default().insert(unit);
         }
         self.ranks.insert((seat.cost, worker));
@@ -267,10 +271,7 @@ impl<'a> Planner<'a> {
         let mut failed = Failed::default();
         for unit in pool {
             let class = self.class(unit);
-            let allowed = &self.allowed[class.needs];
-            let to = self.ranks.iter().find(|(_, at)| allowed[*at] && self.has_room(*at, class));
-            let to = to.map(|(_, worker)| *worker).or_else(|| self.make_room(class, &mut failed));
-            match to {
+            match self.emptiest(class).or_else(|| self.make_room(class, &mut failed)) {
                 Some(worker) => self.give(unit, worker),
                 None => {
                     self.owners[unit] = Err(self.why_not(unit));
@@ -279,6 +280,25 @@ impl<'a> Planner<'a> {
             }
         }
         self.pool.len() < waiting
+    }
+
+    /// Who has least, of those who may have one more unit of this class. What fails adds nothing to what its worker has: so it goes
+    /// to whoever has least of that kind, or all of it would come to one worker; and where several have least, to whoever has less
+    /// that fails goes what does not.
+    fn emptiest(&self, class: Class) -> Option<usize> {
+        let allowed = &self.allowed[class.needs];
+        let fits = |at: &usize| allowed[*at] && self.has_room(*at, class);
+        let by_failing = |at: &usize| self.seats[*at].failing;
+        let mut open = self.ranks.iter().filter(|(_, at)| fits(at));
+        if class.cost == 0 {
+            return open.map(|(_, at)| *at).min_by_key(by_failing);
+        }
+        let (least, first) = open.next().copied()?;
+        if by_failing(&first) == 0 {
+            return Some(first);
+        }
+        let same = self.ranks.range((least, first)..=(least, usize::MAX)).map(|(_, at)| *at);
+        same.filter(fits).min_by_key(by_failing)
     }
 
     fn why_not(&self, unit: usize) -> Uncovered {

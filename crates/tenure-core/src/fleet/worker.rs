@@ -148,6 +148,8 @@ pub struct Worker {
     awaited: BTreeSet<Key>,
     /// Since when no other unit has come to be awaited.
     awaited_from: Tick,
+    /// When the last unit began to drain.
+    drained_from: Tick,
     retries: Retries,
     letters: Letters,
     rest: Rest,
@@ -277,6 +279,7 @@ impl Worker {
             lapsing: BTreeSet::new(),
             awaited: BTreeSet::new(),
             awaited_from: Tick(0),
+            drained_from: Tick(0),
             retries: Retries::default(),
             letters: Letters::default(),
             rest: Rest::default(),

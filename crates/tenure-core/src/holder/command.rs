@@ -43,6 +43,8 @@ pub enum Command {
     Release(LeaseId, Option<Metadata>),
     /// Give up a lease, with these fields written over those of the same names in the same write. Answered by `Released`.
     Finish(LeaseId, Metadata),
+    /// Give up a lease, with these names in the reserved field in the same write. Answered by `Released`.
+    ReleaseNoted(LeaseId, Metadata),
     /// Give a held lease to another process, in one write; with these names in the reserved field, if there are any. Answered by
     /// `Released`.
     Pass(LeaseId, Box<Transferee>, Metadata),
@@ -89,6 +91,7 @@ impl Command {
             | Command::Permits(lease, _)
             | Command::Release(lease, _)
             | Command::Finish(lease, _)
+            | Command::ReleaseNoted(lease, _)
             | Command::Pass(lease, ..)
             | Command::Lapse(lease)
             | Command::Update(lease, _)

@@ -78,7 +78,10 @@ impl Holder {
         let Some(key) = self.permits.keys.get(&lease).cloned() else { return };
         self.step_semaphore(now, key, |semaphore, ctx| {
             match command {
-                Command::Release(..) | Command::Finish(..) | Command::Pass(..) => {
+                Command::Release(..)
+                | Command::Finish(..)
+                | Command::ReleaseNoted(..)
+                | Command::Pass(..) => {
                     semaphore.release(lease);
                 }
                 Command::Lapse(_) => semaphore.lapse(ctx, lease),

@@ -34,6 +34,12 @@ impl Harness {
         self.tell();
     }
 
+    /// Writes a unit's record once more, with nothing in it that the fleet goes by, and tells nobody.
+    pub fn write_fields(&mut self, unit: &str) {
+        let (spec, _) = self.shows(unit);
+        self.deface(&self.unit(unit), spec.compose(Metadata::new()).unwrap());
+    }
+
     /// Somebody makes another tenure of what a unit's record shows, behind everybody's back: with this id, and so much higher a fence.
     pub fn usurp(&mut self, unit: &str, id: Option<Nonce>, higher: u64) {
         let key = self.name.unit(unit).unwrap();

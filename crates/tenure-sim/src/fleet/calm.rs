@@ -176,6 +176,10 @@ impl World {
             Disturbance::Mail => self.lose_mail(),
             Disturbance::Burst => self.burst(&up),
             Disturbance::Withdraw => self.withdraw(),
+            Disturbance::Catch => {
+                self.scene.catches = true;
+                self.deliver(index, NodeInput::Own(FleetCall::Leave));
+            }
             Disturbance::Island => self.cut_planner_off(&up),
         }
         let deaths = [Disturbance::Death, Disturbance::ZoneDeath, Disturbance::Row, Disturbance::Heads];
@@ -229,9 +233,11 @@ impl World {
             );
         }
         let (due, is_fair) = l2::due(self, &live);
-        let planned = l2::as_planned(&due).and(is_fair);
+        let planned = l2::as_planned(&due);
         let covered = due.iter().map(|due| (due.unit.clone(), due.target.is_some()));
         let covered: BTreeMap<Key, bool> = covered.collect();
+        // However much is still to be done.
+        self.check(Rule::L2, is_fair);
         let bound = self.bound(1400) + self.plan_bound();
         for (key, truth) in &mut self.scene.units {
             let Some(idle) = truth.idle.filter(|_| truth.status == Status::Open) else { continue };

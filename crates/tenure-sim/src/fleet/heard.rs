@@ -24,6 +24,9 @@ impl World {
                 }
                 self.check(Rule::S6, invariants::s6::drain_is_due(index, now.held, until, self.ttl));
                 self.draining(index, lease);
+                if matches!(reason, Reason::Moved(_)) {
+                    self.catch(index, lease);
+                }
             }
             FleetNotice::Lost(lease, loss) => self.lost(index, lease, &loss),
             FleetNotice::Updated { lease, request, .. } => self.updated(index, lease, request),
@@ -75,6 +78,7 @@ impl World {
             self.scene.takeovers.push(((t - idle.since) * 100 / (self.ttl.millis() * 1_000_000)) as u32);
         }
         let before = self.nodes[index].own.works.get(&lease);
+        let again = invariants::s5::not_again(index, &unit, before);
         let turn = before.map_or(0, |work| work.turn);
         let writes = before.and_then(|work| work.writes);
         let forsaken = before.map(|work| work.forsaken.clone()).unwrap_or_default();
@@ -82,6 +86,7 @@ impl World {
         let work =
             AssignedWork { unit: key, fence, order, body, until: None, turn, writes, forsaken, end: None };
         self.nodes[index].own.works.insert(lease, work);
+        self.check(Rule::S5, again);
         self.nodes[index].own.known.insert(lease);
         let behind = self.scene.units.get(&unit).map(|truth| truth.behind.as_slice()).unwrap_or_default();
         self.check(Rule::S1, invariants::s1::one_worker(&self.nodes, &unit, behind, t));

@@ -61,6 +61,8 @@ pub(crate) struct FleetScene {
     pub(crate) aimed: Option<(PlannedChange, u64, Blow)>,
     /// How the next parts are spoilt, and how many.
     pub(crate) spoil: Option<(Spoil, u64)>,
+    /// The next unit that is moved is withdrawn or asked for meanwhile.
+    pub(crate) catches: bool,
     /// Until when letters get lost.
     pub(crate) letters_lost_until: True,
     /// Which worker the store does not let plan.
@@ -101,6 +103,8 @@ pub(crate) enum FleetDue {
     DiesAhead(u8, u32),
     /// A ttl after the holder of a unit under this fence was told to stop, by force.
     Seize(u32, u64),
+    /// Somebody writes the record of a unit that nobody has, once more, and so many times after that.
+    Produce(u32, u32),
     Churn,
     Disturbance,
     Look,
@@ -156,6 +160,7 @@ impl Scene for FleetScene {
             ahead: None,
             aimed: None,
             spoil: None,
+            catches: false,
             letters_lost_until: 0,
             unfit: None,
             deposed: BTreeMap::new(),
@@ -296,6 +301,7 @@ impl Scene for FleetScene {
             FleetDue::Seize(unit, fence) => world.vacate_by_force(unit as usize, Fence(fence)),
             FleetDue::Dies(index, life) => world.dies(usize::from(index), life),
             FleetDue::DiesAhead(index, life) => world.scene.ahead = Some((usize::from(index), life)),
+            FleetDue::Produce(unit, left) => world.produce(unit, left),
             FleetDue::Churn => world.churn(),
             FleetDue::Disturbance => world.disturbance(),
             FleetDue::Look => world.look(),

@@ -5,10 +5,15 @@ use super::process::LABEL;
 use super::world::Truth;
 use super::{FleetDue, What, World};
 use crate::invariants::Rule;
+use crate::kernel::clock::{MILLI, True};
+use crate::kernel::coverage::Coverage;
 use crate::kernel::trace::Story;
 use tenure_core::fleet::{Status, UnitSpec, bump};
 use tenure_core::op::{Answer, Expect, Op, Outcome, Write};
 use tenure_core::{Ask, Fence, Key, LeaseId, Letter, MAILBOX, RESERVED, Record, Value};
+
+/// So often somebody writes what there is to do for a unit that nobody has.
+const PRODUCED: True = 50 * MILLI;
 
 impl World {
     /// A write of somebody whose clock is right and whose network works.
@@ -65,6 +70,21 @@ impl World {
             self.scene.units.insert(key.clone(), truth);
             self.idles(&key, None);
         }
+    }
+
+    /// Somebody keeps in the record of a unit, for as long as nobody has it, how much there is to do.
+    pub(super) fn produce(&mut self, index: u32, left: u32) {
+        if !self.scenario.produces || left == 0 {
+            return;
+        }
+        let unit = self.scene.units.iter().find(|(_, truth)| truth.index == index as usize);
+        if let Some(key) = unit.map(|(key, _)| key.clone()) {
+            let is_vacant = self.store.get(&key).is_some_and(|record| record.tenure.is_none());
+            if is_vacant {
+                self.revise(&key, |_| ());
+            }
+        }
+        self.at(self.t + PRODUCED, What::Own(FleetDue::Produce(index, left - 1)));
     }
 
     /// Tells the workers to look.
@@ -125,7 +145,10 @@ impl World {
             return self.pin_some();
         }
         match self.rng.below(if self.healed.is_some() { 7 } else { 10 }) {
-            0..=2 if grows => self.create_unit(),
+            0..=2 if grows => {
+                self.produce(self.scene.next_unit as u32, 400);
+                self.create_unit();
+            }
             0..=3 => {
                 if let Some(key) = self.any_open()
                     && self.revise(&key, |spec| spec.status = Status::Deleted)
@@ -179,6 +202,23 @@ impl World {
         self.write_letter(&key, ask, false);
         // The letter is read with the next renewal.
         self.disturb(self.bound(340) + self.plan_bound());
+    }
+
+    /// A unit is being moved to another worker. Somebody asks for it or withdraws it meanwhile, and the plan is to have it stay after all.
+    pub(super) fn catch(&mut self, index: usize, lease: LeaseId) {
+        if !std::mem::take(&mut self.scene.catches) {
+            return;
+        }
+        let Some(unit) = self.nodes[index].own.works.get(&lease).map(|work| work.unit.clone()) else {
+            return;
+        };
+        let ask = if self.rng.chance(0.5) { Ask::HandOver } else { Ask::Revoke };
+        let pin = self.nodes[index].who.clone();
+        self.write_letter(&unit, ask, false);
+        self.revise(&unit, |spec| spec.pin = Some(pin));
+        self.tell_workers();
+        self.tally.coverage(Coverage::Caught);
+        self.disturb(self.bound(340) + 2 * self.plan_bound());
     }
 
     /// Leaves a letter in the session that a unit is attached to. Under which fence it is held, if that was possible.

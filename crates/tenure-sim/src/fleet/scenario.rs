@@ -67,6 +67,8 @@ pub(crate) enum Disturbance {
     Burst,
     /// Somebody withdraws a unit, or asks for it.
     Withdraw,
+    /// One leaves; and of what is moved to whoever takes its place, one unit is withdrawn or asked for while it drains.
+    Catch,
     /// The planner is cut off from the store at one step of planning, and comes back.
     Island,
 }
@@ -107,6 +109,8 @@ pub(crate) struct FleetScenario {
     pub(crate) bodies: Bodies,
     /// The mean time between changes from outside while faults go on, in thousandths of a ttl.
     pub(crate) churn: u64,
+    /// The records of new units are written often until somebody has them.
+    pub(crate) produces: bool,
     /// Letters from outside: somebody asks for a unit, or withdraws it.
     pub(crate) mail: bool,
     /// The mean number of faults of a kind in 100 ttls.
@@ -169,6 +173,7 @@ const USUAL: FleetScenario = FleetScenario {
     store: None,
     bodies: BODIES,
     churn: 3000,
+    produces: false,
     mail: true,
     faults: &[
         (FaultKind::Pause, 10.0),
@@ -277,8 +282,8 @@ const ALL: &[FleetScenario] = &[
     },
     FleetScenario {
         name: "fleet-failing",
-        about: "two units fail whenever somebody works on them, and nobody but who is next is to notice",
-        failing: 2,
+        about: "four units fail whenever somebody works on them, and nobody but who is next is to notice",
+        failing: 4,
         mail: false,
         // Whoever gets it while it rests goes by the wall clock; where that is wrong, the rest begins anew.
         wall_off_ms: 20,
@@ -351,8 +356,9 @@ const ALL: &[FleetScenario] = &[
     },
     FleetScenario {
         name: "fleet-weights",
-        about: "units weigh differently, and some are pinned to workers",
+        about: "units weigh differently, some are pinned to workers, and somebody keeps in those that are new how much there is to do",
         units: 20,
+        produces: true,
         weighs: true,
         pins: true,
         churn: 1000,

@@ -46,6 +46,7 @@ impl AnswerLedger {
             Command::Detach(id, _) | Command::Refresh(id, _) => self.open(*id).detach = true,
             Command::Release(id, _)
             | Command::Finish(id, _)
+            | Command::ReleaseNoted(id, _)
             | Command::Pass(id, ..)
             | Command::Lapse(id)
             | Command::Return(id, _) => {

@@ -33,6 +33,7 @@ pub enum Coverage {
     MailboxFull,
     Burst,
     Outlasted,
+    Caught,
 }
 
 kinds! { Coverage,
@@ -59,5 +60,6 @@ kinds! { Coverage,
     LetterLost "letter-lost": "a letter to a worker that rests was thrown away",
     MailboxFull "mailbox-full": "there was no room for letters to a worker",
     Outlasted "outlasted": "the body of a unit outlasted the unit's withdrawal",
+    Caught "caught": "a unit that was being moved was withdrawn or asked for, and was to stay after all",
     Burst "burst": "many units came or went and workers left in one instant",
 }

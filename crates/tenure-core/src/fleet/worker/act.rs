@@ -361,9 +361,13 @@ impl Worker {
 
     pub(super) fn asked(&mut self, now: Now, lease: LeaseId, reason: Reason) {
         let Some((_, own)) = self.own_of(lease) else { return };
-        if own.stage == Stage::Held {
+        let is_held = own.stage == Stage::Held;
+        if is_held || own.stage == Stage::Draining {
+            // No plan has it stay from now on: what was withdrawn has its own deadline, also where it drains already.
             own.transferee = None;
             own.goes = Some(reason.clone());
+        }
+        if is_held {
             self.drain(now, lease, reason);
         }
     }
@@ -380,6 +384,7 @@ impl Worker {
         }
         if let Some((_, own)) = self.own_of(lease) {
             own.stage = Stage::Draining;
+            self.drained_from = now.held;
             self.tell(FleetNotice::Draining(lease, reason, until));
         }
         if self.has_bug(Bug::DrainNotAwaited) {
@@ -416,7 +421,8 @@ impl Worker {
         self.going(lease);
         match transferee {
             Some(transferee) => self.order(now, Command::Pass(lease, Box::new(transferee), own)),
-            None => self.order(now, Command::Release(lease, None)),
+            None if own.is_empty() => self.order(now, Command::Release(lease, None)),
+            None => self.order(now, Command::ReleaseNoted(lease, own)),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::bugs::Bug;
 use crate::fleet::digest::Digest;
 use crate::values::fence::Nonce;
 use crate::values::key::Key;
-use crate::values::time::{Now, Tick};
+use crate::values::time::{Now, Tick, Ttl};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Of so many units, which are on the move, all choices are made. Where there are more, nothing is concluded.
@@ -117,8 +117,8 @@ impl Worker {
                 shares.entry(session).or_default().insert(Digest::share(key, held.into()));
             }
         }
-        let (mut before, mut disputed, mut is_open) =
-            (std::mem::take(&mut self.telling.disputes), Vec::new(), false);
+        let (mut before, mut disputed) = (std::mem::take(&mut self.telling.disputes), Vec::new());
+        let mut open: Option<Ttl> = None;
         for (session, peer) in listing.peers.iter().filter(|(session, _)| **session != self.me) {
             let account = before.remove(session);
             let is_first = account.is_none();
@@ -126,14 +126,14 @@ impl Worker {
             account.list(now, peer, shares.remove(session).unwrap_or_default(), is_first);
             match peer.has.map(|has| account.compare(has, peer.heartbeat)) {
                 None | Some(Found::Agrees) => {}
-                Some(Found::Open) => is_open = true,
+                Some(Found::Open) => open = Some(open.map_or(peer.ttl, |ttl| ttl.min(peer.ttl))),
                 Some(Found::Disputed(rest)) => disputed.push((session.clone(), rest.token())),
             }
             self.telling.disputes.insert(session.clone(), account);
         }
-        if is_open {
-            // What was listed while it moved is as it should be once it has been told of by a renewal.
-            self.list_again(now.held.after(self.part(2)));
+        if let Some(ttl) = open {
+            // What was listed while it moved is as it should be once it has been told of by a renewal, which comes no sooner where ttls differ.
+            self.list_again(now.held.after(self.part(2).max(ttl.part(2))));
         }
         disputed
     }

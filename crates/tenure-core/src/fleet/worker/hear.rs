@@ -1,6 +1,8 @@
 //! Hearing the plan. A worker that does not plan learns from the board that there is a new plan, and reads its own part. Of the units it
 //! reads only those that it is to claim at once. A task is out of date if its unit's record shows something else by now; it is ignored.
 
+mod reading;
+
 use super::claims::Claim;
 use super::listed::{Owner, Peer, Unit};
 use super::own::Stage;
@@ -18,23 +20,8 @@ use crate::values::fence::{Fence, Nonce};
 use crate::values::key::{HolderId, Key};
 use crate::values::record::{Attachment, Stored};
 use crate::values::time::{Now, Tick};
+use reading::Reading;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// How many units one read shows.
-const MANY: usize = 64;
-
-/// What of a plan is being read.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Reading {
-    plan: (Attachment, u64),
-    /// It is a new one, and concerns this worker.
-    is_news: bool,
-    began: Tick,
-    part: Option<Part>,
-    /// Units that are still to be read.
-    units: VecDeque<Key>,
-    found: BTreeMap<Key, Result<Stored, StoreError>>,
-}
 
 /// What a worker knows of others' plans.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
@@ -42,6 +29,8 @@ pub(super) struct Hearing {
     /// Who made the last plan that was heard, and its number.
     heard: Option<(Attachment, u64)>,
     reading: Option<Box<Reading>>,
+    /// A reading that was broken off amid units, as one read of it has failed.
+    broken: Option<Box<Reading>>,
     /// When to read again what could not be read.
     retry_at: Tick,
     /// It was told to list everything itself, or its part can't be read.
@@ -58,7 +47,11 @@ impl Hearing {
 
     pub(super) fn begin_listing(&mut self) {
         self.lists = false;
-        self.reading = None;
+        self.end_reading();
+    }
+
+    fn end_reading(&mut self) {
+        (self.reading, self.broken) = (None, None);
     }
 
     /// The store does not let it: it goes by what it is told.
@@ -120,8 +113,7 @@ impl Worker {
 
     pub(super) fn wake_hearing(&mut self, now: Now) {
         if self.is_deaf() {
-            self.hearing.reading = None;
-            return;
+            return self.hearing.end_reading();
         }
         if self.hearing_wakes().is_none_or(|at| now.held < at) {
             return;
@@ -156,13 +148,18 @@ impl Worker {
         };
         let Ok(key) = self.options.fleet.part(&self.holder.env.identity.holder) else { return };
         self.doubts.list_at = None;
+        if let Some(broken) = self.hearing.broken.take().filter(|broken| self.goes_on(now, broken, &plan)) {
+            return drop(self.read_units(broken));
+        }
         let reading = Reading {
             plan,
             is_news,
             began: now.held,
             part: None,
+            asked: Vec::new(),
             units: VecDeque::new(),
             found: BTreeMap::new(),
+            answered: now.held,
         };
         self.hearing.reading = Some(Box::new(reading));
         self.send(Errand::Hear, Op::ReadMany(vec![key], Freshness::Latest));
@@ -176,9 +173,12 @@ impl Worker {
             Err(error) => {
                 self.hearing.retry_at = now.held.after(self.part(16));
                 self.list_again(self.hearing.retry_at);
+                // Of many reads some fail now and then: what the others have shown stands.
+                self.hearing.broken = Some(reading).filter(|reading| reading.part.is_some());
                 return self.tell(FleetNotice::Trouble(error));
             }
         };
+        reading.answered = now.held;
         if reading.part.is_none() {
             let part = match found.into_iter().next().map(|listed| listed.stored) {
                 Some(Ok(stored)) => Part::parse(&stored.record.metadata),
@@ -208,12 +208,8 @@ impl Worker {
         } else {
             reading.found.extend(found.into_iter().map(|Listed { key, stored }| (key, stored)));
         }
-        let next = reading.units.len().min(MANY);
-        if next > 0 {
-            let keys = reading.units.drain(..next).collect();
-            self.hearing.reading = Some(reading);
-            return self.send(Errand::Hear, Op::ReadMany(keys, Freshness::Latest));
-        }
+        reading.asked.clear();
+        let Some(reading) = self.read_units(reading) else { return };
         let Reading { plan, is_news, began, part, found, .. } = *reading;
         self.hearing.heard = Some(plan);
         if is_news {
@@ -221,7 +217,7 @@ impl Worker {
         }
         self.planned_from = began;
         if let Some(part) = part {
-            let is_overtaken = self.follow_part(now, &part, found);
+            let is_overtaken = self.follow_part(now, &part, found, is_news);
             if is_news && is_overtaken {
                 // Somebody has done meanwhile what an earlier plan said.
                 self.want_bump(now.held.after(self.interval() / 2));
@@ -248,21 +244,13 @@ impl Worker {
         Part::new(planner.clone(), self.session_fence().unwrap_or(Fence(0)))
     }
 
-    /// Units that its part is about, and that it waited for before, but for those that it has: what was passed on to it meanwhile shows by
-    /// that. And those that rest here: somebody may have ended that.
-    fn units_to_read(&self, part: &Part) -> VecDeque<Key> {
-        let units = part.tasks.keys().filter_map(|name| self.options.fleet.unit(name).ok());
-        let units = units.chain(self.awaited.iter().cloned()).filter(|unit| !self.own.contains_key(unit));
-        let units: BTreeSet<Key> = units.chain(self.retries.resting().cloned()).collect();
-        units.into_iter().collect()
-    }
-
     /// Sets to work on this worker's part of a plan. Whether a unit that it should have is another's by now.
     fn follow_part(
         &mut self,
         now: Now,
         part: &Part,
         found: BTreeMap<Key, Result<Stored, StoreError>>,
+        is_news: bool,
     ) -> bool {
         for (holder, (fence, ttl)) in &part.peers {
             let Ok(session) = self.options.fleet.worker(holder) else { continue };
@@ -299,6 +287,8 @@ impl Worker {
             let claim = |seen| Claim { key: unit.clone(), seen, target: Some(self.me.clone()) };
             let is_due = Shows::of(&stored.record) == *shows || self.has_bug(Bug::StateIgnored);
             let is_vacant = stored.record.tenure.is_none();
+            // Somebody has written it since it was planned, as whoever keeps its weight does: the claim is conditional on what it shows now.
+            let is_open = is_news && is_vacant && self.may_have(&spec);
             let seen = stored.clone().into();
             match task {
                 // To be had even if only to be passed on.
@@ -310,7 +300,7 @@ impl Worker {
                 Task::Await(_) if is_due && !self.has_bug(Bug::AwaitedForgotten) => {
                     self.awaited.insert(unit.clone());
                 }
-                Task::Take if is_due => free.push_back(claim(Some(seen))),
+                Task::Take if is_due || is_open => free.push_back(claim(Some(seen))),
                 Task::TakeMissing if is_due => {
                     let (owner, shows) = (Owner::Missing(seen), *shows);
                     missing.insert(unit.clone(), Unit { spec: spec.into(), owner, held: None, shows });
@@ -355,6 +345,12 @@ impl Worker {
             self.look_now(now);
         }
         !overtaken.is_empty()
+    }
+
+    /// Whether this worker has all that a unit needs which is pinned to nobody else.
+    fn may_have(&self, spec: &UnitSpec) -> bool {
+        let me = &self.holder.env.identity.holder;
+        spec.pin.as_ref().is_none_or(|pin| pin == me) && spec.needs.is_subset(&self.options.about.labels)
     }
 
     fn is_attached_here(&self, stored: &Stored) -> bool {

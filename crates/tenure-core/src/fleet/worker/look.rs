@@ -20,7 +20,7 @@ use crate::values::time::{Now, Tick};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// For so many ttls a worker looks often for what is on its way to it; after that, ever less often.
+/// For so many ttls a worker looks often for what is on its way to it or drains; after that, ever less often.
 const DRAINS: u32 = 8;
 /// How many awaited units one look shows.
 const AWAITED: usize = 64;
@@ -67,21 +67,29 @@ impl Worker {
     pub(super) fn hint(&mut self, now: Now, hint: &Hint) {
         match hint.key() {
             Some(key) if *key == self.board_key => self.look_now(now),
-            Some(key) if self.awaited.contains(key) => {
+            Some(key) if self.awaited.contains(key) && self.has_waited(now).is_zero() => {
                 self.try_unit(now, key.clone(), None);
                 if let Some(own) = self.own.get_mut(key) {
                     own.hinted = true;
                 }
             }
+            // Its owner may go on writing it for hours, and drain no sooner for that.
+            Some(key) if self.awaited.contains(key) => {
+                self.look.cursor = self.awaited.range(..key).next_back().cloned();
+                self.look_soon(now);
+            }
             Some(_) => {}
             // It may be about anything, such as each write of every other user of the store.
-            None if self.awaited.is_empty() => {
-                self.look.closely = true;
-                let soon = self.look.sent.after(self.part(32));
-                self.look.next = self.look.next.min(soon.max(now.held));
-            }
+            None if self.awaited.is_empty() || !self.has_waited(now).is_zero() => self.look_soon(now),
             None => self.look_now(now),
         }
+    }
+
+    /// Not much sooner after the last look than those come that look often.
+    fn look_soon(&mut self, now: Now) {
+        self.look.closely = true;
+        let soon = self.look.sent.after(self.part(32));
+        self.look.next = self.look.next.min(soon.max(now.held));
     }
 
     pub(super) fn look_now(&mut self, now: Now) {
@@ -146,18 +154,22 @@ impl Worker {
         let alarmed = self.is_alarmed(now) || now.held < self.look.wary_until || expects;
         let drains = self.own.values().any(|own| own.stage == Stage::Draining);
         let often = if self.options.push { self.interval() / 4 } else { self.part(32) };
-        // What does not come though drains have had their time may never come, as a unit whose owner the store does not let give it up.
-        let long = if self.has_bug(Bug::AwaitedForEver) {
-            Tick::NEVER
-        } else {
-            self.awaited_from.after(self.part(1) * DRAINS)
-        };
-        let waited = now.held.since(long) / 32;
         match () {
-            () if alarmed || drains => often,
-            () if !self.awaited.is_empty() => waited.max(often).min(self.interval()),
+            () if alarmed => often,
+            () if drains || !self.awaited.is_empty() => {
+                (self.has_waited(now) / 32).max(often).min(self.interval())
+            }
             () => self.interval(),
         }
+    }
+
+    /// For how long what is on its way to this worker, or from it, has taken longer than drains take. It may never come, as a unit whose
+    /// owner the store does not let give it up, or take hours, as a body that its user does not end.
+    fn has_waited(&self, now: Now) -> Duration {
+        if self.has_bug(Bug::AwaitedForEver) {
+            return Duration::ZERO;
+        }
+        now.held.since(self.awaited_from.max(self.drained_from).after(self.part(1) * DRAINS))
     }
 
     fn next_awaited(&mut self) -> Vec<Key> {

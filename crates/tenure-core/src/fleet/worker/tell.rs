@@ -7,7 +7,7 @@ use super::listing::Listing;
 use super::{Errand, Worker};
 use crate::bugs::Bug;
 use crate::fleet::board::{self, Mark};
-use crate::fleet::digest::spread;
+use crate::fleet::digest::{Digest, spread};
 use crate::fleet::part::{self, Part, Shows, Task};
 use crate::fleet::plan::Uncovered;
 use crate::fleet::sorted::Sorted;
@@ -91,7 +91,7 @@ impl Worker {
         if self.has_bug(Bug::UnderWayForgotten) {
             under_way.clear();
         }
-        let mut parts = self.parts(&planner, listing, targets);
+        let (mut parts, sums) = self.parts(&planner, listing, targets);
         let disputed = self.settle_disputes(now, listing);
         for (session, reason) in disputed {
             if let Some(part) = parts.get_mut(&session) {
@@ -115,7 +115,8 @@ impl Worker {
         };
         self.telling.told.retain(|session, _| parts.contains_key(session));
         for (session, part) in parts {
-            let part = part.bounded(number, self.has_bug(Bug::LargePartCut));
+            let sum = sums.get(&session).copied().unwrap_or_default();
+            let part = part.bounded(sum.token(), self.has_bug(Bug::LargePartCut));
             let Some(peer) = listing.peers.get(&session) else { continue };
             let Ok(key) = self.options.fleet.part(&peer.holder) else { continue };
             let stands = listing.parts.get(&key);
@@ -179,34 +180,38 @@ impl Worker {
         ttls.fold((self.ttl, self.ttl), |(least, most), ttl| (least.min(ttl), most.max(ttl)))
     }
 
-    /// What each of the others has to do.
+    /// What each of the others has to do, and a digest of that, however much it is.
     fn parts(
         &self,
         planner: &Attachment,
         listing: &Listing,
         targets: &Sorted<Result<Key, Uncovered>>,
-    ) -> BTreeMap<Key, Part> {
+    ) -> (BTreeMap<Key, Part>, BTreeMap<Key, Digest>) {
         let others = listing.peers.iter().filter(|(session, _)| **session != self.me);
         let mut parts: BTreeMap<Key, Part> =
             others.map(|(session, peer)| (session.clone(), Part::new(planner.clone(), peer.fence))).collect();
         let mut sizes: BTreeMap<Key, usize> = BTreeMap::new();
-        let mut tell = |session: &Key, unit: (&str, &Unit), task: Task, peer: Option<&Key>| {
-            let Some(part) = parts.get_mut(session) else { return };
-            let size = sizes.entry(session.clone()).or_default();
-            if *size > part::MAX_BYTES {
-                // It does not fit into a record, so nothing of it will be told.
-                return;
-            }
-            *size += task.size(unit.0);
-            let peer = peer.and_then(|session| listing.peers.get(session));
-            part.peers.extend(peer.map(|peer| (peer.holder.clone(), (peer.fence, peer.ttl))));
-            part.tasks.insert(unit.0.to_owned(), (unit.1.shows, task));
-        };
+        let mut sums: BTreeMap<Key, Digest> = BTreeMap::new();
+        let mut tell =
+            |session: &Key, (key, name, unit): (&Key, &str, &Unit), task: Task, peer: Option<&Key>| {
+                let Some(part) = parts.get_mut(session) else { return };
+                let sum = sums.entry(session.clone()).or_default();
+                *sum = sum.with(task.share(key, unit.shows, peer));
+                let size = sizes.entry(session.clone()).or_default();
+                if *size > part::MAX_BYTES {
+                    // It does not fit into a record, so nothing of it will be told.
+                    return;
+                }
+                *size += task.size(name);
+                let peer = peer.and_then(|session| listing.peers.get(session));
+                part.peers.extend(peer.map(|peer| (peer.holder.clone(), (peer.fence, peer.ttl))));
+                part.tasks.insert(name.to_owned(), (unit.shows, task));
+            };
         let holder = |session: &Key| listing.peers.get(session).map(|peer: &Peer| peer.holder.clone());
         for (key, unit) in listing.units.iter() {
             let Some(name) = self.options.fleet.unit_of(key) else { continue };
-            let unit = (name, unit);
-            match (targets.get(key), &unit.1.owner) {
+            let unit = (key, name, unit);
+            match (targets.get(key), &unit.2.owner) {
                 (Some(Ok(target)), Owner::Nobody(_)) => tell(target, unit, Task::Take, None),
                 // Each waits for itself until that has lasted for a ttl.
                 (Some(Ok(target)), Owner::Missing(_) | Owner::LongMissing(_)) => {
@@ -221,13 +226,13 @@ impl Worker {
                     }
                 }
                 (Some(Err(why)), Owner::Worker(owner)) => tell(owner, unit, Task::Drop(*why), None),
-                (None, Owner::Worker(owner)) if unit.1.spec.status != Status::Open => {
-                    tell(owner, unit, Task::Close(unit.1.spec.status), None);
+                (None, Owner::Worker(owner)) if unit.2.spec.status != Status::Open => {
+                    tell(owner, unit, Task::Close(unit.2.spec.status), None);
                 }
                 _ => {}
             }
         }
-        parts
+        (parts, sums)
     }
 
     /// The units that a worker has by their records.

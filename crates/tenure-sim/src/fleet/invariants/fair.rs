@@ -60,7 +60,27 @@ pub(crate) fn is_fair(loads: &[Load], rooms: &[Room], balance: Balance, plan: &P
             }
         }
     }
+    failing_is_spread(loads, rooms, plan)?;
     few_moves(loads, rooms, balance, plan)
+}
+
+/// Where all workers may have all that fails: what of it comes to a worker comes to one that has least of it.
+fn failing_is_spread(loads: &[Load], rooms: &[Room], plan: &Plan) -> Result<(), String> {
+    let unlimited = |room: &Room| room.units == u64::MAX && room.weight == u64::MAX;
+    let failing = || loads.iter().zip(plan).filter(|(load, _)| load.stays);
+    let anywhere = |load: &Load| load.needs.is_empty() && load.pin.is_none() && load.declined_by.is_empty();
+    if !rooms.iter().all(unlimited) || !failing().all(|(load, _)| anywhere(load)) {
+        return Ok(());
+    }
+    let has = |at: usize| failing().filter(|(_, to)| **to == Ok(at)).count();
+    let has: Vec<usize> = (0..rooms.len()).map(has).collect();
+    for (_, to) in failing().filter(|(load, to)| load.owner != to.ok()) {
+        let least = (0..rooms.len()).filter(|at| !rooms[*at].leaving).map(|at| has[at]).min();
+        if to.is_ok_and(|to| least.is_some_and(|least| has[to] > least + 1)) {
+            return Err(format!("what fails comes to one worker of many: {has:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// Where all workers may have all units, each keeps its share, rounded up for as many as there are units over.

@@ -4,7 +4,8 @@
 //! Source: the promise S5.
 
 use crate::fleet::Node;
-use tenure_core::Tick;
+use crate::fleet::node::AssignedWork;
+use tenure_core::{Key, Tick};
 
 /// After a step, its notices told.
 pub(crate) fn told_in_time(node: &Node, now: Tick, wake_at: Option<Tick>) -> Result<(), String> {
@@ -22,4 +23,12 @@ pub(crate) fn told_in_time(node: &Node, now: Tick, wake_at: Option<Tick>) -> Res
         ));
     }
     Ok(())
+}
+
+/// A unit is assigned once more by a lease that had it before: it is no unit that was withdrawn, whose deadline stands.
+pub(crate) fn not_again(index: usize, unit: &Key, before: Option<&AssignedWork>) -> Result<(), String> {
+    match before.and_then(|work| work.until) {
+        Some(until) => Err(format!("w{index} is to go on with {unit}, which is withdrawn from {}", until.0)),
+        None => Ok(()),
+    }
 }

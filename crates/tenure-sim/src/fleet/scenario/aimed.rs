@@ -77,9 +77,9 @@ pub(super) const ALL: &[FleetScenario] = &[
     },
     FleetScenario {
         name: "fleet-withdrawn",
-        about: "units are withdrawn or asked for, and their bodies end too late, or can't be ended",
+        about: "units are withdrawn or asked for, also while they drain, and their bodies end too late, or can't be ended",
         bodies: Bodies { ends: 400, lapse: 150, ..AIMED.bodies },
-        disturbances: &[Disturbance::Withdraw],
+        disturbances: &[Disturbance::Withdraw, Disturbance::Catch],
         ..AIMED
     },
     FleetScenario {

@@ -248,6 +248,28 @@ fn what_was_drained_stays_if_the_plan_has_changed_its_mind() {
 }
 
 #[test]
+fn what_somebody_asks_for_while_it_drains_goes_though_the_plan_has_changed_its_mind() {
+    for (reason, is_first) in [(Reason::Asked, true), (Reason::Revoked, true), (Reason::Revoked, false)] {
+        let mut worker = worker(1);
+        let lease = has(&mut worker, 0, Stage::Draining, Some(1));
+        let plan = || vec![(0, Owner::Worker(session(0)), Ok(0))];
+        if !is_first {
+            follow(&mut worker, 99, plan());
+        }
+        worker.asked(at(100), lease, reason.clone());
+        assert_eq!(told(&mut worker), [], "it is drained already");
+        follow(&mut worker, 101, plan());
+        worker.drained(at(102), lease);
+        let told = told(&mut worker);
+        assert!(
+            !told.iter().any(|told| matches!(told, FleetNotice::Assigned { .. })),
+            "{reason:?}: {told:?}"
+        );
+        assert!(worker.own.get(&unit(0)).is_none_or(|own| own.stage == Stage::Going));
+    }
+}
+
+#[test]
 fn a_unit_is_handed_to_whom_a_user_names_if_that_one_stays() {
     for (to, leaving, goes) in [(1, false, true), (2, false, true), (1, true, false), (3, false, false)] {
         let mut worker = worker(2);

@@ -1,5 +1,6 @@
 //! Plan: when a worker reads its part, and which one counts; what it does of it, and what it leaves alone as units' records show something
 //! else by now; whom it tells when it has none, or is overtaken.
+use super::reading::MANY;
 use super::*;
 use crate::fleet::plan::Uncovered;
 use crate::fleet::worker::alone::*;
@@ -113,6 +114,35 @@ fn a_read_that_failed_is_made_again_and_a_part_that_cant_be_read_has_all_listed(
     assert!(worker.hearing.lists(), "it was told so");
 }
 
+/// How many units it asks for, at this time.
+fn reads_units(worker: &mut Worker, secs: u64) -> Option<usize> {
+    worker.wake_hearing(at(secs));
+    asked(worker).into_iter().find_map(|asked| match asked.op {
+        Op::ReadMany(keys, Freshness::Latest) if fleet().unit_of(&keys[0]).is_some() => Some(keys.len()),
+        _ => None,
+    })
+}
+
+#[test]
+fn of_many_units_those_are_read_again_whose_read_has_failed() {
+    let units: Vec<(Key, Stored)> = (0..MANY + 9).map(|n| (unit(n), shows(3, None))).collect();
+    let tasks = || (0..units.len()).map(|n| (n, 3, Task::Take)).collect();
+    for (again, number, goes_on) in [(105, 5, true), (105, 6, false), (160, 5, false)] {
+        let mut worker = led(2, false);
+        hears(&mut worker, &part(tasks()), &units[..MANY]);
+        asked(&mut worker);
+        worker.heard(at(102), Err(StoreError::unavailable("away")));
+        assert_eq!(reads_units(&mut worker, 104), None);
+        news(&mut worker, number, Some(&[0]));
+        assert_eq!(reads_units(&mut worker, again), goes_on.then_some(9), "{again} {number}");
+        if goes_on {
+            worker.heard(at(again), listed(&units[MANY..]));
+            assert_eq!(worker.own.len(), units.len());
+            assert!(!worker.has_news());
+        }
+    }
+}
+
 #[test]
 fn a_part_counts_only_from_who_plans_now_and_for_this_session() {
     let take = || part(vec![(0, 3, Task::Take)]);
@@ -135,6 +165,7 @@ fn what_it_is_to_have_is_claimed_or_awaited_unless_its_record_shows_something_el
     let awaits = || Task::Await(holder(2));
     for (task, stored, claims, waits, overtaken) in [
         (Task::Take, shows(3, None), true, false, false),
+        (Task::Take, shows(4, None), true, false, false),
         (Task::Take, shows(3, of(2, 6)), true, false, false),
         (Task::Take, shows(4, of(2, 7)), false, false, true),
         (Task::Take, shows(4, of(0, 5)), true, false, false),
@@ -160,12 +191,36 @@ fn what_it_is_to_have_is_claimed_or_awaited_unless_its_record_shows_something_el
         assert_eq!(worker.own[&unit(0)].transferee, Some(session(to)));
         assert!(worker.awaited.is_empty());
     }
+    // What somebody has written meanwhile may be another's by that.
+    for spec in [UnitSpec::default().needs("gpu"), UnitSpec { pin: Some(holder(2)), ..UnitSpec::default() }] {
+        let mut worker = led(2, false);
+        let mut stored = shows(4, None);
+        stored.record.metadata = spec.compose(Metadata::new()).unwrap();
+        hears(&mut worker, &part(vec![(0, 3, Task::Take)]), &[(unit(0), stored)]);
+        assert!(worker.own.is_empty() && worker.bump != Bump::Idle);
+    }
     let mut worker = led(2, false);
     let done = UnitSpec { status: Status::Done, ..UnitSpec::default() };
     let mut stored = shows(3, None);
     stored.record.metadata = done.compose(Metadata::new()).unwrap();
     hears(&mut worker, &part(vec![(0, 3, Task::Take)]), &[(unit(0), stored)]);
     assert!(worker.own.is_empty());
+}
+
+/// It may be another's by a plan that is made just now.
+#[test]
+fn a_part_that_is_read_again_is_about_units_as_they_were() {
+    for (id, claims) in [(3, true), (4, false)] {
+        let mut worker = led(2, false);
+        news(&mut worker, 5, Some(&[0]));
+        worker.hearing = Hearing::after(planner(), 5);
+        worker.doubts.list_at = Some(at(99).held);
+        assert!(reads(&mut worker));
+        let record = Record { metadata: part(vec![(0, 3, Task::Take)]).compose(), ..vacant().record };
+        worker.heard(at(101), listed(&[(fleet().part(&holder(0)).unwrap(), Stored::new(record))]));
+        worker.heard(at(102), listed(&[(unit(0), shows(id, None))]));
+        assert_eq!(worker.own.contains_key(&unit(0)), claims);
+    }
 }
 
 #[test]

@@ -172,6 +172,38 @@ fn c1_what_does_not_come_for_long_is_looked_for_ever_less_often() {
 }
 
 #[test]
+fn what_drains_is_looked_for_often_for_some_time_and_then_ever_less_often() {
+    let mut worker = rested(1);
+    let lease = has(&mut worker, 0, Stage::Held, Some(0));
+    worker.asked(at(100), lease, crate::fleet::Reason::Asked);
+    assert_eq!(worker.own[&unit(0)].stage, Stage::Draining);
+    let paces = [100, 484, 484 + 48, 484 + 96, 484 + 320, 5000].map(|secs| worker.pace(at(secs)).as_millis());
+    assert_eq!(paces, [1_500, 1_500, 1_500, 3_000, 10_000, 16_000]);
+    // Another one begins.
+    let lease = has(&mut worker, 1, Stage::Held, Some(0));
+    worker.asked(at(5000), lease, crate::fleet::Reason::Asked);
+    assert_eq!(worker.pace(at(5300)).as_millis(), 1_500);
+}
+
+/// The writes of its owner, while that goes on.
+#[test]
+fn hints_about_what_has_been_awaited_for_long_bring_looks_and_not_many() {
+    for (secs, hint, claims) in
+        [(500, Hint::Any, false), (500, Hint::Key(unit(1)), false), (100, Hint::Key(unit(1)), true)]
+    {
+        let mut worker = rested(1);
+        worker.awaited.extend([unit(0), unit(1)]);
+        (worker.look.sent, worker.look.next) = (at(secs).held, at(900).held);
+        worker.hint(Now { held: at(secs).held.after(Duration::from_millis(100)), ..at(secs) }, &hint);
+        let next = if claims { at(900).held } else { at(secs).held.after(worker.part(32)) };
+        assert_eq!((worker.own.contains_key(&unit(1)), worker.look.next), (claims, next), "{hint:?}");
+        if let (false, Hint::Key(key)) = (claims, hint) {
+            assert_eq!(worker.next_awaited().first(), Some(&key));
+        }
+    }
+}
+
+#[test]
 fn a_hint_of_no_key_is_followed_at_once_only_if_something_is_awaited() {
     for (awaits, next) in [(false, 101_500), (true, 100_100)] {
         let mut worker = rested(1);

@@ -1,10 +1,11 @@
 //! Plan: as often as there are workers a unit goes on at once, then it rests longer and longer, every other time; only those come
 //! next who may have it and want it, in order, and nobody where it is pinned; who hears no letters is told as all are; whoever
-//! gets it goes by what its record says, for no longer than the longest rest.
+//! gets it goes by what its record says, for no longer than the longest rest; the last one that leaves writes the count, too.
 use super::*;
-use crate::fleet::About;
 use crate::fleet::worker::alone::*;
 use crate::fleet::worker::raise::Bump;
+use crate::fleet::{About, FleetCommand, RequestId};
+use crate::op::{Event, Machine};
 use crate::values::fence::Fence;
 use crate::values::key::HolderId;
 use crate::values::metadata::Metadata;
@@ -116,11 +117,22 @@ fn what_rests_is_over_to_its_users_and_goes_without_a_drain() {
     let lease = has(&mut worker, 0, Stage::Held, Some(0));
     worker.own.get_mut(&unit(0)).unwrap().told = false;
     worker.retries.rests.insert(unit(0), at(900).held);
-    use crate::fleet::FleetCommand;
-    use crate::op::{Event, Machine};
     let told = worker.step(at(100), Event::Command(FleetCommand::Drained(lease))).notices;
     assert_eq!(told, [FleetNotice::Released(lease, None, false)]);
     assert!(worker.own.contains_key(&unit(0)));
     worker.asked(at(100), lease, crate::fleet::Reason::Asked);
     assert!(worker.own.is_empty() && worker.retries.rests.is_empty());
+}
+
+#[test]
+fn the_last_worker_that_leaves_writes_how_often_a_unit_has_failed() {
+    let mut worker = up();
+    let lease = gets(&mut worker, 0);
+    worker.leaving = true;
+    worker.command(at(2), FleetCommand::Decline(lease, RequestId(1)));
+    worker.choose_from_roster(at(2));
+    let (_, left) = writes_unit(&mut worker, 0).unwrap();
+    assert_eq!(left.record.tenure, None);
+    let (spec, _) = UnitSpec::parse(left.record.metadata).unwrap();
+    assert_eq!(spec.retry, Some(Retry { failures: 1, since: at(2).wall, rest: Duration::ZERO }));
 }

@@ -73,7 +73,7 @@ fn each_worker_is_told_what_it_is_to_do_with_which_units() {
             (7, of(1), open, Some(Ok(0))),
         ],
     );
-    let parts = worker.parts(&myself(), &listing, &targets);
+    let (parts, _) = worker.parts(&myself(), &listing, &targets);
     let tasks = |n: usize| -> Vec<(&str, Task)> {
         let tasks = parts[&session(n)].tasks.iter();
         tasks.map(|(name, (_, task))| (name.as_str(), task.clone())).collect()
@@ -104,6 +104,23 @@ fn c1_a_part_that_stays_undone_is_told_ever_more_seldom() {
     assert_eq!(told(&mut worker), [1, 2, 4, 8, 16, 32, 64, 96]);
     let other = planned(&worker, vec![(1, Owner::Nobody((*vacant()).into()), Status::Open, Some(Ok(1)))]);
     assert_eq!(tells(&mut worker, &other, false), [holder(1)], "another one");
+}
+
+/// More tasks than a record has room for.
+#[test]
+fn c1_a_part_that_is_too_large_and_stays_undone_is_told_ever_more_seldom() {
+    let mut worker = led(2, true);
+    let free = || Owner::Nobody((*vacant()).into());
+    let many = |n: usize| (0..n).map(|n| (n, free(), Status::Open, Some(Ok(1)))).collect();
+    let plan = planned(&worker, many(3_000));
+    let told =
+        |worker: &mut Worker| (1..20).filter(|_| !tells(worker, &plan, false).is_empty()).collect::<Vec<_>>();
+    assert_eq!(told(&mut worker), [1, 2, 4, 8, 16]);
+    assert!(worker.telling.told[&session(1)].part.lists.is_some());
+    let fewer = planned(&worker, many(2_999));
+    assert_eq!(tells(&mut worker, &fewer, false), [holder(1)], "another one");
+    assert_eq!(tells(&mut worker, &fewer, false), [holder(1)], "and once more after that");
+    assert_eq!(tells(&mut worker, &fewer, false), []);
 }
 
 #[test]
@@ -289,7 +306,7 @@ fn tells_moves(workers: usize) -> impl Fn() -> Duration {
     let (listing, targets) = planned(&worker, moves.collect());
     move || {
         let began = Instant::now();
-        let parts = worker.parts(&myself(), &listing, &targets);
+        let (parts, _) = worker.parts(&myself(), &listing, &targets);
         assert_eq!(parts.values().map(|part| part.tasks.len()).sum::<usize>(), 40_000);
         began.elapsed()
     }
