@@ -207,7 +207,8 @@ impl Guard {
     /// Writes other metadata, on the condition that the lease is still this one.
     ///
     /// # Errors
-    /// [`LeaseError::Lost`] when it is not, and nothing was changed.
+    /// [`LeaseError::Lost`] when it is not, and nothing was changed; or when it is over meanwhile, as by its [longest
+    /// time](crate::Lock::at_most_for), and the metadata may be written or not.
     ///
     /// # Cancel safety
     /// When the future is dropped the metadata may be written or not.

@@ -101,7 +101,14 @@ impl SharedLeases {
             sleep_until(&*clock, Some(at)).await;
             let (Some(inner), Some(cell)) = (inner.upgrade(), cell.upgrade()) else { return };
             let now = clock.held();
-            if inner.users().cells.end(lease, now).is_some() {
+            let mut users = inner.users();
+            let was_held = users.cells.end(lease, now).is_some();
+            if was_held {
+                // A change of it that is under way may still come to stand, and nothing more is told of that.
+                users.over(lease, &Loss::Overran);
+            }
+            drop(users);
+            if was_held {
                 meters::lease_lost(&Loss::Overran, inner.prefixes.of(lease));
                 cell.tell_overrun(&inner.holder, most);
                 // First, or a guard that is dropped on the news, in another thread, would give the key up at once.
