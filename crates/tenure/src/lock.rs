@@ -170,7 +170,10 @@ impl Lock {
     /// As [`Lock::try_acquire`].
     pub async fn acquire(self) -> Result<Guard, AcquireError> {
         let leases = self.leases.clone();
-        let (inner, key) = (&leases.inner, self.key.clone());
+        let inner = &leases.inner;
+        // That of the record which calls are about.
+        let key =
+            if self.share.is_some() { semaphore::key(&self.key)?.to_string() } else { self.key.clone() };
         let own_ttl = self.asked_ttl();
         let ttl = own_ttl.unwrap_or(inner.session_ttl.duration());
         let patience = inner.store_patience.unwrap_or(LEAST_STORE_PATIENCE.max(ttl.saturating_mul(6)));

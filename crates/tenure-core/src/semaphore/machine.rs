@@ -417,9 +417,10 @@ impl Semaphore {
         let op = if sessions.is_empty() {
             ctx.read(&self.key, self.ttl)
         } else {
-            let keys = sessions.iter().map(|attachment| attachment.session.clone());
-            let keys: BTreeSet<Key> = keys.chain([self.key.clone()]).collect();
-            ctx.read_many(keys.into_iter().collect(), Freshness::Latest, self.ttl)
+            let others: BTreeSet<&Key> = sessions.iter().map(|attachment| &attachment.session).collect();
+            // The first is what the call is about, should it fail.
+            let keys = [&self.key].into_iter().chain(others).cloned().collect();
+            ctx.read_many(keys, Freshness::Latest, self.ttl)
         };
         self.flight = Some(SemaphoreInFlight::Looking { op, sessions });
     }
