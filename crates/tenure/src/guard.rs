@@ -304,16 +304,16 @@ impl Guard {
     /// [`LeaseError::Lost`] when it is not ours any more.
     ///
     /// # Cancel safety
-    /// When the future is dropped the lease is left to expire.
+    /// When the future is dropped the lease is given up, or left to expire if it was plain data already.
     pub async fn into_token(self) -> Result<LeaseToken, LeaseError> {
-        self.spend();
         self.cell.belief.end();
         match self.leases.inner.ask(self.id, Command::Detach(self.id, self.ttl)).await {
-            Ok(CommandReply::Token(token)) => Ok(LeaseToken::new(self.leases.store(), *token)),
-            reply => {
-                self.leases.inner.send(Command::Release(self.id, None));
-                Err(unexpected(reply.ok()))
+            Ok(CommandReply::Token(token)) => {
+                self.spend();
+                Ok(LeaseToken::new(self.leases.store(), *token))
             }
+            // It is dropped, and with that given up, as where nobody waits for the answer.
+            reply => Err(unexpected(reply.ok())),
         }
     }
 
