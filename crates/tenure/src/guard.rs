@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenure_core::{Ask, Command, Fence, Key, LeaseId, Loss, Metadata, Tick, Ttl};
+use tokio_util::sync::DropGuard;
 
 /// A lease that is held: until it is released, dropped or lost.
 ///
@@ -30,6 +31,8 @@ pub struct Guard {
     cell: Arc<LeaseCell>,
     /// Not to be free before.
     free_at: Tick,
+    /// Waits for the end of its longest time, if it has one.
+    limit: Option<DropGuard>,
     /// Nothing is to be given up any more.
     spent: AtomicBool,
 }
@@ -105,6 +108,7 @@ impl Guard {
             metadata: None,
             cell,
             free_at: Tick(0),
+            limit: None,
             spent: AtomicBool::new(true),
         }
     }
@@ -274,6 +278,11 @@ impl Guard {
     pub(crate) fn keep_until(&mut self, at: Tick) {
         self.free_at = at;
         self.leases.inner.keep_until(self.id, at);
+    }
+
+    /// From now on it is held until then at the most, which is for so long.
+    pub(crate) fn end_at(&mut self, at: Tick, most: Duration) {
+        self.limit = Some(self.leases.inner.end_at(self.id, &self.cell, at, most));
     }
 
     /// Whether its least time is not over yet.

@@ -336,11 +336,11 @@ impl Lock {
                 if let Some(share) = self.share {
                     inner.users().cells.weigh(id, share.weight());
                 }
-                if let Some(most) = self.at_most {
-                    inner.end_at(id, &cell, now.after(most), most);
-                }
                 let mut guard =
                     Guard::new(self.leases.clone(), id, key, fence, ttl, is_attached, metadata, cell);
+                if let Some(most) = self.at_most {
+                    guard.end_at(now.after(most), most);
+                }
                 if !self.at_least.is_zero() {
                     guard.keep_until(now.after(self.at_least));
                 }

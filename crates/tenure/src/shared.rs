@@ -16,6 +16,7 @@ use tenure_core::{
 };
 use tenure_store::AnyStore;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) struct SharedLeases {
     pub(crate) store: AnyStore,
@@ -95,10 +96,22 @@ impl SharedLeases {
     }
 
     /// Ends `lease` once it is that late, if it is held then: its holder is told, and its record is left to expire, as its holder may act still.
-    pub(crate) fn end_at(self: &Arc<Self>, lease: LeaseId, cell: &Arc<LeaseCell>, at: Tick, most: Duration) {
+    /// Nothing is left of that once what is returned is dropped.
+    pub(crate) fn end_at(
+        self: &Arc<Self>,
+        lease: LeaseId,
+        cell: &Arc<LeaseCell>,
+        at: Tick,
+        most: Duration,
+    ) -> DropGuard {
         let (inner, cell, clock) = (Arc::downgrade(self), Arc::downgrade(cell), Arc::clone(&self.clock));
+        let dropped = CancellationToken::new();
+        let limit = dropped.clone().drop_guard();
         self.beside(async move {
-            sleep_until(&*clock, Some(at)).await;
+            tokio::select! {
+                () = sleep_until(&*clock, Some(at)) => {}
+                () = dropped.cancelled() => return,
+            }
             let (Some(inner), Some(cell)) = (inner.upgrade(), cell.upgrade()) else { return };
             let now = clock.held();
             let mut users = inner.users();
@@ -116,6 +129,7 @@ impl SharedLeases {
                 cell.lost(Loss::Overran);
             }
         });
+        limit
     }
 
     pub(crate) fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {

@@ -148,6 +148,24 @@ async fn what_is_given_up_in_time_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nothing_waits_for_the_longest_time_of_what_is_given_up() {
+    let process = World::new().process();
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    process.leases.begin_session();
+    settle().await;
+    let before = tasks();
+    for _ in 0..10 {
+        assert!(process.leases.lock("k").at_most_for(LONG).acquire().await.unwrap().release().await);
+        drop(process.leases.lock("l").at_most_for(LONG).acquire().await.unwrap());
+        assert!(
+            process.leases.lock_all(["m", "n"]).at_most_for(LONG).acquire().await.unwrap().release().await
+        );
+    }
+    settle().await;
+    assert_eq!(tasks(), before);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_given_up_early_is_kept_for_its_least_time() {
     let world = World::new();
     let (process, rival) = (world.process(), world.process());

@@ -9,8 +9,8 @@
 use crate::common::{TTL, World, timed};
 use std::time::Duration;
 use tenure::{
-    AcquireError, AnyStore, Candidate, Capabilities, Changes, ErrorKind, Image, Key, Leases, Listed, MemoryStore,
-    Outcome, Record, Store, StoreError, Stored, Version, Write,
+    AcquireError, AnyStore, Candidate, Capabilities, Changes, ErrorKind, Image, Key, Leases, Listed,
+    MemoryStore, Outcome, Record, Store, StoreError, Stored, Version, Write,
 };
 use tenure_store::{Fault, Freshness};
 
