@@ -96,6 +96,8 @@ pub(crate) struct Semaphore {
     failures: u32,
     /// Nothing is sent before then.
     pause: Option<Tick>,
+    /// That is because the store has refused something, and may for good.
+    is_refused: bool,
     notices: Vec<Notice>,
 }
 
@@ -126,6 +128,7 @@ impl Semaphore {
             losses: 0,
             failures: 0,
             pause: None,
+            is_refused: false,
             notices: Vec::new(),
         }
     }
@@ -210,6 +213,12 @@ impl Semaphore {
         };
         let giving = Giving { id, is_awaited: true, tried: false, was_held, not_before: None };
         self.jobs.insert(lease, SemaphoreJob::Giving(giving));
+        self.try_again();
+    }
+
+    /// What has been refused is tried once more at once, however long the pause is by now: somebody may have mended it.
+    fn try_again(&mut self) {
+        self.pause.take_if(|_| self.is_refused);
     }
 
     /// Permits are given up, but what was done under them could not be ended for certain: they stay out for a full ttl.
@@ -243,6 +252,7 @@ impl Semaphore {
             }
         }
         self.is_stopping = true;
+        self.try_again();
         self.go_on(ctx);
     }
 
@@ -450,7 +460,7 @@ impl Semaphore {
         const OFTEN: u32 = 32;
         if self.losses.is_multiple_of(OFTEN) {
             let span = Duration::from_millis(1) * 2u32.pow((self.losses / OFTEN).min(6));
-            self.pause = Some(ctx.jittered(span));
+            (self.pause, self.is_refused) = (Some(ctx.jittered(span)), false);
         }
     }
 }

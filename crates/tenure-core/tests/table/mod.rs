@@ -11,8 +11,8 @@ use std::time::Duration;
 use tenure_core::op::{Answer, Event, Expect, Hint, Listed, Machine, Op, OpId, Outcome, Write};
 use tenure_core::semaphore::{SemaphoreLedger, Wish};
 use tenure_core::{
-    Command, Fence, Holder, HolderId, Identity, Key, LeaseId, Metadata, Nonce, Notice, Now, Record, Rules,
-    StoreError, Stored, Tick, Ttl, Wall,
+    Command, ErrorKind, Fence, Holder, HolderId, Identity, Key, LeaseId, Metadata, Nonce, Notice, Now,
+    Record, Rules, StoreError, Stored, Tick, Ttl, Wall,
 };
 
 pub const KEY: &str = "semaphore/s";
@@ -61,6 +61,8 @@ pub struct Table {
     queue: BTreeMap<(Tick, u64), Happens>,
     last: u64,
     fate: Option<Fate>,
+    /// How calls about the semaphore are refused.
+    refused: Option<ErrorKind>,
     held_back: VecDeque<Op>,
     /// Which lease each claim is.
     leases: BTreeMap<Nonce, u64>,
@@ -82,6 +84,7 @@ impl Table {
             queue: BTreeMap::new(),
             last: 0,
             fate: None,
+            refused: None,
             held_back: VecDeque::new(),
             leases: BTreeMap::new(),
         };
@@ -166,6 +169,11 @@ impl Table {
         }
     }
 
+    /// From now on calls about the semaphore are refused like that; or not any more.
+    pub fn refuse(&mut self, how: Option<ErrorKind>) {
+        self.refused = how;
+    }
+
     pub fn delete(&mut self, key: &str) {
         self.records.remove(&Key::new(key).unwrap());
     }
@@ -224,6 +232,13 @@ impl Table {
             Happens::Arrives(index, id, op) => {
                 let is_write = matches!(&op, Op::Write(write) if write.key.as_str() == KEY);
                 let fate = if is_write { self.fate.take() } else { None };
+                if let Some(how) = self.refused.filter(|_| concerns(&op)) {
+                    let error = match how {
+                        ErrorKind::Foreign => StoreError::foreign("damaged"),
+                        _ => StoreError::unsupported("access denied"),
+                    };
+                    return self.at(self.t.after(WAY), Happens::Returns(index, id, Err(error)));
+                }
                 let unknown = Err(StoreError::unknown("no answer"));
                 let answer = match fate {
                     _ if self.seats[index].is_cut => {
@@ -279,12 +294,7 @@ impl Table {
         }
         seat.told.retain(|notice| !matches!(notice, Notice::Acquired { .. }));
         for request in step.requests {
-            let about = match &request.op {
-                Op::Read(key) => key.as_str() == KEY,
-                Op::Write(write) => write.key.as_str() == KEY,
-                Op::ReadMany(keys, _) => keys.iter().any(|key| key.as_str() == KEY),
-                Op::List { .. } => true,
-            };
+            let about = concerns(&request.op);
             match &request.op {
                 Op::Write(_) => self.calls.writes += u64::from(about),
                 _ => self.calls.reads += u64::from(about),
@@ -329,6 +339,16 @@ impl Table {
             }
         }
         Outcome::Won { version, fence }
+    }
+}
+
+/// Whether it is about the semaphore.
+fn concerns(op: &Op) -> bool {
+    match op {
+        Op::Read(key) => key.as_str() == KEY,
+        Op::Write(write) => write.key.as_str() == KEY,
+        Op::ReadMany(keys, _) => keys.iter().any(|key| key.as_str() == KEY),
+        Op::List { .. } => true,
     }
 }
 

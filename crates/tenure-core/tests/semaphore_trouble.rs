@@ -1,0 +1,79 @@
+//! Permits of a record that the store refuses. Plan: a stop does not wait for what may be refused for good; what is given up is tried at once,
+//! and soon after a repair, however long it was refused before; and refused looks stay rare all the same.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+use crate::table::{KEY, Table, tenths};
+use std::time::Duration;
+use tenure_core::semaphore::{Mode, Wish};
+use tenure_core::{Command, ErrorKind, Key, LeaseId, Notice, WaitPolicy};
+
+fn exclusive() -> Wish {
+    let (key, wait_policy) = (Key::new(KEY).unwrap(), WaitPolicy::Forever);
+    Wish { key, permits: 3, take: 1, mode: Mode::Exclusive, barges: false, wait_policy }
+}
+
+/// The first of two holds a permit of a record that has been refused for long.
+fn refused(how: ErrorKind) -> Table {
+    let mut table = Table::new(2);
+    table.want(0, 1, exclusive());
+    table.refuse(Some(how));
+    table.run(tenths(1000));
+    assert_eq!(table.held(0), [1]);
+    table
+}
+
+const HOWS: [ErrorKind; 2] = [ErrorKind::Foreign, ErrorKind::Unsupported];
+
+#[test]
+fn a_stop_does_not_wait_for_what_has_been_refused_for_long() {
+    for how in HOWS {
+        let mut table = refused(how);
+        table.command(0, Command::Stop);
+        table.run(Duration::from_millis(100));
+        let told = table.told(0);
+        assert!(told.contains(&Notice::Released(LeaseId(1), false)), "{how:?}: {told:?}");
+        assert!(told.contains(&Notice::Stopped), "{how:?}: {told:?}");
+    }
+}
+
+#[test]
+fn l1_permits_that_are_given_up_after_a_repair_are_free_at_once() {
+    for how in HOWS {
+        let mut table = refused(how);
+        table.refuse(None);
+        table.want(1, 2, exclusive());
+        table.give(0, 1);
+        assert!(table.told(0).contains(&Notice::Released(LeaseId(1), true)), "{how:?}");
+        table.run(Duration::from_secs(1));
+        assert_eq!(table.held(1), [2], "{how:?}");
+    }
+}
+
+#[test]
+fn l1_permits_that_were_given_up_before_their_record_was_repaired_are_free_soon_after() {
+    let mut table = refused(ErrorKind::Foreign);
+    table.give(0, 1);
+    table.run(tenths(1000));
+    table.refuse(None);
+    table.want(1, 2, exclusive());
+    table.run(tenths(7));
+    assert_eq!(table.held(1), [2]);
+}
+
+#[test]
+fn c1_looks_at_a_refused_record_of_permits_that_are_held_become_rare() {
+    for how in HOWS {
+        let mut table = refused(how);
+        let before = table.calls;
+        table.run(tenths(3200));
+        let looks = table.calls.reads + table.calls.writes - before.reads - before.writes;
+        assert!(looks <= 20, "{how:?}: {looks}");
+        // One that is denied is no quicker for being given up.
+        table.give(0, 1);
+        let before = table.calls;
+        table.run(tenths(3200));
+        let looks = table.calls.reads + table.calls.writes - before.reads - before.writes;
+        let most = if how == ErrorKind::Foreign { 900 } else { 20 };
+        assert!(looks <= most, "{how:?}: {looks}");
+    }
+}
