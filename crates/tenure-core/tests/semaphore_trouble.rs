@@ -1,11 +1,11 @@
-//! Permits of a record that the store refuses. Plan: a stop does not wait for what may be refused for good; what is given up is tried at once,
-//! and soon after a repair, however long it was refused before; and refused looks stay rare all the same.
+//! Permits of a record that the store refuses, and those of a session whose fence goes back. Plan: a stop does not wait for what may be refused for good; what is given up is tried at once,
+//! and soon after a repair, however long it was refused before; and refused looks stay rare all the same; the permits of a session that began anew below its former fence are granted on.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::table::{KEY, Table, tenths};
 use std::time::Duration;
 use tenure_core::semaphore::{Mode, Wish};
-use tenure_core::{Command, ErrorKind, Key, LeaseId, Notice, WaitPolicy};
+use tenure_core::{Command, ErrorKind, Fence, Key, LeaseId, Nonce, Notice, Record, WaitPolicy};
 
 fn exclusive() -> Wish {
     let (key, wait_policy) = (Key::new(KEY).unwrap(), WaitPolicy::Forever);
@@ -76,4 +76,25 @@ fn c1_looks_at_a_refused_record_of_permits_that_are_held_become_rare() {
         let most = if how == ErrorKind::Foreign { 900 } else { 20 };
         assert!(looks <= most, "{how:?}: {looks}");
     }
+}
+
+#[test]
+fn l5_permits_of_a_session_that_began_anew_below_its_former_fence_are_granted_on() {
+    let mut table = Table::new(2);
+    // Somebody whose clock is a minute ahead has fenced the session.
+    let ahead = Fence(table.session_fence(0).0 + 60_000);
+    let fenced = Record { fence: ahead, tenure: None, nonce: Nonce(1), ..table.copy("session/p0").unwrap() };
+    table.put_back("session/p0", Some(fenced));
+    table.run(tenths(10));
+    table.want(0, 1, exclusive());
+    assert!(table.session_fence(0) > ahead && table.held(0) == [1]);
+    table.delete("session/p0");
+    table.run(tenths(5));
+    table.command(0, Command::Start);
+    assert!(table.session_fence(0) < ahead && table.held(0).is_empty());
+    table.want(1, 2, exclusive());
+    table.run(tenths(9));
+    assert!(table.held(1).is_empty(), "its process may believe still, for all that is known here");
+    table.run(tenths(5));
+    assert_eq!(table.held(1), [2]);
 }

@@ -321,7 +321,7 @@ impl Table {
     }
 
     fn write(&mut self, write: Write) -> Outcome {
-        let Write { key, expect, record } = write;
+        let Write { key, expect, mut record } = write;
         let standing = self.records.get(&key).map(|(record, _)| record);
         let holds = match expect {
             Expect::Absent => standing.is_none(),
@@ -330,6 +330,9 @@ impl Table {
         };
         if !holds {
             return Outcome::Lost(self.stored(&key));
+        }
+        if let (Expect::Vacant, Some(standing)) = (expect, standing) {
+            record.fence = standing.fence.next(record.fence).unwrap();
         }
         let (version, fence) = (record.version(), record.fence);
         self.records.insert(key.clone(), (record, self.t));

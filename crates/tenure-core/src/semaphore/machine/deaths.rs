@@ -77,8 +77,12 @@ impl Semaphore {
             self.dead.insert(attachment.clone());
             return;
         }
-        // One that shows an earlier tenure was put back: it counts as missing if nobody has it, for nobody renews it.
-        let Some(tenure) = &session.record.tenure else { return self.judge_missing(ctx, attachment, ttl) };
+        // One that shows an earlier tenure was put back, or begun anew by a clock that is behind: the claim's own counts as missing, for
+        // nobody renews it.
+        let is_another = session.record.fence != attachment.fence;
+        let Some(tenure) = session.record.tenure.as_ref().filter(|_| !is_another) else {
+            return self.judge_missing(ctx, attachment, ttl);
+        };
         ctx.detector.session_is_there(attachment);
         match ctx.detector.judge(ctx.now, &attachment.session, session, tenure, ctx.rules) {
             Verdict::Suspected if ctx.rules.bugs.has(Bug::SessionNotFenced) => {
