@@ -1,5 +1,7 @@
-//! Permits of a record that the store refuses, and those of a session whose fence goes back. Plan: a stop does not wait for what may be refused for good; what is given up is tried at once,
-//! and soon after a repair, however long it was refused before; and refused looks stay rare all the same; the permits of a session that began anew below its former fence are granted on.
+//! Permits of a record that the store refuses, of sessions that last for different times, and of those whose fences go back. Plan: a stop does
+//! not wait for what may be refused for good; what is given up is tried at once, and soon after a repair, however long it was refused before; and
+//! refused looks stay rare all the same; the dead are found by their own ttl, also behind many; the permits of a session that began anew below its
+//! former fence are granted on.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::table::{KEY, Table, tenths};
@@ -7,9 +9,13 @@ use std::time::Duration;
 use tenure_core::semaphore::{Mode, Wish};
 use tenure_core::{Command, ErrorKind, Fence, Key, LeaseId, Nonce, Notice, Record, WaitPolicy};
 
-fn exclusive() -> Wish {
+fn wish(mode: Mode, permits: u32) -> Wish {
     let (key, wait_policy) = (Key::new(KEY).unwrap(), WaitPolicy::Forever);
-    Wish { key, permits: 3, take: 1, mode: Mode::Exclusive, barges: false, wait_policy }
+    Wish { key, permits, take: 1, mode, barges: false, wait_policy }
+}
+
+fn exclusive() -> Wish {
+    wish(Mode::Exclusive, 3)
 }
 
 /// The first of two holds a permit of a record that has been refused for long.
@@ -76,6 +82,66 @@ fn c1_looks_at_a_refused_record_of_permits_that_are_held_become_rare() {
         let most = if how == ErrorKind::Foreign { 900 } else { 20 };
         assert!(looks <= most, "{how:?}: {looks}");
     }
+}
+
+const LONG: Duration = Duration::from_secs(3600);
+
+#[test]
+fn l5_goes_by_the_ttl_of_the_one_that_dies() {
+    let mut table = Table::with_ttls(vec![LONG, tenths(10)]);
+    table.want(0, 1, exclusive());
+    // Its audits have shown nobody else.
+    table.run(LONG * 2);
+    table.give(0, 1);
+    table.want(1, 2, exclusive());
+    assert_eq!(table.held(1), [2]);
+    table.kill(1);
+    table.want(0, 3, exclusive());
+    table.run(tenths(13));
+    assert_eq!(table.held(0), [3]);
+}
+
+#[test]
+fn l5_a_newcomer_that_dies_is_found_by_its_own_ttl() {
+    let mut table = Table::with_ttls(vec![LONG, LONG, tenths(10)]);
+    table.want(0, 1, wish(Mode::Shared, 3));
+    table.want(1, 2, exclusive());
+    // It has looked at all who are in its way.
+    table.run(tenths(60));
+    table.want(2, 3, Wish { barges: true, ..wish(Mode::Shared, 3) });
+    assert_eq!(table.held(2), [3]);
+    table.run(tenths(20));
+    table.give(0, 1);
+    table.run(tenths(2));
+    table.kill(2);
+    table.run(tenths(13));
+    assert_eq!(table.held(1), [2]);
+}
+
+#[test]
+fn l5_many_in_the_way_are_looked_at_as_often_as_the_shortest_lived_of_them_needs() {
+    let mut ttls = vec![tenths(10); 40];
+    ttls.push(LONG);
+    let mut table = Table::with_ttls(ttls);
+    (0..40).for_each(|seat| table.want(seat, seat as u64 + 1, wish(Mode::Shared, 40)));
+    table.want(40, 41, Wish { take: 40, ..wish(Mode::Shared, 40) });
+    table.run(tenths(100));
+    (0..40).for_each(|seat| table.kill(seat));
+    // 40 sessions are looked at in three turns.
+    table.run(tenths(14) * 3);
+    assert_eq!(table.held(40), [41]);
+}
+
+#[test]
+fn c1_who_waits_looks_at_sessions_of_others_no_more_often_than_they_need() {
+    let mut table = Table::with_ttls(vec![tenths(10), LONG]);
+    table.want(0, 1, exclusive());
+    table.want(1, 2, exclusive());
+    table.run(tenths(20));
+    let before = table.session_looks;
+    table.run(tenths(1000));
+    let looks = table.session_looks - before;
+    assert!((80..=160).contains(&looks), "{looks}");
 }
 
 #[test]

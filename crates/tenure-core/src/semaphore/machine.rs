@@ -70,6 +70,8 @@ pub(crate) struct Semaphore {
     ghost: Option<Option<Version>>,
     /// Sessions that are over, of those whose claims the record shows.
     dead: BTreeSet<Attachment>,
+    /// Sessions of claims that the record shows which have been looked at, of those that last for less time than ours.
+    judged: BTreeSet<Attachment>,
     /// Sessions that have been silent for too long, and are to be fenced.
     suspects: Vec<(Attachment, Stored)>,
     /// The last look that showed sessions.
@@ -114,6 +116,7 @@ impl Semaphore {
             flight: None,
             ghost: None,
             dead: BTreeSet::new(),
+            judged: BTreeSet::new(),
             suspects: Vec::new(),
             looked: OpId(0),
             look_at: Tick(0),

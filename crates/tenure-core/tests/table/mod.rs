@@ -54,6 +54,8 @@ enum Fate {
 
 pub struct Table {
     pub calls: Calls,
+    /// How often sessions were read beside the semaphore.
+    pub session_looks: u64,
     pub push: bool,
     t: Tick,
     seats: Vec<Seat>,
@@ -75,8 +77,18 @@ impl Table {
 
     /// On a store that takes ledgers of so many bytes. Sessions are up, and their renewals are not counted.
     pub fn with_bytes(seats: usize, most: usize) -> Table {
+        Table::with(vec![TTL; seats], most)
+    }
+
+    /// Of processes whose sessions have these ttls.
+    pub fn with_ttls(ttls: Vec<Duration>) -> Table {
+        Table::with(ttls, SemaphoreLedger::MAX_BYTES)
+    }
+
+    fn with(ttls: Vec<Duration>, most: usize) -> Table {
         let mut table = Table {
             calls: Calls::default(),
+            session_looks: 0,
             push: false,
             t: Tick(1_000_000_000),
             seats: Vec::new(),
@@ -88,10 +100,10 @@ impl Table {
             held_back: VecDeque::new(),
             leases: BTreeMap::new(),
         };
-        for index in 0..seats {
+        for (index, ttl) in ttls.into_iter().enumerate() {
             let holder = HolderId::new(format!("p{index}")).unwrap();
             let session = Key::new(format!("session/p{index}")).unwrap();
-            let (ttl, about, instance) = (Ttl::new(TTL).unwrap(), Metadata::new(), index as u64 + 1);
+            let (ttl, about, instance) = (Ttl::new(ttl).unwrap(), Metadata::new(), index as u64 + 1);
             let rules = Rules { semaphore_bytes: most, ..Rules::default() };
             let machine = Holder::new(Identity { holder, session, ttl, about, instance }, rules);
             let (told, held) = (Vec::new(), BTreeSet::new());
@@ -295,6 +307,7 @@ impl Table {
         seat.told.retain(|notice| !matches!(notice, Notice::Acquired { .. }));
         for request in step.requests {
             let about = concerns(&request.op);
+            self.session_looks += u64::from(matches!(request.op, Op::ReadMany(..)));
             match &request.op {
                 Op::Write(_) => self.calls.writes += u64::from(about),
                 _ => self.calls.reads += u64::from(about),

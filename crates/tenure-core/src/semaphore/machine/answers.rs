@@ -87,6 +87,7 @@ impl Semaphore {
         self.trouble_is_over();
         self.forget_the_gone(&ledger);
         self.seen = Some(SeenSemaphore { ledger, fence, version: Some(version), op });
+        self.mind_newcomers(ctx);
         self.set_look(ctx);
     }
 
@@ -109,10 +110,14 @@ impl Semaphore {
         }
         self.forget_the_gone(&seen.ledger);
         self.seen = Some(seen);
+        self.mind_newcomers(ctx);
     }
 
     fn forget_the_gone(&mut self, ledger: &SemaphoreLedger) {
-        self.dead.retain(|attachment| ledger.tickets().any(|ticket| ticket.attachment == *attachment));
+        let stands =
+            |attachment: &Attachment| ledger.tickets().any(|ticket| ticket.attachment == *attachment);
+        self.dead.retain(stands);
+        self.judged.retain(stands);
     }
 
     fn trouble_is_over(&mut self) {
