@@ -1,7 +1,7 @@
 //! Permits of a record that the store refuses, of sessions that last for different times, and of those whose fences go back. Plan: a stop does
 //! not wait for what may be refused for good; what is given up is tried at once, and soon after a repair, however long it was refused before; and
 //! refused looks stay rare all the same; the dead are found by their own ttl, also behind many; the permits of a session that began anew below its
-//! former fence are granted on.
+//! former fence are granted on; what is given up takes no longer for all that is held of others.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::table::{KEY, Table, tenths};
@@ -163,4 +163,29 @@ fn l5_permits_of_a_session_that_began_anew_below_its_former_fence_are_granted_on
     assert!(table.held(1).is_empty(), "its process may believe still, for all that is known here");
     table.run(tenths(5));
     assert_eq!(table.held(1), [2]);
+}
+
+/// How long this thread has had a core: what else the machine does counts for nothing.
+fn core_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(stat.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap())
+}
+
+/// What it takes to give up 200 permits, of so many that one process holds, each of a semaphore of its own.
+fn releases_take(held: u64) -> Duration {
+    let mut table = Table::new(1);
+    for lease in 0..held {
+        table.want(0, lease, Wish { key: Key::new(format!("semaphore/{lease}")).unwrap(), ..exclusive() });
+    }
+    assert_eq!(table.leases(0), held as usize);
+    let before = core_time();
+    (0..200).for_each(|lease| table.give(0, lease));
+    assert_eq!(table.leases(0), held as usize - 200);
+    core_time() - before
+}
+
+#[test]
+fn what_is_given_up_takes_no_longer_for_all_that_is_held_of_other_semaphores() {
+    let (few, many) = (releases_take(250), releases_take(8000));
+    assert!(many < few * 5, "{few:?} {many:?}");
 }

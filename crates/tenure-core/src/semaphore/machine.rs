@@ -176,7 +176,7 @@ impl Semaphore {
     }
 
     /// All leases that it has something to do for.
-    pub(crate) fn leases(&self) -> impl ExactSizeIterator<Item = LeaseId> {
+    pub(crate) fn leases(&self) -> impl Iterator<Item = LeaseId> {
         self.jobs.keys().copied()
     }
 
