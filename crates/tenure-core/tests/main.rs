@@ -32,6 +32,7 @@ mod section_refused;
 mod section_trouble;
 mod seizure;
 mod semaphore;
+mod semaphore_trouble;
 mod session;
 mod session_trouble;
 mod turns;

@@ -1,12 +1,12 @@
 //! Orphaned claims: claims of this process that may stand though nobody here wants them. Plan: what is another's, or wanted, or
-//! not on the session, is left alone; a look that fails is no look; one that is under way is not sent again; looks become
-//! rare and end.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+//! not on the session, is left alone, also what has become plain data since the look; a look that fails is no look; one that is
+//! under way is not sent again; looks become rare and end.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which may fail")]
 
 use crate::common::*;
 use std::time::Duration;
-use tenure_core::op::{Event, Machine, Op, OpId, Step};
-use tenure_core::{Ask, Command, Holder, Letter, Nonce, Notice, Record, StoreError};
+use tenure_core::op::{Event, Machine, Op, OpId, Request, Step};
+use tenure_core::{Ask, Command, Holder, KeepAlive, Letter, Nonce, Notice, Record, StoreError, WaitPolicy};
 
 /// The session's renewal at `ms`, by operation `op`, shows a question about `about`; the one after that is sent.
 fn asked_about(a: &mut Holder, ms: u64, op: u64, about: &str) -> Step<Notice> {
@@ -117,4 +117,41 @@ fn c1_looks_that_are_refused_become_rare_and_do_not_end() {
     let refused = |op| Event::Answer(OpId(op), Err(StoreError::unsupported("access denied")));
     let looks = looks_answered(refused, 1_500_000);
     assert_eq!(gaps(&looks), [1, 2, 4, 8, 16, 32, 32, 32]);
+}
+
+#[test]
+fn s1_what_has_become_plain_data_since_the_look_is_left_alone() {
+    let mut a = holder();
+    a.step(now(0), acquire("k", KeepAlive::Session, WaitPolicy::Forever));
+    a.step(now(5), won(1, nonce(1), 3));
+    a.step(now(10), unknown(2));
+    a.step(now(156), Event::Wake);
+    // The claim has landed all the same. As others of the kind may land yet, the key is looked at again.
+    let claimed = attached_to(held("a", nonce(2), nonce(2), 7, 5, 5), "session/a", 3);
+    assert!(matches!(
+        a.step(now(160), seen(3, Some(claimed.clone()))).notices[..],
+        [Notice::Acquired { .. }]
+    ));
+    assert_eq!(a.step(now(161), Event::Wake).requests, vec![read(4, "k")]);
+    a.step(now(162), Event::Command(Command::Detach(LEASE, ttl())));
+    let detached = a.step(now(165), won(5, nonce(3), 7));
+    assert!(matches!(detached.notices[..], [Notice::Detached(..)]), "{detached:?}");
+    // That look was served before the lease became plain data, and is answered after it.
+    let vacates = a.step(now(166), seen(4, Some(claimed)));
+    let [Request { op: Op::Write(write), .. }] = &vacates.requests[..] else { panic!("{vacates:?}") };
+    assert_eq!((write.expect, &write.record.tenure), (unchanged(nonce(2)), &None));
+    let refused = a.step(now(170), lost(6, Some(held("a", nonce(2), nonce(3), 7, 5, 162))));
+    assert_eq!((refused.requests, refused.notices), (vec![], vec![]));
+}
+
+#[test]
+fn an_orphan_that_something_else_was_written_into_is_vacated_as_it_stands() {
+    let orphan = attached_to(held("a", Nonce(99), Nonce(99), 4, 0, 0), "session/a", 3);
+    let mut a = looking();
+    assert_eq!(a.step(now(3_345), seen(5, Some(orphan.clone()))).requests.len(), 1);
+    a.step(now(3_346), won(4, nonce(4), 3));
+    let asked = Record { nonce: Nonce(100), ..orphan };
+    let again = a.step(now(3_350), lost(6, Some(asked)));
+    let [Request { op: Op::Write(write), .. }] = &again.requests[..] else { panic!("{again:?}") };
+    assert_eq!((write.expect, &write.record.tenure), (unchanged(Nonce(100)), &None));
 }

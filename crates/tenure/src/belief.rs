@@ -14,20 +14,24 @@ use tracing::field::display;
 pub(crate) struct AtomicBelief(AtomicU64);
 
 const SUSPENDED: u64 = 1 << 63;
+/// Over, for good. No other belief has this form: the first nanosecond of a clock is the end of none.
+const ENDED: u64 = SUSPENDED | 1;
 
 impl AtomicBelief {
-    /// Takes what a machine says: a tick, or 0 for "not now".
+    /// Takes what a machine says: a tick, or 0 for "not now". What has ended stays so: an answer that was on its way may still come.
     pub(crate) fn set(&self, until: Tick) {
-        if until == Tick(0) {
-            self.0.fetch_or(SUSPENDED, Ordering::SeqCst);
-        } else {
-            self.0.store(until.0 & !SUSPENDED, Ordering::SeqCst);
-        }
+        let next = |raw| match until {
+            _ if raw == ENDED => None,
+            Tick(0) => Some(raw | SUSPENDED),
+            until => Some((until.0 & !SUSPENDED).max(2)),
+        };
+        // An error says that it has ended.
+        let _ = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
     }
 
     /// Over, for good.
     pub(crate) fn end(&self) {
-        self.0.store(0, Ordering::SeqCst);
+        self.0.store(ENDED, Ordering::SeqCst);
     }
 
     /// Until when to act on it.
@@ -38,7 +42,8 @@ impl AtomicBelief {
 
     /// When it is over if nothing happens, suspended or not.
     pub(crate) fn deadline(&self) -> Tick {
-        Tick(self.0.load(Ordering::SeqCst) & !SUSPENDED)
+        let raw = self.0.load(Ordering::SeqCst);
+        if raw == ENDED { Tick(0) } else { Tick(raw & !SUSPENDED) }
     }
 }
 
@@ -172,6 +177,22 @@ mod tests {
         assert!(belief.until() > Tick(1 << 62));
         belief.end();
         assert_eq!((belief.until(), belief.deadline()), (Tick(0), Tick(0)));
+    }
+
+    #[test]
+    fn s1_belief_that_has_ended_does_not_come_back() {
+        let belief = AtomicBelief::default();
+        for late in [Tick(50), Tick(0), Tick::NEVER, Tick(1)] {
+            belief.set(Tick(50));
+            belief.end();
+            belief.set(late);
+            assert_eq!((belief.until(), belief.deadline()), (Tick(0), Tick(0)), "{late:?}");
+        }
+        let first = AtomicBelief::default();
+        first.set(Tick(1));
+        first.set(Tick(0));
+        first.set(Tick(50));
+        assert_eq!(first.until(), Tick(50), "the first nanosecond is no end");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenure_core::{Ask, Command, Fence, Key, LeaseId, Loss, Metadata, Tick, Ttl};
+use tokio_util::sync::DropGuard;
 
 /// A lease that is held: until it is released, dropped or lost.
 ///
@@ -30,6 +31,8 @@ pub struct Guard {
     cell: Arc<LeaseCell>,
     /// Not to be free before.
     free_at: Tick,
+    /// Waits for the end of its longest time, if it has one.
+    limit: Option<DropGuard>,
     /// Nothing is to be given up any more.
     spent: AtomicBool,
 }
@@ -105,6 +108,7 @@ impl Guard {
             metadata: None,
             cell,
             free_at: Tick(0),
+            limit: None,
             spent: AtomicBool::new(true),
         }
     }
@@ -207,7 +211,8 @@ impl Guard {
     /// Writes other metadata, on the condition that the lease is still this one.
     ///
     /// # Errors
-    /// [`LeaseError::Lost`] when it is not, and nothing was changed.
+    /// [`LeaseError::Lost`] when it is not, and nothing was changed; or when it is over meanwhile, as by its [longest
+    /// time](crate::Lock::at_most_for), and the metadata may be written or not.
     ///
     /// # Cancel safety
     /// When the future is dropped the metadata may be written or not.
@@ -275,6 +280,11 @@ impl Guard {
         self.leases.inner.keep_until(self.id, at);
     }
 
+    /// From now on it is held until then at the most, which is for so long.
+    pub(crate) fn end_at(&mut self, at: Tick, most: Duration) {
+        self.limit = Some(self.leases.inner.end_at(self.id, &self.cell, at, most));
+    }
+
     /// Whether its least time is not over yet.
     pub(crate) fn is_kept(&self) -> bool {
         self.free_at > self.leases.inner.clock.held()
@@ -303,16 +313,16 @@ impl Guard {
     /// [`LeaseError::Lost`] when it is not ours any more.
     ///
     /// # Cancel safety
-    /// When the future is dropped the lease is left to expire.
+    /// When the future is dropped the lease is given up, or left to expire if it was plain data already.
     pub async fn into_token(self) -> Result<LeaseToken, LeaseError> {
-        self.spend();
         self.cell.belief.end();
         match self.leases.inner.ask(self.id, Command::Detach(self.id, self.ttl)).await {
-            Ok(CommandReply::Token(token)) => Ok(LeaseToken::new(self.leases.store(), *token)),
-            reply => {
-                self.leases.inner.send(Command::Release(self.id, None));
-                Err(unexpected(reply.ok()))
+            Ok(CommandReply::Token(token)) => {
+                self.spend();
+                Ok(LeaseToken::new(self.leases.store(), *token))
             }
+            // It is dropped, and with that given up, as where nobody waits for the answer.
+            reply => Err(unexpected(reply.ok())),
         }
     }
 

@@ -170,7 +170,10 @@ impl Lock {
     /// As [`Lock::try_acquire`].
     pub async fn acquire(self) -> Result<Guard, AcquireError> {
         let leases = self.leases.clone();
-        let (inner, key) = (&leases.inner, self.key.clone());
+        let inner = &leases.inner;
+        // That of the record which calls are about.
+        let key =
+            if self.share.is_some() { semaphore::key(&self.key)?.to_string() } else { self.key.clone() };
         let own_ttl = self.asked_ttl();
         let ttl = own_ttl.unwrap_or(inner.session_ttl.duration());
         let patience = inner.store_patience.unwrap_or(LEAST_STORE_PATIENCE.max(ttl.saturating_mul(6)));
@@ -333,11 +336,11 @@ impl Lock {
                 if let Some(share) = self.share {
                     inner.users().cells.weigh(id, share.weight());
                 }
-                if let Some(most) = self.at_most {
-                    inner.end_at(id, &cell, now.after(most), most);
-                }
                 let mut guard =
                     Guard::new(self.leases.clone(), id, key, fence, ttl, is_attached, metadata, cell);
+                if let Some(most) = self.at_most {
+                    guard.end_at(now.after(most), most);
+                }
                 if !self.at_least.is_zero() {
                     guard.keep_until(now.after(self.at_least));
                 }

@@ -28,3 +28,34 @@ impl Drop for PendingClaim<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a claim that nobody waits for any more leaves nothing behind, of a lock and of permits.
+    use super::*;
+    use std::time::Duration;
+
+    /// It is begun, and nobody waits for it.
+    async fn drop_once_begun(claim: impl Future) {
+        let mut claim = std::pin::pin!(claim);
+        assert!(futures_util::poll!(&mut claim).is_pending());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+
+    #[tokio::test]
+    async fn a_claim_that_nobody_waits_for_leaves_nothing_behind() {
+        let leases = Leases::builder(crate::memory()).start().unwrap();
+        let _lock = leases.acquire("k").await.unwrap();
+        let _permits = leases.exclusive("k").acquire().await.unwrap();
+        for _ in 0..10 {
+            drop_once_begun(leases.acquire("k")).await;
+            drop_once_begun(leases.exclusive("k").acquire()).await;
+        }
+        let all_gone = async {
+            while !leases.inner.users().replies.is_empty() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        assert!(tokio::time::timeout(Duration::from_secs(20), all_gone).await.is_ok());
+    }
+}

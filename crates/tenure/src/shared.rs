@@ -16,6 +16,7 @@ use tenure_core::{
 };
 use tenure_store::AnyStore;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) struct SharedLeases {
     pub(crate) store: AnyStore,
@@ -95,13 +96,32 @@ impl SharedLeases {
     }
 
     /// Ends `lease` once it is that late, if it is held then: its holder is told, and its record is left to expire, as its holder may act still.
-    pub(crate) fn end_at(self: &Arc<Self>, lease: LeaseId, cell: &Arc<LeaseCell>, at: Tick, most: Duration) {
+    /// Nothing is left of that once what is returned is dropped.
+    pub(crate) fn end_at(
+        self: &Arc<Self>,
+        lease: LeaseId,
+        cell: &Arc<LeaseCell>,
+        at: Tick,
+        most: Duration,
+    ) -> DropGuard {
         let (inner, cell, clock) = (Arc::downgrade(self), Arc::downgrade(cell), Arc::clone(&self.clock));
+        let dropped = CancellationToken::new();
+        let limit = dropped.clone().drop_guard();
         self.beside(async move {
-            sleep_until(&*clock, Some(at)).await;
+            tokio::select! {
+                () = sleep_until(&*clock, Some(at)) => {}
+                () = dropped.cancelled() => return,
+            }
             let (Some(inner), Some(cell)) = (inner.upgrade(), cell.upgrade()) else { return };
             let now = clock.held();
-            if inner.users().cells.end(lease, now).is_some() {
+            let mut users = inner.users();
+            let was_held = users.cells.end(lease, now).is_some();
+            if was_held {
+                // A change of it that is under way may still come to stand, and nothing more is told of that.
+                users.over(lease, &Loss::Overran);
+            }
+            drop(users);
+            if was_held {
                 meters::lease_lost(&Loss::Overran, inner.prefixes.of(lease));
                 cell.tell_overrun(&inner.holder, most);
                 // First, or a guard that is dropped on the news, in another thread, would give the key up at once.
@@ -109,6 +129,7 @@ impl SharedLeases {
                 cell.lost(Loss::Overran);
             }
         });
+        limit
     }
 
     pub(crate) fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {

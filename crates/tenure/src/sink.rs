@@ -104,6 +104,7 @@ impl SharedLeases {
                     Some(cell) if was_given_up => self.tell_lost(lease, &cell, &self.why_kept(&cell)),
                     _ => {}
                 }
+                users.over(lease, &Loss::Released);
                 (lease, CommandReply::Released(ours))
             }
             Notice::Detached(lease, token) => {

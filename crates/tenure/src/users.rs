@@ -118,6 +118,19 @@ impl LeaseUsers {
         if fits { self.replies.remove(&lease).map(|(_, asker)| asker) } else { None }
     }
 
+    /// Nothing more is told of a lease. Whoever asked anything else of it than its end hears that it is gone; mostly nobody waits any more.
+    pub(crate) fn over(&mut self, lease: LeaseId, loss: &Loss) {
+        let waits = self.replies.get(&lease).map(|(asked, _)| *asked);
+        if waits.is_none_or(|asked| asked.is_answered_by(&CommandReply::Released(false))) {
+            return;
+        }
+        let asker = self.replies.remove(&lease).map(|(_, asker)| asker);
+        // Without an answer the wait ends, too: all is stopped.
+        if let Some(asker) = asker.filter(|_| !self.is_stopping) {
+            let _ = asker.send(CommandReply::Gone(LeaseError::Lost(loss.clone())));
+        }
+    }
+
     /// All hear that it is over.
     pub(crate) fn stop(&mut self, now: Tick) {
         self.replies.clear();

@@ -2,7 +2,7 @@
 //!
 //! Plan: a body that returns leaves the leadership alone; one that is told to stop ends first, on resignation, on stop, on loss
 //! and on its caller's going; one that does not listen is aborted in time; one that can't be ended leaves the key to expire;
-//! one that panics is told; several run at a time.
+//! one that panics is told; several run at a time; whoever comes while they end waits without haste.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{TTL, World, settle, timed};
@@ -102,6 +102,30 @@ async fn s6_bodies_end_before_a_resignation_is_through() {
         );
     }
     second.elected().await.unwrap();
+}
+
+#[test]
+fn whoever_comes_while_another_body_ends_waits_without_haste() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let body = async move {
+        let (first, _) = candidate(&World::new(), |candidate| candidate);
+        let ends_slowly = |held: tenure::Held| async move {
+            held.cancelled().await;
+            tokio::time::sleep(Duration::from_millis(800)).await;
+        };
+        let [one, other, late] = [first.clone(), first.clone(), first.clone()];
+        tokio::spawn(async move { one.run_while_leader(ends_slowly).await });
+        settle().await;
+        tokio::spawn(async move { other.resign().await });
+        settle().await;
+        assert_eq!(first.status().standing, Standing::SteppingDown);
+        let late = tokio::spawn(async move { late.run_while_leader(async |held| held.is_held()).await });
+        // Simulated time passes only while every task waits.
+        tell.send(late.await.unwrap().unwrap()).unwrap();
+    };
+    let simulated = || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    std::thread::spawn(move || simulated().unwrap().block_on(body));
+    assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(true));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! How long a lease may be held, and how long it is held at least. In simulated time.
 //!
 //! Plan: a body that overruns is told, named in the log, aborted after its grace period, and its key is free then; one that obeys is not
-//! aborted; a guard that overruns is lost, and its key free only a ttl later; what is given up in time is not touched later. What is given up
+//! aborted; a guard that overruns is lost, its key free only a ttl later, and a change that is under way answered; what is given up in time is not touched later. What is given up
 //! early, dropped, or done is kept for its least time, also beyond a stop, and a body's result is not kept back by that. Bad limits are refused.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::disallowed_methods, reason = "the paused runtime's clock is the simulated time")]
@@ -12,8 +12,9 @@ use common::{Process, TTL, World, settle};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tenure::{AcquireError, BodyError, Loss};
-use tokio::time::{Instant, sleep};
+use tenure::{AcquireError, BodyError, LeaseError, Loss, Metadata};
+use tenure_store::Fault;
+use tokio::time::{Instant, sleep, timeout};
 use tracing::field::{Field, Visit};
 use tracing::span;
 
@@ -118,6 +119,24 @@ async fn a_guard_that_overruns_is_lost_and_its_key_free_a_ttl_later() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_change_that_is_under_way_when_the_longest_time_is_over_is_answered() {
+    for own_ttl in [None, Some(TTL)] {
+        let process = World::new().process();
+        let mut lock = process.leases.lock("k").at_most_for(LONG);
+        if let Some(ttl) = own_ttl {
+            lock = lock.ttl(ttl);
+        }
+        let began = Instant::now();
+        let mut guard = lock.acquire().await.unwrap();
+        sleep(LONG - TTL / 10).await;
+        process.faults.always(Fault::Refuse);
+        let changed = timeout(TTL * 10, guard.update(Metadata::new())).await.unwrap();
+        assert_eq!(changed, Err(LeaseError::Lost(Loss::Overran)), "{own_ttl:?}");
+        assert!(began.elapsed() < LONG + Duration::from_millis(100));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_given_up_in_time_is_left_alone() {
     let world = World::new();
     let process = world.process();
@@ -126,6 +145,24 @@ async fn what_is_given_up_in_time_is_left_alone() {
     let again = process.leases.acquire("k").await.unwrap();
     sleep(LONG * 2).await;
     assert!(again.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_waits_for_the_longest_time_of_what_is_given_up() {
+    let process = World::new().process();
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    process.leases.begin_session();
+    settle().await;
+    let before = tasks();
+    for _ in 0..10 {
+        assert!(process.leases.lock("k").at_most_for(LONG).acquire().await.unwrap().release().await);
+        drop(process.leases.lock("l").at_most_for(LONG).acquire().await.unwrap());
+        assert!(
+            process.leases.lock_all(["m", "n"]).at_most_for(LONG).acquire().await.unwrap().release().await
+        );
+    }
+    settle().await;
+    assert_eq!(tasks(), before);
 }
 
 #[tokio::test(start_paused = true)]

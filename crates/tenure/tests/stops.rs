@@ -3,7 +3,7 @@
 //! Plan: a stop ends bodies of every kind before their keys are free, aborts one that does not listen, leaves to expire what blocks its thread, and
 //! takes no more in meanwhile. A runtime that ends gives a lease up at once if its body ends with it, and not before a body that goes on is over,
 //! whatever it runs under. A candidate whose runtime ends leads no more, and nobody waits for it; one of stopped leases is stopped, and one
-//! that nobody holds any more ends without haste. What is adopted by nobody is given up.
+//! that nobody holds any more ends without haste. What is adopted by nobody is given up. What is answered meanwhile brings no belief back.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{TTL, World, settle, timed};
@@ -121,6 +121,27 @@ async fn what_is_acquired_as_all_is_given_up_is_not_believed_in() {
     a.faults.go_on();
     stopping.await;
     assert!(b.leases.try_acquire("k").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn s1_a_renewal_that_is_answered_as_all_is_given_up_brings_no_belief_back() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    let guard = a.leases.lock("k").ttl(TTL).acquire().await.unwrap();
+    settle().await;
+    a.faults.inject([Fault::Held]);
+    // A third of the ttl later, and it is not given up yet.
+    tokio::time::sleep(TTL * 4 / 10).await;
+    assert!(guard.is_held());
+    let mut stopping = Box::pin(a.leases.stop());
+    assert!(futures_util::poll!(&mut stopping).is_pending());
+    assert!(!guard.is_held());
+    // The answer is there before the stop is heard of.
+    a.faults.go_on();
+    stopping.await;
+    let _next = b.leases.try_acquire("k").await.unwrap();
+    assert!(!guard.is_held() && guard.remaining().is_zero(), "{:?}", guard.remaining());
+    assert_eq!(guard.lost().await, Loss::Released);
 }
 
 const SHORT: Duration = Duration::from_secs(1);

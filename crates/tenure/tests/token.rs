@@ -1,5 +1,5 @@
 //! Leases as plain data, and what is left with their holders. Plan: to another process and back; refused elsewhere, after
-//! the end, and when tampered with; mail is shown at the next renewal, bounded, and harmless to the dead.
+//! the end, and when tampered with; what can't become one is given up; mail is shown at the next renewal, bounded, and harmless to the dead.
 
 use crate::common::{TTL, World, settle, timed};
 use std::sync::Arc;
@@ -49,6 +49,33 @@ async fn a_token_expires_like_a_lease() {
     let (taken, after) = timed(b.leases.acquire("k")).await;
     assert!(taken.is_ok() && after >= TTL && after <= TTL * 115 / 100, "{after:?}");
     assert!(matches!(a.leases.refresh(&token).await, Err(LeaseError::NotOurs(_))));
+}
+
+/// It is begun, and nobody waits for it.
+async fn drop_once_begun(what: impl Future) {
+    let mut what = std::pin::pin!(what);
+    assert!(futures_util::poll!(&mut what).is_pending());
+    settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_can_not_become_plain_data_is_given_up_though_nobody_waits_for_that() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    let permits = a.leases.exclusive("k").acquire().await.unwrap();
+    drop_once_begun(permits.into_token()).await;
+    let mut changed = a.leases.acquire("k").await.unwrap();
+    a.faults.inject([Fault::Held]);
+    drop_once_begun(changed.update(Metadata::new())).await;
+    drop_once_begun(changed.into_token()).await;
+    a.faults.go_on();
+    settle().await;
+    assert!(b.leases.exclusive("k").try_acquire().await.is_ok());
+    assert!(b.leases.try_acquire("k").await.is_ok());
+    // One that could have become one, had somebody waited.
+    drop_once_begun(a.leases.acquire("l").await.unwrap().into_token()).await;
+    let (taken, after) = timed(b.leases.acquire("l")).await;
+    assert!(taken.is_ok() && after <= TTL * 115 / 100, "{after:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,14 +1,18 @@
 //! What is told, and done, while the store fails, in simulated time. Plan: whoever waits for a key through trouble is told at once, then
 //! now and then, and when it is over, by a state that can be asked for; a candidate's "nobody leads" is told
 //! apart from "nothing is known"; a wait ends with the store's own error once its patience is over, by default and as set,
-//! whether calls are refused or hang, or only writes are; trouble that is over in time ends no wait, that of before changes nothing, and losing to another is no trouble.
+//! whether calls are refused or hang, or only writes are; trouble that is over in time ends no wait, nor does that of another record; that of before
+//! changes nothing, and losing to another is no trouble.
 //! Events and the metric are in `trouble_told.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{TTL, World, timed};
 use std::time::Duration;
-use tenure::{AcquireError, AnyStore, Candidate, ErrorKind};
-use tenure_store::Fault;
+use tenure::{
+    AcquireError, AnyStore, Candidate, Capabilities, Changes, ErrorKind, Image, Key, Leases, Listed,
+    MemoryStore, Outcome, Record, Store, StoreError, Stored, Version, Write,
+};
+use tenure_store::{Fault, Freshness};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -112,4 +116,85 @@ async fn a_candidate_tells_nobody_leads_from_nothing_is_known() {
     faults.always(Fault::None);
     candidate.elected().await.unwrap();
     assert_eq!(candidate.trouble(), None);
+}
+
+/// A store of which one record can't be had for now.
+#[derive(Clone)]
+struct Without(&'static str, MemoryStore);
+
+impl Without {
+    fn check(&self, key: &Key) -> Result<(), StoreError> {
+        if key.as_str() == self.0 { Err(StoreError::unavailable("this row is locked")) } else { Ok(()) }
+    }
+}
+
+impl Store for Without {
+    fn capabilities(&self) -> Capabilities {
+        self.1.capabilities()
+    }
+    fn id(&self) -> String {
+        self.1.id()
+    }
+    async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
+        self.check(key)?;
+        self.1.read(key).await
+    }
+    async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
+        keys.iter().try_for_each(|key| self.check(key))?;
+        self.1.read_many(keys, freshness).await
+    }
+    async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+        self.check(&write.key)?;
+        self.1.write(write).await
+    }
+    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+        self.1.write_many(writes).await
+    }
+    async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
+        self.1.list(prefix, after, limit).await
+    }
+    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
+        self.1.remove(key, version).await
+    }
+    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
+        self.1.image(key).await
+    }
+    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
+        self.1.mend(key, seen, instead).await
+    }
+    fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
+        self.1.changed(prefix)
+    }
+}
+
+impl Without {
+    fn leases(self, world: &World) -> Leases {
+        let builder = Leases::builder(AnyStore::new(self)).clock(world.clock.clone());
+        // Another process's session would be the first of all keys.
+        builder.session_ttl(TTL).session_prefix("a/").start().unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_permits_ends_by_trouble_with_their_own_record_and_no_other() {
+    let world = World::new();
+    let leases = Without("semaphore/k", world.memory.clone()).leases(&world);
+    let (acquired, took) = timed(tokio::time::timeout(MINUTE * 60, leases.exclusive("k").acquire())).await;
+    let Err(AcquireError::Store(error)) = acquired.unwrap() else { panic!("it has the permit") };
+    assert!(error.to_string().contains("this row is locked"), "{error}");
+    assert!((MINUTE..MINUTE + TTL).contains(&took), "{took:?}");
+    // A lock of the same name is another record.
+    let others = world.builder(&world.line().1).session_prefix("a/").start().unwrap();
+    let held = others.exclusive("k").acquire().await.unwrap();
+    let leases = Without("k", world.memory.clone()).leases(&world);
+    let waiting = tokio::spawn({
+        let leases = leases.clone();
+        async move { leases.exclusive("k").acquire().await }
+    });
+    let lock = timed(leases.acquire("k")).await;
+    assert!(lock.0.is_err() && lock.1 >= MINUTE, "{:?}", lock.1);
+    tokio::time::sleep(MINUTE * 2).await;
+    assert!(!waiting.is_finished());
+    held.release().await;
+    assert!(waiting.await.unwrap().is_ok());
 }

@@ -51,7 +51,8 @@ pub enum Command {
     /// Stop believing, but leave the record to expire: what was done under the lease could not be ended for certain.
     /// Answered by `Released`.
     Lapse(LeaseId),
-    /// Write other metadata under the lease. Answered by `Updated`, or by the lease's loss.
+    /// Write other metadata under the lease. Answered by `Updated`, or by the lease's end: its loss, or `Released` if it is given up
+    /// or left to expire meanwhile.
     Update(LeaseId, Metadata),
     /// As `Update`, but fields of other names stay as they stand in the record.
     Merge(LeaseId, Metadata),

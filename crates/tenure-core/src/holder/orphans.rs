@@ -10,7 +10,7 @@ use crate::bugs::Bug;
 use crate::holder::Holder;
 use crate::holder::ctx::{Ctx, OpOwner};
 use crate::holder::update::{Token, Update, UpdateKind};
-use crate::op::{Answer, OpId};
+use crate::op::{Answer, OpId, Outcome};
 use crate::values::error::{ErrorKind, StoreError};
 use crate::values::key::Key;
 use crate::values::record::Stored;
@@ -88,13 +88,24 @@ impl Orphans {
     fn answer(&mut self, ctx: &mut Ctx<'_>, key: &Key, op: OpId, result: Result<Answer, StoreError>) {
         let ttl = self.ttl;
         let Some(orphan) = self.entries.get_mut(key) else { return };
-        match &mut orphan.state {
-            OrphanState::Vacating(update) => {
+        let look = match (&mut orphan.state, result) {
+            // What stands there instead may be wanted, or plain data by now: it is judged like what a look shows.
+            (OrphanState::Vacating(update), Ok(Answer::Write(Outcome::Lost(current))))
+                if update.awaits(op) && !ctx.rules.bugs.has(Bug::ReleaseUnconditional) =>
+            {
+                Some(Ok(Answer::Read(current)))
+            }
+            (OrphanState::Vacating(update), result) => {
                 if update.answer(ctx, op, result).is_none() {
                     return;
                 }
+                None
             }
-            OrphanState::Reading(reading) if *reading == op => match result {
+            (OrphanState::Reading(reading), result) if *reading == op => Some(result),
+            (OrphanState::Reading(_) | OrphanState::Waiting(_), _) => return,
+        };
+        if let Some(result) = look {
+            match result {
                 Ok(Answer::Read(Some(seen))) if is_orphaned(&seen, ctx) => {
                     match token_of(key, seen) {
                         Some(token) => {
@@ -113,8 +124,7 @@ impl Orphans {
                     // Trouble is no look. One that is refused, and may be for good, is repeated ever more seldom, and never let go.
                     orphan.gap = if lasts { orphan.gap.min(ttl.duration() * 16) } else { orphan.gap / 2 };
                 }
-            },
-            OrphanState::Reading(_) | OrphanState::Waiting(_) => return,
+            }
         }
         self.look_later(ctx, key);
     }

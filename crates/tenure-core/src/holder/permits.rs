@@ -12,7 +12,7 @@ use crate::values::error::StoreError;
 use crate::values::key::Key;
 use crate::values::record::Ask;
 use crate::values::time::Now;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// So many keys that nothing is wanted of are remembered, so that the next wish takes one write.
 const IDLE: usize = 256;
@@ -21,6 +21,8 @@ const IDLE: usize = 256;
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Semaphores {
     machines: BTreeMap<Key, Semaphore>,
+    /// Those of which something is wanted: few, beside all that a process may hold.
+    wanted: BTreeSet<Key>,
     /// Which key each lease is about.
     keys: BTreeMap<LeaseId, Key>,
     /// The key whose record the audit looked at last.
@@ -45,7 +47,7 @@ impl Semaphores {
 
     /// Whether anything waits that a push of the store would tell sooner.
     pub(crate) fn listens(&self) -> bool {
-        self.machines.values().any(Semaphore::listens)
+        !self.wanted.is_empty()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -112,9 +114,7 @@ impl Holder {
     pub(crate) fn semaphores_changed(&mut self, now: Now, hint: &Hint) {
         let version = if let Hint::Written(_, version) = hint { Some(*version) } else { None };
         let is_meant = |key: &Key| hint.key().is_none_or(|hinted| hinted == key);
-        let waiting =
-            self.permits.machines.iter().filter(|(key, machine)| machine.listens() && is_meant(key));
-        for key in waiting.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+        for key in self.permits.wanted.iter().filter(|key| is_meant(key)).cloned().collect::<Vec<_>>() {
             self.step_semaphore(now, key, |semaphore, ctx| semaphore.heard(ctx, version));
         }
     }
@@ -184,14 +184,19 @@ impl Holder {
             None => Semaphore::new(key.clone(), ttl, most),
         };
         let part = OpOwner::Semaphore(key.clone());
-        let before = semaphore.leases().len();
+        let before: Vec<LeaseId> = semaphore.leases().collect();
         self.lend(now, part.clone(), |ctx| step(&mut semaphore, ctx));
         for notice in semaphore.take_notices() {
             self.tell(notice);
         }
         self.set_wake(part, semaphore.wake_at(now, self.session.attachment().is_some()));
-        if semaphore.leases().len() < before {
-            self.permits.keys.retain(|lease, of| *of != key || semaphore.has(*lease));
+        for lease in before.iter().filter(|lease| !semaphore.has(**lease)) {
+            self.permits.keys.remove(lease);
+        }
+        if !semaphore.listens() {
+            self.permits.wanted.remove(&key);
+        } else if !self.permits.wanted.contains(&key) {
+            self.permits.wanted.insert(key.clone());
         }
         if !semaphore.is_idle() || self.permits.machines.len() < IDLE {
             self.permits.machines.insert(key, semaphore);

@@ -203,6 +203,11 @@ impl Update {
         if self.in_flight.is_some() { None } else { Some(self.retry_at) }
     }
 
+    /// Whether this is the write that is under way.
+    pub(crate) fn awaits(&self, id: OpId) -> bool {
+        self.in_flight.as_ref().is_some_and(|(op, _)| *op == id)
+    }
+
     fn send(&mut self, ctx: &mut Ctx<'_>) {
         let nonce = ctx.nonces.draw();
         let token = &self.token;

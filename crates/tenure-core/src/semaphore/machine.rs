@@ -70,6 +70,8 @@ pub(crate) struct Semaphore {
     ghost: Option<Option<Version>>,
     /// Sessions that are over, of those whose claims the record shows.
     dead: BTreeSet<Attachment>,
+    /// Sessions of claims that the record shows which have been looked at, of those that last for less time than ours.
+    judged: BTreeSet<Attachment>,
     /// Sessions that have been silent for too long, and are to be fenced.
     suspects: Vec<(Attachment, Stored)>,
     /// The last look that showed sessions.
@@ -96,6 +98,8 @@ pub(crate) struct Semaphore {
     failures: u32,
     /// Nothing is sent before then.
     pause: Option<Tick>,
+    /// That is because the store has refused something, and may for good.
+    is_refused: bool,
     notices: Vec<Notice>,
 }
 
@@ -112,6 +116,7 @@ impl Semaphore {
             flight: None,
             ghost: None,
             dead: BTreeSet::new(),
+            judged: BTreeSet::new(),
             suspects: Vec::new(),
             looked: OpId(0),
             look_at: Tick(0),
@@ -126,6 +131,7 @@ impl Semaphore {
             losses: 0,
             failures: 0,
             pause: None,
+            is_refused: false,
             notices: Vec::new(),
         }
     }
@@ -170,7 +176,7 @@ impl Semaphore {
     }
 
     /// All leases that it has something to do for.
-    pub(crate) fn leases(&self) -> impl ExactSizeIterator<Item = LeaseId> {
+    pub(crate) fn leases(&self) -> impl Iterator<Item = LeaseId> {
         self.jobs.keys().copied()
     }
 
@@ -210,6 +216,12 @@ impl Semaphore {
         };
         let giving = Giving { id, is_awaited: true, tried: false, was_held, not_before: None };
         self.jobs.insert(lease, SemaphoreJob::Giving(giving));
+        self.try_again();
+    }
+
+    /// What has been refused is tried once more at once, however long the pause is by now: somebody may have mended it.
+    fn try_again(&mut self) {
+        self.pause.take_if(|_| self.is_refused);
     }
 
     /// Permits are given up, but what was done under them could not be ended for certain: they stay out for a full ttl.
@@ -243,6 +255,7 @@ impl Semaphore {
             }
         }
         self.is_stopping = true;
+        self.try_again();
         self.go_on(ctx);
     }
 
@@ -417,9 +430,10 @@ impl Semaphore {
         let op = if sessions.is_empty() {
             ctx.read(&self.key, self.ttl)
         } else {
-            let keys = sessions.iter().map(|attachment| attachment.session.clone());
-            let keys: BTreeSet<Key> = keys.chain([self.key.clone()]).collect();
-            ctx.read_many(keys.into_iter().collect(), Freshness::Latest, self.ttl)
+            let others: BTreeSet<&Key> = sessions.iter().map(|attachment| &attachment.session).collect();
+            // The first is what the call is about, should it fail.
+            let keys = [&self.key].into_iter().chain(others).cloned().collect();
+            ctx.read_many(keys, Freshness::Latest, self.ttl)
         };
         self.flight = Some(SemaphoreInFlight::Looking { op, sessions });
     }
@@ -449,7 +463,7 @@ impl Semaphore {
         const OFTEN: u32 = 32;
         if self.losses.is_multiple_of(OFTEN) {
             let span = Duration::from_millis(1) * 2u32.pow((self.losses / OFTEN).min(6));
-            self.pause = Some(ctx.jittered(span));
+            (self.pause, self.is_refused) = (Some(ctx.jittered(span)), false);
         }
     }
 }

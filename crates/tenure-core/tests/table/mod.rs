@@ -11,8 +11,8 @@ use std::time::Duration;
 use tenure_core::op::{Answer, Event, Expect, Hint, Listed, Machine, Op, OpId, Outcome, Write};
 use tenure_core::semaphore::{SemaphoreLedger, Wish};
 use tenure_core::{
-    Command, Fence, Holder, HolderId, Identity, Key, LeaseId, Metadata, Nonce, Notice, Now, Record, Rules,
-    StoreError, Stored, Tick, Ttl, Wall,
+    Command, ErrorKind, Fence, Holder, HolderId, Identity, Key, LeaseId, Metadata, Nonce, Notice, Now,
+    Record, Rules, StoreError, Stored, Tick, Ttl, Wall,
 };
 
 pub const KEY: &str = "semaphore/s";
@@ -54,6 +54,8 @@ enum Fate {
 
 pub struct Table {
     pub calls: Calls,
+    /// How often sessions were read beside the semaphore.
+    pub session_looks: u64,
     pub push: bool,
     t: Tick,
     seats: Vec<Seat>,
@@ -61,6 +63,8 @@ pub struct Table {
     queue: BTreeMap<(Tick, u64), Happens>,
     last: u64,
     fate: Option<Fate>,
+    /// How calls about the semaphore are refused.
+    refused: Option<ErrorKind>,
     held_back: VecDeque<Op>,
     /// Which lease each claim is.
     leases: BTreeMap<Nonce, u64>,
@@ -73,8 +77,18 @@ impl Table {
 
     /// On a store that takes ledgers of so many bytes. Sessions are up, and their renewals are not counted.
     pub fn with_bytes(seats: usize, most: usize) -> Table {
+        Table::with(vec![TTL; seats], most)
+    }
+
+    /// Of processes whose sessions have these ttls.
+    pub fn with_ttls(ttls: Vec<Duration>) -> Table {
+        Table::with(ttls, SemaphoreLedger::MAX_BYTES)
+    }
+
+    fn with(ttls: Vec<Duration>, most: usize) -> Table {
         let mut table = Table {
             calls: Calls::default(),
+            session_looks: 0,
             push: false,
             t: Tick(1_000_000_000),
             seats: Vec::new(),
@@ -82,13 +96,14 @@ impl Table {
             queue: BTreeMap::new(),
             last: 0,
             fate: None,
+            refused: None,
             held_back: VecDeque::new(),
             leases: BTreeMap::new(),
         };
-        for index in 0..seats {
+        for (index, ttl) in ttls.into_iter().enumerate() {
             let holder = HolderId::new(format!("p{index}")).unwrap();
             let session = Key::new(format!("session/p{index}")).unwrap();
-            let (ttl, about, instance) = (Ttl::new(TTL).unwrap(), Metadata::new(), index as u64 + 1);
+            let (ttl, about, instance) = (Ttl::new(ttl).unwrap(), Metadata::new(), index as u64 + 1);
             let rules = Rules { semaphore_bytes: most, ..Rules::default() };
             let machine = Holder::new(Identity { holder, session, ttl, about, instance }, rules);
             let (told, held) = (Vec::new(), BTreeSet::new());
@@ -166,6 +181,11 @@ impl Table {
         }
     }
 
+    /// From now on calls about the semaphore are refused like that; or not any more.
+    pub fn refuse(&mut self, how: Option<ErrorKind>) {
+        self.refused = how;
+    }
+
     pub fn delete(&mut self, key: &str) {
         self.records.remove(&Key::new(key).unwrap());
     }
@@ -224,6 +244,13 @@ impl Table {
             Happens::Arrives(index, id, op) => {
                 let is_write = matches!(&op, Op::Write(write) if write.key.as_str() == KEY);
                 let fate = if is_write { self.fate.take() } else { None };
+                if let Some(how) = self.refused.filter(|_| concerns(&op)) {
+                    let error = match how {
+                        ErrorKind::Foreign => StoreError::foreign("damaged"),
+                        _ => StoreError::unsupported("access denied"),
+                    };
+                    return self.at(self.t.after(WAY), Happens::Returns(index, id, Err(error)));
+                }
                 let unknown = Err(StoreError::unknown("no answer"));
                 let answer = match fate {
                     _ if self.seats[index].is_cut => {
@@ -279,12 +306,8 @@ impl Table {
         }
         seat.told.retain(|notice| !matches!(notice, Notice::Acquired { .. }));
         for request in step.requests {
-            let about = match &request.op {
-                Op::Read(key) => key.as_str() == KEY,
-                Op::Write(write) => write.key.as_str() == KEY,
-                Op::ReadMany(keys, _) => keys.iter().any(|key| key.as_str() == KEY),
-                Op::List { .. } => true,
-            };
+            let about = concerns(&request.op);
+            self.session_looks += u64::from(matches!(request.op, Op::ReadMany(..)));
             match &request.op {
                 Op::Write(_) => self.calls.writes += u64::from(about),
                 _ => self.calls.reads += u64::from(about),
@@ -311,7 +334,7 @@ impl Table {
     }
 
     fn write(&mut self, write: Write) -> Outcome {
-        let Write { key, expect, record } = write;
+        let Write { key, expect, mut record } = write;
         let standing = self.records.get(&key).map(|(record, _)| record);
         let holds = match expect {
             Expect::Absent => standing.is_none(),
@@ -321,6 +344,9 @@ impl Table {
         if !holds {
             return Outcome::Lost(self.stored(&key));
         }
+        if let (Expect::Vacant, Some(standing)) = (expect, standing) {
+            record.fence = standing.fence.next(record.fence).unwrap();
+        }
         let (version, fence) = (record.version(), record.fence);
         self.records.insert(key.clone(), (record, self.t));
         if self.push {
@@ -329,6 +355,16 @@ impl Table {
             }
         }
         Outcome::Won { version, fence }
+    }
+}
+
+/// Whether it is about the semaphore.
+fn concerns(op: &Op) -> bool {
+    match op {
+        Op::Read(key) => key.as_str() == KEY,
+        Op::Write(write) => write.key.as_str() == KEY,
+        Op::ReadMany(keys, _) => keys.iter().any(|key| key.as_str() == KEY),
+        Op::List { .. } => true,
     }
 }
 

@@ -130,15 +130,17 @@ impl Candidate {
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
+        let mut changes = self.changes();
         let permit = loop {
+            changes.borrow_and_update();
             self.elected().await?;
             let (reply, permit) = oneshot::channel();
             self.wish(CandidateRequest::Body(reply));
             match permit.await {
                 Ok(Some(permit)) => break permit,
-                // It has just ceased to lead.
-                Ok(None) => tokio::task::yield_now().await,
-                Err(_) => return Err(AcquireError::Stopped.into()),
+                // It is about to cease to lead, which another body may delay.
+                Ok(None) if changes.changed().await.is_ok() => {}
+                Ok(None) | Err(_) => return Err(AcquireError::Stopped.into()),
             }
         };
         bodies::run(permit, self.shared.grace, body).await

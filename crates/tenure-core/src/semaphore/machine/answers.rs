@@ -87,6 +87,7 @@ impl Semaphore {
         self.trouble_is_over();
         self.forget_the_gone(&ledger);
         self.seen = Some(SeenSemaphore { ledger, fence, version: Some(version), op });
+        self.mind_newcomers(ctx);
         self.set_look(ctx);
     }
 
@@ -109,10 +110,14 @@ impl Semaphore {
         }
         self.forget_the_gone(&seen.ledger);
         self.seen = Some(seen);
+        self.mind_newcomers(ctx);
     }
 
     fn forget_the_gone(&mut self, ledger: &SemaphoreLedger) {
-        self.dead.retain(|attachment| ledger.tickets().any(|ticket| ticket.attachment == *attachment));
+        let stands =
+            |attachment: &Attachment| ledger.tickets().any(|ticket| ticket.attachment == *attachment);
+        self.dead.retain(stands);
+        self.judged.retain(stands);
     }
 
     fn trouble_is_over(&mut self) {
@@ -137,8 +142,12 @@ impl Semaphore {
         self.seen = None;
         self.failures += 1;
         let passes = error.is_passing();
+        self.is_refused = !passes;
+        // A damaged record is in everybody's way, and somebody mends it.
+        let gives = self.jobs.values().any(|job| matches!(job, SemaphoreJob::Giving(_)));
+        let most = if gives && error.kind() == ErrorKind::Foreign { 1 } else { 7 };
         // What is refused, and may be for good, is repeated ever more seldom, and never let go.
-        let longer = || self.ttl.part(4).saturating_mul(1 << self.failures.min(7));
+        let longer = || self.ttl.part(4).saturating_mul(1 << self.failures.min(most));
         let pause = if passes { ctx.retry_at(self.ttl, self.failures) } else { ctx.jittered(longer()) };
         self.pause = Some(pause.max(ctx.now.held.after(Duration::from_millis(1))));
         let may_land = error.kind() == ErrorKind::Unknown || self.ghost.is_some();

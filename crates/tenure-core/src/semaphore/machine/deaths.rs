@@ -29,8 +29,7 @@ impl Semaphore {
         let (mut all, mut known): (Vec<&Attachment>, BTreeSet<&Attachment>) = Default::default();
         for ticket in ledger.tickets() {
             let attachment = &ticket.attachment;
-            let is_own = own.session == attachment.session && own.fence >= attachment.fence;
-            if !is_own && !self.dead.contains(attachment) && known.insert(attachment) {
+            if !is_own(attachment, own) && !self.dead.contains(attachment) && known.insert(attachment) {
                 all.push(attachment);
             }
         }
@@ -39,11 +38,31 @@ impl Semaphore {
         all.into_iter().cycle().skip(from).take(count.min(SESSIONS)).cloned().collect()
     }
 
-    /// Sessions were looked at: the next look at them is due after a quarter of a ttl, or at once if there are more.
+    /// Sessions were looked at: the next look at them is due after a quarter of a ttl. Where they have turns, that is of the one that lasts for
+    /// the least time: what is known of it by its last turn may be of no use by now.
     pub(super) fn set_sessions(&mut self, ctx: &Ctx<'_>, op: OpId) {
         self.looked = op;
         self.turn = self.turn.wrapping_add(SESSIONS);
-        self.sessions_at = ctx.jittered(self.ttl.part(4));
+        let has_turns = ctx.session.as_ref().is_some_and(|own| self.in_the_way(own).len() >= SESSIONS);
+        let least = if has_turns { self.shortest_lived(ctx, |_| true) } else { None };
+        self.sessions_at = ctx.jittered(least.unwrap_or(self.ttl).part(4));
+    }
+
+    /// Of the claims of others, the ttl of the one that lasts for the least time, if that is less than our own.
+    fn shortest_lived(&self, ctx: &Ctx<'_>, is_meant: impl Fn(&Attachment) -> bool) -> Option<Ttl> {
+        let (seen, own) = self.seen.as_ref().zip(ctx.session.as_ref())?;
+        let shorter = seen.ledger.tickets().filter(|ticket| ticket.ttl < self.ttl);
+        let others = shorter.map(|ticket| (&ticket.attachment, ticket.ttl)).filter(|(attachment, _)| {
+            !is_own(attachment, own) && !self.dead.contains(*attachment) && is_meant(attachment)
+        });
+        others.map(|(_, ttl)| ttl).min()
+    }
+
+    /// Who has come since sessions were looked at, and lasts for less time than we do, is looked at within a quarter of its own ttl.
+    pub(super) fn mind_newcomers(&mut self, ctx: &Ctx<'_>) {
+        if let Some(ttl) = self.shortest_lived(ctx, |attachment| !self.judged.contains(attachment)) {
+            self.sessions_at = self.sessions_at.min(ctx.now.held.after(ttl.part(4)));
+        }
     }
 
     /// Sessions in the way, as they were just read.
@@ -53,6 +72,9 @@ impl Semaphore {
             seen.ledger.tickets().map(|ticket| (ticket.attachment.clone(), ticket.ttl)).collect();
         for attachment in sessions {
             let Some(ttl) = ttls.get(attachment).copied() else { continue };
+            if ttl < self.ttl {
+                self.judged.insert(attachment.clone());
+            }
             let found = records.iter().find(|listed| listed.key == attachment.session);
             match found.map(|listed| &listed.stored) {
                 None => self.judge_missing(ctx, attachment, ttl),
@@ -77,8 +99,12 @@ impl Semaphore {
             self.dead.insert(attachment.clone());
             return;
         }
-        // One that shows an earlier tenure was put back: it counts as missing if nobody has it, for nobody renews it.
-        let Some(tenure) = &session.record.tenure else { return self.judge_missing(ctx, attachment, ttl) };
+        // One that shows an earlier tenure was put back, or begun anew by a clock that is behind: the claim's own counts as missing, for
+        // nobody renews it.
+        let is_another = session.record.fence != attachment.fence;
+        let Some(tenure) = session.record.tenure.as_ref().filter(|_| !is_another) else {
+            return self.judge_missing(ctx, attachment, ttl);
+        };
         ctx.detector.session_is_there(attachment);
         match ctx.detector.judge(ctx.now, &attachment.session, session, tenure, ctx.rules) {
             Verdict::Suspected if ctx.rules.bugs.has(Bug::SessionNotFenced) => {
@@ -133,6 +159,11 @@ impl Semaphore {
             let _unawaited = ctx.write(letter, self.ttl);
         }
     }
+}
+
+/// Whether a claim is one of this session, or of an earlier tenure of it.
+fn is_own(attachment: &Attachment, own: &Attachment) -> bool {
+    own.session == attachment.session && own.fence >= attachment.fence
 }
 
 /// Whether a session's record shows that the tenure of it that `attachment` names is over.
