@@ -56,6 +56,8 @@ impl Printer {
         written: impl Fn(usize) + Send + 'static,
         trouble: impl FnOnce(io::Error) + Send + 'static,
     ) -> Result<Printer, Failure> {
+        // A line must not wait until a piece is written.
+        output::tell_by_thread()?;
         let (jobs, to_do) = channel();
         let (told, over) = oneshot::channel();
         let order = form.keep_order.then(Order::default);
@@ -162,13 +164,10 @@ impl Writer {
         captured.err.rewind()?;
         let tag = self.form.tag.then(|| format!("{}\t", escaped(&text_of(&unit))));
         let (out, err) = (io::stdout(), io::stderr());
-        output::in_turn(|| {
-            output::undisturbed_on(&out, || copy(&captured.out, &mut out.lock(), tag.as_deref()))?;
-            // That errors can't be told is no reason to stop.
-            let _unread =
-                output::undisturbed_on(&err, || copy(&captured.err, &mut err.lock(), tag.as_deref()));
-            Ok::<(), io::Error>(())
-        })?;
+        output::in_turn(
+            || copy(&captured.out, &mut out.lock(), tag.as_deref()),
+            || copy(&captured.err, &mut err.lock(), tag.as_deref()),
+        )?;
         self.captures.give_back(captured);
         Ok(())
     }
