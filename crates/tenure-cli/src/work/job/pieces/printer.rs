@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 
@@ -45,6 +46,8 @@ pub(crate) struct Printer {
     /// Pieces are saved in files.
     saves: bool,
     jobs: Sender<Job>,
+    /// Pieces that are to be written, and are not.
+    unwritten: Arc<AtomicUsize>,
     over: oneshot::Receiver<()>,
 }
 
@@ -62,14 +65,15 @@ impl Printer {
         let (told, over) = oneshot::channel();
         let order = form.keep_order.then(Order::default);
         let saves = form.results.is_some();
-        let writer = Writer { form, captures: Arc::clone(&captures) };
+        let unwritten = Arc::<AtomicUsize>::default();
+        let writer = Writer { form, captures: Arc::clone(&captures), unwritten: Arc::clone(&unwritten) };
         let thread = std::thread::Builder::new().name("printer".to_owned());
         let write = move || {
             writer.run(&to_do, written, trouble);
             let _left = told.send(());
         };
         thread.spawn(write).map_err(|error| Failure::new(crate::exit::INTERNAL, error.to_string()))?;
-        Ok(Printer { order, captures, saves, jobs, over })
+        Ok(Printer { order, captures, saves, jobs, unwritten, over })
     }
 
     /// Writes it, or keeps it until its turn has come. True: it is being written or saved, and what came of the run is to wait for that.
@@ -107,7 +111,15 @@ impl Printer {
         let _over = self.over.await;
     }
 
+    /// How many pieces wait for whoever reads them. What waits for its turn alone is not among them.
+    pub(crate) fn unwritten(&self) -> usize {
+        self.unwritten.load(Ordering::Relaxed)
+    }
+
     fn send(&self, job: Job) {
+        if !matches!(job, Job::Keep(_)) {
+            self.unwritten.fetch_add(1, Ordering::Relaxed);
+        }
         // Nobody takes it any more after trouble, which was told.
         let _untold = self.jobs.send(job);
     }
@@ -116,6 +128,7 @@ impl Printer {
 struct Writer {
     form: Form,
     captures: Arc<Captures>,
+    unwritten: Arc<AtomicUsize>,
 }
 
 impl Writer {
@@ -134,6 +147,7 @@ impl Writer {
                 let run = piece.run;
                 self.save(&mut piece)?;
                 self.write(piece)?;
+                self.unwritten.fetch_sub(1, Ordering::Relaxed);
                 written(run);
             }
             Job::Keep(mut piece) => {
@@ -147,6 +161,7 @@ impl Writer {
                 if let Some(piece) = kept.remove(&run) {
                     self.write(piece)?;
                 }
+                self.unwritten.fetch_sub(1, Ordering::Relaxed);
             }
         }
         Ok(())
