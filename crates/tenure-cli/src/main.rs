@@ -41,7 +41,7 @@ fn main() -> ExitCode {
             return ExitCode::from(tell_of(&error));
         }
     };
-    ExitCode::from(match perform(typed) {
+    let code = match perform(typed) {
         Ok(code) => code,
         Err(failure) => {
             if !failure.text.is_empty() && wants_json() {
@@ -50,11 +50,14 @@ fn main() -> ExitCode {
                 output::note(&failure.text);
             }
             if let Some(by) = failure.by {
+                output::finish();
                 by.end();
             }
             failure.code
         }
-    })
+    };
+    output::finish();
+    ExitCode::from(code)
 }
 
 /// Prints what is wrong with what was typed, or the help or version that was asked for.

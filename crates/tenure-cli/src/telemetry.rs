@@ -2,7 +2,9 @@
 
 use crate::args::telemetry::{LogFormat, TelemetryArgs};
 use crate::exit::{Failure, INTERNAL};
+use crate::output;
 use crate::text::escaped;
+use std::io;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -27,13 +29,29 @@ pub(crate) fn log(typed: &TelemetryArgs, unasked: &str) -> Result<(), Failure> {
         return Err(wrong(format!("{} is none of the levels {levels}", escaped(word))));
     }
     let filter: Targets = filter.parse().map_err(|error| wrong(format!("{error}")))?;
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    output::tell_by_thread()?;
+    let lines = tracing_subscriber::fmt::layer().with_writer(|| Events).with_ansi(false);
     let lines = match typed.log_format {
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
     let all = tracing_subscriber::registry().with(lines.with_filter(filter));
     tracing::subscriber::set_global_default(all).map_err(|error| Failure::new(INTERNAL, error.to_string()))
+}
+
+/// Events on their way to standard error. Threads that renew leases log, too, and must not wait for who reads that.
+struct Events;
+
+impl io::Write for Events {
+    /// One event, as the layer writes each in one piece.
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        output::log(String::from_utf8_lossy(event).into_owned());
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// How often this process has led: `tenure elect` holds a plain lease, of which the library does not know what it is for.

@@ -1,11 +1,11 @@
 //! What the command line tells of itself, and what ops/ makes of it.
 //!
 //! Plan: each verb that holds something serves its metrics, of its renewals, too; `elect` tells of its terms; the agent at its socket, too; silent connections keep no scrape out, and are none of the agent's; logs as text and as JSON, with their filter, on standard error
-//! alone; bad input by name; the dashboard and the alarms in ops/ name metrics that are documented; each alarm is set off by its trouble, as Prometheus reads it.
+//! alone, which may go unread; bad input by name; the dashboard and the alarms in ops/ name metrics that are documented; each alarm is set off by its trouble, as Prometheus reads it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::agent::Agent;
-use crate::common::{Bench, Process, Ran, wait_for};
+use crate::common::{Bench, Process, Ran, full_pipe, wait_for, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -219,6 +219,33 @@ fn logs_are_text_or_json_on_standard_error() {
         let ran = bench.run(&[&["run", "new"], &arguments[..], &["--", "true"]].concat());
         assert!(ran.code == 64 && ran.err.contains(names), "{ran:?}");
     }
+}
+
+/// Events by the hundred, more than a pipe holds, and renewals go on.
+#[test]
+fn who_does_not_read_the_log_holds_up_no_lease() {
+    let bench = Bench::new();
+    let (mut unread, full) = full_pipe();
+    let script = "touch began; for n in 1 2 3; do sleep 1; touch $n; done";
+    let mut verb: Process = bench
+        .tenure(&["--log", "trace", "run", "--ttl", "1s", "k", "--", "sh", "-c", script])
+        .stderr(full)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+        .into();
+    wait_until("the command", || bench.path("2").exists());
+    // What has waited comes, in order.
+    let reader = std::thread::spawn(move || {
+        let mut all = String::new();
+        unread.read_to_string(&mut all).unwrap();
+        all
+    });
+    assert_eq!(verb.wait(), 0);
+    let all = reader.join().unwrap();
+    let at = |what: &str| all.find(what).unwrap_or_else(|| panic!("{what}: {all}"));
+    assert!(at("lease acquired") < at("lease released"));
 }
 
 fn root(path: &str) -> String {

@@ -1,14 +1,14 @@
 //! What becomes of what the commands of `work` write, and when they are run, by the real binary on real files.
 //!
-//! Plan: outputs in one piece, tagged, in order, saved, logged; a reader that goes away; parts of a unit's name in the command; the order
+//! Plan: outputs in one piece, tagged, in order, saved, logged; a reader that goes away, or stands still; parts of a unit's name in the command; the order
 //! of runs; names of any bytes, lines that are none, several units in one; a command that runs for too long; pauses between starts; a halt, at once and soon; what is told; what bad
 //! values are told, before anything is made, and where output can't be caught, or not all of it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 #![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
 
-use crate::common::{Bench, Process, Ran, full_pipe, is_alive, shell_status, wait_until};
+use crate::common::{Bench, Process, Ran, full_pipe, is_alive, now_ms, shell_status, wait_until};
 use nix::sys::signal::Signal;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
 fn work<'a>(more: &[&'a str], command: &[&'a str]) -> Vec<&'a str> {
@@ -173,6 +173,49 @@ fn who_does_not_read_what_commands_write_holds_up_no_signal() {
         wait_until("it to end", || !child.is_running());
         assert_eq!(child.wait(), 143);
     }
+}
+
+#[test]
+fn who_does_not_read_what_commands_write_holds_up_nothing_that_is_told_elsewhere() {
+    let bench = Bench::new();
+    let (_unread, out) = full_pipe();
+    let units: Vec<String> = (1..=30).map(|n| n.to_string()).collect();
+    let units: Vec<&str> = units.iter().map(String::as_str).collect();
+    let mut command = bench.tenure(&work(&[&["-v", "-p", "4"], &units[..]].concat(), &["echo", "{}"]));
+    let told = std::fs::File::create(bench.path("told")).unwrap();
+    let began = now_ms();
+    let mut child: Process = command.stdin(Stdio::null()).stdout(out).stderr(told).spawn().unwrap().into();
+    wait_until("all to be told", || bench.read("told").matches("exit 0").count() == 30);
+    // A quarter of a second for each line of 60 makes 15 seconds.
+    assert!(now_ms() - began < 8_000, "{}", now_ms() - began);
+    child.signal(Signal::SIGTERM);
+    assert_eq!(child.wait(), 143);
+}
+
+#[test]
+fn nothing_more_is_started_while_many_outputs_wait_for_who_reads_them() {
+    let bench = Bench::new();
+    let (mut unread, out) = full_pipe();
+    let units: String = (1..=300).map(|n| format!("{n}\n")).collect();
+    bench.write("units", &units);
+    let more = ["-p", "2", "--ttl", "2s", "--from", "units"];
+    let mut command = bench.tenure(&work(&more, &["sh", "-c", "echo {} >> ran; echo ={}="]));
+    let mut child: Process =
+        command.stdin(Stdio::null()).stdout(out).stderr(Stdio::null()).spawn().unwrap().into();
+    let ran = || bench.read("ran").lines().count();
+    // 32 and one for each slot, and those that had begun by then.
+    wait_until("many to wait", || ran() >= 34);
+    let mut before = 0;
+    wait_until("no more to be started", || {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        std::mem::replace(&mut before, ran()) == ran()
+    });
+    assert!(ran() <= 40, "{}", ran());
+    // Who reads on gets the rest. The end of it comes once nobody has the pipe any more.
+    drop(command);
+    let mut all = String::new();
+    unread.read_to_string(&mut all).unwrap();
+    assert_eq!((child.wait(), ran(), all.matches('=').count()), (0, 300, 600));
 }
 
 #[test]

@@ -2,11 +2,13 @@
 //!
 //! Plan: the real binary on a pseudo-terminal, whose output a terminal emulator reads. While it works the bar is there, below what
 //! commands have written; in the end nothing is left of it, in no line. There is none where outputs pass through, and none with
-//! `--progress never`. (Off a terminal: `src/work/job/progress.rs`.)
+//! `--progress never`. A terminal that stands still for longer than the ttl, by Ctrl-S or under a piece of output, holds up no lease and
+//! no signal. (Off a terminal: `src/work/job/progress.rs`.)
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::{Bench, wait_until};
-use std::io::Read;
+use crate::common::{Bench, Process, wait_until};
+use nix::sys::signal::Signal;
+use std::io::{Read, Write};
 use std::num::NonZero;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex};
@@ -99,4 +101,69 @@ fn there_is_no_bar_where_it_would_be_torn_to_pieces_or_is_not_wanted() {
         assert!(!raw.contains("settled"), "{raw}");
         assert_eq!(written(&screen), expected(), "{screen}");
     }
+}
+
+/// Stops the output of a terminal, and lets it go on, as a terminal does by default.
+const CTRL_S: &[u8] = b"\x13";
+const CTRL_Q: &[u8] = b"\x11";
+
+/// Starts the units `a`, `b` and `c`, of which the first one ends after it has written so much, and the others after `go`.
+fn on_a_terminal_that_nobody_reads(bench: &Bench, writes: usize) -> (pty_process::blocking::Pty, Process) {
+    let (pty, pts) = pty_process::blocking::open().unwrap();
+    pty.resize(pty_process::Size::new(40, 100)).unwrap();
+    let script = "echo {} >> runs; [ {} = a ] || until [ -e go ]; do sleep 0.02; done; \
+                  [ {} != a ] || { yes | head -c $0; touch written; }";
+    let work = ["work", "-v", "--name", "j", "-p", "3", "--ttl", "2s", "a", "b", "c", "--"];
+    let command = pty_process::blocking::Command::new(env!("CARGO_BIN_EXE_tenure"));
+    let command = command
+        .args(work)
+        .args(["sh", "-c", script, &writes.to_string()])
+        .current_dir(bench.path(""))
+        .env("TENURE_STORE", "sqlite:leases.db")
+        .env("TERM", "xterm-256color");
+    let child = command.spawn(pts).unwrap().into();
+    wait_until("all to run", || bench.read("runs").lines().count() == 3);
+    wait_until("the first one to end", || bench.path("written").exists());
+    (pty, child)
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the terminal stands still for more than two ttls")]
+fn a_terminal_that_stands_still_costs_no_unit() {
+    // Under a piece that it does not hold, and as its user wants it.
+    for (writes, is_stopped) in [(1_000_000, false), (10, true)] {
+        let bench = Bench::new();
+        let (mut pty, mut child) = on_a_terminal_that_nobody_reads(&bench, writes);
+        if is_stopped {
+            pty.write_all(CTRL_S).unwrap();
+        }
+        std::thread::sleep(std::time::Duration::from_secs(5));
+        bench.write("go", "");
+        wait_until("the others to be done", || {
+            bench.run(&["work", "status", "j", "--json"]).json()["done"] == 3
+        });
+        pty.write_all(CTRL_Q).unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            // An error is the end: the other side is closed.
+            let _closed = pty.read_to_end(&mut all);
+            String::from_utf8_lossy(&all).into_owned()
+        });
+        assert_eq!(child.wait(), 0);
+        let screen = reader.join().unwrap();
+        let runs = bench.read("runs");
+        assert_eq!(runs.lines().count(), 3, "{runs}: {}", screen.replace("y\r\n", ""));
+        assert_eq!(screen.matches("y\r\n").count(), writes / 2, "all of it came");
+        assert!(screen.contains("c: exit 0") && screen.contains("3 of 3 units done"), "{screen}");
+    }
+}
+
+#[test]
+fn a_terminal_that_stands_still_holds_up_no_signal() {
+    let bench = Bench::new();
+    let (mut pty, mut child) = on_a_terminal_that_nobody_reads(&bench, 1_000_000);
+    pty.write_all(CTRL_S).unwrap();
+    child.signal(Signal::SIGTERM);
+    wait_until("it to end", || !child.is_running());
+    assert_eq!(child.wait(), 143);
 }

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// How long one who has read until now is waited for.
-const PATIENCE: Duration = Duration::from_millis(250);
+pub(super) const PATIENCE: Duration = Duration::from_millis(250);
 /// A pipe that takes anything takes this much at once (PIPE_BUF).
 const PIECE: usize = 4096;
 
@@ -22,23 +22,15 @@ impl OutputReader {
         OutputReader { lost: 0 }
     }
 
-    /// It was not this line's turn for too long.
-    pub(super) fn lose(&mut self) {
-        self.lost += 1;
-    }
-
     /// How long it is worth waiting for: who has not read once is not waited for again.
-    pub(super) fn patience(&self) -> Duration {
+    fn patience(&self) -> Duration {
         if self.lost == 0 { PATIENCE } else { Duration::ZERO }
     }
 
     /// Writes a line, or loses it. That nobody can read it is no reason to fail.
     pub(super) fn say(&mut self, out: &mut (impl Write + AsFd), line: &str) {
         if self.lost > 0 && takes_more(out, Duration::ZERO) {
-            let lost = crate::text::count(self.lost, "line");
-            self.lost = 0;
-            let _unread =
-                out.write_all(format!("tenure: {lost} before this went unread, and are lost\n").as_bytes());
+            let _unread = out.write_all(lost_before(std::mem::take(&mut self.lost)).as_bytes());
         }
         let patience = self.patience();
         for piece in line.as_bytes().chunks(PIECE) {
@@ -51,6 +43,12 @@ impl OutputReader {
             }
         }
     }
+}
+
+/// What whoever reads again is told of so many lines.
+pub(super) fn lost_before(lines: usize) -> String {
+    let (lost, are) = (crate::text::count(lines, "line"), if lines == 1 { "is" } else { "are" });
+    format!("tenure: {lost} before this went unread, and {are} lost\n")
 }
 
 #[cfg(test)]

@@ -6,11 +6,15 @@ pub(crate) mod lines;
 mod listener;
 pub(crate) mod permits;
 pub(crate) mod section;
+mod stderr;
 pub(crate) mod view;
+
+pub(crate) use stderr::Frame;
 
 use crate::exit;
 use crate::exit::Failure;
 use crate::output::listener::OutputReader;
+use crate::output::stderr::StderrQueue;
 use indicatif::ProgressBar;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::fstat;
@@ -18,54 +22,113 @@ use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Duration;
-use tenure::clock::boottime;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tenure::{LeaseError, Loss};
 
-/// The bar that is drawn on the terminal, if one is.
+/// The bar that is drawn on the terminal, if one is. Held while something is drawn, or written beside it: for ever, where the terminal
+/// stands still.
 static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
-/// Held by who writes a piece or a line, so that lines are not mixed. Where a pipe is full that may be for ever.
-static TURN: Mutex<()> = Mutex::new(());
-/// Whoever reads standard error.
+/// Held by who writes a piece or a line to standard output, so that they are not mixed. Where a pipe is full that may be for ever.
+static OUT_TURN: Mutex<()> = Mutex::new(());
+/// The same for standard error, where that is another place.
+static ERR_TURN: Mutex<()> = Mutex::new(());
+/// Whoever reads standard error, where no thread writes it.
 static LISTENER: Mutex<OutputReader> = Mutex::new(OutputReader::new());
+/// The thread that writes standard error, where there is one.
+static STDERR: OnceLock<StderrQueue> = OnceLock::new();
 /// Only what goes wrong is told.
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Draws this bar from now on, or none. Whatever is written here, or undisturbed, is not mixed with it.
-pub(crate) fn draw(bar: Option<ProgressBar>) {
-    *BAR.lock().unwrap_or_else(PoisonError::into_inner) = bar;
+/// From now on a thread writes what is told, and whoever tells it does not wait for who reads it.
+pub(crate) fn tell_by_thread() -> Result<(), Failure> {
+    if STDERR.get().is_none() {
+        let queue = StderrQueue::start(&std::io::stderr())?;
+        // Nobody else has set it meanwhile: this is the main thread.
+        let _ = STDERR.set(queue);
+    }
+    Ok(())
 }
 
-/// Writes a piece of output in which nothing else stands.
-pub(crate) fn in_turn<T>(write: impl FnOnce() -> T) -> T {
-    let _ours = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    write()
+/// Waits at the end until what was told is out, if anybody reads it.
+pub(crate) fn finish() {
+    STDERR.get().into_iter().for_each(StderrQueue::finish);
 }
 
-/// Whether it is our turn within this time.
-fn turn(within: Duration) -> Option<MutexGuard<'static, ()>> {
-    const STEP: Duration = Duration::from_millis(1);
-    let end = boottime() + within;
-    loop {
-        match TURN.try_lock() {
-            Ok(ours) => return Some(ours),
-            Err(TryLockError::Poisoned(ours)) => return Some(ours.into_inner()),
-            Err(TryLockError::WouldBlock) if boottime() >= end => return None,
-            Err(TryLockError::WouldBlock) => std::thread::sleep(STEP),
-        }
+/// An event of the log, which needs [`tell_by_thread`].
+pub(crate) fn log(event: String) {
+    if let Some(queue) = STDERR.get() {
+        queue.log(event);
     }
 }
 
-/// Writes while no bar is on the screen, if it may be the same one: a bar must not wait for a pipe.
-pub(crate) fn undisturbed_on<O: IsTerminal, T>(out: &O, write: impl FnOnce() -> T) -> T {
-    if out.is_terminal() { undisturbed(write) } else { write() }
+/// Draws this bar from now on. Whatever is written here, or undisturbed, is not mixed with it. Needs [`tell_by_thread`].
+pub(crate) fn begin_bar(bar: ProgressBar) {
+    *locked(&BAR) = Some(bar);
+    STDERR.get().into_iter().for_each(StderrQueue::begin_bar);
 }
 
-/// Writes while no bar is on the screen.
-fn undisturbed<T>(write: impl FnOnce() -> T) -> T {
-    let bar = BAR.lock().unwrap_or_else(PoisonError::into_inner);
-    match &*bar {
+/// The bar shows this from its next frame on.
+pub(crate) fn show_bar(frame: Frame) {
+    if let Some(queue) = STDERR.get() {
+        queue.show(frame);
+    }
+}
+
+/// Takes the bar off the screen.
+pub(crate) fn end_bar() {
+    STDERR.get().into_iter().for_each(StderrQueue::end_bar);
+}
+
+fn draw_bar(frame: &Frame) {
+    if let Some(bar) = &*locked(&BAR) {
+        bar.set_length(frame.length);
+        bar.set_position(frame.position);
+        bar.set_message(frame.message.clone());
+    }
+}
+
+fn clear_bar() {
+    let mut bar = locked(&BAR);
+    bar.iter().for_each(ProgressBar::finish_and_clear);
+    *bar = None;
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes a piece of output, in which nothing else stands: its part of standard output, and then its part of standard error.
+pub(crate) fn in_turn(
+    to_out: impl FnOnce() -> std::io::Result<()>,
+    to_err: impl FnOnce() -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let (out, err) = (std::io::stdout(), std::io::stderr());
+    let ours = locked(&OUT_TURN);
+    undisturbed_on(&out, to_out)?;
+    let _ours = if is_one_place(&out, &err) {
+        ours
+    } else {
+        drop(ours);
+        locked(&ERR_TURN)
+    };
+    // That errors can't be told is no reason to stop.
+    let _unread = undisturbed_on(&err, to_err);
+    Ok(())
+}
+
+/// Writes a line to standard error. Who writes a piece elsewhere is not waited for.
+fn in_turn_on_stderr<T>(write: impl FnOnce() -> T) -> T {
+    let is_shared = is_one_place(&std::io::stderr(), &std::io::stdout());
+    let _ours = locked(if is_shared { &OUT_TURN } else { &ERR_TURN });
+    write()
+}
+
+/// Writes while no bar is on the screen, if it may be the same one: a bar must not wait for a pipe.
+fn undisturbed_on<O: IsTerminal, T>(out: &O, write: impl FnOnce() -> T) -> T {
+    if !out.is_terminal() {
+        return write();
+    }
+    match &*locked(&BAR) {
         Some(bar) => bar.suspend(write),
         None => write(),
     }
@@ -96,16 +159,13 @@ pub(crate) fn tell(text: impl AsRef<str>) {
 
 /// Writes to standard error, in one piece, as others may write to the same place.
 fn say(line: &str) {
-    let err = std::io::stderr();
-    // Not through its lock, which who writes a piece may hold for ever.
-    let Ok(mut own) = err.as_fd().try_clone_to_owned().map(File::from) else { return };
-    let mut listener = LISTENER.lock().unwrap_or_else(PoisonError::into_inner);
-    let ours = turn(listener.patience());
-    // Nothing is mixed by a line that goes elsewhere.
-    if ours.is_none() && is_one_place(&err, &std::io::stdout()) {
-        return listener.lose();
+    if let Some(queue) = STDERR.get() {
+        return queue.tell(line.to_owned());
     }
-    undisturbed_on(&err, || listener.say(&mut own, line));
+    // Nobody writes pieces: for that, there is that thread.
+    let err = std::io::stderr();
+    let Ok(mut own) = err.as_fd().try_clone_to_owned().map(File::from) else { return };
+    locked(&LISTENER).say(&mut own, line);
 }
 
 /// Whether both lead to the same file, pipe or terminal, as far as can be told.
@@ -153,7 +213,7 @@ pub(crate) fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::usage(format!("{question} Say --yes if so.")));
     }
-    let _unread = write!(std::io::stderr().lock(), "{question} [y/N] ");
+    say(&format!("{question} [y/N] "));
     let mut answer = String::new();
     let read = std::io::stdin().read_line(&mut answer);
     match read {

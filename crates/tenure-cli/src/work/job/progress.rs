@@ -1,7 +1,7 @@
 //! How far the job is: a bar on a terminal, and elsewhere a line now and then.
 
 use super::board::Counts;
-use crate::output;
+use crate::output::{self, Frame};
 use crate::text::{brief, per_time};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -10,7 +10,8 @@ use std::time::Duration;
 /// What is shown.
 #[derive(Debug)]
 enum Shown {
-    Bar(ProgressBar),
+    /// A thread draws it: a terminal may stand still.
+    Bar,
     /// The next line is due then, and the one after it so much later.
     Lines {
         due: Duration,
@@ -36,25 +37,25 @@ impl Progress {
             (false, _) => Shown::Nothing,
             (true, false) => Shown::Lines { due: now + FIRST, gap: FIRST },
             (true, true) if passes_through => Shown::Nothing,
-            (true, true) => Shown::Bar(bar()),
+            (true, true) => Shown::Bar,
         };
-        if let Shown::Bar(bar) = &shown {
-            output::draw(Some(bar.clone()));
+        if matches!(shown, Shown::Bar) {
+            output::begin_bar(bar());
         }
         Progress { shown, began: now, before: None }
     }
 
     /// Whether what others do is to be known as well.
     pub(crate) fn is_shown(&self) -> bool {
-        matches!(self.shown, Shown::Bar(_))
+        matches!(self.shown, Shown::Bar)
     }
 
     pub(crate) fn show(&mut self, counts: Counts, running: usize, now: Duration) {
-        if let Shown::Bar(bar) = &self.shown {
-            bar.set_length(counts.total() as u64);
-            bar.set_position(counts.settled() as u64);
+        if self.is_shown() {
             let before = *self.before.get_or_insert(counts.settled());
-            bar.set_message(told(counts, running, before, now.saturating_sub(self.began)));
+            let message = told(counts, running, before, now.saturating_sub(self.began));
+            let (length, position) = (counts.total() as u64, counts.settled() as u64);
+            output::show_bar(Frame { length, position, message });
         } else if let Some(line) = self.line(counts, running, now) {
             output::tell(line);
         }
@@ -75,9 +76,8 @@ impl Progress {
     }
 
     pub(crate) fn end(&mut self) {
-        output::draw(None);
-        if let Shown::Bar(bar) = std::mem::replace(&mut self.shown, Shown::Nothing) {
-            bar.finish_and_clear();
+        if let Shown::Bar = std::mem::replace(&mut self.shown, Shown::Nothing) {
+            output::end_bar();
         }
     }
 }

@@ -64,6 +64,8 @@ pub(crate) struct Slots {
     pacing: Pacing,
     waiting: ClaimQueue<Task>,
     running: BTreeMap<Key, Running>,
+    /// Nothing is started.
+    is_held: bool,
 }
 
 /// One slot that is taken.
@@ -77,7 +79,8 @@ struct Running {
 
 impl Slots {
     pub(crate) fn new(n: usize, pacing: Pacing, setup: Setup) -> Slots {
-        Slots { n, setup: Arc::new(setup), pacing, waiting: ClaimQueue::default(), running: BTreeMap::new() }
+        let (waiting, running) = (ClaimQueue::default(), BTreeMap::new());
+        Slots { n, setup: Arc::new(setup), pacing, waiting, running, is_held: false }
     }
 
     pub(crate) fn policy(&self) -> &Policy {
@@ -116,6 +119,11 @@ impl Slots {
         self.running.remove(key).map(|running| running.slot)
     }
 
+    /// Starts nothing from now on, or goes on to start.
+    pub(crate) fn hold(&mut self, is_held: bool) {
+        self.is_held = is_held;
+    }
+
     /// Stops what runs.
     pub(crate) fn stop(&mut self, grace: Duration) {
         self.running.values().for_each(|running| running.stopper.stop(Why::Asked, grace));
@@ -129,7 +137,7 @@ impl Slots {
     /// How long what waits for its time, and not for a slot, has to.
     pub(crate) fn pause(&mut self) -> Option<Duration> {
         let now = boottime();
-        let is_due = self.running.len() < self.n && self.waiting.is_due(now);
+        let is_due = !self.is_held && self.running.len() < self.n && self.waiting.is_due(now);
         is_due.then(|| self.pacing.wait(now, self.running.is_empty(), load_average))
     }
 
@@ -153,7 +161,8 @@ impl Slots {
 
     /// Starts what may be started now.
     pub(crate) fn fill(&mut self) {
-        while self.running.len() < self.n
+        while !self.is_held
+            && self.running.len() < self.n
             && self.pacing.wait(boottime(), self.running.is_empty(), load_average).is_zero()
             && let Some(Task { key, unit, number, guard }) = self.waiting.pop(boottime())
         {

@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 
@@ -45,6 +46,8 @@ pub(crate) struct Printer {
     /// Pieces are saved in files.
     saves: bool,
     jobs: Sender<Job>,
+    /// Pieces that are to be written, and are not.
+    unwritten: Arc<AtomicUsize>,
     over: oneshot::Receiver<()>,
 }
 
@@ -56,18 +59,21 @@ impl Printer {
         written: impl Fn(usize) + Send + 'static,
         trouble: impl FnOnce(io::Error) + Send + 'static,
     ) -> Result<Printer, Failure> {
+        // A line must not wait until a piece is written.
+        output::tell_by_thread()?;
         let (jobs, to_do) = channel();
         let (told, over) = oneshot::channel();
         let order = form.keep_order.then(Order::default);
         let saves = form.results.is_some();
-        let writer = Writer { form, captures: Arc::clone(&captures) };
+        let unwritten = Arc::<AtomicUsize>::default();
+        let writer = Writer { form, captures: Arc::clone(&captures), unwritten: Arc::clone(&unwritten) };
         let thread = std::thread::Builder::new().name("printer".to_owned());
         let write = move || {
             writer.run(&to_do, written, trouble);
             let _left = told.send(());
         };
         thread.spawn(write).map_err(|error| Failure::new(crate::exit::INTERNAL, error.to_string()))?;
-        Ok(Printer { order, captures, saves, jobs, over })
+        Ok(Printer { order, captures, saves, jobs, unwritten, over })
     }
 
     /// Writes it, or keeps it until its turn has come. True: it is being written or saved, and what came of the run is to wait for that.
@@ -105,7 +111,15 @@ impl Printer {
         let _over = self.over.await;
     }
 
+    /// How many pieces wait for whoever reads them. What waits for its turn alone is not among them.
+    pub(crate) fn unwritten(&self) -> usize {
+        self.unwritten.load(Ordering::Relaxed)
+    }
+
     fn send(&self, job: Job) {
+        if !matches!(job, Job::Keep(_)) {
+            self.unwritten.fetch_add(1, Ordering::Relaxed);
+        }
         // Nobody takes it any more after trouble, which was told.
         let _untold = self.jobs.send(job);
     }
@@ -114,6 +128,7 @@ impl Printer {
 struct Writer {
     form: Form,
     captures: Arc<Captures>,
+    unwritten: Arc<AtomicUsize>,
 }
 
 impl Writer {
@@ -132,6 +147,7 @@ impl Writer {
                 let run = piece.run;
                 self.save(&mut piece)?;
                 self.write(piece)?;
+                self.unwritten.fetch_sub(1, Ordering::Relaxed);
                 written(run);
             }
             Job::Keep(mut piece) => {
@@ -145,6 +161,7 @@ impl Writer {
                 if let Some(piece) = kept.remove(&run) {
                     self.write(piece)?;
                 }
+                self.unwritten.fetch_sub(1, Ordering::Relaxed);
             }
         }
         Ok(())
@@ -162,13 +179,10 @@ impl Writer {
         captured.err.rewind()?;
         let tag = self.form.tag.then(|| format!("{}\t", escaped(&text_of(&unit))));
         let (out, err) = (io::stdout(), io::stderr());
-        output::in_turn(|| {
-            output::undisturbed_on(&out, || copy(&captured.out, &mut out.lock(), tag.as_deref()))?;
-            // That errors can't be told is no reason to stop.
-            let _unread =
-                output::undisturbed_on(&err, || copy(&captured.err, &mut err.lock(), tag.as_deref()));
-            Ok::<(), io::Error>(())
-        })?;
+        output::in_turn(
+            || copy(&captured.out, &mut out.lock(), tag.as_deref()),
+            || copy(&captured.err, &mut err.lock(), tag.as_deref()),
+        )?;
         self.captures.give_back(captured);
         Ok(())
     }

@@ -66,6 +66,7 @@ impl Scheduler {
             || self.alone
             || !self.suspects.is_empty()
             || self.pending.count() >= MOST_RECORDING
+            || self.outputs.is_behind(self.plan.slots)
         {
             return 0;
         }

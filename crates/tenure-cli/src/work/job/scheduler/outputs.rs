@@ -7,6 +7,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure::{Guard, Key};
 
+/// Pieces that may wait to be written, beside one for each slot, before nothing more is started. Each keeps two files open and lies in
+/// `TMPDIR`, of which there is only so much. All slots may end at once; and a printer that keeps up writes a few dozen pieces in the time
+/// of the shortest run, so that no slot waits for it.
+const MOST_WAITING: usize = 32;
+
 /// A run that is over, whose output is on its way out.
 pub(super) struct Unwritten {
     pub(super) since: Duration,
@@ -35,6 +40,12 @@ impl Outputs {
     /// How many runs wait for theirs to be out.
     pub(super) fn unwritten(&self) -> usize {
         self.unwritten.len()
+    }
+
+    /// Whether so much waits for whoever reads it that nothing more is to be started.
+    pub(super) fn is_behind(&self, slots: usize) -> bool {
+        let waiting = self.printer.as_ref().map_or(0, Printer::unwritten);
+        waiting >= MOST_WAITING.saturating_add(slots)
     }
 
     /// Whether some of this may be missing. What ran while there was no room may have lost some of it, though there is room by now.

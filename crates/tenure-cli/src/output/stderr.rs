@@ -1,0 +1,264 @@
+//! Standard error by a thread of its own: lines, events and the bar. Whoever reads them may stand still, as a terminal does after Ctrl-S,
+//! and leases are renewed by the thread that tells them.
+
+use super::listener::{PATIENCE, lost_before};
+use super::{clear_bar, draw_bar, in_turn_on_stderr, undisturbed_on};
+use crate::exit::{Failure, INTERNAL};
+use crate::pipe::{takes_more, write_within};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tenure::clock::boottime;
+
+/// Events of the log that may wait: some 200 KB.
+const MOST_EVENTS: usize = 1024;
+/// There is room for what people are told where events have taken all of theirs.
+const MOST_LINES: usize = 2 * MOST_EVENTS;
+/// How often the bar is drawn.
+const FRAME: Duration = Duration::from_millis(100);
+
+/// What the bar shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) length: u64,
+    pub(crate) position: u64,
+    pub(crate) message: String,
+}
+
+#[derive(Debug, Default)]
+enum Bar {
+    #[default]
+    Absent,
+    /// With what is to be drawn next, once that is known.
+    Shown(Option<Frame>),
+    /// It is to be taken off the screen.
+    Ending,
+}
+
+/// What is to be written.
+#[derive(Debug, Default)]
+struct Todo {
+    lines: VecDeque<String>,
+    /// Lines that are not out, with the one that is being written.
+    unwritten: usize,
+    /// Lines that were lost since the last one that was taken in.
+    lost: usize,
+    bar: Bar,
+    /// Grows with all that is done.
+    done: u64,
+}
+
+impl Todo {
+    /// Takes a line in, or loses it if `most` wait already. Once some are lost there has to be room for more than one: one notice tells of
+    /// many.
+    fn push(&mut self, line: String, most: usize) {
+        let most = if self.lost > 0 { most - MOST_EVENTS / 2 } else { most };
+        if self.unwritten >= most {
+            self.lost += 1;
+            return;
+        }
+        self.tell_of_lost();
+        self.add(line);
+    }
+
+    fn add(&mut self, line: String) {
+        self.lines.push_back(line);
+        self.unwritten += 1;
+    }
+
+    fn tell_of_lost(&mut self) {
+        if self.lost > 0 {
+            let notice = lost_before(std::mem::take(&mut self.lost));
+            self.add(notice);
+        }
+    }
+
+    /// The next line. What was lost is told at the latest once there is no other.
+    fn next(&mut self) -> Option<String> {
+        if self.lines.is_empty() {
+            self.tell_of_lost();
+        }
+        self.lines.pop_front()
+    }
+
+    fn is_all_done(&self) -> bool {
+        self.unwritten == 0 && !matches!(self.bar, Bar::Ending)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    todo: Mutex<Todo>,
+    /// There is more to do.
+    more: Condvar,
+    /// Something is done.
+    done: Condvar,
+}
+
+/// Lines on their way to standard error. Nothing here waits for whoever reads them, unless it says so.
+#[derive(Debug)]
+pub(super) struct StderrQueue(Arc<Shared>);
+
+impl StderrQueue {
+    /// # Errors
+    /// There is no thread to be had.
+    pub(super) fn start(to: &impl AsFd) -> Result<StderrQueue, Failure> {
+        let failed = |error: std::io::Error| Failure::new(INTERNAL, error.to_string());
+        // Not through its lock, which who writes a piece may hold for ever.
+        let out = to.as_fd().try_clone_to_owned().map(File::from).map_err(failed)?;
+        let shared = Arc::<Shared>::default();
+        let serving = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("stderr".to_owned());
+        thread.spawn(move || serving.serve(&out)).map_err(failed)?;
+        Ok(StderrQueue(shared))
+    }
+
+    /// A line for people.
+    pub(super) fn tell(&self, line: String) {
+        self.0.todo().push(line, MOST_LINES);
+        self.0.more.notify_one();
+    }
+
+    /// An event of the log.
+    pub(super) fn log(&self, event: String) {
+        self.0.todo().push(event, MOST_EVENTS);
+        self.0.more.notify_one();
+    }
+
+    /// From now on there is a bar.
+    pub(super) fn begin_bar(&self) {
+        self.0.todo().bar = Bar::Shown(None);
+    }
+
+    /// The bar shows this from its next frame on.
+    pub(super) fn show(&self, frame: Frame) {
+        let mut todo = self.0.todo();
+        if let Bar::Shown(shown) = &mut todo.bar {
+            // Whoever waits for the next frame knows when that is.
+            if shown.replace(frame).is_none() {
+                self.0.more.notify_one();
+            }
+        }
+    }
+
+    /// Takes the bar off the screen, and waits for that, but not for a terminal that stands still.
+    pub(super) fn end_bar(&self) {
+        let mut todo = self.0.todo();
+        if matches!(todo.bar, Bar::Shown(_)) {
+            todo.bar = Bar::Ending;
+            self.0.more.notify_one();
+            let is_there = |todo: &mut Todo| matches!(todo.bar, Bar::Ending);
+            let _may_stand_still = self.0.done.wait_timeout_while(todo, PATIENCE, is_there);
+        }
+    }
+
+    /// Waits until all is out, for as long as its reader goes on to read, within limits.
+    pub(super) fn finish(&self) {
+        const LONGEST: Duration = Duration::from_secs(5);
+        let end = boottime() + LONGEST;
+        let mut todo = self.0.todo();
+        while !todo.is_all_done() && boottime() < end {
+            let before = todo.done;
+            let waited = self.0.done.wait_timeout_while(todo, PATIENCE, |todo| todo.done == before);
+            let (now, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            if waited.timed_out() {
+                return;
+            }
+            todo = now;
+        }
+    }
+}
+
+impl Shared {
+    fn todo(&self) -> MutexGuard<'_, Todo> {
+        self.todo.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes and draws, for as long as the process lives.
+    fn serve(&self, out: &File) {
+        let mut next_frame = Duration::ZERO;
+        let mut todo = self.todo();
+        loop {
+            let now = boottime();
+            if let Some(line) = todo.next() {
+                drop(todo);
+                write(out, &line);
+                todo = self.todo();
+                todo.unwritten -= 1;
+            } else if matches!(todo.bar, Bar::Ending) {
+                drop(todo);
+                clear_bar();
+                todo = self.todo();
+                todo.bar = Bar::Absent;
+            } else if let Bar::Shown(Some(frame)) = &todo.bar
+                && now >= next_frame
+            {
+                let frame = frame.clone();
+                drop(todo);
+                // It is drawn another time where that would have to be waited for, as outputs wait for it.
+                if takes_more(out, Duration::ZERO) {
+                    draw_bar(&frame);
+                }
+                next_frame = now + FRAME;
+                todo = self.todo();
+            } else {
+                todo = match &todo.bar {
+                    Bar::Shown(Some(_)) => {
+                        let waited = self.more.wait_timeout(todo, next_frame.saturating_sub(now));
+                        waited.unwrap_or_else(PoisonError::into_inner).0
+                    }
+                    _ => self.more.wait(todo).unwrap_or_else(PoisonError::into_inner),
+                };
+                continue;
+            }
+            todo.done += 1;
+            self.done.notify_all();
+        }
+    }
+}
+
+/// Writes a line, however long that takes. That nobody can read it is no reason to fail.
+fn write(out: &File, line: &str) {
+    const LONG: Duration = Duration::from_secs(3600);
+    // Before it is our turn: who does not read this may well read pieces.
+    while !takes_more(out, LONG) {}
+    let _unread = in_turn_on_stderr(|| undisturbed_on(out, || write_within(out, line.as_bytes(), LONG)));
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: who tells something waits for no reader, and what is too much is lost and counted; a bar that can't be taken off the screen is
+    //! waited for a moment, and so is what can't be written in the end.
+    use super::*;
+    use std::io::{BufRead, BufReader};
+
+    #[test]
+    fn what_waits_for_its_reader_is_bounded_and_what_is_lost_is_told() {
+        const TOLD: usize = 3 * MOST_EVENTS;
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
+        let queue = StderrQueue::start(&writer).unwrap();
+        let event = format!("{}\n", "x".repeat(1023));
+        // The second time, no other line comes after those that are lost.
+        for more in [Some("for people"), None] {
+            (0..TOLD).for_each(|_| queue.log(event.clone()));
+            more.into_iter().for_each(|line| queue.tell(format!("{line}\n")));
+            queue.begin_bar();
+            queue.end_bar();
+            queue.finish();
+            let mut read = 0;
+            let notice = loop {
+                match lines.next().unwrap() {
+                    line if line.starts_with('x') => read += 1,
+                    line => break line,
+                }
+            };
+            // A pipe holds 64 of them.
+            assert!((MOST_EVENTS..MOST_EVENTS + 100).contains(&read), "{read}");
+            assert_eq!(format!("{notice}\n"), lost_before(TOLD - read));
+            assert_eq!(more.map(|_| lines.next().unwrap()).as_deref(), more);
+        }
+    }
+}
