@@ -63,7 +63,8 @@ fn write_pages(command: &Command, place: &Path) -> io::Result<()> {
 
 /// A page as the library makes it, but with the usage that `--help` tells: the library's own has no `--` and no dots.
 fn write_page(command: &Command, to: &mut dyn io::Write) -> io::Result<()> {
-    let page = Man::new(command.clone());
+    // Without a date what follows would stand in its place.
+    let page = Man::new(command.clone()).date(" ").source(concat!("tenure ", env!("CARGO_PKG_VERSION")));
     page.render_title(to)?;
     page.render_name_section(to)?;
     let mut synopsis = Roff::new();

@@ -34,6 +34,11 @@ fn the_command_line_itself() {
         (&["work", "--", "echo", "{}", ":::", "a", "b"], "::: is a word of CMD here: units stand before --"),
         (&["run", "k", "-t", "5", "--", "true"], "tip: --wait TIME"),
         (&["wait", "k", "1"], "tip: --timeout TIME"),
+        (&["wait", "k", "l"], "tip: wait has one KEY"),
+        (&["run", "k", "ls", "-l"], "tip: the command and its arguments stand after --"),
+        (&["run", "k", "--tyr", "--", "true"], "'--try'"),
+        (&["work", "-p", "+2", "--", "true"], "write how many, as in 4"),
+        (&["work", "--colsep", ",", "--", "true"], "tip: a unit is one name"),
         (&["stop", "k"], "tip: tenure revoke KEY"),
         (&["cron", "*/5", "*", "*", "*", "*", "k", "--", "true"], "tip: the schedule is one word, in quotes"),
     ] {

@@ -310,6 +310,7 @@ fn completions_and_manual_pages_are_printed() {
     );
     let page = bench.run(&["man", "run"]).out;
     assert!(page.contains(".TH tenure\\-run 1") || page.contains(".TH tenure-run 1"), "{page}");
+    assert!(page.contains("\" \" \"tenure "), "its date would be what comes next: {page}");
     assert!(page.contains("TENURE_FENCE"));
     let help = bench.run(&["--help"]);
     assert!(help.code == 0 && help.out.contains("held by another"), "{help:?}");

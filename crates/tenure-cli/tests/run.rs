@@ -223,6 +223,21 @@ fn a_command_that_ignores_term_is_killed_after_its_grace() {
     assert_eq!(bench.state("k"), "vacant");
 }
 
+/// The usual script around a server. A shell dies of TERM at once, and what it has started needs longer.
+#[test]
+fn what_a_command_has_started_has_the_whole_grace_period_too() {
+    let bench = Bench::new();
+    bench
+        .write("server", "trap 'sleep 1; touch clean; exit' TERM; touch ready; while :; do sleep 0.02; done");
+    let line = "sh server & wait";
+    let mut run = bench.start(&["run", "k", "--ttl", "2s", "--grace", "20s", "--", "sh", "-c", line]);
+    wait_until("the server to be ready", || bench.path("ready").exists());
+    run.signal(Signal::SIGTERM);
+    assert_eq!(run.wait(), 143);
+    assert!(bench.path("clean").exists(), "it was killed after an eighth of the ttl");
+    assert_eq!(bench.state("k"), "vacant");
+}
+
 #[test]
 fn the_second_signal_does_not_wait_for_the_grace() {
     let bench = Bench::new();

@@ -37,7 +37,8 @@ pub(crate) struct CronArgs {
     /// How long the lease outlives a host that dies
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
     pub(crate) ttl: Duration,
-    /// Between TERM and KILL when CMD is stopped. When the lease is being lost there is less: an eighth of the ttl at most
+    /// Between TERM and KILL when CMD is stopped, and all that it has started. When the lease is being lost, and for what CMD has left
+    /// running by itself, there is less: an eighth of the ttl at most
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
     pub(crate) grace: Duration,
     /// Stop CMD when it has run for this long [default: any]

@@ -25,7 +25,8 @@ pub(crate) struct ElectArgs {
     /// How long a leader that dies still counts as one
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
     pub(crate) ttl: Duration,
-    /// Between TERM and KILL when CMD is stopped. When leadership is being lost there is less: an eighth of the ttl at most
+    /// Between TERM and KILL when CMD is stopped, and all that it has started. When leadership is being lost, and for what CMD has left
+    /// running by itself, there is less: an eighth of the ttl at most
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
     pub(crate) grace: Duration,
     /// Run this by sh(1) whenever another leads, or nobody: with TENURE_KEY, TENURE_LEADER and TENURE_FENCE (empty

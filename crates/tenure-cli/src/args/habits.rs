@@ -1,5 +1,6 @@
 //! What people type who come from flock, xargs, GNU parallel and consul: told in our words where it is not known here.
 
+use crate::text::span;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// What GNU parallel has between a command and its arguments, or the files of these.
@@ -59,6 +60,24 @@ fn of_option(verb: &str, option: &str) -> Option<&'static str> {
             "what is done is not run again; tenure work retry JOB tries what has failed"
         }
         ("work", "--pipe" | "--block") => "units are names, not data",
+        ("work", "-X" | "-m" | "--xargs" | "-x" | "-l" | "--max-lines") => {
+            "-n N puts up to N units into one command"
+        }
+        ("work", "--line-buffer" | "--lb") => {
+            "a piece comes when its command ends; --ungroup lets all through as it comes"
+        }
+        ("work", "--tagstring") => "--tag puts the unit before each line",
+        ("work", "--colsep" | "-C" | "--csv") => {
+            "a unit is one name; a shell takes it apart: -- sh -c '...' sh {}"
+        }
+        ("work", "--memfree" | "--noswap" | "--limit") => {
+            "--load N starts nothing more above that load average"
+        }
+        ("work", "--nice") => "write: -- nice CMD {}",
+        ("work", "--shuf") => "shuf before it: shuf FILE | tenure work -- CMD {}",
+        ("work", "--wd" | "--workdir") => {
+            "commands run where tenure was started; write: -- env -C DIR CMD {}"
+        }
         _ => return None,
     })
 }
@@ -83,11 +102,17 @@ pub(crate) fn told(error: clap::Error, words: &[String]) -> clap::Error {
                 let verb = words.iter().map(String::as_str).find(|word| ["cron", "wait"].contains(word));
                 return match verb {
                     Some("cron") => with(error, QUOTES),
-                    Some(_) => with(error, "--timeout TIME is how long to wait"),
+                    Some(_) if span(&option).is_ok() || option.parse::<f64>().is_ok() => {
+                        with(error, "--timeout TIME is how long to wait")
+                    }
+                    Some(_) => with(error, "wait has one KEY; it is started once for each of several ones"),
                     None => error,
                 };
             }
-            words.iter().take_while(|word| *word != "--").find_map(|verb| of_option(verb, &option))
+            let of_option =
+                words.iter().take_while(|word| *word != "--").find_map(|verb| of_option(verb, &option));
+            let is_like_none = error.get(ContextKind::SuggestedArg).is_none();
+            of_option.or_else(|| (is_like_none && is_of_a_command(words)).then_some(BEHIND))
         }
         _ => None,
     };
@@ -95,6 +120,12 @@ pub(crate) fn told(error: clap::Error, words: &[String]) -> clap::Error {
         Some(tip) => with(error, tip),
         None => error,
     }
+}
+
+/// Whether an option may be one of a command, before which `--` was forgotten.
+fn is_of_a_command(words: &[String]) -> bool {
+    const VERBS: [&str; 4] = ["run", "elect", "cron", "range"];
+    !words.iter().any(|word| word == "--") && words.iter().any(|word| VERBS.contains(&word.as_str()))
 }
 
 fn with(mut error: clap::Error, tip: &'static str) -> clap::Error {
@@ -152,6 +183,17 @@ mod tests {
                     "--bar",
                     "--eta",
                     "--resume",
+                    "-X",
+                    "-m",
+                    "--xargs",
+                    "-l",
+                    "--line-buffer",
+                    "--tagstring",
+                    "--colsep",
+                    "--memfree",
+                    "--nice",
+                    "--shuf",
+                    "--wd",
                 ],
             ),
         ] {

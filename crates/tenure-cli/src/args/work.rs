@@ -8,6 +8,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// A number of digits. Others take +2 for two more than there are cores.
+fn plain_number(text: &str) -> Result<usize, String> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_plain).ok_or_else(|| "write how many, as in 4".to_owned())
+}
+
 /// Share units of work with other processes: a distributed xargs.
 ///
 /// CMD is run once for each unit, by whichever process of the job takes it. In CMD's arguments `{}` stands for the unit, {.} for the
@@ -88,7 +94,7 @@ pub(crate) struct WorkArgs {
     #[arg(long, value_name = "WHAT", requires = "forever", default_value = "count")]
     pub(crate) balance: BalanceArg,
     /// How many units to run at a time [default: one per core; with --forever, this process's share, whatever it is]
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N", value_parser = plain_number)]
     pub(crate) parallel: Option<usize>,
     /// How often a unit that fails is tried again before it counts as failed
     #[arg(long, value_name = "N", default_value_t = 2)]

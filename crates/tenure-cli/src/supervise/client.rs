@@ -8,7 +8,7 @@ mod pair;
 use super::children::{AdoptedProcesses, Children};
 use super::helper;
 use super::kill::signal_group;
-use super::mark::{MARK, is_of, marked, marks_of};
+use super::mark::{MARK, is_of, marked, settled_marks_of};
 use super::table::{self, ProcessEntry, ProcessTable};
 use super::watchdog::LeadTime;
 use super::will::Will;
@@ -189,7 +189,7 @@ impl Watchdogs {
 
     /// Whose mark it bears tells whose it is. Without one it may be that of any command that is older.
     fn is_of(&self, pid: i32, subject: &SupervisedCommand, is_certain: bool) -> bool {
-        let marks = marks_of(pid);
+        let marks = settled_marks_of(pid);
         match marks.iter().find(|mark| is_of(mark, &self.mark)) {
             Some(mark) => *mark == subject.mark,
             None => is_certain && ProcessEntry::of(pid).is_some_and(|entry| entry.start >= subject.start),

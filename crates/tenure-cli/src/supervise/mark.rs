@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::process::Command;
+use std::time::Duration;
 
 /// The environment variable that marks what tenure has started, with a value that no other tenure process has.
 pub(super) const MARK: &str = "TENURE_MARK";
@@ -16,6 +17,21 @@ pub(super) fn marks_of(pid: i32) -> Vec<String> {
         environment.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(name.as_bytes()));
     let value = value.map(|value| OsString::from_vec(value.to_vec()).to_string_lossy().into_owned());
     value.map(|value| value.split(':').map(str::to_owned).collect()).unwrap_or_default()
+}
+
+/// The same of a process that may be just about to become another program: it shows no environment for a moment then, and is looked at again.
+pub(super) fn settled_marks_of(pid: i32) -> Vec<String> {
+    const MOMENT: Duration = Duration::from_millis(1);
+    const TRIES: usize = 5;
+    let is_bare =
+        || std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| environment.is_empty());
+    for _ in 0..TRIES {
+        if !is_bare() {
+            break;
+        }
+        std::thread::sleep(MOMENT);
+    }
+    marks_of(pid)
 }
 
 /// Whether `mark` is that of a command of the tenure process that marks with `whose`.

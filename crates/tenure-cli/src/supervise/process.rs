@@ -118,7 +118,8 @@ impl RunningCommand {
     }
 
     /// Waits until the command has ended, and then ends what it has left running, wherever that is.
-    pub(crate) fn attend(mut self, grace: Duration) -> std::io::Result<CommandExit> {
+    /// What is left has as long between TERM and KILL as `grace` says then.
+    pub(crate) fn attend(mut self, grace: impl FnOnce() -> Duration) -> std::io::Result<CommandExit> {
         let group = self.subject.group;
         let id = || Id::Pid(Pid::from_raw(group));
         loop {
@@ -135,7 +136,7 @@ impl RunningCommand {
         let status = self.child.wait()?;
         self.watchdogs.reaped(group);
         self.subject.is_reaped = true;
-        let (left, is_stuck) = self.end_leftovers(grace);
+        let (left, is_stuck) = self.end_leftovers(grace());
         Ok(CommandExit { status, left, is_stuck })
     }
 

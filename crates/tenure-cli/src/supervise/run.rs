@@ -164,7 +164,7 @@ impl Started {
         let (tell_end, ended) = oneshot::channel();
         let work = {
             let (watchdogs, stopper) = (Arc::clone(watchdogs), Arc::clone(stopper));
-            let grace = policy.grace.min(lead.term);
+            let (grace, briefly) = (policy.grace, policy.grace.min(lead.term));
             // Nobody listens any more when this process is about to end: then the watchdogs see to it.
             move || {
                 let start = || RunningCommand::start(command, watchdogs, Arc::clone(&stopper.process_group));
@@ -176,7 +176,9 @@ impl Started {
                             stopper.go_on();
                         }
                         let _unheard = tell_group.send(running.group());
-                        Ok(running.attend(grace))
+                        // What is stopped has its grace period with all that it has started; if the lease is being lost meanwhile, that is cut short for all.
+                        let of_leftovers = || if stopper.why().is_some() { grace } else { briefly };
+                        Ok(running.attend(of_leftovers))
                     }
                     Some(Err(error)) => Err(Outcome::NotStarted(error)),
                     None => Err(Outcome::TooLate),
