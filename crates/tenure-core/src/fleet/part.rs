@@ -266,7 +266,8 @@ fn number(n: u64) -> Value {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: whatever a part says is read as it was written; what is no part is none; one that is too large says that all is to be listed, and some of it.
+    //! Plan: whatever a part says is read as it was written; what is no part is none; one that is too large says that all is to be listed,
+    //! and some of it.
     use super::*;
     use crate::fleet::worker::alone::*;
 

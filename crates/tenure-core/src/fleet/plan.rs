@@ -282,9 +282,9 @@ impl<'a> Planner<'a> {
         self.pool.len() < waiting
     }
 
-    /// Who has least, of those who may have one more unit of this class. What fails adds nothing to what its worker has: so it goes
-    /// to whoever has least of that kind, or all of it would come to one worker; and where several have least, to whoever has less
-    /// that fails goes what does not.
+    /// Who has least, of those who may have one more unit of this class. A unit that fails makes nobody fuller, so by that all such units
+    /// would come to one worker: it goes to whoever has fewest that fail. Of several who have least, the one with fewest of these gets
+    /// what does not fail.
     fn emptiest(&self, class: Class) -> Option<usize> {
         let allowed = &self.allowed[class.needs];
         let fits = |at: &usize| allowed[*at] && self.has_room(*at, class);

@@ -1,5 +1,5 @@
 //! Plan: when a worker reads its part, and which one counts; what it does of it, and what it leaves alone as units' records show something
-//! else by now; whom it tells when it has none, or is overtaken.
+//! else by now; whom it tells when it has none, or is overtaken; what is read again after a failure.
 use super::reading::MANY;
 use super::*;
 use crate::fleet::plan::Uncovered;
@@ -220,6 +220,19 @@ fn a_part_that_is_read_again_is_about_units_as_they_were() {
         worker.heard(at(101), listed(&[(fleet().part(&holder(0)).unwrap(), Stored::new(record))]));
         worker.heard(at(102), listed(&[(unit(0), shows(id, None))]));
         assert_eq!(worker.own.contains_key(&unit(0)), claims);
+    }
+}
+
+#[test]
+fn who_may_not_list_does_what_a_part_says_besides() {
+    for is_refused in [false, true] {
+        let mut worker = led(2, false);
+        if is_refused {
+            worker.refused_listing(at(99), false);
+        }
+        let part = Part { lists: Some(3), ..part(vec![(0, 3, Task::Take)]) };
+        hears(&mut worker, &part, &[(unit(0), shows(3, None))]);
+        assert_eq!((worker.own.contains_key(&unit(0)), worker.hearing.lists()), (is_refused, !is_refused));
     }
 }
 
