@@ -68,6 +68,8 @@ struct KnownUnit {
     local: Local,
     /// It was open when a listing of all units began, which has not shown it yet.
     is_unshown: bool,
+    /// Somebody else had it when it was seen last.
+    is_others: bool,
 }
 
 /// All units, in the order of their keys.
@@ -168,7 +170,32 @@ impl Board {
             }
             unit.local = to;
             unit.is_unshown = false;
+            // A claim may be in vain.
+            unit.is_others &= to == Local::Ours;
         }
+    }
+
+    /// This process has it.
+    pub(crate) fn won(&mut self, key: &Key) {
+        let index = self.find(key);
+        if let Some(unit) = index.and_then(|index| self.units.get_mut(index)) {
+            unit.is_others = false;
+        }
+    }
+
+    /// Somebody else has that one.
+    pub(crate) fn leave_to_others(&mut self, key: &Key) {
+        self.set(key, Local::Open);
+        let index = self.find(key);
+        if let Some(unit) = index.and_then(|index| self.units.get_mut(index)) {
+            unit.is_others = true;
+        }
+    }
+
+    /// Whether somebody else had that one when it was seen last.
+    pub(crate) fn is_others(&self, key: &Key) -> bool {
+        let unit = self.find(key).and_then(|index| self.units.get(index));
+        unit.is_some_and(|unit| unit.is_others && matches!(unit.local, Local::Open | Local::Ours))
     }
 
     /// Takes up units that were seen for the first time; false if there were none.
@@ -177,7 +204,12 @@ impl Board {
             return false;
         }
         let news = std::mem::take(&mut self.news).into_iter();
-        self.units.extend(news.map(|(key, local)| KnownUnit { key, local, is_unshown: false }));
+        self.units.extend(news.map(|(key, local)| KnownUnit {
+            key,
+            local,
+            is_unshown: false,
+            is_others: false,
+        }));
         self.units.sort_by(|a, b| a.key.cmp(&b.key));
         self.units.dedup_by(|a, b| a.key == b.key);
         self.counts = Counts::default();
@@ -306,6 +338,7 @@ impl Board {
                 }
                 unit.local = now_is;
                 unit.is_unshown = false;
+                unit.is_others = listed.stored.as_ref().is_ok_and(|stored| stored.record.tenure.is_some());
                 now_is == Local::Open
             }
             _ => false,

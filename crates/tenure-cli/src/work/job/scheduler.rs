@@ -8,6 +8,7 @@ mod claims;
 mod ending;
 mod given;
 mod incoming;
+mod kept;
 mod outputs;
 mod pending;
 mod results;
@@ -93,6 +94,10 @@ pub(crate) struct Scheduler {
     given: GivenUnits,
     incoming: Incoming,
     outputs: Outputs,
+    /// The place of the unit that outputs wait for, if another process has it, and since when.
+    awaited: Option<(usize, Duration)>,
+    /// What was to be written was not read in time.
+    is_unread: bool,
     pending: PendingResults,
     sender: mpsc::UnboundedSender<Event>,
     events: mpsc::UnboundedReceiver<Event>,
@@ -128,6 +133,8 @@ pub(crate) struct Scheduler {
 const SIGPIPE: i32 = nix::sys::signal::Signal::SIGPIPE as i32;
 /// How long it is waited for that the last outputs are read where the user has asked to stop.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long a result waits for its output to be read, once that may be written.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// The shortest pause between two rounds.
 const SHORT: Duration = Duration::from_millis(10);
 /// How long the result of a short run waits for others.
@@ -168,15 +175,18 @@ impl Scheduler {
             || plan.form.as_ref().is_some_and(|form| form.keep_order);
         let mut given = GivenUnits::new(has_numbers);
         given.add(named.iter());
+        let is_kept = plan.form.as_ref().is_some_and(|form| form.keep_order && form.results.is_none());
         let (is_progress_wanted, passes_through) = (plan.progress && !plan.quiet, plan.form.is_none());
         let policy = policy.at_most(plan.timeout);
         let (command, is_verbose) = (plan.command.clone(), plan.verbose);
-        let setup = Setup { command, policy, captures, is_verbose, ended: Box::new(ended) };
+        let setup = Setup { command, policy, captures, is_kept, is_verbose, ended: Box::new(ended) };
         let now = boottime();
         Ok(Scheduler {
             rounds: Rounds::new(super::writes::instance(&leases), now),
             slots: Slots::new(plan.slots, Pacing::new(plan.delay, plan.load), setup),
             outputs: Outputs::new(printer),
+            awaited: None,
+            is_unread: false,
             pending: PendingResults::default(),
             given,
             incoming: Incoming::default(),
@@ -220,9 +230,9 @@ impl Scheduler {
             self.pump();
             self.write_results();
             self.tell_losses(false);
-            let is_over = |place| self.given.is_over(place, |key| self.board.local(key));
-            self.outputs.go_on(self.given.placed(), is_over);
+            self.write_in_order(boottime());
             self.on_slowly_written(boottime());
+            self.settle_kept(boottime());
             if self.is_over() {
                 break;
             }
@@ -241,8 +251,8 @@ impl Scheduler {
             }
             self.look_after();
         }
-        let mut is_read = true;
-        if let Some(printer) = self.outputs.take_printer() {
+        let mut is_read = !self.is_unread;
+        if let Some(printer) = self.outputs.take_printer().filter(|_| is_read) {
             // Whoever has asked us to stop does not wait for who does not read.
             let patience = if self.is_asked() { LAST_WORDS } else { Duration::MAX };
             tokio::select! {
@@ -272,6 +282,7 @@ impl Scheduler {
     /// Gives everything back, and says goodbye to the watchdog if nothing can be running.
     pub(crate) async fn leave(mut self, signals: &mut Signals, result: &Result<u8, Failure>) {
         self.progress.end();
+        drop(self.outputs.give_back());
         if self.slots.tasks() > 0 && result.is_err() {
             // At once was asked for: the watchdogs do the rest, and give back what is held.
             return;

@@ -8,6 +8,7 @@ use crate::text::escaped;
 use crate::work::job::pacing::{Pacing, load_average};
 use crate::work::job::pieces::capture::{Captured, Captures, are_too_many_open};
 use crate::work::job::turns::{ClaimQueue, Turn};
+use crate::work::job::unit::Unit;
 use crate::work::template::Filling;
 use crate::work::units::text_of;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,6 +54,8 @@ pub(crate) struct Setup {
     pub(crate) policy: Policy,
     /// Files for what they write; none if it passes through.
     pub(crate) captures: Option<Arc<Captures>>,
+    /// What came of a run may wait long until it is recorded.
+    pub(crate) is_kept: bool,
     /// Each start is told.
     pub(crate) is_verbose: bool,
     pub(crate) ended: Box<dyn Fn(Key, Guard, Ended, Option<Captured>) + Send + Sync>,
@@ -174,7 +177,13 @@ impl Slots {
             self.running.insert(key.clone(), running);
             self.pacing.started(boottime());
             tokio::spawn(async move {
+                let mut guard = guard;
                 let (ended, captured) = setup.run(&unit, number, slot, &guard, &stopper).await;
+                let is_kept = setup.is_kept && matches!(ended, Ended::Ran { .. } | Ended::Overran { .. });
+                if let Some(metadata) = Unit::survived(guard.metadata()).filter(|_| is_kept) {
+                    // A process that dies from now on does not die of this unit. What fails here fails when the result is recorded as well.
+                    let _told = guard.update(metadata).await;
+                }
                 (setup.ended)(key, guard, ended, captured);
             });
         }

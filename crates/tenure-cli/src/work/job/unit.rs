@@ -111,6 +111,12 @@ impl Unit {
         metadata
     }
 
+    /// The metadata of a unit whose command has ended, if workers had died while they had it: this one has survived.
+    pub(crate) fn survived(metadata: &Metadata) -> Option<Metadata> {
+        let mut metadata = metadata.clone();
+        metadata.remove(TAKEOVERS).map(|_| metadata)
+    }
+
     /// The metadata of a unit that is taken over from a worker that has died.
     pub(crate) fn taken_over(mut metadata: Metadata) -> Metadata {
         let takeovers = number(&metadata, TAKEOVERS).saturating_add(1);

@@ -36,6 +36,19 @@ enum Job {
     Keep(Piece),
     /// Write what that run has written, which was kept.
     WriteKept(usize),
+    /// Forget what that run has written, which was kept.
+    Forget(usize),
+}
+
+/// Where a piece is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Nothing is to be written.
+    Nowhere,
+    /// It is being written or saved: what came of the run waits for that.
+    Out,
+    /// It is kept until its turn has come, and saved nowhere.
+    Kept,
 }
 
 #[derive(Debug)]
@@ -52,7 +65,7 @@ pub(crate) struct Printer {
 }
 
 impl Printer {
-    /// `written` is told of each run whose piece is out, or saved where it is kept; `trouble` once if nobody reads any more, or what is written is refused.
+    /// `written` is told of each run whose piece is out, and of each whose piece is kept and saved; `trouble` once if nobody reads any more, or what is written is refused.
     pub(crate) fn start(
         form: Form,
         captures: Arc<Captures>,
@@ -76,31 +89,51 @@ impl Printer {
         Ok(Printer { order, captures, saves, jobs, unwritten, over })
     }
 
-    /// Writes it, or keeps it until its turn has come. True: it is being written or saved, and what came of the run is to wait for that.
-    pub(crate) fn print(&mut self, number: Option<usize>, piece: Piece) -> bool {
+    /// Writes it, or keeps it until its turn has come.
+    pub(crate) fn print(&mut self, number: Option<usize>, piece: Piece) -> Way {
         match (&mut self.order, number) {
+            // Not worth a word to the thread.
+            _ if !self.saves && piece.captured.is_empty() => {
+                self.captures.give_back(piece.captured);
+                Way::Nowhere
+            }
             (Some(order), Some(number)) => {
                 order.hold(number, piece.run);
                 self.send(Job::Keep(piece));
                 // Its turn may come much later, but files are there at once.
-                self.saves
-            }
-            // Not worth a word to the thread.
-            (None, _) if !self.saves && piece.captured.is_empty() => {
-                self.captures.give_back(piece.captured);
-                false
+                if self.saves { Way::Out } else { Way::Kept }
             }
             _ => {
                 self.send(Job::Write(piece));
-                true
+                Way::Out
             }
         }
     }
 
-    /// Writes what has waited for units that are over now. Numbers count from 0.
-    pub(crate) fn go_on(&mut self, total: usize, is_over: impl Fn(usize) -> bool) {
-        let due = self.order.as_mut().map(|order| order.due(total, is_over)).unwrap_or_default();
-        due.into_iter().for_each(|run| self.send(Job::WriteKept(run)));
+    /// Writes what has waited for units that are over now, and so much of it at a time. Numbers count from 0. The runs are returned.
+    pub(crate) fn go_on(&mut self, total: usize, most: usize, is_over: impl Fn(usize) -> bool) -> Vec<usize> {
+        let due = self.order.as_mut().map(|order| order.due(total, most, is_over)).unwrap_or_default();
+        due.iter().for_each(|run| self.send(Job::WriteKept(*run)));
+        due
+    }
+
+    /// The unit of that number waits for nothing but its turn.
+    pub(crate) fn end_of(&mut self, number: usize) {
+        if let Some(order) = &mut self.order {
+            order.end(number);
+        }
+    }
+
+    /// Forgets what that unit's last run has written: it is run again.
+    pub(crate) fn forget(&mut self, number: usize) {
+        if let Some(run) = self.order.as_mut().and_then(|order| order.take_back(number)) {
+            self.send(Job::Forget(run));
+        }
+    }
+
+    /// The number of the unit that others wait for.
+    pub(crate) fn awaited(&self) -> Option<usize> {
+        self.order.as_ref().and_then(Order::awaited)
     }
 
     /// Writes the rest, and waits until all is written.
@@ -117,7 +150,7 @@ impl Printer {
     }
 
     fn send(&self, job: Job) {
-        if !matches!(job, Job::Keep(_)) {
+        if matches!(job, Job::Write(_) | Job::WriteKept(_)) {
             self.unwritten.fetch_add(1, Ordering::Relaxed);
         }
         // Nobody takes it any more after trouble, which was told.
@@ -162,6 +195,12 @@ impl Writer {
                     self.write(piece)?;
                 }
                 self.unwritten.fetch_sub(1, Ordering::Relaxed);
+                written(run);
+            }
+            Job::Forget(run) => {
+                if let Some(piece) = kept.remove(&run) {
+                    self.captures.give_back(piece.captured);
+                }
             }
         }
         Ok(())

@@ -50,6 +50,11 @@ impl GivenUnits {
         self.places.get(key).copied()
     }
 
+    /// The unit in that place.
+    pub(super) fn key(&self, place: usize) -> Option<&Key> {
+        self.keys.get(place)
+    }
+
     /// Whether nothing more comes of the unit in this place, by what is known of units here: of one that is being registered, nothing yet.
     pub(super) fn is_over(&self, place: usize, local: impl Fn(&Key) -> Option<Local>) -> bool {
         !matches!(self.keys.get(place).and_then(local), None | Some(Local::Open | Local::Ours))

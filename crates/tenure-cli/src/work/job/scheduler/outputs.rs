@@ -1,9 +1,10 @@
 //! What commands have written, on its way out. A run is recorded once its output is out, so that a unit that is done has been seen.
 
+use super::pending::UnitResult;
 use crate::work::job::pieces::capture::Captured;
-use crate::work::job::pieces::printer::{Piece, Printer};
+use crate::work::job::pieces::printer::{Piece, Printer, Way};
 use crate::work::job::slots::Ended;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use tenure::{Guard, Key};
 
@@ -21,11 +22,35 @@ pub(super) struct Unwritten {
     pub(super) tail: Option<String>,
 }
 
+/// A run whose output waits for its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kept {
+    run: usize,
+    /// The unit's.
+    place: usize,
+}
+
+/// What follows from a run that is over.
+pub(super) enum Next {
+    /// It is to be gone on with once its output is out.
+    Later,
+    /// Nothing waits for its output, unless it is kept and its unit has a result.
+    Now(Unwritten, Option<Kept>),
+}
+
 /// The outputs of this process's runs.
 pub(super) struct Outputs {
     /// None where outputs pass through as they come, and once all is out.
     printer: Option<Printer>,
     unwritten: BTreeMap<usize, Unwritten>,
+    /// Results of units whose outputs wait for their turn (`--keep-order`).
+    kept: BTreeMap<usize, (Kept, UnitResult)>,
+    /// Those whose turn has come, in that order, and since when.
+    due: VecDeque<(Duration, usize, UnitResult)>,
+    /// Since when nothing more comes, and no turn is waited for.
+    ending_since: Option<Duration>,
+    /// The next look for leases that were lost.
+    next_look: Duration,
     /// What is on its way out won't get there.
     is_unwritable: bool,
     /// There was no room for what a command wrote.
@@ -34,18 +59,33 @@ pub(super) struct Outputs {
 
 impl Outputs {
     pub(super) fn new(printer: Option<Printer>) -> Outputs {
-        Outputs { printer, unwritten: BTreeMap::new(), is_unwritable: false, is_full: false }
+        Outputs {
+            printer,
+            unwritten: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            due: VecDeque::new(),
+            ending_since: None,
+            next_look: Duration::ZERO,
+            is_unwritable: false,
+            is_full: false,
+        }
     }
 
     /// How many runs wait for theirs to be out.
     pub(super) fn unwritten(&self) -> usize {
-        self.unwritten.len()
+        self.unwritten.len() + self.kept.len() + self.due.len()
     }
 
-    /// Whether so much waits for whoever reads it that nothing more is to be started.
+    /// How many pieces may be on their way out.
+    fn most(slots: usize) -> usize {
+        MOST_WAITING.saturating_add(slots)
+    }
+
+    /// Whether so much waits for whoever reads it that nothing more is to be started. What waits for its turn does not count: the unit
+    /// whose turn it is may have to be started.
     pub(super) fn is_behind(&self, slots: usize) -> bool {
         let waiting = self.printer.as_ref().map_or(0, Printer::unwritten);
-        waiting >= MOST_WAITING.saturating_add(slots)
+        waiting >= Outputs::most(slots)
     }
 
     /// Whether some of this may be missing. What ran while there was no room may have lost some of it, though there is room by now.
@@ -54,33 +94,74 @@ impl Outputs {
         self.is_full
     }
 
-    /// Has the piece written, for a unit in this place. The run is given back if nobody needs to wait for that.
+    /// Has the piece written, for a unit in this place.
     pub(super) fn write(
         &mut self,
         place: Option<usize>,
         run: usize,
         piece: Option<Piece>,
         of: Unwritten,
-    ) -> Option<Unwritten> {
-        if let (Some(printer), Some(piece)) = (&mut self.printer, piece)
-            && printer.print(place, piece)
-        {
-            self.unwritten.insert(run, of);
-            return None;
+    ) -> Next {
+        let (Some(printer), Some(piece)) = (&mut self.printer, piece) else { return Next::Now(of, None) };
+        match printer.print(place, piece) {
+            Way::Out => {
+                self.unwritten.insert(run, of);
+                Next::Later
+            }
+            Way::Kept => Next::Now(of, place.map(|place| Kept { run, place })),
+            Way::Nowhere => Next::Now(of, None),
         }
-        Some(of)
     }
 
-    /// Where outputs are in the order of units: writes those whose turn it is.
-    pub(super) fn go_on(&mut self, placed: usize, is_over: impl Fn(usize) -> bool) {
+    /// A unit has this result, which is to be recorded once the output is out.
+    pub(super) fn keep(&mut self, kept: Kept, result: UnitResult) {
         if let Some(printer) = &mut self.printer {
-            printer.go_on(placed, is_over);
+            printer.end_of(kept.place);
         }
+        self.kept.insert(kept.run, (kept, result));
+    }
+
+    /// Where outputs are in the order of units: writes those whose turn it is, and no more at a time than are written elsewhere.
+    pub(super) fn go_on(
+        &mut self,
+        placed: usize,
+        slots: usize,
+        now: Duration,
+        is_over: impl Fn(usize) -> bool,
+    ) {
+        let Some(printer) = &mut self.printer else { return };
+        let most = Outputs::most(slots).saturating_sub(printer.unwritten());
+        let is_ending = self.ending_since.is_some();
+        for run in printer.go_on(placed, most, |place| is_ending || is_over(place)) {
+            if let Some((_, result)) = self.kept.remove(&run) {
+                self.due.push_back((now, run, result));
+            }
+        }
+    }
+
+    /// Nothing more comes: no turn is waited for from now on.
+    pub(super) fn begin_ending(&mut self, now: Duration) {
+        self.ending_since.get_or_insert(now);
+    }
+
+    pub(super) fn ending_since(&self) -> Option<Duration> {
+        self.ending_since
+    }
+
+    /// The place of the unit that outputs wait for.
+    pub(super) fn awaited(&self) -> Option<usize> {
+        self.printer.as_ref().and_then(Printer::awaited)
     }
 
     /// The run's output is out.
     pub(super) fn on_written(&mut self, run: usize) -> Option<Unwritten> {
         self.unwritten.remove(&run)
+    }
+
+    /// The same, of a run whose output has waited for its turn.
+    pub(super) fn on_kept_written(&mut self, run: usize) -> Option<UnitResult> {
+        // They are written in this order. One that is not there any more was not waited for.
+        self.due.pop_front_if(|(_, first, _)| *first == run).map(|(.., result)| result)
     }
 
     /// No output gets out any more.
@@ -96,6 +177,32 @@ impl Outputs {
     pub(super) fn next_since(&mut self, since: Duration) -> Option<Unwritten> {
         // The first in number is the first in time.
         Some(self.unwritten.first_entry().filter(|first| first.get().since <= since)?.remove())
+    }
+
+    /// The next of those whose turn has come since then, or earlier.
+    pub(super) fn next_due(&mut self, since: Duration) -> Option<UnitResult> {
+        self.due.pop_front_if(|(first, ..)| *first <= since).map(|(.., result)| result)
+    }
+
+    /// What has waited for its turn, or is on its way out after that, and is to be run again.
+    pub(super) fn give_back(&mut self) -> Vec<UnitResult> {
+        let kept = std::mem::take(&mut self.kept).into_values().map(|(_, result)| result);
+        kept.chain(std::mem::take(&mut self.due).into_iter().map(|(.., result)| result)).collect()
+    }
+
+    /// What has lost its lease while it waited for its turn. Looks now and then: each lease has until its end.
+    pub(super) fn lost(&mut self, now: Duration, often: Duration) -> Vec<UnitResult> {
+        if now < self.next_look {
+            return Vec::new();
+        }
+        self.next_look = now + often;
+        let is_lost =
+            |_: &usize, (_, result): &mut (Kept, UnitResult)| result.guard.cancelled().is_cancelled();
+        let lost: Vec<(Kept, UnitResult)> = self.kept.extract_if(.., is_lost).map(|(_, lost)| lost).collect();
+        if let Some(printer) = &mut self.printer {
+            lost.iter().for_each(|(kept, _)| printer.forget(kept.place));
+        }
+        lost.into_iter().map(|(_, result)| result).collect()
     }
 
     /// The printer, which is to be ended.

@@ -9,6 +9,7 @@ use tenure::{Guard, Key, Metadata};
 pub(super) struct UnitResult {
     pub(super) key: Key,
     pub(super) guard: Guard,
+    /// Where it is then.
     pub(super) to: Local,
     pub(super) metadata: Metadata,
 }

@@ -1,9 +1,9 @@
 //! What comes back to the scheduler, and what follows from it: claims won and lost, runs that have ended, results recorded.
 
-use super::Scheduler;
 use super::claims::{From, Trust};
-use super::outputs::Unwritten;
+use super::outputs::{Kept, Next, Unwritten};
 use super::pending::UnitResult;
+use super::{PATIENCE, Scheduler};
 use crate::exit;
 use crate::output;
 use crate::supervise::process::{not_started, shell_status};
@@ -44,7 +44,7 @@ impl Scheduler {
                 self.on_won(key, guard, from, turn, trust);
             }
             Err(AcquireError::Held(_)) => {
-                self.board.set(&key, Local::Open);
+                self.board.leave_to_others(&key);
                 if from.is_none() {
                     // Another process is on the same page: leave it to that one.
                     self.board.drop_page();
@@ -94,6 +94,7 @@ impl Scheduler {
             return;
         }
         self.rounds.won();
+        self.board.won(&key);
         if let Some(From { attachment, has_died }) = from {
             self.tally.taken_over += usize::from(has_died);
             if let Some(attachment) = attachment {
@@ -142,7 +143,7 @@ impl Scheduler {
             let place = std::env::temp_dir();
             let full = format!("{} is full: the output of {key} is not complete", place.display());
             let ended = Ended::Uncaught(io::Error::other(full));
-            return self.on_ended(Unwritten { since: boottime(), key, guard, ended, tail: None });
+            return self.on_ended(Unwritten { since: boottime(), key, guard, ended, tail: None }, None);
         }
         // One that was stopped meanwhile is run again as well.
         let captured = captured.filter(|_| !is_cut);
@@ -179,45 +180,47 @@ impl Scheduler {
             captured.filter(|_| !matches!(ended, Ended::Stuck | Ended::TooLate | Ended::NotStarted(_)));
         let piece = captured.map(|captured| Piece { run: self.runs, unit: name, captured, exit });
         let run = Unwritten { since: boottime(), key, guard, ended, tail };
-        if let Some(run) = self.outputs.write(number, self.runs, piece, run) {
-            self.on_ended(run);
+        if let Next::Now(run, kept) = self.outputs.write(number, self.runs, piece, run) {
+            self.on_ended(run, kept);
         }
     }
 
     /// The output of this run is out.
     pub(super) fn on_written(&mut self, run: usize) {
         if let Some(run) = self.outputs.on_written(run) {
-            self.on_ended(run);
+            self.on_ended(run, None);
+        } else if let Some(result) = self.outputs.on_kept_written(run) {
+            self.record(result);
         }
     }
 
     /// That nothing can be written is known at once. Who only reads slowly is not waited for, nor is anybody at the end.
     pub(super) fn on_slowly_written(&mut self, now: Duration) {
-        const PATIENCE: Duration = Duration::from_secs(1);
         let since = if self.stop.is_some() { Duration::MAX } else { now.saturating_sub(PATIENCE) };
         while let Some(run) = self.outputs.next_since(since) {
             if self.outputs.is_unwritable() {
                 // It is run again, for somebody who reads it.
                 self.hand_back(&run.key);
             } else {
-                self.on_ended(run);
+                self.on_ended(run, None);
             }
         }
     }
 
-    fn on_ended(&mut self, run: Unwritten) {
+    /// `kept`: what came of the unit is recorded once the output that is kept is out.
+    fn on_ended(&mut self, run: Unwritten, kept: Option<Kept>) {
         let Unwritten { key, guard, ended, tail, .. } = run;
-        match ended {
+        let result = match ended {
             Ended::Ran { status, started, finished, took } => {
                 let run_secs = self.run_secs.get_or_insert(took.as_secs_f64());
                 *run_secs += (took.as_secs_f64() - *run_secs) / 16.0;
-                self.on_ran(key, guard, status, started, finished, tail);
+                self.on_ran(key, guard, status, started, finished, tail)
             }
             Ended::Overran { started, finished } => {
                 let unit = escaped(&text_of(&Unit::name(&key, guard.metadata()).unwrap_or_default()));
                 let after = brief(self.plan.timeout.unwrap_or_default());
                 output::note(format!("{unit}: stopped after {after} (--timeout)"));
-                self.failed(key, guard, TIMED_OUT, started, finished, tail);
+                Some(self.failed(key, guard, TIMED_OUT, started, finished, tail))
             }
             Ended::Stopped(Why::Revoked) => {
                 let unit = escaped(&text_of(&Unit::name(&key, guard.metadata()).unwrap_or_default()));
@@ -225,7 +228,9 @@ impl Scheduler {
                     "{unit}: the lease was withdrawn, and the command was stopped; that is a failed attempt"
                 ));
                 let now = self.wall();
-                self.failed(key, guard, i64::from(exit::LOST), now, now, tail);
+                let result = self.failed(key, guard, i64::from(exit::LOST), now, now, tail);
+                // Whoever has withdrawn it waits for it.
+                return self.record(result);
             }
             Ended::Stopped(Why::Losing) => {
                 if self.losing.is_empty() {
@@ -233,18 +238,30 @@ impl Scheduler {
                 }
                 self.hand_back(&key);
                 self.losing.push(key);
+                None
             }
-            Ended::Stopped(Why::Asked | Why::Overran) | Ended::TooLate => self.hand_back(&key),
+            Ended::Stopped(Why::Asked | Why::Overran) | Ended::TooLate => {
+                self.hand_back(&key);
+                None
+            }
             Ended::NotStarted(error) => self.on_not_started(key, guard, &error),
             Ended::Uncaught(error) => {
                 self.hand_back(&key);
                 self.on_uncaught(&error);
+                None
             }
             Ended::Stuck => {
                 output::note(format!("{key}: the command can't be killed; the unit is left to expire"));
                 self.lapsing.push(tokio::spawn(guard.lapse()));
                 self.hand_back(&key);
+                None
             }
+        };
+        match (result, kept) {
+            // One that is to be tried again does not wait for its own end.
+            (Some(result), Some(kept)) if result.to != Local::Open => self.outputs.keep(kept, result),
+            (Some(result), _) => self.record(result),
+            (None, _) => {}
         }
     }
 
@@ -283,24 +300,24 @@ impl Scheduler {
         started: u64,
         finished: u64,
         tail: Option<String>,
-    ) {
+    ) -> Option<UnitResult> {
         let exit = i64::from(shell_status(status));
         if !status.success() {
             if self.plan.form.is_none() && output::is_unread() {
                 // It may well have failed for that.
                 self.hand_back(&key);
                 self.on_unwritable(&std::io::ErrorKind::BrokenPipe.into());
-                return;
+                return None;
             }
-            return self.failed(key, guard, exit, started, finished, tail);
+            return Some(self.failed(key, guard, exit, started, finished, tail));
         }
         let attempts = Unit::of(guard.metadata()).map_or(0, |unit| unit.attempts);
         let worker = self.leases.holder().as_str();
         let ran = Ran { exit, host: &self.host, worker, started, finished, output: None };
         let metadata = Unit::record(guard.metadata().clone(), Status::Done, attempts, None, &ran);
-        self.record(UnitResult { key, guard, to: Local::Done, metadata });
         self.tally.succeeded += 1;
         self.halt_if_asked();
+        Some(UnitResult { key, guard, to: Local::Done, metadata })
     }
 
     fn failed(
@@ -311,7 +328,7 @@ impl Scheduler {
         started: u64,
         finished: u64,
         output: Option<String>,
-    ) {
+    ) -> UnitResult {
         self.tally.failures += 1;
         let attempts = Unit::of(guard.metadata()).map_or(0, |unit| unit.attempts).saturating_add(1);
         let worker = self.leases.holder().as_str();
@@ -325,17 +342,17 @@ impl Scheduler {
             (Status::Pending, Local::Open, Some(self.wall().saturating_add(pause)))
         };
         let metadata = Unit::record(guard.metadata().clone(), status, attempts, not_before, &ran);
-        self.record(UnitResult { key, guard, to, metadata });
         self.tally.failed += usize::from(is_last);
         self.halt_if_asked();
+        UnitResult { key, guard, to, metadata }
     }
 
-    pub(super) fn on_not_started(&mut self, key: Key, guard: Guard, error: &std::io::Error) {
+    fn on_not_started(&mut self, key: Key, guard: Guard, error: &std::io::Error) -> Option<UnitResult> {
         let program = &self.plan.command.program;
         match error.kind() {
             std::io::ErrorKind::ArgumentListTooLong => {
                 let now = self.wall();
-                self.failed(key, guard, i64::from(exit::CANNOT_EXECUTE), now, now, None);
+                return Some(self.failed(key, guard, i64::from(exit::CANNOT_EXECUTE), now, now, None));
             }
             std::io::ErrorKind::OutOfMemory | std::io::ErrorKind::WouldBlock => {
                 // This machine's want of processes or memory is not the unit's fault.
@@ -349,6 +366,7 @@ impl Scheduler {
                 self.give_up(failure);
             }
         }
+        None
     }
 
     pub(super) fn on_recorded(&mut self, key: &Key, to: Local, result: Result<bool, LeaseError>) {

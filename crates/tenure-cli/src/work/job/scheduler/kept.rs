@@ -1,0 +1,63 @@
+//! `--keep-order`: a unit whose output waits for its turn is recorded once that is out, and stays held until then.
+
+use super::{LAST_WORDS, PATIENCE, Scheduler};
+use crate::output;
+use crate::text::count;
+use std::time::Duration;
+
+impl Scheduler {
+    /// Writes outputs whose turn it is.
+    pub(super) fn write_in_order(&mut self, now: Duration) {
+        if self.stop.is_some() && self.claiming + self.slots.tasks() == 0 {
+            self.outputs.begin_ending(now);
+        }
+        let are_passed = self.are_others_passed(now);
+        let (given, board) = (&self.given, &self.board);
+        let is_passed = |place| are_passed && given.key(place).is_some_and(|key| board.is_others(key));
+        let is_over = |place| given.is_over(place, |key| board.local(key)) || is_passed(place);
+        self.outputs.go_on(given.placed(), self.plan.slots, now, is_over);
+    }
+
+    /// Whether units that others have are waited for no longer. Others may wait for what is kept here, each in its own order: if all
+    /// waited for ever, none would go on. A unit whose worker is dead is free before that, and is run here.
+    fn are_others_passed(&mut self, now: Duration) -> bool {
+        let awaited = self.outputs.awaited();
+        let of_others = |place: &usize| self.given.key(*place).is_some_and(|key| self.board.is_others(key));
+        let Some(place) = awaited.filter(of_others) else {
+            self.awaited = None;
+            return false;
+        };
+        let since = self.awaited.filter(|(before, _)| *before == place).map_or(now, |(_, since)| since);
+        self.awaited = Some((place, since));
+        now.saturating_sub(since) > self.plan.ttl * 3 / 2
+    }
+
+    /// What becomes of units whose outputs don't get out.
+    pub(super) fn settle_kept(&mut self, now: Duration) {
+        let is_asked = self.is_asked();
+        let is_late =
+            self.outputs.ending_since().is_some_and(|since| now.saturating_sub(since) >= LAST_WORDS);
+        if self.outputs.is_unwritable() || (is_asked && is_late) {
+            // They are run again, for somebody who reads them.
+            for result in self.outputs.give_back() {
+                self.is_unread |= !self.outputs.is_unwritable();
+                self.hand_back(&result.key);
+            }
+            return;
+        }
+        // Who is asked to stop knows in a moment what can be written.
+        if !(is_asked && self.outputs.ending_since().is_some()) {
+            while let Some(result) = self.outputs.next_due(now.saturating_sub(PATIENCE)) {
+                self.record(result);
+            }
+        }
+        let lost = self.outputs.lost(now, (self.plan.ttl / 20).min(Duration::from_millis(250)));
+        if !lost.is_empty() {
+            let units = count(lost.len(), "unit");
+            output::note(format!(
+                "{units}: the lease was withdrawn or lost while the output waited for its turn (--keep-order); run again"
+            ));
+        }
+        lost.iter().for_each(|result| self.hand_back(&result.key));
+    }
+}
