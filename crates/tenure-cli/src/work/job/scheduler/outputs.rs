@@ -161,7 +161,7 @@ impl Outputs {
     /// The same, of a run whose output has waited for its turn.
     pub(super) fn on_kept_written(&mut self, run: usize) -> Option<UnitResult> {
         // They are written in this order. One that is not there any more was not waited for.
-        self.due.pop_front_if(|(_, first, _)| *first == run).map(|(.., result)| result)
+        self.pop_due(|(_, first, _)| *first == run)
     }
 
     /// No output gets out any more.
@@ -179,9 +179,15 @@ impl Outputs {
         Some(self.unwritten.first_entry().filter(|first| first.get().since <= since)?.remove())
     }
 
+    /// The first of those whose turn has come, if it is meant.
+    fn pop_due(&mut self, is_meant: impl Fn(&(Duration, usize, UnitResult)) -> bool) -> Option<UnitResult> {
+        let first = self.due.front().filter(|first| is_meant(first));
+        first.is_some().then(|| self.due.pop_front()).flatten().map(|(.., result)| result)
+    }
+
     /// The next of those whose turn has come since then, or earlier.
     pub(super) fn next_due(&mut self, since: Duration) -> Option<UnitResult> {
-        self.due.pop_front_if(|(first, ..)| *first <= since).map(|(.., result)| result)
+        self.pop_due(|(first, ..)| *first <= since)
     }
 
     /// What has waited for its turn, or is on its way out after that, and is to be run again.
@@ -196,9 +202,10 @@ impl Outputs {
             return Vec::new();
         }
         self.next_look = now + often;
-        let is_lost =
-            |_: &usize, (_, result): &mut (Kept, UnitResult)| result.guard.cancelled().is_cancelled();
-        let lost: Vec<(Kept, UnitResult)> = self.kept.extract_if(.., is_lost).map(|(_, lost)| lost).collect();
+        let is_lost = |(_, result): &(Kept, UnitResult)| result.guard.cancelled().is_cancelled();
+        let runs = self.kept.iter().filter(|(_, kept)| is_lost(kept)).map(|(run, _)| *run);
+        let runs: Vec<usize> = runs.collect();
+        let lost: Vec<(Kept, UnitResult)> = runs.iter().filter_map(|run| self.kept.remove(run)).collect();
         if let Some(printer) = &mut self.printer {
             lost.iter().for_each(|(kept, _)| printer.forget(kept.place));
         }
