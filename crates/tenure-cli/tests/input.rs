@@ -36,7 +36,6 @@ fn the_command_line_itself() {
         (&["wait", "k", "1"], "tip: --timeout TIME"),
         (&["wait", "k", "l"], "tip: wait has one KEY"),
         (&["run", "k", "ls", "-l"], "tip: the command and its arguments stand after --"),
-        (&["run", "k", "--tyr", "--", "true"], "'--try'"),
         (&["work", "-p", "+2", "--", "true"], "write how many, as in 4"),
         (&["work", "--colsep", ",", "--", "true"], "tip: a unit is one name"),
         (&["stop", "k"], "tip: tenure revoke KEY"),

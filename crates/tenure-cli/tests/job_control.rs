@@ -208,6 +208,22 @@ fn a_pager_has_the_keyboard_beside_a_command_and_the_command_when_it_wants_it() 
     }
 }
 
+/// As `| tee`: Ctrl-C comes to tenure and to the reader then, and the command hears of it as from its terminal.
+#[test]
+fn ctrl_c_is_an_interrupt_for_a_command_whose_output_is_piped() {
+    for of in SHELLS {
+        let shell = Shell::start(of);
+        let traps = "trap \"touch interrupted; exit 3\" INT; trap \"touch told\" TERM; touch begun; while :; do sleep 0.02; done";
+        let reads = "trap \"\" INT; cat";
+        shell.types(&format!("$TENURE run k --ttl 10m -- sh -c '{traps}' | sh -c '{reads}'\n"));
+        wait_until("the command to run", || shell.bench.path("begun").exists());
+        shell.types("\x03");
+        wait_until("it to hear of that", || shell.bench.path("interrupted").exists());
+        wait_until("the end", || shell.bench.state("k") == "vacant");
+        assert!(!shell.bench.path("told").exists(), "it was stopped by TERM");
+    }
+}
+
 #[test]
 fn what_reads_the_terminal_from_the_background_stops_until_it_is_in_front() {
     for of in SHELLS {

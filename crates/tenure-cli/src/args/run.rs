@@ -19,7 +19,7 @@ use std::time::Duration;
 ///
 /// The first INT, TERM or HUP stops CMD cleanly and then hands the lease back; a second one kills CMD at once,
 /// and the lease is given back when CMD is dead. tenure then ends by that signal itself, as its caller expects. On a terminal Ctrl-C goes to
-/// CMD alone; if CMD ends by it, so does tenure. Three within two seconds, which CMD does not heed, are as an INT to tenure.
+/// CMD, and to what reads its output through a pipe; if CMD ends by it, so does tenure. Three within two seconds, which CMD does not heed, are as an INT to tenure.
 /// USR1, USR2, ALRM, QUIT and WINCH are passed on to CMD; while none runs they do nothing, but QUIT ends tenure.
 ///
 /// For a shell tenure and CMD are one job: Ctrl-Z, bg and fg stop and continue both. The lease goes on for what is left of its ttl

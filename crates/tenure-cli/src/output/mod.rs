@@ -100,11 +100,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Writes a piece of output, in which nothing else stands: its part of standard output, and then its part of standard error.
 pub(crate) fn in_turn(
     to_out: impl FnOnce() -> std::io::Result<()>,
-    to_err: impl FnOnce() -> std::io::Result<()>,
+    to_err: Option<impl FnOnce() -> std::io::Result<()>>,
 ) -> std::io::Result<()> {
     let (out, err) = (std::io::stdout(), std::io::stderr());
     let ours = locked(&OUT_TURN);
     undisturbed_on(&out, to_out)?;
+    // Nobody's turn is waited for with nothing to write.
+    let Some(to_err) = to_err else { return Ok(()) };
     let _ours = if is_one_place(&out, &err) {
         ours
     } else {

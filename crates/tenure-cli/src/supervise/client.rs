@@ -15,6 +15,7 @@ use super::will::Will;
 use crate::exit::{Failure, INTERNAL};
 use nix::sys::signal::Signal;
 use pair::When;
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -177,7 +178,11 @@ impl Watchdogs {
         };
         let in_group = table.all().filter(|entry| entry.group == subject.group).map(|entry| entry.pid);
         let leader = (!subject.is_reaped).then_some(subject.group);
-        let adopted = adopted.pids.into_iter().filter(|pid| self.is_of(*pid, subject, adopted.is_certain));
+        /// In all, however many have an empty environment for good.
+        const TRIES: u32 = 5;
+        let tries = Cell::new(TRIES);
+        let is_its = |pid: &i32| self.is_of(*pid, subject, adopted.is_certain, &tries);
+        let adopted = adopted.pids.iter().copied().filter(is_its);
         let alive = table.below(in_group.chain(leader).chain(adopted));
         alive.into_iter().filter(|entry| !is_watchdog(entry) && !is_keyboard(entry)).collect()
     }
@@ -188,8 +193,8 @@ impl Watchdogs {
     }
 
     /// Whose mark it bears tells whose it is. Without one it may be that of any command that is older.
-    fn is_of(&self, pid: i32, subject: &SupervisedCommand, is_certain: bool) -> bool {
-        let marks = settled_marks_of(pid);
+    fn is_of(&self, pid: i32, subject: &SupervisedCommand, is_certain: bool, tries: &Cell<u32>) -> bool {
+        let marks = settled_marks_of(pid, tries);
         match marks.iter().find(|mark| is_of(mark, &self.mark)) {
             Some(mark) => *mark == subject.mark,
             None => is_certain && ProcessEntry::of(pid).is_some_and(|entry| entry.start >= subject.start),

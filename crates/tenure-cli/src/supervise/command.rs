@@ -208,7 +208,11 @@ async fn see(
         let by = tokio::select! {
             biased;
             outcome = &mut outcome => break outcome,
-            signal = signals.next() => Asked::Signal(signal),
+            signal = signals.next() => match terminal.is_for_command(signal).then(|| terminal.interrupt()) {
+                None => Asked::Signal(signal),
+                Some(None) => continue,
+                Some(Some(by)) => by,
+            },
             by = terminal.insists() => by,
         };
         if asked.replace(by).is_some() {

@@ -1,5 +1,6 @@
 //! The mark of a tenure process: a variable in the environment of all that it has started, by which that is told from everything else.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::process::Command;
@@ -19,16 +20,14 @@ pub(super) fn marks_of(pid: i32) -> Vec<String> {
     value.map(|value| value.split(':').map(str::to_owned).collect()).unwrap_or_default()
 }
 
-/// The same of a process that may be just about to become another program: it shows no environment for a moment then, and is looked at again.
-pub(super) fn settled_marks_of(pid: i32) -> Vec<String> {
+/// The same of a process that may be just about to become another program: it shows no environment for a moment then, and is looked at again, as long
+/// as there are `tries` left.
+pub(super) fn settled_marks_of(pid: i32, tries: &Cell<u32>) -> Vec<String> {
     const MOMENT: Duration = Duration::from_millis(1);
-    const TRIES: usize = 5;
     let is_bare =
         || std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| environment.is_empty());
-    for _ in 0..TRIES {
-        if !is_bare() {
-            break;
-        }
+    while tries.get() > 0 && is_bare() {
+        tries.set(tries.get() - 1);
         std::thread::sleep(MOMENT);
     }
     marks_of(pid)

@@ -72,6 +72,16 @@ impl ProcessGroup {
         }
     }
 
+    /// What the keyboard does: an interrupt for its group, as long as CMD runs.
+    pub(super) fn interrupt(&self) {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(GuardedCommand { subject, .. }) = &*held
+            && !subject.is_reaped
+        {
+            signal_group(subject.group, Signal::SIGINT);
+        }
+    }
+
     /// Whether the command is continued when the terminal suspends it where nobody could continue us.
     pub(super) fn resume(&self, is_resumed: bool) {
         self.is_resumed.store(is_resumed, Ordering::SeqCst);
@@ -251,7 +261,12 @@ fn is_bare_script(path: &Path) -> bool {
     let mut beginning = Vec::new();
     let read = File::open(path).and_then(|file| file.take(LOOKED_AT).read_to_end(&mut beginning));
     let first = beginning.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    read.is_ok() && !first.starts_with(b"#!") && !first.contains(&0) && !first.starts_with(b"\x7fELF")
+    let is_text = |byte: &u8| !byte.is_ascii_control() || b"\t\r".contains(byte);
+    // Others' formats, which the system may know how to run, begin with something else.
+    read.is_ok()
+        && !first.starts_with(b"#!")
+        && first.iter().all(is_text)
+        && std::str::from_utf8(first).is_ok()
 }
 
 fn path_of(program: &OsStr) -> Result<PathBuf, Failure> {

@@ -102,6 +102,24 @@ impl Terminal {
         }
     }
 
+    /// Whether a signal that has come to us is one of the keyboard for the command: we are in front, beside one that has not asked for the terminal.
+    pub(super) fn is_for_command(&self, signal: i32) -> bool {
+        let stdin = std::io::stdin();
+        let is_in_front = || stdin.is_terminal() && tcgetpgrp(&stdin) == Ok(self.own);
+        signal == Signal::SIGINT as i32
+            && self.is_on_demand
+            && !self.is_lent
+            && self.group > 0
+            && is_in_front()
+    }
+
+    /// The command has it, as from its terminal. Answers if its user insists on a stop by now.
+    pub(super) fn interrupt(&mut self) -> Option<Asked> {
+        self.process_group.interrupt();
+        self.was_interrupted = true;
+        self.insistence.note(boottime()).then_some(Asked::Keyboard)
+    }
+
     /// We were continued: by `fg`, so that the command is to have the terminal again, by `bg`, or because it wants the terminal.
     fn resume(&mut self) {
         let is_asked = suspend::was_asked_for_terminal();

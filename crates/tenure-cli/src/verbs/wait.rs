@@ -74,14 +74,17 @@ async fn look(
     held: bool,
     trouble: &Cell<Option<Failure>>,
 ) -> Result<(bool, Option<Duration>), Failure> {
-    trouble.set(None);
     let (is_held, left) = match view(leases, key).await {
         Ok(seen) => {
             // Whether anybody holds what can't be read is not known.
             seen.sound()?;
+            trouble.set(None);
             (seen.known()? == State::Held, seen.left)
         }
-        Err(failure) if failure.code == exit::ABSENT => (false, None),
+        Err(failure) if failure.code == exit::ABSENT => {
+            trouble.set(None);
+            (false, None)
+        }
         // Who waits is told.
         Err(failure) if failure.code == exit::UNAVAILABLE => {
             trouble.set(Some(failure));

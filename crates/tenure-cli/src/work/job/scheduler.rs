@@ -225,7 +225,9 @@ impl Scheduler {
     /// Works until every unit is settled, or until told to stop.
     pub(crate) async fn work(&mut self, signals: &mut Signals) -> Result<u8, Failure> {
         loop {
-            self.slots.hold(self.outputs.is_behind(self.plan.slots));
+            for task in self.slots.hold(self.outputs.is_behind(self.plan.slots)) {
+                self.board.set(&task.key, Local::Open);
+            }
             self.slots.fill();
             self.pump();
             self.write_results();

@@ -67,8 +67,8 @@ pub(crate) struct Slots {
     pacing: Pacing,
     waiting: ClaimQueue<Task>,
     running: BTreeMap<Key, Running>,
-    /// Nothing is started.
-    is_held: bool,
+    /// Nothing is started since then.
+    held_since: Option<Duration>,
 }
 
 /// One slot that is taken.
@@ -83,7 +83,7 @@ struct Running {
 impl Slots {
     pub(crate) fn new(n: usize, pacing: Pacing, setup: Setup) -> Slots {
         let (waiting, running) = (ClaimQueue::default(), BTreeMap::new());
-        Slots { n, setup: Arc::new(setup), pacing, waiting, running, is_held: false }
+        Slots { n, setup: Arc::new(setup), pacing, waiting, running, held_since: None }
     }
 
     pub(crate) fn policy(&self) -> &Policy {
@@ -122,9 +122,14 @@ impl Slots {
         self.running.remove(key).map(|running| running.slot)
     }
 
-    /// Starts nothing from now on, or goes on to start.
-    pub(crate) fn hold(&mut self, is_held: bool) {
-        self.is_held = is_held;
+    /// Starts nothing from now on, or goes on to start. What was claimed ahead is returned once it has waited for so long that others are to
+    /// have it.
+    pub(crate) fn hold(&mut self, is_held: bool) -> Vec<Task> {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        let now = boottime();
+        self.held_since = is_held.then(|| self.held_since.unwrap_or(now));
+        let is_long = self.held_since.is_some_and(|since| now.saturating_sub(since) > PATIENCE);
+        if is_long { self.waiting.drain() } else { Vec::new() }
     }
 
     /// Stops what runs.
@@ -140,7 +145,7 @@ impl Slots {
     /// How long what waits for its time, and not for a slot, has to.
     pub(crate) fn pause(&mut self) -> Option<Duration> {
         let now = boottime();
-        let is_due = !self.is_held && self.running.len() < self.n && self.waiting.is_due(now);
+        let is_due = self.held_since.is_none() && self.running.len() < self.n && self.waiting.is_due(now);
         is_due.then(|| self.pacing.wait(now, self.running.is_empty(), load_average))
     }
 
@@ -164,7 +169,7 @@ impl Slots {
 
     /// Starts what may be started now.
     pub(crate) fn fill(&mut self) {
-        while !self.is_held
+        while self.held_since.is_none()
             && self.running.len() < self.n
             && self.pacing.wait(boottime(), self.running.is_empty(), load_average).is_zero()
             && let Some(Task { key, unit, number, guard }) = self.waiting.pop(boottime())

@@ -218,9 +218,10 @@ impl Writer {
         captured.err.rewind()?;
         let tag = self.form.tag.then(|| format!("{}\t", escaped(&text_of(&unit))));
         let (out, err) = (io::stdout(), io::stderr());
+        let has_err = captured.err.metadata()?.len() > 0;
         output::in_turn(
             || copy(&captured.out, &mut out.lock(), tag.as_deref()),
-            || copy(&captured.err, &mut err.lock(), tag.as_deref()),
+            has_err.then_some(|| copy(&captured.err, &mut err.lock(), tag.as_deref())),
         )?;
         self.captures.give_back(captured);
         Ok(())

@@ -192,7 +192,11 @@ impl Outputs {
 
     /// What has waited for its turn, or is on its way out after that, and is to be run again.
     pub(super) fn give_back(&mut self) -> Vec<UnitResult> {
-        let kept = std::mem::take(&mut self.kept).into_values().map(|(_, result)| result);
+        let kept = std::mem::take(&mut self.kept);
+        if let Some(printer) = &mut self.printer {
+            kept.values().for_each(|(kept, _)| printer.forget(kept.place));
+        }
+        let kept = kept.into_values().map(|(_, result)| result);
         kept.chain(std::mem::take(&mut self.due).into_iter().map(|(.., result)| result)).collect()
     }
 
