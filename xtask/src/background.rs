@@ -1,7 +1,6 @@
 //! Commands beside the steps: what waits for others' servers and for the disk, or leaves a core idle, while the steps have the cores.
 #![allow(clippy::disallowed_methods, reason = "chores take real time")]
 
-use crate::lanes;
 use crate::step::CheckStep;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -24,7 +23,7 @@ pub(crate) enum AtFailure {
     Stop,
 }
 
-/// Commands that run one after another, with a low priority, until one fails.
+/// Commands that run one after another until one fails. They have the priority of the steps: what is built as one unit after another takes longest.
 #[derive(Debug)]
 struct Background {
     running: RefCell<Option<Running>>,
@@ -63,7 +62,7 @@ impl Background {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let (its_log, its_stop) = (log.clone(), Arc::clone(&is_stopped));
         let thread = std::thread::spawn(move || {
-            commands.into_iter().try_for_each(|command| run(&command, &its_log, &its_stop))
+            commands.into_iter().try_for_each(|command| run(command, &its_log, &its_stop))
         });
         self.running.replace(Some(Running { thread, is_stopped, log }));
         Ok(())
@@ -80,12 +79,12 @@ impl Background {
 }
 
 /// Runs a command to its end, unless it is stopped.
-fn run(command: &Command, log: &Path, is_stopped: &AtomicBool) -> Result<(), String> {
-    let error = |error| format!("{command:?} did not start: {error}");
+fn run(mut command: Command, log: &Path, is_stopped: &AtomicBool) -> Result<(), String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let error = |error| format!("{program} did not start: {error}");
     let out = std::fs::OpenOptions::new().append(true).open(log).map_err(error)?;
     let err = out.try_clone().map_err(error)?;
-    let mut child = lanes::nice(command);
-    let mut child = child.stdin(Stdio::null()).stdout(out).stderr(err).spawn().map_err(error)?;
+    let mut child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn().map_err(error)?;
     loop {
         if is_stopped.load(Ordering::Relaxed) {
             // That it has just ended by itself is as good.
@@ -96,7 +95,7 @@ fn run(command: &Command, log: &Path, is_stopped: &AtomicBool) -> Result<(), Str
             Ok(Some(status)) if status.success() => return Ok(()),
             Ok(Some(status)) => return Err(status.to_string()),
             Ok(None) => std::thread::sleep(LOOK),
-            Err(error) => return Err(format!("{command:?} was lost: {error}")),
+            Err(error) => return Err(format!("{program} was lost: {error}")),
         }
     }
 }
