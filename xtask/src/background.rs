@@ -37,17 +37,15 @@ struct Running {
     log: PathBuf,
 }
 
-/// The step that begins the commands that are told then, and the one that waits for their end and shows what they printed. `what` has a verb:
-/// "is fetched".
+/// The step that begins the commands that are told then, and the one that waits for their end and shows what they printed; by these names.
 pub(crate) fn steps(
-    what: [&str; 2],
+    [begin, end]: [&str; 2],
     commands: impl FnOnce() -> Result<Vec<Command>, String> + 'static,
     log: PathBuf,
     at_failure: AtFailure,
 ) -> (CheckStep, CheckStep) {
     let begins = Rc::new(Background { running: RefCell::default(), at_failure });
     let ends = Rc::clone(&begins);
-    let [begin, end] = what;
     (
         CheckStep::check(begin, move || begins.begin(commands()?, log)),
         CheckStep::check(end, move || ends.end()),

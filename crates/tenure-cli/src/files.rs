@@ -1,6 +1,11 @@
-//! How many files this process may have open at a time: 1,024, as a rule, for programs that don't ask for more.
+//! Open files: how many this process may have at a time (1,024, as a rule, for programs that don't ask for more), and those without a name.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// As many as it may have at all.
 #[cfg(feature = "serve")]
@@ -14,6 +19,25 @@ pub(crate) fn allow(n: u64) {
     if let Some(more) = more(current, maximum, n) {
         // Where that is refused, whoever opens a file is told.
         let _as_before = setrlimit(Resource::Nofile, Rlimit { current: more, maximum });
+    }
+}
+
+/// A new file in this directory, which has no name: nothing is left of it however this process ends.
+///
+/// # Errors
+/// The name that it should have had for a moment, and why it has not.
+pub(crate) fn nameless(directory: &Path) -> Result<File, (PathBuf, io::Error)> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = directory.join(format!("tenure-{}-{number}", std::process::id()));
+        // Nobody else's, also where somebody has guessed the name.
+        let file = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&path);
+        match file.and_then(|file| std::fs::remove_file(&path).map(|()| file)) {
+            Ok(file) => return Ok(file),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err((path, error)),
+        }
     }
 }
 

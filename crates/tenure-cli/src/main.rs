@@ -121,9 +121,10 @@ impl Typed {
         let store = sourced(&matches, "store", "--store", STORE_VARIABLE);
         let namespace = sourced(&matches, "namespace", "--namespace", NAMESPACE_VARIABLE);
         #[cfg(feature = "serve")]
-        let metrics_from = match matches.value_source("metrics") {
-            Some(ValueSource::EnvVariable) => telemetry::AddressFrom::Variable,
-            _ => telemetry::AddressFrom::Option,
+        let metrics_from = if is_of_variable(&matches, "metrics") {
+            telemetry::AddressFrom::Variable
+        } else {
+            telemetry::AddressFrom::Option
         };
         let args = Args::<V>::from_arg_matches_mut(&mut matches)?.into();
         let settings = Ok(Settings::default());
@@ -212,9 +213,16 @@ fn sourced(
     variable: &'static str,
 ) -> Option<Sourced<String>> {
     let value = matches.get_one::<String>(name)?.clone();
-    let is_variable = matches.value_source(name) == Some(ValueSource::EnvVariable);
-    let source = if is_variable { SettingSource::Variable(variable) } else { SettingSource::Typed(option) };
+    let source = if is_of_variable(matches, name) {
+        SettingSource::Variable(variable)
+    } else {
+        SettingSource::Typed(option)
+    };
     Some(Sourced { value, source })
+}
+
+fn is_of_variable(matches: &ArgMatches, name: &str) -> bool {
+    matches.value_source(name) == Some(ValueSource::EnvVariable)
 }
 
 fn perform(typed: Typed) -> Result<u8, Failure> {

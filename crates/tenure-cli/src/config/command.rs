@@ -22,9 +22,7 @@ pub(crate) struct Template {
     pub(crate) program: OsString,
     pub(crate) arguments: Vec<OsString>,
     /// Where the program is, if it was looked for. Each entry of the PATH that lacks it costs each start a call.
-    path: Option<PathBuf>,
-    /// A shell reads it.
-    is_bare_script: bool,
+    found: Option<FoundProgram>,
     /// Units are several ones, with newlines between.
     is_batched: bool,
 }
@@ -35,7 +33,7 @@ impl Template {
         match words.next() {
             Some(program) if !program.is_empty() => {
                 let arguments = words.collect();
-                Ok(Template { program, arguments, path: None, is_bare_script: false, is_batched: false })
+                Ok(Template { program, arguments, found: None, is_batched: false })
             }
             Some(_) => Err(Failure::usage("the name of the command is empty")),
             None => Err(Failure::usage("no command is given; write it after --")),
@@ -43,8 +41,8 @@ impl Template {
     }
 
     /// The same, of a program that was found there.
-    pub(crate) fn at(self, FoundProgram { path, is_bare_script }: FoundProgram) -> Template {
-        Template { is_bare_script, path: Some(path), ..self }
+    pub(crate) fn at(self, found: FoundProgram) -> Template {
+        Template { found: Some(found), ..self }
     }
 
     /// The same where each start looks for the program, which may be another by then. A script that a shell reads stays where it was found.
@@ -65,15 +63,18 @@ impl Template {
     }
 
     fn of_program(&self) -> Command {
-        let path = self.path.as_deref().unwrap_or(Path::new(&self.program));
-        let mut command = if self.is_bare_script {
-            let mut shell = Command::new("/bin/sh");
-            shell.arg(path);
-            shell
-        } else {
-            let mut program = Command::new(path);
-            program.arg0(&self.program);
-            program
+        let mut command = match &self.found {
+            Some(FoundProgram { path, is_bare_script: true }) => {
+                let mut shell = Command::new("/bin/sh");
+                shell.arg(path);
+                shell
+            }
+            found => {
+                let path = found.as_ref().map_or(Path::new(&self.program), |found| &found.path);
+                let mut program = Command::new(path);
+                program.arg0(&self.program);
+                program
+            }
         };
         // The address is taken, by us.
         command.env_remove("TENURE_METRICS");

@@ -3,6 +3,7 @@
 use super::{Template, ttl};
 use crate::args;
 use crate::exit::Failure;
+use crate::files;
 use crate::keys::JobName;
 use crate::text::escaped;
 use std::ffi::OsString;
@@ -74,18 +75,8 @@ impl Form {
         };
         std::fs::create_dir_all(directory).map_err(|error| failed("can't be made", &error))?;
         // Also on a file system that is read-only for now: only a try tells.
-        let probe = directory.join(format!(".tenure-{}", std::process::id()));
-        let tried = match std::fs::create_dir(&probe) {
-            // Another host's process with this number is trying, or was killed as it did.
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-            Err(error) => Err(error),
-            // Who has met it there may have removed it.
-            Ok(()) => std::fs::remove_dir(&probe).or_else(|error| match error.kind() {
-                std::io::ErrorKind::NotFound => Ok(()),
-                _ => Err(error),
-            }),
-        };
-        tried.map_err(|error| failed("can't be written", &error))
+        let tried = files::nameless(directory).map(drop);
+        tried.map_err(|(_, error)| failed("can't be written", &error))
     }
 }
 

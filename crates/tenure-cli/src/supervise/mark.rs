@@ -12,25 +12,26 @@ pub(super) const MARK: &str = "TENURE_MARK";
 /// The marks in the environment that a process was started with, from that of the outermost tenure to that of the innermost.
 /// None if it has none, or they may not be read.
 pub(super) fn marks_of(pid: i32) -> Vec<String> {
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    let name = format!("{MARK}=");
-    let value =
-        environment.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(name.as_bytes()));
-    let value = value.map(|value| OsString::from_vec(value.to_vec()).to_string_lossy().into_owned());
-    value.map(|value| value.split(':').map(str::to_owned).collect()).unwrap_or_default()
+    settled_marks_of(pid, &Cell::new(0))
 }
 
 /// The same of a process that may be just about to become another program: it shows no environment for a moment then, and is looked at again, as long
 /// as there are `tries` left.
 pub(super) fn settled_marks_of(pid: i32, tries: &Cell<u32>) -> Vec<String> {
     const MOMENT: Duration = Duration::from_millis(1);
-    let is_bare =
-        || std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| environment.is_empty());
-    while tries.get() > 0 && is_bare() {
+    let read = || std::fs::read(format!("/proc/{pid}/environ"));
+    let mut environment = read();
+    while tries.get() > 0 && environment.as_ref().is_ok_and(Vec::is_empty) {
         tries.set(tries.get() - 1);
         std::thread::sleep(MOMENT);
+        environment = read();
     }
-    marks_of(pid)
+    let environment = environment.unwrap_or_default();
+    let name = format!("{MARK}=");
+    let value =
+        environment.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(name.as_bytes()));
+    let value = value.map(|value| OsString::from_vec(value.to_vec()).to_string_lossy().into_owned());
+    value.map(|value| value.split(':').map(str::to_owned).collect()).unwrap_or_default()
 }
 
 /// Whether `mark` is that of a command of the tenure process that marks with `whose`.

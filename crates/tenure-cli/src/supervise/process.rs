@@ -63,22 +63,21 @@ impl ProcessGroup {
 
     /// Passes a signal on to CMD itself, as long as it runs.
     pub(crate) fn pass_on(&self, signal: Signal) {
+        self.while_it_runs(|group| kill(group, signal));
+    }
+
+    /// What the keyboard does: an interrupt for its group, as long as CMD runs.
+    pub(super) fn interrupt(&self) {
+        self.while_it_runs(|group| signal_group(group, Signal::SIGINT));
+    }
+
+    fn while_it_runs(&self, signal: impl FnOnce(i32)) {
         // Held while signalling, so that it can't be reaped in between.
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(GuardedCommand { subject, .. }) = &*held
             && !subject.is_reaped
         {
-            kill(subject.group, signal);
-        }
-    }
-
-    /// What the keyboard does: an interrupt for its group, as long as CMD runs.
-    pub(super) fn interrupt(&self) {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(GuardedCommand { subject, .. }) = &*held
-            && !subject.is_reaped
-        {
-            signal_group(subject.group, Signal::SIGINT);
+            signal(subject.group);
         }
     }
 

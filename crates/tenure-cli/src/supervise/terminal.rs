@@ -71,15 +71,13 @@ impl Terminal {
     /// Makes the command's group the foreground group, if there is a terminal and we are that now.
     fn lend(&mut self) {
         let group = self.group;
-        let stdin = std::io::stdin();
-        let is_ours = || stdin.is_terminal() && tcgetpgrp(&stdin) == Ok(self.own);
-        if self.is_lent || !is_ours() {
+        if self.is_lent || !self.is_in_front() {
             return;
         }
         // Before anything can be typed into the command.
         let keyboard = Keyboard::beside(group, &self.watchdogs);
         // From the background this would stop us.
-        let lend = || is_ours() && tcsetpgrp(&stdin, Pid::from_raw(group)).is_ok();
+        let lend = || self.is_in_front() && tcsetpgrp(std::io::stdin(), Pid::from_raw(group)).is_ok();
         if suspend::in_one_go(lend) {
             self.keyboard = keyboard;
             self.is_lent = true;
@@ -104,13 +102,17 @@ impl Terminal {
 
     /// Whether a signal that has come to us is one of the keyboard for the command: we are in front, beside one that has not asked for the terminal.
     pub(super) fn is_for_command(&self, signal: i32) -> bool {
-        let stdin = std::io::stdin();
-        let is_in_front = || stdin.is_terminal() && tcgetpgrp(&stdin) == Ok(self.own);
         signal == Signal::SIGINT as i32
             && self.is_on_demand
             && !self.is_lent
             && self.group > 0
-            && is_in_front()
+            && self.is_in_front()
+    }
+
+    /// Whether there is a terminal, and our group is its foreground group.
+    fn is_in_front(&self) -> bool {
+        let stdin = std::io::stdin();
+        stdin.is_terminal() && tcgetpgrp(&stdin) == Ok(self.own)
     }
 
     /// The command has it, as from its terminal. Answers if its user insists on a stop by now.

@@ -177,18 +177,19 @@ impl Board {
 
     /// This process has it.
     pub(crate) fn won(&mut self, key: &Key) {
-        let index = self.find(key);
-        if let Some(unit) = index.and_then(|index| self.units.get_mut(index)) {
-            unit.is_others = false;
-        }
+        self.set_others(key, false);
     }
 
     /// Somebody else has that one.
     pub(crate) fn leave_to_others(&mut self, key: &Key) {
         self.set(key, Local::Open);
+        self.set_others(key, true);
+    }
+
+    fn set_others(&mut self, key: &Key, is_others: bool) {
         let index = self.find(key);
         if let Some(unit) = index.and_then(|index| self.units.get_mut(index)) {
-            unit.is_others = true;
+            unit.is_others = is_others;
         }
     }
 

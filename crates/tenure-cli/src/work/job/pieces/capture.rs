@@ -3,9 +3,9 @@
 use crate::files;
 use nix::errno::Errno;
 use nix::sys::statvfs::{Statvfs, fstatvfs};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -103,25 +103,13 @@ fn tail(file: &File) -> io::Result<Option<String>> {
 }
 
 fn nameless() -> io::Result<File> {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    loop {
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("tenure-{}-{number}", std::process::id()));
-        // Nobody else's, also where somebody has guessed the name.
-        let file = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&path);
-        match file {
-            Ok(file) => {
-                std::fs::remove_file(&path)?;
-                return Ok(file);
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) if are_too_many_open(&error) => return Err(error),
-            Err(error) => {
-                let text = format!("{} can't be written, which catches output: {error}", path.display());
-                return Err(io::Error::new(error.kind(), text));
-            }
+    files::nameless(&std::env::temp_dir()).map_err(|(path, error)| {
+        if are_too_many_open(&error) {
+            return error;
         }
-    }
+        let text = format!("{} can't be written, which catches output: {error}", path.display());
+        io::Error::new(error.kind(), text)
+    })
 }
 
 fn emptied(mut file: &File) -> io::Result<()> {

@@ -181,8 +181,10 @@ impl Outputs {
 
     /// The first of those whose turn has come, if it is meant.
     fn pop_due(&mut self, is_meant: impl Fn(&(Duration, usize, UnitResult)) -> bool) -> Option<UnitResult> {
-        let first = self.due.front().filter(|first| is_meant(first));
-        first.is_some().then(|| self.due.pop_front()).flatten().map(|(.., result)| result)
+        if !self.due.front().is_some_and(is_meant) {
+            return None;
+        }
+        self.due.pop_front().map(|(.., result)| result)
     }
 
     /// The next of those whose turn has come since then, or earlier.
