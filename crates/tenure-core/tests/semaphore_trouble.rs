@@ -4,6 +4,7 @@
 //! former fence are granted on; what is given up takes no longer for all that is held of others.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
+use crate::common::core_time;
 use crate::table::{KEY, Table, tenths};
 use std::time::Duration;
 use tenure_core::semaphore::{Mode, Wish};
@@ -132,6 +133,48 @@ fn l5_many_in_the_way_are_looked_at_as_often_as_the_shortest_lived_of_them_needs
     assert_eq!(table.held(40), [41]);
 }
 
+/// One with a long ttl waits for one with a short ttl, which dies.
+fn waits_for_the_dead() -> Table {
+    let mut table = Table::with_ttls(vec![LONG, tenths(10)]);
+    table.want(1, 2, exclusive());
+    table.want(0, 3, exclusive());
+    table.run(tenths(20));
+    assert_eq!(table.held(1), [2]);
+    table.kill(1);
+    table
+}
+
+#[test]
+fn l5_a_fencing_that_did_not_arrive_is_made_again_by_the_ttl_of_the_dead() {
+    let mut table = waits_for_the_dead();
+    table.lose_next_fencing();
+    table.run(tenths(25));
+    assert_eq!(table.held(0), [3]);
+}
+
+#[test]
+fn l5_a_session_that_could_not_be_read_is_looked_at_again_by_its_own_ttl() {
+    let mut table = waits_for_the_dead();
+    table.damage(Some("session/p1"));
+    table.run(tenths(20));
+    assert_eq!(table.held(0), [0; 0]);
+    table.damage(None);
+    table.run(tenths(15));
+    assert_eq!(table.held(0), [3]);
+}
+
+#[test]
+fn what_is_left_to_expire_is_free_after_a_ttl_however_long_its_record_was_refused() {
+    for how in HOWS {
+        let mut table = refused(how);
+        table.command(0, Command::Lapse(LeaseId(1)));
+        table.refuse(None);
+        table.want(1, 2, exclusive());
+        table.run(tenths(13));
+        assert_eq!(table.held(1), [2], "{how:?}");
+    }
+}
+
 #[test]
 fn c1_who_waits_looks_at_sessions_of_others_no_more_often_than_they_need() {
     let mut table = Table::with_ttls(vec![tenths(10), LONG]);
@@ -163,14 +206,6 @@ fn l5_permits_of_a_session_that_began_anew_below_its_former_fence_are_granted_on
     assert!(table.held(1).is_empty(), "its process may believe still, for all that is known here");
     table.run(tenths(5));
     assert_eq!(table.held(1), [2]);
-}
-
-/// How long this thread has had a core: what else the machine does counts for nothing.
-fn core_time() -> Duration {
-    // The system counts up to now when it schedules.
-    std::thread::yield_now();
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    Duration::from_nanos(stat.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap())
 }
 
 /// What it takes to give up 200 permits, of so many that one process holds, each of a semaphore of its own.

@@ -238,7 +238,19 @@ impl Semaphore {
             }
             _ => return self.release(lease),
         }
+        self.end_pause_with_lapses(ctx.now);
         self.tell(Notice::Released(lease, false));
+    }
+
+    /// What is left to expire is given up in its time, whatever the store has refused before then.
+    fn end_pause_with_lapses(&mut self, now: Now) {
+        let lapses = self.jobs.values().filter_map(|job| match job {
+            SemaphoreJob::Giving(giving) => giving.not_before.filter(|at| now.held < *at),
+            _ => None,
+        });
+        if let (true, Some(pause), Some(lapse)) = (self.is_refused, &mut self.pause, lapses.min()) {
+            *pause = lapse.min(*pause);
+        }
     }
 
     /// What is done with other leases can't be done with permits.

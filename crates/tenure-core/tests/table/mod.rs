@@ -63,6 +63,10 @@ pub struct Table {
     queue: BTreeMap<(Tick, u64), Happens>,
     last: u64,
     fate: Option<Fate>,
+    /// The next write that ends somebody else's session never arrives.
+    fencing_is_lost: bool,
+    /// A record that is damaged for whoever reads it.
+    damaged: Option<Key>,
     /// How calls about the semaphore are refused.
     refused: Option<ErrorKind>,
     held_back: VecDeque<Op>,
@@ -96,6 +100,8 @@ impl Table {
             queue: BTreeMap::new(),
             last: 0,
             fate: None,
+            fencing_is_lost: false,
+            damaged: None,
             refused: None,
             held_back: VecDeque::new(),
             leases: BTreeMap::new(),
@@ -168,6 +174,16 @@ impl Table {
     /// The next write of a semaphore has its answer lost, or never arrives.
     pub fn lose_next_write(&mut self, lands: bool) {
         self.fate = Some(Fate::Lost { lands });
+    }
+
+    /// The next write that ends somebody else's session never arrives.
+    pub fn lose_next_fencing(&mut self) {
+        self.fencing_is_lost = true;
+    }
+
+    /// Whoever reads this record finds it damaged; or nobody does any more.
+    pub fn damage(&mut self, key: Option<&str>) {
+        self.damaged = key.map(|key| Key::new(key).unwrap());
     }
 
     /// The next write of a semaphore arrives when it is let go.
@@ -252,6 +268,11 @@ impl Table {
                     return self.at(self.t.after(WAY), Happens::Returns(index, id, Err(error)));
                 }
                 let unknown = Err(StoreError::unknown("no answer"));
+                let ends = |write: &Write| write.record.tenure.is_none() && !concerns(&op);
+                if matches!(&op, Op::Write(write) if ends(write)) && std::mem::take(&mut self.fencing_is_lost)
+                {
+                    return self.at(self.t.after(WAY), Happens::Returns(index, id, unknown));
+                }
                 let answer = match fate {
                     _ if self.seats[index].is_cut => {
                         let error = if matches!(op, Op::Write(_)) {
@@ -325,8 +346,13 @@ impl Table {
         Ok(match op {
             Op::Read(key) => Answer::Read(self.stored(&key)),
             Op::ReadMany(keys, _) => {
-                let found = keys.into_iter().filter_map(|key| Some((self.stored(&key)?, key)));
-                Answer::Listed(found.map(|(stored, key)| Listed { key, stored: Ok(stored) }).collect())
+                let found = keys.into_iter().filter_map(|key| {
+                    let stored = self.stored(&key)?;
+                    let is_damaged = self.damaged.as_ref() == Some(&key);
+                    let stored = if is_damaged { Err(StoreError::foreign("damaged")) } else { Ok(stored) };
+                    Some(Listed { key, stored })
+                });
+                Answer::Listed(found.collect())
             }
             Op::List { .. } => Answer::Listed(Vec::new()),
             Op::Write(write) => Answer::Write(self.write(*write)),

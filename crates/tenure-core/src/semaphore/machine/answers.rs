@@ -71,10 +71,11 @@ impl Semaphore {
             (SemaphoreInFlight::Fencing { attachment, .. }, Ok(Answer::Write(Outcome::Lost(current)))) => {
                 if current.is_some_and(|session| super::deaths::is_over(&attachment, &session.record)) {
                     self.dead.insert(attachment);
+                } else {
+                    self.judge_again(ctx, &attachment);
                 }
             }
-            // The next look tells.
-            (SemaphoreInFlight::Fencing { .. }, _) => {}
+            (SemaphoreInFlight::Fencing { attachment, .. }, _) => self.judge_again(ctx, &attachment),
             (_, Err(error)) => self.failed(ctx, error),
             (_, Ok(_)) => {}
         }
@@ -150,6 +151,7 @@ impl Semaphore {
         let longer = || self.ttl.part(4).saturating_mul(1 << self.failures.min(most));
         let pause = if passes { ctx.retry_at(self.ttl, self.failures) } else { ctx.jittered(longer()) };
         self.pause = Some(pause.max(ctx.now.held.after(Duration::from_millis(1))));
+        self.end_pause_with_lapses(ctx.now);
         let may_land = error.kind() == ErrorKind::Unknown || self.ghost.is_some();
         let mut over = Vec::new();
         for (lease, job) in &mut self.jobs {

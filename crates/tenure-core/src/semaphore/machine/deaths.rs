@@ -65,6 +65,12 @@ impl Semaphore {
         }
     }
 
+    /// It was not told of this one whether it is dead: it is looked at as a newcomer is.
+    pub(super) fn judge_again(&mut self, ctx: &Ctx<'_>, attachment: &Attachment) {
+        self.judged.remove(attachment);
+        self.mind_newcomers(ctx);
+    }
+
     /// Sessions in the way, as they were just read.
     pub(super) fn judge(&mut self, ctx: &mut Ctx<'_>, sessions: &[Attachment], records: &[Listed]) {
         let Some(seen) = &self.seen else { return };
@@ -80,7 +86,7 @@ impl Semaphore {
                 None => self.judge_missing(ctx, attachment, ttl),
                 Some(Ok(session)) => self.judge_session(ctx, attachment, session, ttl),
                 // What can't be read can't be told to be dead.
-                Some(Err(_)) => {}
+                Some(Err(_)) => self.judge_again(ctx, attachment),
             }
         }
         self.mind_the_first(ctx, records);
