@@ -107,7 +107,8 @@ impl Part {
         if cuts {
             self.tasks = std::mem::take(&mut self.tasks).into_iter().take(2).collect();
         } else if !self.fits() {
-            self.lists = Some(reason);
+            // A dispute is a reason of its own, however large the part is.
+            self.lists = Some(self.lists.map_or(reason, |why| why ^ reason));
             let mut size = 0;
             let is_kept = |(unit, (_, task)): &(String, (Shows, Task))| {
                 // The name of a peer may be in two places.
@@ -327,6 +328,16 @@ mod tests {
         // Some of it is for whom the store does not let list.
         let kept = KEPT_BYTES / 34;
         assert_eq!((of(1_500).tasks.len(), of(1_500).lists, of(9_000).tasks.len()), (kept, Some(8), kept));
+        // A dispute is told of, too, however large the part is.
+        let tasks = |units: usize| of(units).tasks;
+        let disputed = |why| Part { lists: Some(why), tasks: tasks(1_400), ..part() };
+        let grown = |why| {
+            let more = (0..100).map(|n| (format!("unit x{n:04}"), (Shows(1), Task::Take)));
+            let mut part = disputed(why);
+            part.tasks.extend(more);
+            part.bounded(8, false).lists
+        };
+        assert!(grown(3).is_some() && grown(3) == grown(3) && grown(3) != grown(4) && grown(3) != Some(8));
         let awaits = |n: usize| (format!("unit {n:05}"), (Shows(1), Task::Await(holder(n))));
         let peers = (0..5_000).map(|n| (holder(n), (Fence(5), ttl()))).collect();
         let part = Part { tasks: (0..5_000).map(awaits).collect(), peers, ..part() }.bounded(8, false);

@@ -288,7 +288,7 @@ impl Worker {
             let is_due = Shows::of(&stored.record) == *shows || self.has_bug(Bug::StateIgnored);
             let is_vacant = stored.record.tenure.is_none();
             // Somebody has written it since it was planned, as whoever keeps its weight does: the claim is conditional on what it shows now.
-            let is_open = is_news && is_vacant && self.may_have(&spec);
+            let is_open = is_news && is_vacant && self.may_have(unit, &spec);
             let seen = stored.clone().into();
             match task {
                 // To be had even if only to be passed on.
@@ -347,10 +347,14 @@ impl Worker {
         !overtaken.is_empty()
     }
 
-    /// Whether this worker has all that a unit needs which is pinned to nobody else.
-    fn may_have(&self, spec: &UnitSpec) -> bool {
-        let me = &self.holder.env.identity.holder;
-        spec.pin.as_ref().is_none_or(|pin| pin == me) && spec.needs.is_subset(&self.options.about.labels)
+    /// Whether this worker wants a unit, has all that it needs and room for its weight, and it is pinned to nobody else.
+    fn may_have(&self, unit: &Key, spec: &UnitSpec) -> bool {
+        let (me, about) = (&self.holder.env.identity.holder, &self.options.about);
+        let wants = self.options.fleet.unit_of(unit).is_none_or(|name| !about.declines.contains(name));
+        let has = self.own.values().map(|own| own.spec.weight.max(1)).fold(0, u64::saturating_add);
+        let has_room = has.saturating_add(spec.weight.max(1)) <= about.weight;
+        let may = spec.pin.as_ref().is_none_or(|pin| pin == me) && spec.needs.is_subset(&about.labels);
+        wants && has_room && may
     }
 
     fn is_attached_here(&self, stored: &Stored) -> bool {

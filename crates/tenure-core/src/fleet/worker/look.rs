@@ -5,6 +5,9 @@
 //! A look that expects no news asks for a recent state only, which costs some stores less. Its news is acted on only once a look at
 //! the latest state has confirmed it.
 
+mod turns;
+
+use self::turns::AwaitedTurns;
 use super::own::Stage;
 use super::watch::Watch;
 use super::{Errand, Worker};
@@ -22,8 +25,6 @@ use std::time::Duration;
 
 /// For so many ttls a worker looks often for what is on its way to it or drains; after that, ever less often.
 const DRAINS: u32 = 8;
-/// How many awaited units one look shows.
-const AWAITED: usize = 64;
 
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Look {
@@ -45,8 +46,8 @@ pub(super) struct Look {
     /// Those who have been silent for a ttl, since when that is known here.
     pub(super) suspected: BTreeMap<Key, Tick>,
     pub(super) watch: Watch,
-    /// The last awaited unit that was looked at.
-    cursor: Option<Key>,
+    /// Which of the awaited units are looked at next.
+    turns: AwaitedTurns,
     /// Since when the board shows the alarm.
     pub(super) alarmed: Option<Tick>,
     /// Until then it may come to be shown: whoever knows of more who are overdue sets it again once a new generation has ended
@@ -75,7 +76,7 @@ impl Worker {
             }
             // Its owner may go on writing it for hours, and drain no sooner for that.
             Some(key) if self.awaited.contains(key) => {
-                self.look.cursor = self.awaited.range(..key).next_back().cloned();
+                self.look.turns.wrote(key);
                 self.look_soon(now);
             }
             Some(_) => {}
@@ -114,7 +115,7 @@ impl Worker {
         let mut keys = vec![self.board_key.clone()];
         self.look.watched = self.watched(now);
         keys.extend(self.look.watched.keys().cloned());
-        keys.extend(self.next_awaited());
+        keys.extend(self.look.turns.next(&self.awaited));
         self.look.under_way = true;
         self.look.again = false;
         self.look.sent = now.held;
@@ -132,6 +133,9 @@ impl Worker {
         self.look.latest = latest || self.has_bug(Bug::StaleLookTrusted);
         let freshness = if latest { Freshness::Latest } else { Freshness::Recent };
         self.send(Errand::Look, Op::ReadMany(keys, freshness));
+        if self.look.turns.has_more() {
+            self.look_soon(now);
+        }
     }
 
     /// Whether a look shows nothing but what was to be expected: the board as it was, and sessions that were renewed.
@@ -172,23 +176,13 @@ impl Worker {
         now.held.since(self.awaited_from.max(self.drained_from).after(self.part(1) * DRAINS))
     }
 
-    fn next_awaited(&mut self) -> Vec<Key> {
-        let after = self.look.cursor.take();
-        let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
-        let mut next: Vec<Key> =
-            self.awaited.range((from, std::ops::Bound::Unbounded)).take(AWAITED).cloned().collect();
-        let rest = AWAITED.min(self.awaited.len()) - next.len();
-        next.extend(self.awaited.iter().take(rest).cloned());
-        self.look.cursor = next.last().cloned();
-        next
-    }
-
     pub(super) fn looked(&mut self, now: Now, result: Result<Answer, StoreError>) {
         self.look.under_way = false;
         let found = match result {
             Ok(Answer::Listed(found)) => found,
             Ok(_) => return,
             Err(error) => {
+                self.look.turns.missed();
                 self.look.closely |= self.look.latest;
                 self.look.next = self.look.next.min(now.held.after(self.part(16)));
                 return self.tell(FleetNotice::Trouble(error));
@@ -199,6 +193,7 @@ impl Worker {
         if self.look.latest {
             self.look.seen_from = self.look.sent;
         } else if !self.is_no_news(&found) {
+            self.look.turns.missed();
             return self.look_again(now);
         }
         match found.remove(&self.board_key).transpose() {

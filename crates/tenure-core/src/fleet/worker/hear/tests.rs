@@ -2,6 +2,7 @@
 //! else by now; whom it tells when it has none, or is overtaken; what is read again after a failure.
 use super::reading::MANY;
 use super::*;
+use crate::fleet::About;
 use crate::fleet::plan::Uncovered;
 use crate::fleet::worker::alone::*;
 use crate::fleet::worker::raise::Bump;
@@ -192,12 +193,21 @@ fn what_it_is_to_have_is_claimed_or_awaited_unless_its_record_shows_something_el
         assert!(worker.awaited.is_empty());
     }
     // What somebody has written meanwhile may be another's by that.
-    for spec in [UnitSpec::default().needs("gpu"), UnitSpec { pin: Some(holder(2)), ..UnitSpec::default() }] {
+    let plain = UnitSpec::default;
+    let declined = fleet().unit_of(&unit(0)).unwrap().to_owned();
+    for (about, spec, claims) in [
+        (About::default(), plain().needs("gpu"), false),
+        (About::default(), UnitSpec { pin: Some(holder(2)), ..plain() }, false),
+        (About::default().weight(5), plain().weight(6), false),
+        (About::default().weight(5), plain().weight(5), true),
+        (About { declines: BTreeSet::from([declined]), ..About::default() }, plain(), false),
+    ] {
         let mut worker = led(2, false);
+        worker.options.about = about;
         let mut stored = shows(4, None);
         stored.record.metadata = spec.compose(Metadata::new()).unwrap();
         hears(&mut worker, &part(vec![(0, 3, Task::Take)]), &[(unit(0), stored)]);
-        assert!(worker.own.is_empty() && worker.bump != Bump::Idle);
+        assert_eq!((worker.own.is_empty(), worker.bump != Bump::Idle), (!claims, !claims), "{spec:?}");
     }
     let mut worker = led(2, false);
     let done = UnitSpec { status: Status::Done, ..UnitSpec::default() };

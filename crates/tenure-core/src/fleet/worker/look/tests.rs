@@ -185,6 +185,40 @@ fn what_drains_is_looked_for_often_for_some_time_and_then_ever_less_often() {
     assert_eq!(worker.pace(at(5300)).as_millis(), 1_500);
 }
 
+#[test]
+fn l2_all_that_were_written_after_long_drains_are_seen_in_the_next_looks() {
+    let mut worker = rested(1);
+    worker.awaited = (0..200).map(unit).collect();
+    worker.awaited_from = at(0).held;
+    worker.look.next = at(900).held;
+    for n in 50..200 {
+        worker.hint(at(500), &Hint::Key(unit(n)));
+    }
+    let (mut seen, mut took) = (BTreeSet::new(), Vec::new());
+    for turn in 0..4 {
+        let soon = worker.look.next;
+        took.push(soon.since(at(500).held));
+        let now = Now { held: soon, ..at(500) };
+        worker.wake_look(now);
+        let Op::ReadMany(keys, Freshness::Latest) = asked(&mut worker).remove(0).op else {
+            panic!("it looks")
+        };
+        assert!(keys.len() <= turns::AWAITED + 2, "{}", keys.len());
+        assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len(), "each once");
+        // The second one fails, and shows nothing.
+        if turn == 1 {
+            worker.looked(now, Err(StoreError::unavailable("away")));
+        } else {
+            seen.extend(keys);
+            let board = (worker.board_key.clone(), board(7, 1));
+            worker.looked(now, listed(vec![board, (session(1), session_record(1, 7, 1))]));
+        }
+    }
+    assert!((50..200).all(|n| seen.contains(&unit(n))), "{}", seen.len());
+    assert!(took[3] <= worker.interval(), "{took:?}");
+    assert!(worker.look.next > worker.look.sent.after(worker.part(32) * 2), "and then as before");
+}
+
 /// The writes of its owner, while that goes on.
 #[test]
 fn hints_about_what_has_been_awaited_for_long_bring_looks_and_not_many() {
@@ -198,7 +232,8 @@ fn hints_about_what_has_been_awaited_for_long_bring_looks_and_not_many() {
         let next = if claims { at(900).held } else { at(secs).held.after(worker.part(32)) };
         assert_eq!((worker.own.contains_key(&unit(1)), worker.look.next), (claims, next), "{hint:?}");
         if let (false, Hint::Key(key)) = (claims, hint) {
-            assert_eq!(worker.next_awaited().first(), Some(&key));
+            let awaited = worker.awaited.clone();
+            assert_eq!(worker.look.turns.next(&awaited).first(), Some(&key));
         }
     }
 }
