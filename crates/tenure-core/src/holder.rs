@@ -83,8 +83,8 @@ pub struct Holder {
     pub(crate) audit: Audit,
     /// Leases that wait for the session to be up.
     pub(crate) queued: BTreeSet<LeaseId>,
-    /// Leases that are being got.
-    pub(crate) acquiring: BTreeSet<LeaseId>,
+    /// Leases that are being got, by their keys: a busy store tells of many keys that nobody waits for here.
+    pub(crate) acquiring: BTreeSet<(Key, LeaseId)>,
     /// Those of them that wait for somebody else's end.
     waiting: BTreeSet<LeaseId>,
     pub(crate) turns: Turns,
@@ -267,17 +267,26 @@ impl Holder {
             Hint::Written(_, version) => Wakeup::Changed(Some(*version)),
             Hint::Any | Hint::Key(_) => Wakeup::Changed(None),
         };
-        let key = hint.key();
-        let waits = |id: &LeaseId| match (self.leases.get(id), key) {
+        let waits = |id: &LeaseId| match self.leases.get(id) {
             // Who comes first is told, and goes on for all of this process.
-            (Some(LeaseState::Acquiring(acquisition)), _) if acquisition.is_behind() => false,
-            (Some(LeaseState::Acquiring(acquisition)), Some(key)) => acquisition.key() == key,
-            (lease, _) => lease.is_some(),
+            Some(LeaseState::Acquiring(acquisition)) => !acquisition.is_behind(),
+            lease => lease.is_some(),
         };
-        let waiting: Vec<LeaseId> = self.acquiring.iter().copied().filter(waits).collect();
+        let mut waiting: Vec<LeaseId> = match hint.key() {
+            Some(key) => self.acquiring(key).filter(waits).collect(),
+            None => self.acquiring.iter().map(|(_, id)| *id).filter(waits).collect(),
+        };
+        // In the order in which they came.
+        waiting.sort_unstable();
         for id in waiting {
             self.wake_lease(now, id, why);
         }
+    }
+
+    /// Leases for this key that are being got.
+    pub(crate) fn acquiring(&self, key: &Key) -> impl Iterator<Item = LeaseId> {
+        let all = self.acquiring.range((key.clone(), LeaseId(0))..=(key.clone(), LeaseId(u64::MAX)));
+        all.map(|(_, id)| *id)
     }
 
     fn command(&mut self, now: Now, command: Command) {

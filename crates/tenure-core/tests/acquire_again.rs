@@ -1,7 +1,7 @@
 //! An attempt that begins again on the next session, and attempts on a store in trouble. Plan: answers to what was asked
 //! before the session was lost are not taken for answers to what is asked now, whatever that is; looks that fail are
 //! repeated ever less often, and one that succeeds begins anew; what was given up is looked for as long as it may land; what
-//! may have landed is nobody else's; who waits long behind a session asks it.
+//! may have landed is nobody else's; who waits long behind a session asks it; a moment's trouble delays nobody for a part of a long ttl.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use crate::common::*;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tenure_core::op::{Answer, Event, Expect, Hint, Machine, Op, OpId, Outcome, Step};
 use tenure_core::{
     Ask, Command, Holder, KeepAlive, LeaseId, Letter, Metadata, MetadataPolicy, Nonce, Notice, Occupant,
-    Record, StoreError, WaitPolicy, Want,
+    Record, StoreError, Tick, Ttl, WaitPolicy, Want,
 };
 
 fn failed(op: u64) -> Event<Command> {
@@ -307,4 +307,22 @@ fn patience_that_ends_as_the_answer_comes_is_over() {
     a.step(now(0), acquire("k", own(), WaitPolicy::Until(tick(500))));
     let told = a.step(now(500), lost(1, Some(by_another()))).notices;
     assert_eq!(told, vec![Notice::Held(LEASE, Occupant::of(&by_another()))]);
+}
+
+/// A day's ttl, and a call that is refused once, in a moment.
+#[test]
+fn l1_a_moments_trouble_delays_nobody_for_a_part_of_a_long_ttl() {
+    let long = || KeepAlive::Own(Ttl::new(Duration::from_secs(86_400)).unwrap());
+    let soon = |at: Option<Tick>, ms| assert!(at.is_some_and(|at| at <= tick(ms + 5_000)), "{at:?}");
+    // Who waits, and who gives up.
+    let mut a = holder();
+    a.step(now(0), acquire("k", long(), WaitPolicy::Forever));
+    for n in 0..9_u64 {
+        soon(a.step(now(n * 5_000), failed(n + 1)).wake_at, n * 5_000);
+        assert_eq!(a.step(now(n * 5_000 + 5_000), Event::Wake).requests.len(), 1);
+    }
+    a.step(now(50_000), seen(10, None));
+    a.step(now(50_001), won(11, nonce(2), 7));
+    a.step(now(60_000), Event::Command(Command::Release(LEASE, None)));
+    soon(a.step(now(60_001), failed(12)).wake_at, 60_001);
 }

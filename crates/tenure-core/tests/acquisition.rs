@@ -1,7 +1,8 @@
 //! Attempts at their edges. Plan: one that only waits ends at once when it is given up, one whose claim is under way or may
 //! stand does not; early and spurious wake-ups end nothing; a process's own claims that are under way are not taken for
-//! nobody's, and nobody's are; one that only watches looks again soon once the key is free.
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+//! nobody's, and nobody's are; one that only watches looks again soon once the key is free; what changes elsewhere costs the same for
+//! any number of waits.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::*;
 use tenure_core::op::{Event, Expect, Hint, Machine, Op};
@@ -177,4 +178,33 @@ fn l1_silence_is_counted_from_when_the_store_told_of_the_sessions_renewal() {
     assert!(
         matches!(&fences[..], [fences] if matches!(&fences.op, Op::Write(write) if write.key == key("session/b")))
     );
+}
+
+/// What it takes a process that waits for so many keys to hear of 1,000 changes of others, and of one of its own.
+fn hints_take(keys: u64) -> std::time::Duration {
+    let mut a = holder();
+    for lease in 0..keys {
+        let Event::Command(Command::Acquire(_, want)) =
+            acquire(&format!("k/{lease}"), own(), WaitPolicy::Forever)
+        else {
+            panic!("it is an acquisition")
+        };
+        a.step(now(0), Event::Command(Command::Acquire(LeaseId(lease), want)));
+        let other = held("b", Nonce(50), Nonce(50), 8, 0, 0);
+        a.step(now(1), lost(lease + 1, Some(other)));
+    }
+    let before = core_time();
+    for n in 0..1_000 {
+        let told = a.step(now(2), Event::Changed(Hint::Written(key(&format!("other/{n}")), Version(9))));
+        assert_eq!(told.requests, vec![]);
+    }
+    let told = a.step(now(2), Event::Changed(Hint::Written(key("k/7"), Version(9))));
+    assert_eq!(told.requests.len(), 1, "it looks");
+    core_time() - before
+}
+
+#[test]
+fn a_change_of_another_key_costs_no_more_for_all_that_is_waited_for() {
+    let (few, many) = (hints_take(10), hints_take(20_000));
+    assert!(many < few.max(std::time::Duration::from_millis(1)) * 20, "{few:?} {many:?}");
 }

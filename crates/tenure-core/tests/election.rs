@@ -1,7 +1,7 @@
 //! The machine of elections by itself, step by step. Plan: the whole output of the main path: start, win, resign,
 //! stand back, try again; belief ends with the lease and with the session; falling back for errors by time, and its
 //! wake-up; bodies hold a resignation up, and one that can't be joined leaves the key to expire; a loss while bodies
-//! run; a stop from every state; a failed attempt is made again; observing; late, early and foreign inputs do no harm.
+//! run; a stop from every state; a failed attempt is made again, ever more seldom where it is refused; observing; late, early and foreign inputs do no harm.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::time::Duration;
@@ -443,4 +443,27 @@ fn nobody_steps_down_for_what_another_lease_was_asked_or_came_to() {
     env.step(20, Input::Resign);
     assert_eq!(env.told(30, Notice::Released(LeaseId(9), true)), Output::default());
     assert_eq!(env.told(40, Notice::Released(LeaseId(1), true)).commands, [watch(2)]);
+}
+
+/// What is refused may be so for good.
+#[test]
+fn c1_a_candidate_asks_a_store_that_refuses_ever_more_seldom_and_an_answer_ends_that() {
+    let refused = || StoreError::foreign("damaged");
+    for (error, most) in [(refused(), 12), (StoreError::unavailable("away"), 600)] {
+        let mut env = Env::new(false);
+        env.step(0, Input::Start);
+        let (mut ms, mut asked, mut last) = (0, 0, 0);
+        // A hundred ttls.
+        while ms < 1_000_000 {
+            let output = env.told(ms, Notice::Failed(LeaseId(env.leases), error.clone()));
+            let next = output.wake_at.unwrap().0 / 1_000_000;
+            (last, ms, asked) = (next - ms, next, asked + 1);
+            assert!(last >= 2_000 && !env.step(ms, Input::Wake).commands.is_empty(), "{last}");
+        }
+        assert!(asked <= most && last <= 320_000, "{asked} {last}");
+        env.told(ms, Notice::Held(LeaseId(env.leases), None));
+        env.step(ms + 2_000, Input::Wake);
+        let again = env.told(ms + 2_000, Notice::Failed(LeaseId(env.leases), error));
+        assert_eq!(again.wake_at, Some(tick(ms + 4_000)));
+    }
 }

@@ -9,6 +9,7 @@ use crate::holder::renewal::Loss;
 use crate::values::fence::Fence;
 use crate::values::record::Ask;
 use crate::values::time::{Now, Tick};
+use std::time::Duration;
 
 /// A leadership: the lease that it is, and until when that is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,7 +56,12 @@ pub struct Election {
     session_deadline: Tick,
     /// Until then it stands back.
     cool_until: Tick,
+    /// Since when the store has refused each look, and may for good.
+    refused_since: Option<Tick>,
 }
+
+/// After so many ttls at the latest, what the store refuses is tried once more.
+const SELDOM: u32 = 32;
 
 impl Election {
     /// A candidate that has not begun. The terms must have passed their [`Terms::check`].
@@ -72,6 +78,7 @@ impl Election {
             session_until: Tick(0),
             session_deadline: Tick(0),
             cool_until: Tick(0),
+            refused_since: None,
         }
     }
 
@@ -243,6 +250,7 @@ impl Election {
             }
             Notice::Acquired { lease, fence, until, .. } if self.follows(*lease) => {
                 let (lease, fence, until) = (*lease, *fence, *until);
+                self.refused_since = None;
                 self.state = CandidacyState::Leading(Leadership { lease, fence, until, deadline: until });
                 stage.output.changes.push(Change::Elected { lease, fence });
             }
@@ -253,13 +261,20 @@ impl Election {
             Notice::Lost(lease, loss) => self.lost(stage, *lease, loss),
             Notice::Released(lease, _) => self.released(stage, *lease),
             Notice::Seen(lease, sighting) if self.looks(*lease) => {
+                self.refused_since = None;
                 stage.output.changes.push(Change::Leader(sighting.as_deref().cloned()));
             }
             Notice::Failed(lease, error) if self.looks(*lease) => {
                 stage.output.changes.push(Change::Failing(error.clone()));
-                self.state = CandidacyState::Pausing(stage.now.held.after(self.terms.follow));
+                let now = stage.now.held;
+                let refused = (!error.is_passing()).then(|| *self.refused_since.get_or_insert(now));
+                // As long again as that has gone on: it may be for good.
+                let lasts = refused.map_or(Duration::ZERO, |since| now.since(since));
+                let pause = lasts.min(self.terms.ttl.duration() * SELDOM).max(self.terms.follow);
+                self.state = CandidacyState::Pausing(now.after(pause));
             }
             Notice::Held(lease, _) | Notice::Absent(lease) if self.looks(*lease) => {
+                self.refused_since = None;
                 self.state = CandidacyState::Pausing(stage.now.held.after(self.terms.follow));
             }
             Notice::Stopped if self.state != CandidacyState::Stopped => {

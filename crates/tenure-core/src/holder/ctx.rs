@@ -129,13 +129,26 @@ impl Ctx<'_> {
         span.saturating_mul(share) / 1024
     }
 
-    /// When to try again after the `failures`-th failure in a row: from ttl/64 it doubles up to ttl/4.
+    /// When to try again after the `failures`-th failure in a row: from ttl/64 it doubles up to ttl/4, and is 5 s at most. Who waits for a key
+    /// with a long ttl, or gives one up, waits no longer for a moment's trouble.
     pub(crate) fn retry_at(&self, ttl: Ttl, failures: u32) -> Tick {
-        self.jittered(ttl.part(64 >> failures.saturating_sub(1).min(4)))
+        self.jittered(pause(ttl, failures).min(MOMENT))
+    }
+
+    /// The same for a renewal, which has a part of its ttl for that: a process may have many.
+    pub(crate) fn renew_again_at(&self, ttl: Ttl, failures: u32) -> Tick {
+        self.jittered(pause(ttl, failures))
     }
 }
 
+fn pause(ttl: Ttl, failures: u32) -> Duration {
+    ttl.part(64 >> failures.saturating_sub(1).min(4))
+}
+
+/// So long one call may take, and the pause after one that has failed.
+const MOMENT: Duration = Duration::from_secs(5);
+
 /// How long a call that is not a renewal may take: a quarter of the ttl, and 5 s at most.
 fn call_timeout(ttl: Ttl) -> Duration {
-    ttl.part(4).min(Duration::from_secs(5))
+    ttl.part(4).min(MOMENT)
 }

@@ -206,9 +206,8 @@ impl Holder {
 
     /// What was claimed for its key and not answered yet may stand in the store already, and be what is withdrawn.
     fn withdraw_acquisitions(&mut self, now: Now, letter: &Letter) {
-        for id in self.acquiring.iter().copied().collect::<Vec<_>>() {
+        for id in self.acquiring(&letter.key).collect::<Vec<_>>() {
             if let Some(LeaseState::Acquiring(acquisition)) = self.leases.get_mut(&id)
-                && *acquisition.key() == letter.key
                 && acquisition.goal().attachment.is_some()
             {
                 acquisition.withdraw(now.held, letter.fence);

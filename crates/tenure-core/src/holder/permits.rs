@@ -113,8 +113,12 @@ impl Holder {
     /// The store says that something has changed.
     pub(crate) fn semaphores_changed(&mut self, now: Now, hint: &Hint) {
         let version = if let Hint::Written(_, version) = hint { Some(*version) } else { None };
-        let is_meant = |key: &Key| hint.key().is_none_or(|hinted| hinted == key);
-        for key in self.permits.wanted.iter().filter(|key| is_meant(key)).cloned().collect::<Vec<_>>() {
+        let wanted = &self.permits.wanted;
+        let meant: Vec<Key> = match hint.key() {
+            Some(key) => wanted.get(key).into_iter().cloned().collect(),
+            None => wanted.iter().cloned().collect(),
+        };
+        for key in meant {
             self.step_semaphore(now, key, |semaphore, ctx| semaphore.heard(ctx, version));
         }
     }

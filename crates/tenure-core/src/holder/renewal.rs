@@ -379,7 +379,7 @@ impl Renewal {
             }
         }
         self.last_error = Some(error);
-        self.renew_at = ctx.retry_at(self.ttl, self.failures);
+        self.renew_at = ctx.renew_again_at(self.ttl, self.failures);
         if let Some(every) = ctx.rules.renew {
             // Whoever counts failed renewals means those at the rate; one more is no use long after the store is back.
             self.renew_at = self.renew_at.min(ctx.jittered(every / 4));

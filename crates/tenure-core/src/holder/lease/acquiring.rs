@@ -9,6 +9,7 @@ use crate::holder::lease_id::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::renewal::Renewal;
 use crate::holder::update::Fields;
+use crate::values::key::Key;
 use crate::values::time::Now;
 
 impl Holder {
@@ -67,11 +68,11 @@ impl Holder {
             if let Some(seen) = acquisition.take_news() {
                 self.tell(Notice::Seen(id, seen.map(Box::new)));
             }
-            self.acquiring.insert(id);
+            let key = acquisition.key().clone();
+            self.acquiring.insert((key.clone(), id));
             if acquisition.waits() {
                 self.waiting.insert(id);
             }
-            let key = acquisition.key().clone();
             if is_abandoned {
                 self.waiting.remove(&id);
                 self.leases.insert(id, LeaseState::Abandoned(Box::new(acquisition)));
@@ -81,7 +82,7 @@ impl Holder {
             }
             return;
         };
-        self.forget_acquisition(id);
+        self.forget_acquisition(id, acquisition.key());
         self.set_wake(part.clone(), None);
         if acquisition.may_be_orphaned() && acquisition.goal().attachment.is_some() {
             self.settle_orphan(now, acquisition.key().clone());
@@ -121,8 +122,8 @@ impl Holder {
     }
 
     /// A lease is not being got any more.
-    pub(crate) fn forget_acquisition(&mut self, id: LeaseId) {
-        self.acquiring.remove(&id);
+    pub(crate) fn forget_acquisition(&mut self, id: LeaseId, key: &Key) {
+        self.acquiring.remove(&(key.clone(), id));
         self.waiting.remove(&id);
     }
 }

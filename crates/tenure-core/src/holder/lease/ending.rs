@@ -187,11 +187,11 @@ impl Holder {
             LeaseState::Acquiring(_) if self.env.rules.bugs.has(Bug::QueueForgotten) => {}
             LeaseState::Acquiring(acquisition) => {
                 // What it claimed so far is dead with the old session, whether it landed or not.
-                self.forget_acquisition(id);
+                self.forget_acquisition(id, acquisition.key());
                 self.queue(now, id, acquisition.goal().clone());
             }
-            LeaseState::Abandoned(_) => {
-                self.forget_acquisition(id);
+            LeaseState::Abandoned(acquisition) => {
+                self.forget_acquisition(id, acquisition.key());
                 self.tell(Notice::Released(id, false));
             }
             LeaseState::Attached(_) if self.env.rules.bugs.has(Bug::AttachedOutlivesSession) => {}
