@@ -23,6 +23,8 @@ pub const VERSION: u8 = 1;
 pub const MAX_BYTES: usize = 256 * 1024;
 /// The most bytes of encoded metadata that a record is written with, but for a section's, a semaphore's, and a worker's part of a fleet's plan.
 pub const MAX_METADATA_BYTES: usize = 8192;
+/// So many more are there for what tenure itself adds to the metadata of users, such as how often a fleet's unit has failed.
+const RESERVED_BYTES: usize = 1024;
 /// The most bytes of encoded metadata that a section's or a semaphore's record is written with: all of its leases are in there. A store
 /// whose [`record_bytes`](crate::Capabilities::record_bytes) are fewer takes fewer.
 pub const MAX_SECTION_BYTES: usize = SectionLedger::MAX_BYTES + 64;
@@ -43,7 +45,11 @@ fn most_metadata(record: &Record) -> usize {
         || section::is_cover(record)
         || semaphore::is_semaphore(record)
         || fleet::is_part(record);
-    if is_large { MAX_SECTION_BYTES } else { MAX_METADATA_BYTES }
+    match () {
+        () if is_large => MAX_SECTION_BYTES,
+        () if record.metadata.contains_key(tenure_core::RESERVED) => MAX_METADATA_BYTES + RESERVED_BYTES,
+        () => MAX_METADATA_BYTES,
+    }
 }
 
 /// What [`decode`] would refuse must not be written in the first place.
@@ -70,7 +76,7 @@ fn check_bounds(record: &Record) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether a lease's record with this metadata can be written.
+/// Whether these metadata may be a user's.
 ///
 /// # Errors
 /// `Invalid` when it is too large or too deep.
@@ -81,8 +87,8 @@ pub fn check_metadata(metadata: &Metadata) -> Result<(), StoreError> {
 /// A record as bytes.
 ///
 /// # Errors
-/// `Invalid` when its metadata is too large (over 8 KiB encoded; 192 KiB for a section's, a semaphore's or a part of a fleet's plan) or too deep (over 16 levels), when it has more mail than
-/// a record carries, or when its fence is beyond the highest.
+/// `Invalid` when its metadata is too large (over 8 KiB encoded, 9 KiB with fields of tenure's own; 192 KiB for a section's, a semaphore's or a
+/// part of a fleet's plan) or too deep (over 16 levels), when it has more mail than a record carries, or when its fence is beyond the highest.
 pub fn encode(record: &Record) -> Result<Vec<u8>, StoreError> {
     check_bounds(record)?;
     let metadata = encode_metadata(&record.metadata, || most_metadata(record))?;

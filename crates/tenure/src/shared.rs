@@ -117,6 +117,8 @@ impl SharedLeases {
             let mut users = inner.users();
             let was_held = users.cells.end(lease, now).is_some();
             if was_held {
+                // First, or a guard that is dropped on the news, in another thread, would give the key up at once.
+                inner.send(Command::Lapse(lease));
                 // A change of it that is under way may still come to stand, and nothing more is told of that.
                 users.over(lease, &Loss::Overran);
             }
@@ -124,8 +126,6 @@ impl SharedLeases {
             if was_held {
                 meters::lease_lost(&Loss::Overran, inner.prefixes.of(lease));
                 cell.tell_overrun(&inner.holder, most);
-                // First, or a guard that is dropped on the news, in another thread, would give the key up at once.
-                inner.send(Command::Lapse(lease));
                 cell.lost(Loss::Overran);
             }
         });

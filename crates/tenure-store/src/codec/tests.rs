@@ -217,6 +217,23 @@ fn large_metadata_is_the_callers_mistake() {
     assert!(error.to_string().contains("limit of 8192"), "{error}");
 }
 
+/// A unit that fails has its failures counted there.
+#[test]
+fn metadata_of_a_user_that_are_as_large_as_can_be_leave_room_for_fields_of_our_own() {
+    let name = ("big".to_owned(), Value::Text("x".repeat(MAX_METADATA_BYTES - 8)));
+    let largest = Metadata::from([name]);
+    assert_eq!(check_metadata(&largest), Ok(()));
+    let with = |own: usize| {
+        let own = Value::Map([("retry".to_owned(), Value::Text("y".repeat(own)))].into());
+        let mut metadata = largest.clone();
+        metadata.insert(tenure_core::RESERVED.to_owned(), own);
+        metadata
+    };
+    assert_eq!(check(&Record { metadata: with(RESERVED_BYTES - 32), ..sample() }), Ok(()));
+    assert!(check(&Record { metadata: with(RESERVED_BYTES), ..sample() }).is_err());
+    assert!(check_metadata(&with(1)).is_err(), "that is no user's");
+}
+
 #[test]
 fn a_sections_record_may_be_larger_than_that_of_a_lease() {
     let most = SectionLedger::MAX_BYTES;

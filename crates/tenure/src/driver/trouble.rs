@@ -122,7 +122,10 @@ impl Troubles {
         state.failing.retain(|_, failing| now.since(failing.last) < FORGOTTEN);
         let about = (key.to_owned(), call);
         if !state.failing.contains_key(&about) && state.failing.len() >= MOST {
-            state.failing.pop_first();
+            // What has failed for long has somebody's patience.
+            let youngest = state.failing.iter().max_by_key(|(_, failing)| failing.since);
+            let youngest = youngest.map(|(about, _)| about.clone());
+            youngest.and_then(|about| state.failing.remove(&about));
         }
         let fresh = || FailingCalls { since: sent, last: now, failures: 0, error: error.clone() };
         let failing = state.failing.entry(about).or_insert_with(fresh);

@@ -4,9 +4,13 @@ use super::membership::Membership;
 use super::shared_worker::SharedWorker;
 use crate::driver::NOW_AND_THEN;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use tenure_core::StoreError;
 use tenure_core::fleet::{FleetCommand, other_layout};
 use tokio::sync::mpsc;
+
+/// The longest pause before the store is asked again.
+const MOMENT: Duration = Duration::from_secs(5);
 
 /// Has the worker join, unless the fleet is of another layout. A store that does not answer is asked again. One that can't answer that
 /// question, as where it refuses listings, does not keep anybody out.
@@ -43,7 +47,7 @@ pub(super) fn enter(
                 }
                 Ok(None) | Err(_) => break send(&commands, FleetCommand::Join),
             }
-            tokio::time::sleep(ttl.part(16)).await;
+            tokio::time::sleep(ttl.part(16).min(MOMENT)).await;
         }
     }
 }

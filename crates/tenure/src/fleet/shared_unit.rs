@@ -96,6 +96,8 @@ impl SharedUnit {
 
     /// Refuses fields that the unit's record can't carry.
     pub(super) fn check(&self, fields: &Metadata) -> Result<(), StoreError> {
-        tenure_store::codec::check_metadata(&self.spec.compose(fields.clone())?)
+        // Records have room besides for how it has failed.
+        let spec = UnitSpec { retry: None, ..self.spec.clone() };
+        tenure_store::codec::check_metadata(&spec.compose(fields.clone())?)
     }
 }
