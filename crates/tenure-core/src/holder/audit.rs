@@ -145,6 +145,7 @@ impl Holder {
         let Some(LeaseState::Attached(attached)) = self.leases.remove(&id) else { return };
         self.set_wake(OpOwner::Lease(id.0), None);
         self.env.detector.end(attached.key());
+        self.turns.over(attached.key());
         self.tell(Notice::Lost(id, Loss::shown_by(record, attached.fence())));
         let session = self.session.attachment();
         let attachment =

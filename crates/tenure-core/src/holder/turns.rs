@@ -77,6 +77,11 @@ impl Turns {
         self.lines.get(key).map(|line| line.first)
     }
 
+    /// The key is not held here any more, and whoever has it next here begins anew.
+    pub(crate) fn over(&mut self, key: &Key) {
+        self.streaks.remove(key);
+    }
+
     /// Another process asks whoever holds the key here for it.
     pub(crate) fn asked(&mut self, key: &Key) {
         self.streaks.entry(key.clone()).or_default().asked = true;
@@ -220,6 +225,59 @@ impl Holder {
         }
         if let Some(LeaseState::Acquiring(acquisition)) = self.leases.remove(&next) {
             self.after_acquisition(now, next, *acquisition, Some(AcquisitionEnd::Won(won)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: nothing is kept of a key that others asked for, once it is not held here any more, however that came.
+    use super::*;
+    use crate::holder::Identity;
+    use crate::holder::update::Transferee;
+    use crate::rules::Rules;
+    use crate::values::fence::{Fence, Nonce};
+    use crate::values::key::HolderId;
+    use crate::values::metadata::Metadata;
+    use crate::values::record::Attachment;
+    use crate::values::time::{Ttl, Wall};
+
+    #[test]
+    fn nothing_is_kept_of_a_key_that_others_asked_for_once_it_is_not_held_here() {
+        let (id, key, session) = (LeaseId(1), Key::new("k").unwrap(), Key::new("session/b").unwrap());
+        let other = || Transferee {
+            holder: HolderId::new("b").unwrap(),
+            attachment: Attachment { session: session.clone(), fence: Fence(7) },
+            ttl: Ttl::MAX,
+        };
+        let ends: [&dyn Fn(&mut Holder); 4] = [
+            &|holder| holder.lapse(Now::default(), id),
+            &|holder| holder.pass(Now::default(), id, other(), Metadata::new()),
+            &|holder| holder.detach(Now::default(), id, Ttl::MAX),
+            &|holder| holder.release(Now::default(), id, Fields::Keep),
+        ];
+        for (n, end) in ends.iter().enumerate() {
+            let identity = Identity {
+                holder: HolderId::new("a").unwrap(),
+                session: Key::new("session/a").unwrap(),
+                ttl: Ttl::MAX,
+                about: Metadata::new(),
+                instance: 1,
+            };
+            let mut holder = Holder::new(identity, Rules::default());
+            let won = Won {
+                id: Nonce(1),
+                fence: Fence(3),
+                version: Version(1),
+                sent: Tick(0),
+                wall: Wall(0),
+                since: Wall(0),
+                metadata: Metadata::new(),
+            };
+            holder.leases.insert(id, LeaseState::Attached(AttachedLease::new(key.clone(), won)));
+            holder.turns.asked(&key);
+            end(&mut holder);
+            assert!(holder.turns.streaks.is_empty(), "{n}");
         }
     }
 }

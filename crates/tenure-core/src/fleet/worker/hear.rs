@@ -23,6 +23,9 @@ use crate::values::time::{Now, Tick};
 use reading::Reading;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+/// So many others are remembered in any fleet.
+const STRANGERS: usize = 32;
+
 /// What a worker knows of others' plans.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Hearing {
@@ -258,6 +261,7 @@ impl Worker {
             let peer = known.unwrap_or_else(|| Peer::new(holder.clone(), *fence, *ttl));
             self.peers.insert(session, peer);
         }
+        self.forget_strangers(part);
         let mut tasks: BTreeMap<Key, (Shows, Task)> = BTreeMap::new();
         for (name, task) in &part.tasks {
             if let Ok(unit) = self.options.fleet.unit(name) {
@@ -355,6 +359,20 @@ impl Worker {
         let has_room = has.saturating_add(spec.weight.max(1)) <= about.weight;
         let may = spec.pin.as_ref().is_none_or(|pin| pin == me) && spec.needs.is_subset(&about.labels);
         wants && has_room && may
+    }
+
+    /// Parts name others all the time, and who does not list hears of no end of them. Once these are more than the workers that there are, those stay
+    /// that this worker has something to do with.
+    fn forget_strangers(&mut self, part: &Part) {
+        let mark = self.board.as_ref().and_then(|board| board::marked(&board.record));
+        let workers = mark.map_or(0, |mark| usize::try_from(mark.counts.0).unwrap_or(usize::MAX));
+        if self.is_watcher() || self.peers.len() <= workers.max(STRANGERS) {
+            return;
+        }
+        let named = part.peers.keys().filter_map(|who| self.options.fleet.worker(who).ok());
+        let near = self.own.values().filter_map(|own| own.transferee.clone());
+        let kept: BTreeSet<Key> = named.chain(near).collect();
+        self.peers.retain(|session, _| kept.contains(session));
     }
 
     fn is_attached_here(&self, stored: &Stored) -> bool {

@@ -79,6 +79,7 @@ impl Holder {
                 self.end_withdrawn(now, id, token, false);
             }
             Some(LeaseState::Attached(attached)) => {
+                self.turns.over(attached.key());
                 // Until it is known that the record is not attached any more, nothing else would ever free the key.
                 let token = Token { ttl, ..self.token_of_attached(&attached) };
                 self.change_record(
@@ -115,6 +116,9 @@ impl Holder {
     /// A withdrawn lease was to become plain data, so nobody here believes in it any more. It is given up instead.
     fn end_withdrawn(&mut self, now: Now, id: LeaseId, token: Token, is_attached: bool) {
         let until = if is_attached { Tick::NEVER } else { now.held.after(token.ttl.duration()) };
+        if is_attached {
+            self.turns.over(&token.key);
+        }
         self.change_record(now, id, token, UpdateKind::Vacate, until, UpdatePurpose::Vacate, None);
         if let Some(LeaseState::Updating(updating)) = self.leases.get_mut(&id)
             && is_attached

@@ -88,6 +88,7 @@ impl Holder {
     pub(crate) fn pass(&mut self, now: Now, id: LeaseId, transferee: Transferee, own: Metadata) {
         match self.leases.remove(&id) {
             Some(LeaseState::Attached(attached)) => {
+                self.turns.over(attached.key());
                 let mut token = self.token_of_attached(&attached);
                 let fields = if own.is_empty() { Fields::Keep } else { Fields::Own(own) };
                 token.metadata = fields.over(token.metadata, self.env.rules.bugs);
@@ -120,6 +121,7 @@ impl Holder {
                 return self.vacate(now, id, attached, Fields::Keep, UpdatePurpose::Release);
             }
             Some(LeaseState::Attached(mut attached)) => {
+                self.turns.over(attached.key());
                 attached.set_cap(now.held.after(self.env.identity.ttl.duration()));
                 self.lapsing += 1;
                 self.put(id, LeaseState::Lapsing(attached));
@@ -127,6 +129,7 @@ impl Holder {
             Some(LeaseState::Updating(mut updating)) if updating.attached.is_some() => {
                 // The change goes on; whoever changed it still has it, so it can be vacated after a ttl only.
                 if let Some(mut attached) = updating.attached.take() {
+                    self.turns.over(attached.key());
                     attached.set_cap(now.held.after(self.env.identity.ttl.duration()));
                     self.lapsing += 1;
                     self.put(id, LeaseState::Lapsing(attached));
@@ -155,6 +158,7 @@ impl Holder {
     /// than one that had beaten for itself would have expired.
     pub(super) fn lapse_revoked(&mut self, now: Now, id: LeaseId, mut attached: AttachedLease) {
         let ttl = self.env.identity.ttl;
+        self.turns.over(attached.key());
         attached.set_cap(now.held.after(ttl.duration().saturating_sub(self.env.rules.drift.belief(ttl))));
         self.lapsing += 1;
         self.put(id, LeaseState::Lapsing(attached));

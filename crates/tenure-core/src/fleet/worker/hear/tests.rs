@@ -273,3 +273,16 @@ fn what_it_has_goes_for_the_reason_that_its_part_tells_and_else_stays() {
         assert_eq!(worker.drain_at, goes.map(|_| at(101).held.after(wait)), "{says}");
     }
 }
+
+#[test]
+fn who_does_not_list_forgets_others_whom_parts_have_named_long_ago() {
+    let mut worker = led(0, false);
+    let planner = worker.planner.clone().unwrap();
+    for n in 0..200 {
+        let mut part = Part::new(planner.clone(), Fence(5));
+        part.peers.insert(holder(n), (Fence(7), ttl()));
+        worker.follow_part(at(3), &part, BTreeMap::new(), true);
+    }
+    assert!(worker.peers.len() <= 33, "{}", worker.peers.len());
+    assert!(worker.peers.contains_key(&session(199)));
+}
