@@ -142,6 +142,16 @@ const CALLS: &[(FaultKind, f64)] = &[
     (FaultKind::PauseBeforeEffect, 0.1),
 ];
 
+const LATE_HINTS: &[(FaultKind, f64)] = &[
+    (FaultKind::RequestLost, 0.03),
+    (FaultKind::AnswerLost, 0.04),
+    (FaultKind::Slow, 0.04),
+    (FaultKind::Refused, 0.02),
+    (FaultKind::HintLost, 0.2),
+    (FaultKind::HintLate, 0.4),
+    (FaultKind::PauseBeforeEffect, 0.1),
+];
+
 /// Where records are deleted: a claim that is repeated after that takes effect once more, and then only fences hold.
 const HANDS: &[(FaultKind, f64)] = &[
     (FaultKind::RequestLost, 0.03),
@@ -251,6 +261,14 @@ const ALL: &[FleetScenario] = &[
         chaos: 10,
         calm: 100,
         rounds: 1,
+        ..USUAL
+    },
+    FleetScenario {
+        name: "fleet-hints",
+        about: "a store that pushes hints, of which many come late, out of order, or not at all, to workers who drain for long",
+        bodies: Bodies { ends: 500, ..BODIES },
+        store: Some(StoreSpec { ages: Ages::Fine, push: true, lags: false }),
+        calls: LATE_HINTS,
         ..USUAL
     },
     FleetScenario {

@@ -48,6 +48,7 @@ pub enum FaultKind {
     Reboot,
     Buried,
     Unfit,
+    HintLate,
 }
 
 kinds! { FaultKind,
@@ -91,6 +92,7 @@ kinds! { FaultKind,
     Reboot "reboot": "a machine restarts: another boot, with a time line of its own",
     Buried "buried": "a process dies, and whoever sees that gives back at once what it held",
     Unfit "unfit": "the store refuses one worker of a fleet every listing, or to write others' parts of a plan",
+    HintLate "hint-late": "a hint of a change comes up to a ttl later, after those of later changes",
 }
 
 /// How many kinds there are.

@@ -182,6 +182,16 @@ const GENTLE: &[(FaultKind, f64)] = &[
     (FaultKind::PauseBeforeEffect, 0.1),
 ];
 
+const LATE_HINTS: &[(FaultKind, f64)] = &[
+    (FaultKind::RequestLost, 0.03),
+    (FaultKind::AnswerLost, 0.04),
+    (FaultKind::Slow, 0.04),
+    (FaultKind::Refused, 0.02),
+    (FaultKind::HintLost, 0.2),
+    (FaultKind::HintLate, 0.4),
+    (FaultKind::PauseBeforeEffect, 0.1),
+];
+
 /// The same with writes that are refused for good so often that some of them give a lease up that nobody else asks for.
 const DENYING: &[(FaultKind, f64)] = &[
     (FaultKind::RequestLost, 0.03),
@@ -449,6 +459,15 @@ fn own() -> Vec<LeaseScenario> {
                 (FaultKind::PauseBeforeEffect, 0.1),
             ],
             excused: &[Rule::S1, Rule::S3, Rule::S4, Rule::Mail, Rule::Answered],
+            ..USUAL
+        },
+        LeaseScenario {
+            name: "hints",
+            about: "a store that pushes hints, of which many come late, out of order, or not at all",
+            keys: 2,
+            store: Some(StoreSpec { ages: Ages::Fine, push: true, lags: false }),
+            users: UserBehaviour { tasks: 3, attached: 50, think: 1000, hold: 1500, ..USERS },
+            calls: LATE_HINTS,
             ..USUAL
         },
         LeaseScenario {

@@ -68,6 +68,15 @@ const GENTLE: &[(FaultKind, f64)] = &[
     (FaultKind::HintLost, 0.1),
 ];
 
+const LATE_HINTS: &[(FaultKind, f64)] = &[
+    (FaultKind::RequestLost, 0.03),
+    (FaultKind::AnswerLost, 0.04),
+    (FaultKind::Slow, 0.04),
+    (FaultKind::Refused, 0.02),
+    (FaultKind::HintLost, 0.2),
+    (FaultKind::HintLate, 0.4),
+];
+
 /// What the others differ from.
 const USUAL: SemaphoreScenario = SemaphoreScenario {
     name: "semaphores",
@@ -127,6 +136,13 @@ pub(crate) const SCENARIOS: &[SemaphoreScenario] = &[
             (FaultKind::StoreDown, 1.0),
         ],
         calls: GENTLE,
+        ..USUAL
+    },
+    SemaphoreScenario {
+        name: "semaphores-hints",
+        about: "a store that pushes hints, of which many come late, out of order, or not at all",
+        store: Some(StoreSpec { ages: Ages::Fine, push: true, lags: false }),
+        calls: LATE_HINTS,
         ..USUAL
     },
     SemaphoreScenario {

@@ -234,7 +234,9 @@ impl<S: Scene> World<S> {
             let life = node.life;
             let passes = node.answers_pass && !self.store_down;
             if passes && !self.befalls(FaultKind::HintLost) {
-                let delay = self.rng.between(MILLI / 10, MILLI);
+                let is_late = self.befalls(FaultKind::HintLate);
+                let most = if is_late { self.per_mille(1000) } else { MILLI };
+                let delay = self.rng.between(MILLI / 10, most);
                 let hint =
                     version.map_or(Hint::Key(key.clone()), |version| Hint::Written(key.clone(), version));
                 self.at(self.t + delay, What::Hint(index as u8, life, Box::new(hint)));
