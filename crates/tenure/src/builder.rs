@@ -253,9 +253,9 @@ impl LeasesBuilder {
             session_key,
             session_prefix: self.session_prefix,
             commands,
-            prefixes: Arc::clone(&prefixes),
+            prefixes,
             nonces: Mutex::new(Nonces::new(instance ^ OUTSIDE_MACHINE)),
-            users: Mutex::new(LeaseUsers::new(prefixes)),
+            users: Mutex::new(LeaseUsers::new()),
         });
         // The driver must not keep itself alive: it ends when all who could ask something of it are gone.
         let sink = LeaseSink { inner: Arc::downgrade(&inner) };

@@ -6,7 +6,7 @@ use crate::body::BodyLimits;
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::leases::Leases;
-use crate::meters::WaitMeter;
+use crate::meters::{self, WaitMeter};
 use crate::pending_claim::PendingClaim;
 use crate::permit_share::PermitShare;
 use crate::prefixes::LeaseKind;
@@ -333,8 +333,11 @@ impl Lock {
                 if let Some(waiting) = waiting {
                     waiting.over(now);
                 }
-                if let Some(share) = self.share {
-                    inner.users().cells.weigh(id, share.weight());
+                if let Some(permits) = self.share.map(|share| share.weight()) {
+                    let is_new = inner.users().cells.weigh(id, permits);
+                    if is_new {
+                        meters::permits_begun(permits, inner.prefixes.of(id));
+                    }
                 }
                 let mut guard =
                     Guard::new(self.leases.clone(), id, key, fence, ttl, is_attached, metadata, cell);

@@ -59,7 +59,8 @@ impl SharedLeases {
     }
 
     pub(crate) fn users(&self) -> MutexGuard<'_, LeaseUsers> {
-        // No code that can panic runs under the lock, so what it guards is whole.
+        // No code that can panic runs under the lock, so what it guards is whole. Nothing is told or measured under it, either: subscribers
+        // and recorders may ask what is held, and those with locks of their own may be asked for them meanwhile.
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -115,13 +116,14 @@ impl SharedLeases {
             let (Some(inner), Some(cell)) = (inner.upgrade(), cell.upgrade()) else { return };
             let now = clock.held();
             let mut users = inner.users();
-            let was_held = users.cells.end(lease, now).is_some();
-            if was_held {
+            let ended = users.cells.end(lease, now);
+            if ended.is_some() {
                 // A change of it that is under way may still come to stand, and nothing more is told of that.
                 users.over(lease, &Loss::Overran);
             }
             drop(users);
-            if was_held {
+            if let Some(ended) = ended {
+                ended.measure(&inner.prefixes);
                 meters::lease_lost(&Loss::Overran, inner.prefixes.of(lease));
                 cell.tell_overrun(&inner.holder, most);
                 // First, or a guard that is dropped on the news, in another thread, would give the key up at once.
@@ -243,7 +245,10 @@ impl SharedLeases {
 
     pub(crate) fn forget(&self, id: LeaseId) {
         let now = self.clock.held();
-        self.users().cells.end(id, now);
+        let ended = self.users().cells.end(id, now);
+        if let Some(ended) = ended {
+            ended.measure(&self.prefixes);
+        }
     }
 }
 
