@@ -1,10 +1,12 @@
 //! Leases are renewed on a thread of tenure's own. In real time, with a short ttl.
 //!
 //! Plan: a runtime of one thread that is blocked for 4 ttls loses nothing; what is dropped as `main` ends is given back before it has ended;
-//! without a runtime, leases start; when the runtime that leases were to be renewed on ends, whoever asks is told, and nobody waits.
+//! whoever looks at what is told keeps nobody from telling; without a
+//! runtime, leases start; when the runtime that leases were to be renewed on ends, whoever asks is told, and nobody waits.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::time::Duration;
+use tenure::fleet::{Fleet, NewUnit};
 use tenure::{AcquireError, AnyStore, Key, Leases, LeasesBuilder, Loss, Store};
 use tokio::runtime::Runtime;
 
@@ -50,6 +52,35 @@ fn what_is_dropped_as_main_ends_is_given_back() {
     });
     let is_free = |key: &str| runtime().block_on(is_free(&store, key));
     assert!(is_free("k") && is_free(&session));
+}
+
+#[test]
+fn l4_whoever_looks_at_what_is_told_keeps_nobody_from_renewing() {
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        runtime().block_on(async {
+            let store = tenure::memory();
+            let leases = builder(&store).start().unwrap();
+            let guard = leases.acquire("k").await.unwrap();
+            let fleet = Fleet::new(store, "f").unwrap();
+            let worker = fleet.join().ttl(TTL).start().unwrap();
+            worker.joined().await.unwrap();
+            // What was looked at lives on.
+            let seen = (worker.summaries().get(), worker.trouble().get(), worker.plannings().get());
+            fleet.create_all([NewUnit::named("u")]).await.unwrap();
+            tokio::time::sleep(TTL * 2).await;
+            assert!(guard.is_held() && worker.is_valid());
+            worker.leave().await;
+            drop(seen);
+            let candidate = leases.candidate().start().unwrap();
+            let seen = candidate.changes().get();
+            candidate.elected().await.unwrap();
+            candidate.stop().await;
+            drop(seen);
+        });
+        done.send(()).unwrap();
+    });
+    assert_eq!(is_done.recv_timeout(TTL * 60), Ok(()));
 }
 
 #[test]
