@@ -4,7 +4,7 @@ use super::bodies::{self, CandidateRequest};
 use super::runner::SharedCandidate;
 use super::status::{Leader, Status};
 use crate::body::Held;
-use crate::driver::Trouble;
+use crate::driver::{Trouble, nap};
 use crate::error::{AcquireError, BodyError};
 use crate::latest::Latest;
 use std::sync::Arc;
@@ -53,6 +53,7 @@ impl Candidate {
     /// May be dropped and called again.
     pub async fn elected(&self) -> Result<Term, AcquireError> {
         let mut changes = self.changes();
+        let nap = nap(self.shared.ttl.part(20));
         loop {
             let standing = changes.get_and_update().standing;
             if let Some(term) = self.leadership() {
@@ -61,7 +62,11 @@ impl Candidate {
             if standing == Standing::Stopped {
                 return Err(AcquireError::Stopped);
             }
-            changes.changed().await.map_err(|_| AcquireError::Stopped)?;
+            tokio::select! {
+                changed = changes.changed() => changed.map_err(|_| AcquireError::Stopped)?,
+                // It leads, and belief is suspended: nobody is told when that is back.
+                () = tokio::time::sleep(nap), if standing == Standing::Leading => {}
+            }
         }
     }
 
