@@ -151,13 +151,14 @@ type Leave<T> = Box<dyn FnOnce(Left<'_, T>) -> Option<Metadata> + Send>;
 
 /// Runs what `start` starts, under `guard`, and gives the lease up after it, with the metadata that `leave` says, if it does.
 pub(crate) async fn run_as<T: Send + 'static>(
-    guard: Guard,
+    mut guard: Guard,
     limits: BodyLimits,
     start: impl FnOnce(Held, Arc<UnderGuard>) -> JoinHandle<T>,
     leave: impl FnOnce(Left<'_, T>) -> Option<Metadata> + Send + 'static,
 ) -> Result<T, BodyError<T>> {
     let grace = limits.grace.unwrap_or_else(|| guard.ttl().part(8));
     let over = over(guard.leases(), limits.at_most);
+    end_if_unheeded([&mut guard], grace, over);
     let running = guard.leases().inner.bodies.begin([(guard.id(), guard.ttl())])?;
     let stop = CancellationToken::new();
     let held = Held::under(&guard, stop.clone());
@@ -212,6 +213,19 @@ pub(crate) type Over = Option<(Tick, Duration)>;
 /// From now on.
 pub(crate) fn over(leases: &Leases, most: Option<Duration>) -> Over {
     most.map(|most| (leases.clock().held().after(most), most))
+}
+
+/// Whoever watches over a body ends its leases in time, on the runtime of the body. Where that is blocked, as by the body, its leases end all the same: a
+/// little later than the watch would have left them to expire.
+pub(crate) fn end_if_unheeded<'g>(
+    guards: impl IntoIterator<Item = &'g mut Guard>,
+    grace: Duration,
+    over: Over,
+) {
+    let Some((at, most)) = over else { return };
+    for guard in guards {
+        guard.end_at(at.after(grace).after(guard.ttl().part(2)).after(MOMENT), most);
+    }
 }
 
 /// Waits until the caller has gone, all is stopped, or the body has run for too long, which is told to `tell`.

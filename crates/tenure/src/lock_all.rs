@@ -151,7 +151,7 @@ impl LockAll {
             let lock = if let Some(grace) = self.limits.grace { lock.grace(grace) } else { lock };
             let _unasked = lock.checked()?;
         }
-        // The body is told in time, so the leases have no longest time of their own.
+        // The body is told in time, so the leases' own longest time begins with it.
         let limits = std::mem::take(&mut self.limits);
         run(self.acquire().await?, limits, body).await
     }
@@ -379,7 +379,7 @@ impl BodyLease for Guards {
 }
 
 /// Runs `body` under all, and gives them up after it.
-async fn run<T, F, Fut>(guards: Guards, limits: BodyLimits, body: F) -> Result<T, BodyError<T>>
+async fn run<T, F, Fut>(mut guards: Guards, limits: BodyLimits, body: F) -> Result<T, BodyError<T>>
 where
     F: FnOnce(Held) -> Fut,
     Fut: Future<Output = T> + Send + 'static,
@@ -387,6 +387,7 @@ where
 {
     let grace = limits.grace.unwrap_or_else(|| guards.first().ttl().part(8));
     let over = body::over(guards.first().leases(), limits.at_most);
+    body::end_if_unheeded(&mut guards.guards, grace, over);
     let bodies = &guards.first().leases().inner.bodies;
     let running = bodies.begin(guards.iter().map(|guard| (guard.id(), guard.ttl())))?;
     let stop = CancellationToken::new();

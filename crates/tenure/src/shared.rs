@@ -114,6 +114,10 @@ impl SharedLeases {
                 () = dropped.cancelled() => return,
             }
             let (Some(inner), Some(cell)) = (inner.upgrade(), cell.upgrade()) else { return };
+            // It is being given up: that may take a while, and would not go on.
+            if cell.belief.deadline() == Tick(0) {
+                return;
+            }
             let now = clock.held();
             let mut users = inner.users();
             let ended = users.cells.end(lease, now);
