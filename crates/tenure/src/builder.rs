@@ -247,6 +247,7 @@ impl LeasesBuilder {
             session_ttl,
             renew_every,
             drift: self.rules.drift,
+            first_sight: self.rules.first_sight,
             session: AtomicBelief::default(),
             listen,
             holder,

@@ -26,6 +26,8 @@ pub(crate) struct SharedLeases {
     pub(crate) renew_every: Duration,
     /// How far the clocks' rates may be off.
     pub(crate) drift: Drift,
+    /// Whether the dead may be recognised at first sight.
+    pub(crate) first_sight: bool,
     pub(crate) session: AtomicBelief,
     pub(crate) listen: watch::Sender<bool>,
     pub(crate) holder: HolderId,
