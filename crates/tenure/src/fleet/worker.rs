@@ -97,11 +97,10 @@ impl Worker {
     /// The units that it holds at this instant, with their fences, by name.
     #[must_use]
     pub fn held(&self) -> Vec<(String, Fence)> {
-        if !self.is_valid() {
-            return Vec::new();
-        }
+        let (session, now) = (self.inner.session.until(), self.inner.clock().held());
         let users = self.inner.users();
-        let mut held: Vec<_> = users.shares.values().map(|share| (share.name.clone(), share.fence)).collect();
+        let held = users.shares.values().filter(|share| now < share.cell.belief.until().min(session));
+        let mut held: Vec<_> = held.map(|share| (share.name.clone(), share.fence)).collect();
         held.sort_unstable();
         held
     }
