@@ -88,6 +88,20 @@ impl Leases {
     }
 }
 
+/// What is acquired for at most `patience` is waited for a moment longer: an answer may be on its way.
+pub(crate) async fn within<T>(
+    patience: Duration,
+    acquired: impl Future<Output = Result<T, AcquireError>>,
+) -> Result<T, AcquireError> {
+    const LAST_CALL: Duration = Duration::from_millis(100);
+    match tokio::time::timeout(patience.saturating_add(LAST_CALL), acquired).await {
+        Ok(result) => result,
+        Err(_) => {
+            Err(StoreError::unavailable(format!("the store has not answered within {patience:?}")).into())
+        }
+    }
+}
+
 impl Lock {
     pub(crate) fn new(leases: Leases, key: &str) -> Lock {
         let metadata_policy = MetadataPolicy::Replace(Metadata::new());
@@ -193,16 +207,8 @@ impl Lock {
     /// # Cancel safety
     /// As [`Lock::try_acquire`].
     pub async fn acquire_within(self, patience: Duration) -> Result<Guard, AcquireError> {
-        /// Time for an answer that is on its way.
-        const LAST_CALL: Duration = Duration::from_millis(100);
         let end = end_of(&*self.leases.inner.clock, patience);
-        match tokio::time::timeout(patience.saturating_add(LAST_CALL), self.get(WaitPolicy::Until(end))).await
-        {
-            Ok(result) => result,
-            Err(_) => {
-                Err(StoreError::unavailable(format!("the store has not answered within {patience:?}")).into())
-            }
-        }
+        within(patience, self.get(WaitPolicy::Until(end))).await
     }
 
     /// The limits of a body, checked before anything is asked, and the request.
