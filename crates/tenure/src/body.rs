@@ -261,10 +261,8 @@ pub(crate) enum BodyEnd<T> {
 
 /// What a body runs under.
 pub(crate) trait BodyLease: Sync {
-    /// How long it is held if no renewal succeeds from now on.
-    fn remaining(&self) -> Duration;
-    /// Not believed for now, but not over either.
-    fn is_suspended(&self) -> bool;
+    /// How long it lasts if no renewal succeeds from now on, also while belief in it is suspended.
+    fn until_deadline(&self) -> Duration;
     /// Cancelled when it is lost or withdrawn.
     fn gone(&self) -> CancellationToken;
     /// Why it has to end.
@@ -274,11 +272,8 @@ pub(crate) trait BodyLease: Sync {
 }
 
 impl BodyLease for Guard {
-    fn remaining(&self) -> Duration {
-        Guard::remaining(self)
-    }
-    fn is_suspended(&self) -> bool {
-        Guard::is_suspended(self)
+    fn until_deadline(&self) -> Duration {
+        self.deadline().since(self.leases().clock().held())
     }
     fn gone(&self) -> CancellationToken {
         self.cell().token()
@@ -315,7 +310,7 @@ pub(crate) async fn supervise<T: Send + 'static>(
     stop.cancel();
     // However long it was given, the lease must not end before it. When nothing of that is left, as after a suspend, a body
     // that has not ended yet runs no further.
-    let left = || grace.min(holding.remaining());
+    let left = || grace.min(holding.until_deadline());
     let mut joined = if within > grace {
         tokio::select! {
             biased;
@@ -329,7 +324,7 @@ pub(crate) async fn supervise<T: Send + 'static>(
     if joined.is_none() {
         task.abort();
         // What can't be joined is left to expire, which the leases are to hear before this one is lost with its session.
-        joined = tokio::time::timeout((holding.remaining() / 2).max(MOMENT), &mut task).await.ok();
+        joined = tokio::time::timeout((holding.until_deadline() / 2).max(MOMENT), &mut task).await.ok();
     }
     BodyEnd::Stopped { why, joined }
 }
@@ -384,8 +379,8 @@ async fn must_stop(holding: &impl BodyLease, grace: Duration) -> Loss {
     let gone = holding.gone();
     let reserve = grace.saturating_add(holding.reserve());
     loop {
-        let left = holding.remaining();
-        if left <= reserve && !holding.is_suspended() {
+        let left = holding.until_deadline();
+        if left <= reserve {
             return holding.why();
         }
         tokio::select! {

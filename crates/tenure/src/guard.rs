@@ -152,7 +152,7 @@ impl Guard {
     }
 
     /// When it is over if nothing happens, also while belief is suspended.
-    fn deadline(&self) -> Tick {
+    pub(crate) fn deadline(&self) -> Tick {
         let own = self.cell.belief.deadline();
         if self.is_attached { own.min(self.leases.inner.session.deadline()) } else { own }
     }
@@ -345,11 +345,6 @@ impl Guard {
 
     pub(crate) fn is_attached(&self) -> bool {
         self.is_attached
-    }
-
-    /// Not believed for now, but not over either.
-    pub(crate) fn is_suspended(&self) -> bool {
-        self.until() < self.deadline()
     }
 
     pub(crate) fn ttl(&self) -> Ttl {

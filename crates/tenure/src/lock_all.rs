@@ -374,11 +374,8 @@ impl Guards {
 }
 
 impl BodyLease for Guards {
-    fn remaining(&self) -> Duration {
-        Guards::remaining(self)
-    }
-    fn is_suspended(&self) -> bool {
-        self.guards.iter().any(Guard::is_suspended)
+    fn until_deadline(&self) -> Duration {
+        self.guards.iter().map(BodyLease::until_deadline).min().unwrap_or_default()
     }
     fn gone(&self) -> CancellationToken {
         self.gone.clone()
