@@ -262,3 +262,24 @@ impl SharedLeases {
 pub(crate) fn end_of(clock: &dyn Clock, patience: Duration) -> Tick {
     clock.held().after(patience)
 }
+
+#[cfg(test)]
+mod tests {
+    //! Plan: nothing is left of a least time once a lease is left to expire, or has become plain data.
+    use crate::Leases;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn of_a_least_time_nothing_is_left_once_its_lease_is_out_of_our_hands() {
+        let leases = Leases::builder(crate::memory()).start().unwrap();
+        for n in 0..10 {
+            let lock = leases.lock(format!("k{n}"));
+            lock.at_least_for(Duration::from_secs(3600)).try_acquire().await.unwrap().lapse().await;
+            let lock = leases.lock(format!("t{n}"));
+            let guard = lock.at_least_for(Duration::from_millis(1)).try_acquire().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            guard.into_token().await.unwrap();
+        }
+        assert_eq!(leases.inner.kept().len(), 0);
+    }
+}
