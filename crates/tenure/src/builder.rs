@@ -212,6 +212,8 @@ impl LeasesBuilder {
             )));
         }
         check_drift(self.rules.drift, session_ttl, renew_every)?;
+        tenure_store::codec::check_metadata(&self.about)
+            .map_err(|error| InvalidInput::new(error.to_string()))?;
         let holder = match self.holder {
             Some(holder) => holder,
             None => HolderId::new(clock::holder_name())?,
