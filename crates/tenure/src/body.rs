@@ -151,13 +151,14 @@ type Leave<T> = Box<dyn FnOnce(Left<'_, T>) -> Option<Metadata> + Send>;
 
 /// Runs what `start` starts, under `guard`, and gives the lease up after it, with the metadata that `leave` says, if it does.
 pub(crate) async fn run_as<T: Send + 'static>(
-    guard: Guard,
+    mut guard: Guard,
     limits: BodyLimits,
     start: impl FnOnce(Held, Arc<UnderGuard>) -> JoinHandle<T>,
     leave: impl FnOnce(Left<'_, T>) -> Option<Metadata> + Send + 'static,
 ) -> Result<T, BodyError<T>> {
     let grace = limits.grace.unwrap_or_else(|| guard.ttl().part(8));
     let over = over(guard.leases(), limits.at_most);
+    end_if_unheeded([&mut guard], grace, over);
     let running = guard.leases().inner.bodies.begin([(guard.id(), guard.ttl())])?;
     let stop = CancellationToken::new();
     let held = Held::under(&guard, stop.clone());
@@ -214,6 +215,19 @@ pub(crate) fn over(leases: &Leases, most: Option<Duration>) -> Over {
     most.map(|most| (leases.clock().held().after(most), most))
 }
 
+/// Whoever watches over a body ends its leases in time, on the runtime of the body. Where that is blocked, as by the body, its leases end all the same: a
+/// little later than the watch would have left them to expire.
+pub(crate) fn end_if_unheeded<'g>(
+    guards: impl IntoIterator<Item = &'g mut Guard>,
+    grace: Duration,
+    over: Over,
+) {
+    let Some((at, most)) = over else { return };
+    for guard in guards {
+        guard.end_at(at.after(grace).after(guard.ttl().part(2)).after(MOMENT), most);
+    }
+}
+
 /// Waits until the caller has gone, all is stopped, or the body has run for too long, which is told to `tell`.
 pub(crate) async fn told(
     leases: &Leases,
@@ -247,10 +261,8 @@ pub(crate) enum BodyEnd<T> {
 
 /// What a body runs under.
 pub(crate) trait BodyLease: Sync {
-    /// How long it is held if no renewal succeeds from now on.
-    fn remaining(&self) -> Duration;
-    /// Not believed for now, but not over either.
-    fn is_suspended(&self) -> bool;
+    /// How long it lasts if no renewal succeeds from now on, also while belief in it is suspended.
+    fn until_deadline(&self) -> Duration;
     /// Cancelled when it is lost or withdrawn.
     fn gone(&self) -> CancellationToken;
     /// Why it has to end.
@@ -260,11 +272,8 @@ pub(crate) trait BodyLease: Sync {
 }
 
 impl BodyLease for Guard {
-    fn remaining(&self) -> Duration {
-        Guard::remaining(self)
-    }
-    fn is_suspended(&self) -> bool {
-        Guard::is_suspended(self)
+    fn until_deadline(&self) -> Duration {
+        self.deadline().since(self.leases().clock().held())
     }
     fn gone(&self) -> CancellationToken {
         self.cell().token()
@@ -301,7 +310,7 @@ pub(crate) async fn supervise<T: Send + 'static>(
     stop.cancel();
     // However long it was given, the lease must not end before it. When nothing of that is left, as after a suspend, a body
     // that has not ended yet runs no further.
-    let left = || grace.min(holding.remaining());
+    let left = || grace.min(holding.until_deadline());
     let mut joined = if within > grace {
         tokio::select! {
             biased;
@@ -315,7 +324,7 @@ pub(crate) async fn supervise<T: Send + 'static>(
     if joined.is_none() {
         task.abort();
         // What can't be joined is left to expire, which the leases are to hear before this one is lost with its session.
-        joined = tokio::time::timeout((holding.remaining() / 2).max(MOMENT), &mut task).await.ok();
+        joined = tokio::time::timeout((holding.until_deadline() / 2).max(MOMENT), &mut task).await.ok();
     }
     BodyEnd::Stopped { why, joined }
 }
@@ -370,8 +379,8 @@ async fn must_stop(holding: &impl BodyLease, grace: Duration) -> Loss {
     let gone = holding.gone();
     let reserve = grace.saturating_add(holding.reserve());
     loop {
-        let left = holding.remaining();
-        if left <= reserve && !holding.is_suspended() {
+        let left = holding.until_deadline();
+        if left <= reserve {
             return holding.why();
         }
         tokio::select! {

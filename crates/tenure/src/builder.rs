@@ -212,6 +212,8 @@ impl LeasesBuilder {
             )));
         }
         check_drift(self.rules.drift, session_ttl, renew_every)?;
+        tenure_store::codec::check_metadata(&self.about)
+            .map_err(|error| InvalidInput::new(error.to_string()))?;
         let holder = match self.holder {
             Some(holder) => holder,
             None => HolderId::new(clock::holder_name())?,
@@ -247,15 +249,16 @@ impl LeasesBuilder {
             session_ttl,
             renew_every,
             drift: self.rules.drift,
+            first_sight: self.rules.first_sight,
             session: AtomicBelief::default(),
             listen,
             holder,
             session_key,
             session_prefix: self.session_prefix,
             commands,
-            prefixes: Arc::clone(&prefixes),
+            prefixes,
             nonces: Mutex::new(Nonces::new(instance ^ OUTSIDE_MACHINE)),
-            users: Mutex::new(LeaseUsers::new(prefixes)),
+            users: Mutex::new(LeaseUsers::new()),
         });
         // The driver must not keep itself alive: it ends when all who could ask something of it are gone.
         let sink = LeaseSink { inner: Arc::downgrade(&inner) };

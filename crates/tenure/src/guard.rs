@@ -12,7 +12,7 @@ use crate::users::{CommandReply, unexpected};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tenure_core::{Ask, Command, Fence, Key, LeaseId, Loss, Metadata, Tick, Ttl};
+use tenure_core::{Ask, Command, Fence, Key, LeaseId, Loss, Metadata, StoreError, Tick, Ttl};
 use tokio_util::sync::DropGuard;
 
 /// A lease that is held: until it is released, dropped or lost.
@@ -152,7 +152,7 @@ impl Guard {
     }
 
     /// When it is over if nothing happens, also while belief is suspended.
-    fn deadline(&self) -> Tick {
+    pub(crate) fn deadline(&self) -> Tick {
         let own = self.cell.belief.deadline();
         if self.is_attached { own.min(self.leases.inner.session.deadline()) } else { own }
     }
@@ -302,6 +302,7 @@ impl Guard {
     pub(crate) async fn leave_to_expire(&self) {
         self.spend();
         self.cell.belief.end();
+        self.leases.inner.keep_no_longer(self.id);
         // An error means that the driver is gone, and with it the renewals.
         let _ = self.leases.inner.ask(self.id, Command::Lapse(self.id)).await;
     }
@@ -309,13 +310,28 @@ impl Guard {
     /// Turns the lease into plain data, valid for a ttl from now: to be refreshed, released or taken up again by any
     /// process that gets it ([`Leases::refresh`], [`Leases::give_back`], [`Leases::adopt`]).
     ///
+    /// Nobody looks after plain data, so a lease with a [longest time](crate::Lock::at_most_for), or whose [least
+    /// time](crate::Lock::at_least_for) is not over, is refused, and given up as when it is dropped.
+    ///
     /// # Errors
-    /// [`LeaseError::Lost`] when it is not ours any more.
+    /// [`LeaseError::Lost`] when it is not ours any more; `Invalid` when it has a longest time, or a least time that is not over.
     ///
     /// # Cancel safety
     /// When the future is dropped the lease is given up, or left to expire if it was plain data already.
     pub async fn into_token(self) -> Result<LeaseToken, LeaseError> {
+        let time = match (&self.limit, self.is_kept()) {
+            (Some(_), _) => Some("longest"),
+            (None, true) => Some("least"),
+            (None, false) => None,
+        };
+        if let Some(time) = time {
+            let text = format!(
+                "a lease with a {time} time can't become plain data, which nobody looks after; acquire it without one"
+            );
+            return Err(StoreError::invalid(text).into());
+        }
         self.cell.belief.end();
+        self.leases.inner.keep_no_longer(self.id);
         match self.leases.inner.ask(self.id, Command::Detach(self.id, self.ttl)).await {
             Ok(CommandReply::Token(token)) => {
                 self.spend();
@@ -345,11 +361,6 @@ impl Guard {
 
     pub(crate) fn is_attached(&self) -> bool {
         self.is_attached
-    }
-
-    /// Not believed for now, but not over either.
-    pub(crate) fn is_suspended(&self) -> bool {
-        self.until() < self.deadline()
     }
 
     pub(crate) fn ttl(&self) -> Ttl {

@@ -6,7 +6,7 @@ use crate::body::BodyLimits;
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::leases::Leases;
-use crate::meters::WaitMeter;
+use crate::meters::{self, WaitMeter};
 use crate::pending_claim::PendingClaim;
 use crate::permit_share::PermitShare;
 use crate::prefixes::LeaseKind;
@@ -85,6 +85,20 @@ impl Leases {
         patience: Duration,
     ) -> Result<Guard, AcquireError> {
         self.lock(key).acquire_within(patience).await
+    }
+}
+
+/// What is acquired for at most `patience` is waited for a moment longer: an answer may be on its way.
+pub(crate) async fn within<T>(
+    patience: Duration,
+    acquired: impl Future<Output = Result<T, AcquireError>>,
+) -> Result<T, AcquireError> {
+    const LAST_CALL: Duration = Duration::from_millis(100);
+    match tokio::time::timeout(patience.saturating_add(LAST_CALL), acquired).await {
+        Ok(result) => result,
+        Err(_) => {
+            Err(StoreError::unavailable(format!("the store has not answered within {patience:?}")).into())
+        }
     }
 }
 
@@ -193,16 +207,8 @@ impl Lock {
     /// # Cancel safety
     /// As [`Lock::try_acquire`].
     pub async fn acquire_within(self, patience: Duration) -> Result<Guard, AcquireError> {
-        /// Time for an answer that is on its way.
-        const LAST_CALL: Duration = Duration::from_millis(100);
         let end = end_of(&*self.leases.inner.clock, patience);
-        match tokio::time::timeout(patience.saturating_add(LAST_CALL), self.get(WaitPolicy::Until(end))).await
-        {
-            Ok(result) => result,
-            Err(_) => {
-                Err(StoreError::unavailable(format!("the store has not answered within {patience:?}")).into())
-            }
-        }
+        within(patience, self.get(WaitPolicy::Until(end))).await
     }
 
     /// The limits of a body, checked before anything is asked, and the request.
@@ -333,8 +339,11 @@ impl Lock {
                 if let Some(waiting) = waiting {
                     waiting.over(now);
                 }
-                if let Some(share) = self.share {
-                    inner.users().cells.weigh(id, share.weight());
+                if let Some(permits) = self.share.map(|share| share.weight()) {
+                    let is_new = inner.users().cells.weigh(id, permits);
+                    if is_new {
+                        meters::permits_begun(permits, inner.prefixes.of(id));
+                    }
                 }
                 let mut guard =
                     Guard::new(self.leases.clone(), id, key, fence, ttl, is_attached, metadata, cell);

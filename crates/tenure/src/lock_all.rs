@@ -7,7 +7,7 @@ use crate::clock;
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
 use crate::leases::Leases;
-use crate::lock::Lock;
+use crate::lock::{Lock, within};
 use crate::shared::end_of;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +59,13 @@ enum LockAllWait {
 }
 
 impl LockAllWait {
+    fn left(self, leases: &Leases) -> Duration {
+        match self {
+            LockAllWait::Until(end) => end.since(leases.inner.clock.held()),
+            LockAllWait::Try | LockAllWait::Forever => Duration::MAX,
+        }
+    }
+
     /// Whether to try again after that. Only who waits for ever waits for trouble that may pass, too.
     fn goes_on_after(self, error: &AcquireError, leases: &Leases) -> bool {
         match (self, error) {
@@ -129,7 +136,8 @@ impl LockAll {
     /// As [`LockAll::try_acquire`].
     pub async fn acquire_within(self, patience: Duration) -> Result<Guards, AcquireError> {
         let end = end_of(&*self.leases.inner.clock, patience);
-        self.get(LockAllWait::Until(end)).await
+        // What was had by then is given back in the background.
+        within(patience, self.get(LockAllWait::Until(end))).await
     }
 
     /// Waits for all of them and runs `body` under them: it is told to end when any is lost, and all are given up after it. What it knows of
@@ -151,7 +159,7 @@ impl LockAll {
             let lock = if let Some(grace) = self.limits.grace { lock.grace(grace) } else { lock };
             let _unasked = lock.checked()?;
         }
-        // The body is told in time, so the leases have no longest time of their own.
+        // The body is told in time, so the leases' own longest time begins with it.
         let limits = std::mem::take(&mut self.limits);
         run(self.acquire().await?, limits, body).await
     }
@@ -197,7 +205,8 @@ impl LockAll {
                 }
                 return Ok(Guards::new(guards));
             };
-            give_back(guards).await;
+            // Whoever comes next finds it free. It goes on in the background where the store is away.
+            body::give_up(give_back(guards)).await;
             if !wait.goes_on_after(&error, &self.leases) {
                 return Err(error);
             }
@@ -206,7 +215,8 @@ impl LockAll {
             // Two that meet again and again must not go on in step.
             let most = 1u64 << tries.min(7);
             let pause = if let AcquireError::Store(_) = error { TROUBLE } else { Duration::ZERO };
-            tokio::time::sleep(pause + Duration::from_millis(clock::instance() % most)).await;
+            let pause = pause + Duration::from_millis(clock::instance() % most);
+            tokio::time::sleep(pause.min(wait.left(&self.leases))).await;
             tries += 1;
         }
     }
@@ -242,10 +252,13 @@ async fn let_go(guards: &Guards) {
     }
 }
 
-async fn give_back(guards: Vec<Guard>) {
+/// Whether all were held until then.
+async fn give_back(guards: Vec<Guard>) -> bool {
+    let mut all = true;
     for guard in guards {
-        guard.release().await;
+        all &= guard.release().await;
     }
+    all
 }
 
 /// Leases on several keys that are held together: all of them, until they are released or dropped, or any is lost.
@@ -361,11 +374,8 @@ impl Guards {
 }
 
 impl BodyLease for Guards {
-    fn remaining(&self) -> Duration {
-        Guards::remaining(self)
-    }
-    fn is_suspended(&self) -> bool {
-        self.guards.iter().any(Guard::is_suspended)
+    fn until_deadline(&self) -> Duration {
+        self.guards.iter().map(BodyLease::until_deadline).min().unwrap_or_default()
     }
     fn gone(&self) -> CancellationToken {
         self.gone.clone()
@@ -379,7 +389,7 @@ impl BodyLease for Guards {
 }
 
 /// Runs `body` under all, and gives them up after it.
-async fn run<T, F, Fut>(guards: Guards, limits: BodyLimits, body: F) -> Result<T, BodyError<T>>
+async fn run<T, F, Fut>(mut guards: Guards, limits: BodyLimits, body: F) -> Result<T, BodyError<T>>
 where
     F: FnOnce(Held) -> Fut,
     Fut: Future<Output = T> + Send + 'static,
@@ -387,6 +397,7 @@ where
 {
     let grace = limits.grace.unwrap_or_else(|| guards.first().ttl().part(8));
     let over = body::over(guards.first().leases(), limits.at_most);
+    body::end_if_unheeded(&mut guards.guards, grace, over);
     let bodies = &guards.first().leases().inner.bodies;
     let running = bodies.begin(guards.iter().map(|guard| (guard.id(), guard.ttl())))?;
     let stop = CancellationToken::new();

@@ -27,13 +27,34 @@ impl Renewals {
     }
 
     /// What is believed in is believed in until then from now on. `whole` is how long that lasts from when a renewal was sent.
-    pub(crate) fn extended(&mut self, belief: &AtomicBelief, until: Tick, whole: Duration, now: Tick) {
+    pub(crate) fn extended(
+        &mut self,
+        belief: &AtomicBelief,
+        until: Tick,
+        whole: Duration,
+        now: Tick,
+    ) -> Option<Renewed> {
         let left = belief.until().since(now);
         // What did not reach further is no renewal, and what was not believed in had nothing left.
-        if until > belief.deadline() && !left.is_zero() {
+        (until > belief.deadline() && !left.is_zero()).then(|| {
             let took = whole.saturating_sub(until.since(now));
-            meters::renewed(self.of, took, left, self.least.of(left, now));
-        }
+            Renewed { of: self.of, took, left, least: self.least.of(left, now) }
+        })
+    }
+}
+
+/// A renewal that is yet to be measured, once nothing is locked.
+#[must_use]
+pub(crate) struct Renewed {
+    of: &'static str,
+    took: Duration,
+    left: Duration,
+    least: Duration,
+}
+
+impl Renewed {
+    pub(crate) fn measure(&self) {
+        meters::renewed(self.of, self.took, self.left, self.least);
     }
 }
 

@@ -112,8 +112,10 @@ impl Leases {
         self.take(machine, |_, _| {}).await
     }
 
-    fn rules(&self) -> Rules {
-        Rules { drift: self.inner.drift, ..Rules::default() }
+    /// How these leases were told to reckon, for what else judges others' silence.
+    pub(crate) fn rules(&self) -> Rules {
+        let (drift, first_sight) = (self.inner.drift, self.inner.first_sight);
+        Rules { drift, first_sight, ..Rules::default() }
     }
 
     async fn seize(

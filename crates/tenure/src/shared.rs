@@ -26,6 +26,8 @@ pub(crate) struct SharedLeases {
     pub(crate) renew_every: Duration,
     /// How far the clocks' rates may be off.
     pub(crate) drift: Drift,
+    /// Whether the dead may be recognised at first sight.
+    pub(crate) first_sight: bool,
     pub(crate) session: AtomicBelief,
     pub(crate) listen: watch::Sender<bool>,
     pub(crate) holder: HolderId,
@@ -59,7 +61,8 @@ impl SharedLeases {
     }
 
     pub(crate) fn users(&self) -> MutexGuard<'_, LeaseUsers> {
-        // No code that can panic runs under the lock, so what it guards is whole.
+        // No code that can panic runs under the lock, so what it guards is whole. Nothing is told or measured under it, either: subscribers
+        // and recorders may ask what is held, and those with locks of their own may be asked for them meanwhile.
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -113,17 +116,22 @@ impl SharedLeases {
                 () = dropped.cancelled() => return,
             }
             let (Some(inner), Some(cell)) = (inner.upgrade(), cell.upgrade()) else { return };
+            // It is being given up: that may take a while, and would not go on.
+            if cell.belief.deadline() == Tick(0) {
+                return;
+            }
             let now = clock.held();
             let mut users = inner.users();
-            let was_held = users.cells.end(lease, now).is_some();
-            if was_held {
+            let ended = users.cells.end(lease, now);
+            if ended.is_some() {
                 // First, or a guard that is dropped on the news, in another thread, would give the key up at once.
                 inner.send(Command::Lapse(lease));
                 // A change of it that is under way may still come to stand, and nothing more is told of that.
                 users.over(lease, &Loss::Overran);
             }
             drop(users);
-            if was_held {
+            if let Some(ended) = ended {
+                ended.measure(&inner.prefixes);
                 meters::lease_lost(&Loss::Overran, inner.prefixes.of(lease));
                 cell.tell_overrun(&inner.holder, most);
                 cell.lost(Loss::Overran);
@@ -243,11 +251,35 @@ impl SharedLeases {
 
     pub(crate) fn forget(&self, id: LeaseId) {
         let now = self.clock.held();
-        self.users().cells.end(id, now);
+        let ended = self.users().cells.end(id, now);
+        if let Some(ended) = ended {
+            ended.measure(&self.prefixes);
+        }
     }
 }
 
 /// The end of time as a tick, or that of `patience` from now.
 pub(crate) fn end_of(clock: &dyn Clock, patience: Duration) -> Tick {
     clock.held().after(patience)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: nothing is left of a least time once a lease is left to expire, or has become plain data.
+    use crate::Leases;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn of_a_least_time_nothing_is_left_once_its_lease_is_out_of_our_hands() {
+        let leases = Leases::builder(crate::memory()).start().unwrap();
+        for n in 0..10 {
+            let lock = leases.lock(format!("k{n}"));
+            lock.at_least_for(Duration::from_secs(3600)).try_acquire().await.unwrap().lapse().await;
+            let lock = leases.lock(format!("t{n}"));
+            let guard = lock.at_least_for(Duration::from_millis(1)).try_acquire().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            guard.into_token().await.unwrap();
+        }
+        assert_eq!(leases.inner.kept().len(), 0);
+    }
 }

@@ -1,9 +1,11 @@
 //! The sink of the machine's notices, which tells whoever waits for them.
 
 use crate::belief::LeaseCell;
+use crate::cells::EndedLease;
 use crate::driver::Sink;
 use crate::error::{AcquireError, LeaseError};
 use crate::meters;
+use crate::renewals::Renewed;
 use crate::shared::SharedLeases;
 use crate::users::{CommandReply, HeardNotice, LeaseUsers, PendingCommand};
 use std::ops::ControlFlow;
@@ -32,21 +34,36 @@ impl Sink<Holder> for LeaseSink {
 impl Drop for LeaseSink {
     fn drop(&mut self) {
         if let Some(inner) = self.inner.upgrade() {
-            inner.users().stop(inner.clock.held());
+            let all = inner.users().stop(inner.clock.held());
+            all.iter().for_each(|ended| ended.measure(&inner.prefixes));
         }
     }
+}
+
+/// How a lease ended, as it is told once nothing is locked.
+enum EndNews {
+    None,
+    Released,
+    Lost(Loss),
+    /// It was to be given up, and could not be.
+    Kept,
 }
 
 impl SharedLeases {
     fn take(&self, notice: Notice, commands: &mut Vec<Command>) -> ControlFlow<()> {
         let now = self.clock.held();
+        if let Notice::Acquired { lease, .. } = &notice {
+            let of = self.prefixes.of(*lease);
+            meters::lease_acquired(of);
+            meters::lease_begun(of);
+        }
         let mut users = self.users();
         if !matches!(notice, Notice::Acquired { .. }) {
             users.pass_on(&notice);
         }
+        let (mut ended, mut news) = (None, EndNews::None);
         let (lease, reply) = match notice {
             Notice::Acquired { lease, fence, until, metadata } => {
-                meters::lease_acquired(self.prefixes.of(lease));
                 let cell = users.cells.begin(lease, until, now);
                 if users.is_stopping {
                     cell.lost(Loss::Released);
@@ -54,7 +71,8 @@ impl SharedLeases {
                 if let Some(listener) = users.listeners.get(&lease) {
                     let notice = Notice::Acquired { lease, fence, until, metadata };
                     if listener.send(HeardNotice { notice, cell: Some(cell) }).is_err() {
-                        users.cells.end(lease, now);
+                        drop(users);
+                        self.forget(lease);
                         commands.push(Command::Release(lease, None));
                     }
                     return ControlFlow::Continue(());
@@ -66,18 +84,23 @@ impl SharedLeases {
             Notice::Failed(lease, error) => (lease, CommandReply::Refused(AcquireError::Store(error))),
             Notice::Valid(lease, until) => {
                 let LeaseUsers { cells, leases, .. } = &mut *users;
-                if let Some(cell) = cells.get(lease) {
-                    if let Some(ttl) = cell.name().and_then(|name| name.own_ttl) {
-                        leases.extended(&cell.belief, until, self.drift.belief(ttl), now);
-                    }
+                let renewed = cells.get(lease).and_then(|cell| {
+                    let own_ttl = cell.name().and_then(|name| name.own_ttl);
+                    let renewed = own_ttl
+                        .and_then(|ttl| leases.extended(&cell.belief, until, self.drift.belief(ttl), now));
                     cell.belief.set(until);
-                }
+                    renewed
+                });
+                drop(users);
+                renewed.iter().for_each(Renewed::measure);
                 return ControlFlow::Continue(());
             }
             Notice::SessionValid(until) => {
                 let whole = self.drift.belief(self.session_ttl);
-                users.sessions.extended(&self.session, until, whole, now);
+                let renewed = users.sessions.extended(&self.session, until, whole, now);
                 self.session.set(until);
+                drop(users);
+                renewed.iter().for_each(Renewed::measure);
                 return ControlFlow::Continue(());
             }
             Notice::Asked(lease, ask) => {
@@ -87,28 +110,29 @@ impl SharedLeases {
                 return ControlFlow::Continue(());
             }
             Notice::Lost(lease, loss) => {
-                if let Some(cell) = users.cells.end(lease, now) {
-                    self.tell_lost(lease, &cell, &loss);
-                    cell.lost(loss.clone());
+                ended = users.cells.end(lease, now);
+                if let Some(ended) = &ended {
+                    ended.cell.belief.end();
+                    news = EndNews::Lost(loss.clone());
                 }
                 (lease, CommandReply::Gone(LeaseError::Lost(loss)))
             }
             Notice::Updated(lease) => (lease, CommandReply::Updated),
             Notice::Released(lease, ours) => {
-                let cell = users.cells.end(lease, now);
+                ended = users.cells.end(lease, now);
                 let was_given_up =
                     users.replies.get(&lease).is_some_and(|(asked, _)| *asked == PendingCommand::Release);
-                match cell {
-                    _ if ours => meters::lease_released(self.prefixes.of(lease)),
+                news = match (ours, was_given_up) {
+                    (true, _) => EndNews::Released,
                     // A body ends before its lease does, so that is given up before it is lost, and then can't be.
-                    Some(cell) if was_given_up => self.tell_lost(lease, &cell, &self.why_kept(&cell)),
-                    _ => {}
-                }
+                    (false, true) => EndNews::Kept,
+                    (false, false) => EndNews::None,
+                };
                 users.over(lease, &Loss::Released);
                 (lease, CommandReply::Released(ours))
             }
             Notice::Detached(lease, token) => {
-                users.cells.end(lease, now);
+                ended = users.cells.end(lease, now);
                 (lease, CommandReply::Token(token))
             }
             Notice::NotOurs(lease, by) => (lease, CommandReply::Gone(LeaseError::NotOurs(by))),
@@ -120,13 +144,16 @@ impl SharedLeases {
             | Notice::Announced
             | Notice::NotAnnounced(_) => return ControlFlow::Continue(()),
             Notice::Stopped => {
-                users.stop(now);
+                let all = users.stop(now);
+                drop(users);
+                all.iter().for_each(|ended| ended.measure(&self.prefixes));
                 return ControlFlow::Break(());
             }
         };
         let asker = users.asker(lease, &reply);
         // Whoever is woken by the answer mostly asks for something at once, and would wait for the lock.
         drop(users);
+        self.tell_end(lease, ended.as_ref(), news);
         let is_acquired = matches!(reply, CommandReply::Acquired { .. });
         let is_heard = asker.is_some_and(|asker| asker.send(reply).is_ok());
         if is_acquired && !is_heard {
@@ -135,6 +162,22 @@ impl SharedLeases {
             commands.push(Command::Release(lease, None));
         }
         ControlFlow::Continue(())
+    }
+
+    /// What is told of a lease's end, if that is one.
+    fn tell_end(&self, lease: LeaseId, ended: Option<&EndedLease>, news: EndNews) {
+        if let Some(ended) = ended {
+            ended.measure(&self.prefixes);
+        }
+        match (news, ended.map(|ended| &ended.cell)) {
+            (EndNews::Released, _) => meters::lease_released(self.prefixes.of(lease)),
+            (EndNews::Lost(loss), Some(cell)) => {
+                self.tell_lost(lease, cell, &loss);
+                cell.lost(loss);
+            }
+            (EndNews::Kept, Some(cell)) => self.tell_lost(lease, cell, &self.why_kept(cell)),
+            (EndNews::None | EndNews::Lost(_) | EndNews::Kept, _) => {}
+        }
     }
 
     fn tell_lost(&self, lease: LeaseId, cell: &LeaseCell, loss: &Loss) {

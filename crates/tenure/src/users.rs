@@ -1,10 +1,9 @@
 //! Who waits for what.
 
 use crate::belief::LeaseCell;
-use crate::cells::LeaseCells;
+use crate::cells::{EndedLease, LeaseCells};
 use crate::ending::Ending;
 use crate::error::{AcquireError, LeaseError};
-use crate::prefixes::Prefixes;
 use crate::renewals::Renewals;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -78,9 +77,9 @@ pub(crate) enum CommandReply {
 }
 
 impl LeaseUsers {
-    pub(crate) fn new(prefixes: Arc<Prefixes>) -> LeaseUsers {
+    pub(crate) fn new() -> LeaseUsers {
         LeaseUsers {
-            cells: LeaseCells::new(prefixes),
+            cells: LeaseCells::default(),
             replies: BTreeMap::new(),
             ending: Ending::default(),
             is_stopping: false,
@@ -132,13 +131,15 @@ impl LeaseUsers {
     }
 
     /// All hear that it is over.
-    pub(crate) fn stop(&mut self, now: Tick) {
+    pub(crate) fn stop(&mut self, now: Tick) -> Vec<EndedLease> {
         self.replies.clear();
         self.listeners.clear();
-        for cell in self.cells.end_all(now) {
-            cell.lost(Loss::Released);
+        let all = self.cells.end_all(now);
+        for ended in &all {
+            ended.cell.lost(Loss::Released);
         }
         self.ending.end();
+        all
     }
 }
 

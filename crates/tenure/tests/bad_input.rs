@@ -127,6 +127,9 @@ async fn settings_are_checked_at_the_start() {
     assert!(error(world.builder(&line).poll(Duration::ZERO)).contains("poll interval"));
     assert!(error(world.builder(&line).session_prefix("x".repeat(600))).contains("limit is 512"));
     assert!(error(world.builder(&line).session_prefix("section/")).contains("a section of ranges"));
+    let large = Metadata::from([("x".to_owned(), Value::Text("x".repeat(9000)))]);
+    assert!(error(world.builder(&line).about(large)).contains("limit of 8192"));
+    assert_eq!(line.take().round_trips(), 0);
 }
 
 #[tokio::test(start_paused = true)]

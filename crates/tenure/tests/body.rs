@@ -1,11 +1,11 @@
 //! S6: the body ends before the lease. Plan: normal end, loss, withdrawal, the caller going away, panics, bodies that don't
-//! listen and bodies that can't be ended; bodies that block a thread; a suspend; grace periods that no lease could give.
+//! listen and bodies that can't be ended; bodies that block a thread; a suspend; belief that is suspended; grace periods that no lease could give.
 
 use crate::common::{TTL, World, settle, timed};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
-use tenure::{AcquireError, Ask, BodyError, Held, Key, Leases, Loss};
+use tenure::{AcquireError, Ask, BodyError, Clock as _, Held, Key, Leases, Loss};
 use tenure_store::Fault;
 
 /// Sets a flag when it is dropped: the body is over.
@@ -318,4 +318,63 @@ fn an_error_of_a_body_is_an_error_whatever_the_body_returns() {
     }
     let error = boxed(BodyError::Interrupted { why: Loss::Revoked, value: Some(Plain) });
     assert_eq!(error.to_string(), "the lease was lost while the body ran: it was withdrawn");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_a_body_whose_belief_is_suspended_is_told_in_time_and_has_its_grace() {
+    let grace = Duration::from_secs(1);
+    for is_attached in [true, false] {
+        let world = World::new();
+        let a = world.process();
+        let lock = a.leases.lock("k").grace(grace);
+        let lock = if is_attached { lock } else { lock.ttl(TTL) };
+        let (begins, began) = tokio::sync::oneshot::channel();
+        let clock = world.clock.clone();
+        let running = tokio::spawn(lock.with_lease(move |held| async move {
+            begins.send(held.clone()).unwrap();
+            held.cancelled().await;
+            let told = clock.held();
+            // It winds up for almost as long as it may.
+            tokio::time::sleep(grace * 9 / 10).await;
+            told
+        }));
+        let held = began.await.unwrap();
+        a.faults.always(Fault::Hang);
+        world.clock.step_wall(Duration::from_secs(5));
+        let sent = world.clock.held();
+        while held.is_held() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let (suspended, before) = (world.clock.held().since(sent), world.clock.readings());
+        assert!(suspended < TTL / 2, "{suspended:?}");
+        let result = running.await.unwrap();
+        let Err(BodyError::Interrupted { value: Some(told), .. }) = result else { panic!("{result:?}") };
+        // It was acquired just before, and is believed in for 0.81 of the ttl.
+        let left = (TTL * 818 / 1000).saturating_sub(told.since(sent));
+        assert!(left >= grace && left < grace * 3 / 2, "{left:?} left when it was told");
+        let readings = world.clock.readings() - before;
+        assert!(readings < 1000, "{readings} readings of the clock");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_a_stop_while_belief_is_suspended_leaves_bodies_their_grace() {
+    let world = World::new();
+    let a = world.process();
+    let (begins, began) = tokio::sync::oneshot::channel();
+    let running = tokio::spawn(a.leases.lock("k").with_lease(move |held| async move {
+        begins.send(held.clone()).unwrap();
+        held.cancelled().await;
+        tokio::time::sleep(TTL / 10).await;
+    }));
+    let held = began.await.unwrap();
+    a.faults.always(Fault::Hang);
+    world.clock.step_wall(Duration::from_secs(5));
+    while held.is_held() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let stopping = tokio::spawn(async move { a.leases.stop().await });
+    let result = running.await.unwrap();
+    assert!(matches!(result, Err(BodyError::Interrupted { value: Some(()), .. })), "{result:?}");
+    stopping.abort();
 }

@@ -259,12 +259,12 @@ async fn observers_see_who_leads_and_write_nothing() {
     let observer =
         Candidate::builder(AnyStore::new(line.clone())).clock(world.clock.clone()).observe().unwrap();
     let mut changes = observer.changes();
-    assert_eq!((observer.leader(), changes.borrow_and_update().standing), (None, Standing::Observing));
+    assert_eq!((observer.leader(), changes.get_and_update().standing), (None, Standing::Observing));
     let labels = Metadata::from([("address".to_owned(), "10.0.0.7:80".into())]);
     let first = node(&world, |candidate| candidate.id("first").labels(labels.clone()));
     first.candidate.elected().await.unwrap();
     changes.changed().await.unwrap();
-    let seen = changes.borrow_and_update().leader.clone().unwrap();
+    let seen = changes.get_and_update().leader.unwrap();
     assert_eq!((seen.id.as_str(), &seen.labels), ("first", &labels));
     assert_eq!(Some(seen.fence), first.candidate.leadership().map(|term| term.fence));
     let second = node(&world, |candidate| candidate.id("second"));

@@ -2,7 +2,8 @@
 //!
 //! Plan: a body that returns leaves the leadership alone; one that is told to stop ends first, on resignation, on stop, on loss
 //! and on its caller's going; one that does not listen is aborted in time; one that can't be ended leaves the key to expire;
-//! one that panics is told; several run at a time; whoever comes while they end waits without haste.
+//! one that panics is told; several run at a time; whoever comes while they end waits without haste;
+//! whoever waits while belief is suspended hears that it is back.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{TTL, World, settle, timed};
@@ -242,4 +243,40 @@ async fn s6_a_body_that_cannot_be_ended_leaves_the_key_to_expire() {
     let term = second.elected().await.unwrap();
     assert!(term.fence > standing.fence, "taken over once it had expired");
     release.send(()).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn l3_a_leader_whose_belief_was_suspended_is_told_that_it_leads_again() {
+    for is_attached in [true, false] {
+        let world = World::new();
+        let (faults, store) = world.line();
+        let candidate = if is_attached {
+            world.builder(&store).start().unwrap().candidate()
+        } else {
+            Candidate::builder(AnyStore::new(store)).clock(world.clock.clone()).ttl(TTL)
+        };
+        let candidate = candidate.start().unwrap();
+        candidate.elected().await.unwrap();
+        world.clock.step_wall(Duration::from_secs(5));
+        faults.always(Fault::Held);
+        while candidate.is_leader() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let elected = tokio::spawn({
+            let candidate = candidate.clone();
+            async move { candidate.elected().await }
+        });
+        settle().await;
+        assert_eq!((candidate.status().standing, elected.is_finished()), (Standing::Leading, false));
+        faults.always(Fault::None);
+        faults.go_on();
+        let believes = async {
+            while !candidate.is_leader() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(TTL, believes).await.unwrap();
+        let told = tokio::time::timeout(TTL / 18, elected).await;
+        assert!(told.is_ok_and(|told| told.unwrap().is_ok()), "attached: {is_attached}");
+    }
 }

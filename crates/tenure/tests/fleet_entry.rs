@@ -43,7 +43,7 @@ async fn a_fleet_of_another_layout_is_refused_with_the_same_words_as_by_the_comm
     }
     assert!(worker.next().await.is_none(), "it has stopped");
     worker.leave().await;
-    assert_eq!(worker.trouble().borrow().as_ref(), Some(&error));
+    assert_eq!(worker.trouble().get(), Some(error.clone()));
     assert_eq!(worker.joined().await, Err(error));
     assert_eq!(records(&world).await, before, "nothing was written");
     // Once that one has been silent for long, it stops nobody.
@@ -61,7 +61,7 @@ async fn a_store_that_does_not_answer_is_asked_again_until_it_does() {
         faults.always(fault);
         let worker = fleet(&world, AnyStore::new(store)).join().ttl(TTL).start().unwrap();
         tokio::time::sleep(TTL * 2).await;
-        let trouble = worker.trouble().borrow().clone().unwrap();
+        let trouble = worker.trouble().get().unwrap();
         assert_eq!(trouble.kind(), ErrorKind::Unavailable);
         assert!(!worker.is_valid());
         faults.always(Fault::None);
@@ -122,14 +122,14 @@ async fn a_second_worker_of_a_live_holder_id_says_whose_it_is_until_it_can_join(
     first.joined().await.unwrap();
     let second = start(2);
     tokio::time::sleep(TTL * 5 / 2).await;
-    let trouble = second.trouble().borrow().clone().unwrap().to_string();
+    let trouble = second.trouble().get().unwrap().to_string();
     assert!(trouble.contains("fleet/f/worker/one is held by one"), "{trouble}");
     assert!(trouble.contains("give each process its own holder id"), "{trouble}");
-    assert_eq!(first.trouble().borrow().clone(), None);
+    assert_eq!(first.trouble().get(), None);
     first.stop().await;
     second.joined().await.unwrap();
     tokio::time::sleep(TTL).await;
-    assert_eq!(second.trouble().borrow().clone(), None);
+    assert_eq!(second.trouble().get(), None);
 }
 
 /// A store that does not let anybody list.

@@ -226,3 +226,20 @@ async fn l2_a_change_that_could_not_be_told_is_told_by_the_next_attempt() {
         assert!(generation().await > before, "{change}: it was not told");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_believed_in_is_not_listed_as_held() {
+    let world = World::new();
+    create(&world, 2).await;
+    let (worker, faults) = join(&world, 1);
+    let (first, second) = (assigned(&worker).await, assigned(&worker).await);
+    assert_eq!(worker.held().len(), 2);
+    faults.always(Fault::Hang);
+    let (gone, stays) = (first.unit().clone(), second.name().to_owned());
+    let _releasing = tokio::spawn(first.release());
+    settle().await;
+    assert!(!gone.is_held());
+    assert_eq!(worker.held(), [(stays, second.fence())]);
+    second.lapse();
+    assert_eq!(worker.held(), []);
+}

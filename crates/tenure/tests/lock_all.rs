@@ -1,6 +1,6 @@
 //! Several keys at once, in simulated time. Plan: all or none; who waits holds none; no two wait for each other; one deadline for all;
 //! the loss of one is the loss of all; one longest and one least time; a body ends before any is given up; who waits for ever waits for
-//! trouble with the store to pass, whichever key it befalls, and nobody else does.
+//! trouble with the store to pass, whichever key it befalls, and nobody else does: patience is kept whatever the store does.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{TTL, World, timed};
@@ -212,4 +212,50 @@ async fn a_grace_period_that_is_too_long_is_refused_before_anything_is_asked() {
     );
     assert!(leases.session_remaining().is_zero());
     leases.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn patience_is_kept_though_the_store_goes_away_between_two_keys() {
+    for at_least in [Duration::ZERO, TTL * 100] {
+        let (world, patience) = (World::new(), Duration::from_secs(2));
+        let process = world.process();
+        process.faults.inject([Fault::None]);
+        process.faults.always(Fault::Hang);
+        let all = process.leases.lock_all(["k1", "k2"]).ttl(TTL).at_least_for(at_least);
+        let (result, took) = timed(all.acquire_within(patience)).await;
+        assert!(matches!(result, Err(AcquireError::Store(_))), "{result:?}");
+        assert!(took >= patience && took < patience + patience / 4, "{took:?}");
+        // What was had is given back once the store is there again.
+        process.faults.always(Fault::None);
+        let other = world.process();
+        for key in ["k1", "k2"] {
+            let got = other.leases.acquire_within(key, TTL).await;
+            assert!(got.is_ok(), "{key}: {got:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_that_fails_waits_no_longer_than_a_moment_for_what_it_gives_back() {
+    let world = World::new();
+    let (process, other) = (world.process(), world.process());
+    let _held = other.leases.acquire("k2").await.unwrap();
+    // Both keys are asked for, and then it goes away.
+    process.faults.inject([Fault::None, Fault::None]);
+    process.faults.always(Fault::Hang);
+    let (result, took) = timed(process.leases.lock_all(["k1", "k2"]).ttl(TTL).try_acquire()).await;
+    assert!(result.is_err());
+    assert!(took < Duration::from_secs(4), "{took:?}: a try, and a moment");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_patience_for_permits_that_are_spread_is_kept_whatever_the_store_does() {
+    let (world, patience) = (World::new(), Duration::from_secs(2));
+    let process = world.process();
+    process.leases.acquire("k").await.unwrap().release().await;
+    process.faults.always(Fault::Hang);
+    let spread = process.leases.semaphore("s", 4).spread(4);
+    let (result, took) = timed(spread.acquire_within(patience)).await;
+    assert!(matches!(result, Err(AcquireError::Store(_))), "{result:?}");
+    assert!(took < patience + patience / 4, "{took:?}");
 }

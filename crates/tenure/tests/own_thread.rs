@@ -1,10 +1,12 @@
 //! Leases are renewed on a thread of tenure's own. In real time, with a short ttl.
 //!
 //! Plan: a runtime of one thread that is blocked for 4 ttls loses nothing; what is dropped as `main` ends is given back before it has ended;
-//! without a runtime, leases start; when the runtime that leases were to be renewed on ends, whoever asks is told, and nobody waits.
+//! a body that blocks its runtime keeps its key no longer than was said; whoever looks at what is told keeps nobody from telling; without a
+//! runtime, leases start; when the runtime that leases were to be renewed on ends, whoever asks is told, and nobody waits.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::time::Duration;
+use tenure::fleet::{Fleet, NewUnit};
 use tenure::{AcquireError, AnyStore, Key, Leases, LeasesBuilder, Loss, Store};
 use tokio::runtime::Runtime;
 
@@ -50,6 +52,64 @@ fn what_is_dropped_as_main_ends_is_given_back() {
     });
     let is_free = |key: &str| runtime().block_on(is_free(&store, key));
     assert!(is_free("k") && is_free(&session));
+}
+
+#[test]
+fn s6_a_body_that_blocks_its_runtime_has_its_key_no_longer_than_was_said() {
+    for many in [false, true] {
+        let store = tenure::memory();
+        let (begins, began) = std::sync::mpsc::channel();
+        let (_ends, ended) = std::sync::mpsc::channel::<()>();
+        let leases = builder(&store).start().unwrap();
+        std::thread::spawn(move || {
+            let body = move |_: tenure::Held| async move {
+                begins.send(()).unwrap();
+                // Until the test is over.
+                let _ = ended.recv();
+            };
+            let most = TTL / 5;
+            runtime().block_on(async {
+                if many {
+                    drop(leases.lock_all(["k", "other"]).at_most_for(most).with_lease(body).await);
+                } else {
+                    drop(leases.lock("k").at_most_for(most).with_lease(body).await);
+                }
+            });
+        });
+        began.recv().unwrap();
+        let rival = builder(&store).start().unwrap();
+        let got = runtime().block_on(rival.acquire_within("k", TTL * 10));
+        assert!(got.is_ok(), "{many}: {got:?}");
+    }
+}
+
+#[test]
+fn l4_whoever_looks_at_what_is_told_keeps_nobody_from_renewing() {
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        runtime().block_on(async {
+            let store = tenure::memory();
+            let leases = builder(&store).start().unwrap();
+            let guard = leases.acquire("k").await.unwrap();
+            let fleet = Fleet::new(store, "f").unwrap();
+            let worker = fleet.join().ttl(TTL).start().unwrap();
+            worker.joined().await.unwrap();
+            // What was looked at lives on.
+            let seen = (worker.summaries().get(), worker.trouble().get(), worker.plannings().get());
+            fleet.create_all([NewUnit::named("u")]).await.unwrap();
+            tokio::time::sleep(TTL * 2).await;
+            assert!(guard.is_held() && worker.is_valid());
+            worker.leave().await;
+            drop(seen);
+            let candidate = leases.candidate().start().unwrap();
+            let seen = candidate.changes().get();
+            candidate.elected().await.unwrap();
+            candidate.stop().await;
+            drop(seen);
+        });
+        done.send(()).unwrap();
+    });
+    assert_eq!(is_done.recv_timeout(TTL * 60), Ok(()));
 }
 
 #[test]

@@ -271,3 +271,19 @@ async fn held_and_store_trouble_are_told_apart() {
     assert!(matches!(within, Err(AcquireError::Store(_))), "{within:?}");
     assert!(after < Duration::from_millis(3200), "{after:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn s10_a_forced_release_takes_nobody_for_dead_at_first_sight_where_that_is_off() {
+    for first_sight in [true, false] {
+        let world = World::new();
+        let dead = world.process();
+        std::mem::forget(dead.leases.lock("k").ttl(TTL).acquire().await.unwrap());
+        dead.faults.always(Fault::Hang);
+        tokio::time::sleep(TTL * 2).await;
+        let (_, line) = world.line();
+        let leases = world.builder(&line).first_sight(first_sight).start().unwrap();
+        let (forced, took) = timed(leases.release_by_force("k", |_, _| {})).await;
+        assert!(forced.unwrap().vacated);
+        assert_eq!(took >= TTL, !first_sight, "{took:?}");
+    }
+}

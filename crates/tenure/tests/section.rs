@@ -378,3 +378,31 @@ async fn l1_a_dead_range_in_a_file_is_free_in_time_though_processes_come_and_go_
         "refused {refused:?} after it was had, when {others} processes had come and gone"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn s7_a_section_goes_by_the_settings_of_its_leases() {
+    let world = World::new();
+    let (_, line) = world.line();
+    let leases = world.builder(&line).drift(tenure::Drift::per_mille(200).unwrap()).start().unwrap();
+    let guard = leases.section("s").start().unwrap().acquire(set("0_10"), SPAN).await.unwrap();
+    assert!(guard.remaining() <= SPAN * 67 / 100, "{:?}", guard.remaining());
+    guard.release().await;
+    let own = leases.section("s").drift(tenure::Drift::per_mille(100).unwrap());
+    let guard = own.start().unwrap().acquire(set("0_10"), SPAN).await.unwrap();
+    assert!(guard.remaining() > SPAN * 80 / 100, "what is said of the section itself counts");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s7_what_is_not_believed_at_first_sight_is_watched_in_sections_too() {
+    for first_sight in [true, false] {
+        let world = World::new();
+        let dead = section(&world).acquire(set("0_10"), SPAN).await.unwrap();
+        std::mem::forget(dead);
+        tokio::time::sleep(SPAN * 2).await;
+        let (_, line) = world.line();
+        let leases = world.builder(&line).first_sight(first_sight).start().unwrap();
+        let section = leases.section("s").start().unwrap();
+        let had = section.acquire(set("0_10"), SPAN).await.unwrap();
+        assert_eq!(had.fence().is_some(), first_sight);
+    }
+}

@@ -202,3 +202,22 @@ async fn dropped_guards_and_dropped_leases_hand_back() {
     let left = tenure::Store::read(&world.memory, &session).await.unwrap().unwrap();
     assert_eq!(left.record.tenure, None, "the session is given back last");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_has_a_least_or_a_longest_time_is_given_up_instead_of_becoming_plain_data() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    let limited = a.leases.lock("limited").at_most_for(TTL * 100).try_acquire().await.unwrap();
+    let refused = limited.into_token().await.unwrap_err().to_string();
+    assert!(refused.contains("a longest time"), "{refused}");
+    settle().await;
+    assert!(b.leases.try_acquire("limited").await.is_ok());
+    let kept = a.leases.lock("kept").at_least_for(TTL * 3).try_acquire().await.unwrap();
+    let refused = kept.into_token().await.unwrap_err().to_string();
+    assert!(refused.contains("a least time"), "{refused}");
+    let (got, after) = timed(b.leases.acquire("kept")).await;
+    assert!(got.is_ok() && after > TTL * 2 && after < TTL * 4, "{after:?}");
+    let over = a.leases.lock("over").at_least_for(TTL / 2).try_acquire().await.unwrap();
+    tokio::time::sleep(TTL).await;
+    assert!(over.into_token().await.is_ok(), "its least time is over");
+}

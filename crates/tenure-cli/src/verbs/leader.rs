@@ -64,7 +64,7 @@ async fn follow(leases: &Leases, key: &Key, as_json: bool) -> Result<u8, Failure
                 }
             }
         }
-        let leader = changes.borrow_and_update().leader.clone();
+        let leader = changes.get_and_update().leader;
         if leader != last {
             print(leases, key, leader.as_ref(), as_json)?;
             last = leader;

@@ -4,12 +4,13 @@ use super::bodies::{self, CandidateRequest};
 use super::runner::SharedCandidate;
 use super::status::{Leader, Status};
 use crate::body::Held;
-use crate::driver::Trouble;
+use crate::driver::{Trouble, nap};
 use crate::error::{AcquireError, BodyError};
+use crate::latest::Latest;
 use std::sync::Arc;
 use tenure_core::election::{Standing, Term};
 use tenure_core::{HolderId, Key};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 
 /// Wants to lead a key, from its start until it is stopped. Cheap to clone; clones are the same candidate.
 ///
@@ -52,14 +53,19 @@ impl Candidate {
     /// May be dropped and called again.
     pub async fn elected(&self) -> Result<Term, AcquireError> {
         let mut changes = self.changes();
+        let nap = nap(self.shared.ttl.part(20));
         loop {
-            changes.borrow_and_update();
+            let standing = changes.get_and_update().standing;
             if let Some(term) = self.leadership() {
                 return Ok(term);
             }
-            let over = changes.borrow().standing == Standing::Stopped;
-            if over || changes.changed().await.is_err() {
+            if standing == Standing::Stopped {
                 return Err(AcquireError::Stopped);
+            }
+            tokio::select! {
+                changed = changes.changed() => changed.map_err(|_| AcquireError::Stopped)?,
+                // It leads, and belief is suspended: nobody is told when that is back.
+                () = tokio::time::sleep(nap), if standing == Standing::Leading => {}
             }
         }
     }
@@ -86,8 +92,8 @@ impl Candidate {
 
     /// A watch of this candidate's standing and of who leads.
     #[must_use]
-    pub fn changes(&self) -> watch::Receiver<Status> {
-        self.shared.status.subscribe()
+    pub fn changes(&self) -> Latest<Status> {
+        Latest::of(&self.shared.status)
     }
 
     /// Steps down: bodies end first, then the key is free for others, while this candidate stands back for its
@@ -132,7 +138,7 @@ impl Candidate {
     {
         let mut changes = self.changes();
         let permit = loop {
-            changes.borrow_and_update();
+            let _seen = changes.get_and_update();
             self.elected().await?;
             let (reply, permit) = oneshot::channel();
             self.wish(CandidateRequest::Body(reply));
@@ -195,7 +201,7 @@ impl Observer {
 
     /// A watch of who leads.
     #[must_use]
-    pub fn changes(&self) -> watch::Receiver<Status> {
+    pub fn changes(&self) -> Latest<Status> {
         self.0.changes()
     }
 

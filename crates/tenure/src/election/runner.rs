@@ -12,7 +12,7 @@ use crate::users::HeardNotice;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tenure_core::election::{Change, Election, Input, Output, Standing, Term, Terms};
-use tenure_core::{Bugs, Command, Fence, Key, LeaseId, Tick};
+use tenure_core::{Bugs, Command, Fence, Key, LeaseId, Tick, Ttl};
 use tenure_store::Store;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -38,6 +38,7 @@ impl CandidatePlan {
 pub(super) struct SharedCandidate {
     pub(super) leases: Leases,
     pub(super) key: Key,
+    pub(super) ttl: Ttl,
     pub(super) grace: Duration,
     pub(super) status: watch::Sender<Status>,
     /// Cancelled when the task has ended.
@@ -78,6 +79,7 @@ pub(super) fn start(
     let shared = Arc::new(SharedCandidate {
         leases: plan.leases.clone(),
         key: plan.terms.key.clone(),
+        ttl: plan.terms.ttl,
         grace: plan.grace,
         status: watch::Sender::new(Status { standing, leader: None }),
         over: CancellationToken::new(),

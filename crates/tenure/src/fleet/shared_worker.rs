@@ -44,7 +44,7 @@ impl SharedWorker {
     }
 
     pub(super) fn users(&self) -> MutexGuard<'_, WorkerUsers> {
-        // No code that can panic runs under the lock, so what it guards is whole.
+        // No code that can panic runs under the lock, so what it guards is whole. Nothing is told or measured under it, as for leases.
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

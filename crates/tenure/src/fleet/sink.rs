@@ -8,7 +8,7 @@ use super::unit::Unit;
 use super::users::{EndedByCommand, UnitReply};
 use crate::driver::{NOW_AND_THEN, Sink};
 use crate::meters;
-use crate::renewals::Renewals;
+use crate::renewals::{Renewals, Renewed};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
@@ -79,8 +79,10 @@ impl WorkerSink {
                 if until == Tick(0) {
                     tracing::warn!(name: "fleet.suspended", target: "tenure::fleet", %holder, "session not believed in");
                 }
-                self.renewals.extended(&inner.session, until, self.belief, inner.clock().held());
+                let renewed =
+                    self.renewals.extended(&inner.session, until, self.belief, inner.clock().held());
                 inner.session.set(until);
+                renewed.iter().for_each(Renewed::measure);
                 if until > Tick(0) {
                     inner.entry.send_if_modified(|entry| entry.joined());
                 }
@@ -98,8 +100,8 @@ impl WorkerSink {
                 users.news.add(NewsItem::Assigned(share));
             }
             FleetNotice::Draining(lease, reason, until) => {
-                let mut users = inner.users();
-                if let Some(share) = users.shares.get(&lease).cloned() {
+                let share = inner.users().shares.get(&lease).cloned();
+                if let Some(share) = share {
                     let unit = Unit { share, worker: Arc::clone(inner) };
                     let (key, fence, holder) = unit.named();
                     tracing::info!(
@@ -107,6 +109,7 @@ impl WorkerSink {
                     );
                     self.meters.drained(&reason);
                     unit.share.told_to_drain(reason.clone(), until, inner.clock().held());
+                    let mut users = inner.users();
                     if users.news.take_back(lease) {
                         // Nothing was begun for it, so there is nothing to end.
                         commands.push(FleetCommand::Drained(lease));
@@ -137,7 +140,9 @@ impl WorkerSink {
             FleetNotice::Released(lease, request, ours) => {
                 let mut users = inner.users();
                 users.news.take_back(lease);
-                if let Some(share) = users.shares.remove(&lease) {
+                let share = users.shares.remove(&lease);
+                drop(users);
+                if let Some(share) = share {
                     share.measure_end(&self.meters, ours, inner.clock().held());
                     if !ours && share.is_lost_if_kept() {
                         // What is done for a unit ends before it is lost, so that is let go of before, and then can't be.
@@ -146,6 +151,7 @@ impl WorkerSink {
                         self.tell_lost(&Unit { share, worker: Arc::clone(inner) }, &loss);
                     }
                 }
+                let mut users = inner.users();
                 if let Some(request) = request {
                     users.answer(lease, request, UnitReply::Released(ours));
                 }
@@ -186,7 +192,8 @@ impl WorkerSink {
                 return ControlFlow::Break(());
             }
         }
-        self.meters.held.set(inner.users().shares.len() as f64);
+        let held = inner.users().shares.len();
+        self.meters.held.set(held as f64);
         ControlFlow::Continue(())
     }
 
@@ -209,17 +216,19 @@ impl WorkerSink {
     }
 
     fn lost(&self, inner: &Arc<SharedWorker>, lease: LeaseId, loss: &Loss) {
-        let mut users = inner.users();
-        if let Some(share) = users.shares.remove(&lease) {
+        let share = inner.users().shares.remove(&lease);
+        if let Some(share) = share {
+            share.cell.belief.end();
             let unit = Unit { share, worker: Arc::clone(inner) };
             self.tell_lost(&unit, loss);
             unit.share.measure_end(&self.meters, false, inner.clock().held());
             unit.share.lost(loss.clone());
+            let mut users = inner.users();
             if !users.news.take_back(lease) {
                 users.news.add(NewsItem::Lost { unit: unit.name().to_owned(), loss: loss.clone() });
             }
         }
-        users.answer_all(lease, loss);
+        inner.users().answer_all(lease, loss);
     }
 }
 

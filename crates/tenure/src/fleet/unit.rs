@@ -166,13 +166,9 @@ impl Unit {
 }
 
 impl BodyLease for Unit {
-    fn remaining(&self) -> Duration {
-        Unit::remaining(self)
-    }
-
-    fn is_suspended(&self) -> bool {
-        let (cell, session) = (&self.share.cell.belief, &self.worker.session);
-        cell.until().min(session.until()) < cell.deadline().min(session.deadline())
+    fn until_deadline(&self) -> Duration {
+        let deadline = self.share.cell.belief.deadline().min(self.worker.session.deadline());
+        deadline.since(self.worker.clock().held())
     }
 
     fn gone(&self) -> CancellationToken {

@@ -5,11 +5,11 @@ use super::catalogue::Fleet;
 use super::news::NewsItem;
 use super::presence::{AtStop, WorkerPresence};
 use super::shared_worker::SharedWorker;
+use crate::latest::Latest;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::fleet::{About, FleetCommand, Planning, Reason, Role, Summary};
 use tenure_core::{Fence, HolderId, InvalidInput, Loss, StoreError};
-use tokio::sync::watch;
 
 /// This process, in a fleet. Cheap to clone; clones are the same worker.
 ///
@@ -97,11 +97,10 @@ impl Worker {
     /// The units that it holds at this instant, with their fences, by name.
     #[must_use]
     pub fn held(&self) -> Vec<(String, Fence)> {
-        if !self.is_valid() {
-            return Vec::new();
-        }
+        let (session, now) = (self.inner.session.until(), self.inner.clock().held());
         let users = self.inner.users();
-        let mut held: Vec<_> = users.shares.values().map(|share| (share.name.clone(), share.fence)).collect();
+        let held = users.shares.values().filter(|share| now < share.cell.belief.until().min(session));
+        let mut held: Vec<_> = held.map(|share| (share.name.clone(), share.fence)).collect();
         held.sort_unstable();
         held
     }
@@ -147,21 +146,21 @@ impl Worker {
 
     /// A watch of that.
     #[must_use]
-    pub fn plannings(&self) -> watch::Receiver<(Role, Planning)> {
-        self.inner.planning.subscribe()
+    pub fn plannings(&self) -> Latest<(Role, Planning)> {
+        Latest::of(&self.inner.planning)
     }
 
     /// A watch of what plans come to.
     #[must_use]
-    pub fn summaries(&self) -> watch::Receiver<Summary> {
-        self.inner.summary.subscribe()
+    pub fn summaries(&self) -> Latest<Summary> {
+        Latest::of(&self.inner.summary)
     }
 
     /// What kept the fleet from being looked at last, or this worker from taking part, until it was looked at again. So it names a live process
     /// that has this worker's holder id.
     #[must_use]
-    pub fn trouble(&self) -> watch::Receiver<Option<StoreError>> {
-        self.inner.trouble.subscribe()
+    pub fn trouble(&self) -> Latest<Option<StoreError>> {
+        Latest::of(&self.inner.trouble)
     }
 
     /// Offers something else from now on: more room, or less, or other labels. Should the session's record not take it beside

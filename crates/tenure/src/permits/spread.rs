@@ -5,7 +5,7 @@ use crate::body::{self, Held};
 use crate::clock;
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
-use crate::lock::Lock;
+use crate::lock::{Lock, within};
 use crate::shared::end_of;
 use std::time::Duration;
 use tenure_core::semaphore::{Mode, SemaphoreLedger};
@@ -68,7 +68,7 @@ impl Spread {
     /// As [`Permits::acquire`].
     pub async fn acquire_within(self, patience: Duration) -> Result<Guard, AcquireError> {
         let end = end_of(&**self.whole.lock.leases().clock(), patience);
-        self.get(SpreadWait::Until(end)).await
+        within(patience, self.get(SpreadWait::Until(end))).await
     }
 
     /// Waits for the permits and runs `body` under them, as [`Permits::with_lease`] does.

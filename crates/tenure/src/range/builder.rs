@@ -177,13 +177,14 @@ impl SectionBuilder {
 }
 
 impl Leases {
-    /// A section of this name on the same store, with the same clock and holder.
+    /// A section of this name on the same store, with the same clock, holder, drift and first sight.
     pub fn section(&self, name: impl AsRef<str>) -> SectionBuilder {
         let holder = self.holder().clone();
         let mut section = SectionBuilder::new(self.store().clone(), name.as_ref())
             .holder(holder)
             .clock(Arc::clone(self.clock()));
         section.home = Some(self.inner.home.clone());
+        section.rules = self.rules();
         section
     }
 }

@@ -214,11 +214,8 @@ async fn end_of(belief: &AtomicBelief, clock: &dyn Clock, duration: Ttl) {
 }
 
 impl BodyLease for RangeGuard {
-    fn remaining(&self) -> Duration {
+    fn until_deadline(&self) -> Duration {
         self.left()
-    }
-    fn is_suspended(&self) -> bool {
-        false
     }
     fn gone(&self) -> CancellationToken {
         // It ends by its time only.

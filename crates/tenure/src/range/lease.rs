@@ -132,7 +132,7 @@ async fn watch<T: Send + 'static>(
 async fn finish<T>(guard: &RangeGuard, ending: BodyEnd<T>) -> Result<T, BodyError<T>> {
     match ending {
         BodyEnd::Done(done) => {
-            let is_late = BodyLease::remaining(guard).is_zero();
+            let is_late = guard.until_deadline().is_zero();
             give_up(guard.give_up()).await;
             match done {
                 Ok(value) if !is_late => Ok(value),

@@ -23,24 +23,43 @@ pub(crate) const TTL: Duration = Duration::from_secs(10);
 pub(crate) struct PausedClock {
     start: Instant,
     suspended: AtomicU64,
+    stepped: AtomicU64,
+    readings: AtomicU64,
 }
 
 impl PausedClock {
     pub(crate) fn start() -> Arc<PausedClock> {
-        Arc::new(PausedClock { start: Instant::now(), suspended: AtomicU64::new(0) })
+        Arc::new(PausedClock {
+            start: Instant::now(),
+            suspended: AtomicU64::new(0),
+            stepped: AtomicU64::new(0),
+            readings: AtomicU64::new(0),
+        })
     }
 
     /// The machine was suspended for so long: the runtime's timers have not noticed.
     pub(crate) fn suspend(&self, span: Duration) {
         self.suspended.fetch_add(span.as_nanos() as u64, Ordering::SeqCst);
     }
+
+    /// The wall clock is set ahead, as after time that was hidden from the process.
+    pub(crate) fn step_wall(&self, span: Duration) {
+        self.stepped.fetch_add(span.as_millis() as u64, Ordering::SeqCst);
+    }
+
+    /// How often it was read so far.
+    pub(crate) fn readings(&self) -> u64 {
+        self.readings.load(Ordering::SeqCst)
+    }
 }
 
 impl Clock for PausedClock {
     fn now(&self) -> Now {
+        self.readings.fetch_add(1, Ordering::SeqCst);
         let waited = Tick(0).after(self.start.elapsed());
         let held = Tick(waited.0 + self.suspended.load(Ordering::SeqCst));
-        Now { held, waited, wall: Wall(1_700_000_000_000 + held.0 / 1_000_000) }
+        let stepped = self.stepped.load(Ordering::SeqCst);
+        Now { held, waited, wall: Wall(1_700_000_000_000 + held.0 / 1_000_000 + stepped) }
     }
 }
 

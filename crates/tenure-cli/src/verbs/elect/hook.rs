@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use tenure::{Fence, Key};
+use tenure::{Fence, Key, Latest};
 use tokio::sync::watch;
 
 /// Who leads, as the hook is told.
@@ -39,6 +39,41 @@ impl Following {
     }
 }
 
+/// What is told of an election, in whatever layout.
+pub(crate) trait Changes: Send + 'static {
+    type Told: Send;
+
+    /// What was told last.
+    fn latest(&mut self) -> Self::Told;
+
+    /// Waits for the next. False: nothing more is told.
+    fn goes_on(&mut self) -> impl Future<Output = bool> + Send;
+}
+
+impl<T: Clone + Send + Sync + 'static> Changes for Latest<T> {
+    type Told = T;
+
+    fn latest(&mut self) -> T {
+        self.get_and_update()
+    }
+
+    async fn goes_on(&mut self) -> bool {
+        self.changed().await.is_ok()
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Changes for watch::Receiver<T> {
+    type Told = T;
+
+    fn latest(&mut self) -> T {
+        self.borrow_and_update().clone()
+    }
+
+    async fn goes_on(&mut self) -> bool {
+        self.changed().await.is_ok()
+    }
+}
+
 impl Hook {
     pub(crate) fn start(command: OsString, key: Key, me: String) -> Result<Hook, Failure> {
         let (sender, changes) = channel();
@@ -52,20 +87,20 @@ impl Hook {
     }
 
     /// Tells it of each leader that `changes` shows.
-    pub(crate) fn follow<T: Send + Sync + 'static>(
+    pub(crate) fn follow<C: Changes>(
         self,
-        mut changes: watch::Receiver<T>,
-        leader: impl Fn(&T) -> Option<LeaderInfo> + Send + 'static,
+        mut changes: C,
+        leader: impl Fn(&C::Told) -> Option<LeaderInfo> + Send + 'static,
     ) -> Following {
         Following(tokio::spawn(async move {
             let mut last = None;
             loop {
-                let now = leader(&changes.borrow_and_update());
+                let now = leader(&changes.latest());
                 if now != last {
                     self.tell(now.clone());
                     last = now;
                 }
-                if changes.changed().await.is_err() {
+                if !changes.goes_on().await {
                     return;
                 }
             }

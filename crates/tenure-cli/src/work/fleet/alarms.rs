@@ -6,14 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::fleet::{Summary, Uncovered, Worker};
-use tenure::{Key, StoreError};
-use tokio::sync::watch;
+use tenure::{Key, Latest, StoreError};
 
 /// Listens to what a worker finds, and says what is new of it.
 pub(super) struct Alarms {
     fleet: String,
-    summaries: watch::Receiver<Summary>,
-    trouble: watch::Receiver<Option<StoreError>>,
+    summaries: Latest<Summary>,
+    trouble: Latest<Option<StoreError>>,
     said: Said,
 }
 
@@ -47,10 +46,10 @@ impl Alarms {
     pub(super) fn sound(&mut self) {
         let mut lines = Vec::new();
         if self.summaries.has_changed().unwrap_or(false) {
-            lines = self.said.planned(&self.fleet, &self.summaries.borrow_and_update());
+            lines = self.said.planned(&self.fleet, &self.summaries.get_and_update());
         }
         if self.trouble.has_changed().unwrap_or(false) {
-            let error = self.trouble.borrow_and_update();
+            let error = self.trouble.get_and_update();
             lines.extend(error.as_ref().and_then(|error| self.said.troubled(error, boottime())));
         }
         for line in lines {
