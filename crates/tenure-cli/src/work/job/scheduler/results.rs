@@ -157,13 +157,10 @@ impl Scheduler {
             let length = |captured: &Captured| captured.out.metadata().map_or(0, |file| file.len());
             let received = captured.as_ref().map_or(0, length);
             let number = number.map_or(self.runs, |number| number + 1);
-            let command = self.plan.command.shown(&Filling { unit: &name, number: Some(number), slot });
+            let command = self.plan.command.in_one_line(&Filling { unit: &name, number: Some(number), slot });
             let exit = exit.unwrap_or_default();
             let run = Run { number, started, finished, exit, signal, received, command };
-            if let Err(why) = joblog.add(&run) {
-                output::note(format!("{why}; it is not gone on with"));
-                self.joblog = None;
-            }
+            joblog.add(&run);
         }
         if let (true, Some(exit), Some((started, finished, _))) = (self.plan.verbose, exit, span) {
             let took = brief(Duration::from_millis(finished.saturating_sub(started)));
