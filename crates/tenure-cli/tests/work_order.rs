@@ -1,7 +1,7 @@
 //! What `work --keep-order` waits for, and what not, by the real binary on real files.
 //!
 //! Plan: of two processes with lists in crossed orders, each keeps what the other one's order waits for: both end, and each unit is run to its
-//! end once; a unit of which nothing is known once it was to be made.
+//! end once; a unit whose record is gone.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, Process, wait_until};
@@ -45,7 +45,7 @@ fn two_that_wait_for_each_others_outputs_both_end() {
 fn a_unit_that_is_gone_as_soon_as_it_is_made_is_not_waited_for() {
     let bench = Bench::new();
     assert_eq!(bench.run(&["work", "--name", "before", "u", "--", "true"]).code, 0);
-    // Its record is there when it is to be made, and not when it is to be shown.
+    // It is said to be made, and is not there, as after an older copy of the file.
     bench.sql(
         "CREATE TRIGGER gone BEFORE INSERT ON tenure_record WHEN NEW.key = 'work/j/b' BEGIN SELECT RAISE(IGNORE); END",
     );

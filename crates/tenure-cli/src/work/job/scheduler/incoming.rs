@@ -126,13 +126,6 @@ impl Scheduler {
             Outcome::Lost(Some(stored)) => Some((key.clone(), stored.clone())),
             _ => None,
         });
-        for (key, outcome) in keys.iter().zip(&outcomes) {
-            if let Outcome::Lost(None) = outcome {
-                // It was there, and is not shown: a listing tells what it is, or that it is gone. Whoever waits for its end would wait for ever
-                // for one of which nothing is known.
-                self.board.note_new(key.clone(), Local::Open);
-            }
-        }
         self.board.add(new.iter().cloned().chain(others));
         self.rounds.unsettle();
         if self.stop.is_none() {
