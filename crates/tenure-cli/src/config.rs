@@ -103,14 +103,23 @@ impl args::RunArgs {
         if self.about.note.is_some() && (hold != HoldKind::Lease || !more.is_empty()) {
             return Err(Failure::usage("--note goes with the plain lease of one KEY"));
         }
+        // What is to be held for some time is not over before, whatever becomes of its holder.
+        let least_ttl = if hold == HoldKind::Lease { at_least } else { at_least / 2 * 3 };
+        let most = Ttl::MAX.duration();
+        if least_ttl > most {
+            let most = if hold == HoldKind::Lease { most } else { most / 3 * 2 };
+            let (min, most) = (brief(at_least), brief(most));
+            return Err(Failure::usage(format!(
+                "--min {min}: a lease is kept for {most} after its command at most"
+            )));
+        }
         Ok(RunConfig {
             key: first,
             more,
             hold,
             conflict: self.conflict_exit_code.unwrap_or(exit::HELD),
             patience,
-            // What is to be held for some time is not over before, whatever becomes of its holder.
-            ttl: ttl(self.ttl.max(if hold == HoldKind::Lease { at_least } else { at_least / 2 * 3 }))?,
+            ttl: ttl(self.ttl.max(least_ttl))?,
             grace: self.grace,
             at_most: self.max,
             at_least,

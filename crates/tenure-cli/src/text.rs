@@ -98,6 +98,16 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
+/// The same for what may be no text: bytes that are none are left as they are.
+pub(crate) fn escaped_bytes(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        out.extend_from_slice(escaped(chunk.valid()).as_bytes());
+        out.extend_from_slice(chunk.invalid());
+    }
+    out
+}
+
 /// Two digits for each byte.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

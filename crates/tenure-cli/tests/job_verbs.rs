@@ -22,7 +22,12 @@ fn night(bench: &Bench, bad: &str) -> i32 {
 #[test]
 fn a_job_is_listed_and_its_failed_units_are_told_with_their_exit_codes() {
     let bench = Bench::new();
-    assert_eq!(night(&bench, "b"), 1);
+    bench.write("bad", "b");
+    let ran = bench.run(&[&NIGHT[..], &SCRIPT].concat());
+    assert!(
+        ran.code == 1 && ran.err.ends_with("with --retry-failed, or by: tenure work retry night\n"),
+        "{ran:?}"
+    );
     let jobs = bench.run(&["work", "ls", "--json"]).json()["jobs"].clone();
     assert_eq!((jobs[0]["job"].as_str(), jobs[0]["units"].as_u64()), (Some("night"), Some(3)));
     let status = bench.run(&["work", "status", "night", "--json"]).json();

@@ -92,6 +92,10 @@ fn a_second_night_with_the_same_list_says_that_all_was_done_and_fails_unless_it_
     let again = here.run(&named);
     assert_eq!((again.code, logged(&bench).len()), (0, 0), "asked for by name, that is success: {again:?}");
     assert!(again.err.contains("the given unit was done before"), "{again:?}");
+    let quiet = here.run(&[&["-q", "--name", "j", "a"], &LOG[..]].concat());
+    assert_eq!((quiet.code, quiet.err.as_str()), (0, ""), "nothing is wrong");
+    let quiet = here.run_with(&[&["-q"], &LOG[..]].concat(), b"a\nb\nc\n");
+    assert!(quiet.code == 73 && quiet.err.contains("done before"), "that is why it fails: {quiet:?}");
 }
 
 #[test]

@@ -66,6 +66,7 @@ mod read_only;
 #[cfg(feature = "redis")]
 mod redis;
 mod run;
+mod run_nested;
 mod runaway;
 mod s9_rounds;
 mod seize;
@@ -84,5 +85,8 @@ mod top;
 mod watchdog;
 mod withdrawn;
 mod work;
+
+mod work_logged;
+mod work_order;
 mod work_output;
 mod work_progress;

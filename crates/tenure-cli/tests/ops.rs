@@ -61,6 +61,8 @@ fn a_dead_holders_lease_is_shown_as_expired() {
     let run = bench.start(&["run", "k", "--ttl", "3s", "--", "sh", "-c", STAYS]);
     bench.await_number("pid");
     run.die_with_its_host();
+    let ran = bench.run(&["revoke", "k", "--yes"]);
+    assert!(ran.code == 0 && ran.err.contains("if it lives; if it has died, k is free within "), "{ran:?}");
     wait_until("the lease to expire", || bench.state("k") == "expired");
     let ran = bench.run(&["revoke", "k", "--yes"]);
     assert_eq!((ran.code, ran.err.contains("dead")), (66, true), "{ran:?}");

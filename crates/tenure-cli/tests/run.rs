@@ -173,9 +173,12 @@ fn a_lease_is_held_for_its_least_time_by_whoever_ends_sooner() {
     assert_eq!(waits.wait(), 143);
     assert_eq!(bench.run(&["run", "l", "--try", "--", "true"]).code, 75);
     assert_eq!(bench.run(&["run", "k", "--try", "--", "true"]).code, 75);
-    for (limits, says) in
-        [(["--max", "0s"].as_slice(), "no time at all"), (&["--max", "1s", "--min", "2s"], "shorter")]
-    {
+    for (limits, says) in [
+        (["--max", "0s"].as_slice(), "no time at all"),
+        (&["--max", "1s", "--min", "2s"], "shorter"),
+        (&["--min", "3d"], "--min 3d: a lease is kept for 24h"),
+        (&["--exclusive", "--min", "20h"], "--min 20h: a lease is kept for 16h"),
+    ] {
         let ran = bench.run(&[&["run", "k"], limits, &["--", "true"]].concat());
         assert!(ran.code == 64 && ran.err.contains(says), "{ran:?}");
     }

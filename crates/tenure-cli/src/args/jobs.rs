@@ -32,7 +32,8 @@ pub(crate) struct CommandArgs {
     /// DIR/UNIT/status. In UNIT, a slash is %2F, as in URLs
     #[arg(long, value_name = "DIR")]
     pub(crate) results: Option<PathBuf>,
-    /// Add a line for each run to FILE, in the columns of GNU parallel's job log
+    /// Add a line for each run to FILE, in the columns of GNU parallel's job log. Bytes that are no UTF-8 stand there as they are. No lease
+    /// waits for FILE: lines of a pipe that nobody reads wait until the end, and are lost then, and counted
     #[arg(long, value_name = "FILE")]
     pub(crate) joblog: Option<PathBuf>,
     /// Give each command so many of the units that are given: N of them, in their order, are one unit, which is done, fails and is tried

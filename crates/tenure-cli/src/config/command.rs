@@ -97,11 +97,11 @@ impl Template {
         command
     }
 
-    /// The command for a unit, in one line.
-    pub(crate) fn shown(&self, filling: &Filling<'_>) -> String {
+    /// The command for a unit, in one line, byte for byte.
+    pub(crate) fn in_one_line(&self, filling: &Filling<'_>) -> Vec<u8> {
         let words = self.words(filling);
-        let words = std::iter::once(&self.program).chain(&words).map(|word| word.to_string_lossy());
-        words.collect::<Vec<_>>().join(" ")
+        let words = std::iter::once(&self.program).chain(&words).map(|word| word.as_bytes());
+        words.collect::<Vec<_>>().join(&b' ')
     }
 
     /// Whether a unit's number stands in it.

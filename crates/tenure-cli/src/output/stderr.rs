@@ -14,8 +14,8 @@ use tenure::clock::boottime;
 
 /// Events of the log that may wait: some 200 KB.
 const MOST_EVENTS: usize = 1024;
-/// There is room for what people are told where events have taken all of theirs.
-const MOST_LINES: usize = 2 * MOST_EVENTS;
+/// The same for a file, which takes in all that it is given, but for one whose disk stands still: some 50 MB.
+const MOST_EVENTS_OF_FILE: usize = 256 * MOST_EVENTS;
 /// How often the bar is drawn.
 const FRAME: Duration = Duration::from_millis(100);
 
@@ -51,10 +51,10 @@ struct Todo {
 }
 
 impl Todo {
-    /// Takes a line in, or loses it if `most` wait already. Once some are lost there has to be room for more than one: one notice tells of
+    /// Takes a line in, or loses it if `most` wait already. Once some are lost there has to be `room` for more than one: one notice tells of
     /// many.
-    fn push(&mut self, line: String, most: usize) {
-        let most = if self.lost > 0 { most - MOST_EVENTS / 2 } else { most };
+    fn push(&mut self, line: String, most: usize, room: usize) {
+        let most = if self.lost > 0 { most.saturating_sub(room) } else { most };
         if self.unwritten >= most {
             self.lost += 1;
             return;
@@ -99,7 +99,11 @@ struct Shared {
 
 /// Lines on their way to standard error. Nothing here waits for whoever reads them, unless it says so.
 #[derive(Debug)]
-pub(super) struct StderrQueue(Arc<Shared>);
+pub(super) struct StderrQueue {
+    shared: Arc<Shared>,
+    /// Events that may wait.
+    most_events: usize,
+}
 
 impl StderrQueue {
     /// # Errors
@@ -108,49 +112,55 @@ impl StderrQueue {
         let failed = |error: std::io::Error| Failure::new(INTERNAL, error.to_string());
         // Not through its lock, which who writes a piece may hold for ever.
         let out = to.as_fd().try_clone_to_owned().map(File::from).map_err(failed)?;
+        let is_file = out.metadata().is_ok_and(|out| out.is_file());
+        let most_events = if is_file { MOST_EVENTS_OF_FILE } else { MOST_EVENTS };
         let shared = Arc::<Shared>::default();
         let serving = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("stderr".to_owned());
         thread.spawn(move || serving.serve(&out)).map_err(failed)?;
-        Ok(StderrQueue(shared))
+        Ok(StderrQueue { shared, most_events })
     }
 
     /// A line for people.
     pub(super) fn tell(&self, line: String) {
-        self.0.todo().push(line, MOST_LINES);
-        self.0.more.notify_one();
+        // There is room for what people are told where events have taken all of theirs.
+        self.push(line, 2 * self.most_events);
+    }
+
+    fn push(&self, line: String, most: usize) {
+        self.shared.todo().push(line, most, self.most_events / 2);
+        self.shared.more.notify_one();
     }
 
     /// An event of the log.
     pub(super) fn log(&self, event: String) {
-        self.0.todo().push(event, MOST_EVENTS);
-        self.0.more.notify_one();
+        self.push(event, self.most_events);
     }
 
     /// From now on there is a bar.
     pub(super) fn begin_bar(&self) {
-        self.0.todo().bar = Bar::Shown(None);
+        self.shared.todo().bar = Bar::Shown(None);
     }
 
     /// The bar shows this from its next frame on.
     pub(super) fn show(&self, frame: Frame) {
-        let mut todo = self.0.todo();
+        let mut todo = self.shared.todo();
         if let Bar::Shown(shown) = &mut todo.bar {
             // Whoever waits for the next frame knows when that is.
             if shown.replace(frame).is_none() {
-                self.0.more.notify_one();
+                self.shared.more.notify_one();
             }
         }
     }
 
     /// Takes the bar off the screen, and waits for that, but not for a terminal that stands still.
     pub(super) fn end_bar(&self) {
-        let mut todo = self.0.todo();
+        let mut todo = self.shared.todo();
         if matches!(todo.bar, Bar::Shown(_)) {
             todo.bar = Bar::Ending;
-            self.0.more.notify_one();
+            self.shared.more.notify_one();
             let is_there = |todo: &mut Todo| matches!(todo.bar, Bar::Ending);
-            let _may_stand_still = self.0.done.wait_timeout_while(todo, PATIENCE, is_there);
+            let _may_stand_still = self.shared.done.wait_timeout_while(todo, PATIENCE, is_there);
         }
     }
 
@@ -158,10 +168,10 @@ impl StderrQueue {
     pub(super) fn finish(&self) {
         const LONGEST: Duration = Duration::from_secs(5);
         let end = boottime() + LONGEST;
-        let mut todo = self.0.todo();
+        let mut todo = self.shared.todo();
         while !todo.is_all_done() && boottime() < end {
             let before = todo.done;
-            let waited = self.0.done.wait_timeout_while(todo, PATIENCE, |todo| todo.done == before);
+            let waited = self.shared.done.wait_timeout_while(todo, PATIENCE, |todo| todo.done == before);
             let (now, waited) = waited.unwrap_or_else(PoisonError::into_inner);
             if waited.timed_out() {
                 return;
@@ -233,6 +243,21 @@ mod tests {
     //! waited for a moment, and so is what can't be written in the end.
     use super::*;
     use std::io::{BufRead, BufReader};
+
+    #[test]
+    fn a_file_loses_nothing_of_a_burst() {
+        const TOLD: usize = 20 * MOST_EVENTS;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let queue = StderrQueue::start(file.as_file()).unwrap();
+        (0..TOLD).for_each(|n| queue.log(format!("{n}\n")));
+        queue.tell("for people\n".to_owned());
+        while !queue.shared.todo().is_all_done() {
+            queue.finish();
+        }
+        let written = std::fs::read_to_string(file.path()).unwrap();
+        let expected: String = (0..TOLD).map(|n| format!("{n}\n")).collect();
+        assert!(written == expected + "for people\n", "{} lines", written.lines().count());
+    }
 
     #[test]
     fn what_waits_for_its_reader_is_bounded_and_what_is_lost_is_told() {

@@ -3,6 +3,7 @@
 
 use super::client::Watchdogs;
 use super::health::LeaseHealth;
+use super::held;
 use super::lease::Lease;
 use super::process::{self, RunningCommand};
 use super::stopping::{Stopper, Why};
@@ -158,6 +159,9 @@ impl Started {
             Some(fences) => command.env("TENURE_FENCES", fences),
             None => command.env_remove("TENURE_FENCES"),
         };
+        if let Some(held) = held::with(lease) {
+            command.env(held::HELD, held);
+        }
         let deadline = u128::from(policy.clock.now().wall.0) + promised.as_millis();
         command.env("TENURE_DEADLINE", deadline.to_string());
         let (tell_group, group) = oneshot::channel();

@@ -138,7 +138,12 @@ pub(crate) async fn revoke(url: &Url, typed: &args::RevokeArgs) -> Result<u8, Fa
         output::json(&document)?;
     } else {
         let within = brief(tenure.ttl.part(3));
-        output::note(format!("{} is told within {within}, and stops then", tenure.holder));
+        let holder = &tenure.holder;
+        // Whoever has died is not heard of for the rest of its time, and reads nothing.
+        let left = seen.left.map_or_else(String::new, |left| format!(" within {}", brief(left)));
+        output::note(format!(
+            "{holder} is asked to stop, and knows it within {within} if it lives; if it has died, {key} is free{left}"
+        ));
     }
     Ok(exit::OK)
 }

@@ -165,7 +165,11 @@ async fn acquired(
         }
         if let LeaseError::Held { until, .. } = &error {
             // The item names its holder by nothing but the token, which is what a lease is taken from its holder with.
-            found.send_replace(Some(CurrentHolder { whom: "another".to_owned(), until: until.map(wall) }));
+            found.send_replace(Some(CurrentHolder {
+                whom: "another".to_owned(),
+                until: until.map(wall),
+                is_around_us: false,
+            }));
         }
         signals.unless(tokio::time::sleep(pause(manager, &error).min(left))).await?;
     }

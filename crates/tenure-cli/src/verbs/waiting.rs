@@ -4,6 +4,7 @@ use super::look::view;
 use crate::config::WaitLimit;
 use crate::output;
 use crate::output::view::{State, View};
+use crate::supervise::held;
 use crate::text::{date, escaped};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -21,6 +22,8 @@ pub(super) struct CurrentHolder {
     pub whom: String,
     /// When their time is over unless they prolong it, where the store tells that.
     pub until: Option<Wall>,
+    /// This process was started under that lease.
+    pub is_around_us: bool,
 }
 
 /// What comes of `work`, which waits for `keys`. If that takes a while, it is told whom it waits for, and then who has come in between.
@@ -71,12 +74,18 @@ async fn tell(look: impl AsyncFn(&Key) -> Option<CurrentHolder>, keys: &[&Key]) 
         tokio::time::sleep(pause).await;
         pause = SELDOM;
         for key in keys {
-            let Some(CurrentHolder { whom, until }) = look(key).await else { continue };
+            let Some(CurrentHolder { whom, until, is_around_us }) = look(key).await else { continue };
             // A holder that prolongs its time is no other holder.
             if last.get(*key) != Some(&whom) {
                 let until =
                     until.map_or_else(String::new, |until| format!(" until {} at least", date(until)));
                 output::tell(format!("waiting for {key}, held by {whom}{until}"));
+                if is_around_us {
+                    output::tell(format!(
+                        "{key} is held for the command by which this one was started (TENURE_HELD): if that waits for this one, both wait for \
+                         ever; use another key here, or leave this `tenure` out"
+                    ));
+                }
                 last.insert(*key, whom);
             }
         }
@@ -88,11 +97,11 @@ fn holding(view: &View) -> Option<CurrentHolder> {
     if let Some(shared) = &view.shared {
         let (holder, since) = (shared.holders()?, date(shared.since()?));
         let whom = format!("{holder} since {since} ({})", shared.status());
-        return Some(CurrentHolder { whom, until: None });
+        return Some(CurrentHolder { whom, until: None, is_around_us: false });
     }
     if let Some(leased) = &view.leased {
         let whom = format!("{} since {} ({})", leased.holders()?, date(leased.since()?), view.status());
-        return Some(CurrentHolder { whom, until: None });
+        return Some(CurrentHolder { whom, until: None, is_around_us: false });
     }
     let record = &view.stored.as_ref().ok()?.record;
     let tenure = record.tenure.as_ref().filter(|_| view.state == State::Held)?;
@@ -108,5 +117,6 @@ fn holding(view: &View) -> Option<CurrentHolder> {
     about.extend(text("note"));
     let about = if about.is_empty() { String::new() } else { format!(" ({})", about.join(": ")) };
     let whom = format!("{}{about} since {}", tenure.holder, date(tenure.since));
-    Some(CurrentHolder { whom, until: None })
+    let is_around_us = held::is_ours(&view.key, record.fence);
+    Some(CurrentHolder { whom, until: None, is_around_us })
 }

@@ -92,7 +92,11 @@ pub(super) async fn elect(place: &LessLocation, plan: config::ElectConfig) -> Re
         let look = async |key: &Key| {
             // A storage that fails is told of by whoever stands by.
             let (id, until) = leader(storage.look(key.as_str()).await.ok()?)?;
-            (id != candidate.id()).then(|| CurrentHolder { whom: escaped(&id), until: Some(until) })
+            (id != candidate.id()).then(|| CurrentHolder {
+                whom: escaped(&id),
+                until: Some(until),
+                is_around_us: false,
+            })
         };
         let next = told_by(look, &[&term.key], WaitLimit::Forever, stand_by(&candidate)).await?;
         Ok(Elected { candidate: Arc::clone(&candidate), term: next, key: term.key.as_str().to_owned() })

@@ -141,7 +141,7 @@ impl Runners {
             return Err(failure);
         }
         let held = count(self.runners.len(), "unit");
-        output::note(format!("{}: passing on {held}; once more to stop at once", signals::name(signal)));
+        output::note(format!("{}: giving back {held}; once more to stop at once", signals::name(signal)));
         self.leave(failure);
         Ok(())
     }

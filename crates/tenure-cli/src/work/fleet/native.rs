@@ -147,7 +147,7 @@ impl Assignment for tenure::fleet::Assignment {
 fn reason_text(reason: &Reason) -> String {
     match reason {
         Reason::Moved(to) => format!("goes to {to}"),
-        Reason::Leaving => "is passed on, since this worker leaves".to_owned(),
+        Reason::Leaving => "is given back, since this worker leaves".to_owned(),
         Reason::Asked => "is to be passed on: somebody asked for it".to_owned(),
         Reason::Revoked => "was withdrawn".to_owned(),
         Reason::Closed(Status::Deleted) => "was removed".to_owned(),

@@ -2,7 +2,7 @@
 
 use super::unit::{Status, Unit};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use tenure::{Attachment, Fence, Key, Listed, Stored};
+use tenure::{Attachment, Fence, Key, Listed, Metadata, Stored};
 
 /// Where a unit stands, as far as is known here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,6 +102,35 @@ pub(crate) struct Terms<'a> {
     pub(crate) now: u64,
     /// A unit that failed here waits half as long again, so that another process may try it first.
     pub(crate) worker: &'a str,
+}
+
+impl Terms<'_> {
+    /// When a unit's next attempt is due, which is not before its time; none if that has come. `stamp`: when its record was written, for
+    /// one that does not tell when it was run.
+    fn due(&self, unit: &Unit, metadata: &Metadata, stamp: u64) -> Option<u64> {
+        let failed_here = unit.worker.as_deref() == Some(self.worker);
+        let recorded = Some(Unit::finished(metadata)).filter(|at| *at > 0).unwrap_or(stamp);
+        let wait = unit.not_before.saturating_sub(recorded);
+        let due = unit.not_before.saturating_add(if failed_here { wait / 2 } else { 0 });
+        // No clock decides for ever: who waits for longer than was asked for has a clock that is off.
+        (due > self.now && due - self.now <= wait.saturating_mul(2)).then_some(due)
+    }
+
+    /// Where a unit stands that this process has claimed, by its record as it was then. What was seen of it before may be out of date.
+    pub(crate) fn claimed(&self, key: &Key, metadata: &Metadata) -> Local {
+        match Unit::of(metadata) {
+            // Its record was made anew by somebody who did not know.
+            Some(_) if Unit::name(key, metadata).is_none() => Local::Damaged,
+            // It has failed meanwhile.
+            Some(unit) if unit.status == Status::Pending && self.due(&unit, metadata, self.now).is_some() => {
+                Local::Open
+            }
+            Some(unit) if unit.status == Status::Pending => Local::Ours,
+            Some(unit) if unit.status == Status::Done => Local::Done,
+            Some(_) => Local::Failed,
+            None => Local::Damaged,
+        }
+    }
 }
 
 impl Board {
@@ -348,11 +377,7 @@ impl Board {
 
     fn sort(&mut self, key: Key, seen: Stored, terms: &Terms<'_>) {
         let Some(unit) = Unit::of(&seen.record.metadata) else { return };
-        let failed_here = unit.worker.as_deref() == Some(terms.worker);
-        let wait = unit.not_before.saturating_sub(seen.record.stamp.0);
-        let due = unit.not_before + if failed_here { wait / 2 } else { 0 };
-        // No clock decides for ever: who waits for longer than was asked for has a clock that is off.
-        if due > terms.now && due - terms.now <= wait * 2 {
+        if let Some(due) = terms.due(&unit, &seen.record.metadata, seen.record.stamp.0) {
             self.next_due = Some(self.next_due.map_or(due, |other| other.min(due)));
             return;
         }

@@ -31,6 +31,7 @@ use crate::text::{brief, count, date};
 use crate::work::stream::Stream;
 use crate::work::units;
 use naming::List;
+use pieces::capture;
 use pieces::joblog::Joblog;
 use register::Registered;
 use scheduler::Scheduler;
@@ -45,6 +46,9 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     plan.command = plan.command.at(found);
     // What can't be written there is told before a unit is to be run anew for it.
     plan.form.as_ref().map_or(Ok(()), Form::make_directory)?;
+    if plan.form.is_some() {
+        capture::check_directory()?;
+    }
     let joblog = plan.joblog.as_deref().map(Joblog::open).transpose()?;
     let began = tenure::clock::system().now().wall;
     // To run anew what is given, all of it has to be known.
@@ -94,11 +98,13 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     // Whoever was started before the last unit was done has worked on the same job at the same time.
     let is_open = incoming.is_some();
     let done_before = registered.done_before(is_open).filter(|last| *last < began);
-    if let Some(last) = done_before.filter(|_| !is_open) {
-        output::note(was_done(&name, units, last, began));
-    }
     let job = name.clone();
     let is_named = plan.name.is_some();
+    // Without a name the status is that nothing was run. With one, nothing is wrong.
+    let tell_of_end = |text: String| if is_named { output::tell(text) } else { output::note(text) };
+    if let Some(last) = done_before.filter(|_| !is_open) {
+        tell_of_end(was_done(&name, units, last, began));
+    }
     let policy = Policy::for_many(leases.holder().as_str(), plan.ttl, plan.grace)?;
     policy.watchdogs.bequeath(Will::of(url, &leases, std::iter::empty()));
     let mut scheduler = Scheduler::new(plan, name, leases, outage, policy, registered.board, named)?;
@@ -108,7 +114,7 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     if let Some(last) = done_before.filter(|_| scheduler.is_idle() && matches!(result, Ok(exit::OK))) {
         let later = scheduler.given_later_and_done();
         if let Some(later) = later.filter(|_| is_open) {
-            output::note(was_done(&job, units + later, last, began));
+            tell_of_end(was_done(&job, units + later, last, began));
         }
         if !is_named && (later.is_some() || !is_open) {
             result = Ok(exit::DONE_BEFORE);

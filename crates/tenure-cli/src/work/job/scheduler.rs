@@ -133,6 +133,8 @@ pub(crate) struct Scheduler {
 const SIGPIPE: i32 = nix::sys::signal::Signal::SIGPIPE as i32;
 /// How long it is waited for that the last outputs are read where the user has asked to stop.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long it is waited for that the lines of `--joblog` are out.
+const LOGGING: Duration = Duration::from_secs(5);
 /// How long a result waits for its output to be read, once that may be written.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The shortest pause between two rounds.
@@ -267,6 +269,9 @@ impl Scheduler {
             while let Ok(event) = self.events.try_recv() {
                 self.on(event);
             }
+        }
+        if let Some(joblog) = self.joblog.take() {
+            joblog.end(if self.is_asked() { LAST_WORDS } else { LOGGING }).await;
         }
         self.conclude(is_read).await
     }

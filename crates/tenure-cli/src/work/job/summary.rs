@@ -126,6 +126,17 @@ pub(crate) fn print(
             ));
         }
     }
+    if !bad.is_empty() {
+        let job = shlex::try_quote(name.as_str()).unwrap_or_default();
+        // What begins as an option does can't be typed as a word of its own.
+        let retry = match name.as_str().starts_with('-') {
+            true => String::new(),
+            false => format!(", or by: tenure work retry {}", escaped(&job)),
+        };
+        output::note(format!(
+            "what has failed is tried again by the same command with --retry-failed{retry}"
+        ));
+    }
     if !removed.is_empty() {
         output::note("a unit whose record was removed is run if it is given again");
     }

@@ -58,6 +58,15 @@ impl Unit {
         number(metadata, "finished")
     }
 
+    /// Whether something has come of it, or it was reset, between these two.
+    pub(crate) fn is_changed(before: &Metadata, now: &Metadata) -> bool {
+        let result = |metadata: &Metadata| {
+            let unit = Unit::of(metadata);
+            (unit.map(|unit| (unit.status, unit.attempts, unit.not_before)), Unit::finished(metadata))
+        };
+        result(before) != result(now)
+    }
+
     /// The metadata of a unit that was never run.
     pub(crate) fn fresh() -> Metadata {
         Metadata::from([(STATUS.to_owned(), Value::from(Status::Pending.name()))])

@@ -1,6 +1,8 @@
 //! Files that catch what a command writes. They have no names, so nothing is left of them however tenure ends.
 
+use crate::exit::Failure;
 use crate::files;
+use crate::text::escaped;
 use nix::errno::Errno;
 use nix::sys::statvfs::{Statvfs, fstatvfs};
 use std::fs::File;
@@ -71,6 +73,30 @@ impl Captured {
     pub(crate) fn tail(&self) -> Option<String> {
         [&self.err, &self.out].into_iter().find_map(|file| tail(file).ok()?)
     }
+}
+
+/// Whether what commands write can be caught at all, before anything is run.
+pub(crate) fn check_directory() -> Result<(), Failure> {
+    match nameless() {
+        // Want of room or of open files may pass.
+        Err(error) if is_wrong_place(&error) => Err(wrong_place(&error)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the directory is one where this process can never make a file.
+pub(crate) fn is_wrong_place(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem};
+    [NotFound, NotADirectory, PermissionDenied, ReadOnlyFilesystem].contains(&error.kind())
+}
+
+/// What is wrong with it, and what can be done.
+pub(crate) fn wrong_place(error: &io::Error) -> Failure {
+    let place = match std::env::var_os("TMPDIR") {
+        Some(place) => format!("TMPDIR is {}", escaped(&place.to_string_lossy())),
+        None => "TMPDIR is not set".to_owned(),
+    };
+    Failure::usage(format!("{place}: {error}; set TMPDIR to a directory in which files can be made"))
 }
 
 /// Whether there are as many open files as there may be, of this process or of all.

@@ -1,10 +1,20 @@
-//! `--joblog`: a line for each run, in the columns of GNU parallel's.
+//! `--joblog`: a line for each run, in the columns of GNU parallel's. A thread of its own opens the file and writes it: that may be a pipe that
+//! nobody reads, or lie on a disk that stands still, and leases are renewed by the thread that tells of runs.
 
-use crate::exit::Failure;
-use crate::text::escaped;
+use crate::exit::{Failure, INTERNAL};
+use crate::output;
+use crate::text::{count, escaped, escaped_bytes};
 use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// Lines that may wait: some 20 MB.
+const MOST: usize = 65_536;
 
 /// What is told of a run.
 #[derive(Debug, Clone)]
@@ -17,42 +27,117 @@ pub(crate) struct Run {
     pub(crate) signal: i32,
     /// Bytes of its output, where that was caught.
     pub(crate) received: u64,
-    pub(crate) command: String,
+    pub(crate) command: Vec<u8>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Joblog {
-    file: File,
-    path: PathBuf,
+    lines: Sender<Vec<u8>>,
+    /// Lines that are not out, and won't be where the file can't be written.
+    unwritten: Arc<AtomicUsize>,
+    /// Lines that were not taken in.
+    lost: usize,
+    over: oneshot::Receiver<()>,
+    /// The option, as it was typed.
+    shown: String,
     host: String,
 }
 
 impl Joblog {
+    /// # Errors
+    /// The file can't be written. That it can't be opened yet is no error: lines wait.
     pub(crate) fn open(path: &Path) -> Result<Joblog, Failure> {
-        let failed = |error: std::io::Error| {
-            let path = escaped(&path.to_string_lossy());
-            Failure::usage(format!("--joblog {path}: can't be written: {error}; give another file"))
+        const SOON: Duration = Duration::from_secs(1);
+        let shown = format!("--joblog {}", escaped(&path.to_string_lossy()));
+        let (tell_opened, opened) = mpsc::channel();
+        let (lines, to_write) = mpsc::channel();
+        let (told, over) = oneshot::channel();
+        let unwritten = Arc::<AtomicUsize>::default();
+        let write = {
+            let (path, shown, unwritten) = (path.to_owned(), shown.clone(), Arc::clone(&unwritten));
+            move || {
+                let begun = begin(&path);
+                let trouble = begun.as_ref().err().map(|error| format!("{shown}: can't be written: {error}"));
+                // Whoever waits for it tells it. Who has gone on has to be told otherwise.
+                if let Err(unheard) = tell_opened.send(trouble) {
+                    unheard.0.into_iter().for_each(output::note);
+                }
+                if let Ok(file) = begun
+                    && let Err(error) = go_on(&file, &to_write, &unwritten)
+                {
+                    output::note(format!("{shown}: {error}; it is not gone on with"));
+                }
+                let _unheard = told.send(());
+            }
         };
-        let mut file = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
-        if file.metadata().map_err(failed)?.len() == 0 {
-            const HEADING: &str =
-                "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n";
-            file.write_all(HEADING.as_bytes()).map_err(failed)?;
+        let thread = std::thread::Builder::new().name("joblog".to_owned());
+        thread.spawn(write).map_err(|error| Failure::new(INTERNAL, error.to_string()))?;
+        match opened.recv_timeout(SOON) {
+            Ok(None) => {}
+            Ok(Some(trouble)) => return Err(Failure::usage(format!("{trouble}; give another file"))),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                output::note(format!(
+                    "{shown}: can't be opened yet; lines wait until it can, as a pipe once it is read"
+                ));
+            }
         }
-        Ok(Joblog { file, path: path.to_owned(), host: tenure::clock::host_name() })
+        Ok(Joblog { lines, unwritten, lost: 0, over, shown, host: tenure::clock::host_name() })
     }
 
-    /// Adds a line, in one write: other processes of the job may write to the same file.
-    pub(crate) fn add(&mut self, run: &Run) -> Result<(), String> {
+    /// Adds a line, and does not wait for that.
+    pub(crate) fn add(&mut self, run: &Run) {
         let Run { number, started, finished, exit, signal, received, command } = run;
         let (secs, millis) = (started / 1000, started % 1000);
         let took = finished.saturating_sub(*started) as f64 / 1e3;
-        let (host, command) = (&self.host, escaped(command));
+        let host = &self.host;
         let exit = if *signal == 0 { *exit } else { 0 };
-        let line = format!(
-            "{number}\t{host}\t{secs}.{millis:03}\t{took:10.3}\t0\t{received}\t{exit}\t{signal}\t{command}\n"
-        );
-        let written = self.file.write_all(line.as_bytes());
-        written.map_err(|error| format!("--joblog {}: {error}", escaped(&self.path.to_string_lossy())))
+        let columns =
+            format!("{number}\t{host}\t{secs}.{millis:03}\t{took:10.3}\t0\t{received}\t{exit}\t{signal}\t");
+        let mut line = columns.into_bytes();
+        line.extend(escaped_bytes(command));
+        line.push(b'\n');
+        if self.unwritten.load(Ordering::Relaxed) >= MOST {
+            self.lost += 1;
+            return;
+        }
+        self.unwritten.fetch_add(1, Ordering::Relaxed);
+        // What was wrong with it is told already.
+        if self.lines.send(line).is_err() {
+            self.unwritten.fetch_sub(1, Ordering::Relaxed);
+        }
     }
+
+    /// Waits until all is out, but not for longer than this, and tells what is not.
+    pub(crate) async fn end(self, patience: Duration) {
+        let Joblog { lines, unwritten, lost, over, shown, .. } = self;
+        drop(lines);
+        let ended = tokio::time::timeout(patience, over).await;
+        // Where the thread has ended, it has told what was wrong.
+        let left = if ended.is_ok() { 0 } else { unwritten.load(Ordering::Relaxed) };
+        if left + lost > 0 {
+            output::note(format!(
+                "{shown}: {} could not be written in time, and are lost",
+                count(left + lost, "line")
+            ));
+        }
+    }
+}
+
+/// Opens the file, with its heading.
+fn begin(path: &Path) -> io::Result<File> {
+    const HEADING: &str = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n";
+    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    if file.metadata()?.len() == 0 {
+        file.write_all(HEADING.as_bytes())?;
+    }
+    Ok(file)
+}
+
+/// Writes each line in one write: other processes of the job may write to the same file.
+fn go_on(mut file: &File, lines: &Receiver<Vec<u8>>, unwritten: &AtomicUsize) -> io::Result<()> {
+    for line in lines {
+        file.write_all(&line)?;
+        unwritten.fetch_sub(1, Ordering::Relaxed);
+    }
+    Ok(())
 }

@@ -107,23 +107,34 @@ impl Scheduler {
         let (leases, sender, most) = (self.leases.clone(), self.sender.clone(), self.plan.takeovers);
         tokio::spawn(async move {
             let began = boottime();
-            let result = leases.lock(key.as_str()).keep_metadata(Some(*seen)).try_acquire().await;
+            let result = leases.lock(key.as_str()).keep_metadata(Some((*seen).clone())).try_acquire().await;
             let took = boottime().saturating_sub(began);
-            let (mut trust, mut from) = (Trust::Good, from);
-            let result = match result {
-                Ok(guard) => {
-                    if let Some(From { attachment: Some(attachment), has_died }) = &mut from {
-                        *has_died = *has_died && !is_back(&leases, attachment).await;
-                    }
-                    let has_died = from.as_ref().is_some_and(|from| from.has_died);
-                    trust = Trust::in_unit(guard.metadata(), has_died, most);
-                    if has_died && trust == Trust::Good { counted(guard).await } else { Ok(guard) }
-                }
-                refused => refused,
+            let (from, trust, result) = match result {
+                Ok(guard) => judged(&leases, guard, &seen.record.metadata, from, most).await,
+                refused => (from, Trust::Good, refused),
             };
             let _over = sender.send(Event::Claimed { key, from, turn, took, trust, result });
         });
     }
+}
+
+/// What a unit that was claimed is to be taken for, and from whom it was taken. `seen`: what its record said when it was chosen.
+async fn judged(
+    leases: &Leases,
+    guard: Guard,
+    seen: &Metadata,
+    from: Option<From>,
+    most: u32,
+) -> (Option<From>, Trust, Result<Guard, AcquireError>) {
+    // Whoever has recorded a result since has given it up, and has not died of it.
+    let mut from = from.filter(|_| !Unit::is_changed(seen, guard.metadata()));
+    if let Some(From { attachment: Some(attachment), has_died }) = &mut from {
+        *has_died = *has_died && !is_back(leases, attachment).await;
+    }
+    let has_died = from.as_ref().is_some_and(|from| from.has_died);
+    let trust = Trust::in_unit(guard.metadata(), has_died, most);
+    let result = if has_died && trust == Trust::Good { counted(guard).await } else { Ok(guard) };
+    (from, trust, result)
 }
 
 /// Whether the process of a session that was lost has another now: it lives.
@@ -147,10 +158,15 @@ async fn counted(mut guard: Guard) -> Result<Guard, AcquireError> {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: a session that was lost tells a process that lives from one that has died.
+    //! Plan: a session that was lost tells a process that lives from one that has died; a unit that has a result since it was chosen is not
+    //! run by what was seen of it, and whoever recorded that has not died of it.
     use super::*;
+    use crate::work::job::board::Terms;
     use crate::work::job::presence::await_session;
-    use tenure::Fence;
+    use crate::work::job::unit::{Ran, Status};
+    use crate::work::job::writes::vacant;
+    use tenure::{Expect, Fence, Key, Write};
+    use tenure_core::Nonces;
 
     #[tokio::test]
     async fn who_has_lost_a_session_and_has_another_lives() {
@@ -165,5 +181,45 @@ mod tests {
         assert!(!is_back(&here, &lost(fence)).await, "it is the one that was lost");
         there.stop().await;
         assert!(!is_back(&here, &lost(Fence(fence.0 - 1))).await, "it is over");
+    }
+
+    #[tokio::test]
+    async fn what_came_of_a_unit_since_it_was_chosen_counts() {
+        let store = tenure::memory();
+        let here = Leases::new(store.clone()).unwrap();
+        let now = here.clock().now().wall.0;
+        let ran = |finished| Ran { exit: 1, host: "h", worker: "w", started: 1, finished, output: None };
+        let early = (Status::Pending, Some(now + 300_000));
+        for (name, (status, not_before), is_now) in [
+            ("early", early, Local::Open),
+            ("due", (Status::Pending, Some(now - 1)), Local::Ours),
+            ("done", (Status::Done, None), Local::Done),
+            ("failed", (Status::Failed, None), Local::Failed),
+        ] {
+            let key = Key::new(format!("work/j/{name}")).unwrap();
+            let record = vacant(&here, &mut Nonces::new(7), Fence(1), Unit::fresh());
+            let write = Write { key: key.clone(), expect: Expect::Absent, record };
+            here.store().write(write).await.unwrap();
+            let there = Leases::new(store.clone()).unwrap();
+            let guard = there.lock(key.as_str()).keep_metadata(None).try_acquire().await.unwrap();
+            let seen = here.store().read(&key).await.unwrap().unwrap();
+            assert!(
+                guard
+                    .release_with(Unit::record(Unit::fresh(), status, 1, not_before, &ran(now)))
+                    .await
+                    .unwrap()
+            );
+            there.stop().await;
+            // It is chosen by what was seen while that one had it.
+            let tenure = seen.record.tenure.clone().unwrap();
+            let from = From { attachment: tenure.attachment, has_died: true };
+            let guard =
+                here.lock(key.as_str()).keep_metadata(Some(seen.clone())).try_acquire().await.unwrap();
+            let (from, trust, result) = judged(&here, guard, &seen.record.metadata, Some(from), 1).await;
+            let metadata = result.unwrap().metadata().clone();
+            assert!(from.is_none() && trust == Trust::Good, "{name}");
+            assert_eq!(Unit::of(&metadata).unwrap().takeovers, 0, "{name}");
+            assert_eq!(Terms { now, worker: "me" }.claimed(&key, &metadata), is_now, "{name}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::output;
 use crate::supervise::signals;
 use crate::text::{brief, count};
 use crate::work::job::board::Local;
-use crate::work::job::pieces::capture::are_too_many_open;
+use crate::work::job::pieces::capture::{are_too_many_open, is_wrong_place, wrong_place};
 use std::time::Duration;
 use tenure::StoreError;
 use tenure::clock::boottime;
@@ -51,6 +51,9 @@ impl Scheduler {
 
     /// There is no file to be had for what commands write, and so for none of them.
     pub(super) fn on_uncaught(&mut self, error: &std::io::Error) {
+        if is_wrong_place(error) {
+            return self.give_up(wrong_place(error));
+        }
         let remedy = if are_too_many_open(error) {
             "allow more open files (ulimit -n), run fewer at a time (--parallel), or leave out --keep-order, which keeps two open for each unit \
              whose turn has not come"

@@ -9,7 +9,7 @@ use crate::output;
 use crate::supervise::process::{not_started, shell_status};
 use crate::supervise::stopping::Why;
 use crate::text::{brief, count, escaped};
-use crate::work::job::board::Local;
+use crate::work::job::board::{Local, Terms};
 use crate::work::job::pieces::capture::Captured;
 use crate::work::job::pieces::joblog::Run;
 use crate::work::job::pieces::printer::Piece;
@@ -75,16 +75,10 @@ impl Scheduler {
         turn: Option<Turn>,
         trust: Trust,
     ) {
-        let now_is = match Unit::of(guard.metadata()) {
-            _ if self.stop.is_some() => Local::Open,
-            Some(unit) if unit.status == Status::Pending => match Unit::name(&key, guard.metadata()) {
-                Some(_) => Local::Ours,
-                // Its record was made anew by somebody who did not know.
-                None => Local::Damaged,
-            },
-            Some(unit) if unit.status == Status::Done => Local::Done,
-            Some(_) => Local::Failed,
-            None => Local::Damaged,
+        let terms = Terms { now: self.wall(), worker: self.leases.holder().as_str() };
+        let now_is = match self.stop {
+            Some(_) => Local::Open,
+            None => terms.claimed(&key, guard.metadata()),
         };
         if now_is != Local::Ours {
             // Given back as it was.
@@ -163,13 +157,10 @@ impl Scheduler {
             let length = |captured: &Captured| captured.out.metadata().map_or(0, |file| file.len());
             let received = captured.as_ref().map_or(0, length);
             let number = number.map_or(self.runs, |number| number + 1);
-            let command = self.plan.command.shown(&Filling { unit: &name, number: Some(number), slot });
+            let command = self.plan.command.in_one_line(&Filling { unit: &name, number: Some(number), slot });
             let exit = exit.unwrap_or_default();
             let run = Run { number, started, finished, exit, signal, received, command };
-            if let Err(why) = joblog.add(&run) {
-                output::note(format!("{why}; it is not gone on with"));
-                self.joblog = None;
-            }
+            joblog.add(&run);
         }
         if let (true, Some(exit), Some((started, finished, _))) = (self.plan.verbose, exit, span) {
             let took = brief(Duration::from_millis(finished.saturating_sub(started)));

@@ -1,0 +1,52 @@
+//! `TENURE_HELD`: all leases under which a command runs, also those of commands around it. Each is a line of fence and key, as in `TENURE_FENCES`.
+//!
+//! Whatever inherits the environment has it, also what is not waited for any more: it tells who may wait for itself, and never who must.
+
+use super::lease::Lease;
+use tenure::{Fence, Key};
+
+pub(super) const HELD: &str = "TENURE_HELD";
+
+/// What a command is told that runs under this lease; none where the layout has no fences.
+pub(super) fn with(lease: &(impl Lease + ?Sized)) -> Option<String> {
+    let own = match (lease.fences(), lease.fence()) {
+        (Some(fences), _) => fences,
+        (None, Some(fence)) => line(fence, lease.key()),
+        (None, None) => return None,
+    };
+    Some(inherited() + &own)
+}
+
+/// Whether this process was started under that tenure of the key, as far as its environment tells.
+pub(crate) fn is_ours(key: &Key, fence: Fence) -> bool {
+    has(&inherited(), key, fence)
+}
+
+fn inherited() -> String {
+    std::env::var(HELD).unwrap_or_default()
+}
+
+fn has(held: &str, key: &Key, fence: Fence) -> bool {
+    let sought = line(fence, key.as_str());
+    held.split_inclusive('\n').any(|line| line == sought)
+}
+
+fn line(fence: Fence, key: &str) -> String {
+    format!("{fence} {key}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_known_by_its_fence_and_all_of_its_key() {
+        let key = |key: &str| Key::new(key).unwrap();
+        let held = "7 a b\n8 c\n";
+        assert!(has(held, &key("a b"), Fence(7)) && has(held, &key("c"), Fence(8)));
+        for (name, fence) in [("a b", 8), ("a", 7), ("c", 18), ("b", 7)] {
+            assert!(!has(held, &key(name), Fence(fence)), "{name} {fence}");
+        }
+        assert!(!has("", &key("c"), Fence(8)));
+    }
+}

@@ -1,0 +1,39 @@
+//! `run` within the command of another `run`, by the real binary on real files.
+//!
+//! Plan: who waits for the lease under which it was started is told so, also through another one; others are not.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+use crate::common::Bench;
+
+#[test]
+fn who_waits_for_the_lease_that_it_runs_under_is_told_so() {
+    let bench = Bench::new();
+    let tenure = env!("CARGO_BIN_EXE_tenure");
+    let told = "a is held for the command by which this one was started (TENURE_HELD)";
+    let inner = |keys: &[&str], prefix: &str| {
+        let words = [&["run"], keys, &["--", "sh", "-c", prefix, tenure]].concat();
+        bench.run(&words)
+    };
+    let waits = "exec \"$0\" run a --wait 1500ms -- true";
+    let through = "exec \"$0\" run c -- sh -c 'exec \"$0\" run a --wait 1500ms -- true' \"$0\"";
+    for (keys, script) in [(&["a"][..], waits), (&["b", "a"], waits), (&["a"], through)] {
+        let ran = inner(keys, script);
+        assert!(ran.code == 75 && ran.err.matches(told).count() == 1, "{script}: {ran:?}");
+    }
+    // The variable outlives the lease, and tells nothing of a later one.
+    let held = bench.run(&["run", "a", "--", "sh", "-c", "printf %s \"$TENURE_HELD\""]).out;
+    let mut holder = bench.start(&["run", "a", "--", "sh", "-c", "touch began; exec sleep 600"]);
+    crate::common::wait_until("the command to begin", || bench.path("began").exists());
+    let mut later = bench.tenure(&["run", "a", "--wait", "1500ms", "--", "true"]);
+    let ran = crate::common::Ran::of(later.env("TENURE_HELD", &held).output().unwrap());
+    assert!(
+        ran.code == 75 && ran.err.contains("waiting for a") && !ran.err.contains("TENURE_HELD"),
+        "{ran:?}"
+    );
+    assert!(held.ends_with(" a\n"), "{held}");
+    holder.signal(nix::sys::signal::Signal::SIGTERM);
+    holder.wait();
+    // Another key stays as it was.
+    let ran = inner(&["a"], "exec \"$0\" run b -- true");
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+}

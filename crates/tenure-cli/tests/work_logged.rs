@@ -1,0 +1,52 @@
+//! What `work --joblog` writes, and where, by the real binary on real files.
+//!
+//! Plan: names of any bytes; a pipe that is read late, and one that nobody reads, while leases are renewed.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+use crate::common::{Bench, Process, Ran, wait_until};
+use std::process::Stdio;
+
+fn work<'a>(more: &[&'a str], command: &[&'a str]) -> Vec<&'a str> {
+    [&["work", "--name", "j", "--retries", "0", "--joblog", "log"], more, &["--"], command].concat()
+}
+
+#[test]
+fn a_command_is_logged_byte_for_byte() {
+    let bench = Bench::new();
+    std::fs::write(bench.path("list"), b"a\xff\n\xfe\n").unwrap();
+    let ran = bench.run(&work(&["-p", "1", "--from", "list"], &["true", "x\ty"]));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let log = std::fs::read(bench.path("log")).unwrap();
+    let ends: Vec<&[u8]> = log.split(|byte| *byte == b'\n').collect();
+    for (line, end) in [(1, b"\ttrue x\\ty a\xff".as_slice()), (2, b"\ttrue x\\ty \xfe")] {
+        assert!(ends[line].ends_with(end), "{}", ends[line].escape_ascii());
+    }
+}
+
+#[test]
+fn a_pipe_that_is_not_read_holds_up_no_lease_and_no_end() {
+    let bench = Bench::new();
+    nix::unistd::mkfifo(&bench.path("log"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    // A lease that is not renewed is lost in that time.
+    let ran = bench.run(&work(&["--ttl", "500ms", "a"], &["sh", "-c", "sleep 1.5; echo ended"]));
+    assert_eq!((ran.code, ran.out.as_str()), (0, "ended\n"), "{ran:?}");
+    for told in ["--joblog log: can't be opened yet", "--joblog log: 1 line could not be written in time"] {
+        assert!(ran.err.contains(told), "{ran:?}");
+    }
+    // One that is read late has all.
+    let script = "touch began; until [ -e go ]; do sleep 0.01; done";
+    let mut late: Process = bench
+        .tenure(&work(&["b"], &["sh", "-c", script]))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+        .into();
+    wait_until("the command to begin", || bench.path("began").exists());
+    let mut reader = std::process::Command::new("cat");
+    let reader = bench.settle(reader.arg("log").stdout(Stdio::piped())).spawn().unwrap();
+    bench.write("go", "");
+    assert_eq!(late.wait(), 0);
+    let read = Ran::of(reader.wait_with_output().unwrap());
+    assert!(read.out.starts_with("Seq\t") && read.out.lines().count() == 2, "{read:?}");
+}
