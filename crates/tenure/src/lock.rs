@@ -21,7 +21,7 @@ use tenure_core::{
 };
 
 /// How long one waits, at least, while the store can't be asked, unless told otherwise: as long as a server may take to start.
-const LEAST_STORE_PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const LEAST_STORE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request for one key, from [`Leases::lock`].
 #[derive(Debug, Clone)]

@@ -110,8 +110,8 @@ pub(crate) struct HookArgs {
     /// Run this by sh(1) under the lease, before CMD starts. If it fails, CMD does not run, and its status is that of CMD
     #[arg(long, value_name = "CMD")]
     pub(crate) on_acquire: Option<OsString>,
-    /// Run this by sh(1) after CMD was stopped because the lease was lost or withdrawn, for a minute at most: with TENURE_KEY, TENURE_FENCE and
-    /// TENURE_REASON. Nothing runs it when tenure itself is killed
+    /// Run this by sh(1) after CMD was stopped because the lease was lost or withdrawn, for a minute at most: with TENURE_KEY, TENURE_FENCE
+    /// (or TENURE_FENCES) and TENURE_REASON. Nothing runs it when tenure itself is killed
     #[arg(long, value_name = "CMD")]
     pub(crate) on_lost: Option<OsString>,
 }

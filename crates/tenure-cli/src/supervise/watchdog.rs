@@ -177,6 +177,8 @@ impl WatchdogProcess {
                 continue;
             }
             match self.hear(&mut input, &mut text) {
+                // The rest of a line is on its way.
+                WatchdogInput::Lines if !text.is_empty() => {}
                 WatchdogInput::Lines => self.rest(&input),
                 WatchdogInput::Bye => return,
                 WatchdogInput::Closed => return self.orphaned(),
