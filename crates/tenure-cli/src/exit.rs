@@ -7,7 +7,7 @@ use tenure::{AcquireError, ErrorKind, InvalidInput, Key, LeaseError, StoreError}
 
 /// The verb did what was asked.
 pub(crate) const OK: u8 = 0;
-/// `work`: some units failed. `doctor`: a check failed. `sim`: a promise was broken.
+/// `work`: some units failed. `fleet adopt`: some rows could not be moved. `doctor`: a check failed. `sim`: a promise was broken.
 pub(crate) const SOME_FAILED: u8 = 1;
 /// `doctor`: all checks passed, and something can lose leases all the same.
 pub(crate) const HAZARDS: u8 = 2;
@@ -38,7 +38,7 @@ pub(crate) const SIGNAL: u8 = 128;
 pub(crate) const HELP: &str = "\
 Exit codes:
     0  done
-    1  work: some units failed; doctor: a check failed; sim: a promise was broken
+    1  work: some units failed; fleet adopt: some rows could not be moved; doctor: a check failed; sim: a promise was broken
     2  doctor: all checks passed, but something it warns of can lose leases, or this user lacks a right
    64  bad usage, or bad input: the message names it
    65  a record is damaged, or isn't tenure's; it is left as it is (see rm --damaged)
@@ -46,8 +46,8 @@ Exit codes:
    69  the store can't be reached, or fails
    70  tenure itself failed
    73  work without --name: all units were done by an earlier run; nothing was run (see --fresh)
-   75  held by another (run --try, or --wait is over; wait: held still; range: all of it; work --fresh: others are at work;
-       revoke, release: no longer by whom it was shown to be)
+   75  held by another (run --try, or --wait is over; wait: held still; range: all of it; work --fresh, work rm: others are at
+       work; revoke, release: no longer by whom it was shown to be; rm: the record has changed)
    76  the lease was lost or withdrawn, or its time was over, while CMD ran; CMD was stopped
        (also: CMD can't be killed, so its lease is left to expire)
   126  CMD can't be executed

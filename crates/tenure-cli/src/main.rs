@@ -21,6 +21,7 @@ use args::{Args, RunVerb, Verb};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Subcommand};
 use exit::Failure;
+use settings::fit::RunDefaults;
 use settings::{Chosen, NAMESPACE_VARIABLE, STORE_VARIABLE, SettingSource, Settings, Sourced};
 use std::process::ExitCode;
 use stores::Url;
@@ -126,7 +127,11 @@ impl Typed {
         } else {
             telemetry::AddressFrom::Option
         };
-        let args = Args::<V>::from_arg_matches_mut(&mut matches)?.into();
+        let defaults = RunDefaults::of(&matches);
+        let mut args: Args = Args::<V>::from_arg_matches_mut(&mut matches)?.into();
+        if let Verb::Run(run) = &mut args.verb {
+            defaults.fit(run);
+        }
         let settings = Ok(Settings::default());
         Ok(Typed {
             args,

@@ -1,6 +1,7 @@
 //! What a tenure that is killed held is given back as soon as nothing of its command is alive, and never before.
 //!
-//! Plan: the next one has the key, or the permits, long before the ttl is over, after `run`, `elect`, `range`, `work` and `work --forever`; whoever stands
+//! Plan: the next one has the key, one of many long ones too, or the permits, long before the ttl is over, after `run`, `elect`, `range`, `work` and
+//! `work --forever`; whoever stands
 //! still keeps what it has; what can't be killed keeps it, too, and so does `--min`; a successor keeps its own. Who has run away is in
 //! `crate::runaway`, and what holds on every store in `crate::common::every_store`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
@@ -25,6 +26,23 @@ fn the_next_one_has_a_killed_holders_key_long_before_its_ttl() {
         assert!(began - killed_at < 60_000, "{verb}: {} ms", began - killed_at);
         assert!(!is_alive(pid), "{verb}");
     }
+}
+
+/// Their names are more than a pipe takes at once.
+#[test]
+fn the_next_one_has_a_killed_holders_key_however_many_and_long_they_were() {
+    let bench = Bench::new();
+    let long: Vec<String> = (0..200).map(|n| format!("{n:0480}")).collect();
+    let keys = long.iter().map(String::as_str).chain(["k"]);
+    let command = ["--ttl", TTL, "--", "sh", "-c", "echo $$ > pid; exec sleep 600"];
+    let killed = bench.start(&["run"].into_iter().chain(keys).chain(command).collect::<Vec<_>>());
+    let pid = bench.await_number("pid");
+    let _next = next(&bench);
+    let killed_at = now_ms();
+    killed.signal(Signal::SIGKILL);
+    let began = await_next(&bench);
+    assert!(began - killed_at < 60_000, "{} ms", began - killed_at);
+    assert!(!is_alive(pid));
 }
 
 /// Those who wait look at others' sessions a few times in a ttl only, so what is given back has to wake them.

@@ -142,6 +142,16 @@ fn the_hook_at_a_loss_knows_what_was_lost_and_runs_at_no_other_end() {
     assert_eq!(bench.run(&["revoke", "k", "--yes"]).code, 0);
     assert_eq!(revoked.wait(), 76);
     assert_eq!(bench.read("lost"), "k k: the lease was withdrawn; the command was stopped\n");
+    // Of several, with the fence of each.
+    let fences = "echo \"$TENURE_KEY|$TENURE_FENCE|$TENURE_FENCES\" > fences";
+    let mut several =
+        bench.start(&["run", "a", "b", "--ttl", "3s", "--on-lost", fences, "--", "sh", "-c", STAYS]);
+    wait_until("both to be held", || bench.state("b") == "held");
+    let fence = |key| bench.show(key)["fence"].to_string();
+    let expected = format!("a b||{} a\n{} b\n", fence("a"), fence("b"));
+    assert_eq!(bench.run(&["revoke", "a", "--yes"]).code, 0);
+    assert_eq!(several.wait(), 76);
+    assert_eq!(bench.read("fences"), expected);
     // Of an election, at each of them; the candidate goes on.
     let mut leads = bench.start(&[
         "elect",

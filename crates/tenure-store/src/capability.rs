@@ -35,7 +35,8 @@ pub struct Capabilities {
     pub record_bytes: usize,
     /// The shortest ttl that makes sense on this store.
     pub least_ttl: Duration,
-    /// How far a record's age may fall short of the truth, beyond the time that an answer takes. It is never over the truth.
+    /// How far a record's age may fall short of the truth, beyond the time that an answer takes. It is never over the truth. Where ages are short by a
+    /// share of the time between two writes as well, this holds for a ttl of up to four times as much, and a quarter of the ttl beyond that.
     pub age_error: Duration,
 }
 

@@ -15,7 +15,8 @@ use tracing::field::display;
 /// ([`LeasesBuilder::runtime`](crate::LeasesBuilder::runtime) names another place, and says what becomes of the store's connections).
 ///
 /// When the last clone and the last [`Guard`](crate::Guard) are dropped, what is still held is handed back. The drop waits for that, half a second at
-/// the most ([`LeasesBuilder::linger`](crate::LeasesBuilder::linger)): a guard that is dropped as `main` ends is released.
+/// the most ([`LeasesBuilder::linger`](crate::LeasesBuilder::linger)): a guard that is dropped as `main` ends is released. That
+/// does not always hold on a runtime of one thread: `linger` says when.
 /// [`Leases::stop`] does the same without blocking, and takes as long as it takes.
 ///
 /// A forked child has none of its parent's leases: what it asks of them is refused as after a stop, and dropping them gives nothing back.

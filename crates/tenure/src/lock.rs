@@ -21,7 +21,7 @@ use tenure_core::{
 };
 
 /// How long one waits, at least, while the store can't be asked, unless told otherwise: as long as a server may take to start.
-const LEAST_STORE_PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const LEAST_STORE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request for one key, from [`Leases::lock`].
 #[derive(Debug, Clone)]
@@ -44,8 +44,8 @@ impl Leases {
     /// Locks are not reentrant: who asks for a key that this very process holds waits for it as for anybody else's
     /// ([`Leases::held`] lists those).
     ///
-    /// The key is checked when it is acquired: those that begin with `session/`, `section/`, `semaphore/`, `fleet/` and `work/` are kept for
-    /// tenure's own records.
+    /// The key is checked when it is acquired: those that begin with `session/`, `section/`, `semaphore/`, `fleet/`, `work/` and `once/` are kept
+    /// for tenure's own records.
     pub fn lock(&self, key: impl AsRef<str>) -> Lock {
         Lock::new(self.clone(), key.as_ref())
     }
@@ -124,8 +124,8 @@ impl Lock {
         self
     }
 
-    /// Keeps the metadata that the record carries; the record must exist. Only so can a unit of a job (`work/…`) be
-    /// locked. What was `seen` of it last saves a round trip if it is still so.
+    /// Keeps the metadata that the record carries; the record must exist. Only so can a unit of a job (`work/…`), or
+    /// what runs once per tick (`once/…`), be locked. What was `seen` of it last saves a round trip if it is still so.
     pub fn keep_metadata(mut self, seen: Option<Stored>) -> Self {
         self.metadata_policy = MetadataPolicy::Keep(seen.map(Box::new));
         self

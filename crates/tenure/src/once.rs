@@ -88,7 +88,8 @@ pub enum OnceError<T> {
     #[error(transparent)]
     Acquire(#[from] AcquireError),
     /// The record shows a tick that lies further ahead of this host's clock than clocks may differ: one of them is wrong, and nothing runs until
-    /// then. `tenure show once/KEY` shows who wrote it; `tenure rm` removes it.
+    /// then. `tenure show once/KEY` shows who wrote it. No verb removes it before that: wait, or delete the record by
+    /// the store's own means.
     #[error("a tick ran that lies ahead of this host's clock, at {}; set the clocks, or wait", .0.tick)]
     Ahead(Run),
     /// The body had to be stopped, or panicked.

@@ -35,6 +35,21 @@ async fn a_wait_ends_with_the_stores_own_error_when_its_patience_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn patience_for_permits_grows_with_the_session_s_ttl_spread_or_not() {
+    for is_spread in [false, true] {
+        let world = World::new();
+        let (faults, line) = world.line();
+        faults.always(Fault::Refuse);
+        let leases = world.builder(&line).session_ttl(MINUTE).start().unwrap();
+        let permits = leases.semaphore("s", 2);
+        let (acquired, took) =
+            if is_spread { timed(permits.spread(2).acquire()).await } else { timed(permits.acquire()).await };
+        assert!(matches!(acquired, Err(AcquireError::Store(_))), "{acquired:?}");
+        assert!((MINUTE * 6..MINUTE * 7).contains(&took), "{is_spread}: {took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn trouble_of_before_a_wait_changes_nothing_of_its_patience() {
     let (world, patience) = (World::new(), Duration::from_secs(5));
     let (faults, line) = world.line();

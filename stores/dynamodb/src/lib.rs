@@ -43,7 +43,7 @@
 //!
 //! | capability | here |
 //! |---|---|
-//! | expiry | a record's age is attested by the service's own dates; it falls short of the truth by up to 3 s |
+//! | expiry | a record's age is attested by the service's own dates; it falls short of the truth by up to 3 s, or with a ttl above 12 s by up to 2 s and 0.08 × ttl |
 //! | fencing | yes |
 //! | list | yes, by `Query` over all pages, in byte order of keys; never by `Scan` |
 //! | watch | no: waiters poll |
@@ -95,8 +95,8 @@
 #![doc = include_str!("../docs/iam-policy.json")]
 //! ```
 //!
-//! `tenure gc` and `tenure doctor` remove records, and `tenure doctor --create-table` makes the table. That is for another
-//! role, which has the above and:
+//! `gc`, `work rm` and `rm --damaged` remove records, `bench` and `doctor` those of their own, and `tenure doctor --create-table` makes the table.
+//! That is for another role, which has the above and:
 //!
 //! ```json
 #![doc = include_str!("../docs/iam-policy-operator.json")]

@@ -64,7 +64,8 @@
 //! # What it does not
 //!
 //! - Native leases of etcd are not used. They expire by the clock of etcd's leader, begin anew when it changes, and a record that they
-//!   deleted would take its fence along. Garbage is what `tenure gc` removes.
+//!   deleted would take its fence along. Garbage is what `tenure gc` removes. As the store tells no ages, it watches all records for as long
+//!   as `--older-than` says.
 //! - Processes that only try (`tenure run --try`) take a dead holder's key at the second try of one host that finds it silent, more than
 //!   a ttl after the first: that one leaves in the record what the host's clocks showed. This goes by Linux's boot id; on other systems
 //!   wait for longer than the ttl, or `tenure release`.

@@ -160,8 +160,13 @@ async fn add_rights(lines: &Lines, schema: &str, found: &mut Inspection) -> Resu
         }
     }
     match lacking.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => found.note("rights", "it may do everything, also remove records, which only gc needs"),
-        ["DELETE"] => found.fine("rights", "all that leases need; gc needs DELETE besides"),
+        [] => found.note(
+            "rights",
+            "it may do everything, also remove records, which only gc, work rm and rm --damaged need",
+        ),
+        ["DELETE"] => {
+            found.fine("rights", "all that leases need; gc, work rm and rm --damaged need DELETE besides")
+        }
         [..] => {
             let lacking = lacking.join(", ");
             found.hazard(

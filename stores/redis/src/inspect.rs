@@ -112,12 +112,14 @@ async fn add_failover(info: &Info, lines: &ConnectionManager, found: &mut Inspec
     // Sentinels talk to each other by this channel of each server that they watch.
     let mut ask = Cmd::new();
     ask.arg("PUBSUB").arg("NUMSUB").arg("__sentinel__:hello");
-    if lines.ask::<(String, u64)>(&ask).await.is_ok_and(|(_, sentinels)| sentinels > 0) {
-        found.hazard(
+    match lines.ask::<(String, u64)>(&ask).await {
+        Ok((_, sentinels)) if sentinels > 0 => found.hazard(
             ABOUT,
             "Sentinels watch it, and promote a replica without asking anybody; tenure doesn't ask them: name all servers, with commas \
              between",
-        );
+        ),
+        Ok(_) => {}
+        Err(_) => found.note(ABOUT, "whether Sentinels watch it is not told to this user (+pubsub|numsub)"),
     }
 }
 

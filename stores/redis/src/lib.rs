@@ -1,4 +1,4 @@
-//! [tenure](https://docs.rs/tenure) on Redis and Valkey: leases whose fences no eviction, restart or failover takes back.
+//! [tenure](https://docs.rs/tenure) on Redis and Valkey: leases whose fences no eviction, restart or failover takes back while clocks are sane.
 //!
 //! ```no_run
 //! use tenure_redis::{RedisConfig, RedisStore};
@@ -43,7 +43,8 @@
 //! // +zrangebylex +zremrangebyrank
 //! ```
 //!
-//! Such a user can't remove a record; `tenure gc` runs as one that has `+hdel +zrem` besides. The password follows (`>PASSWORD`).
+//! Such a user can't remove a record; `gc`, `work rm` and `rm --damaged` run as one that has `+hdel +zrem` besides. `tenure doctor` reports more
+//! with `+config|get +pubsub|numsub`. The password follows (`>PASSWORD`).
 //!
 //! `rediss://` is TLS with a verified certificate, of the system's authorities or `ca=FILE`. `redis://` is plain text, and refused to
 //! another host unless `plain=accept` is there. A password comes from `password-file=`, which is read for each new connection, or the URL,
@@ -66,7 +67,7 @@
 //!
 //! A lease is lost in Redis when its record is, and then somebody else may be granted it while its holder still believes: **only
 //! fences protect then**. They do: a new fence is at least its acquirer's wall clock in milliseconds, so it exceeds what was lost, as
-//! long as clocks are not further behind than the loss lies back. A record is lost by
+//! long as clocks are not further behind than the loss lies back, and the key had no more than a thousand tenures a second. A record is lost by
 //!
 //! - **asynchronous failover**: what a promoted replica had not received, usually the last milliseconds, with a partition all since its
 //!   beginning. The old primary may grant leases until it hears of it, or `min-replicas-to-write` stops it.
@@ -94,7 +95,8 @@
 //! | `tenure:{NAMESPACE}:confirmed` | with `wait=N`: written so that replicas confirm what came before; it says nothing |
 //! | `tenure:{NAMESPACE}:changes:DB` | the channel of hints |
 //!
-//! To drop one record by hand, stop who uses it, then `tenure rm` rather than `HDEL`.
+//! `tenure rm --damaged` drops a damaged record, and `tenure gc` an old one. To drop a sound one by hand, stop who uses it, then `HDEL` it from the
+//! hash and `ZREM` its key from the index.
 
 mod client;
 mod config;

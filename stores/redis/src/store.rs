@@ -125,8 +125,8 @@ async fn examine(
     }
 }
 
-/// What a user of the server needs to use a namespace, as a line of its own: no right to remove a record, which `gc` needs besides
-/// (`+hdel +zrem`).
+/// What a user of the server needs to use a namespace, as a line of its own: no right to remove a record, which `gc`, `work rm` and `rm --damaged`
+/// need besides (`+hdel +zrem`).
 ///
 /// `user` and `namespace` are put into it as they are. Its password follows: `>PASSWORD`, or the SHA-256 of it as `#HEX`.
 #[must_use]

@@ -267,6 +267,19 @@ async fn a_user_with_too_few_rights_is_told_where_they_are_written() {
     );
     grant("ACL SETUSER app +hdel +zrem");
     assert!(store.remove(&key, version).await.unwrap());
+    // What it is not told is said, and by which right it would be.
+    let says_of_sentinels = async || {
+        let facts = store.inspect().await.facts;
+        facts
+            .iter()
+            .filter(|fact| fact.text.contains("Sentinels"))
+            .map(|fact| fact.text.clone())
+            .collect::<Vec<_>>()
+    };
+    let told = says_of_sentinels().await;
+    assert!(told.len() == 1 && told[0].contains("+pubsub|numsub"), "{told:?}");
+    grant("ACL SETUSER app +pubsub|numsub");
+    assert_eq!(says_of_sentinels().await, Vec::<String>::new(), "nobody watches it");
     // Without the right to subscribe, waiters would be slow and nobody would know why.
     grant("ACL SETUSER app -subscribe");
     says(&refusal(login("app", "jobs")).await, ErrorKind::Invalid, &["subscribe"]);

@@ -4,11 +4,11 @@ use clap::Parser;
 
 /// Check the store and its records, and say what can't be promised.
 ///
-/// On a table in the layout of other programs (dialect=kcl, dialect=tabletheory): whether it is fit, who has leases in it, and
-/// whether this host's clock is near enough to the service's where that matters.
+/// On a table in the layout of other programs (dialect=kcl, dialect=tabletheory, dialect=less): whether it is fit, and whether this host's
+/// clock is near enough to the service's where that matters. Of the KCL's: also who has leases in it.
 ///
 /// Everywhere else: what the server says of itself and can lose leases by, what this user may do, round trips, clocks, and a hundred
-/// races for a record of doctor's own, which is removed. Ends with 0 if all is well, with 2 if something can lose leases or a right is
+/// races for a record of doctor's own, which is removed, or left vacant where this user may not remove. Ends with 0 if all is well, with 2 if something can lose leases or a right is
 /// missing, with 1 if a check failed, with 69 if the store can't be reached.
 #[derive(Debug, Parser)]
 pub(crate) struct DoctorArgs {

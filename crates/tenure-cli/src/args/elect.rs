@@ -47,7 +47,8 @@ pub(crate) struct ElectArgs {
 
 /// Print who leads: the holder's name.
 ///
-/// Exits with status 66 if nobody does.
+/// Exits with status 66 if nobody does. Where the store tells no ages (see `tenure doctor`), a leader that seems dead by two hosts' clocks is
+/// watched for its ttl first.
 #[derive(Debug, Parser)]
 pub(crate) struct LeaderArgs {
     /// What is led

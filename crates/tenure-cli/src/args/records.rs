@@ -32,7 +32,8 @@ pub(crate) struct ShowArgs {
 /// Wait until nobody holds a lease.
 ///
 /// Ends with 0 as soon as nobody holds KEY, or with 75 when --timeout is over. Somebody may hold it the moment after: what has to exclude
-/// others is done under `run`. A holder that died counts until its ttl is over.
+/// others is done under `run`. A holder that died counts until its ttl is over. Where the store tells no ages (see `tenure doctor`), it counts until
+/// its record has been seen unchanged for a whole ttl: two hosts' clocks alone don't tell.
 #[derive(Debug, Parser)]
 pub(crate) struct WaitArgs {
     /// The lease's key; of a semaphore or a section, the key of its record (semaphore/NAME, section/NAME)
@@ -115,7 +116,8 @@ pub(crate) struct ReclaimArgs {
 
 /// Tell a lease's holder to stop and give it up.
 ///
-/// The holder reads it at its next renewal, within a third of the ttl.
+/// The holder reads it at its next renewal, within a third of the ttl. Where the store tells no ages (see `tenure doctor`), one that seems dead by
+/// two hosts' clocks is told, too.
 #[derive(Debug, Parser)]
 pub(crate) struct RevokeArgs {
     /// The lease's key
@@ -138,6 +140,9 @@ pub(crate) struct RevokeArgs {
 /// A record that goes forgets its fence, and the next one begins at its holder's wall clock. So a record stays while its fence
 /// is not older than TIME by every clock there is: this host's, that of who wrote the record last, and those of all
 /// processes that live. Where all of them are ahead alike nothing tells: don't run this on a host whose clock is wrong.
+///
+/// Where the store tells no ages (etcd, ages=off, see `tenure doctor`), this command watches all records for as long as --older-than says, by default
+/// for a day, and for two ttls of whoever seems dead, up to a minute. What stays as it is was left alone for that long. There, choose an hour.
 #[derive(Debug, Parser)]
 pub(crate) struct GcArgs {
     /// Only records beginning with this

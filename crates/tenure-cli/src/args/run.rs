@@ -10,7 +10,8 @@ use std::time::Duration;
 /// CMD runs in its own process group. If the lease is about to be lost, CMD and all that it has started get TERM and then KILL,
 /// before anyone else can have the lease, also when tenure itself is killed or stopped meanwhile. What CMD leaves running
 /// when it ends is ended, too, and named: on Linux in whatever group or session it is. Have a service manager start what is to
-/// stay. If something can't be killed, the lease is left to expire.
+/// stay. If something can't be killed, the lease is left to expire. After tenure's own death a daemon is missed that loses its parent only
+/// then, and has cast off environment and session (see `doctor`).
 ///
 /// CMD finds in its environment: TENURE_KEY; TENURE_FENCE, a number that grows with each holder of KEY, for resources that
 /// can refuse an older one; TENURE_DEADLINE, until when the lease was good when CMD started, in milliseconds since 1970
@@ -28,7 +29,8 @@ use std::time::Duration;
 ///
 /// With --permits, --shared, --exclusive or --fair KEY is the name of a semaphore: several may hold it at a time, and those who wait have their
 /// turns in the order of their coming. They exclude each other, but not who runs under the plain lease of that name. With several KEYs CMD
-/// runs while it holds all of them; it finds TENURE_FENCES, a line of fence and key for each, in the place of TENURE_FENCE.
+/// runs while it holds all of them; it finds TENURE_FENCES, a line of fence and key for each, in the place of TENURE_FENCE. TENURE_KEY is all of
+/// them then, with blanks between, and `semaphore/NAME` of a semaphore.
 #[derive(Debug, Parser)]
 pub(crate) struct RunArgs {
     /// The name of the lease: 1 to 512 bytes of UTF-8, or 502 of a semaphore. Of several, all are held, or none
@@ -109,8 +111,8 @@ pub(crate) struct HookArgs {
     /// Run this by sh(1) under the lease, before CMD starts. If it fails, CMD does not run, and its status is that of CMD
     #[arg(long, value_name = "CMD")]
     pub(crate) on_acquire: Option<OsString>,
-    /// Run this by sh(1) after CMD was stopped because the lease was lost or withdrawn, for a minute at most: with TENURE_KEY, TENURE_FENCE and
-    /// TENURE_REASON. Nothing runs it when tenure itself is killed
+    /// Run this by sh(1) after CMD was stopped because the lease was lost or withdrawn, for a minute at most: with TENURE_KEY, TENURE_FENCE
+    /// (or TENURE_FENCES) and TENURE_REASON. Nothing runs it when tenure itself is killed
     #[arg(long, value_name = "CMD")]
     pub(crate) on_lost: Option<OsString>,
 }

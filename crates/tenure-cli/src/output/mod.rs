@@ -6,6 +6,7 @@ pub(crate) mod lines;
 mod listener;
 pub(crate) mod permits;
 pub(crate) mod section;
+pub(crate) mod silence;
 mod stderr;
 pub(crate) mod view;
 

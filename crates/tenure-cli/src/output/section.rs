@@ -1,6 +1,7 @@
 //! What a section's record says, as people and programs are shown it.
 
 use crate::output::json::millis;
+use crate::output::silence::TimeLeft;
 use crate::text::{brief, date};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -13,21 +14,44 @@ use tenure::{StoreError, Stored, Wall};
 pub(crate) struct SectionLeases {
     /// Each with how much of its time is left, by the store's clock if it tells, else by the wall clocks.
     entries: Vec<(Entry, Duration)>,
+    /// By two wall clocks all are over.
+    is_doubtful: bool,
 }
 
 impl SectionLeases {
     /// None if the record is not a section's.
     pub(crate) fn of(stored: &Stored, now: Wall) -> Option<Result<SectionLeases, StoreError>> {
+        Self::judged(stored, now, |_, by_wall| TimeLeft::told(by_wall))
+    }
+
+    /// As [`Self::of`]. Where the store does not tell, `untold` says what is left, of which it is told what wall clocks say.
+    pub(crate) fn judged(
+        stored: &Stored,
+        now: Wall,
+        mut untold: impl FnMut(&Entry, Duration) -> TimeLeft,
+    ) -> Option<Result<SectionLeases, StoreError>> {
         is_section(&stored.record).then(|| {
-            let left = |entry: &Entry| {
-                let stood = stored.times.and_then(|times| entry.stood(times));
-                let stood = stood.unwrap_or_else(|| now.since(entry.stamp));
-                entry.duration.duration().saturating_sub(stood)
+            let (mut is_held, mut is_certain) = (false, false);
+            let mut left = |entry: &Entry| {
+                let left_after = |stood| entry.duration.duration().saturating_sub(stood);
+                let left = match stored.times.and_then(|times| entry.stood(times)) {
+                    Some(stood) => TimeLeft::told(left_after(stood)),
+                    None => untold(entry, left_after(now.since(entry.stamp))),
+                };
+                is_held |= !left.left.is_zero();
+                is_certain |= !left.left.is_zero() && !left.is_doubtful;
+                left.left
             };
             let ledger = SectionLedger::seen_in(stored)?;
             let entries = ledger.entries.into_iter().map(|entry| (left(&entry), entry));
-            Ok(SectionLeases { entries: entries.map(|(left, entry)| (entry, left)).collect() })
+            let entries = entries.map(|(left, entry)| (entry, left)).collect();
+            Ok(SectionLeases { entries, is_doubtful: is_held && !is_certain })
         })
+    }
+
+    /// Whether all of those that seem to be held may be over.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.is_doubtful
     }
 
     /// How many ranges are held, as far as can be told from outside.

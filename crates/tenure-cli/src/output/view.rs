@@ -5,12 +5,16 @@ use crate::keys::{FleetKeyPart, JobName, UnitStatus, part_of};
 use crate::output::json::{millis, told};
 use crate::output::permits::PermitsView;
 use crate::output::section::SectionLeases;
+use crate::output::silence::{Silences, TimeLeft};
 use crate::text::{brief, count, date};
 use serde_json::{Map, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
-use tenure::range::SectionLedger;
-use tenure::{Attachment, Fence, Freshness, Key, Listed, Record, Store, StoreError, Stored, Ttl, Wall};
+use tenure::range::{Entry, SectionLedger};
+use tenure::{
+    Attachment, Clock, Fence, Freshness, Key, Listed, Record, Store, StoreError, Stored, Ttl, Wall,
+};
 
 /// What a record says about its key now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +50,8 @@ pub(crate) struct View {
     pub(crate) state: State,
     /// How much longer it is held if nothing is renewed; an estimate.
     pub(crate) left: Option<Duration>,
+    /// Held, but by two wall clocks it is over: its holder may be dead, and its clock may be behind as well. Only who watches asks.
+    pub(crate) is_doubtful: bool,
     /// If it is a section: its leases.
     pub(crate) leased: Option<SectionLeases>,
     /// If it is a semaphore: its holders, and those who wait.
@@ -56,11 +62,15 @@ pub(crate) struct View {
 }
 
 /// The fence of a session and how much of its time is left, if there is a tenure.
-type SessionLife = Option<(Fence, Duration)>;
+type SessionLife = Option<(Fence, TimeLeft)>;
 
 /// Sessions, as they are needed to judge what is attached to them. Each is read once. Whoever holds one that can't be read may live.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions(BTreeMap<Key, Result<SessionLife, StoreError>>);
+pub(crate) struct Sessions {
+    lives: BTreeMap<Key, Result<SessionLife, StoreError>>,
+    /// What judges silence where the store doesn't; else wall clocks do.
+    silences: Option<Silences>,
+}
 
 impl Sessions {
     /// Takes those that a listing has shown.
@@ -68,6 +78,42 @@ impl Sessions {
         let mut sessions = Sessions::default();
         sessions.see(listing, now);
         sessions
+    }
+
+    /// Of who looks again and again, at few records. Where the store tells no ages, somebody is dead once that was seen for a whole ttl, and not by
+    /// two wall clocks.
+    pub(crate) fn watching(clock: &Arc<dyn Clock>) -> Sessions {
+        Sessions { lives: BTreeMap::new(), silences: Some(Silences::new(Arc::clone(clock))) }
+    }
+
+    /// To be called before each look.
+    pub(crate) fn look_again(&mut self) {
+        self.lives.clear();
+        if let Some(silences) = &mut self.silences {
+            silences.look_again();
+        }
+    }
+
+    /// How much of the ttl is left: by the store's clock if it tells, else by what was watched, else by the wall clocks.
+    fn left(&mut self, key: &Key, stored: &Stored, ttl: Ttl, now: Wall) -> TimeLeft {
+        let ttl = ttl.duration();
+        if let Some(age) = stored.age() {
+            return TimeLeft::told(ttl.saturating_sub(age));
+        }
+        let by_wall = ttl.saturating_sub(now.since(stored.record.stamp));
+        match &mut self.silences {
+            Some(silences) => silences.left_of_record(key, stored.version, ttl, by_wall),
+            None => TimeLeft::told(by_wall),
+        }
+    }
+
+    /// The same of the leases of a section, if it is one.
+    fn leased(&mut self, stored: &Stored, now: Wall) -> Result<Option<SectionLeases>, StoreError> {
+        let untold = |entry: &Entry, by_wall| match &mut self.silences {
+            Some(silences) => silences.left_of_entry(entry.id, entry.duration.duration(), by_wall),
+            None => TimeLeft::told(by_wall),
+        };
+        SectionLeases::judged(stored, now, untold).transpose()
     }
 
     fn see(&mut self, listing: &[Listed], now: Wall) {
@@ -79,9 +125,10 @@ impl Sessions {
     fn insert(&mut self, key: &Key, stored: Result<Option<&Stored>, &StoreError>, now: Wall) {
         let lives = |stored: &Stored| {
             let tenure = stored.record.tenure.as_ref()?;
-            Some((stored.record.fence, left(stored, tenure.ttl, now)))
+            Some((stored.record.fence, self.left(key, stored, tenure.ttl, now)))
         };
-        self.0.insert(key.clone(), stored.map(|stored| stored.and_then(lives)).map_err(Clone::clone));
+        let life = stored.map(|stored| stored.and_then(lives)).map_err(Clone::clone);
+        self.lives.insert(key.clone(), life);
     }
 
     /// Takes those of a page, and reads all others that it names at once.
@@ -97,14 +144,14 @@ impl Sessions {
             .filter_map(|listed| listed.stored.as_ref().ok()?.record.tenure.as_ref()?.attachment.as_ref());
         let unknown: BTreeSet<&Key> = attachments
             .map(|attachment| &attachment.session)
-            .filter(|session| !self.0.contains_key(session))
+            .filter(|session| !self.lives.contains_key(session))
             .collect();
         let unknown: Vec<Key> = unknown.into_iter().cloned().collect();
         if unknown.is_empty() {
             return Ok(());
         }
         let read = store.read_many(&unknown, Freshness::Latest).await?;
-        self.0.extend(unknown.into_iter().map(|key| (key, Ok(None))));
+        self.lives.extend(unknown.into_iter().map(|key| (key, Ok(None))));
         for Listed { key, stored } in read {
             self.insert(&key, stored.as_ref().map(Some), now);
         }
@@ -112,11 +159,11 @@ impl Sessions {
     }
 
     async fn get(&mut self, store: &impl Store, key: &Key, now: Wall) -> Result<SessionLife, StoreError> {
-        if !self.0.contains_key(key) {
+        if !self.lives.contains_key(key) {
             let session = store.read(key).await;
             self.insert(key, session.as_ref().map(Option::as_ref), now);
         }
-        self.0.get(key).cloned().unwrap_or(Ok(None))
+        self.lives.get(key).cloned().unwrap_or(Ok(None))
     }
 }
 
@@ -130,13 +177,14 @@ impl View {
         let Listed { key, stored } = listed;
         let damaged = |key, error: StoreError| {
             let stored = Err(error.to_string());
-            View { key, state: State::Damaged, left: None, leased: None, shared: None, doubt: None, stored }
+            let (state, is_doubtful) = (State::Damaged, false);
+            View { key, state, left: None, is_doubtful, leased: None, shared: None, doubt: None, stored }
         };
         let stored = match stored {
             Ok(stored) => stored,
             Err(error) => return damaged(key, error),
         };
-        let leased = match SectionLeases::of(&stored, now).transpose() {
+        let leased = match sessions.leased(&stored, now) {
             Ok(leased) => leased,
             Err(error) => return damaged(key, error),
         };
@@ -144,13 +192,20 @@ impl View {
             Ok(shared) => shared,
             Err(error) => return damaged(key, error),
         };
-        let mut doubt = None;
+        let (mut doubt, mut is_doubtful) = (None, false);
+        let mut judged = |left: TimeLeft| {
+            is_doubtful = left.is_doubtful;
+            judged(left.left)
+        };
         let (state, left) = match (&stored.record.tenure, &leased) {
             (None, None) if shared.as_ref().is_some_and(|shared| !shared.is_empty()) => (State::Held, None),
-            (None, Some(leased)) if !leased.is_empty() => judged(leased.left().unwrap_or_default()),
+            (None, Some(leased)) if !leased.is_empty() => judged(TimeLeft {
+                left: leased.left().unwrap_or_default(),
+                is_doubtful: leased.is_doubtful(),
+            }),
             (None, _) => (State::Vacant, None),
             (Some(tenure), _) => match &tenure.attachment {
-                None => judged(left(&stored, tenure.ttl, now)),
+                None => judged(sessions.left(&key, &stored, tenure.ttl, now)),
                 Some(attachment) => match left_of_attachment(store, sessions, attachment, now).await {
                     Ok(left) => judged(left),
                     Err(error) => {
@@ -160,7 +215,7 @@ impl View {
                 },
             },
         };
-        View { key, state, left, leased, shared, doubt, stored: Ok(stored) }
+        View { key, state, left, is_doubtful, leased, shared, doubt, stored: Ok(stored) }
     }
 
     /// What is stored, where only a record that can be read will do.
@@ -293,18 +348,12 @@ fn judged(left: Duration) -> (State, Option<Duration>) {
     if left.is_zero() { (State::Expired, None) } else { (State::Held, Some(left)) }
 }
 
-/// How much of the ttl is left, by the store's clock if it tells, else by the wall clocks.
-fn left(stored: &Stored, ttl: Ttl, now: Wall) -> Duration {
-    let age = stored.age().unwrap_or_else(|| now.since(stored.record.stamp));
-    ttl.duration().saturating_sub(age)
-}
-
 async fn left_of_attachment(
     store: &impl Store,
     sessions: &mut Sessions,
     attachment: &Attachment,
     now: Wall,
-) -> Result<Duration, StoreError> {
+) -> Result<TimeLeft, StoreError> {
     let session = sessions.get(store, &attachment.session, now).await?;
-    Ok(session.filter(|(fence, _)| *fence == attachment.fence).map_or(Duration::ZERO, |(_, left)| left))
+    Ok(session.filter(|(fence, _)| *fence == attachment.fence).map_or(TimeLeft::NONE, |(_, left)| left))
 }

@@ -1,6 +1,7 @@
 //! Settings that stand outside the command line: configuration files, variables, and the default store. Each knows where it comes from.
 
 mod file;
+pub(crate) mod fit;
 mod namespace;
 mod place;
 

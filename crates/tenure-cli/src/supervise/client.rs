@@ -273,7 +273,7 @@ impl Watchdogs {
         let mut state = self.state();
         state.will = will;
         if let Some(line) = state.will.as_ref().and_then(Will::line) {
-            self.tell(&mut state, &line);
+            self.tell_at_length(&mut state, &line);
         }
     }
 

@@ -64,6 +64,10 @@ pub(crate) async fn attend<T: ExclusiveLease>(
     let mut hook = hooks::shell(on_lost);
     hook.env("TENURE_KEY", tenancy.lease().key());
     hook.env("TENURE_FENCE", tenancy.lease().fence().map_or_else(String::new, |fence| fence.to_string()));
+    match tenancy.lease().fences() {
+        Some(fences) => hook.env("TENURE_FENCES", fences),
+        None => hook.env_remove("TENURE_FENCES"),
+    };
     let ended = attend_alone(tenancy, command, input, policy, signals).await;
     let reason = match &ended {
         Ok(CommandEnd::Lost(text) | CommandEnd::Withdrawn(text)) => text,

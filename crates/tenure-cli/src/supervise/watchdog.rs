@@ -1,7 +1,7 @@
 //! The watchdog: a process that outlives tenure for as long as it takes to stop what tenure started.
 //!
 //! A lease's holder may be killed with SIGKILL or stopped with SIGSTOP, and then can't stop its commands itself. Each `run`,
-//! `elect`, `range` and `work` therefore has two processes beside it, which hear by a pipe which process groups there are and
+//! `elect`, `cron`, `range` and `work` therefore has two processes beside it, which hear by a pipe which process groups there are and
 //! until when the lease is good. If the pipe closes without a farewell, or the deadline comes near and is not prolonged, the first
 //! sends TERM, waits the grace period, and sends KILL, early enough for all of them to be dead before the deadline. The second
 //! does the same if the first is dead or stopped.
@@ -177,6 +177,8 @@ impl WatchdogProcess {
                 continue;
             }
             match self.hear(&mut input, &mut text) {
+                // The rest of a line is on its way.
+                WatchdogInput::Lines if !text.is_empty() => {}
                 WatchdogInput::Lines => self.rest(&input),
                 WatchdogInput::Bye => return,
                 WatchdogInput::Closed => return self.orphaned(),

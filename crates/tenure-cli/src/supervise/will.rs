@@ -64,15 +64,16 @@ impl Will {
         Some(Will { store, directory, holder, keys, process: (own.pid, own.start) })
     }
 
-    /// In one line.
+    /// In one line. None where it is too long to be taken in within a moment, or the working directory has a name that is no text.
     pub(super) fn line(&self) -> Option<String> {
+        /// Some hundred of the longest keys.
+        const LONGEST: usize = 256 << 10;
         let directory = self.directory.to_str()?;
         let (pid, start) = self.process;
         let will = json!({
             "store": self.store, "directory": directory, "holder": self.holder.as_str(), "keys": self.keys, "pid": pid, "start": start,
         });
-        // A pipe takes as much as this at once, or not at all (PIPE_BUF).
-        Some(format!("will {will}\n")).filter(|line| line.len() <= 4096)
+        Some(format!("will {will}\n")).filter(|line| line.len() <= LONGEST)
     }
 
     /// As it was told.

@@ -1,12 +1,14 @@
 //! `gc`: removes what nobody has held, or touched, for a long time.
 //!
 //! The store is listed twice, page by page: once for what has to be known of all of it, once to judge each record by that. So what
-//! is kept in memory grows with the processes, jobs and fleets of a store, and not with its records.
+//! is kept in memory grows with the processes, jobs and fleets of a store, and not with its records. Only where the store tells no ages, 16 bytes
+//! of each record are kept while all are watched.
 
 mod survey;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use crate::args;
 use crate::config;
@@ -26,7 +28,7 @@ struct Collection {
     store: AnyStore,
     clock: Arc<dyn Clock>,
     nonces: Nonces,
-    /// When it began.
+    /// When it began to judge.
     wall: Wall,
     prefix: String,
     older_than: Duration,
@@ -34,6 +36,8 @@ struct Collection {
     sweeps: bool,
     /// It is done, and not only looked at.
     acts: bool,
+    /// Where the store tells no ages: what was seen before.
+    watched: Option<watch::WatchedRecords>,
 }
 
 impl Collection {
@@ -50,6 +54,7 @@ impl Collection {
             older_than: typed.older_than,
             sweeps: typed.sweeps,
             acts: false,
+            watched: None,
         }
     }
 
@@ -105,6 +110,7 @@ pub(crate) async fn gc(url: &Url, typed: &args::GcArgs) -> Result<u8, Failure> {
     let prefix = config::prefix(&typed.prefix)?;
     let leases = if typed.dry_run { super::open_to_look(url).await? } else { super::open(url).await? };
     let mut collection = Collection::new(&leases, prefix, typed);
+    collection.watch().await?;
     let mut names = Vec::new();
     let mut name = |key: &Key| match (typed.json, typed.dry_run) {
         (true, _) => {

@@ -1,12 +1,12 @@
 //! `leader`: who leads, once or for as long as one wants to know.
 
-use super::look::view;
+use super::look::{doubt, view_among};
 use crate::args;
 use crate::config;
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::output::json::fields;
-use crate::output::view::State;
+use crate::output::view::{Sessions, State};
 use crate::stores::Url;
 use crate::supervise::signals::Signals;
 use crate::text::date;
@@ -37,21 +37,37 @@ pub(crate) async fn leader(url: &Url, typed: &args::LeaderArgs) -> Result<u8, Fa
     Ok(exit::OK)
 }
 
-/// Who leads by the record as it stands. A key that was never led has no leader either.
+/// Who leads by the record as it stands. A key that was never led has no leader either. Whoever is dead by two wall clocks alone is watched
+/// for a ttl.
 async fn present(leases: &Leases, key: &Key) -> Result<Option<Leader>, Failure> {
-    let view = match view(leases, key).await {
-        Ok(view) => view,
-        Err(failure) if failure.code == exit::ABSENT => return Ok(None),
-        Err(failure) => return Err(failure),
-    };
-    let stored = view.sound()?;
-    let is_held = view.known()? == State::Held;
-    Ok(Sighting::of(&stored.record).filter(|_| is_held).map(Leader::from))
+    /// Between two looks: a leader renews its lease every third of the ttl.
+    const LOOKS: u32 = 12;
+    let (mut sessions, mut pause) = (Sessions::watching(leases.clock()), None);
+    loop {
+        sessions.look_again();
+        let view = match view_among(leases, key, &mut sessions).await {
+            Ok(view) => view,
+            Err(failure) if failure.code == exit::ABSENT => return Ok(None),
+            Err(failure) => return Err(failure),
+        };
+        let stored = view.sound()?;
+        let is_held = view.known()? == State::Held;
+        match view.left.filter(|_| view.is_doubtful) {
+            None => return Ok(Sighting::of(&stored.record).filter(|_| is_held).map(Leader::from)),
+            Some(left) => {
+                let pause = *pause.get_or_insert_with(|| {
+                    output::note(doubt(&view));
+                    left / LOOKS
+                });
+                tokio::time::sleep(pause.min(left)).await;
+            }
+        }
+    }
 }
 
 async fn follow(leases: &Leases, key: &Key, as_json: bool) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
-    let mut last = present(leases, key).await?;
+    let mut last = signals.unless(present(leases, key)).await??;
     let observer = leases.candidate().key(key.as_str()).observe()?;
     let mut changes = observer.changes();
     print(leases, key, last.as_ref(), as_json)?;
@@ -122,4 +138,25 @@ async fn of_less(
         None => return Err(Failure::new(exit::ABSENT, format!("nobody leads {key}"))),
     }
     Ok(exit::OK)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: where the store tells no ages, a leader whose clock is behind leads, and a dead one does not, however wrong the clocks are.
+    use super::*;
+    use crate::verbs::ageless::Ageless;
+    use std::time::Duration;
+
+    const TTL: Duration = Duration::from_millis(900);
+
+    #[tokio::test]
+    async fn s1_a_leader_whose_clock_is_behind_is_not_taken_for_dead() {
+        let world = Ageless::new().await;
+        let guard = world.there.lock("k").ttl(TTL).acquire().await.unwrap();
+        let leader = present(&world.here, guard.key()).await.unwrap();
+        assert_eq!(leader.map(|leader| leader.fence), Some(guard.fence()));
+        let key = Key::new("dead").unwrap();
+        world.left(&key, Some(TTL)).await;
+        assert_eq!(present(&world.here, &key).await.unwrap(), None);
+    }
 }

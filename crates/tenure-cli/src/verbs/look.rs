@@ -103,6 +103,15 @@ pub(crate) async fn show(url: &Url, typed: &args::ShowArgs) -> Result<u8, Failur
 
 /// One record, or the failure that there is none.
 pub(super) async fn view(leases: &tenure::Leases, key: &Key) -> Result<View, Failure> {
+    view_among(leases, key, &mut Sessions::default()).await
+}
+
+/// The same by what is known of sessions.
+pub(super) async fn view_among(
+    leases: &tenure::Leases,
+    key: &Key,
+    sessions: &mut Sessions,
+) -> Result<View, Failure> {
     let store = leases.store();
     let stored = match store.read(key).await {
         Ok(None) => return Err(Failure::new(exit::ABSENT, format!("there is no record of {key}"))),
@@ -111,12 +120,19 @@ pub(super) async fn view(leases: &tenure::Leases, key: &Key) -> Result<View, Fai
         Err(error) => return Err(error.into()),
     };
     let now = leases.clock().now().wall;
-    let view = View::of(store, &mut Sessions::default(), Listed { key: key.clone(), stored }, now).await;
+    let view = View::of(store, sessions, Listed { key: key.clone(), stored }, now).await;
     // A session that can't be read now may be read later, like the record.
     match &view.doubt {
         Some(error) if error.kind() != tenure::ErrorKind::Foreign => Err(error.clone().into()),
         _ => Ok(view),
     }
+}
+
+/// Why somebody is watched, whom two wall clocks say to be dead.
+pub(super) fn doubt(view: &View) -> String {
+    let key = &view.key;
+    let left = view.left.map_or_else(String::new, |left| format!(" for {}", brief(left)));
+    format!("the holder of {key} may be dead, but its clock may be behind as well: watching{left}")
 }
 
 fn page(view: &View) -> String {

@@ -1,5 +1,7 @@
 //! What each verb does, but for `work`.
 
+#[cfg(test)]
+mod ageless;
 mod bench;
 mod config;
 mod cron;

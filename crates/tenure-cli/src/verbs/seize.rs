@@ -1,12 +1,12 @@
 //! `release` and `revoke`: taking a lease from its holder, by force or by request.
 
-use super::look::view;
+use super::look::view_among;
 use crate::args;
 use crate::config;
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::output::section::SectionLeases;
-use crate::output::view::{State, View};
+use crate::output::view::{Sessions, State, View};
 use crate::stores::Url;
 use crate::text::brief;
 use serde_json::json;
@@ -15,7 +15,7 @@ use tenure::{Ask, Fence, Key, LeaseError, Leases, Record, Store, Stored};
 pub(crate) async fn release(url: &Url, typed: &args::ReleaseArgs) -> Result<u8, Failure> {
     let key = config::key(&typed.key)?;
     let leases = super::open(url).await?;
-    let seen = view(&leases, &key).await?;
+    let seen = view_among(&leases, &key, &mut Sessions::watching(leases.clock())).await?;
     let stored = seen.sound()?;
     let Some(tenure) = &stored.record.tenure else {
         return Err(not_held(&key, &seen));
@@ -114,10 +114,14 @@ async fn not_any_more(leases: &Leases, key: &Key, shown: Fence) -> Failure {
 pub(crate) async fn revoke(url: &Url, typed: &args::RevokeArgs) -> Result<u8, Failure> {
     let key = config::key(&typed.key)?;
     let leases = super::open(url).await?;
-    let seen = view(&leases, &key).await?;
+    revoke_among(&leases, &key, typed).await
+}
+
+async fn revoke_among(leases: &Leases, key: &Key, typed: &args::RevokeArgs) -> Result<u8, Failure> {
+    let seen = view_among(leases, key, &mut Sessions::watching(leases.clock())).await?;
     let stored = seen.sound()?;
     let Some(tenure) = &stored.record.tenure else {
-        return Err(not_held(&key, &seen));
+        return Err(not_held(key, &seen));
     };
     if seen.known()? == State::Expired {
         let holder = &tenure.holder;
@@ -128,8 +132,8 @@ pub(crate) async fn revoke(url: &Url, typed: &args::RevokeArgs) -> Result<u8, Fa
     }
     output::confirm(typed.yes, &format!("Tell {} to stop and give {key} up?", tenure.holder))?;
     let shown = stored.record.fence;
-    match leases.request_of(&key, shown, Ask::Revoke).await {
-        Err(LeaseError::NotHeld) => return Err(not_any_more(&leases, &key, shown).await),
+    match leases.request_of(key, shown, Ask::Revoke).await {
+        Err(LeaseError::NotHeld) => return Err(not_any_more(leases, key, shown).await),
         asked => asked?,
     }
     if typed.json {
@@ -139,11 +143,35 @@ pub(crate) async fn revoke(url: &Url, typed: &args::RevokeArgs) -> Result<u8, Fa
     } else {
         let within = brief(tenure.ttl.part(3));
         let holder = &tenure.holder;
-        // Whoever has died is not heard of for the rest of its time, and reads nothing.
-        let left = seen.left.map_or_else(String::new, |left| format!(" within {}", brief(left)));
-        output::note(format!(
-            "{holder} is asked to stop, and knows it within {within} if it lives; if it has died, {key} is free{left}"
-        ));
+        // Two wall clocks are no reason not to ask.
+        if seen.is_doubtful {
+            output::note(format!(
+                "{holder} is dead by two hosts' clocks, which may differ; if it lives, it is told within {within}, and stops then"
+            ));
+        } else {
+            // Whoever has died is not heard of for the rest of its time, and reads nothing.
+            let left = seen.left.map_or_else(String::new, |left| format!(" within {}", brief(left)));
+            output::note(format!(
+                "{holder} is asked to stop, and knows it within {within} if it lives; if it has died, {key} is free{left}"
+            ));
+        }
     }
     Ok(exit::OK)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: where the store tells no ages, a holder whose clock is behind is told to stop like any other.
+    use super::*;
+    use crate::verbs::ageless::Ageless;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn s10_a_holder_whose_clock_is_behind_is_told_to_stop() {
+        let world = Ageless::new().await;
+        let mut guard = world.there.lock("k").ttl(Duration::from_millis(900)).acquire().await.unwrap();
+        let typed = args::RevokeArgs { key: "k".into(), yes: true, json: true };
+        assert_eq!(revoke_among(&world.here, guard.key(), &typed).await.unwrap(), exit::OK);
+        assert_eq!(guard.lost().await, tenure::Loss::Revoked);
+    }
 }

@@ -1,11 +1,12 @@
 //! `wait`: until nobody holds a key, or somebody does.
 
-use super::look::view;
+use super::look::{doubt, view_among};
 use super::waiting::{said, told};
 use crate::args;
 use crate::config::{self, WaitLimit};
 use crate::exit::{self, Failure};
-use crate::output::view::State;
+use crate::output;
+use crate::output::view::{Sessions, State};
 use crate::stores::{Missing, Url};
 use crate::supervise::outage::Outage;
 use crate::supervise::signals::Signals;
@@ -23,15 +24,16 @@ pub(crate) async fn wait(url: &Url, typed: &args::WaitArgs) -> Result<u8, Failur
     let keys = [&key];
     // Why the last look failed, if it did.
     let trouble = Cell::new(None);
+    let mut watch = Watch { sessions: Sessions::watching(leases.clock()), is_told: false };
     if typed.timeout.is_some() {
         // It may be so already. What a look takes is not part of the time that is given.
-        let (is_so, _) = signals.unless(look(&leases, &key, typed.held, &trouble)).await??;
+        let (is_so, _) = signals.unless(look(&leases, &key, typed.held, &trouble, &mut watch)).await??;
         if is_so {
             return Ok(exit::OK);
         }
     }
     let wanted = async {
-        let wanted = until(&leases, &key, typed.held, &trouble);
+        let wanted = until(&leases, &key, typed.held, &trouble, &mut watch);
         if typed.held {
             said(format!("waiting for somebody to hold {key}"), wanted).await
         } else {
@@ -51,15 +53,23 @@ pub(crate) async fn wait(url: &Url, typed: &args::WaitArgs) -> Result<u8, Failur
     }
 }
 
+/// What is known of who holds it.
+struct Watch {
+    sessions: Sessions,
+    /// Who waits was told that the holder may be dead.
+    is_told: bool,
+}
+
 async fn until(
     leases: &Leases,
     key: &Key,
     held: bool,
     trouble: &Cell<Option<Failure>>,
+    watch: &mut Watch,
 ) -> Result<u8, Failure> {
     let mut changes = leases.store().changed(key.as_str()).ok();
     loop {
-        let (is_so, left) = look(leases, key, held, trouble).await?;
+        let (is_so, left) = look(leases, key, held, trouble, watch).await?;
         if is_so {
             return Ok(exit::OK);
         }
@@ -73,13 +83,23 @@ async fn look(
     key: &Key,
     held: bool,
     trouble: &Cell<Option<Failure>>,
+    watch: &mut Watch,
 ) -> Result<(bool, Option<Duration>), Failure> {
-    let (is_held, left) = match view(leases, key).await {
+    watch.sessions.look_again();
+    let (is_held, left) = match view_among(leases, key, &mut watch.sessions).await {
         Ok(seen) => {
             // Whether anybody holds what can't be read is not known.
             seen.sound()?;
             trouble.set(None);
-            (seen.known()? == State::Held, seen.left)
+            let is_held = seen.known()? == State::Held;
+            // Who may be dead is neither waited for in vain, nor taken for one who holds it.
+            if seen.is_doubtful {
+                if !held && !std::mem::replace(&mut watch.is_told, true) {
+                    output::tell(doubt(&seen));
+                }
+                return Ok((false, seen.left));
+            }
+            (is_held, seen.left)
         }
         Err(failure) if failure.code == exit::ABSENT => {
             trouble.set(None);
@@ -107,5 +127,53 @@ async fn rest(changes: &mut Option<Changes>, left: Option<Duration>) {
             }
         }
         None => tokio::time::sleep(pause.min(OFTEN * 5)).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: where the store tells no ages, a live holder whose clock is behind holds its key for as long as it lives, and a dead one for its ttl
+    //! from when it was first seen.
+    use super::*;
+    use crate::verbs::ageless::Ageless;
+
+    const TTL: Duration = Duration::from_millis(900);
+
+    async fn is_so(world: &Ageless, key: &Key, held: bool, watch: &mut Watch) -> bool {
+        look(&world.here, key, held, &Cell::new(None), watch).await.unwrap().0
+    }
+
+    fn watch(world: &Ageless) -> Watch {
+        Watch { sessions: Sessions::watching(world.here.clock()), is_told: true }
+    }
+
+    #[tokio::test]
+    async fn s1_a_live_holder_whose_clock_is_behind_is_not_taken_for_dead() {
+        let world = Ageless::new().await;
+        let guard = world.there.lock("k").ttl(TTL).acquire().await.unwrap();
+        let key = guard.key().clone();
+        let (mut free, mut held) = (watch(&world), watch(&world));
+        assert!(!is_so(&world, &key, true, &mut held).await, "it is not known yet");
+        for _ in 0..20 {
+            assert!(!is_so(&world, &key, false, &mut free).await && guard.is_held());
+            tokio::time::sleep(TTL / 10).await;
+        }
+        assert!(is_so(&world, &key, true, &mut held).await, "it has renewed it");
+        guard.release().await;
+        assert!(is_so(&world, &key, false, &mut free).await);
+    }
+
+    #[tokio::test]
+    async fn a_dead_holder_is_waited_for_until_its_ttl_was_watched() {
+        let world = Ageless::new().await;
+        let key = Key::new("k").unwrap();
+        world.left(&key, Some(TTL)).await;
+        let (clock, mut watch) = (world.here.clock().clone(), watch(&world));
+        let began = clock.held();
+        while !is_so(&world, &key, false, &mut watch).await {
+            tokio::time::sleep(TTL / 20).await;
+        }
+        assert!(clock.held().since(began) >= TTL);
+        assert!(!is_so(&world, &key, true, &mut watch).await);
     }
 }

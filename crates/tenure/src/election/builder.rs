@@ -69,8 +69,8 @@ impl CandidateBuilder {
         }
     }
 
-    /// What to lead; `default` by default. Keys that begin with `session/`, `section/`, `semaphore/`, `fleet/` and `work/` are kept for tenure's
-    /// own records.
+    /// What to lead; `default` by default. Keys that begin with `session/`, `section/`, `semaphore/`, `fleet/`, `work/` and `once/` are kept for
+    /// tenure's own records.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = key.into();
         self

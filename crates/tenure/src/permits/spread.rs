@@ -5,7 +5,7 @@ use crate::body::{self, Held};
 use crate::clock;
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
-use crate::lock::{Lock, within};
+use crate::lock::{LEAST_STORE_PATIENCE, Lock, within};
 use crate::shared::end_of;
 use std::time::Duration;
 use tenure_core::semaphore::{Mode, SemaphoreLedger};
@@ -13,9 +13,6 @@ use tenure_core::{InvalidInput, Tick};
 
 /// How long one waits in the queue of one record before the others are tried again.
 const TURN: Duration = Duration::from_secs(1);
-
-/// How long trouble with the store may last for who waits for ever, unless told otherwise.
-const STORE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request for permits that are spread over several records, from [`Permits::spread`].
 #[derive(Debug, Clone)]
@@ -95,7 +92,9 @@ impl Spread {
         // One wait, however many turns it takes.
         let waiting = parts.first().map(Lock::waits_for_any).transpose()?;
         let leases = self.whole.lock.leases().clone();
-        let patience = leases.inner.store_patience.unwrap_or(STORE_PATIENCE);
+        // As `Lock::acquire`, of what is attached to the session.
+        let least = LEAST_STORE_PATIENCE.max(leases.inner.session_ttl.duration().saturating_mul(6));
+        let patience = leases.inner.store_patience.unwrap_or(least);
         let (mut turn, mut trouble_since) = (clock::instance() as usize % parts.len(), None);
         loop {
             let mut got = Err(AcquireError::Held(None));

@@ -33,7 +33,17 @@ pub(super) struct WatchdogChild {
 
 impl Watchdogs {
     pub(super) fn tell(&self, state: &mut WatchdogsState, line: &str) {
-        let unheard = |watchdog: &mut WatchdogChild| watchdog.pipe.write_all(line.as_bytes()).is_err();
+        self.tell_within(state, line, Duration::ZERO);
+    }
+
+    /// What may be more than a pipe holds is taken in meanwhile.
+    pub(super) fn tell_at_length(&self, state: &mut WatchdogsState, line: &str) {
+        self.tell_within(state, line, PATIENCE);
+    }
+
+    fn tell_within(&self, state: &mut WatchdogsState, line: &str, patience: Duration) {
+        let unheard =
+            |watchdog: &mut WatchdogChild| write_within(&watchdog.pipe, line.as_bytes(), patience).is_err();
         let mut deaf = Vec::new();
         for (n, watchdog) in state.watchdogs.iter_mut().enumerate() {
             if unheard(watchdog) {

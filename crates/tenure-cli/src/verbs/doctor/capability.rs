@@ -25,6 +25,11 @@ pub(super) fn check(can: &Capabilities, findings: &mut Findings) {
                 "takeover",
                 "slower: the store can't tell the age of records here, so silence is observed for a full ttl",
             );
+            findings.add(
+                Grade::Note,
+                "gc",
+                "slower: `tenure gc` watches all records for as long as --older-than says, by default for a day",
+            );
         }
         other => findings.add(Grade::Note, "takeover", format!("{other:?}")),
     }

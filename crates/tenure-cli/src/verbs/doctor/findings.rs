@@ -56,7 +56,8 @@ pub(super) struct Findings {
 
 /// What no check can make better, whatever the store.
 pub(super) const UNBOUND: &str = "If tenure is killed (SIGKILL), its watchdogs find what CMD has started by its process group, its descent and a mark in its \
-     environment: a daemon with an emptied environment is not found. If tenure and both watchdogs are killed or stopped at \
+     environment. They miss a daemon that loses its parent no sooner than that, and has cast off environment and session: it keeps the \
+     lease to its end, and then runs beside the next holder. If tenure and both watchdogs are killed or stopped at \
      once, nothing stops CMD.";
 pub(super) const OPEN: &str = "Whoever can write to the store can do anything to its leases.";
 

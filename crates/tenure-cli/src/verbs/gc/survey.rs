@@ -31,7 +31,10 @@ impl Collection {
         let (mut unfinished, mut dying, mut sessions) = (BTreeSet::new(), BTreeSet::new(), 0);
         let mut pages = Pages::default();
         // Whether a job is finished, and whether anything is attached to a session, can't be told from a part.
+        let mut asked = self.waited();
         while let Some(page) = pages.next(&self.store, "").await? {
+            let page = self.aged(asked, page);
+            asked = self.waited();
             survey.see(&page);
             fleets.see(&page);
             see_jobs(&page, &mut unfinished);

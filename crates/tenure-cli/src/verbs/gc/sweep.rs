@@ -30,7 +30,9 @@ impl Collection {
     ) -> Result<GcTally, Failure> {
         let mut tally = GcTally { sessions: known.sessions, ..GcTally::default() };
         let mut pages = Pages::default();
+        let mut asked = self.waited();
         while let Some(page) = pages.next(&self.store, &self.prefix).await? {
+            let page = self.aged(asked, page);
             let mut plan = PagePlan::default();
             for listed in page {
                 self.judge(listed, known, &mut plan, &mut tally);
@@ -43,6 +45,7 @@ impl Collection {
             } else {
                 tally.vacated += plan.vacate.len();
             }
+            asked = self.waited();
         }
         Ok(tally)
     }

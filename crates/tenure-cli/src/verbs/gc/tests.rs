@@ -4,6 +4,7 @@
 use super::{Collection, GcTally};
 use crate::exit::Failure;
 use crate::stores::pages::PAGE;
+use crate::verbs::ageless::Ageless;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +64,7 @@ fn a_store_of_many_pages_is_listed_twice_and_cleared_in_batches() {
             older_than: Duration::ZERO,
             sweeps: false,
             acts: false,
+            watched: None,
         };
         let pages = (OLD + ATTACHED + SESSIONS).div_ceil(PAGE) as u64;
         let (mut before, names) = (metered.counts(), Cell::new(0));
@@ -96,4 +98,46 @@ fn a_store_of_many_pages_is_listed_twice_and_cleared_in_batches() {
         let again = collection.run(true, &mut name).await.unwrap();
         assert_eq!((again.removed, again.vacated), (SESSIONS + ATTACHED, 0), "{again:?}");
     });
+}
+
+/// What a process has left that died an hour ago goes in one run and the next, and what is written while one watches stays.
+#[tokio::test]
+async fn where_the_store_tells_no_ages_what_stays_as_it_is_is_watched() {
+    let world = Ageless::new().await;
+    let (old, young) = (Key::new("old").unwrap(), Key::new("young").unwrap());
+    world.left(&old, None).await;
+    world.left(&session_key(0), Some(Duration::from_millis(100))).await;
+    let run = async |older_than| {
+        let clock = world.here.clock();
+        let mut collection = Collection {
+            store: world.here.store().clone(),
+            nonces: Nonces::new(2),
+            wall: clock.now().wall,
+            clock: Arc::clone(clock),
+            prefix: String::new(),
+            older_than,
+            sweeps: false,
+            acts: false,
+            watched: None,
+        };
+        let began = clock.held();
+        let write = async {
+            tokio::time::sleep(older_than / 2).await;
+            world.left(&young, None).await;
+        };
+        let (watched, ()) = tokio::join!(collection.watch(), write);
+        watched.unwrap();
+        assert!(clock.held().since(began) >= older_than);
+        let tally = collection.run(true, |_| Ok(())).await.unwrap();
+        world
+            .here
+            .store()
+            .remove(&young, world.here.store().read(&young).await.unwrap().unwrap().version)
+            .await
+            .unwrap();
+        (tally.removed, tally.sessions, tally.ahead)
+    };
+    assert_eq!(run(Duration::from_millis(400)).await, (1, 1, 0));
+    assert!(world.here.store().read(&old).await.unwrap().is_none());
+    assert_eq!(run(Duration::from_millis(100)).await.1, 0, "its session is ended");
 }
