@@ -97,7 +97,8 @@ impl SharedUnit {
     /// Refuses fields that the unit's record can't carry.
     pub(super) fn check(&self, fields: &Metadata) -> Result<(), StoreError> {
         // Records have room besides for how it has failed.
-        let spec = UnitSpec { retry: None, ..self.spec.clone() };
+        let mut spec = self.spec.clone();
+        spec.retry = None;
         tenure_store::codec::check_metadata(&spec.compose(fields.clone())?)
     }
 }
