@@ -30,9 +30,13 @@ fn core_time() -> Duration {
     Duration::from_nanos(stat.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap())
 }
 
-/// Where a bug is looked for: one that few worlds of other kinds show, in a crowd alone.
+/// Where a bug is looked for: one that few worlds of other kinds show, in those of its kind alone.
 fn scenario_of(bug: Bug) -> &'static str {
-    if bug == Bug::SessionNotFenced { "semaphores-crowd" } else { "semaphores-all" }
+    match bug {
+        Bug::SessionNotFenced => "semaphores-crowd",
+        Bug::PermitsUnaudited => "semaphores-hands",
+        _ => "semaphores-all",
+    }
 }
 
 #[test]
