@@ -204,6 +204,7 @@ bugs! {
         CancelLeavesTicket: "a ticket that nobody wants any more stays in the queue",
         GhostForgotten: "a write of a semaphore that may still land is taken for one that won't",
         DeadTicketKept: "the sessions of those who hold permits are never found dead",
+        SessionFenceForgotten: "a session begins anew under a fence that it has had before, where its record was deleted or put back",
         StraysKept: "claims to permits that stand in a record, and that their process does not know of, are left there",
         PermitsUnaudited: "nobody looks whether a semaphore's record still shows what is held",
         TicketBelieved: "whoever has joined a semaphore's queue counts as a holder",

@@ -1,11 +1,11 @@
 //! Permits of a record that the store refuses, of sessions that last for different times, and of those whose fences go back. Plan: a stop does
 //! not wait for what may be refused for good; what is given up is tried at once, and soon after a repair, however long it was refused before; and
-//! refused looks stay rare all the same; the dead are found by their own ttl, also behind many; the permits of a session that began anew below its
-//! former fence are granted on; what is given up takes no longer for all that is held of others.
+//! refused looks stay rare all the same; the dead are found by their own ttl, also behind many; the permits of a session whose record
+//! was deleted or put back are granted on, and it has no fence twice; a copy of a refused write grants nothing; what is given up takes no longer for all that is held of others.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::core_time;
-use crate::table::{KEY, Table, tenths};
+use crate::table::{KEY, Table, grants, tenths};
 use std::time::Duration;
 use tenure_core::semaphore::{Mode, Wish};
 use tenure_core::{Command, ErrorKind, Fence, Key, LeaseId, Nonce, Notice, Record, WaitPolicy};
@@ -187,19 +187,71 @@ fn c1_who_waits_looks_at_sessions_of_others_no_more_often_than_they_need() {
     assert!((80..=160).contains(&looks), "{looks}");
 }
 
-#[test]
-fn l5_permits_of_a_session_that_began_anew_below_its_former_fence_are_granted_on() {
-    let mut table = Table::new(2);
-    // Somebody whose clock is a minute ahead has fenced the session.
+/// Somebody whose clock is a minute ahead fences the session of the first.
+fn fence_by_a_clock_ahead(table: &mut Table) -> Fence {
     let ahead = Fence(table.session_fence(0).0 + 60_000);
     let fenced = Record { fence: ahead, tenure: None, nonce: Nonce(1), ..table.copy("session/p0").unwrap() };
     table.put_back("session/p0", Some(fenced));
     table.run(tenths(10));
+    ahead
+}
+
+#[test]
+fn s2_a_session_has_no_fence_twice_whatever_is_done_to_its_record() {
+    let mut table = Table::new(2);
+    let ahead = fence_by_a_clock_ahead(&mut table);
+    let fenced = table.copy("session/p0");
+    table.command(0, Command::Start);
+    let mut before = table.session_fence(0);
+    assert!(before > ahead);
+    for _ in 0..3 {
+        table.put_back("session/p0", fenced.clone());
+        table.run(tenths(5));
+        table.command(0, Command::Start);
+        assert!(table.session_fence(0) > before, "it was put back");
+        before = table.session_fence(0);
+        table.delete("session/p0");
+        table.run(tenths(5));
+        table.command(0, Command::Start);
+        assert!(table.session_fence(0) > before, "it was deleted");
+        before = table.session_fence(0);
+    }
+}
+
+#[test]
+fn l5_permits_of_a_session_that_is_deleted_and_begun_anew_are_granted_on_at_once() {
+    let mut table = Table::new(2);
+    fence_by_a_clock_ahead(&mut table);
     table.want(0, 1, exclusive());
-    assert!(table.session_fence(0) > ahead && table.held(0) == [1]);
     table.delete("session/p0");
     table.run(tenths(5));
     table.command(0, Command::Start);
+    assert!(table.held(0).is_empty());
+    table.want(1, 2, Wish { wait_policy: WaitPolicy::Try, ..exclusive() });
+    assert_eq!(table.held(1), [2]);
+}
+
+#[test]
+fn l5_a_copy_of_a_write_that_was_refused_grants_nothing_that_nobody_knows_of() {
+    let mut table = Table::new(2);
+    table.refuse_next_write_and_copy_it();
+    table.want(0, 1, exclusive());
+    assert!(matches!(table.told(0)[..], [Notice::Failed(LeaseId(1), _)]), "{:?}", table.told(0));
+    table.run(tenths(10));
+    table.let_go();
+    assert!(grants(&table).is_empty(), "{:?}", grants(&table));
+    assert_eq!(table.leases(0), 0);
+}
+
+#[test]
+fn l5_permits_of_a_session_of_which_an_older_copy_is_put_back_are_granted_on() {
+    let mut table = Table::new(2);
+    let old = table.copy("session/p0");
+    let ahead = fence_by_a_clock_ahead(&mut table);
+    table.want(0, 1, exclusive());
+    assert!(table.session_fence(0) > ahead && table.held(0) == [1]);
+    table.put_back("session/p0", old);
+    table.run(tenths(5));
     assert!(table.session_fence(0) < ahead && table.held(0).is_empty());
     table.want(1, 2, exclusive());
     table.run(tenths(9));

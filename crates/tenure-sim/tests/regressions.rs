@@ -30,6 +30,17 @@ const FOUND: &[(&str, u64, &str)] = &[
         "Answered: an adoption that failed was taken for the lease's end, as its holder was stopped",
     ),
     ("failover", 443, "S2: the beginning of a tenure changed with its first renewal"),
+    (
+        "semaphores-sessions",
+        345,
+        "S6: a session had a fence twice, and permits left to expire were taken out as strays",
+    ),
+    ("semaphores-sessions", 898, "S6: the same, over an older copy that was vacant"),
+    (
+        "semaphores-sessions",
+        1788,
+        "L5: the copy of a claim that was refused landed, and its permits were nobody's",
+    ),
 ];
 
 #[test]

@@ -30,7 +30,7 @@ fn core_time() -> Duration {
     Duration::from_nanos(stat.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap())
 }
 
-/// Where a bug is looked for that few worlds of other kinds show.
+/// Where a bug is looked for: one that few worlds of other kinds show, in those of its kind alone.
 fn scenario_of(bug: Bug) -> &'static str {
     match bug {
         Bug::SessionNotFenced => "semaphores-crowd",

@@ -22,7 +22,8 @@ fn no_promise_of_semaphores_is_broken() {
 
 #[test]
 fn the_same_seed_is_the_same_history_and_another_seed_another() {
-    for name in ["semaphores", "semaphores-crowd", "semaphores-hands", "semaphores-gc"] {
+    for name in ["semaphores", "semaphores-crowd", "semaphores-hands", "semaphores-sessions", "semaphores-gc"]
+    {
         assert_eq!(worlds(name, 3, 7).to_string(), worlds(name, 3, 7).to_string(), "{name}");
         assert_ne!(worlds(name, 3, 7).hash, worlds(name, 3, 8).hash, "{name}");
     }

@@ -69,6 +69,8 @@ pub(crate) struct Goal {
     pub(crate) key: Key,
     pub(crate) ttl: Ttl,
     pub(crate) attachment: Option<Attachment>,
+    /// The least fence to claim it with, whatever its record shows.
+    pub(crate) least: Fence,
     pub(crate) metadata_policy: MetadataPolicy,
     pub(crate) wait_policy: WaitPolicy,
 }

@@ -2,17 +2,19 @@
 //!
 //! It is **down** until something wants it. Then it is **acquired** like any key. While it is **up** it renews itself and all leases
 //! attached to it; its record has the process's announcements. A stop vacates the record: the session is **leaving** until the
-//! outcome is known, and then **gone** for good. A lost session is down again. Its next tenure has a higher fence, so that no old
-//! lease is attached to it by accident.
+//! outcome is known, and then **gone** for good. A lost session is down again. Its next tenure has a higher fence, whatever became
+//! of its record, so that no old lease is attached to it by accident.
 //!
 //! A session knows nothing of leases. A step ends with [`SessionStep`]s; `on_session` applies them to the holder.
 
+use crate::bugs::Bug;
 use crate::holder::acquisition::{Acquisition, AcquisitionEnd, Goal, MetadataPolicy, WaitPolicy, Wakeup};
 use crate::holder::ctx::Ctx;
 use crate::holder::renewal::{Loss, Renewal, RenewalStep};
 use crate::holder::update::{Update, UpdateKind};
 use crate::op::{Answer, OpId};
 use crate::values::error::{ErrorKind, StoreError};
+use crate::values::fence::Fence;
 use crate::values::key::Key;
 use crate::values::metadata::Metadata;
 use crate::values::record::{Attachment, Letter};
@@ -57,6 +59,9 @@ pub(crate) struct Session {
     /// What its record says about the process.
     about: Metadata,
     state: SessionState,
+    /// The fence of its last tenure. Claims name a session by its fence: none is to be taken for one of a later tenure, though somebody deletes its
+    /// record or puts an older one back, and its clock is behind.
+    last: Fence,
     failures: u32,
     /// When it is begun again, while it is down and wanted.
     retry_at: Option<Tick>,
@@ -69,8 +74,8 @@ pub(crate) struct Session {
 impl Session {
     /// One that is down.
     pub(crate) fn new(key: Key, ttl: Ttl, about: Metadata) -> Session {
-        let (state, retry_at) = (SessionState::Down, None);
-        Session { key, ttl, about, state, failures: 0, retry_at, announcing: false, former: None }
+        let (state, last, retry_at) = (SessionState::Down, Fence(0), None);
+        Session { key, ttl, about, state, last, failures: 0, retry_at, announcing: false, former: None }
     }
 
     /// What a new lease would be attached to.
@@ -111,10 +116,13 @@ impl Session {
         if !self.is_down() {
             return Vec::new();
         }
+        let forgets = ctx.rules.bugs.has(Bug::SessionFenceForgotten);
+        let next = self.last.next(Fence(0)).unwrap_or(Fence::MAX);
         let goal = Goal {
             key: self.key.clone(),
             ttl: self.ttl,
             attachment: None,
+            least: if forgets { Fence(0) } else { next },
             metadata_policy: MetadataPolicy::Replace(self.about.clone()),
             wait_policy: WaitPolicy::Try,
         };
@@ -264,7 +272,7 @@ impl Session {
         match end {
             AcquisitionEnd::Won(won) => {
                 let renewal = Renewal::new(self.key.clone(), self.ttl, won, ctx);
-                self.failures = 0;
+                (self.failures, self.last) = (0, renewal.fence);
                 let began = SessionStep::Began(renewal.valid_until());
                 self.state = SessionState::Up(Box::new(renewal));
                 // It was claimed with what was known then.

@@ -68,6 +68,8 @@ pub(crate) struct Semaphore {
     flight: Option<SemaphoreInFlight>,
     /// A write that was not answered was sent over this version, and may land as long as that stands.
     ghost: Option<Option<Version>>,
+    /// A write that asks for something was refused over this version. A copy of it may be under way all the same.
+    refused: Option<Option<Version>>,
     /// Sessions that are over, of those whose claims the record shows.
     dead: BTreeSet<Attachment>,
     /// Sessions of claims that the record shows which have been looked at, of those that last for less time than ours.
@@ -115,6 +117,7 @@ impl Semaphore {
             is_known: false,
             flight: None,
             ghost: None,
+            refused: None,
             dead: BTreeSet::new(),
             judged: BTreeSet::new(),
             suspects: Vec::new(),
@@ -273,7 +276,7 @@ impl Semaphore {
 
     /// The session that all of it is attached to is gone. Whoever waits, waits on: behind those who came meanwhile.
     pub(crate) fn session_lost(&mut self, ctx: &mut Ctx<'_>, loss: &Loss) {
-        (self.flight, self.seen, self.ghost, self.pause) = (None, None, None, None);
+        (self.flight, self.seen, self.ghost, self.refused, self.pause) = (None, None, None, None, None);
         self.suspects.clear();
         for (lease, job) in std::mem::take(&mut self.jobs) {
             match job {

@@ -50,6 +50,7 @@ struct Seat {
 enum Fate {
     Lost { lands: bool },
     HeldBack,
+    Copied,
 }
 
 pub struct Table {
@@ -191,6 +192,11 @@ impl Table {
         self.fate = Some(Fate::HeldBack);
     }
 
+    /// The next write of a semaphore is refused, and a copy of it arrives when it is let go.
+    pub fn refuse_next_write_and_copy_it(&mut self) {
+        self.fate = Some(Fate::Copied);
+    }
+
     pub fn let_go(&mut self) {
         for op in std::mem::take(&mut self.held_back) {
             let _late = self.perform(op);
@@ -292,6 +298,10 @@ impl Table {
                     Some(Fate::HeldBack) => {
                         self.held_back.push_back(op);
                         unknown
+                    }
+                    Some(Fate::Copied) => {
+                        self.held_back.push_back(op);
+                        Err(StoreError::unsupported("access denied"))
                     }
                 };
                 self.at(self.t.after(WAY), Happens::Returns(index, id, answer));

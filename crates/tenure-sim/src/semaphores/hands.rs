@@ -1,8 +1,10 @@
 //! What people do to the records of semaphores behind their users' backs, and `gc`.
 
 use super::{SemaphoreDue, What, World};
+use crate::kernel::Envelope;
 use crate::kernel::trace::Story;
 use std::time::Duration;
+use tenure_core::Key;
 use tenure_core::gc::Collector;
 use tenure_core::op::Listed;
 use tenure_core::semaphore::{self, SemaphoreLedger};
@@ -36,6 +38,27 @@ impl World {
         if self.store.get(&session).is_some() {
             self.tell(|_| Story::Store(format!("somebody deletes {session}")));
             self.store.remove(self.t, &session);
+            // A claim that was sent before that may still land.
+            self.checks.tenures.forget(&session);
+        }
+    }
+
+    pub(super) fn restore_session(&mut self) {
+        let index = self.rng.index(self.nodes.len());
+        let (session, writes) = (self.nodes[index].session.clone(), self.rng.index(8));
+        if self.store.put_back(self.t, &session, writes) {
+            self.tell(|_| Story::Store(format!("somebody puts back an older copy of {session}")));
+            self.checks.tenures.forget(&session);
+            // It may be as old as what others have seen to be silent, or fenced, long ago.
+            self.nodes[index].own.session_restored = Some(self.t);
+        }
+    }
+
+    /// A process has written its session's record, knowing what was put back there, if something was.
+    pub(super) fn session_written(&mut self, envelope: &Envelope, key: &Key) {
+        let node = &mut self.nodes[envelope.node];
+        if *key == node.session {
+            node.own.session_restored.take_if(|restored| *restored < envelope.posted);
         }
     }
 
@@ -72,7 +95,7 @@ impl World {
     }
 
     /// Whoever finds a claim on a session that is missing can't tell since when.
-    fn names(&self, session: &tenure_core::Key) -> Result<(), String> {
+    fn names(&self, session: &Key) -> Result<(), String> {
         for key in 0..self.scene.keys.len() {
             let ledger: SemaphoreLedger = self.ledger(key);
             if ledger.tickets().any(|ticket| ticket.attachment.session == *session) {

@@ -58,6 +58,12 @@ pub(crate) struct SemaphoreNodeState {
     tasks: Vec<(PermitActivity, u32)>,
     views: BTreeMap<LeaseId, PermitView>,
     session_until: Tick,
+    /// The fence of the process's last session.
+    session_fence: Fence,
+    /// It has asked for another one since.
+    session_claimed: bool,
+    /// Somebody has put an older copy of its session's record back then, and no write of the process over that has shown what became of it.
+    session_restored: Option<True>,
     session_deadline: Option<Tick>,
     /// Fences that users were told of.
     told: BTreeSet<(usize, Fence)>,
@@ -195,6 +201,8 @@ impl Scene for SemaphoresScene {
     }
 
     fn sent(world: &mut World, index: usize, now: Now, op: &Op) {
+        let node = &mut world.nodes[index];
+        node.own.session_claimed |= users::begins(&node.session, op);
         world.check_lapses(index, now.held, op);
     }
 
@@ -204,6 +212,8 @@ impl Scene for SemaphoresScene {
             if world.nodes[envelope.node].life != envelope.life {
                 // A renewal that comes late of one that is dead: its silence begins anew.
                 world.scene.dead.clear();
+            } else {
+                world.session_written(envelope, key);
             }
             return;
         };
@@ -225,6 +235,7 @@ impl Scene for SemaphoresScene {
     fn strike(world: &mut World, fault: FaultKind, index: usize) -> bool {
         match fault {
             FaultKind::RecordDeleted => world.delete_record(),
+            FaultKind::RecordRestored if world.scenario.restores_sessions => world.restore_session(),
             FaultKind::RecordRestored => world.restore_record(),
             FaultKind::Deleted => world.delete_session(index),
             FaultKind::SpuriousHint => {
@@ -285,7 +296,9 @@ impl World {
             .iter()
             .flat_map(move |node| {
                 let views = node.own.views.values().filter(move |view| view.key == key);
-                let believed = views.filter(move |_| node.clock.held(t) < node.own.session_until);
+                let believes =
+                    node.clock.held(t) < node.own.session_until && node.own.session_restored.is_none();
+                let believed = views.filter(move |_| believes);
                 believed.filter_map(|view| view.believed(&node.who))
             })
             .filter(move |one| !behind.contains(&(key, one.fence)))

@@ -40,6 +40,8 @@ pub(crate) struct SemaphoreScenario {
     pub(crate) think: u64,
     pub(crate) hold: u64,
     pub(crate) gc: bool,
+    /// Whoever puts older records back does so with sessions, and not with records of semaphores.
+    pub(crate) restores_sessions: bool,
     /// The mean number of each fault in 100 ttls.
     pub(crate) faults: &'static [(FaultKind, f64)],
     /// The probability that a fault befalls a call.
@@ -90,6 +92,7 @@ const USUAL: SemaphoreScenario = SemaphoreScenario {
     think: 1500,
     hold: 1000,
     gc: false,
+    restores_sessions: false,
     faults: &[
         (FaultKind::Pause, 5.0),
         (FaultKind::Crash, 5.0),
@@ -143,6 +146,29 @@ pub(crate) const SCENARIOS: &[SemaphoreScenario] = &[
         about: "a store that pushes hints, of which many come late, out of order, or not at all",
         store: Some(StoreSpec { ages: Ages::Fine, push: true, lags: false }),
         calls: LATE_HINTS,
+        ..USUAL
+    },
+    SemaphoreScenario {
+        name: "semaphores-sessions",
+        about: "somebody deletes sessions of processes that hold permits and wait for them, and puts back older ones; the usual faults",
+        restores_sessions: true,
+        faults: &[
+            (FaultKind::Deleted, 8.0),
+            (FaultKind::RecordRestored, 8.0),
+            (FaultKind::Pause, 5.0),
+            (FaultKind::Crash, 5.0),
+            (FaultKind::Suspend, 2.0),
+            (FaultKind::Rate, 4.0),
+            (FaultKind::WallJump, 2.0),
+            (FaultKind::Cut, 3.0),
+            (FaultKind::CutAnswers, 3.0),
+            (FaultKind::CutRequests, 2.0),
+            (FaultKind::Flap, 1.0),
+            (FaultKind::StoreDown, 1.0),
+            (FaultKind::Throttle, 1.0),
+            (FaultKind::SpuriousWake, 10.0),
+            (FaultKind::SpuriousHint, 10.0),
+        ],
         ..USUAL
     },
     SemaphoreScenario {

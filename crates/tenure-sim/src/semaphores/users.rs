@@ -6,7 +6,7 @@ use crate::invariants::s8::BelievedPermits;
 use crate::kernel::clock::True;
 use tenure_core::op::{Expect, Op};
 use tenure_core::semaphore::{Mode, SemaphoreLedger, Wish};
-use tenure_core::{Command, Fence, HolderId, LeaseId, Notice, Tick, WaitPolicy};
+use tenure_core::{Command, Fence, HolderId, Key, LeaseId, Notice, Tick, WaitPolicy};
 
 /// What a user is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,9 +203,24 @@ impl World {
         own.session_until = until;
         if until > Tick(0) {
             own.session_deadline = Some(until);
+            if std::mem::take(&mut own.session_claimed) {
+                self.check_session(index);
+            }
             for key in 0..self.scene.keys.len() {
                 self.check_permits(key);
             }
+        }
+    }
+
+    /// S2: a session that a process begins has a greater fence than each that it had before, whatever was done to its record.
+    fn check_session(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        let Some(fence) = node.machine.as_ref().and_then(tenure_core::Holder::session_fence) else { return };
+        let before = std::mem::replace(&mut node.own.session_fence, fence);
+        if fence <= before {
+            let found =
+                Err(format!("{} begins a session with fence {fence}, and had one with {before}", node.who));
+            self.check(Rule::S2, found);
         }
     }
 
@@ -241,6 +256,13 @@ impl World {
         };
         self.check(Rule::S6, found);
     }
+}
+
+/// Whether it asks for the beginning of a session.
+pub(super) fn begins(session: &Key, op: &Op) -> bool {
+    let Op::Write(write) = op else { return false };
+    let tenure = write.record.tenure.as_ref();
+    write.key == *session && tenure.is_some_and(|tenure| tenure.id == write.record.nonce)
 }
 
 /// S5, after a step, its notices told.

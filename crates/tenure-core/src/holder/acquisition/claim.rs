@@ -56,6 +56,11 @@ impl Acquisition {
         None
     }
 
+    /// The least fence of a claim that is sent now.
+    fn floor(&self, ctx: &Ctx<'_>) -> Fence {
+        Fence::floor(ctx.now.wall).max(self.goal.least)
+    }
+
     pub(super) fn claim_vacant(&mut self, ctx: &mut Ctx<'_>) -> Option<AcquisitionEnd> {
         if self.stands_aside(ctx) {
             return None;
@@ -65,7 +70,7 @@ impl Acquisition {
             MetadataPolicy::Keep(_) => Metadata::new(),
         };
         let forgets = ctx.rules.bugs.has(Bug::FenceForgetsClock);
-        let floor = if forgets { Fence(1) } else { Fence::floor(ctx.now.wall) };
+        let floor = if forgets { Fence(1) } else { self.floor(ctx) };
         self.claim(ctx, Expect::Vacant, floor, metadata)
     }
 
@@ -77,8 +82,7 @@ impl Acquisition {
         if self.stands_aside(ctx) {
             return None;
         }
-        let floor = Fence::floor(ctx.now.wall);
-        let fence = match seen.record.fence.next(floor) {
+        let fence = match seen.record.fence.next(self.floor(ctx)) {
             Ok(_) if ctx.rules.bugs.has(Bug::FenceForgetsClock) => Fence(seen.record.fence.0.wrapping_add(1)),
             Ok(_) if ctx.rules.bugs.has(Bug::FenceResetAtTakeover) => Fence(1),
             Ok(_) if ctx.rules.bugs.has(Bug::FenceNotRaised) => seen.record.fence,
@@ -145,7 +149,7 @@ impl Acquisition {
     }
 
     fn claim_over(&mut self, ctx: &mut Ctx<'_>, won: &Won) -> Option<AcquisitionEnd> {
-        let fence = match won.fence.next(Fence::floor(ctx.now.wall)) {
+        let fence = match won.fence.next(self.floor(ctx)) {
             Ok(fence) => fence,
             Err(error) => return self.pause(ctx, error),
         };

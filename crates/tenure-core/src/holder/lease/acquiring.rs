@@ -9,6 +9,7 @@ use crate::holder::lease_id::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::renewal::Renewal;
 use crate::holder::update::Fields;
+use crate::values::fence::Fence;
 use crate::values::key::Key;
 use crate::values::time::Now;
 
@@ -23,6 +24,7 @@ impl Holder {
             key: want.key,
             ttl,
             attachment: None,
+            least: Fence(0),
             metadata_policy: want.metadata_policy,
             wait_policy: want.wait_policy,
         };

@@ -44,7 +44,7 @@ impl Semaphore {
                 SemaphoreInFlight::Writing { ledger, fence, .. },
                 Ok(Answer::Write(Outcome::Won { version, .. })),
             ) => {
-                (self.losses, self.failures, self.ghost) = (0, 0, None);
+                (self.losses, self.failures, self.ghost, self.refused) = (0, 0, None, None);
                 self.wrote(ctx, *ledger, fence, version, op);
             }
             (SemaphoreInFlight::Writing { .. }, Ok(Answer::Write(Outcome::Lost(current)))) => {
@@ -57,6 +57,7 @@ impl Semaphore {
             (SemaphoreInFlight::Writing { ledger, fence, version, over, .. }, Err(error)) => {
                 if error.kind() != ErrorKind::Unknown {
                     self.not_landed();
+                    self.refused = self.asks().then_some(over);
                 } else if ctx.rules.bugs.has(Bug::UnknownIsSuccess) {
                     self.wrote(ctx, *ledger, fence, version, op);
                     return self.go_on(ctx);
@@ -106,6 +107,7 @@ impl Semaphore {
         };
         // What was sent over another version than that can't land any more.
         self.ghost.take_if(|over| *over != seen.version);
+        self.refused.take_if(|over| *over != seen.version);
         if self.ghost.is_none() {
             self.trouble_is_over();
         }
@@ -129,6 +131,15 @@ impl Semaphore {
         }
     }
 
+    /// Whether a write was sent for somebody that asks for permits.
+    fn asks(&self) -> bool {
+        self.jobs.values().any(|job| match job {
+            SemaphoreJob::Wanted(wanted) => wanted.sent.is_some(),
+            SemaphoreJob::Giving(giving) => !giving.was_held,
+            SemaphoreJob::Held { .. } => false,
+        })
+    }
+
     /// A write is known to have had, and to have, no effect.
     fn not_landed(&mut self) {
         for job in self.jobs.values_mut() {
@@ -140,13 +151,17 @@ impl Semaphore {
 
     /// Trouble with the store: look again a little later, or tell the users if that can't help.
     fn failed(&mut self, ctx: &Ctx<'_>, error: StoreError) {
+        /// After so many failures in a row, pauses grow no longer.
+        const MOST: u32 = 7;
         self.seen = None;
         self.failures += 1;
         let passes = error.is_passing();
         self.is_refused = !passes;
         // A damaged record is in everybody's way, and somebody mends it.
         let gives = self.jobs.values().any(|job| matches!(job, SemaphoreJob::Giving(_)));
-        let most = if gives && error.kind() == ErrorKind::Foreign { 1 } else { 7 };
+        let most = if gives && error.kind() == ErrorKind::Foreign { 1 } else { MOST };
+        // Some 64 ttls have passed: no copy is under way for as long.
+        self.refused.take_if(|_| !passes && self.failures > MOST);
         // What is refused, and may be for good, is repeated ever more seldom, and never let go.
         let longer = || self.ttl.part(4).saturating_mul(1 << self.failures.min(most));
         let pause = if passes { ctx.retry_at(self.ttl, self.failures) } else { ctx.jittered(longer()) };

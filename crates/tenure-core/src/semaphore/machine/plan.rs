@@ -53,10 +53,15 @@ impl Semaphore {
         self.jobs.insert(lease, SemaphoreJob::Held { id, fence });
     }
 
+    /// Whether a write that was sent may land, though it was not answered, or refused.
+    fn may_land(&self) -> bool {
+        self.ghost.is_some() || self.refused.is_some()
+    }
+
     /// Whether nothing of a claim stands, nor can come to stand any more.
     fn is_gone(&self, ctx: &Ctx<'_>, giving: &Giving, seen: &SeenSemaphore) -> bool {
         let bugs = ctx.rules.bugs;
-        let may_land = self.ghost.is_some() && !bugs.has(Bug::GhostForgotten);
+        let may_land = self.may_land() && !bugs.has(Bug::GhostForgotten);
         let stands = seen.ledger.has(giving.id) && (giving.was_held || !bugs.has(Bug::CancelLeavesTicket));
         giving.is_due(ctx.now) && !may_land && !stands && !bugs.has(Bug::ReleaseTakesAnother)
             || bugs.has(Bug::ReleaseTakesAnother) && giving.tried && !stands
@@ -76,7 +81,7 @@ impl Semaphore {
         let mut is_changed = self.take_out(ctx, &own, &mut ledger);
         is_changed |= ledger.grant_on(&mut fence, floor, bugs);
         let (added, needs_look) = self.take_in(ctx, &own, &seen, &mut ledger, &mut fence);
-        let is_haunted = self.ghost.is_some() && self.jobs.values().any(|job| is_due(job, ctx.now));
+        let is_haunted = self.may_land() && self.jobs.values().any(|job| is_due(job, ctx.now));
         if is_changed || !added.is_empty() || is_haunted {
             return self.write(ctx, ledger, fence, seen.version, &added);
         }
