@@ -144,11 +144,12 @@ fn the_hook_at_a_loss_knows_what_was_lost_and_runs_at_no_other_end() {
     assert_eq!(bench.read("lost"), "k k: the lease was withdrawn; the command was stopped\n");
     // Of several, with the fence of each.
     let fences = "echo \"$TENURE_KEY|$TENURE_FENCE|$TENURE_FENCES\" > fences";
+    let stays = "echo $$ > several; exec sleep 600";
     let mut several =
-        bench.start(&["run", "a", "b", "--ttl", "3s", "--on-lost", fences, "--", "sh", "-c", STAYS]);
-    wait_until("both to be held", || bench.state("b") == "held");
+        bench.start(&["run", "a", "b", "--ttl", "3s", "--on-lost", fences, "--", "sh", "-c", stays]);
+    bench.await_number("several");
     let fence = |key| bench.show(key)["fence"].to_string();
-    let expected = format!("a b||{} a\n{} b\n", fence("a"), fence("b"));
+    let expected = format!("a b||{} a\n{} b\n\n", fence("a"), fence("b"));
     assert_eq!(bench.run(&["revoke", "a", "--yes"]).code, 0);
     assert_eq!(several.wait(), 76);
     assert_eq!(bench.read("fences"), expected);

@@ -169,7 +169,7 @@ mod tests {
     #[tokio::test]
     async fn s10_a_holder_whose_clock_is_behind_is_told_to_stop() {
         let world = Ageless::new().await;
-        let mut guard = world.there.lock("k").ttl(Duration::from_millis(900)).acquire().await.unwrap();
+        let guard = world.there.lock("k").ttl(Duration::from_millis(900)).acquire().await.unwrap();
         let typed = args::RevokeArgs { key: "k".into(), yes: true, json: true };
         assert_eq!(revoke_among(&world.here, guard.key(), &typed).await.unwrap(), exit::OK);
         assert_eq!(guard.lost().await, tenure::Loss::Revoked);

@@ -337,7 +337,7 @@ pub fn what_stands_is_looked_at_and_put_right(place: &Remote) {
     let found = done(&["gc", "--older-than", "10ms", "--dry-run", "--json"]).json();
     assert_eq!(found["removable"].as_array().map(|keys| keys.contains(&"one".into())), Some(true), "{found}");
     let ran = done(&["gc", "--older-than", "10ms", "--yes"]);
-    assert_eq!(ran.stderr.contains("tells no ages"), place.url.starts_with("etcd:"), "{ran:?}");
+    assert_eq!(ran.err.contains("tells no ages"), place.url.starts_with("etcd:"), "{ran:?}");
     assert_eq!(place.run(&["show", "one"]).code, 66);
 }
 

@@ -201,7 +201,8 @@ mod tests {
             let record = Record { fence: Fence(1), nonce, stamp: Wall(0), tenure: None, metadata };
             let stored = Ok(Stored::new(record));
             let (left, leased, shared, doubt) = (None, None, None, None);
-            job.add(View { key, state: State::Vacant, left, leased, shared, doubt, stored }, Wall(NOW));
+            let (state, is_doubtful) = (State::Vacant, false);
+            job.add(View { key, state, left, is_doubtful, leased, shared, doubt, stored }, Wall(NOW));
         }
         job
     }
