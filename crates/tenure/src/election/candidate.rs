@@ -53,6 +53,9 @@ impl Candidate {
     pub async fn elected(&self) -> Result<Term, AcquireError> {
         let mut changes = self.changes();
         loop {
+            if self.is_forked() {
+                return Err(AcquireError::Stopped);
+            }
             changes.borrow_and_update();
             if let Some(term) = self.leadership() {
                 return Ok(term);
@@ -67,6 +70,9 @@ impl Candidate {
     /// Where this candidate stands and who leads, as last heard.
     #[must_use]
     pub fn status(&self) -> Status {
+        if self.is_forked() {
+            return Status { standing: Standing::Stopped, leader: None };
+        }
         self.shared.status.borrow().clone()
     }
 
@@ -96,6 +102,9 @@ impl Candidate {
     /// # Cancel safety
     /// Dropping the future does not stop the resignation.
     pub async fn resign(&self) -> bool {
+        if self.is_forked() {
+            return false;
+        }
         let (done, resigned) = oneshot::channel();
         self.wish(CandidateRequest::Resign(done));
         resigned.await.unwrap_or(false)
@@ -106,6 +115,9 @@ impl Candidate {
     /// # Cancel safety
     /// Dropping the future does not stop the stopping.
     pub async fn stop(&self) {
+        if self.is_forked() {
+            return;
+        }
         self.wish(CandidateRequest::Stop);
         self.shared.over.cancelled().await;
     }
@@ -156,6 +168,11 @@ impl Candidate {
     #[must_use]
     pub fn id(&self) -> &HolderId {
         self.shared.leases.holder()
+    }
+
+    /// A forked child has nothing of its parent's task but what that said last.
+    fn is_forked(&self) -> bool {
+        !self.shared.leases.inner.process.is_this()
     }
 
     fn wish(&self, wish: CandidateRequest) {

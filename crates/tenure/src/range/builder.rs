@@ -4,9 +4,11 @@ use super::section::Section;
 use super::shared::SharedSection;
 use super::sink::SectionSink;
 use crate::clock;
+use crate::direct::DirectStore;
 use crate::driver::{Driver, Troubles};
 use crate::home::Home;
 use crate::leases::Leases;
+use crate::process::Process;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -152,7 +154,8 @@ impl SectionBuilder {
         });
         let (commands, receiver) = mpsc::unbounded_channel();
         let inner = Arc::new(SharedSection {
-            store: self.store.clone(),
+            direct: DirectStore::new(self.store.clone(), home.clone()),
+            process: Process::this(),
             clock: Arc::clone(&clock),
             key: key.clone(),
             holder: holder.clone(),

@@ -106,7 +106,7 @@ impl RangeGuard {
     /// May be dropped and called again.
     pub async fn lost(&self) -> Loss {
         if self.fence.is_some() {
-            end_of(&self.belief, &*self.section.clock, self.duration).await;
+            end_of(|| self.section.until(&self.belief), &*self.section.clock, self.duration).await;
         }
         Loss::Expired
     }
@@ -123,12 +123,12 @@ impl RangeGuard {
             let (clock, duration) = (Arc::clone(&self.section.clock), self.duration);
             tokio::spawn(async move {
                 tokio::select! {
-                    () = end_of(&belief, &*clock, duration) => stop.cancel(),
+                    () = end_of(|| belief.until(), &*clock, duration) => stop.cancel(),
                     () = stop.cancelled() => {}
                 }
             });
         }
-        Cancelled::by(&self.stop)
+        Cancelled::by(&self.stop, &self.section.process)
     }
 
     /// Gives the ranges up, and waits until others can have them. False: others had that done already, or it is not known. Where the
@@ -196,16 +196,16 @@ impl RangeGuard {
     }
 
     fn left(&self) -> Duration {
-        self.belief.until().since(self.section.clock.held())
+        self.section.until(&self.belief).since(self.section.clock.held())
     }
 }
 
 /// Waits until nothing is believed any more.
-async fn end_of(belief: &AtomicBelief, clock: &dyn Clock, duration: Ttl) {
+async fn end_of(until: impl Fn() -> Tick, clock: &dyn Clock, duration: Ttl) {
     // The runtime's timer stops while the machine is suspended, so a long sleep is cut.
     let most = duration.part(20).max(Duration::from_millis(1));
     loop {
-        let left = belief.until().since(clock.held());
+        let left = until().since(clock.held());
         if left.is_zero() {
             return;
         }
