@@ -9,8 +9,8 @@ use crate::driver::{Driver, Troubles};
 use crate::home::Home;
 use crate::leases::Leases;
 use crate::process::Process;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tenure_core::section::{self, SectionCommand, SectionSetup};
 use tenure_core::{Clock, Drift, HolderId, InvalidInput, Rules, Ttl};
@@ -166,6 +166,7 @@ impl SectionBuilder {
             least: capabilities.least_ttl,
             longest: self.longest.min(Ttl::MAX.duration()),
             grace: self.grace,
+            driving: OnceLock::new(),
         });
         let sink = SectionSink { inner: Arc::downgrade(&inner) };
         // Nobody waits for ranges to become free, so hints of changes are of no use.
@@ -174,7 +175,8 @@ impl SectionBuilder {
         let troubles = Troubles::new(Arc::clone(&clock), holder);
         let driver =
             Driver { machine, store: self.store, clock, commands: receiver, listen, watches, troubles, sink };
-        home.run(driver.run(|| SectionCommand::Stop))?;
+        // Nobody else has it yet.
+        let _ = inner.driving.set(home.run(driver.run(|| SectionCommand::Stop))?);
         Ok(Section { inner })
     }
 }

@@ -111,19 +111,20 @@ impl RangeGuard {
         Loss::Expired
     }
 
-    /// Told when they are not held any more: when their time is over, or they are given up. At once if nothing was obtained.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
+    /// Told when they are not held any more: when their time is over, or they are given up. At once if nothing was obtained. May be called
+    /// outside a runtime, and awaited on any.
     pub fn cancelled(&self) -> Cancelled {
         if !self.is_held() {
             self.stop.cancel();
         } else if !self.is_watched.swap(true, Ordering::SeqCst) {
             let (belief, stop) = (Arc::clone(&self.belief), self.stop.clone());
             let (clock, duration) = (Arc::clone(&self.section.clock), self.duration);
-            tokio::spawn(async move {
+            // Should the driver's runtime end, nobody would tell of the end: then it is told at once.
+            let told = stop.clone().drop_guard();
+            self.section.beside(async move {
+                let _told = told;
                 tokio::select! {
-                    () = end_of(|| belief.until(), &*clock, duration) => stop.cancel(),
+                    () = end_of(|| belief.until(), &*clock, duration) => {}
                     () = stop.cancelled() => {}
                 }
             });

@@ -4,9 +4,10 @@ use super::users::SectionUsers;
 use crate::belief::AtomicBelief;
 use crate::bodies::Bodies;
 use crate::direct::DirectStore;
+use crate::home::Driving;
 use crate::process::Process;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tenure_core::section::{SectionCommand, SectionNotice};
 use tenure_core::{Clock, HolderId, Key, LeaseId, Tick};
@@ -25,6 +26,7 @@ pub(super) struct SharedSection {
     pub(super) least: Duration,
     pub(super) longest: Duration,
     pub(super) grace: Option<Duration>,
+    pub(super) driving: OnceLock<Driving>,
 }
 
 impl SharedSection {
@@ -49,6 +51,13 @@ impl SharedSection {
         }
         // The driver outlives every sender but after a stop, and then there is nothing left to do.
         let _ = self.commands.send(command);
+    }
+
+    /// Does something where the driver is, whatever becomes of the caller's runtime.
+    pub(super) fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if let Some(driving) = self.driving.get() {
+            driving.spawn(work);
+        }
     }
 
     /// Sends a command whose answer will come through the returned channel.
