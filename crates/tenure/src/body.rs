@@ -79,7 +79,7 @@ impl Held {
 
     /// Told when the body has to end: it has the grace period from then on.
     pub fn cancelled(&self) -> Cancelled {
-        Cancelled::by(&self.stop)
+        Cancelled::by(&self.stop, &self.leases.inner.process)
     }
 }
 

@@ -2,11 +2,13 @@
 
 use crate::belief::AtomicBelief;
 use crate::clock;
+use crate::direct::DirectStore;
 use crate::driver::{Driver, Troubles};
 use crate::home::{Home, lives_elsewhere};
 use crate::leases::Leases;
 use crate::meters;
 use crate::prefixes::Prefixes;
+use crate::process::Process;
 use crate::shared::SharedLeases;
 use crate::sink::LeaseSink;
 use crate::ttl::{check_drift, checked_ttl};
@@ -245,6 +247,8 @@ impl LeasesBuilder {
             kept: Mutex::default(),
             bodies: Arc::default(),
             store: self.store.clone(),
+            direct: DirectStore::new(self.store.clone(), home.clone()),
+            process: Process::this(),
             clock: Arc::clone(&clock),
             session_ttl,
             renew_every,

@@ -1,5 +1,6 @@
 //! The word to end what is done under a lease.
 
+use crate::process::Process;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -30,19 +31,21 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 #[must_use = "it does nothing unless it is asked or awaited"]
 pub struct Cancelled {
     token: CancellationToken,
+    /// A child that it forks off is told at once: nobody else would do that.
+    process: Process,
     /// Made when it is first awaited.
     wait: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
 impl Cancelled {
-    pub(crate) fn by(token: &CancellationToken) -> Cancelled {
-        Cancelled { token: token.clone(), wait: None }
+    pub(crate) fn by(token: &CancellationToken, process: &Process) -> Cancelled {
+        Cancelled { token: token.clone(), process: process.clone(), wait: None }
     }
 
     /// Whether the word was given. Takes a few nanoseconds, and never blocks.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.token.is_cancelled()
+        self.token.is_cancelled() || self.process.is_forked()
     }
 }
 
@@ -50,17 +53,17 @@ impl Future for Cancelled {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.token.is_cancelled() {
+        if self.is_cancelled() {
             return Poll::Ready(());
         }
-        let Cancelled { token, wait } = &mut *self;
+        let Cancelled { token, wait, .. } = &mut *self;
         wait.get_or_insert_with(|| Box::pin(token.clone().cancelled_owned())).as_mut().poll(context)
     }
 }
 
 impl Clone for Cancelled {
     fn clone(&self) -> Self {
-        Cancelled::by(&self.token)
+        Cancelled::by(&self.token, &self.process)
     }
 }
 
@@ -72,13 +75,15 @@ impl fmt::Debug for Cancelled {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: pending until the word is given, ready from then on, however often it was polled, dropped, cloned or awaited before.
+    //! Plan: pending until the word is given, ready from then on, however often it was polled, dropped, cloned or awaited before; ready in a
+    //! forked child.
     use super::*;
 
     #[tokio::test]
     async fn each_clone_is_told_and_stays_told() {
         let token = CancellationToken::new();
-        let (mut first, second) = (Cancelled::by(&token), Cancelled::by(&token).clone());
+        let this = Process::this();
+        let (mut first, second) = (Cancelled::by(&token, &this), Cancelled::by(&token, &this).clone());
         let waits = tokio::spawn(second.clone());
         tokio::select! {
             biased;
@@ -92,5 +97,12 @@ mod tests {
         (&mut first).await;
         second.await;
         waits.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_forked_child_is_told() {
+        let told = Cancelled::by(&CancellationToken::new(), &Process::parent());
+        assert!(told.is_cancelled());
+        told.await;
     }
 }

@@ -153,8 +153,7 @@ impl Guard {
 
     /// When it is over if nothing happens, also while belief is suspended.
     pub(crate) fn deadline(&self) -> Tick {
-        let own = self.cell.belief.deadline();
-        if self.is_attached { own.min(self.leases.inner.session.deadline()) } else { own }
+        self.leases.inner.deadline(&self.cell.belief, self.is_attached)
     }
 
     /// Waits until the lease is lost, and says why: no later than its deadline, whatever the store does.
@@ -184,7 +183,7 @@ impl Guard {
 
     /// Told when the lease is lost, or its holder is told to stop.
     pub fn cancelled(&self) -> Cancelled {
-        Cancelled::by(&self.cell.token())
+        Cancelled::by(&self.cell.token(), &self.leases.inner.process)
     }
 
     /// Waits for the next request to this holder: to hand over when it suits, or to stop because the lease is withdrawn.
@@ -370,7 +369,8 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !*self.spent.get_mut() {
+        // A forked child gives nothing of its parent's back.
+        if !*self.spent.get_mut() && !self.leases.inner.process.is_forked() {
             self.tell_released();
             self.cell.belief.end();
             self.leases.inner.forget(self.id);

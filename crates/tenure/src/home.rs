@@ -9,6 +9,7 @@ mod store;
 pub(crate) use store::Homed;
 pub(crate) use store::lives_elsewhere;
 
+use crate::process::Process;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread::ThreadId;
@@ -67,13 +68,8 @@ impl Home {
             let _ends: (mpsc::Sender<()>, Option<Arc<Thread>>) = (ends, held);
             driver.await;
         };
-        let driving = Driving {
-            thread,
-            runtime,
-            subscriber: own,
-            ended: Mutex::new(ended),
-            process: std::process::id(),
-        };
+        let driving =
+            Driving { thread, runtime, subscriber: own, ended: Mutex::new(ended), process: Process::this() };
         driving.spawn(driver);
         Ok(driving)
     }
@@ -88,17 +84,20 @@ pub(crate) struct Driving {
     subscriber: Option<Dispatch>,
     /// Closed when the driver has ended, by a panic or otherwise.
     ended: Mutex<mpsc::Receiver<()>>,
-    process: u32,
+    process: Process,
 }
 
 impl Driving {
     /// Whether it is of this process: a forked child has no threads of its parent's.
     pub(crate) fn is_ours(&self) -> bool {
-        self.process == std::process::id()
+        self.process.is_this()
     }
 
-    /// Does something beside the driver.
+    /// Does something beside the driver. A forked child drops it: nobody would ever do it, and whoever waits for it is to know.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if self.process.is_forked() {
+            return;
+        }
         match &self.subscriber {
             Some(own) => drop(self.runtime.spawn(work.with_subscriber(own.clone()))),
             None => drop(self.runtime.spawn(work)),
@@ -123,7 +122,7 @@ impl Driving {
 pub(crate) struct Thread {
     runtime: Handle,
     id: ThreadId,
-    process: u32,
+    process: Process,
     _lives: oneshot::Sender<()>,
 }
 
@@ -134,7 +133,7 @@ impl Thread {
     pub(crate) fn shared() -> io::Result<Arc<Thread>> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         // What a forked child finds here is its parent's.
-        if let Some(thread) = shared.upgrade().filter(|thread| thread.process == std::process::id()) {
+        if let Some(thread) = shared.upgrade().filter(|thread| thread.process.is_this()) {
             return Ok(thread);
         }
         let thread = Arc::new(Thread::start()?);
@@ -151,8 +150,12 @@ impl Thread {
             let _ = runtime.block_on(ends);
         };
         let thread = std::thread::Builder::new().name("tenure".to_owned()).spawn(work)?;
-        let (id, process) = (thread.thread().id(), std::process::id());
+        let (id, process) = (thread.thread().id(), Process::this());
         Ok(Thread { runtime: handle, id, process, _lives: lives })
+    }
+
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.runtime
     }
 
     fn is_current(&self) -> bool {
@@ -218,8 +221,11 @@ mod tests {
         let mut driving = own(async {});
         assert!(driving.is_ours());
         // As it is in one.
-        driving.process = driving.process.wrapping_add(1);
+        driving.process = Process::parent();
         assert!(!driving.is_ours() && !driving.outlast(LONG, true));
+        let (asked, answer) = mpsc::channel::<()>();
+        driving.spawn(async move { drop(asked) });
+        assert!(answer.recv_timeout(LONG).is_err(), "it is dropped");
     }
 
     #[test]

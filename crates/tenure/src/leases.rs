@@ -19,7 +19,10 @@ use tracing::field::display;
 /// does not always hold on a runtime of one thread: `linger` says when.
 /// [`Leases::stop`] does the same without blocking, and takes as long as it takes.
 ///
-/// A forked child has none of its parent's leases: what it asks of them is refused as after a stop, and dropping them gives nothing back.
+/// A child made by fork(3) has none of its parent's leases: nothing is held there from the first instant on, what it asks of them is refused as
+/// after a stop, and dropping them gives nothing back. All else of this crate that was made before the fork is of the parent, too: workers, units,
+/// ranges, candidates. A store that was opened before it is of no use in the child, whose calls may fail late: open it again there, and start new
+/// leases on it. (A child that is made past the C library, by a clone(2) of one's own, is refused what it asks, but may believe what it has.)
 #[derive(Clone)]
 pub struct Leases {
     pub(crate) inner: Arc<SharedLeases>,
@@ -70,7 +73,7 @@ impl Leases {
     /// How long the session, and what is attached to it, is valid if nothing is renewed from now on; zero without a session.
     #[must_use]
     pub fn session_remaining(&self) -> Duration {
-        self.inner.session.until().since(self.inner.clock.held())
+        self.inner.until(&self.inner.session, false).since(self.inner.clock.held())
     }
 
     /// What goes wrong with the store, if calls fail now and none about the same key has been answered since; of several keys,
@@ -86,6 +89,9 @@ impl Leases {
     #[must_use]
     pub fn held(&self) -> Vec<(Key, Fence)> {
         let (inner, now) = (&self.inner, self.inner.clock.held());
+        if inner.process.is_forked() {
+            return Vec::new();
+        }
         let users = inner.users();
         let named = users.cells.iter().filter_map(|cell| Some((cell, cell.name()?)));
         let held = named.filter(|(cell, name)| now < inner.until(&cell.belief, name.is_attached()));
@@ -106,10 +112,10 @@ impl Leases {
     /// May be dropped.
     pub async fn peek(&self, key: impl AsRef<str>) -> Result<Option<Sighting>, StoreError> {
         let key = Key::new(key)?;
-        let Some(stored) = self.inner.store.read(&key).await? else { return Ok(None) };
+        let Some(stored) = self.inner.direct.read(&key).await? else { return Ok(None) };
         let attachment = stored.record.tenure.as_ref().and_then(|tenure| tenure.attachment.as_ref());
         if let Some(attachment) = attachment {
-            let session = self.inner.store.read(&attachment.session).await?;
+            let session = self.inner.direct.read(&attachment.session).await?;
             let is_over = session.is_some_and(|session| {
                 session.record.tenure.is_none() || session.record.fence != attachment.fence
             });
@@ -137,7 +143,7 @@ impl Leases {
     /// # Cancel safety
     /// Dropping the future does not stop the stopping.
     pub async fn stop(&self) {
-        if !self.inner.is_of_this_process() {
+        if !self.inner.process.is_this() {
             return;
         }
         let stopped = self.inner.users().ending.wait();

@@ -323,7 +323,7 @@ impl Guards {
 
     /// Told when any of them is lost, or its holder is told to stop.
     pub fn cancelled(&self) -> Cancelled {
-        Cancelled::by(&self.gone)
+        Cancelled::by(&self.gone, &self.first().leases().inner.process)
     }
 
     /// Whether any of them was withdrawn.

@@ -3,7 +3,7 @@
 use crate::error::LeaseError;
 use crate::leases::Leases;
 use tenure_core::{Ask, Fence, Key, Letter, MAILBOX, Nonce, Record, StoreError, Stored};
-use tenure_store::{AnyStore, Expect, Outcome, Store, Write};
+use tenure_store::{Expect, Outcome, Store, Write};
 
 impl Leases {
     /// Leaves a request with the holder of `key`, who sees it at its next renewal: within a third of its ttl.
@@ -20,7 +20,7 @@ impl Leases {
     /// When the future is dropped the request may be left or not. Leaving it twice does no harm.
     pub async fn request(&self, key: impl AsRef<str>, ask: Ask) -> Result<(), LeaseError> {
         let key = Key::new(key).map_err(StoreError::from)?;
-        leave(self.store(), || self.inner.nonce(), &Letter::new(key, ask)).await
+        leave(&self.inner.direct, || self.inner.nonce(), &Letter::new(key, ask)).await
     }
 
     /// As [`Leases::request`], but of the tenure of `key` under this fence alone: whoever has the key under another one is asked nothing, also if that tenure
@@ -33,13 +33,13 @@ impl Leases {
     /// As [`Leases::request`].
     pub async fn request_of(&self, key: impl AsRef<str>, fence: Fence, ask: Ask) -> Result<(), LeaseError> {
         let key = Key::new(key).map_err(StoreError::from)?;
-        leave(self.store(), || self.inner.nonce(), &Letter::new(key, ask).of(fence)).await
+        leave(&self.inner.direct, || self.inner.nonce(), &Letter::new(key, ask).of(fence)).await
     }
 }
 
 /// Leaves a letter for the holder of its key, as [`Leases::request`] and [`Leases::request_of`] say.
 pub(crate) async fn leave(
-    store: &AnyStore,
+    store: &impl Store,
     nonce: impl Fn() -> Nonce,
     letter: &Letter,
 ) -> Result<(), LeaseError> {
@@ -61,14 +61,14 @@ pub(crate) async fn leave(
 
 /// Whether what the letter is about is still attached to this session, or is not held any more. Once it has become plain data, nobody looks for its
 /// mail there.
-async fn is_attached_to(store: &AnyStore, letter: &Letter, session: &Key) -> Result<bool, LeaseError> {
+async fn is_attached_to(store: &impl Store, letter: &Letter, session: &Key) -> Result<bool, LeaseError> {
     let stored = store.read(&letter.key).await?.filter(|stored| letter.concerns(stored.record.fence));
     let tenure = stored.and_then(|stored| stored.record.tenure);
     Ok(tenure.is_none_or(|tenure| tenure.attachment.is_some_and(|attachment| attachment.session == *session)))
 }
 
 /// The record that whoever the letter is to renews, and where it is. If it is the key's own, the fence stays as it was seen here until somebody writes.
-async fn mailbox(store: &AnyStore, letter: &Letter) -> Result<(Key, Stored), LeaseError> {
+async fn mailbox(store: &impl Store, letter: &Letter) -> Result<(Key, Stored), LeaseError> {
     let key = &letter.key;
     let stored = store.read(key).await?.filter(|stored| letter.concerns(stored.record.fence));
     let stored = stored.ok_or(LeaseError::NotHeld)?;

@@ -141,7 +141,7 @@ impl Leases {
     /// # Cancel safety
     /// May be dropped.
     pub async fn last_runs(&self, key: impl AsRef<str>) -> Result<History, StoreError> {
-        match self.inner.store.read(&record_key(key.as_ref())?).await? {
+        match self.inner.direct.read(&record_key(key.as_ref())?).await? {
             Some(stored) => History::of(&stored.record.metadata),
             None => Ok(History::default()),
         }
@@ -313,15 +313,15 @@ impl OncePer {
     /// The record of the key, which is made if it is not there: what ran is kept in it.
     async fn record(&self, key: &Key) -> Result<Stored, StoreError> {
         let inner = &self.leases.inner;
-        if let Some(stored) = inner.store.read(key).await? {
+        if let Some(stored) = inner.direct.read(key).await? {
             return Ok(stored);
         }
         let stamp = inner.clock.now().wall;
         let (fence, nonce, metadata) = (Fence::floor(stamp), inner.nonce(), Metadata::new());
         let record = Record { fence, nonce, stamp, tenure: None, metadata };
         // Whoever else makes it does it as well.
-        inner.store.write(Write { key: key.clone(), expect: Expect::Absent, record }).await?;
-        inner.store.read(key).await?.ok_or_else(|| {
+        inner.direct.write(Write { key: key.clone(), expect: Expect::Absent, record }).await?;
+        inner.direct.read(key).await?.ok_or_else(|| {
             StoreError::unavailable(format!("{key} was removed as soon as it was made; try again"))
         })
     }

@@ -133,6 +133,7 @@ impl Leases {
         machine: Seizure,
         told: impl FnMut(HolderId, Duration) + Send,
     ) -> Result<Forced, LeaseError> {
+        self.inner.process.check()?;
         let (commands, receiver) = mpsc::unbounded_channel();
         let (_never_listens, listen) = watch::channel(false);
         let mut end = None;

@@ -2,10 +2,12 @@
 
 use crate::belief::{AtomicBelief, LeaseCell};
 use crate::bodies::Bodies;
+use crate::direct::DirectStore;
 use crate::driver::{Troubles, sleep_until};
 use crate::home::{Driving, Home};
 use crate::meters;
 use crate::prefixes::Prefixes;
+use crate::process::Process;
 use crate::users::{CommandReply, HeardNotice, LeaseUsers, PendingCommand};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,6 +22,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) struct SharedLeases {
     pub(crate) store: AnyStore,
+    /// The same, for whoever asks it without the driver.
+    pub(crate) direct: DirectStore,
+    /// Whose leases these are.
+    pub(crate) process: Process,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) session_ttl: Ttl,
     /// How often the session is renewed, at the least.
@@ -55,9 +61,20 @@ pub(crate) struct SharedLeases {
 }
 
 impl SharedLeases {
-    /// Until when a lease is believed in: one that is attached, no longer than the session.
+    /// Until when a lease is believed in: one that is attached, no longer than the session; by a forked child, never.
     pub(crate) fn until(&self, own: &AtomicBelief, is_attached: bool) -> Tick {
+        if self.process.is_forked() {
+            return Tick(0);
+        }
         if is_attached { own.until().min(self.session.until()) } else { own.until() }
+    }
+
+    /// The same, if belief goes on where it is suspended.
+    pub(crate) fn deadline(&self, own: &AtomicBelief, is_attached: bool) -> Tick {
+        if self.process.is_forked() {
+            return Tick(0);
+        }
+        if is_attached { own.deadline().min(self.session.deadline()) } else { own.deadline() }
     }
 
     pub(crate) fn users(&self) -> MutexGuard<'_, LeaseUsers> {
@@ -199,6 +216,10 @@ impl SharedLeases {
     }
 
     pub(crate) fn send(&self, command: Command) {
+        // A forked child would only wake its parent's thread.
+        if self.process.is_forked() {
+            return;
+        }
         // The driver outlives every sender but after a stop, and then there is nothing left to do.
         let _ = self.commands.send(command);
     }
@@ -211,10 +232,14 @@ impl SharedLeases {
         if asked == PendingCommand::Acquire && self.bodies.is_stopping() {
             return reply;
         }
+        // First: a thread of the parent's may have had the lock as it forked.
+        if !self.process.is_this() {
+            return reply;
+        }
         {
             let mut users = self.users();
             // After a stop nobody would answer.
-            if !users.ending.is_over() && self.is_of_this_process() {
+            if !users.ending.is_over() {
                 users.replies.insert(id, (asked, sender));
             }
         }
@@ -222,18 +247,16 @@ impl SharedLeases {
         reply
     }
 
-    /// Whether its driver, if there is one, is of this process: a forked child has none of its parent's threads.
-    pub(crate) fn is_of_this_process(&self) -> bool {
-        self.driving.get().is_none_or(Driving::is_ours)
-    }
-
     /// From now on, all that is told of `lease`, which is about to be acquired, goes to `listener`, and all that is told of the session,
     /// beginning with how it is now. False if nothing is told: it is too late for a lease, or this is a forked child.
     pub(crate) fn listen_to(&self, lease: LeaseId, listener: mpsc::UnboundedSender<HeardNotice>) -> bool {
         // What would be given up again at once is not acquired.
         let is_stopping = self.bodies.is_stopping();
+        if is_stopping || !self.process.is_this() {
+            return false;
+        }
         let mut users = self.users();
-        let is_told = !is_stopping && !users.ending.is_over() && self.is_of_this_process();
+        let is_told = !users.ending.is_over();
         if is_told {
             // Under the same lock as what is told, so that nothing comes in between.
             let notice = Notice::SessionValid(self.session.until());
@@ -250,6 +273,9 @@ impl SharedLeases {
     }
 
     pub(crate) fn forget(&self, id: LeaseId) {
+        if self.process.is_forked() {
+            return;
+        }
         let now = self.clock.held();
         let ended = self.users().cells.end(id, now);
         if let Some(ended) = ended {

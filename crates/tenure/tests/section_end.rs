@@ -1,6 +1,7 @@
 //! Plan: how leases of ranges end, in simulated time. What a body has passed on believes no longer than the body's lease lasts,
 //! however that ends (S1, S5); fences grow (S2); the end is told in time, without the store (S5); a guard without a body is given
-//! up, dropped, or left to expire (S6); a section that is stopped ends its bodies first, and gives back what nobody waits for.
+//! up, dropped, or left to expire (S6); a section that is stopped ends its bodies first, and gives back what nobody waits for. Of real
+//! time is what a runtime's end does to whoever waits for the end of a lease on another one.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{World, settle, timed};
@@ -220,4 +221,24 @@ async fn whoever_works_on_ranges_without_a_body_is_told_of_their_end() {
     let _all = a.acquire(keys(), SPAN).await.unwrap();
     let nothing = a.acquire(keys(), SPAN).await.unwrap();
     assert!(nothing.parts().is_empty() && nothing.cancelled().is_cancelled());
+}
+
+#[test]
+fn s5_who_waits_on_one_runtime_is_told_though_another_has_ended() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let section = Section::new(tenure::memory(), "s").unwrap();
+    let (a, b) = (runtime(), runtime());
+    let guard = a.block_on(section.acquire(keys(), Duration::from_millis(500))).unwrap();
+    let told = a.block_on(async { guard.cancelled() });
+    drop(a);
+    assert!(guard.is_held() && !told.is_cancelled());
+    b.block_on(async { tokio::time::timeout(Duration::from_secs(20), told).await }).unwrap();
+    assert!(!guard.is_held(), "not before the end");
+    // Where there is no runtime at all, too.
+    let others = KeyRange::new(20u64, 30u64).unwrap();
+    let guard = b.block_on(section.acquire(others, Duration::from_secs(20))).unwrap();
+    let told = guard.cancelled();
+    assert!(guard.is_held() && !told.is_cancelled());
+    drop(guard);
+    assert!(told.is_cancelled());
 }

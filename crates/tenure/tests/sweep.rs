@@ -1,6 +1,6 @@
 //! Plan: sweeps in simulated time: several processes cover everything, each item once; dense pieces are cut and shared; a process
 //! that dies leaves nothing behind; a handler's error ends its own process's share only; a complete sweep stays so; nothing is handled
-//! after the lease's end; sources that don't keep to the contract; names; bad settings; and that what is covered fits into a record.
+//! after the lease's end; sources that don't keep to the contract, by what they say or by the order of their items; names; bad settings; and that what is covered fits into a record.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::World;
@@ -193,6 +193,78 @@ async fn a_source_that_finds_nothing_but_says_that_there_is_more_is_told_of() {
     let (result, took) = crate::common::timed(sweep.run(Arc::new(source), |_, _| async { Ok(()) })).await;
     let Err(SweepError::Fruitless(_)) = &result else { panic!("{result:?}") };
     assert!(took < Duration::from_secs(30), "{took:?}");
+}
+
+/// Sweeps these items, whatever is asked for. What was handled, and what came of it.
+async fn swept_as_they_are(items: &'static [u64], batch: usize) -> (Vec<u64>, Run) {
+    let world = World::new();
+    let source = Given(items);
+    let handled = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&handled);
+    let handle = move |batch: Vec<u64>, _| {
+        noted.lock().unwrap().extend(batch);
+        async { Ok(()) }
+    };
+    let one = sweep(AnyStore::new(world.memory.clone()), &world).shards(1).batch(batch);
+    let result = tokio::time::timeout(Duration::from_secs(600), one.run(Arc::new(source), handle)).await;
+    let handled = handled.lock().unwrap().clone();
+    (handled, result.expect("a sweep ends"))
+}
+
+/// Items in this order, from the low end of the range that is asked for to the end of all.
+struct Given(&'static [u64]);
+
+impl Source for Given {
+    type Item = u64;
+    type Error = &'static str;
+
+    async fn scan(&self, range: &KeyRange, limit: usize, _: Duration) -> Result<Page<u64>, &'static str> {
+        let low = range.low().clone();
+        let from = self.0.iter().position(|key| Point::from(*key) >= low).unwrap_or(self.0.len());
+        let (all, is_all) = (&self.0[from..], self.0.len() - from <= limit);
+        Ok(Page::new(all.iter().copied().take(limit).collect(), is_all))
+    }
+
+    fn key(&self, item: &u64) -> Point {
+        (*item).into()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn l3_items_of_one_key_are_told_of_and_none_is_missed_silently() {
+    // At the end of a page, within one, and where a page is one item.
+    for (items, batch) in
+        [(&[1, 2, 3, 3, 5][..], 3), (&[1, 2, 2, 3][..], 3), (&[1, 1, 3][..], 1), (&[1, 1][..], 10)]
+    {
+        let (handled, result) = swept_as_they_are(items, batch).await;
+        let Err(error @ SweepError::Misplaced { .. }) = &result else {
+            panic!("{items:?}: {handled:?} {result:?}")
+        };
+        assert!(error.to_string().contains("same key"), "{error}");
+    }
+    let (handled, result) = swept_as_they_are(&[1, 2, 3, 4, 5], 2).await;
+    assert_eq!((handled, result.unwrap().items), (vec![1, 2, 3, 4, 5], 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s7_items_out_of_order_or_out_of_the_range_are_not_handled() {
+    for (items, says) in
+        [(&[1, 3, 2][..], "after it"), (&[1, 1 << 32][..], "outside"), (&[1 << 40][..], "outside")]
+    {
+        let (handled, result) = swept_as_they_are(items, 10).await;
+        assert_eq!(handled, [0u64; 0], "{items:?}");
+        let Err(error @ SweepError::Misplaced { .. }) = &result else { panic!("{items:?}: {result:?}") };
+        assert!(error.to_string().contains(says), "{error}");
+    }
+    // A source that begins below what is asked for.
+    let source = Scans(|_| async { Ok(Page::new(vec![3, 4], false)) });
+    let world = World::new();
+    let high = KeyRange::new(4u64, 100u64).unwrap();
+    let section = Section::builder(AnyStore::new(world.memory.clone()), "s").clock(world.clock.clone());
+    let one = Sweep::new(section.start().unwrap(), "one", high).shards(1);
+    let result = one.run(Arc::new(source), |_, _| async { Ok(()) });
+    let result = tokio::time::timeout(Duration::from_secs(600), result).await.expect("a sweep ends");
+    assert!(matches!(result, Err(SweepError::Misplaced { .. })), "{result:?}");
 }
 
 #[tokio::test(start_paused = true)]

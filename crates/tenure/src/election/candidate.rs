@@ -55,6 +55,9 @@ impl Candidate {
         let mut changes = self.changes();
         let nap = nap(self.shared.ttl.part(20));
         loop {
+            if self.is_forked() {
+                return Err(AcquireError::Stopped);
+            }
             let standing = changes.get_and_update().standing;
             if let Some(term) = self.leadership() {
                 return Ok(term);
@@ -73,6 +76,9 @@ impl Candidate {
     /// Where this candidate stands and who leads, as last heard.
     #[must_use]
     pub fn status(&self) -> Status {
+        if self.is_forked() {
+            return Status { standing: Standing::Stopped, leader: None };
+        }
         self.shared.status.borrow().clone()
     }
 
@@ -102,6 +108,9 @@ impl Candidate {
     /// # Cancel safety
     /// Dropping the future does not stop the resignation.
     pub async fn resign(&self) -> bool {
+        if self.is_forked() {
+            return false;
+        }
         let (done, resigned) = oneshot::channel();
         self.wish(CandidateRequest::Resign(done));
         resigned.await.unwrap_or(false)
@@ -112,6 +121,9 @@ impl Candidate {
     /// # Cancel safety
     /// Dropping the future does not stop the stopping.
     pub async fn stop(&self) {
+        if self.is_forked() {
+            return;
+        }
         self.wish(CandidateRequest::Stop);
         self.shared.over.cancelled().await;
     }
@@ -162,6 +174,11 @@ impl Candidate {
     #[must_use]
     pub fn id(&self) -> &HolderId {
         self.shared.leases.holder()
+    }
+
+    /// A forked child has nothing of its parent's task but what that said last.
+    fn is_forked(&self) -> bool {
+        !self.shared.leases.inner.process.is_this()
     }
 
     fn wish(&self, wish: CandidateRequest) {

@@ -56,11 +56,18 @@ impl SharedCandidate {
     }
 
     pub(super) fn is_leader(&self) -> bool {
+        // First: a thread of the parent's may have had the lock as it forked.
+        if self.leases.inner.process.is_forked() {
+            return false;
+        }
         let tenancy = self.tenancy.read().unwrap_or_else(PoisonError::into_inner);
         tenancy.as_ref().is_some_and(|tenancy| tenancy.guard.is_held())
     }
 
     pub(super) fn leadership(&self) -> Option<Term> {
+        if self.leases.inner.process.is_forked() {
+            return None;
+        }
         let tenancy = self.tenancy.read().unwrap_or_else(PoisonError::into_inner);
         let guard = &tenancy.as_ref()?.guard;
         let valid_for = guard.remaining();

@@ -116,7 +116,8 @@ impl Deref for Assignment {
 
 impl Drop for Assignment {
     fn drop(&mut self) {
-        if *self.spent.get_mut() {
+        // A forked child lets nothing of its parent's go, and the lock may be a thread's of the parent's for ever.
+        if *self.spent.get_mut() || self.unit.worker.process.is_forked() {
             return;
         }
         let lease = self.unit.share.lease;

@@ -4,6 +4,8 @@ mod orders;
 
 use super::view::{Member, NewUnit, UnitView, Units, member, view};
 use crate::clock;
+use crate::direct::DirectStore;
+use crate::home::Home;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tenure_core::fleet::{
@@ -18,7 +20,7 @@ use tenure_store::{AnyStore, Expect, Outcome, Store, StoreExt, Write};
 /// A fleet: its units and its workers. Cheap to clone; needs no session, and costs nothing while nothing is asked of it.
 #[derive(Clone)]
 pub struct Fleet {
-    store: AnyStore,
+    store: Arc<DirectStore>,
     name: FleetName,
     clock: Arc<dyn Clock>,
     has_own_clock: bool,
@@ -36,8 +38,7 @@ impl Fleet {
     /// # Errors
     /// When the name is empty, longer than 128 bytes or has a `/` in it, or the store can't list or keep fences.
     pub fn new(store: impl Store, name: impl Into<String>) -> Result<Fleet, InvalidInput> {
-        let fleet = Fleet::with_clock(store, name, clock::system(), clock::instance())?;
-        Ok(Fleet { has_own_clock: false, ..fleet })
+        Fleet::of(AnyStore::new(store), name.into(), clock::system(), clock::instance(), false)
     }
 
     /// As [`Fleet::new`], with another clock, and other random bits, than the machine's: for tests. Its workers renew on the runtime around
@@ -51,7 +52,16 @@ impl Fleet {
         clock: Arc<dyn Clock>,
         instance: u64,
     ) -> Result<Fleet, InvalidInput> {
-        let store = AnyStore::new(store);
+        Fleet::of(AnyStore::new(store), name.into(), clock, instance, true)
+    }
+
+    fn of(
+        store: AnyStore,
+        name: String,
+        clock: Arc<dyn Clock>,
+        instance: u64,
+        has_own_clock: bool,
+    ) -> Result<Fleet, InvalidInput> {
         let can = store.capabilities();
         if !can.list || !can.fencing {
             let text =
@@ -60,7 +70,8 @@ impl Fleet {
         }
         let nonces = Arc::new(Mutex::new(Nonces::new(instance ^ OUTSIDE_MACHINES)));
         let (name, untold) = (FleetName::new(name)?, Arc::default());
-        Ok(Fleet { store, name, clock, has_own_clock: true, nonces, untold })
+        let store = Arc::new(DirectStore::new(store, Home::of(None, has_own_clock)));
+        Ok(Fleet { store, name, clock, has_own_clock, nonces, untold })
     }
 
     /// Its name.
@@ -72,7 +83,7 @@ impl Fleet {
     /// The store that it is on.
     #[must_use]
     pub fn store(&self) -> &AnyStore {
-        &self.store
+        self.store.store()
     }
 
     pub(super) fn has_own_clock(&self) -> bool {
@@ -406,7 +417,7 @@ const OUTSIDE_MACHINES: u64 = 0x756e_6974_756e_6974;
 
 impl std::fmt::Debug for Fleet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Fleet").field("name", &self.name).field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("Fleet").field("name", &self.name).field("store", self.store()).finish_non_exhaustive()
     }
 }
 

@@ -4,13 +4,15 @@ use super::catalogue::Fleet;
 use super::membership::Membership;
 use super::users::{EndedByCommand, UnitReply, WorkerUsers};
 use crate::belief::AtomicBelief;
+use crate::process::Process;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenure_core::fleet::{FleetCommand, Planning, RequestId, Role, Summary};
-use tenure_core::{Clock, HolderId, LeaseId, Loss, StoreError, Ttl};
+use tenure_core::{Clock, HolderId, LeaseId, Loss, StoreError, Tick, Ttl};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 pub(super) struct SharedWorker {
     pub(super) fleet: Fleet,
+    pub(super) process: Process,
     pub(super) session: AtomicBelief,
     pub(super) ttl: Ttl,
     pub(super) holder: HolderId,
@@ -36,7 +38,21 @@ impl SharedWorker {
             (AtomicBelief::default(), watch::Sender::default(), watch::Sender::default());
         let (users, told) = (Mutex::default(), Notify::new());
         let (planning, entry) = (watch::Sender::default(), watch::Sender::default());
-        SharedWorker { fleet, session, ttl, holder, summary, trouble, planning, entry, commands, users, told }
+        let process = Process::this();
+        SharedWorker {
+            fleet,
+            process,
+            session,
+            ttl,
+            holder,
+            summary,
+            trouble,
+            planning,
+            entry,
+            commands,
+            users,
+            told,
+        }
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
@@ -48,7 +64,16 @@ impl SharedWorker {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Until when its session, and what is attached to it, is believed in; by a forked child, never.
+    pub(super) fn until(&self) -> Tick {
+        if self.process.is_forked() { Tick(0) } else { self.session.until() }
+    }
+
     pub(super) fn send(&self, command: FleetCommand) {
+        // A forked child would only wake its parent's thread.
+        if self.process.is_forked() {
+            return;
+        }
         if matches!(command, FleetCommand::Leave | FleetCommand::Stop) {
             self.entry.send_if_modified(Membership::leaves);
         }
@@ -63,6 +88,10 @@ impl SharedWorker {
         ends: EndedByCommand,
         command: impl FnOnce(RequestId) -> FleetCommand,
     ) -> Option<UnitReply> {
+        // First: a thread of the parent's may have had the lock as it forked.
+        if !self.process.is_this() {
+            return None;
+        }
         let (sender, reply) = oneshot::channel();
         let request = {
             let mut users = self.users();
@@ -79,6 +108,9 @@ impl SharedWorker {
 
     /// Gives everything up at once.
     pub(super) fn stop(&self) {
+        if !self.process.is_this() {
+            return;
+        }
         for share in self.users().shares.values() {
             share.lost(Loss::Released);
         }

@@ -64,13 +64,13 @@ impl Unit {
     #[must_use]
     pub fn remaining(&self) -> Duration {
         let worker = &self.worker;
-        let until = self.share.cell.belief.until().min(worker.session.until());
+        let until = self.share.cell.belief.until().min(worker.until());
         until.since(worker.clock().held())
     }
 
     /// Told when what is done for the unit has to end: it is to go to another worker, was withdrawn, closed or lost.
     pub fn cancelled(&self) -> Cancelled {
-        Cancelled::by(&self.share.stop)
+        Cancelled::by(&self.share.stop, &self.worker.process)
     }
 
     /// Why it is to go, and how long what is done for it may still take; none while it may stay.
@@ -91,7 +91,10 @@ impl Unit {
     /// # Cancel safety
     /// May be dropped and called again.
     pub async fn lost(&self) -> Loss {
-        self.gone().cancelled().await;
+        // A forked child is told nothing any more.
+        if !self.worker.process.is_forked() {
+            self.gone().cancelled().await;
+        }
         self.why()
     }
 

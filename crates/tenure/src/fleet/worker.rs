@@ -59,6 +59,9 @@ impl Worker {
     /// Nothing is lost when the future is dropped.
     pub async fn next(&self) -> Option<Event> {
         loop {
+            if !self.inner.process.is_this() {
+                return None;
+            }
             let told = self.inner.told.notified();
             {
                 let mut users = self.inner.users();
@@ -114,7 +117,7 @@ impl Worker {
     /// How long its session, and with it all its units, is held if no renewal succeeds from now on; zero while it is not.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.inner.session.until().since(self.inner.clock().held())
+        self.inner.until().since(self.inner.clock().held())
     }
 
     /// What the last plan came to. Its generation is 0 before the first one.
@@ -132,6 +135,7 @@ impl Worker {
     /// # Cancel safety
     /// May be dropped.
     pub async fn joined(&self) -> Result<(), StoreError> {
+        self.inner.process.check()?;
         let mut entry = self.inner.entry.subscribe();
         let entry = entry.wait_for(|entry| entry.outcome().is_some()).await;
         let outcome = entry.ok().and_then(|entry| entry.outcome());
@@ -193,6 +197,9 @@ impl Worker {
     }
 
     async fn ended(&self, order: impl FnOnce()) {
+        if !self.inner.process.is_this() {
+            return;
+        }
         let Some(stopped) = self.inner.users().ending.wait() else { return };
         order();
         // An error means that the driver is gone, which is as good.

@@ -38,6 +38,7 @@ impl Homed {
         if self.thread.is_current() {
             return call.await;
         }
+        self.thread.process.check()?;
         AbortOnDrop(self.thread.runtime.spawn(call)).ended().await
     }
 }
@@ -103,6 +104,7 @@ impl Store for Homed {
         self.at_home(|store| async move { store.mend(&key, &seen, instead).await }).await
     }
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
+        self.thread.process.check()?;
         let _there = self.thread.runtime.enter();
         self.store.changed(prefix)
     }
@@ -120,7 +122,7 @@ pub(crate) fn lives_elsewhere(store: &AnyStore) -> bool {
 #[cfg(test)]
 mod tests {
     //! Plan: opened and asked on tenure's thread, whoever asks; what it is asked for there goes the short way; a panic, and one who has gone
-    //! away, do no harm.
+    //! away, do no harm; a forked child is refused with the reason.
     use super::*;
     use crate::home::Home;
     use std::sync::Mutex;
@@ -191,6 +193,21 @@ mod tests {
             tokio::spawn(async {});
             self.memory.changed(prefix)
         }
+    }
+
+    #[tokio::test]
+    async fn a_forked_child_is_refused_with_the_reason() {
+        let mut thread = Thread::start().unwrap();
+        thread.process = crate::process::Process::parent();
+        let homed = Homed { store: crate::memory(), thread: Arc::new(thread) };
+        let key = Key::new("k").unwrap();
+        let refused = |error: StoreError| {
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
+            assert!(error.to_string().contains("forked off"), "{error}");
+        };
+        refused(homed.read(&key).await.unwrap_err());
+        refused(homed.list("", None, 1).await.unwrap_err());
+        refused(homed.changed("").unwrap_err());
     }
 
     #[test]

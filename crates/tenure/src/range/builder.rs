@@ -4,11 +4,13 @@ use super::section::Section;
 use super::shared::SharedSection;
 use super::sink::SectionSink;
 use crate::clock;
+use crate::direct::DirectStore;
 use crate::driver::{Driver, Troubles};
 use crate::home::Home;
 use crate::leases::Leases;
-use std::sync::Arc;
+use crate::process::Process;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tenure_core::section::{self, SectionCommand, SectionSetup};
 use tenure_core::{Clock, Drift, HolderId, InvalidInput, Rules, Ttl};
@@ -152,7 +154,8 @@ impl SectionBuilder {
         });
         let (commands, receiver) = mpsc::unbounded_channel();
         let inner = Arc::new(SharedSection {
-            store: self.store.clone(),
+            direct: DirectStore::new(self.store.clone(), home.clone()),
+            process: Process::this(),
             clock: Arc::clone(&clock),
             key: key.clone(),
             holder: holder.clone(),
@@ -163,6 +166,7 @@ impl SectionBuilder {
             least: capabilities.least_ttl,
             longest: self.longest.min(Ttl::MAX.duration()),
             grace: self.grace,
+            driving: OnceLock::new(),
         });
         let sink = SectionSink { inner: Arc::downgrade(&inner) };
         // Nobody waits for ranges to become free, so hints of changes are of no use.
@@ -171,7 +175,8 @@ impl SectionBuilder {
         let troubles = Troubles::new(Arc::clone(&clock), holder);
         let driver =
             Driver { machine, store: self.store, clock, commands: receiver, listen, watches, troubles, sink };
-        home.run(driver.run(|| SectionCommand::Stop))?;
+        // Nobody else has it yet.
+        let _ = inner.driving.set(home.run(driver.run(|| SectionCommand::Stop))?);
         Ok(Section { inner })
     }
 }

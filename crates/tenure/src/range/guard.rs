@@ -106,29 +106,30 @@ impl RangeGuard {
     /// May be dropped and called again.
     pub async fn lost(&self) -> Loss {
         if self.fence.is_some() {
-            end_of(&self.belief, &*self.section.clock, self.duration).await;
+            end_of(|| self.section.until(&self.belief), &*self.section.clock, self.duration).await;
         }
         Loss::Expired
     }
 
-    /// Told when they are not held any more: when their time is over, or they are given up. At once if nothing was obtained.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
+    /// Told when they are not held any more: when their time is over, or they are given up. At once if nothing was obtained. May be called
+    /// outside a runtime, and awaited on any.
     pub fn cancelled(&self) -> Cancelled {
         if !self.is_held() {
             self.stop.cancel();
         } else if !self.is_watched.swap(true, Ordering::SeqCst) {
             let (belief, stop) = (Arc::clone(&self.belief), self.stop.clone());
             let (clock, duration) = (Arc::clone(&self.section.clock), self.duration);
-            tokio::spawn(async move {
+            // Should the driver's runtime end, nobody would tell of the end: then it is told at once.
+            let told = stop.clone().drop_guard();
+            self.section.beside(async move {
+                let _told = told;
                 tokio::select! {
-                    () = end_of(&belief, &*clock, duration) => stop.cancel(),
+                    () = end_of(|| belief.until(), &*clock, duration) => {}
                     () = stop.cancelled() => {}
                 }
             });
         }
-        Cancelled::by(&self.stop)
+        Cancelled::by(&self.stop, &self.section.process)
     }
 
     /// Gives the ranges up, and waits until others can have them. False: others had that done already, or it is not known. Where the
@@ -196,16 +197,16 @@ impl RangeGuard {
     }
 
     fn left(&self) -> Duration {
-        self.belief.until().since(self.section.clock.held())
+        self.section.until(&self.belief).since(self.section.clock.held())
     }
 }
 
 /// Waits until nothing is believed any more.
-async fn end_of(belief: &AtomicBelief, clock: &dyn Clock, duration: Ttl) {
+async fn end_of(until: impl Fn() -> Tick, clock: &dyn Clock, duration: Ttl) {
     // The runtime's timer stops while the machine is suspended, so a long sleep is cut.
     let most = duration.part(20).max(Duration::from_millis(1));
     loop {
-        let left = belief.until().since(clock.held());
+        let left = until().since(clock.held());
         if left.is_zero() {
             return;
         }

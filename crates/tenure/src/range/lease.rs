@@ -1,6 +1,7 @@
 //! A body that runs under leased ranges, and what it knows of them.
 
 use super::guard::RangeGuard;
+use super::shared::SharedSection;
 use crate::belief::AtomicBelief;
 use crate::bodies::RunningBody;
 use crate::body::{self, BodyEnd, BodyLease, StopNotice, give_up, supervise};
@@ -9,7 +10,7 @@ use crate::error::BodyError;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::range::{KeyRange, RangeSet};
-use tenure_core::{Clock, Fence, Loss};
+use tenure_core::{Fence, Loss};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -21,7 +22,7 @@ pub struct RangeLease {
     belief: Arc<AtomicBelief>,
     /// How long before the end of belief the body is told to stop.
     reserve: Duration,
-    clock: Arc<dyn Clock>,
+    section: Arc<SharedSection>,
     stop: CancellationToken,
 }
 
@@ -66,11 +67,11 @@ impl RangeLease {
 
     /// Told when the body has to end, which then has the grace period; and after the body's end.
     pub fn cancelled(&self) -> Cancelled {
-        Cancelled::by(&self.stop)
+        Cancelled::by(&self.stop, &self.section.process)
     }
 
     fn left(&self) -> Duration {
-        self.belief.until().since(self.clock.held())
+        self.section.until(&self.belief).since(self.section.clock.held())
     }
 }
 
@@ -99,7 +100,7 @@ where
         fence: guard.fence,
         belief: Arc::clone(&guard.belief),
         reserve: grace + guard.reserve(),
-        clock: Arc::clone(&section.clock),
+        section: Arc::clone(section),
         stop: guard.stop.clone(),
     };
     // Counted from here on, so that a section which stops waits for it.

@@ -167,6 +167,9 @@ impl Section {
     /// # Cancel safety
     /// Dropping the future does not stop the bodies' end, but the rest. Call it again.
     pub async fn stop(&self) {
+        if !self.inner.process.is_this() {
+            return;
+        }
         self.inner.bodies.stop();
         // What a body has that nobody watches over any more is left to expire, as what a guard has is.
         self.inner.bodies.ended().await;
@@ -224,7 +227,7 @@ impl Section {
     /// The store underneath.
     #[must_use]
     pub fn store(&self) -> &AnyStore {
-        &self.inner.store
+        self.inner.direct.store()
     }
 
     /// The clock that this section goes by.

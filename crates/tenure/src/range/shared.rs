@@ -1,17 +1,21 @@
 //! What all clones of a section, and all that is held of it, share.
 
 use super::users::SectionUsers;
+use crate::belief::AtomicBelief;
 use crate::bodies::Bodies;
+use crate::direct::DirectStore;
+use crate::home::Driving;
+use crate::process::Process;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tenure_core::section::{SectionCommand, SectionNotice};
-use tenure_core::{Clock, HolderId, Key, LeaseId};
-use tenure_store::AnyStore;
+use tenure_core::{Clock, HolderId, Key, LeaseId, Tick};
 use tokio::sync::{mpsc, oneshot};
 
 pub(super) struct SharedSection {
-    pub(super) store: AnyStore,
+    pub(super) direct: DirectStore,
+    pub(super) process: Process,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) key: Key,
     pub(super) holder: HolderId,
@@ -22,6 +26,7 @@ pub(super) struct SharedSection {
     pub(super) least: Duration,
     pub(super) longest: Duration,
     pub(super) grace: Option<Duration>,
+    pub(super) driving: OnceLock<Driving>,
 }
 
 impl SharedSection {
@@ -34,14 +39,34 @@ impl SharedSection {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Until when a lease is believed in; by a forked child, never.
+    pub(super) fn until(&self, belief: &AtomicBelief) -> Tick {
+        if self.process.is_forked() { Tick(0) } else { belief.until() }
+    }
+
     pub(super) fn send(&self, command: SectionCommand) {
+        // A forked child would only wake its parent's thread.
+        if self.process.is_forked() {
+            return;
+        }
         // The driver outlives every sender but after a stop, and then there is nothing left to do.
         let _ = self.commands.send(command);
+    }
+
+    /// Does something where the driver is, whatever becomes of the caller's runtime.
+    pub(super) fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if let Some(driving) = self.driving.get() {
+            driving.spawn(work);
+        }
     }
 
     /// Sends a command whose answer will come through the returned channel.
     pub(super) fn ask(&self, command: SectionCommand) -> oneshot::Receiver<SectionNotice> {
         let (sender, reply) = oneshot::channel();
+        // In a forked child nobody would answer.
+        if !self.process.is_this() {
+            return reply;
+        }
         if let Some(lease) = command.lease() {
             self.users().wait(lease, sender);
         }
@@ -51,6 +76,9 @@ impl SharedSection {
 
     /// Nobody waits for an answer about this lease any more.
     pub(super) fn forget(&self, lease: LeaseId) {
+        if self.process.is_forked() {
+            return;
+        }
         self.users().take(lease);
     }
 }

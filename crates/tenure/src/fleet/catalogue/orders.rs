@@ -58,7 +58,7 @@ impl Fleet {
     /// When the future is dropped it may be asked or not. Asking twice does no harm.
     pub async fn drain(&self, worker: &HolderId) -> Result<(), LeaseError> {
         let session = self.name.worker(worker).map_err(StoreError::from)?;
-        mail::leave(&self.store, || self.nonce(), &Letter::new(session, Ask::HandOver)).await
+        mail::leave(&*self.store, || self.nonce(), &Letter::new(session, Ask::HandOver)).await
     }
 
     /// Withdraws a unit from whoever holds it: it is told to end at once, and another can have it after one ttl at the latest.
@@ -70,6 +70,6 @@ impl Fleet {
     /// As [`Fleet::drain`].
     pub async fn revoke(&self, unit: &str) -> Result<(), LeaseError> {
         let key = self.name.unit(unit).map_err(StoreError::from)?;
-        mail::leave(&self.store, || self.nonce(), &Letter::new(key, Ask::Revoke)).await
+        mail::leave(&*self.store, || self.nonce(), &Letter::new(key, Ask::Revoke)).await
     }
 }

@@ -46,7 +46,7 @@ impl Covered {
     pub(super) async fn look(&mut self) -> Result<(), StoreError> {
         let mut failures = 0;
         loop {
-            match self.section.store().read(&self.key).await {
+            match self.section.inner.direct.read(&self.key).await {
                 Ok(seen) => return self.see(seen),
                 Err(error) => pause(error, &mut failures).await?,
             }
@@ -67,7 +67,7 @@ impl Covered {
         self.parts = self.parts.union(more);
         for _ in 0..TRIES {
             let (write, seen_before) = self.write();
-            match self.section.store().write(write.clone()).await {
+            match self.section.inner.direct.write(write.clone()).await {
                 Ok(Outcome::Won { version, fence }) => {
                     let record = Record { fence, ..write.record };
                     self.seen = Some(Stored::new(record).versioned(version));

@@ -5,7 +5,7 @@
 //! handler, and writes down what is covered. Pieces that hold more than a lease's share are cut further, by what was learnt of
 //! their density. A process that dies leaves its piece to the others, who have it when its lease is over.
 //!
-//! Nothing is missed while any process lives, and nothing is handled twice while leases hold. A batch that was not handled to its
+//! Nothing is missed while any process lives, as long as no two items have one key (see [`Source`]), and nothing is handled twice while leases hold. A batch that was not handled to its
 //! end (its process died, or its lease ran out) is handled again, by another: let handlers bear that, and check the lease's
 //! [fence](super::RangeLease::fence) where they can't.
 
@@ -18,7 +18,7 @@ pub use source::{Page, Source};
 
 use crate::error::AcquireError;
 use tenure_core::StoreError;
-use tenure_core::range::KeyRange;
+use tenure_core::range::{KeyRange, Point};
 
 /// A sweep could not go on in this process. Others may have gone on.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +38,16 @@ pub enum SweepError<E> {
         "the source finds nothing in {0} and says that this is not all; it must give an item, or say that there is none"
     )]
     Fruitless(KeyRange),
+    /// The source has given an item that is out of place. What its page covers can't be told, so nothing of that was handled.
+    #[error("the source gave an item at {key} when it was asked for {range}, and {wrong}")]
+    Misplaced {
+        /// Where the item is.
+        key: Point,
+        /// What was asked for.
+        range: KeyRange,
+        /// What is wrong with it.
+        wrong: &'static str,
+    },
     /// The source, or the handler, has panicked.
     #[error("a panic within the sweep: {0}")]
     Panicked(String),

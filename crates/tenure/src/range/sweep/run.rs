@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::InvalidInput;
-use tenure_core::range::{KeyRange, RangeSet};
+use tenure_core::range::{KeyRange, Point, RangeSet};
 use tokio::sync::Mutex;
 
 /// A sweep: what is covered, in which pieces, and how it is shared.
@@ -291,8 +291,14 @@ impl<S: Source> SweepTask<S> {
                 };
                 let limit = most.min(self.batch);
                 let budget = lease.remaining() / 2;
-                let Page { items: page, is_all } =
-                    self.source.scan(&rest, limit, budget).await.map_err(SweepError::Failed)?;
+                // One more than is handled shows whether the last key goes on beyond the page.
+                let scan = self.source.scan(&rest, limit.saturating_add(1), budget);
+                let Page { items: mut page, mut is_all } = scan.await.map_err(SweepError::Failed)?;
+                self.check(&rest, &page)?;
+                if page.len() > limit {
+                    page.truncate(limit);
+                    is_all = false;
+                }
                 let count = page.len() as u64;
                 let next = match page.last() {
                     Some(last) if !is_all => self.source.key(last).next(),
@@ -313,6 +319,29 @@ impl<S: Source> SweepTask<S> {
                 self.covered.lock().await.add(&done.into()).await?;
                 rest = KeyRange::new(next, rest.high().clone()).unwrap_or_default();
             }
+        }
+        Ok(())
+    }
+
+    /// Whether all keys are within `range`, and each is greater than the one before it. Else what is covered can't be told by the last one.
+    fn check(&self, range: &KeyRange, page: &[S::Item]) -> Result<(), SweepError<S::Error>> {
+        let mut last: Option<Point> = None;
+        for item in page {
+            let key = self.source.key(item);
+            let wrong = match &last {
+                _ if !range.contains(&key) => Some("that is outside of it"),
+                Some(last) if *last == key => {
+                    Some("there is another item of the same key; keys must be unique")
+                }
+                Some(last) if *last > key => Some(
+                    "what came before it in the page belongs after it; items must be in the order of their keys",
+                ),
+                _ => None,
+            };
+            if let Some(wrong) = wrong {
+                return Err(SweepError::Misplaced { key, range: range.clone(), wrong });
+            }
+            last = Some(key);
         }
         Ok(())
     }

@@ -22,14 +22,17 @@ impl<T> Page<T> {
     }
 }
 
-/// A source of items that are ordered by key.
+/// A source of items that are ordered by key, of which each has a key of its own: how far a sweep has come is told by keys. Items that have
+/// something in common, such as when they are due, have it as the first part of their key, and their own name after it.
 pub trait Source: Send + Sync + 'static {
     /// An item.
     type Item: Send + 'static;
     /// What can go wrong.
     type Error: Send + 'static;
 
-    /// The first items of `range`, at most `limit` of them, in the order of their keys. A scan that would take longer than
+    /// The first items of `range`, and none outside of it, at most `limit` of them, in the order of their keys. That is one more than are handled at
+    /// a time, to show that no two have one key. A page that is otherwise ends the sweep in this process with
+    /// [`SweepError::Misplaced`](super::SweepError::Misplaced). A scan that would take longer than
     /// `budget` ends early, with what it has; at least one item, if there is one: an empty page that is not all is asked for again
     /// a few times only.
     fn scan(
@@ -39,6 +42,6 @@ pub trait Source: Send + Sync + 'static {
         budget: Duration,
     ) -> impl Future<Output = Result<Page<Self::Item>, Self::Error>> + Send;
 
-    /// The key of an item.
+    /// The key of an item, which no other item has.
     fn key(&self, item: &Self::Item) -> Point;
 }
