@@ -2,19 +2,48 @@
 //! now and then, and when it is over, by a state that can be asked for; a candidate's "nobody leads" is told
 //! apart from "nothing is known"; a wait ends with the store's own error once its patience is over, by default and as set,
 //! whether calls are refused or hang, or only writes are; trouble that is over in time ends no wait, nor does that of another record; that of before
-//! changes nothing, and losing to another is no trouble.
+//! changes nothing, and losing to another is no trouble. What is asked of the store without a driver fails in the end, too.
 //! Events and the metric are in `trouble_told.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{TTL, World, timed};
 use std::time::Duration;
+use tenure::fleet::{Fleet, NewUnit};
 use tenure::{
-    AcquireError, AnyStore, Candidate, Capabilities, Changes, ErrorKind, Image, Key, Leases, Listed,
+    AcquireError, AnyStore, Ask, Candidate, Capabilities, Changes, ErrorKind, Image, Key, Leases, Listed,
     MemoryStore, Outcome, Record, Store, StoreError, Stored, Version, Write,
 };
 use tenure_store::{Fault, Freshness};
 
 const MINUTE: Duration = Duration::from_secs(60);
+
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_of_a_store_that_never_answers_fails_in_the_end() {
+    let process = World::new().process();
+    process.faults.always(Fault::Hang);
+    let (leases, hour) = (&process.leases, MINUTE * 60);
+    let fails = async |what: &str, call: &mut (dyn Future<Output = bool> + Unpin)| {
+        let (failed, took) = timed(tokio::time::timeout(hour, call)).await;
+        assert!(failed == Ok(true) && took < MINUTE * 3, "{what}: {failed:?} after {took:?}");
+    };
+    let tick = leases.once_every("daily", hour).wait(Duration::from_secs(2));
+    fails("once_per", &mut Box::pin(async { tick.begin().await.is_err() })).await;
+    fails("last_runs", &mut Box::pin(async { leases.last_runs("daily").await.is_err() })).await;
+    fails("peek", &mut Box::pin(async { leases.peek("k").await.is_err() })).await;
+    fails("request", &mut Box::pin(async { leases.request("k", Ask::Revoke).await.is_err() })).await;
+    let store = AnyStore::new(process.store.clone());
+    let fleet = Fleet::with_clock(store.clone(), "f", leases.clock().clone(), 1).unwrap();
+    fails("fleet", &mut Box::pin(async { fleet.list().await.is_err() })).await;
+    fails("create", &mut Box::pin(async { fleet.create(NewUnit::named("a")).await.is_err() })).await;
+    // Also where the caller's runtime has no timers.
+    process.faults.always(Fault::None);
+    let of_real_time = Fleet::new(store, "f").unwrap();
+    let bare = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(of_real_time.list()).unwrap().units.len()
+    });
+    assert_eq!(bare.join().unwrap(), 0);
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_with_the_stores_own_error_when_its_patience_is_over() {

@@ -117,7 +117,8 @@ impl Held {
         self.cell.news().loss.clone()
     }
 
-    /// Waits until it is over.
+    /// Waits until it is over, or not believed any more: no later than its deadline, also where nothing renews it any more. After a suspend over the
+    /// deadline that is noticed soon, within 30 s at most.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -128,7 +129,16 @@ impl Held {
             if let Some(loss) = self.loss() {
                 return loss;
             }
-            news.await;
+            let left = self.remaining();
+            if left.is_zero() {
+                return Loss::Expired;
+            }
+            // The runtime's timers stop while the machine is suspended.
+            let nap = (left / 8).clamp(Duration::from_millis(1), Duration::from_secs(30));
+            tokio::select! {
+                () = news => {}
+                () = tokio::time::sleep(left.min(nap)) => {}
+            }
         }
     }
 
@@ -146,5 +156,33 @@ impl fmt::Debug for Held {
             .field("counter_at_take", &self.cell.counter_at_take)
             .field("is_held", &self.is_held())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: whoever waits for the end of a lease that nobody minds any more is told at its deadline, and not before; a renewal puts that off.
+    use super::*;
+    use crate::format::Format;
+    use crate::row::Fields;
+    use tenure_testkit::ManualClock;
+    use tokio::time::timeout;
+
+    #[tokio::test]
+    async fn s5_an_end_that_nobody_tells_is_noticed() {
+        const LONG: Duration = Duration::from_secs(20);
+        let clock = Arc::new(ManualClock::new());
+        let row = Row::new(Format::kcl(), "a", Fields::new()).unwrap();
+        let at = |ms| Tick(0).after(Duration::from_millis(ms));
+        let cell = Arc::new(TenureCell::new(&row, at(400)));
+        let held = Held { cell: Arc::clone(&cell), clock: clock.clone() };
+        assert!(timeout(Duration::from_millis(150), held.lost()).await.is_err(), "it is held");
+        cell.renewed(&row, at(800));
+        clock.advance(Duration::from_millis(400));
+        assert!(timeout(Duration::from_millis(150), held.lost()).await.is_err(), "it was renewed");
+        // The runtime's timers know nothing of that.
+        clock.advance(Duration::from_secs(3600));
+        assert!(!held.is_held());
+        assert_eq!(timeout(LONG, held.lost()).await, Ok(Loss::Expired));
     }
 }

@@ -61,6 +61,8 @@ struct LeadershipState {
     key: String,
     id: String,
     clock: Arc<dyn Clock>,
+    /// How late a deadline may be noticed after a suspend, which the runtime's timers know nothing of.
+    nap: Duration,
     /// Until when it leads, on the holder's time line; 0 while it does not.
     deadline: AtomicU64,
     /// The number of leaderships so far.
@@ -109,6 +111,7 @@ impl Candidate {
             key: options.key.clone(),
             id: id.clone(),
             clock,
+            nap: (options.ttl / 20).clamp(Duration::from_millis(1), Duration::from_secs(30)),
             deadline: AtomicU64::new(0),
             terms: AtomicU64::new(0),
         });
@@ -227,12 +230,31 @@ impl LeadershipTerm {
 
     /// Waits until it is over, and says why; none if its candidate leads anew already, or the task has ended without a word.
     ///
+    /// A machine that was suspended over the deadline learns of it soon after it has woken up: within a twentieth of the ttl, 30 s at most.
+    ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn ended(&self) -> Option<EndCause> {
         let mut status = self.status.clone();
-        let over = status.wait_for(|status| !status.is_leading || status.terms != self.number).await.ok()?;
+        let told = status.wait_for(|status| !status.is_leading || status.terms != self.number);
+        let over = tokio::select! {
+            biased;
+            told = told => told.ok()?,
+            // The candidate's task may have no time to tell it.
+            () = self.over() => return (self.shared.terms() == self.number).then_some(EndCause::Deadline),
+        };
         if over.terms == self.number { over.ended } else { None }
+    }
+
+    /// Returns once it does not last, told or not.
+    async fn over(&self) {
+        loop {
+            let left = self.remaining();
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left.min(self.shared.nap)).await;
+        }
     }
 
     /// Runs `work` while this term lasts, and drops it when it is over: then there is no result. What `work` has handed to
@@ -339,7 +361,13 @@ impl CandidateTask {
         if until == Tick::NEVER {
             return std::future::pending().await;
         }
-        tokio::time::sleep(until.since(self.shared.clock.held())).await;
+        loop {
+            let left = until.since(self.shared.clock.held());
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left.min(self.shared.nap)).await;
+        }
     }
 
     fn tell(&self, notices: Vec<LeadershipNotice>) {
