@@ -16,7 +16,7 @@ use std::time::Duration;
 /// CMD finds in its environment: TENURE_KEY; TENURE_FENCE, a number that grows with each holder of KEY, for resources that
 /// can refuse an older one; TENURE_DEADLINE, until when the lease was good when CMD started, in milliseconds since 1970
 /// (an estimate: it is prolonged while CMD runs); TENURE_HELD, a line of fence and key for each lease that it runs under, also those
-/// of a `run` around this one: who waits for one of these waits for itself, and is told so. TableTheory's leases (dialect=tabletheory) have no fence, so there is no
+/// of a `run` around this one: a `run` within it that waits for a plain lease of these may wait for itself, and is told so. TableTheory's leases (dialect=tabletheory) have no fence, so there is no
 /// TENURE_FENCE then.
 ///
 /// The first INT, TERM or HUP stops CMD cleanly and then hands the lease back; a second one kills CMD at once,

@@ -213,9 +213,7 @@ pub(crate) fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
     if yes {
         return Ok(());
     }
-    if !std::io::stdin().is_terminal() {
-        return Err(Failure::usage(format!("{question} Say --yes if so.")));
-    }
+    check_asked(question)?;
     say(&format!("{question} [y/N] "));
     let mut answer = String::new();
     let read = std::io::stdin().read_line(&mut answer);
@@ -223,6 +221,14 @@ pub(crate) fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
         Ok(_) if matches!(answer.trim(), "y" | "Y" | "yes") => Ok(()),
         _ => Err(Failure::new(exit::USAGE, "nothing was changed")),
     }
+}
+
+/// Whether there is a terminal on which somebody can be asked.
+pub(crate) fn check_asked(question: &str) -> Result<(), Failure> {
+    if std::io::stdin().is_terminal() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("{question} Say --yes if so.")))
 }
 
 /// What outlasts a loss that came of delays.

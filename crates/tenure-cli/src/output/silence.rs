@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::{Clock, Key, Nonce, Version};
+use tenure::{Clock, Key, Nonce};
 use tenure_core::Tick;
 
 /// How much of somebody's time is left.
@@ -50,7 +50,8 @@ struct Seen {
 
 #[derive(Debug, Clone, Copy)]
 struct SeenRecord {
-    version: Version,
+    /// Of the last renewal: letters and marks, which others write, leave it as it is.
+    heartbeat: Nonce,
     /// It has changed since it was seen first.
     is_renewed: bool,
     seen: Seen,
@@ -74,20 +75,20 @@ impl Silences {
         self.asked = self.clock.now().waited;
     }
 
-    /// What is left of a `ttl` to whoever last wrote a record, of which wall clocks say how much is left.
+    /// What is left of a `ttl` to whoever last renewed a record, of which wall clocks say how much is left.
     pub(crate) fn left_of_record(
         &mut self,
         key: &Key,
-        version: Version,
+        heartbeat: Nonce,
         ttl: Duration,
         by_wall: Duration,
     ) -> TimeLeft {
         let (asked, since) = (self.asked, self.clock.now().waited);
         let seen = Seen { since, asked };
         let record =
-            self.records.entry(key.clone()).or_insert(SeenRecord { version, is_renewed: false, seen });
-        if record.version != version {
-            *record = SeenRecord { version, is_renewed: true, seen };
+            self.records.entry(key.clone()).or_insert(SeenRecord { heartbeat, is_renewed: false, seen });
+        if record.heartbeat != heartbeat {
+            *record = SeenRecord { heartbeat, is_renewed: true, seen };
         }
         record.seen.asked = asked;
         let is_doubtful = by_wall.is_zero() && !record.is_renewed;
@@ -147,8 +148,8 @@ mod tests {
     fn who_is_dead_by_wall_clocks_is_dead_once_it_was_silent_for_its_ttl() {
         let (mut silences, pass) = silences();
         let key = Key::new("k").unwrap();
-        let of = |silences: &mut Silences, version| {
-            silences.left_of_record(&key, Version(version), TTL, Duration::ZERO)
+        let of = |silences: &mut Silences, heartbeat| {
+            silences.left_of_record(&key, Nonce(heartbeat), TTL, Duration::ZERO)
         };
         // The answer takes a second, and that of the next look as well.
         pass(1);
@@ -160,7 +161,7 @@ mod tests {
         pass(6);
         silences.look_again();
         assert_eq!(of(&mut silences, 1), TimeLeft::NONE);
-        // Somebody has written it after all.
+        // It was renewed after all.
         assert_eq!(of(&mut silences, 2), TimeLeft::told(TTL));
         pass(9);
         silences.look_again();
@@ -173,7 +174,7 @@ mod tests {
         pass(1);
         silences.look_again();
         let another = Key::new("another").unwrap();
-        silences.left_of_record(&another, Version(1), TTL, TTL);
+        silences.left_of_record(&another, Nonce(1), TTL, TTL);
         pass(1);
         silences.look_again();
         assert_eq!(of(&mut silences, 2), doubtful(10), "it was forgotten meanwhile");
@@ -183,7 +184,7 @@ mod tests {
     fn who_is_alive_by_wall_clocks_is_dead_once_it_was_silent_for_its_ttl() {
         let (mut silences, pass) = silences();
         let key = Key::new("k").unwrap();
-        let of = |silences: &mut Silences| silences.left_of_record(&key, Version(1), TTL, TTL * 100);
+        let of = |silences: &mut Silences| silences.left_of_record(&key, Nonce(1), TTL, TTL * 100);
         assert_eq!(of(&mut silences), TimeLeft::told(TTL));
         pass(10);
         silences.look_again();

@@ -102,7 +102,11 @@ impl Sessions {
         }
         let by_wall = ttl.saturating_sub(now.since(stored.record.stamp));
         match &mut self.silences {
-            Some(silences) => silences.left_of_record(key, stored.version, ttl, by_wall),
+            Some(silences) => {
+                let heartbeat =
+                    stored.record.tenure.as_ref().map_or(stored.record.nonce, |held| held.heartbeat);
+                silences.left_of_record(key, heartbeat, ttl, by_wall)
+            }
             None => TimeLeft::told(by_wall),
         }
     }

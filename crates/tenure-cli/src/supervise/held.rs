@@ -14,7 +14,26 @@ pub(super) fn with(lease: &(impl Lease + ?Sized)) -> Option<String> {
         (None, Some(fence)) => line(fence, lease.key()),
         (None, None) => return None,
     };
-    Some(inherited() + &own)
+    joined(&inherited(), &own)
+}
+
+/// The lines of both, but for the oldest where that would be much: the system starts no command with a variable of 128 KiB. None where our own
+/// are too many.
+fn joined(inherited: &str, own: &str) -> Option<String> {
+    const MOST: usize = 32 << 10;
+    let room = MOST.checked_sub(own.len())?;
+    let from = inherited.len().saturating_sub(room);
+    let is_cut = from > 0;
+    // A line that is cut is left out as a whole.
+    let kept = match inherited.as_bytes()[from.saturating_sub(usize::from(is_cut))..]
+        .iter()
+        .position(|byte| *byte == b'\n')
+    {
+        _ if !is_cut => inherited,
+        Some(end) => inherited.get(from.saturating_sub(1) + end + 1..).unwrap_or_default(),
+        None => "",
+    };
+    Some(format!("{kept}{own}"))
 }
 
 /// Whether this process was started under that tenure of the key, as far as its environment tells.
@@ -38,6 +57,18 @@ fn line(fence: Fence, key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_can_be_started_within_any_number_of_others() {
+        let lines = |count: usize| (0..count).map(|n| format!("{n} key ü {n}\n")).collect::<String>();
+        assert_eq!(joined(&lines(3), "7 k\n"), Some(lines(3) + "7 k\n"));
+        assert_eq!(joined("", "7 k\n"), Some("7 k\n".to_owned()));
+        let many = joined(&lines(20_000), "7 k\n").unwrap();
+        assert!(many.len() <= 32 << 10 && many.len() > 31 << 10, "{}", many.len());
+        assert!(lines(20_000).ends_with(many.strip_suffix("7 k\n").unwrap()));
+        assert!(many.lines().all(|line| line == "7 k" || line.contains(" key ü ")), "whole lines");
+        assert_eq!(joined("7 k\n", &lines(20_000)), None);
+    }
 
     #[test]
     fn a_lease_is_known_by_its_fence_and_all_of_its_key() {

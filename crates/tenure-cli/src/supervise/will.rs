@@ -66,8 +66,9 @@ impl Will {
 
     /// In one line. None where it is too long to be taken in within a moment, or the working directory has a name that is no text.
     pub(super) fn line(&self) -> Option<String> {
-        /// Some hundred of the longest keys.
-        const LONGEST: usize = 256 << 10;
+        /// A pipe takes that in with all that is told besides, whoever reads it when: who tells it may have leases to renew. Some ninety of
+        /// the longest keys.
+        const LONGEST: usize = 48 << 10;
         let directory = self.directory.to_str()?;
         let (pid, start) = self.process;
         let will = json!({

@@ -110,6 +110,10 @@ pub(crate) async fn gc(url: &Url, typed: &args::GcArgs) -> Result<u8, Failure> {
     let prefix = config::prefix(&typed.prefix)?;
     let leases = if typed.dry_run { super::open_to_look(url).await? } else { super::open(url).await? };
     let mut collection = Collection::new(&leases, prefix, typed);
+    if collection.has_to_watch() && !typed.dry_run && !typed.yes {
+        // Whoever can't answer would be told so only after that.
+        output::check_asked("Watch all records, and remove what is of no use to anybody?")?;
+    }
     collection.watch().await?;
     let mut names = Vec::new();
     let mut name = |key: &Key| match (typed.json, typed.dry_run) {

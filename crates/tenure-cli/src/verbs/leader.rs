@@ -11,6 +11,7 @@ use crate::stores::Url;
 use crate::supervise::signals::Signals;
 use crate::text::date;
 use serde_json::json;
+use std::time::Duration;
 use tenure::election::Leader;
 use tenure::{Key, Leases, Sighting};
 
@@ -42,6 +43,7 @@ pub(crate) async fn leader(url: &Url, typed: &args::LeaderArgs) -> Result<u8, Fa
 async fn present(leases: &Leases, key: &Key) -> Result<Option<Leader>, Failure> {
     /// Between two looks: a leader renews its lease every third of the ttl.
     const LOOKS: u32 = 12;
+    const MOST: Duration = Duration::from_secs(1);
     let (mut sessions, mut pause) = (Sessions::watching(leases.clock()), None);
     loop {
         sessions.look_again();
@@ -57,7 +59,7 @@ async fn present(leases: &Leases, key: &Key) -> Result<Option<Leader>, Failure> 
             Some(left) => {
                 let pause = *pause.get_or_insert_with(|| {
                     output::note(doubt(&view));
-                    left / LOOKS
+                    (left / LOOKS).min(MOST)
                 });
                 tokio::time::sleep(pause.min(left)).await;
             }

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use crate::verbs::ageless::Ageless;
 
-    const TTL: Duration = Duration::from_millis(900);
+    const TTL: Duration = Duration::from_millis(2_500);
 
     async fn is_so(world: &Ageless, key: &Key, held: bool, watch: &mut Watch) -> bool {
         look(&world.here, key, held, &Cell::new(None), watch).await.unwrap().0

@@ -19,9 +19,14 @@ pub(super) struct WatchedRecords {
 }
 
 impl Collection {
+    /// Whether the store tells no ages.
+    pub(super) fn has_to_watch(&self) -> bool {
+        self.store.capabilities().expiry != Expiry::AttestedAge
+    }
+
     /// Takes the time that a store does not tell: returns once what stays as it is was left alone for long enough.
     pub(super) async fn watch(&mut self) -> Result<(), Failure> {
-        if self.store.capabilities().expiry == Expiry::AttestedAge {
+        if !self.has_to_watch() {
             return Ok(());
         }
         let (mut versions, mut pages, mut longest) = (BTreeSet::new(), Pages::default(), self.older_than);

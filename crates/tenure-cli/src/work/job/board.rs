@@ -119,15 +119,13 @@ impl Terms<'_> {
     /// Where a unit stands that this process has claimed, by its record as it was then. What was seen of it before may be out of date.
     pub(crate) fn claimed(&self, key: &Key, metadata: &Metadata) -> Local {
         match Unit::of(metadata) {
+            Some(unit) if unit.status == Status::Done => Local::Done,
+            Some(unit) if unit.status != Status::Pending => Local::Failed,
             // Its record was made anew by somebody who did not know.
             Some(_) if Unit::name(key, metadata).is_none() => Local::Damaged,
             // It has failed meanwhile.
-            Some(unit) if unit.status == Status::Pending && self.due(&unit, metadata, self.now).is_some() => {
-                Local::Open
-            }
-            Some(unit) if unit.status == Status::Pending => Local::Ours,
-            Some(unit) if unit.status == Status::Done => Local::Done,
-            Some(_) => Local::Failed,
+            Some(unit) if self.due(&unit, metadata, self.now).is_some() => Local::Open,
+            Some(_) => Local::Ours,
             None => Local::Damaged,
         }
     }

@@ -271,7 +271,11 @@ impl Scheduler {
             }
         }
         if let Some(joblog) = self.joblog.take() {
-            joblog.end(if self.is_asked() { LAST_WORDS } else { LOGGING }).await;
+            let patience = if self.is_asked() { LAST_WORDS } else { LOGGING };
+            tokio::select! {
+                () = joblog.end(patience) => {}
+                signal = signals.next() => self.on_signal(signal)?,
+            }
         }
         self.conclude(is_read).await
     }

@@ -76,6 +76,8 @@ impl Joblog {
             Ok(None) => {}
             Ok(Some(trouble)) => return Err(Failure::usage(format!("{trouble}; give another file"))),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                // What goes wrong from now on is told by the thread.
+                drop(opened);
                 output::note(format!(
                     "{shown}: can't be opened yet; lines wait until it can, as a pipe once it is read"
                 ));
@@ -107,13 +109,21 @@ impl Joblog {
         }
     }
 
-    /// Waits until all is out, but not for longer than this, and tells what is not.
+    /// Waits until all is out, but for no longer than this while nothing comes out, and tells what is not.
     pub(crate) async fn end(self, patience: Duration) {
-        let Joblog { lines, unwritten, lost, over, shown, .. } = self;
+        let Joblog { lines, unwritten, lost, mut over, shown, .. } = self;
         drop(lines);
-        let ended = tokio::time::timeout(patience, over).await;
-        // Where the thread has ended, it has told what was wrong.
-        let left = if ended.is_ok() { 0 } else { unwritten.load(Ordering::Relaxed) };
+        let left = loop {
+            let before = unwritten.load(Ordering::Relaxed);
+            if tokio::time::timeout(patience, &mut over).await.is_ok() {
+                // The thread has ended, and has told what was wrong.
+                break 0;
+            }
+            let left = unwritten.load(Ordering::Relaxed);
+            if left == before {
+                break left;
+            }
+        };
         if left + lost > 0 {
             output::note(format!(
                 "{shown}: {} could not be written in time, and are lost",
