@@ -136,7 +136,7 @@ fn s7_a_forked_child_has_no_ranges() {
         let (low, high) = (halves.next().unwrap(), halves.next().unwrap());
         (section.acquire(low, HOUR).await.unwrap(), section.acquire(high, HOUR).await.unwrap())
     });
-    let told = runtime.block_on(async { watched.cancelled() });
+    let told = watched.cancelled();
     in_a_child((section.clone(), guard, watched, told), async |(section, guard, watched, told)| {
         assert!(!guard.is_held() && guard.remaining().is_zero());
         assert!(guard.cancelled().is_cancelled() && told.is_cancelled());

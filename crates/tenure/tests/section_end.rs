@@ -229,7 +229,10 @@ fn s5_who_waits_on_one_runtime_is_told_though_another_has_ended() {
     let section = Section::new(tenure::memory(), "s").unwrap();
     let (a, b) = (runtime(), runtime());
     let guard = a.block_on(section.acquire(keys(), Duration::from_millis(500))).unwrap();
-    let told = a.block_on(async { guard.cancelled() });
+    let told = {
+        let _there = a.enter();
+        guard.cancelled()
+    };
     drop(a);
     assert!(guard.is_held() && !told.is_cancelled());
     b.block_on(async { tokio::time::timeout(Duration::from_secs(20), told).await }).unwrap();

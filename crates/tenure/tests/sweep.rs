@@ -208,7 +208,7 @@ async fn swept_as_they_are(items: &'static [u64], batch: usize) -> (Vec<u64>, Ru
     let one = sweep(AnyStore::new(world.memory.clone()), &world).shards(1).batch(batch);
     let result = tokio::time::timeout(Duration::from_secs(600), one.run(Arc::new(source), handle)).await;
     let handled = handled.lock().unwrap().clone();
-    (handled, result.expect("a sweep ends"))
+    (handled, result.unwrap())
 }
 
 /// Items in this order, from the low end of the range that is asked for to the end of all.
@@ -263,7 +263,7 @@ async fn s7_items_out_of_order_or_out_of_the_range_are_not_handled() {
     let section = Section::builder(AnyStore::new(world.memory.clone()), "s").clock(world.clock.clone());
     let one = Sweep::new(section.start().unwrap(), "one", high).shards(1);
     let result = one.run(Arc::new(source), |_, _| async { Ok(()) });
-    let result = tokio::time::timeout(Duration::from_secs(600), result).await.expect("a sweep ends");
+    let result = tokio::time::timeout(Duration::from_secs(600), result).await.unwrap();
     assert!(matches!(result, Err(SweepError::Misplaced { .. })), "{result:?}");
 }
 
