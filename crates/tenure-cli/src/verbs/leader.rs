@@ -147,7 +147,6 @@ mod tests {
     //! Plan: where the store tells no ages, a leader whose clock is behind leads, and a dead one does not, however wrong the clocks are.
     use super::*;
     use crate::verbs::ageless::Ageless;
-    use std::time::Duration;
 
     const TTL: Duration = Duration::from_millis(900);
 

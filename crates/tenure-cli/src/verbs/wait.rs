@@ -154,7 +154,7 @@ mod tests {
         let key = guard.key().clone();
         let (mut free, mut held) = (watch(&world), watch(&world));
         assert!(!is_so(&world, &key, true, &mut held).await, "it is not known yet");
-        for _ in 0..20 {
+        for _ in 0..13 {
             assert!(!is_so(&world, &key, false, &mut free).await && guard.is_held());
             tokio::time::sleep(TTL / 10).await;
         }
@@ -168,12 +168,16 @@ mod tests {
         let world = Ageless::new().await;
         let key = Key::new("k").unwrap();
         world.left(&key, Some(TTL)).await;
-        let (clock, mut watch) = (world.here.clock().clone(), watch(&world));
+        let (clock, mut free, mut held) = (world.here.clock().clone(), watch(&world), watch(&world));
         let began = clock.held();
-        while !is_so(&world, &key, false, &mut watch).await {
-            tokio::time::sleep(TTL / 20).await;
+        assert!(!is_so(&world, &key, true, &mut held).await);
+        while !is_so(&world, &key, false, &mut free).await {
+            // A letter is no sign of life.
+            let _told = world.here.request("k", tenure::Ask::Revoke).await;
+            assert!(!is_so(&world, &key, true, &mut held).await);
+            tokio::time::sleep(TTL / 10).await;
         }
         assert!(clock.held().since(began) >= TTL);
-        assert!(!is_so(&world, &key, true, &mut watch).await);
+        assert!(!is_so(&world, &key, true, &mut free).await);
     }
 }
