@@ -455,6 +455,7 @@ fn c1_a_candidate_asks_a_store_that_refuses_ever_more_seldom_and_an_answer_ends_
         let (mut ms, mut asked, mut last) = (0, 0, 0);
         // A hundred ttls.
         while ms < 1_000_000 {
+            env.told(ms, Notice::Seen(LeaseId(env.leases), None));
             let output = env.told(ms, Notice::Failed(LeaseId(env.leases), error.clone()));
             let next = output.wake_at.unwrap().0 / 1_000_000;
             (last, ms, asked) = (next - ms, next, asked + 1);

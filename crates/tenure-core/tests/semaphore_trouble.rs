@@ -176,6 +176,35 @@ fn what_is_left_to_expire_is_free_after_a_ttl_however_long_its_record_was_refuse
 }
 
 #[test]
+fn c1_claims_whose_writes_are_refused_while_looks_go_well_are_let_go_of() {
+    let mut table = Table::new(1);
+    table.refuse_writes(Some(ErrorKind::Unsupported));
+    for lease in 10..30 {
+        table.want(0, lease, Wish { wait_policy: WaitPolicy::Try, ..wish(Mode::Shared, 3) });
+        table.run(tenths(7));
+    }
+    let before = table.calls;
+    table.run(tenths(3200));
+    assert_eq!(table.leases(0), 0);
+    let calls = table.calls.reads + table.calls.writes - before.reads - before.writes;
+    assert!(calls <= 60, "{calls}");
+    table.refuse_writes(None);
+    table.want(0, 40, wish(Mode::Shared, 3));
+    assert_eq!(table.held(0), [40]);
+}
+
+#[test]
+fn c1_a_session_that_can_not_be_read_for_good_is_asked_for_ever_more_seldom() {
+    let mut table = waits_for_the_dead();
+    table.damage(Some("session/p1"));
+    table.run(tenths(20));
+    let before = table.session_looks;
+    table.run(tenths(3200));
+    let looks = table.session_looks - before;
+    assert!(looks <= 30, "{looks}");
+}
+
+#[test]
 fn c1_who_waits_looks_at_sessions_of_others_no_more_often_than_they_need() {
     let mut table = Table::with_ttls(vec![tenths(10), LONG]);
     table.want(0, 1, exclusive());

@@ -166,15 +166,16 @@ impl SharedLeases {
 
     /// What is told of a lease's end, if that is one.
     fn tell_end(&self, lease: LeaseId, ended: Option<&EndedLease>, news: EndNews) {
+        // First, so that whoever sees that belief is over also sees why.
+        if let (EndNews::Lost(loss), Some(ended)) = (&news, ended) {
+            ended.cell.lost(loss.clone());
+        }
         if let Some(ended) = ended {
             ended.measure(&self.prefixes);
         }
         match (news, ended.map(|ended| &ended.cell)) {
             (EndNews::Released, _) => meters::lease_released(self.prefixes.of(lease)),
-            (EndNews::Lost(loss), Some(cell)) => {
-                self.tell_lost(lease, cell, &loss);
-                cell.lost(loss);
-            }
+            (EndNews::Lost(loss), Some(cell)) => self.tell_lost(lease, cell, &loss),
             (EndNews::Kept, Some(cell)) => self.tell_lost(lease, cell, &self.why_kept(cell)),
             (EndNews::None | EndNews::Lost(_) | EndNews::Kept, _) => {}
         }

@@ -131,7 +131,7 @@ impl Held {
             }
             let left = self.remaining();
             if left.is_zero() {
-                return Loss::Expired;
+                return self.loss().unwrap_or(Loss::Expired);
             }
             // The runtime's timers stop while the machine is suspended.
             let nap = (left / 8).clamp(Duration::from_millis(1), Duration::from_secs(30));

@@ -236,14 +236,18 @@ impl LeadershipTerm {
     /// Nothing is lost.
     pub async fn ended(&self) -> Option<EndCause> {
         let mut status = self.status.clone();
-        let told = status.wait_for(|status| !status.is_leading || status.terms != self.number);
+        let is_over = |status: &CandidateStatus| !status.is_leading || status.terms != self.number;
         let over = tokio::select! {
             biased;
-            told = told => told.ok()?,
-            // The candidate's task may have no time to tell it.
-            () = self.over() => return (self.shared.terms() == self.number).then_some(EndCause::Deadline),
+            told = status.wait_for(is_over) => told.ok()?.clone(),
+            () = self.over() => self.status.borrow().clone(),
         };
-        if over.terms == self.number { over.ended } else { None }
+        match () {
+            // The candidate's task may have had no time to tell it.
+            () if !is_over(&over) => Some(EndCause::Deadline),
+            () if over.terms == self.number => over.ended,
+            () => None,
+        }
     }
 
     /// Returns once it does not last, told or not.
@@ -391,9 +395,9 @@ impl CandidateTask {
                     self.shared.deadline.store(deadline.0, Ordering::SeqCst)
                 }
                 LeadershipNotice::Ended(cause) => {
-                    self.shared.deadline.store(0, Ordering::SeqCst);
-                    tracing::info!(target: "tenure::election", key, id, ?cause, "leads no more");
                     self.told.send_modify(|status| {
+                        // Whoever sees that also sees why.
+                        self.shared.deadline.store(0, Ordering::SeqCst);
                         *status = CandidateStatus {
                             is_leading: false,
                             leader: None,
@@ -401,6 +405,7 @@ impl CandidateTask {
                             ..status.clone()
                         }
                     });
+                    tracing::info!(target: "tenure::election", key, id, ?cause, "leads no more");
                 }
                 LeadershipNotice::Leader(leader) => {
                     let shown = leader.as_deref().unwrap_or("nobody");

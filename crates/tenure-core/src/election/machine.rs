@@ -261,13 +261,17 @@ impl Election {
             Notice::Lost(lease, loss) => self.lost(stage, *lease, loss),
             Notice::Released(lease, _) => self.released(stage, *lease),
             Notice::Seen(lease, sighting) if self.looks(*lease) => {
-                self.refused_since = None;
+                // A claim tells that nobody is known before anything is asked.
+                if sighting.is_some() {
+                    self.refused_since = None;
+                }
                 stage.output.changes.push(Change::Leader(sighting.as_deref().cloned()));
             }
             Notice::Failed(lease, error) if self.looks(*lease) => {
                 stage.output.changes.push(Change::Failing(error.clone()));
                 let now = stage.now.held;
                 let refused = (!error.is_passing()).then(|| *self.refused_since.get_or_insert(now));
+                self.refused_since = refused;
                 // As long again as that has gone on: it may be for good.
                 let lasts = refused.map_or(Duration::ZERO, |since| now.since(since));
                 let pause = lasts.min(self.terms.ttl.duration() * SELDOM).max(self.terms.follow);

@@ -129,10 +129,11 @@ impl Ctx<'_> {
         span.saturating_mul(share) / 1024
     }
 
-    /// When to try again after the `failures`-th failure in a row: from ttl/64 it doubles up to ttl/4, and is 5 s at most. Who waits for a key
-    /// with a long ttl, or gives one up, waits no longer for a moment's trouble.
+    /// When to try again after the `failures`-th failure in a row: from ttl/64 it doubles up to ttl/4, and is 5 s at most; 40 s after
+    /// a minute of that. Who waits for a key with a long ttl, or gives one up, waits no longer for a moment's trouble.
     pub(crate) fn retry_at(&self, ttl: Ttl, failures: u32) -> Tick {
-        self.jittered(pause(ttl, failures).min(MOMENT))
+        let most = MOMENT.saturating_mul(1 << failures.saturating_sub(12).min(3));
+        self.jittered(pause(ttl, failures).min(most))
     }
 
     /// The same for a renewal, which has a part of its ttl for that: a process may have many.

@@ -70,10 +70,14 @@ pub(crate) struct Semaphore {
     ghost: Option<Option<Version>>,
     /// A write that asks for something was refused over this version. A copy of it may be under way all the same.
     refused: Option<Option<Version>>,
+    /// Writes in a row that the store has refused, and may for good; looks between them may go well.
+    refusals: u32,
     /// Sessions that are over, of those whose claims the record shows.
     dead: BTreeSet<Attachment>,
     /// Sessions of claims that the record shows which have been looked at, of those that last for less time than ours.
     judged: BTreeSet<Attachment>,
+    /// Those of whom the store refuses to tell, or to have them fenced: how often in a row.
+    unjudged: BTreeMap<Attachment, u32>,
     /// Sessions that have been silent for too long, and are to be fenced.
     suspects: Vec<(Attachment, Stored)>,
     /// The last look that showed sessions.
@@ -118,8 +122,10 @@ impl Semaphore {
             flight: None,
             ghost: None,
             refused: None,
+            refusals: 0,
             dead: BTreeSet::new(),
             judged: BTreeSet::new(),
+            unjudged: BTreeMap::new(),
             suspects: Vec::new(),
             looked: OpId(0),
             look_at: Tick(0),

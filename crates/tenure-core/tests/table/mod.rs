@@ -70,6 +70,8 @@ pub struct Table {
     damaged: Option<Key>,
     /// How calls about the semaphore are refused.
     refused: Option<ErrorKind>,
+    /// Looks go well all the same.
+    refuses_writes_only: bool,
     held_back: VecDeque<Op>,
     /// Which lease each claim is.
     leases: BTreeMap<Nonce, u64>,
@@ -104,6 +106,7 @@ impl Table {
             fencing_is_lost: false,
             damaged: None,
             refused: None,
+            refuses_writes_only: false,
             held_back: VecDeque::new(),
             leases: BTreeMap::new(),
         };
@@ -208,6 +211,11 @@ impl Table {
         self.refused = how;
     }
 
+    /// The same of writes alone.
+    pub fn refuse_writes(&mut self, how: Option<ErrorKind>) {
+        (self.refused, self.refuses_writes_only) = (how, true);
+    }
+
     pub fn delete(&mut self, key: &str) {
         self.records.remove(&Key::new(key).unwrap());
     }
@@ -266,7 +274,9 @@ impl Table {
             Happens::Arrives(index, id, op) => {
                 let is_write = matches!(&op, Op::Write(write) if write.key.as_str() == KEY);
                 let fate = if is_write { self.fate.take() } else { None };
-                if let Some(how) = self.refused.filter(|_| concerns(&op)) {
+                if let Some(how) =
+                    self.refused.filter(|_| concerns(&op) && (is_write || !self.refuses_writes_only))
+                {
                     let error = match how {
                         ErrorKind::Foreign => StoreError::foreign("damaged"),
                         _ => StoreError::unsupported("access denied"),

@@ -65,10 +65,14 @@ impl Candidate {
             if standing == Standing::Stopped {
                 return Err(AcquireError::Stopped);
             }
+            if standing != Standing::Leading {
+                changes.changed().await.map_err(|_| AcquireError::Stopped)?;
+                continue;
+            }
+            // Belief is suspended: nobody is told when that is back.
             tokio::select! {
                 changed = changes.changed() => changed.map_err(|_| AcquireError::Stopped)?,
-                // It leads, and belief is suspended: nobody is told when that is back.
-                () = tokio::time::sleep(nap), if standing == Standing::Leading => {}
+                () = tokio::time::sleep(nap) => {}
             }
         }
     }

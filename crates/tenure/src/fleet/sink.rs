@@ -220,9 +220,9 @@ impl WorkerSink {
         if let Some(share) = share {
             share.cell.belief.end();
             let unit = Unit { share, worker: Arc::clone(inner) };
+            unit.share.lost(loss.clone());
             self.tell_lost(&unit, loss);
             unit.share.measure_end(&self.meters, false, inner.clock().held());
-            unit.share.lost(loss.clone());
             let mut users = inner.users();
             if !users.news.take_back(lease) {
                 users.news.add(NewsItem::Lost { unit: unit.name().to_owned(), loss: loss.clone() });

@@ -100,6 +100,10 @@ impl Worker {
     /// The units that it holds at this instant, with their fences, by name.
     #[must_use]
     pub fn held(&self) -> Vec<(String, Fence)> {
+        // A thread of the parent's may have had the lock when this was forked off.
+        if self.inner.process.is_forked() {
+            return Vec::new();
+        }
         let (session, now) = (self.inner.session.until(), self.inner.clock().held());
         let users = self.inner.users();
         let held = users.shares.values().filter(|share| now < share.cell.belief.until().min(session));

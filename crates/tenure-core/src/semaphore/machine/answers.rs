@@ -45,10 +45,11 @@ impl Semaphore {
                 Ok(Answer::Write(Outcome::Won { version, .. })),
             ) => {
                 (self.losses, self.failures, self.ghost, self.refused) = (0, 0, None, None);
+                self.refusals = 0;
                 self.wrote(ctx, *ledger, fence, version, op);
             }
             (SemaphoreInFlight::Writing { .. }, Ok(Answer::Write(Outcome::Lost(current)))) => {
-                self.failures = 0;
+                (self.failures, self.refusals) = (0, 0);
                 self.losses += 1;
                 self.not_landed();
                 self.see(ctx, current, op);
@@ -58,6 +59,7 @@ impl Semaphore {
                 if error.kind() != ErrorKind::Unknown {
                     self.not_landed();
                     self.refused = self.asks().then_some(over);
+                    self.refusals += u32::from(!error.is_passing());
                 } else if ctx.rules.bugs.has(Bug::UnknownIsSuccess) {
                     self.wrote(ctx, *ledger, fence, version, op);
                     return self.go_on(ctx);
@@ -76,7 +78,10 @@ impl Semaphore {
                     self.judge_again(ctx, &attachment);
                 }
             }
-            (SemaphoreInFlight::Fencing { attachment, .. }, _) => self.judge_again(ctx, &attachment),
+            (SemaphoreInFlight::Fencing { attachment, .. }, Err(error)) => {
+                self.not_judged(ctx, &attachment, &error);
+            }
+            (SemaphoreInFlight::Fencing { attachment, .. }, Ok(_)) => self.judge_again(ctx, &attachment),
             (_, Err(error)) => self.failed(ctx, error),
             (_, Ok(_)) => {}
         }
@@ -121,6 +126,7 @@ impl Semaphore {
             |attachment: &Attachment| ledger.tickets().any(|ticket| ticket.attachment == *attachment);
         self.dead.retain(stands);
         self.judged.retain(stands);
+        self.unjudged.retain(|attachment, _| stands(attachment));
     }
 
     fn trouble_is_over(&mut self) {
@@ -161,9 +167,10 @@ impl Semaphore {
         let gives = self.jobs.values().any(|job| matches!(job, SemaphoreJob::Giving(_)));
         let most = if gives && error.kind() == ErrorKind::Foreign { 1 } else { MOST };
         // Some 64 ttls have passed: no copy is under way for as long.
-        self.refused.take_if(|_| !passes && self.failures > MOST);
+        let refusals = self.failures.max(self.refusals);
+        self.refused.take_if(|_| !passes && refusals > MOST);
         // What is refused, and may be for good, is repeated ever more seldom, and never let go.
-        let longer = || self.ttl.part(4).saturating_mul(1 << self.failures.min(most));
+        let longer = || self.ttl.part(4).saturating_mul(1 << refusals.min(most));
         let pause = if passes { ctx.retry_at(self.ttl, self.failures) } else { ctx.jittered(longer()) };
         self.pause = Some(pause.max(ctx.now.held.after(Duration::from_millis(1))));
         self.end_pause_with_lapses(ctx.now);

@@ -10,6 +10,7 @@ use crate::holder::ctx::Ctx;
 use crate::holder::failure_detector::Verdict;
 use crate::op::{Expect, Listed, OpId, Write};
 use crate::semaphore::ledger::SemaphoreLedger;
+use crate::values::error::StoreError;
 use crate::values::fence::Fence;
 use crate::values::record::{Ask, Attachment, Letter, Record, Stored};
 use crate::values::time::{Tick, Ttl};
@@ -71,6 +72,20 @@ impl Semaphore {
         self.mind_newcomers(ctx);
     }
 
+    /// The same after an error. What may be refused for good is asked for ever more seldom, after two of its ttls.
+    pub(super) fn not_judged(&mut self, ctx: &Ctx<'_>, attachment: &Attachment, error: &StoreError) {
+        /// So often it is asked for in quarters of its ttl.
+        const OFTEN: u32 = 8;
+        if error.is_passing() {
+            return self.judge_again(ctx, attachment);
+        }
+        let Some(ttl) = self.shortest_lived(ctx, |other| other == attachment) else { return };
+        let times = self.unjudged.entry(attachment.clone()).or_default();
+        *times = times.saturating_add(1);
+        let pause = ttl.part(4).saturating_mul(1 << times.saturating_sub(OFTEN).min(20));
+        self.sessions_at = self.sessions_at.min(ctx.now.held.after(pause));
+    }
+
     /// Sessions in the way, as they were just read.
     pub(super) fn judge(&mut self, ctx: &mut Ctx<'_>, sessions: &[Attachment], records: &[Listed]) {
         let Some(seen) = &self.seen else { return };
@@ -84,9 +99,12 @@ impl Semaphore {
             let found = records.iter().find(|listed| listed.key == attachment.session);
             match found.map(|listed| &listed.stored) {
                 None => self.judge_missing(ctx, attachment, ttl),
-                Some(Ok(session)) => self.judge_session(ctx, attachment, session, ttl),
+                Some(Ok(session)) => {
+                    self.unjudged.remove(attachment);
+                    self.judge_session(ctx, attachment, session, ttl);
+                }
                 // What can't be read can't be told to be dead.
-                Some(Err(_)) => self.judge_again(ctx, attachment),
+                Some(Err(error)) => self.not_judged(ctx, attachment, error),
             }
         }
         self.mind_the_first(ctx, records);
