@@ -22,17 +22,10 @@ pub(super) fn with(lease: &(impl Lease + ?Sized)) -> Option<String> {
 fn joined(inherited: &str, own: &str) -> Option<String> {
     const MOST: usize = 32 << 10;
     let room = MOST.checked_sub(own.len())?;
-    let from = inherited.len().saturating_sub(room);
-    let is_cut = from > 0;
-    // A line that is cut is left out as a whole.
-    let kept = match inherited.as_bytes()[from.saturating_sub(usize::from(is_cut))..]
-        .iter()
-        .position(|byte| *byte == b'\n')
-    {
-        _ if !is_cut => inherited,
-        Some(end) => inherited.get(from.saturating_sub(1) + end + 1..).unwrap_or_default(),
-        None => "",
-    };
+    let mut kept = inherited;
+    while kept.len() > room {
+        kept = kept.split_once('\n').map_or("", |(_, later)| later);
+    }
     Some(format!("{kept}{own}"))
 }
 
