@@ -33,13 +33,15 @@ pub(crate) fn lay_outs() -> Vec<CheckStep> {
 }
 
 /// The tests of each, with this command line. They wait out some ttls of seconds, and fetch what they build with.
-pub(crate) fn checks(program: &Path) -> Vec<CheckStep> {
+pub(crate) fn checks(program: &Path) -> Result<Vec<CheckStep>, String> {
     let mut python = Command::new("python3");
     python.args(["-m", "unittest", "discover", "-s", "tests"]).current_dir(Path::new(CLIENTS).join("python"));
     let step = CheckStep::command("client for Python", python);
     let mut steps = vec![step.env("TENURE_PROGRAM", &program.display().to_string())];
-    steps.extend(LANGUAGES.map(|(language, _)| run(language, program)));
-    steps
+    for (language, _) in LANGUAGES {
+        steps.push(run(language, program)?);
+    }
+    Ok(steps)
 }
 
 fn folder(language: &str) -> PathBuf {
@@ -76,15 +78,17 @@ fn blocks(page: &str) -> impl Iterator<Item = (&str, &str)> {
     rest.filter_map(|block| block.split_once('\n'))
 }
 
-fn run(language: &str, program: &Path) -> CheckStep {
+fn run(language: &str, program: &Path) -> Result<CheckStep, String> {
     let folder = folder(language);
     let programs = program.parent().unwrap_or(program);
-    let path = std::env::var("PATH").unwrap_or_default();
+    let [(_, path), (toolchain, auto)] = services::go_environment()?;
+    let mut all = programs.as_os_str().to_owned();
+    all.push(":");
+    all.push(path);
     let mut shell = Command::new("sh");
-    shell.args(["-e", "page.sh"]).current_dir(&folder);
-    shell.env("PATH", format!("{}:{path}", programs.display()));
+    shell.args(["-e", "page.sh"]).current_dir(&folder).env("PATH", all).env(toolchain, auto);
     shell.env("TENURE_STORE", "sqlite:leases.db").env("TENURE_CONFIG", "/dev/null").env_remove("TENURE_LOG");
-    CheckStep::command(format!("client for {language}"), shell)
+    Ok(CheckStep::command(format!("client for {language}"), shell))
 }
 
 #[cfg(test)]
@@ -94,7 +98,8 @@ mod tests {
     #[test]
     fn the_tests_that_are_run_are_there() {
         assert!(Path::new(CLIENTS).join("python/tests/test_client.py").is_file());
-        let shown: Vec<String> = checks(Path::new("/t/tenure")).iter().map(ToString::to_string).collect();
+        let shown: Vec<String> =
+            checks(Path::new("/t/tenure")).unwrap().iter().map(ToString::to_string).collect();
         assert!(shown.len() == 4 && shown[0].starts_with("client for Python: TENURE_PROGRAM="), "{shown:?}");
         assert!(shown[0].ends_with("discover -s tests"), "{shown:?}");
         assert!(shown[1].starts_with("client for go: ") && shown[1].contains("PATH='/t:"), "{shown:?}");

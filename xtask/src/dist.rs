@@ -132,7 +132,7 @@ impl DistPackage {
         put(&source.join("CHANGELOG.md"), &format!("{doc}/changelog"), "644")?;
         put(&source.join("packaging/debian/copyright"), &format!("{doc}/copyright"), "644")?;
         put(&source.join("packaging/debian/default"), "etc/default/tenure", "644")?;
-        for page in ["configuration", "json", "parallel", "promises", "stores"] {
+        for page in ["configuration", "install", "json", "operate", "parallel", "promises", "stores"] {
             put(&source.join(format!("docs/{page}.md")), &format!("{doc}/{page}.md"), "644")?;
         }
         for kind in ["systemd", "kubernetes"] {
@@ -156,14 +156,21 @@ impl DistPackage {
             Some("aarch64") => "arm64",
             _ => return Err(format!("Debian's name for {} is not known here", self.target)),
         };
-        // What is static needs nothing.
-        let depends = if self.is_static() { "" } else { "Depends: libc6, libgcc-s1\n" };
+        // What is static needs nothing. Otherwise symbols of the libc here are in the program, so an older one won't do.
+        let depends = if self.is_static() {
+            String::new()
+        } else {
+            let libc =
+                output(Command::new("dpkg-query").args(["--show", "--showformat=${Version}", "libc6"]))?;
+            let libc = libc.split('-').next().unwrap_or_default();
+            format!("Depends: libc6 (>= {libc}), libgcc-s1\n")
+        };
         let size = output(Command::new("du").arg("-sk").arg(&root))?;
         let size = size.split_whitespace().next().unwrap_or("0").to_owned();
         let control = format!(
             "Package: tenure\nVersion: {VERSION}-1\nArchitecture: {architecture}\nSection: admin\nPriority: optional\n\
              Maintainer: The tenure developers <tenure-rs@users.noreply.github.com>\n\
-             Homepage: https://github.com/tenure-rs/tenure\nInstalled-Size: {size}\n{depends}\
+             Homepage: https://github.com/tenure-rs/tenure\nInstalled-Size: {size}\n{depends}Recommends: ca-certificates\n\
              Description: leases, locks, leaders and shared work for commands\n \
              Runs a command under a lock that processes of one host or many share, on a store\n \
              that is there already: a SQLite file, PostgreSQL, Redis, etcd, DynamoDB.\n"

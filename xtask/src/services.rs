@@ -17,6 +17,7 @@ use crate::background::{self, AtFailure};
 use crate::step::CheckStep;
 use crate::workspace::built;
 use server::{Ports, Server, ServerKind};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 use std::rc::Rc;
@@ -148,6 +149,8 @@ pub(crate) fn need_tools() -> Result<(), String> {
     package::need("zsh", "--version", "zsh")?;
     // With groff, which it shows pages by.
     package::need("man", "--version", "man-db")?;
+    package::need("curl", "--version", "curl")?;
+    package::need_that("python3", &["-c", "import ensurepip, venv"], "python3-venv")?;
     need_parallel()
 }
 
@@ -160,6 +163,11 @@ pub(crate) fn need_java() -> Result<(), String> {
 /// Has Go.
 pub(crate) fn need_go() -> Result<(), String> {
     go::need()
+}
+
+/// How a program finds Go that may have been fetched.
+pub(crate) fn go_environment() -> Result<[(&'static str, OsString); 2], String> {
+    go::environment()
 }
 
 /// Has Node.js and npm.

@@ -59,7 +59,7 @@ pub(crate) fn steps(servers: &Rc<RunningServers>) -> Result<Vec<CheckStep>, Stri
     let faults = faults::share(servers)?;
     steps.extend(clients::lay_outs());
     // What takes longest begins first.
-    let mut together = clients::checks(&suite::program("tenure"));
+    let mut together = clients::checks(&suite::program("tenure"))?;
     together.insert(1, faults);
     together.extend(examples(&packages).map(|name| example(name, &suite::example(name))));
     together.push(example(simulator::EXAMPLE, &simulator::program()));

@@ -1,9 +1,10 @@
-//! The peers in Go that benches compare with: one program of ours in `bench/peers/go`, whose modules come from Go's module proxy by the
-//! versions and checksums that lie beside it.
+//! Go, from Debian's backports where it is missing, and what is built with it here: the peers that benches compare with, one program of ours
+//! in `bench/peers/go`. Its modules come from Go's module proxy by the versions and checksums that lie beside it.
 
 use super::maven::source;
+use super::package::Unpacked;
 use super::workshop;
-use crate::command::succeeds;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -14,18 +15,34 @@ pub(super) fn program() -> Result<PathBuf, String> {
     Ok(workshop()?.join("go-peers"))
 }
 
-/// Has Go. Debian's own is too old for the modules.
+/// The release's own is too old to fetch what the modules ask for: a newer Go, from the module proxy.
+const GO: Unpacked = Unpacked {
+    program: "go",
+    version: "version",
+    folder: "usr/lib/go-1.23/bin",
+    packages: &["golang-1.23-go", "golang-1.23-src"],
+    suite: "bookworm-backports",
+};
+
+/// Has Go.
 pub(super) fn need() -> Result<(), String> {
-    if succeeds("go", &["version"]) {
-        return Ok(());
-    }
-    Err("go is missing; the client for Go is built with it, and what benches compare with: install Go 1.26 or newer".into())
+    GO.fetch()
+}
+
+/// What programs need to find it, and to let it fetch a newer one.
+pub(super) fn environment() -> Result<[(&'static str, OsString); 2], String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folder = GO.path()?.parent().map(PathBuf::from).unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(Some(folder).filter(|folder| folder.is_absolute()));
+    let path = std::env::join_paths(folders).map_err(|error| format!("PATH: {error}"))?;
+    Ok([("PATH", path), ("GOTOOLCHAIN", "auto".into())])
 }
 
 /// Has it built. Go itself knows whether anything has changed.
 pub(super) fn build() -> Result<(), String> {
     need()?;
-    let output = Command::new("go")
+    let output = Command::new(GO.path()?)
+        .envs(environment()?)
         .args(["build", "-o"])
         .arg(program()?)
         .arg(".")

@@ -2,29 +2,81 @@
 
 use super::workshop;
 use crate::command::{is_root, run, succeeds};
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Has `program`, which answers when it is called with `version`.
 pub(super) fn need(program: &str, version: &str, package: &str) -> Result<(), String> {
-    if succeeds(program, &[version]) {
+    need_that(program, &[version], package)
+}
+
+/// Has what makes this call succeed.
+pub(super) fn need_that(program: &str, call: &[&str], package: &str) -> Result<(), String> {
+    if succeeds(program, call) {
         return Ok(());
     }
-    if is_root() && succeeds("apt-get", &["--version"]) {
-        println!("{program} is missing: apt-get install {package}");
-        let installed = succeeds("apt-get", &["update"])
-            && succeeds("apt-get", &["install", "-y", "--no-install-recommends", package]);
-        if installed && succeeds(program, &[version]) {
-            return Ok(());
+    let missing = format!("tests need `{program} {}`: apt-get install {package}", call.join(" "));
+    if !is_root() || !succeeds("apt-get", &["--version"]) {
+        return Err(missing);
+    }
+    println!("{program} is missing, or a part of it: apt-get install {package}");
+    let because = |error| format!("{missing}; that has failed here: {error}");
+    install(package).map_err(because)?;
+    if succeeds(program, call) { Ok(()) } else { Err(because("it does not start".into())) }
+}
+
+/// Servers among the packages are not started: tests start their own.
+fn install(package: &str) -> Result<(), String> {
+    let apt = |words: &[&str]| {
+        let mut apt = Command::new("apt-get");
+        run(apt.args(words).env("DEBIAN_FRONTEND", "noninteractive")).map(drop)
+    };
+    apt(&["update"])?;
+    let policy = PolicyFile::put()?;
+    let installed = apt(&["install", "-y", "--no-install-recommends", package]);
+    drop(policy);
+    installed
+}
+
+/// What packages ask whether they may start what they have installed; here for as long as nobody else has one.
+struct PolicyFile {
+    is_ours: bool,
+}
+
+impl PolicyFile {
+    const PATH: &str = "/usr/sbin/policy-rc.d";
+
+    fn put() -> Result<PolicyFile, String> {
+        use std::io::Write as _;
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o755).open(Self::PATH);
+        let is_ours = match made.and_then(|mut file| file.write_all(b"#!/bin/sh\nexit 101\n")) {
+            Ok(()) => true,
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(format!("{}: {error}", Self::PATH)),
+        };
+        Ok(PolicyFile { is_ours })
+    }
+}
+
+impl Drop for PolicyFile {
+    fn drop(&mut self) {
+        if self.is_ours {
+            // Should it stay, whoever installs a server next has to start it by hand.
+            let _ = std::fs::remove_file(Self::PATH);
         }
     }
-    Err(format!("{program} is missing, and tests need it: apt-get install {package}"))
 }
 
 /// A program that is unpacked from packages and not installed, unless it is installed anyway: what is installed stays as it is. What it
 /// depends on must be here.
 pub(super) struct Unpacked {
     pub(super) program: &'static str,
+    /// What it answers when it is called with this.
+    pub(super) version: &'static str,
+    /// Where it is in the packages.
+    pub(super) folder: &'static str,
     pub(super) packages: &'static [&'static str],
     /// Of Debian's, such as a release's backports.
     pub(super) suite: &'static str,
@@ -33,10 +85,10 @@ pub(super) struct Unpacked {
 impl Unpacked {
     /// Where it is.
     pub(super) fn path(&self) -> Result<PathBuf, String> {
-        if succeeds(self.program, &["--version"]) {
+        if succeeds(self.program, &[self.version]) {
             return Ok(self.program.into());
         }
-        Ok(self.place()?.join("usr/bin").join(self.program))
+        Ok(self.place()?.join(self.folder).join(self.program))
     }
 
     fn place(&self) -> Result<PathBuf, String> {
@@ -45,7 +97,7 @@ impl Unpacked {
 
     pub(super) fn fetch(&self) -> Result<(), String> {
         let program = self.path()?.display().to_string();
-        let works = || succeeds(&program, &["--version"]);
+        let works = || succeeds(&program, &[self.version]);
         if works() {
             return Ok(());
         }

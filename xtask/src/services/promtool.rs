@@ -5,5 +5,10 @@ use super::package::Unpacked;
 /// What the tests of `ops/` ask for.
 pub(super) const VARIABLE: &str = "TENURE_TEST_PROMTOOL";
 
-pub(super) const PROMTOOL: Unpacked =
-    Unpacked { program: "promtool", packages: &["prometheus"], suite: "bookworm" };
+pub(super) const PROMTOOL: Unpacked = Unpacked {
+    program: "promtool",
+    version: "--version",
+    folder: "usr/bin",
+    packages: &["prometheus"],
+    suite: "bookworm",
+};
