@@ -2,7 +2,8 @@
 //!
 //! Each part is a child of this module, with what it keeps in the worker and the steps that it takes there.
 //! `look` has the board and the planner, `listing` and `tell` the planner's reads and writes after the board has changed. `hear` is how other
-//! workers learn of that, and `act` does what the plan says for this worker's own units.
+//! workers learn of that, and `act` does what the plan says for this worker's own units: `drain` ends what is done for those that have to go, and
+//! `release` gives them up.
 
 mod act;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod choice;
 mod claims;
 mod disputes;
 mod doubts;
+mod drain;
 mod hear;
 mod lead;
 mod leave;
@@ -26,6 +28,7 @@ mod orders;
 mod own;
 mod pace;
 mod raise;
+mod release;
 mod requests;
 mod rest;
 mod retry;
@@ -53,6 +56,7 @@ use crate::values::time::{Now, Tick, Ttl};
 use choice::Choice;
 use claims::Claims;
 use doubts::Doubts;
+use drain::Drains;
 use hear::Hearing;
 use lead::Lead;
 use letters::Letters;
@@ -148,8 +152,6 @@ pub struct Worker {
     awaited: BTreeSet<Key>,
     /// Since when no other unit has come to be awaited.
     awaited_from: Tick,
-    /// When the last unit began to drain.
-    drained_from: Tick,
     retries: Retries,
     letters: Letters,
     rest: Rest,
@@ -162,10 +164,7 @@ pub struct Worker {
     doubts: Doubts,
     /// When the listing that the present plan was made from began.
     planned_from: Tick,
-    /// When to drain what has to go.
-    drain_at: Option<Tick>,
-    /// That time has come, and a look must show that nothing has changed.
-    drain_due: bool,
+    drains: Drains,
     /// When a worker that leaves may begin to: once the others could hear of it.
     leave_from: Option<Tick>,
     last_lease: u64,
@@ -279,7 +278,6 @@ impl Worker {
             lapsing: BTreeSet::new(),
             awaited: BTreeSet::new(),
             awaited_from: Tick(0),
-            drained_from: Tick(0),
             retries: Retries::default(),
             letters: Letters::default(),
             rest: Rest::default(),
@@ -288,8 +286,7 @@ impl Worker {
             valid: Tick(0),
             doubts: Doubts::default(),
             planned_from: Tick(0),
-            drain_at: None,
-            drain_due: false,
+            drains: Drains::default(),
             leave_from: None,
             last_lease: 0,
             last_op: 0,

@@ -5,7 +5,7 @@ use crate::holder::acquisition::WaitPolicy;
 use crate::op::OpId;
 use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce};
-use crate::values::time::{Now, Tick, Wall};
+use crate::values::time::{Now, Tick, Ttl, Wall};
 
 /// Permits that somebody waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -33,8 +33,15 @@ impl WantedPermits {
     }
 
     /// When its user's patience ends, if it does.
-    pub(super) fn end(&self) -> Option<Tick> {
+    fn end(&self) -> Option<Tick> {
         if let WaitPolicy::Until(end) = self.wish.wait_policy { Some(end) } else { None }
+    }
+
+    /// When it is given up, if it is: by then it is not worth finding out any more what became of an attempt that only tries.
+    pub(super) fn gives_up_at(&self, ttl: Ttl) -> Option<Tick> {
+        let is_open = self.wish.wait_policy == WaitPolicy::Try && self.last_error.is_some();
+        let resolves_by = self.sent.filter(|_| is_open).map(|sent| sent.after(ttl.duration()));
+        self.end().into_iter().chain(resolves_by).min()
     }
 }
 

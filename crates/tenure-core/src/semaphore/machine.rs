@@ -1,11 +1,43 @@
 //! The machine of one semaphore in one process. One operation is under way at a time, and all later wishes go into the next.
+//!
+//! Each lease has a job with one claim, which is in one of three states ([`SemaphoreJob`](super::job::SemaphoreJob)):
+//!
+//! - *wanted*, until the record shows its grant, or its user waits no longer;
+//! - *held*, until its user gives it up, or the record does not show it any more, or the session is lost;
+//! - *given up*, until the record shows it no more, and no write that was sent can bring it back. What is left to expire stands for a ttl first.
+//!
+//! The machine itself is in one of these states. `go_on` goes from each of them to the next, after every event:
+//!
+//! - *without a session*: nothing is sent. Users who can't wait are told.
+//! - *looking*, *writing* or *fencing* ([`SemaphoreInFlight`]): an operation is under way. Its answer ends that (`answers`); events that come
+//!   meanwhile change jobs only.
+//! - *pausing*: nothing is sent for a while, because something has failed or others were quicker.
+//! - *at rest*: nobody wants anything, and nothing is to be given up; or who waits stands in the queue, until it is time for the next look.
+//!
+//! Its next step depends on what it knows of the record. Before its first operation it guesses that there is none, and writes. What an answer
+//! has shown counts until something fails; then it looks first. As long as a write that was sent *may land* though it was not answered, or was
+//! refused, no claim is told to be gone, and the next write is conditional on the same version: only one of both takes effect.
+//!
+//! Its parts keep their own state, know nothing of each other, and tell the machine what comes of an event:
+//!
+//! | part | what it has |
+//! |---|---|
+//! | `jobs` | what users want, hold and give up, and what they are told |
+//! | `deaths` | which sessions in the way are dead, suspected or live, and when they are looked at |
+//! | `challenge` | which live holder is asked next whether it knows its claim |
+//! | `backoff` | failures, refusals and lost writes in a row, and the pause that they bring |
+//!
+//! `answers` and `plan` are the machine's own steps: what an answer means, and what the next write is.
 
 mod answers;
+mod backoff;
+mod challenge;
 mod deaths;
+mod jobs;
 mod plan;
 
 use super::Wish;
-use super::job::{Giving, SemaphoreJob, WantedPermits};
+use super::job::WantedPermits;
 use super::ledger::SemaphoreLedger;
 use crate::bugs::Bug;
 use crate::holder::acquisition::WaitPolicy;
@@ -17,10 +49,13 @@ use crate::op::{Freshness, OpId};
 use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce, Version};
 use crate::values::key::Key;
-use crate::values::record::{Attachment, Occupant, Stored};
+use crate::values::record::{Attachment, Stored};
 use crate::values::time::{Now, Tick, Ttl};
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use backoff::Backoff;
+use challenge::HolderChallenge;
+use deaths::Deaths;
+use jobs::SemaphoreJobs;
+use std::collections::BTreeSet;
 
 /// What was last seen of the record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -61,7 +96,10 @@ pub(crate) struct Semaphore {
     /// The session's ttl.
     ttl: Ttl,
     most_bytes: usize,
-    jobs: BTreeMap<LeaseId, SemaphoreJob>,
+    jobs: SemaphoreJobs,
+    deaths: Deaths,
+    challenge: HolderChallenge,
+    backoff: Backoff,
     seen: Option<SeenSemaphore>,
     /// There may be a record: nothing is guessed any more.
     is_known: bool,
@@ -70,23 +108,8 @@ pub(crate) struct Semaphore {
     ghost: Option<Option<Version>>,
     /// A write that asks for something was refused over this version. A copy of it may be under way all the same.
     refused: Option<Option<Version>>,
-    /// Writes in a row that the store has refused, and may for good; looks between them may go well.
-    refusals: u32,
-    /// Sessions that are over, of those whose claims the record shows.
-    dead: BTreeSet<Attachment>,
-    /// Sessions of claims that the record shows which have been looked at, of those that last for less time than ours.
-    judged: BTreeSet<Attachment>,
-    /// Those of whom the store refuses to tell, or to have them fenced: how often in a row.
-    unjudged: BTreeMap<Attachment, u32>,
-    /// Sessions that have been silent for too long, and are to be fenced.
-    suspects: Vec<(Attachment, Stored)>,
-    /// The last look that showed sessions.
-    looked: OpId,
-    /// When the record is looked at again, and when the sessions in its way, as long as somebody waits.
+    /// When the record is looked at again, as long as somebody waits.
     look_at: Tick,
-    sessions_at: Tick,
-    /// Where the next look at sessions begins.
-    turn: usize,
     /// Changes that the store told of since the record was last seen.
     changes: u32,
     /// One of them came while an operation was under way, which may not have seen it.
@@ -95,18 +118,6 @@ pub(crate) struct Semaphore {
     curious: bool,
     /// The process gives up everything.
     is_stopping: bool,
-    /// Which holder was in the way when, and how many were asked about.
-    doubt: Option<(Nonce, Tick)>,
-    asked: usize,
-    /// Writes in a row that others were quicker than.
-    losses: u32,
-    /// Operations in a row that failed.
-    failures: u32,
-    /// Nothing is sent before then.
-    pause: Option<Tick>,
-    /// That is because the store has refused something, and may for good.
-    is_refused: bool,
-    notices: Vec<Notice>,
 }
 
 impl Semaphore {
@@ -116,42 +127,26 @@ impl Semaphore {
             key,
             ttl,
             most_bytes,
-            jobs: BTreeMap::new(),
+            jobs: SemaphoreJobs::default(),
+            deaths: Deaths::new(ttl),
+            challenge: HolderChallenge::default(),
+            backoff: Backoff::default(),
             seen: None,
             is_known: false,
             flight: None,
             ghost: None,
             refused: None,
-            refusals: 0,
-            dead: BTreeSet::new(),
-            judged: BTreeSet::new(),
-            unjudged: BTreeMap::new(),
-            suspects: Vec::new(),
-            looked: OpId(0),
             look_at: Tick(0),
-            sessions_at: Tick(0),
-            turn: 0,
             changes: 0,
             hinted: None,
             curious: false,
             is_stopping: false,
-            doubt: None,
-            asked: 0,
-            losses: 0,
-            failures: 0,
-            pause: None,
-            is_refused: false,
-            notices: Vec::new(),
         }
-    }
-
-    fn tell(&mut self, notice: Notice) {
-        self.notices.push(notice);
     }
 
     /// What users are to be told.
     pub(crate) fn take_notices(&mut self) -> Vec<Notice> {
-        std::mem::take(&mut self.notices)
+        self.jobs.take_notices()
     }
 
     /// Whether nothing is held, wanted or under way.
@@ -161,37 +156,37 @@ impl Semaphore {
 
     /// Whether something of a lease is left, but for what is left to expire.
     pub(crate) fn is_open(&self) -> bool {
-        self.jobs.values().any(|job| !job.is_lapsing())
+        self.jobs.is_open()
     }
 
     /// Whether something is left to expire.
     pub(crate) fn is_lapsing(&self) -> bool {
-        self.jobs.values().any(SemaphoreJob::is_lapsing)
+        self.jobs.is_lapsing()
     }
 
     /// Whether it waits for something that a push of the store would tell it sooner.
     pub(crate) fn listens(&self) -> bool {
-        self.jobs.values().any(|job| matches!(job, SemaphoreJob::Wanted(_)))
+        self.jobs.is_wanted()
     }
 
     /// Whether anything is held.
     pub(crate) fn holds(&self) -> bool {
-        self.jobs.values().any(|job| matches!(job, SemaphoreJob::Held { .. }))
+        self.held().next().is_some()
     }
 
     /// The leases that hold permits.
     pub(crate) fn held(&self) -> impl Iterator<Item = LeaseId> {
-        self.jobs.iter().filter(|(_, job)| matches!(job, SemaphoreJob::Held { .. })).map(|(lease, _)| *lease)
+        self.jobs.held()
     }
 
     /// All leases that it has something to do for.
     pub(crate) fn leases(&self) -> impl Iterator<Item = LeaseId> {
-        self.jobs.keys().copied()
+        self.jobs.leases()
     }
 
     /// Whether it has something to do for a lease.
     pub(crate) fn has(&self, lease: LeaseId) -> bool {
-        self.jobs.contains_key(&lease)
+        self.jobs.has(lease)
     }
 
     /// Somebody wants permits.
@@ -201,119 +196,55 @@ impl Semaphore {
             wish.wait_policy = WaitPolicy::Try;
         }
         let reused = ctx.rules.bugs.has(Bug::PermitIdReused);
-        let shared = self.jobs.values().next().map(SemaphoreJob::id).filter(|_| reused);
+        let shared = self.jobs.ids().next().filter(|_| reused);
         let id = shared.unwrap_or_else(|| ctx.nonces.draw());
         let born = OpId(*ctx.last_op);
-        self.pause = None;
+        self.backoff.end();
         let wanted = WantedPermits { wish, id, born, since: ctx.now.wall, sent: None, last_error: None };
-        self.jobs.insert(lease, SemaphoreJob::Wanted(Box::new(wanted)));
+        self.jobs.want(lease, wanted);
     }
 
     /// Permits, or the attempt to get them, are given up.
     pub(crate) fn release(&mut self, lease: LeaseId) {
-        let (id, was_held) = match self.jobs.get_mut(&lease) {
-            None => return self.tell(Notice::Released(lease, false)),
-            Some(SemaphoreJob::Wanted(wanted)) if wanted.sent.is_none() => {
-                self.jobs.remove(&lease);
-                return self.tell(Notice::Released(lease, false));
-            }
-            Some(SemaphoreJob::Wanted(wanted)) => (wanted.id, false),
-            Some(SemaphoreJob::Held { id, .. }) => (*id, true),
-            // Its user has been told of its end, or will be.
-            Some(SemaphoreJob::Giving(Giving { is_awaited: true, .. })) => return,
-            Some(SemaphoreJob::Giving(_)) => return self.tell(Notice::Released(lease, false)),
-        };
-        let giving = Giving { id, is_awaited: true, tried: false, was_held, not_before: None };
-        self.jobs.insert(lease, SemaphoreJob::Giving(giving));
-        self.try_again();
-    }
-
-    /// What has been refused is tried once more at once, however long the pause is by now: somebody may have mended it.
-    fn try_again(&mut self) {
-        self.pause.take_if(|_| self.is_refused);
+        if self.jobs.release(lease) {
+            self.backoff.try_again();
+        }
     }
 
     /// Permits are given up, but what was done under them could not be ended for certain: they stay out for a full ttl.
     pub(crate) fn lapse(&mut self, ctx: &Ctx<'_>, lease: LeaseId) {
-        let not_before = Some(ctx.now.held.after(self.ttl.duration()));
-        match self.jobs.get_mut(&lease) {
-            Some(SemaphoreJob::Held { id, .. }) if !ctx.rules.bugs.has(Bug::LapseVacates) => {
-                let (id, is_awaited) = (*id, false);
-                let giving = Giving { id, is_awaited, tried: false, was_held: true, not_before };
-                self.jobs.insert(lease, SemaphoreJob::Giving(giving));
-            }
-            Some(SemaphoreJob::Giving(giving)) if giving.not_before.is_some() => {
-                giving.not_before = not_before
-            }
-            _ => return self.release(lease),
+        let until = ctx.now.held.after(self.ttl.duration());
+        if !self.jobs.lapse(lease, until, ctx.rules.bugs) {
+            return self.release(lease);
         }
-        self.end_pause_with_lapses(ctx.now);
-        self.tell(Notice::Released(lease, false));
-    }
-
-    /// What is left to expire is given up in its time, whatever the store has refused before then.
-    fn end_pause_with_lapses(&mut self, now: Now) {
-        let lapses = self.jobs.values().filter_map(|job| match job {
-            SemaphoreJob::Giving(giving) => giving.not_before.filter(|at| now.held < *at),
-            _ => None,
-        });
-        if let (true, Some(pause), Some(lapse)) = (self.is_refused, &mut self.pause, lapses.min()) {
-            *pause = lapse.min(*pause);
-        }
+        self.backoff.end_with_lapse(self.jobs.lapses_at(ctx.now));
     }
 
     /// What is done with other leases can't be done with permits.
     pub(crate) fn cannot(&mut self, lease: LeaseId) {
         let error = StoreError::invalid("permits carry no metadata, and can't become plain data");
-        self.tell(Notice::Failed(lease, error));
+        self.jobs.tell(Notice::Failed(lease, error));
     }
 
     /// All is given up. What the store refuses for good ends with the session.
     pub(crate) fn stop(&mut self, ctx: &mut Ctx<'_>) {
-        for lease in self.jobs.keys().copied().collect::<Vec<_>>() {
-            if !matches!(self.jobs.get(&lease), Some(SemaphoreJob::Giving(_))) {
-                self.release(lease);
-            }
-        }
+        self.jobs.release_all();
         self.is_stopping = true;
-        self.try_again();
+        self.backoff.try_again();
         self.go_on(ctx);
     }
 
-    /// The session that all of it is attached to is gone. Whoever waits, waits on: behind those who came meanwhile.
+    /// The session that all of it is attached to is gone.
     pub(crate) fn session_lost(&mut self, ctx: &mut Ctx<'_>, loss: &Loss) {
-        (self.flight, self.seen, self.ghost, self.refused, self.pause) = (None, None, None, None, None);
-        self.suspects.clear();
-        for (lease, job) in std::mem::take(&mut self.jobs) {
-            match job {
-                SemaphoreJob::Wanted(mut wanted) => {
-                    (wanted.id, wanted.sent) = (ctx.nonces.draw(), None);
-                    self.jobs.insert(lease, SemaphoreJob::Wanted(wanted));
-                }
-                SemaphoreJob::Held { .. } if ctx.rules.bugs.has(Bug::AttachedOutlivesSession) => {}
-                SemaphoreJob::Held { .. } => self.tell(Notice::Lost(lease, loss.clone())),
-                SemaphoreJob::Giving(Giving { is_awaited: true, .. }) => {
-                    self.tell(Notice::Released(lease, false))
-                }
-                SemaphoreJob::Giving(_) => {}
-            }
-        }
+        (self.flight, self.seen, self.ghost, self.refused) = (None, None, None, None);
+        self.backoff.end();
+        self.deaths.session_lost();
+        self.jobs.session_lost(ctx, loss);
     }
 
-    /// The session can't be begun now. Who only tries is told; who waits, waits on.
+    /// The session can't be begun now.
     pub(crate) fn session_failed(&mut self, now: Now, error: &StoreError) {
-        for (lease, job) in std::mem::take(&mut self.jobs) {
-            match job {
-                SemaphoreJob::Wanted(wanted) if !wanted.is_patient(now) || !error.is_passing() => {
-                    self.tell(Notice::Failed(lease, error.clone()));
-                }
-                SemaphoreJob::Wanted(mut wanted) => {
-                    wanted.last_error = Some(error.clone());
-                    self.jobs.insert(lease, SemaphoreJob::Wanted(wanted));
-                }
-                job => drop(self.jobs.insert(lease, job)),
-            }
-        }
+        self.jobs.session_failed(now, error);
     }
 
     /// The store says that the record has changed.
@@ -323,12 +254,12 @@ impl Semaphore {
             return;
         }
         self.changes = self.changes.saturating_add(1);
-        let awaited = self.jobs.values().filter_map(|job| match (job, &self.seen) {
-            (SemaphoreJob::Wanted(wanted), Some(seen)) => Some(seen.ledger.grants_before(wanted.id)),
-            _ => None,
+        let seen = self.seen.as_ref();
+        let awaited = seen.and_then(|seen| {
+            self.jobs.wanted().map(|(_, wanted)| seen.ledger.grants_before(wanted.id)).min()
         });
         // A hint that names no version may stand for any number of changes.
-        if version.is_some() && awaited.min().is_some_and(|writes| self.changes < writes) {
+        if version.is_some() && awaited.is_some_and(|writes| self.changes < writes) {
             return;
         }
         self.hinted = if self.hinted == Some(None) { self.hinted } else { Some(version) };
@@ -343,40 +274,29 @@ impl Semaphore {
 
     /// When to come back if nothing happens.
     pub(crate) fn wake_at(&self, now: Now, has_session: bool) -> Option<Tick> {
-        let ends = self.jobs.values().filter_map(|job| match job {
-            SemaphoreJob::Wanted(wanted) => wanted.end().into_iter().chain(self.resolves_by(wanted)).min(),
-            SemaphoreJob::Giving(giving) => giving.not_before.filter(|at| now.held < *at),
-            SemaphoreJob::Held { .. } => None,
-        });
         let acts = has_session && self.flight.is_none();
-        let look_at = (acts && self.listens()).then_some(self.look_at.min(self.sessions_at));
-        let next = match self.pause.filter(|_| acts && !self.is_idle()) {
-            Some(pause) => Some(pause),
-            None => look_at,
-        };
-        ends.chain(next).min()
+        let look_at = (acts && self.listens()).then(|| self.looks_at());
+        let pause = self.backoff.until().filter(|_| acts && !self.is_idle());
+        self.jobs.wake_at(now, self.ttl).into_iter().chain(pause.or(look_at)).min()
     }
 
-    /// Until when it is worth finding out what became of an attempt that only tries.
-    fn resolves_by(&self, wanted: &WantedPermits) -> Option<Tick> {
-        let is_open = wanted.wish.wait_policy == WaitPolicy::Try && wanted.last_error.is_some();
-        is_open.then_some(wanted.sent?.after(self.ttl.duration()))
+    /// When the record, or the sessions in the way, are looked at again, as long as somebody waits.
+    fn looks_at(&self) -> Tick {
+        self.look_at.min(self.deaths.look_at())
     }
 
     /// Does what there is to do, if nothing is under way.
     pub(crate) fn go_on(&mut self, ctx: &mut Ctx<'_>) {
-        if ctx.session.is_some() {
-            self.settle(ctx);
+        let (may_land, seen) = (self.may_land(), self.seen.as_ref());
+        if let (Some(seen), true) = (seen, ctx.session.is_some()) {
+            self.jobs.settle(ctx, seen, may_land);
         }
-        self.give_up_overdue(ctx.now);
-        if ctx.session.is_none() || self.flight.is_some() {
+        // Nobody waits any longer because something is under way.
+        self.jobs.give_up_overdue(ctx.now, self.ttl, seen.map(|seen| &seen.ledger));
+        if ctx.session.is_none() || self.flight.is_some() || self.backoff.holds(ctx.now) {
             return;
         }
-        if self.pause.is_some_and(|at| ctx.now.held < at) {
-            return;
-        }
-        self.pause = None;
-        if let Some((attachment, session)) = self.suspects.pop() {
+        if let Some((attachment, session)) = self.deaths.take_suspect() {
             return self.fence(ctx, attachment, session);
         }
         if let Some(version) = self.hinted.take()
@@ -384,12 +304,8 @@ impl Semaphore {
         {
             self.look_at = Tick(0);
         }
-        let is_work = |job: &SemaphoreJob| match job {
-            SemaphoreJob::Wanted(_) => true,
-            SemaphoreJob::Held { .. } => false,
-            SemaphoreJob::Giving(giving) => giving.is_due(ctx.now),
-        };
-        if !self.jobs.values().any(is_work) && !self.curious && !self.has_strays(ctx) {
+        let has_work = self.listens() || self.jobs.due(ctx.now).next().is_some();
+        if !has_work && !self.curious && !self.has_strays(ctx) {
             return;
         }
         match self.seen.take() {
@@ -410,44 +326,29 @@ impl Semaphore {
         }
     }
 
-    /// Those who have waited for long enough are told so, whatever is under way.
-    fn give_up_overdue(&mut self, now: Now) {
-        let overdue = |(lease, job): (&LeaseId, &SemaphoreJob)| match job {
-            SemaphoreJob::Wanted(wanted) => {
-                let by = wanted.end().into_iter().chain(self.resolves_by(wanted)).min();
-                by.is_some_and(|by| now.held >= by).then_some(*lease)
-            }
-            _ => None,
-        };
-        for lease in self.jobs.iter().filter_map(overdue).collect::<Vec<_>>() {
-            let error = match self.jobs.get_mut(&lease) {
-                Some(SemaphoreJob::Wanted(wanted)) => wanted.last_error.take(),
-                _ => None,
-            };
-            let occupant = self.seen.as_ref().and_then(|seen| seen.ledger.occupant());
-            self.give_up(lease, error.ok_or(occupant));
-        }
+    /// Whether a write that was sent may land, though it was not answered, or refused.
+    fn may_land(&self) -> bool {
+        self.ghost.is_some() || self.refused.is_some()
     }
 
-    /// An attempt is over without permits: because of an error, or of somebody who holds them.
-    fn give_up(&mut self, lease: LeaseId, why: Result<StoreError, Option<Occupant>>) {
-        let Some(SemaphoreJob::Wanted(wanted)) = self.jobs.remove(&lease) else { return };
-        self.tell(match why {
-            Ok(error) => Notice::Failed(lease, error),
-            Err(occupant) => Notice::Held(lease, occupant),
-        });
-        if wanted.sent.is_some() {
-            let (id, is_awaited, was_held) = (wanted.id, false, false);
-            let giving = Giving { id, is_awaited, tried: false, was_held, not_before: None };
-            self.jobs.insert(lease, SemaphoreJob::Giving(giving));
+    /// The ledger as it was last seen.
+    fn ledger(&self) -> Option<&SemaphoreLedger> {
+        self.seen.as_ref().map(|seen| &seen.ledger)
+    }
+
+    /// Raises the fence of a session that is dead.
+    fn fence(&mut self, ctx: &mut Ctx<'_>, attachment: Attachment, session: Stored) {
+        if let Some(write) = deaths::fencing(ctx, &attachment, session) {
+            let op = ctx.write(write, self.ttl);
+            self.flight = Some(SemaphoreInFlight::Fencing { op, attachment });
         }
     }
 
     /// Reads the record, and the sessions in the way of those who wait if it is time for that.
     fn look(&mut self, ctx: &mut Ctx<'_>) {
-        let wants = self.listens() && (self.sessions_at <= ctx.now.held || self.must_judge());
-        let own = ctx.session.clone().filter(|_| wants);
-        let sessions = own.map(|own| self.in_the_way(&own)).unwrap_or_default();
+        let wants = self.listens() && (self.deaths.look_at() <= ctx.now.held || self.must_judge());
+        let others = self.ledger().zip(ctx.session.as_ref()).filter(|_| wants);
+        let sessions = others.map(|(ledger, own)| self.deaths.in_the_way(ledger, own)).unwrap_or_default();
         let op = if sessions.is_empty() {
             ctx.read(&self.key, self.ttl)
         } else {
@@ -462,29 +363,20 @@ impl Semaphore {
     /// Whether the record shows a claim of our session that nobody here knows of.
     fn has_strays(&self, ctx: &Ctx<'_>) -> bool {
         let Some((seen, own)) = self.seen.as_ref().zip(ctx.session.as_ref()) else { return false };
-        let known: BTreeSet<Nonce> = self.jobs.values().map(SemaphoreJob::id).collect();
+        let known: BTreeSet<Nonce> = self.jobs.ids().collect();
         let mut own = seen.ledger.tickets().filter(|ticket| ticket.attachment == *own);
         own.any(|ticket| !known.contains(&ticket.id)) && !ctx.rules.bugs.has(Bug::StraysKept)
     }
 
     /// Whether somebody is to be refused unless those in its way are dead.
     fn must_judge(&self) -> bool {
-        let has = |id| self.seen.as_ref().is_some_and(|seen| seen.ledger.has(id));
-        let asks = |job: &SemaphoreJob| matches!(job, SemaphoreJob::Wanted(wanted) if self.looked <= wanted.born && !has(wanted.id));
-        self.jobs.values().any(asks)
+        let has = |id| self.ledger().is_some_and(|ledger| ledger.has(id));
+        let mut wanted = self.jobs.wanted().map(|(_, wanted)| wanted);
+        wanted.any(|wanted| !self.deaths.has_looked_since(wanted.born) && !has(wanted.id))
     }
 
     /// When to look again, between ¾ of the usual time and that.
     fn set_look(&mut self, ctx: &Ctx<'_>) {
         self.look_at = ctx.jittered(self.ttl.part(4).min(ctx.rules.poll));
-    }
-
-    /// Nothing is sent for some time after others were quicker so often that a pause is better than another attempt.
-    fn give_way(&mut self, ctx: &Ctx<'_>) {
-        const OFTEN: u32 = 32;
-        if self.losses.is_multiple_of(OFTEN) {
-            let span = Duration::from_millis(1) * 2u32.pow((self.losses / OFTEN).min(6));
-            (self.pause, self.is_refused) = (Some(ctx.jittered(span)), false);
-        }
     }
 }

@@ -2,11 +2,13 @@
 
 use super::Worker;
 use super::asked::Asked;
-use super::listed::Peer;
+use super::listed::{Owner, Peer, Unit};
 use super::own::{Own, Stage};
 use crate::fleet::about::About;
 use crate::fleet::names::FleetName;
-use crate::fleet::talk::{FleetCommand, FleetNotice, Options, Reason, Taken};
+use crate::fleet::part::Shows;
+use crate::fleet::plan::Uncovered;
+use crate::fleet::talk::{FleetCommand, FleetNotice, Options, Reason, Summary, Taken};
 use crate::fleet::unit::UnitSpec;
 use crate::holder::Identity;
 use crate::holder::lease_id::LeaseId;
@@ -176,6 +178,17 @@ pub(in crate::fleet) fn board_by(generation: u64, version: u128, planner: &Attac
     Stored::new(record).versioned(Version(version))
 }
 
+/// A board as the worker 0, who plans, has left it.
+pub(super) fn own_board(generation: u64, version: u128) -> Stored {
+    board_by(generation, version, &myself())
+}
+
+/// This board with the alarm set.
+pub(super) fn alarm(seen: &Stored, version: u128) -> Stored {
+    let write = crate::fleet::board::alarm(worker(0).board_key, seen, Nonce(1), at(0).wall);
+    Stored::new(write.record).versioned(Version(version))
+}
+
 /// What names the worker 0, whose session has the fence 5, as the planner.
 pub(in crate::fleet) fn myself() -> Attachment {
     Attachment { session: session(0), fence: Fence(5) }
@@ -210,4 +223,22 @@ pub(in crate::fleet) fn up() -> Worker {
     // From here on each test says what happens when.
     worker.joined = false;
     worker
+}
+
+/// Follows a plan of units, with their owners and the workers that they are planned for.
+pub(super) fn follow(
+    worker: &mut Worker,
+    secs: u64,
+    plan: Vec<(usize, Owner, Result<usize, Uncovered>)>,
+) -> Summary {
+    let targets = plan.iter().map(|(n, _, target)| (unit(*n), target.map(session))).collect();
+    let shows = Shows::of(&vacant().record);
+    let unit = |(n, owner, _)| (unit(n), Unit { spec: UnitSpec::default().into(), owner, held: None, shows });
+    let units = plan.into_iter().map(unit).collect();
+    worker.follow_plan(at(secs), units, targets, Summary::default());
+    let planned = |notice| match notice {
+        FleetNotice::Planned(summary) => Some(*summary),
+        _ => None,
+    };
+    told(worker).into_iter().find_map(planned).unwrap()
 }

@@ -127,7 +127,7 @@ impl Worker {
         let latest = std::mem::take(&mut self.look.closely)
             || pace < self.interval()
             || !self.look.overdue.is_empty()
-            || self.drain_due
+            || self.drains.is_due
             || self.look.blind
             || self.is_planner() && self.is_behind();
         self.look.latest = latest || self.has_bug(Bug::StaleLookTrusted);
@@ -173,7 +173,7 @@ impl Worker {
         if self.has_bug(Bug::AwaitedForEver) {
             return Duration::ZERO;
         }
-        now.held.since(self.awaited_from.max(self.drained_from).after(self.part(1) * DRAINS))
+        now.held.since(self.awaited_from.max(self.drains.began).after(self.part(1) * DRAINS))
     }
 
     pub(super) fn looked(&mut self, now: Now, result: Result<Answer, StoreError>) {

@@ -100,7 +100,7 @@ impl Worker {
             let notice = self.part(16) + if self.options.push { Duration::ZERO } else { self.heard_within() };
             self.leave_from = Some(now.held.after(notice));
             // A look that was asked for before says nothing about then.
-            self.drain_due = false;
+            self.drains.is_due = false;
         }
         self.want_bump(now.held);
     }

@@ -1,5 +1,6 @@
 //! A unit that this worker has, claims, or is giving up.
 
+use super::Worker;
 use super::asked::Asked;
 use crate::fleet::digest::Digest;
 use crate::fleet::talk::{Reason, Taken};
@@ -134,6 +135,14 @@ impl OwnUnits {
         };
         self.counted = Some(digest);
         digest
+    }
+}
+
+impl Worker {
+    pub(super) fn own_of(&mut self, lease: LeaseId) -> Option<(Key, &mut Own)> {
+        let key = self.units.get(&lease)?.clone();
+        let own = self.own.get_mut(&key)?;
+        Some((key, own))
     }
 }
 

@@ -145,3 +145,6 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

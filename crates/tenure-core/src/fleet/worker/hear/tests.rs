@@ -3,12 +3,18 @@
 use super::reading::MANY;
 use super::*;
 use crate::fleet::About;
+use crate::fleet::part::{Shows, Task};
 use crate::fleet::plan::Uncovered;
+use crate::fleet::talk::Reason;
+use crate::fleet::unit::{Status, UnitSpec};
 use crate::fleet::worker::alone::*;
+use crate::fleet::worker::own::Stage;
 use crate::fleet::worker::raise::Bump;
 use crate::values::fence::{Nonce, Version};
+use crate::values::key::Key;
 use crate::values::metadata::Metadata;
-use crate::values::record::Record;
+use crate::values::record::{Record, Stored};
+use std::collections::BTreeSet;
 
 fn planner() -> Attachment {
     Attachment { session: session(1), fence: Fence(7) }
@@ -270,7 +276,7 @@ fn what_it_has_goes_for_the_reason_that_its_part_tells_and_else_stays() {
         assert_eq!((own.goes.clone(), own.transferee.clone()), (goes.clone(), to.map(session)), "{says}");
         // The others look within an interval.
         let wait = worker.part(16) + if leaving { worker.interval() } else { std::time::Duration::ZERO };
-        assert_eq!(worker.drain_at, goes.map(|_| at(101).held.after(wait)), "{says}");
+        assert_eq!(worker.drains.at, goes.map(|_| at(101).held.after(wait)), "{says}");
     }
 }
 

@@ -1,32 +1,14 @@
-//! Plan: whom a look is at, and whether at the latest state; when the next one is; what is made of a board, of sessions that
-//! are renewed, fall silent or go, and of units that are awaited; who plans when nobody does; who raises the alarm, who ends a session, and how
-//! a board is raised.
+//! Plan: whom a look is at, and whether at the latest state; when the next one is; what is made of a board, of hints, and of units that are
+//! awaited.
 use super::*;
 use crate::fleet::UnitSpec;
 use crate::fleet::worker::alone::{
-    asked, at, board_by, has, led, myself, record, session, session_record, told, unit, worker,
+    alarm, asked, at, has, led, own_board, record, session, session_record, unit, worker,
 };
 use crate::fleet::worker::raise::Bump;
-use crate::op::{Expect, Outcome, Request};
 use crate::values::fence::{Nonce, Version};
 use crate::values::record::{Attachment, Record};
 use std::collections::BTreeSet;
-
-/// This board with the alarm set.
-fn alarm(seen: &Stored, version: u128) -> Stored {
-    let write = board::alarm(worker(0).board_key, seen, Nonce(1), at(0).wall);
-    Stored::new(write.record).versioned(Version(version))
-}
-
-/// At rest: it plans, and has listed what the board shows.
-fn rested(others: usize) -> Worker {
-    led(others, true)
-}
-
-/// A board as this worker, who plans, has left it.
-fn board(generation: u64, version: u128) -> Stored {
-    board_by(generation, version, &myself())
-}
 
 fn looks_at(worker: &mut Worker) -> (Vec<Key>, Freshness) {
     worker.look.next = at(100).held;
@@ -44,7 +26,7 @@ fn listed(found: Vec<(Key, Stored)>) -> Result<Answer, StoreError> {
 #[test]
 fn a_look_is_at_the_latest_state_if_anything_may_be_news() {
     let freshness = |change: &dyn Fn(&mut Worker)| {
-        let mut worker = rested(1);
+        let mut worker = led(1, true);
         change(&mut worker);
         looks_at(&mut worker).1
     };
@@ -62,7 +44,7 @@ fn a_look_is_at_the_latest_state_if_anything_may_be_news() {
         &|worker| {
             worker.look.overdue.insert(session(1));
         },
-        &|worker| worker.drain_due = true,
+        &|worker| worker.drains.is_due = true,
         &|worker| worker.look.blind = true,
         &|worker| worker.listed = Some(Fence(6)),
     ];
@@ -74,7 +56,7 @@ fn a_look_is_at_the_latest_state_if_anything_may_be_news() {
 #[test]
 fn a_look_that_failed_is_repeated_as_close_as_it_was() {
     for (closely, freshness) in [(true, Freshness::Latest), (false, Freshness::Recent)] {
-        let mut worker = rested(1);
+        let mut worker = led(1, true);
         worker.look.closely = closely;
         for _ in 0..3 {
             assert_eq!(looks_at(&mut worker).1, freshness);
@@ -83,7 +65,7 @@ fn a_look_that_failed_is_repeated_as_close_as_it_was() {
         looks_at(&mut worker);
         worker.looked(
             at(101),
-            listed(vec![(worker.board_key.clone(), board(7, 1)), (session(1), session_record(1, 7, 1))]),
+            listed(vec![(worker.board_key.clone(), own_board(7, 1)), (session(1), session_record(1, 7, 1))]),
         );
         assert_eq!(looks_at(&mut worker).1, Freshness::Recent);
     }
@@ -91,7 +73,7 @@ fn a_look_that_failed_is_repeated_as_close_as_it_was() {
 
 #[test]
 fn a_look_comes_at_its_time_and_not_while_another_is_under_way() {
-    let mut worker = rested(1);
+    let mut worker = led(1, true);
     worker.look.next = at(100).held;
     let looks = |worker: &mut Worker, secs| {
         worker.wake_look(at(secs));
@@ -107,7 +89,7 @@ fn a_look_comes_at_its_time_and_not_while_another_is_under_way() {
 #[test]
 fn awaited_units_are_looked_at_in_turn() {
     for (units, turns) in [(10, vec![10, 10]), (64, vec![64, 64]), (100, vec![64, 64, 64])] {
-        let mut worker = rested(0);
+        let mut worker = led(0, true);
         worker.awaited = (0..units).map(unit).collect();
         let mut all: Vec<Key> = Vec::new();
         for turn in turns {
@@ -128,7 +110,7 @@ fn the_next_look_comes_the_sooner_the_more_there_is_to_see() {
     // An interval is 16 s, and a thirty-second of a ttl 1.5 s.
     for (push, close) in [(true, 4_000), (false, 1_500)] {
         let pace = |change: &dyn Fn(&mut Worker)| {
-            let mut worker = rested(1);
+            let mut worker = led(1, true);
             worker.options.push = push;
             change(&mut worker);
             worker.pace(at(100)).as_millis()
@@ -161,7 +143,7 @@ fn the_next_look_comes_the_sooner_the_more_there_is_to_see() {
 
 #[test]
 fn c1_what_does_not_come_for_long_is_looked_for_ever_less_often() {
-    let mut worker = rested(1);
+    let mut worker = led(1, true);
     worker.options.push = false;
     worker.awaited.insert(unit(0));
     worker.awaited_from = at(100).held;
@@ -173,7 +155,7 @@ fn c1_what_does_not_come_for_long_is_looked_for_ever_less_often() {
 
 #[test]
 fn what_drains_is_looked_for_often_for_some_time_and_then_ever_less_often() {
-    let mut worker = rested(1);
+    let mut worker = led(1, true);
     let lease = has(&mut worker, 0, Stage::Held, Some(0));
     worker.asked(at(100), lease, crate::fleet::Reason::Asked);
     assert_eq!(worker.own[&unit(0)].stage, Stage::Draining);
@@ -187,7 +169,7 @@ fn what_drains_is_looked_for_often_for_some_time_and_then_ever_less_often() {
 
 #[test]
 fn l2_all_that_were_written_after_long_drains_are_seen_in_the_next_looks() {
-    let mut worker = rested(1);
+    let mut worker = led(1, true);
     worker.awaited = (0..200).map(unit).collect();
     worker.awaited_from = at(0).held;
     worker.look.next = at(900).held;
@@ -210,7 +192,7 @@ fn l2_all_that_were_written_after_long_drains_are_seen_in_the_next_looks() {
             worker.looked(now, Err(StoreError::unavailable("away")));
         } else {
             seen.extend(keys);
-            let board = (worker.board_key.clone(), board(7, 1));
+            let board = (worker.board_key.clone(), own_board(7, 1));
             worker.looked(now, listed(vec![board, (session(1), session_record(1, 7, 1))]));
         }
     }
@@ -225,7 +207,7 @@ fn hints_about_what_has_been_awaited_for_long_bring_looks_and_not_many() {
     for (secs, hint, claims) in
         [(500, Hint::Any, false), (500, Hint::Key(unit(1)), false), (100, Hint::Key(unit(1)), true)]
     {
-        let mut worker = rested(1);
+        let mut worker = led(1, true);
         worker.awaited.extend([unit(0), unit(1)]);
         (worker.look.sent, worker.look.next) = (at(secs).held, at(900).held);
         worker.hint(Now { held: at(secs).held.after(Duration::from_millis(100)), ..at(secs) }, &hint);
@@ -241,7 +223,7 @@ fn hints_about_what_has_been_awaited_for_long_bring_looks_and_not_many() {
 #[test]
 fn a_hint_of_no_key_is_followed_at_once_only_if_something_is_awaited() {
     for (awaits, next) in [(false, 101_500), (true, 100_100)] {
-        let mut worker = rested(1);
+        let mut worker = led(1, true);
         looks_at(&mut worker);
         worker.look.under_way = false;
         if awaits {
@@ -255,7 +237,7 @@ fn a_hint_of_no_key_is_followed_at_once_only_if_something_is_awaited() {
 #[test]
 fn what_a_recent_look_shows_is_looked_at_once_more_if_it_is_news() {
     let vacated = |stored: Stored| Stored { record: Record { tenure: None, ..stored.record }, ..stored };
-    let board_at = |version| (worker(0).board_key, board(7, version));
+    let board_at = |version| (worker(0).board_key, own_board(7, version));
     let watched = |fence, heartbeat| (session(1), session_record(1, fence, heartbeat));
     for (found, is_news) in [
         (vec![board_at(1), watched(7, 1)], false),
@@ -267,7 +249,7 @@ fn what_a_recent_look_shows_is_looked_at_once_more_if_it_is_news() {
         (vec![board_at(1), (session(1), vacated(session_record(1, 7, 2)))], true),
         (vec![board_at(1), (session(1), vacated(session_record(1, 8, 2)))], true),
     ] {
-        let mut worker = rested(1);
+        let mut worker = led(1, true);
         assert_eq!(looks_at(&mut worker).1, Freshness::Recent);
         let says = format!("{found:?}");
         worker.looked(at(101), listed(found));
@@ -280,161 +262,31 @@ fn what_a_recent_look_shows_is_looked_at_once_more_if_it_is_news() {
 #[test]
 fn a_board_is_alarming_from_when_on_it_first_showed_the_alarm_until_it_shows_none() {
     for push in [false, true] {
-        let mut worker = rested(1);
+        let mut worker = led(1, true);
         worker.options.push = push;
-        worker.saw_board(at(100), Some(alarm(&board(7, 1), 2)));
+        worker.saw_board(at(100), Some(alarm(&own_board(7, 1), 2)));
         assert_eq!((worker.look.alarmed, worker.look.wary_until), (Some(at(100).held), Tick(0)));
         let soon = at(100).held.after(worker.pace(at(100)));
         assert!(worker.pace(at(100)) < worker.interval() && worker.look.next == soon);
-        worker.saw_board(at(150), Some(alarm(&board(7, 1), 2)));
+        worker.saw_board(at(150), Some(alarm(&own_board(7, 1), 2)));
         assert_eq!(worker.look.alarmed, Some(at(100).held), "the same one");
-        worker.saw_board(at(160), Some(alarm(&board(7, 1), 3)));
+        worker.saw_board(at(160), Some(alarm(&own_board(7, 1), 3)));
         assert_eq!(worker.look.alarmed, Some(at(160).held), "another one");
-        worker.saw_board(at(170), Some(board(8, 4)));
+        worker.saw_board(at(170), Some(own_board(8, 4)));
         // Whoever has a push hears of the next alarm anyway.
         let wary = if push { Tick(0) } else { at(176).held };
         assert_eq!((worker.look.alarmed, worker.look.wary_until), (None, wary));
     }
 }
 
-/// What the worker 1 is to the other after these looks at its session, each with its heartbeat, so many seconds after 100.
-fn watches(worker: &mut Worker, looks: &[(u64, u128)]) {
-    for (secs, heartbeat) in looks {
-        worker.look.latest = true;
-        let now = at(100 + secs);
-        worker.saw_session(now, &session(1), Fence(7), Some(Ok(session_record(1, 7, *heartbeat))));
-    }
-}
-
-#[test]
-fn one_that_is_overdue_is_kept_in_sight_and_the_others_are_alarmed() {
-    for (looks, overdue) in [
-        (&[(0, 1), (20, 1)][..], false),
-        (&[(0, 1), (21, 1)], true),
-        (&[(0, 1), (21, 1), (40, 1)], true),
-        (&[(0, 1), (21, 1), (40, 2)], false),
-    ] {
-        let mut worker = rested(1);
-        watches(&mut worker, looks);
-        assert_eq!(worker.look.overdue.contains(&session(1)), overdue, "{looks:?}");
-        let alarms = asked(&mut worker).iter().filter(|asked| matches!(asked.op, Op::Write(_))).count();
-        assert_eq!(alarms, usize::from(looks.len() > 1 && looks[1].0 > 20), "once: {looks:?}");
-    }
-    // What a recent look shows may be old.
-    let mut worker = rested(1);
-    watches(&mut worker, &[(0, 1)]);
-    worker.look.latest = false;
-    worker.saw_session(at(130), &session(1), Fence(7), Some(Ok(session_record(1, 7, 1))));
-    assert_eq!((worker.look.next, worker.look.overdue.len()), (at(130).held, 0));
-    assert!(asked(&mut worker).is_empty());
-}
-
-#[test]
-fn a_session_that_was_silent_for_a_ttl_is_ended_once_and_all_are_told() {
-    let mut worker = rested(1);
-    watches(&mut worker, &[(0, 1)]);
-    worker.look.latest = false;
-    worker.saw_session(at(148), &session(1), Fence(7), Some(Ok(session_record(1, 7, 1))));
-    assert!(
-        worker.peers.contains_key(&session(1)) && asked(&mut worker).is_empty(),
-        "it may have renewed since"
-    );
-    assert_eq!(worker.look.next, at(148).held);
-    watches(&mut worker, &[(48, 1)]);
-    assert!(!worker.peers.contains_key(&session(1)));
-    worker.fence_session(at(149), session(1), session_record(1, 7, 1));
-    let requests = asked(&mut worker);
-    let [Request { op: Op::Write(write), .. }] = &requests[..] else { panic!("{requests:?}") };
-    let old = session_record(1, 7, 1);
-    assert_eq!((&write.key, write.expect), (&session(1), Expect::Unchanged(old.version)));
-    let Record { fence, nonce, stamp, tenure, metadata } = &write.record;
-    assert!(*fence > Fence(7) && *nonce != old.record.nonce && *stamp == at(148).wall && tenure.is_none());
-    assert_eq!(*metadata, old.record.metadata);
-    for (result, tells) in
-        [(Ok(Answer::Write(Outcome::Lost(None))), 0), (Err(StoreError::unavailable("away")), 1)]
-    {
-        worker.bump = Bump::Idle;
-        worker.fenced(at(150), &session(1), result);
-        assert_eq!(worker.bump, Bump::At(at(150).held), "won or lost or unknown");
-        assert_eq!(told(&mut worker).len(), tells);
-    }
-}
-
-#[test]
-fn a_session_that_is_another_process_now_or_gone_has_left() {
-    let stopped = || Stored { record: Record { tenure: None, ..board(7, 1).record }, ..board(7, 1) };
-    for (found, leaving, left) in [
-        (Some(Ok(session_record(1, 7, 1))), false, false),
-        (Some(Ok(session_record(1, 8, 1))), false, true),
-        (Some(Ok(stopped())), false, true),
-        (Some(Ok(stopped())), true, true),
-        (Some(Err(StoreError::foreign("damaged"))), false, true),
-        (None, false, true),
-    ] {
-        let mut worker = rested(1);
-        worker.peers.get_mut(&session(1)).unwrap().about.leaving = leaving;
-        worker.look.latest = true;
-        let says = format!("{found:?} {leaving}");
-        worker.saw_session(at(100), &session(1), Fence(7), found);
-        assert_eq!(!worker.peers.contains_key(&session(1)), left, "{says}");
-        assert_eq!(worker.bump != Bump::Idle, left && !leaving, "who leaves has told: {says}");
-    }
-}
-
-#[test]
-fn an_alarm_is_raised_where_it_helps() {
-    let alarms = |change: &dyn Fn(&mut Worker)| {
-        let mut worker = rested(1);
-        change(&mut worker);
-        worker.raise_alarm(at(100));
-        (asked(&mut worker).len(), worker.bump != Bump::Idle)
-    };
-    assert_eq!(alarms(&|_| ()), (1, false));
-    assert_eq!(alarms(&|worker| worker.options.push = true), (0, false), "a push tells all");
-    assert_eq!(alarms(&|worker| worker.look.alarmed = Some(at(5).held)), (0, false), "there is one");
-    assert_eq!(alarms(&|worker| worker.look.alarmed = Some(at(4).held)), (1, false), "a false one");
-    assert_eq!(alarms(&|worker| worker.look.blind = true), (0, false), "nobody can read it");
-    assert_eq!(alarms(&|worker| worker.board = None), (0, true), "there is no board");
-}
-
-#[test]
-fn who_was_not_first_with_the_alarm_looks_whether_there_is_one() {
-    for (standing, looks) in [(board(8, 2), true), (alarm(&board(7, 1), 2), false)] {
-        let mut worker = rested(1);
-        worker.raise_alarm(at(100));
-        worker.alarmed(at(101), Ok(Answer::Write(Outcome::Lost(Some(standing)))));
-        assert_eq!(worker.look.next == at(101).held, looks);
-    }
-}
-
-#[test]
-fn a_board_is_raised_until_it_is_higher_than_when_that_was_wanted() {
-    let lost = |generation, version| Ok(Answer::Write(Outcome::Lost(Some(board(generation, version)))));
-    for (second, over) in [(8, false), (9, true), (7, false)] {
-        let mut worker = rested(1);
-        worker.want_bump(at(100).held);
-        assert_eq!(worker.bump.wake_at(), Some(at(100).held));
-        worker.wake_bump(at(100));
-        assert_eq!((asked(&mut worker).len(), worker.bump.wake_at()), (1, None));
-        worker.bumped(at(101), lost(8, 2));
-        assert_eq!(asked(&mut worker).len(), 1, "the first winner may not know of what we have to tell");
-        worker.bumped(at(102), lost(second, 3));
-        assert_eq!(
-            (asked(&mut worker).len(), worker.bump == Bump::Idle),
-            (usize::from(!over), over),
-            "{second}"
-        );
-    }
-}
-
 #[test]
 fn what_is_awaited_is_claimed_when_a_look_shows_that_its_owner_is_gone() {
-    let mut worker = rested(1);
+    let mut worker = led(1, true);
     worker.awaited = [unit(0), unit(1)].into();
     looks_at(&mut worker);
     let attachment = |fence| Some(Some(Attachment { session: session(1), fence: Fence(fence) }));
     let spec = UnitSpec::default();
-    let board = (worker.board_key.clone(), board(7, 1));
+    let board = (worker.board_key.clone(), own_board(7, 1));
     let watched = (session(1), session_record(1, 7, 1));
     let units = [(unit(0), record(attachment(7), &spec)), (unit(1), record(attachment(6), &spec))];
     worker.looked(at(101), listed([board, watched].into_iter().chain(units).collect()));
@@ -444,48 +296,19 @@ fn what_is_awaited_is_claimed_when_a_look_shows_that_its_owner_is_gone() {
 
 #[test]
 fn news_that_come_during_a_look_are_looked_at_after_it() {
-    let mut worker = rested(1);
+    let mut worker = led(1, true);
     looks_at(&mut worker);
     worker.hint(at(100), &Hint::Key(worker.board_key.clone()));
     assert_eq!(worker.look.wake_at(), None, "one at a time");
-    let shows = vec![(worker.board_key.clone(), board(7, 1)), (session(1), session_record(1, 7, 1))];
+    let shows = vec![(worker.board_key.clone(), own_board(7, 1)), (session(1), session_record(1, 7, 1))];
     worker.looked(at(101), listed(shows));
     assert_eq!(worker.look.wake_at(), Some(at(101).held));
 }
 
 #[test]
-fn what_happens_while_the_board_is_raised_is_told_by_another_raise() {
-    let won = Ok(Answer::Write(Outcome::Won { version: Version(2), fence: Fence(8) }));
-    for more in [false, true] {
-        let mut worker = rested(1);
-        worker.want_bump(at(100).held);
-        worker.wake_bump(at(100));
-        asked(&mut worker);
-        if more {
-            worker.want_bump(at(101).held);
-        }
-        worker.bumped(at(102), won.clone());
-        let soon = worker.bump.wake_at().is_some_and(|next| next > at(102).held && next <= at(104).held);
-        assert_eq!((soon, worker.bump == Bump::Idle), (more, !more));
-    }
-}
-
-#[test]
-fn a_raise_that_failed_is_made_again() {
-    for error in [StoreError::unavailable("away"), StoreError::unknown("cut")] {
-        let mut worker = rested(1);
-        worker.want_bump(at(100).held);
-        worker.wake_bump(at(100));
-        asked(&mut worker);
-        worker.bumped(at(101), Err(error));
-        assert!(worker.bump.wake_at().is_some_and(|next| next > at(101).held && next <= at(104).held));
-    }
-}
-
-#[test]
 fn whoever_plans_or_stands_by_looks_at_all_once_an_interval_and_others_at_the_planner() {
     let keys = |worker: &mut Worker| looks_at(worker).0.split_off(1);
-    let mut planner = rested(3);
+    let mut planner = led(3, true);
     assert_eq!(keys(&mut planner), [session(1), session(2), session(3)]);
     planner.look.under_way = false;
     planner.look.overdue.insert(session(2));
@@ -500,32 +323,4 @@ fn whoever_plans_or_stands_by_looks_at_all_once_an_interval_and_others_at_the_pl
     let write = board::mark(standby.board_key.clone(), &seen, &mark, &standbys, Nonce(4), at(0).wall);
     standby.board = Some(Stored::new(write.record).versioned(Version(4)));
     assert_eq!(keys(&mut standby), [session(1), session(2), session(3)]);
-}
-
-#[test]
-fn whoever_sees_that_nobody_plans_does_so_itself() {
-    let other = |n| Attachment { session: session(n), fence: Fence(7) };
-    let stopped = || Stored { record: Record { tenure: None, ..board(7, 1).record }, ..board(7, 1) };
-    let mut worker = led(1, false);
-    worker.joined = true;
-    worker.look.latest = true;
-    worker.saw_session(at(100), &session(1), Fence(7), Some(Ok(stopped())));
-    assert_eq!(worker.bump.wake_at(), Some(at(100).held));
-    worker.wake_bump(at(100));
-    let claim = asked(&mut worker).into_iter().find_map(|asked| match asked.op {
-        Op::Write(write) if write.key == worker.board_key => board::planner(&write.record),
-        _ => None,
-    });
-    assert_eq!(claim, Some(myself()));
-    // Somebody else was sooner.
-    let lost = Ok(Answer::Write(Outcome::Lost(Some(board_by(8, 2, &other(2))))));
-    worker.bumped(at(101), lost);
-    assert_eq!((worker.bump.clone(), worker.planner.clone()), (Bump::Idle, Some(other(2))));
-    // Who plans anew lives.
-    worker.saw_board(at(102), Some(board_by(9, 3, &other(1))));
-    assert_eq!(worker.bump, Bump::Idle);
-    // Whoever leaves plans only if nobody else does.
-    worker.leaving = true;
-    worker.saw_board(at(103), Some(super::super::alone::board(10, 4)));
-    assert_eq!(worker.bump.wake_at(), Some(at(111).held));
 }

@@ -1,0 +1,225 @@
+//! Following a part of a plan, once it and the units that it is about have been read.
+
+use crate::bugs::Bug;
+use crate::fleet::board;
+use crate::fleet::part::{Part, Shows, Task};
+use crate::fleet::sorted::Sorted;
+use crate::fleet::talk::{FleetNotice, Reason, Summary};
+use crate::fleet::unit::{Status, UnitSpec};
+use crate::fleet::worker::Worker;
+use crate::fleet::worker::claims::Claim;
+use crate::fleet::worker::listed::{Owner, Peer, Unit};
+use crate::fleet::worker::own::Stage;
+use crate::holder::command::Command;
+use crate::values::error::StoreError;
+use crate::values::fence::{Fence, Nonce};
+use crate::values::key::{HolderId, Key};
+use crate::values::record::Stored;
+use crate::values::time::{Now, Ttl};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// So many others are remembered in any fleet.
+const STRANGERS: usize = 32;
+
+impl Worker {
+    /// Sets to work on this worker's part of a plan. Whether a unit that it should have is another's by now.
+    pub(super) fn follow_part(
+        &mut self,
+        now: Now,
+        part: &Part,
+        found: BTreeMap<Key, Result<Stored, StoreError>>,
+        is_news: bool,
+    ) -> bool {
+        for (holder, (fence, ttl)) in &part.peers {
+            let Ok(session) = self.options.fleet.worker(holder) else { continue };
+            let known = self.peers.get(&session).filter(|peer| peer.fence == *fence).cloned();
+            let peer = known.unwrap_or_else(|| Peer::new(holder.clone(), *fence, *ttl));
+            self.peers.insert(session, peer);
+        }
+        self.forget_strangers(part);
+        let mut tasks: BTreeMap<Key, (Shows, Task)> = BTreeMap::new();
+        for (name, task) in &part.tasks {
+            if let Ok(unit) = self.options.fleet.unit(name) {
+                tasks.insert(unit, task.clone());
+            }
+        }
+        let found: BTreeMap<Key, Stored> =
+            found.into_iter().filter_map(|(key, stored)| Some((key, stored.ok()?))).collect();
+        self.revise_resting(now, &found);
+        self.revise_told(&tasks);
+        let awaited = std::mem::take(&mut self.awaited);
+        let mut free = VecDeque::new();
+        let (mut missing, mut doubtful, mut overtaken) = (Sorted::default(), Vec::new(), BTreeSet::new());
+        for (unit, (shows, task)) in &tasks {
+            if let Some(own) = self.own.get(unit) {
+                if task.takes() && matches!(own.stage, Stage::Held | Stage::Draining) {
+                    // By its record it is another's.
+                    doubtful.push(own.lease);
+                }
+                continue;
+            }
+            let Some(stored) = found.get(unit) else { continue };
+            let Ok((spec, _)) = UnitSpec::parse(stored.record.metadata.clone()) else { continue };
+            if spec.status != Status::Open && !self.has_bug(Bug::DeletedTaken) {
+                continue;
+            }
+            let claim = |seen| Claim { key: unit.clone(), seen, target: Some(self.me.clone()) };
+            let is_due = Shows::of(&stored.record) == *shows || self.has_bug(Bug::StateIgnored);
+            let is_vacant = stored.record.tenure.is_none();
+            // Somebody has written it since it was planned, as whoever keeps its weight does: the claim is conditional on what it shows now.
+            let is_open = is_news && is_vacant && self.may_have(unit, &spec);
+            let seen = stored.clone().into();
+            match task {
+                // To be had even if only to be passed on.
+                Task::Pass(who) if self.is_attached_here(stored) => {
+                    free.push_back(Claim { target: self.options.fleet.worker(who).ok(), ..claim(None) });
+                }
+                _ if self.is_attached_here(stored) => free.push_back(claim(None)),
+                Task::Await(_) if is_vacant => free.push_back(claim(Some(seen))),
+                Task::Await(_) if is_due && !self.has_bug(Bug::AwaitedForgotten) => {
+                    self.awaited.insert(unit.clone());
+                }
+                Task::Take if is_due || is_open => free.push_back(claim(Some(seen))),
+                Task::TakeMissing if is_due => {
+                    let (owner, shows) = (Owner::Missing(seen), *shows);
+                    missing.insert(unit.clone(), Unit { spec: spec.into(), owner, held: None, shows });
+                }
+                _ if !is_due && task.takes() => {
+                    overtaken.insert(unit.clone());
+                }
+                _ => {}
+            }
+        }
+        for unit in awaited.iter().filter(|unit| !tasks.contains_key(*unit) && !self.own.contains_key(*unit))
+        {
+            // It came before this plan was made.
+            if found.get(unit).is_some_and(|stored| self.is_attached_here(stored)) {
+                free.push_back(Claim { key: unit.clone(), seen: None, target: Some(self.me.clone()) });
+            }
+        }
+        if !self.has_bug(Bug::ForeignTenureIgnored) {
+            doubtful.into_iter().for_each(|lease| self.order(now, Command::Examine(lease)));
+        }
+        self.settle_missing(now, &mut missing);
+        for (key, unit) in missing {
+            if let Owner::LongMissing(stored) = unit.owner {
+                free.push_back(Claim { key, seen: Some(stored), target: Some(self.me.clone()) });
+            }
+        }
+        let planned =
+            |unit: &Key| tasks.get(unit).is_some_and(|(_, task)| task.takes()) && !overtaken.contains(unit);
+        // What is planned for others is known to who plans.
+        self.doubt_hinted(planned);
+        self.doubts.keep(planned, |_| true);
+        self.doubts.keep_refused(planned);
+        if !self.awaited.is_subset(&awaited) {
+            self.awaited_from = now.held;
+        }
+        let incoming = self.awaited.len() + free.len();
+        self.claims.plan(free);
+        self.drain_what_goes(now);
+        self.tell_summary(&part.planner.session, incoming);
+        self.wake_claims(now);
+        if !self.awaited.is_empty() {
+            self.look_now(now);
+        }
+        !overtaken.is_empty()
+    }
+
+    /// Whether this worker wants a unit, has all that it needs and room for its weight, and it is pinned to nobody else.
+    fn may_have(&self, unit: &Key, spec: &UnitSpec) -> bool {
+        let (me, about) = (&self.holder.env.identity.holder, &self.options.about);
+        let wants = self.options.fleet.unit_of(unit).is_none_or(|name| !about.declines.contains(name));
+        let has = self.own.values().map(|own| own.spec.weight.max(1)).fold(0, u64::saturating_add);
+        let has_room = has.saturating_add(spec.weight.max(1)) <= about.weight;
+        let may = spec.pin.as_ref().is_none_or(|pin| pin == me) && spec.needs.is_subset(&about.labels);
+        wants && has_room && may
+    }
+
+    /// Parts name others all the time, and who does not list hears of no end of them. Once these are more than the workers that there are, those stay
+    /// that this worker has something to do with.
+    fn forget_strangers(&mut self, part: &Part) {
+        let mark = self.board.as_ref().and_then(|board| board::marked(&board.record));
+        let workers = mark.map_or(0, |mark| usize::try_from(mark.counts.0).unwrap_or(usize::MAX));
+        if self.is_watcher() || self.peers.len() <= workers.max(STRANGERS) {
+            return;
+        }
+        let named = part.peers.keys().filter_map(|who| self.options.fleet.worker(who).ok());
+        let near = self.own.values().filter_map(|own| own.transferee.clone());
+        let kept: BTreeSet<Key> = named.chain(near).collect();
+        self.peers.retain(|session, _| kept.contains(session));
+    }
+
+    fn is_attached_here(&self, stored: &Stored) -> bool {
+        let attachment = stored.record.tenure.as_ref().and_then(|tenure| tenure.attachment.as_ref());
+        attachment.is_some_and(|attachment| {
+            attachment.session == self.me && Some(attachment.fence) == self.session_fence()
+        })
+    }
+
+    /// Notes who is to have each of the own units, and which of them have to go.
+    fn revise_told(&mut self, tasks: &BTreeMap<Key, (Shows, Task)>) {
+        let any = self.has_bug(Bug::StateIgnored);
+        for (unit, own) in self.own.iter_mut() {
+            if matches!(own.goes, Some(Reason::Asked | Reason::Revoked)) {
+                continue;
+            }
+            let shows = own.tenure.map(Shows::of_tenure);
+            let task = tasks.get(unit).filter(|(planned_for, _)| any || shows == Some(*planned_for));
+            let task = task.map(|(_, task)| task);
+            let session = |who: &HolderId| self.options.fleet.worker(who).ok();
+            (own.transferee, own.goes) = match task {
+                Some(Task::Pass(who)) if self.leaving => (session(who), Some(Reason::Leaving)),
+                Some(Task::Pass(who)) => (session(who), Some(Reason::Moved(who.clone()))),
+                Some(Task::Close(status)) => (None, Some(Reason::Closed(*status))),
+                Some(Task::Drop(_)) if self.leaving => (None, Some(Reason::Leaving)),
+                Some(Task::Drop(why)) => (None, Some(Reason::Uncovered(*why))),
+                Some(Task::Take | Task::TakeMissing | Task::Await(_)) | None => (Some(self.me.clone()), None),
+            };
+        }
+    }
+
+    /// How units that rest here failed last may have been changed by somebody.
+    fn revise_resting(&mut self, now: Now, found: &BTreeMap<Key, Stored>) {
+        for unit in self.retries.resting().cloned().collect::<Vec<_>>() {
+            let (Some(own), Some(stored)) = (self.own.get_mut(&unit), found.get(&unit)) else { continue };
+            if own.since < self.planned_from
+                && let Ok((spec, _)) = UnitSpec::parse(stored.record.metadata.clone())
+            {
+                own.spec = spec;
+            }
+        }
+        self.revise_retry(now);
+    }
+
+    /// What the last plan came to for this worker.
+    pub(super) fn tell_summary(&mut self, planner: &Key, incoming: usize) {
+        let counts =
+            self.board.as_ref().and_then(|board| board::marked(&board.record)).map(|mark| mark.counts);
+        let (workers, units) = counts.unwrap_or_default();
+        let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let held = self.own.values().filter(|own| own.stage != Stage::Going);
+        let outgoing = self.own.values().filter(|own| own.stage == Stage::Held && own.goes.is_some()).count();
+        let incoming = incoming.max(self.awaited.len());
+        let summary = Summary {
+            generation: board::generation(self.board.as_ref()),
+            planner: Some(planner.clone()),
+            workers: count(workers),
+            units: count(units),
+            planned: (held.count() + incoming).saturating_sub(outgoing),
+            outgoing,
+            incoming,
+            ..Summary::default()
+        };
+        self.tell(FleetNotice::Planned(Box::new(summary)));
+    }
+}
+
+impl Peer {
+    /// One of whom no more is known than a plan says.
+    fn new(holder: HolderId, fence: Fence, ttl: Ttl) -> Peer {
+        let about = crate::fleet::about::About::default();
+        let heartbeat = Nonce(0);
+        Peer { holder, fence, ttl, about, has: None, heartbeat, planned: 0, letters: true, attested: false }
+    }
+}

@@ -1,0 +1,173 @@
+//! Plan: what is made of sessions that are renewed, fall silent or go; who ends a session; who plans when nobody does; a worker tells of the
+//! board once each time that it says something else of planning, and of its own role.
+use super::*;
+use crate::fleet::worker::alone::*;
+use crate::fleet::worker::raise::Bump;
+use crate::op::{Answer, Expect, Op, Outcome, Request};
+use crate::values::fence::{Nonce, Version};
+use crate::values::record::{Attachment, Record};
+use std::collections::BTreeSet;
+
+/// What the worker 1 is to the other after these looks at its session, each with its heartbeat, so many seconds after 100.
+fn watches(worker: &mut Worker, looks: &[(u64, u128)]) {
+    for (secs, heartbeat) in looks {
+        worker.look.latest = true;
+        let now = at(100 + secs);
+        worker.saw_session(now, &session(1), Fence(7), Some(Ok(session_record(1, 7, *heartbeat))));
+    }
+}
+
+#[test]
+fn one_that_is_overdue_is_kept_in_sight_and_the_others_are_alarmed() {
+    for (looks, overdue) in [
+        (&[(0, 1), (20, 1)][..], false),
+        (&[(0, 1), (21, 1)], true),
+        (&[(0, 1), (21, 1), (40, 1)], true),
+        (&[(0, 1), (21, 1), (40, 2)], false),
+    ] {
+        let mut worker = led(1, true);
+        watches(&mut worker, looks);
+        assert_eq!(worker.look.overdue.contains(&session(1)), overdue, "{looks:?}");
+        let alarms = asked(&mut worker).iter().filter(|asked| matches!(asked.op, Op::Write(_))).count();
+        assert_eq!(alarms, usize::from(looks.len() > 1 && looks[1].0 > 20), "once: {looks:?}");
+    }
+    // What a recent look shows may be old.
+    let mut worker = led(1, true);
+    watches(&mut worker, &[(0, 1)]);
+    worker.look.latest = false;
+    worker.saw_session(at(130), &session(1), Fence(7), Some(Ok(session_record(1, 7, 1))));
+    assert_eq!((worker.look.next, worker.look.overdue.len()), (at(130).held, 0));
+    assert!(asked(&mut worker).is_empty());
+}
+
+#[test]
+fn a_session_that_was_silent_for_a_ttl_is_ended_once_and_all_are_told() {
+    let mut worker = led(1, true);
+    watches(&mut worker, &[(0, 1)]);
+    worker.look.latest = false;
+    worker.saw_session(at(148), &session(1), Fence(7), Some(Ok(session_record(1, 7, 1))));
+    assert!(
+        worker.peers.contains_key(&session(1)) && asked(&mut worker).is_empty(),
+        "it may have renewed since"
+    );
+    assert_eq!(worker.look.next, at(148).held);
+    watches(&mut worker, &[(48, 1)]);
+    assert!(!worker.peers.contains_key(&session(1)));
+    worker.fence_session(at(149), session(1), session_record(1, 7, 1));
+    let requests = asked(&mut worker);
+    let [Request { op: Op::Write(write), .. }] = &requests[..] else { panic!("{requests:?}") };
+    let old = session_record(1, 7, 1);
+    assert_eq!((&write.key, write.expect), (&session(1), Expect::Unchanged(old.version)));
+    let Record { fence, nonce, stamp, tenure, metadata } = &write.record;
+    assert!(*fence > Fence(7) && *nonce != old.record.nonce && *stamp == at(148).wall && tenure.is_none());
+    assert_eq!(*metadata, old.record.metadata);
+    for (result, tells) in
+        [(Ok(Answer::Write(Outcome::Lost(None))), 0), (Err(StoreError::unavailable("away")), 1)]
+    {
+        worker.bump = Bump::Idle;
+        worker.fenced(at(150), &session(1), result);
+        assert_eq!(worker.bump, Bump::At(at(150).held), "won or lost or unknown");
+        assert_eq!(told(&mut worker).len(), tells);
+    }
+}
+
+#[test]
+fn a_session_that_is_another_process_now_or_gone_has_left() {
+    let stopped = || Stored { record: Record { tenure: None, ..board(7, 1).record }, ..board(7, 1) };
+    for (found, leaving, left) in [
+        (Some(Ok(session_record(1, 7, 1))), false, false),
+        (Some(Ok(session_record(1, 8, 1))), false, true),
+        (Some(Ok(stopped())), false, true),
+        (Some(Ok(stopped())), true, true),
+        (Some(Err(StoreError::foreign("damaged"))), false, true),
+        (None, false, true),
+    ] {
+        let mut worker = led(1, true);
+        worker.peers.get_mut(&session(1)).unwrap().about.leaving = leaving;
+        worker.look.latest = true;
+        let says = format!("{found:?} {leaving}");
+        worker.saw_session(at(100), &session(1), Fence(7), found);
+        assert_eq!(!worker.peers.contains_key(&session(1)), left, "{says}");
+        assert_eq!(worker.bump != Bump::Idle, left && !leaving, "who leaves has told: {says}");
+    }
+}
+
+#[test]
+fn whoever_sees_that_nobody_plans_does_so_itself() {
+    let other = |n| Attachment { session: session(n), fence: Fence(7) };
+    let stopped = || Stored { record: Record { tenure: None, ..board(7, 1).record }, ..board(7, 1) };
+    let mut worker = led(1, false);
+    worker.joined = true;
+    worker.look.latest = true;
+    worker.saw_session(at(100), &session(1), Fence(7), Some(Ok(stopped())));
+    assert_eq!(worker.bump.wake_at(), Some(at(100).held));
+    worker.wake_bump(at(100));
+    let claim = asked(&mut worker).into_iter().find_map(|asked| match asked.op {
+        Op::Write(write) if write.key == worker.board_key => board::planner(&write.record),
+        _ => None,
+    });
+    assert_eq!(claim, Some(myself()));
+    // Somebody else was sooner.
+    let lost = Ok(Answer::Write(Outcome::Lost(Some(board_by(8, 2, &other(2))))));
+    worker.bumped(at(101), lost);
+    assert_eq!((worker.bump.clone(), worker.planner.clone()), (Bump::Idle, Some(other(2))));
+    // Who plans anew lives.
+    worker.saw_board(at(102), Some(board_by(9, 3, &other(1))));
+    assert_eq!(worker.bump, Bump::Idle);
+    // Whoever leaves plans only if nobody else does.
+    worker.leaving = true;
+    worker.saw_board(at(103), Some(board(10, 4)));
+    assert_eq!(worker.bump.wake_at(), Some(at(111).held));
+}
+
+fn plannings(worker: &mut Worker) -> Vec<(Role, Planning)> {
+    let planning =
+        |told| if let FleetNotice::Planning(role, what) = told { Some((role, *what)) } else { None };
+    told(worker).into_iter().filter_map(planning).collect()
+}
+
+#[test]
+fn a_worker_tells_who_plans_and_its_own_role_whenever_either_changes() {
+    let mut worker = led(2, true);
+    told(&mut worker);
+    worker.saw_board(at(100), Some(board_by(8, 8, &myself())));
+    let now = Planning { planner: Some(myself()), ..Planning::default() };
+    assert_eq!(now.holder(&fleet()), Some(holder(0)));
+    assert_eq!(Planning::default().holder(&fleet()), None);
+    assert_eq!(plannings(&mut worker), [(Role::Planner, now.clone())]);
+    // A generation alone says nothing of that.
+    worker.saw_board(at(101), Some(board_by(9, 9, &myself())));
+    assert_eq!(plannings(&mut worker), []);
+    let (ttls, told) = ((ttl(), ttl()), Some(BTreeSet::new()));
+    let mark = board::Mark { number: 3, told, counts: (2, 5), ttls, rest: 1 };
+    let seen = worker.board.clone().unwrap();
+    let by = BTreeSet::from([holder(1)]);
+    let write = board::mark(worker.board_key.clone(), &seen, &mark, &by, Nonce(1), at(77).wall);
+    let won = Ok(Answer::Write(Outcome::Won { version: Version(10), fence: write.record.fence }));
+    worker.marked(at(102), write.clone(), won);
+    let marked = Planning { standbys: by, plan: Some(3), told: Some(at(77).wall), ..now };
+    assert_eq!(plannings(&mut worker), [(Role::Planner, marked)]);
+    // Somebody else plans now, and this worker stands by.
+    let mut other = write.record;
+    let me = worker.holder.env.identity.holder.clone();
+    other.metadata.insert(
+        "planner".to_owned(),
+        board_by(9, 9, &{
+            let mut other = myself();
+            other.session = session(1);
+            other
+        })
+        .record
+        .metadata
+        .remove("planner")
+        .unwrap(),
+    );
+    other
+        .metadata
+        .insert("standbys".to_owned(), crate::values::metadata::Value::List(vec![me.as_str().into()]));
+    worker.saw_board(at(103), Some(Stored::new(other).versioned(Version(11))));
+    let role = plannings(&mut worker).into_iter().map(|(role, _)| role).collect::<Vec<_>>();
+    assert_eq!(role, [Role::Standby]);
+    worker.saw_board(at(104), None);
+    assert_eq!(plannings(&mut worker), [(Role::Member, Planning::default())]);
+}

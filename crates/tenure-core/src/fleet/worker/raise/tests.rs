@@ -1,0 +1,79 @@
+//! Plan: who raises the alarm, and what whoever was not first makes of the board; until when a board is raised, and how soon again.
+use super::*;
+use crate::fleet::worker::alone::*;
+use crate::values::fence::Version;
+
+#[test]
+fn an_alarm_is_raised_where_it_helps() {
+    let alarms = |change: &dyn Fn(&mut Worker)| {
+        let mut worker = led(1, true);
+        change(&mut worker);
+        worker.raise_alarm(at(100));
+        (asked(&mut worker).len(), worker.bump != Bump::Idle)
+    };
+    assert_eq!(alarms(&|_| ()), (1, false));
+    assert_eq!(alarms(&|worker| worker.options.push = true), (0, false), "a push tells all");
+    assert_eq!(alarms(&|worker| worker.look.alarmed = Some(at(5).held)), (0, false), "there is one");
+    assert_eq!(alarms(&|worker| worker.look.alarmed = Some(at(4).held)), (1, false), "a false one");
+    assert_eq!(alarms(&|worker| worker.look.blind = true), (0, false), "nobody can read it");
+    assert_eq!(alarms(&|worker| worker.board = None), (0, true), "there is no board");
+}
+
+#[test]
+fn who_was_not_first_with_the_alarm_looks_whether_there_is_one() {
+    for (standing, looks) in [(own_board(8, 2), true), (alarm(&own_board(7, 1), 2), false)] {
+        let mut worker = led(1, true);
+        worker.raise_alarm(at(100));
+        worker.alarmed(at(101), Ok(Answer::Write(Outcome::Lost(Some(standing)))));
+        assert_eq!(worker.look.next == at(101).held, looks);
+    }
+}
+
+#[test]
+fn a_board_is_raised_until_it_is_higher_than_when_that_was_wanted() {
+    let lost = |generation, version| Ok(Answer::Write(Outcome::Lost(Some(own_board(generation, version)))));
+    for (second, over) in [(8, false), (9, true), (7, false)] {
+        let mut worker = led(1, true);
+        worker.want_bump(at(100).held);
+        assert_eq!(worker.bump.wake_at(), Some(at(100).held));
+        worker.wake_bump(at(100));
+        assert_eq!((asked(&mut worker).len(), worker.bump.wake_at()), (1, None));
+        worker.bumped(at(101), lost(8, 2));
+        assert_eq!(asked(&mut worker).len(), 1, "the first winner may not know of what we have to tell");
+        worker.bumped(at(102), lost(second, 3));
+        assert_eq!(
+            (asked(&mut worker).len(), worker.bump == Bump::Idle),
+            (usize::from(!over), over),
+            "{second}"
+        );
+    }
+}
+
+#[test]
+fn what_happens_while_the_board_is_raised_is_told_by_another_raise() {
+    let won = Ok(Answer::Write(Outcome::Won { version: Version(2), fence: Fence(8) }));
+    for more in [false, true] {
+        let mut worker = led(1, true);
+        worker.want_bump(at(100).held);
+        worker.wake_bump(at(100));
+        asked(&mut worker);
+        if more {
+            worker.want_bump(at(101).held);
+        }
+        worker.bumped(at(102), won.clone());
+        let soon = worker.bump.wake_at().is_some_and(|next| next > at(102).held && next <= at(104).held);
+        assert_eq!((soon, worker.bump == Bump::Idle), (more, !more));
+    }
+}
+
+#[test]
+fn a_raise_that_failed_is_made_again() {
+    for error in [StoreError::unavailable("away"), StoreError::unknown("cut")] {
+        let mut worker = led(1, true);
+        worker.want_bump(at(100).held);
+        worker.wake_bump(at(100));
+        asked(&mut worker);
+        worker.bumped(at(101), Err(error));
+        assert!(worker.bump.wake_at().is_some_and(|next| next > at(101).held && next <= at(104).held));
+    }
+}
