@@ -99,7 +99,7 @@ impl Scheduler {
     /// The round is over, and there is room for more: begin another, list everything, or find that all is settled.
     pub(super) fn next_round(&mut self) {
         let now = boottime();
-        if self.claiming > 0 || self.rounds.is_listing || now < self.rounds.next {
+        if self.prefetch.claiming() > 0 || self.rounds.is_listing || now < self.rounds.next {
             return;
         }
         let counts = self.board.counts();
@@ -184,7 +184,7 @@ impl Scheduler {
         self.rounds.next_listing = boottime() + (self.rounds.listing_took * 20).max(Duration::from_secs(2));
         match page {
             Ok(_) => {
-                self.trouble = None;
+                self.trouble.end();
                 // Nobody will settle what is gone: who waited for that would wait for ever.
                 self.board.end_listing();
                 self.board.merge();
