@@ -31,7 +31,7 @@ mod stopping;
 mod suspects;
 mod trouble;
 
-use super::board::{Board, Local, Terms};
+use super::board::{Board, Local};
 use super::pacing::Pacing;
 use super::pieces::capture::{Captured, Captures};
 use super::pieces::joblog::Joblog;
@@ -109,6 +109,9 @@ pub(crate) struct Scheduler {
     name: JobName,
     leases: Leases,
     outage: Arc<Outage>,
+    host: String,
+    began: Duration,
+
     slots: Slots,
     board: Board,
     rounds: Rounds,
@@ -116,24 +119,23 @@ pub(crate) struct Scheduler {
     incoming: Incoming,
     outputs: Outputs,
     awaited: AwaitedPlace,
-    /// What was to be written was not read in time.
-    is_unread: bool,
     pending: PendingResults,
+    prefetch: Prefetch,
+    suspects: Suspects,
+    lost: LostUnits,
+    trouble: StoreTrouble,
+
     sender: mpsc::UnboundedSender<Event>,
     events: mpsc::UnboundedReceiver<Event>,
-    host: String,
-    began: Duration,
     tally: Tally,
     progress: Progress,
     joblog: Option<Joblog>,
     /// Runs that have ended here.
     runs: usize,
-    prefetch: Prefetch,
-    suspects: Suspects,
+    /// What was to be written was not read in time.
+    is_unread: bool,
     /// Units whose commands run on, as they can't be killed, on their way to be left to expire.
     lapsing: Vec<JoinHandle<()>>,
-    lost: LostUnits,
-    trouble: StoreTrouble,
     looked_after: Duration,
     /// Why the scheduler stops before the job is settled.
     stop: Option<Failure>,
@@ -261,6 +263,7 @@ impl Scheduler {
         self.conclude(is_read).await
     }
 
+    /// One thing that has come back.
     fn on(&mut self, event: Event) {
         match event {
             Event::Claimed { key, from, turn, took, trust, result } => {
@@ -281,21 +284,7 @@ impl Scheduler {
                 self.pending.answered();
                 self.on_recorded(&key, to, result);
             }
-            Event::Page { page, took } => {
-                self.rounds.fetched(took);
-                match page {
-                    Ok(page) => {
-                        self.trouble.end();
-                        let worker = self.leases.holder().as_str();
-                        let terms = Terms { now: self.leases.clock().now().wall.0, worker };
-                        if !self.board.take_in(page, &terms, self.rounds.seed()) {
-                            // A unit seems to be gone: only a listing of all tells for certain.
-                            self.rounds.list_all();
-                        }
-                    }
-                    Err(error) => self.on_trouble(&error),
-                }
-            }
+            Event::Page { page, took } => self.on_page(page, took),
             Event::Audit { page, took } => self.on_audit(page, took),
         }
     }

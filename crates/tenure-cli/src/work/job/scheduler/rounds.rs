@@ -2,6 +2,7 @@
 
 use super::{Event, SHORT, Scheduler};
 use crate::stores::pages::PAGE;
+use crate::work::job::board::Terms;
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::{Key, Listed, Store, StoreError};
@@ -46,10 +47,6 @@ impl Rounds {
         }
     }
 
-    pub(super) fn seed(&self) -> u64 {
-        self.seed
-    }
-
     pub(super) fn is_fetching(&self) -> bool {
         self.is_fetching
     }
@@ -69,7 +66,7 @@ impl Rounds {
     }
 
     /// A page of the open units has come.
-    pub(super) fn fetched(&mut self, took: Duration) {
+    fn fetched(&mut self, took: Duration) {
         self.is_fetching = false;
         self.fetching_took += took;
     }
@@ -151,6 +148,21 @@ impl Scheduler {
             let page = store.list(&prefix, after.as_ref(), limit).await;
             let _over = sender.send(Event::Page { page, took: boottime().saturating_sub(began) });
         });
+    }
+
+    pub(super) fn on_page(&mut self, page: Result<Vec<Listed>, StoreError>, took: Duration) {
+        self.rounds.fetched(took);
+        match page {
+            Ok(page) => {
+                self.trouble.end();
+                let terms = Terms { now: self.wall(), worker: self.leases.holder().as_str() };
+                if !self.board.take_in(page, &terms, self.rounds.seed) {
+                    // A unit seems to be gone: only a listing of all tells for certain.
+                    self.rounds.list_all();
+                }
+            }
+            Err(error) => self.on_trouble(&error),
+        }
     }
 
     /// Lists everything, page by page.
