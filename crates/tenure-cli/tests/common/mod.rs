@@ -1,4 +1,4 @@
-//! What the tests of the binary share: a directory with a store of its own, commands in it, and conditions to wait for.
+//! What the tests of the binary share: a directory with a store of its own, commands in it, and what is known of their processes.
 #![allow(clippy::unwrap_used, clippy::panic, unreachable_pub, reason = "a test that can't go on fails")]
 #![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
 

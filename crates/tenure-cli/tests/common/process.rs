@@ -142,7 +142,7 @@ pub fn children_of(pid: i32) -> Vec<i32> {
 }
 
 /// Or dead.
-pub fn are_all_stopped(process: u32) -> bool {
+pub(super) fn are_all_stopped(process: u32) -> bool {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{process}/task")) else { return true };
     threads.flatten().all(|thread| {
         let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
