@@ -90,3 +90,4 @@ mod work_logged;
 mod work_order;
 mod work_output;
 mod work_progress;
+mod work_runs;

@@ -1,16 +1,18 @@
 //! `tenure run`, by the real binary on real files.
 //!
 //! Plan: the command's status, environment, arguments and standard input and output; what happens when the key is held
-//! (--try, --wait, waiting); the longest and the least time; fences grow; signals to tenure, one and two; what a command leaves behind, or has started elsewhere; withdrawal and release by
-//! force while it runs; a store that goes away while it runs, or is waited for; what the watchdog stopped; a terminal. What happens when tenure
-//! itself is killed or stopped is in
-//! `watchdog.rs`.
+//! (--try, --wait, waiting); the longest and the least time; fences grow; withdrawal and release by
+//! force while it runs; a store that goes away while it runs, or is waited for; what the watchdog stopped. How a command is ended is in
+//! `run/stopping.rs`, and what it does on a terminal in `run/terminal.rs`. What happens when tenure itself is killed or stopped is in `watchdog.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod stopping;
+mod terminal;
 
 use crate::common::{Bench, is_alive, now_ms, wait_for, wait_until};
 use nix::sys::signal::Signal;
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// Writes its process id, then those of a child, and stays.
 const STAYS: &str = "sleep 1000 & echo $! > child; echo $$ > pid; wait";
@@ -202,174 +204,10 @@ fn who_waits_can_be_interrupted_and_leaves_nothing() {
 }
 
 #[test]
-fn the_first_signal_stops_all_of_the_command_and_hands_the_lease_back() {
-    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
-        let bench = Bench::new();
-        let mut run = bench.start(&["run", "k", "--ttl", "60s", "--", "sh", "-c", STAYS]);
-        let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
-        run.signal(signal);
-        assert_eq!(run.wait(), code);
-        assert!(!is_alive(pid) && !is_alive(child), "the group is dead before the lease is given back");
-        assert_eq!(bench.state("k"), "vacant");
-        assert_eq!(bench.run(&["run", "k", "--try", "--", "true"]).code, 0);
-    }
-}
-
-#[test]
-fn a_command_that_ignores_term_is_killed_after_its_grace() {
-    let bench = Bench::new();
-    let mut run = bench.start(&["run", "k", "--ttl", "60s", "--grace", "100ms", "--", "sh", "-c", STUBBORN]);
-    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
-    run.signal(Signal::SIGTERM);
-    assert_eq!(run.wait(), 143);
-    assert!(!is_alive(pid) && !is_alive(child));
-    assert_eq!(bench.state("k"), "vacant");
-}
-
-/// The usual script around a server. A shell dies of TERM at once, and what it has started needs longer.
-#[test]
-fn what_a_command_has_started_has_the_whole_grace_period_too() {
-    let bench = Bench::new();
-    bench
-        .write("server", "trap 'sleep 1; touch clean; exit' TERM; touch ready; while :; do sleep 0.02; done");
-    let line = "sh server & wait";
-    let mut run = bench.start(&["run", "k", "--ttl", "2s", "--grace", "20s", "--", "sh", "-c", line]);
-    wait_until("the server to be ready", || bench.path("ready").exists());
-    run.signal(Signal::SIGTERM);
-    assert_eq!(run.wait(), 143);
-    assert!(bench.path("clean").exists(), "it was killed after an eighth of the ttl");
-    assert_eq!(bench.state("k"), "vacant");
-}
-
-#[test]
-fn the_second_signal_does_not_wait_for_the_grace() {
-    let bench = Bench::new();
-    let mut run = bench.start(&[
-        "run",
-        "k",
-        // The watchdogs, too, would wait for longer than this test does.
-        "--ttl",
-        "1h",
-        "--grace",
-        "1h",
-        "--",
-        "sh",
-        "-c",
-        &STUBBORN.replace("trap '' TERM;", "trap 'touch told' TERM;"),
-    ]);
-    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
-    run.signal(Signal::SIGTERM);
-    wait_until("the first signal to be passed on", || bench.path("told").exists());
-    assert!(run.is_running());
-    run.signal_again(Signal::SIGTERM);
-    assert_eq!(run.wait(), 143);
-    wait_until("the group to be dead", || !is_alive(pid) && !is_alive(child));
-    // Nothing was waited for, so the watchdogs give it back.
-    wait_until("the key to be free", || bench.state("k") == "vacant");
-}
-
-#[test]
 fn a_command_runs_for_longer_than_a_ttl() {
     let bench = Bench::new();
     let ran = bench.run(&["run", "k", "--ttl", "3s", "--", "sh", "-c", "sleep 5; echo done"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "done\n"), "{ran:?}");
-}
-
-#[test]
-fn what_a_command_leaves_running_in_its_group_ends_with_it() {
-    let bench = Bench::new();
-    let ran = bench.run(&["run", "k", "--", "sh", "-c", "sleep 1000 & echo $! > child; exit 5"]);
-    assert_eq!(ran.code, 5);
-    assert!(!is_alive(bench.await_number("child")));
-    assert!(ran.err.contains("CMD left sleep (") && ran.err.contains("it was ended"), "{ran:?}");
-}
-
-/// Ways out of a command's process group, each with a process in the end that writes its number into `away`, and ticks.
-const AWAY: [(&str, &str); 6] = [
-    ("timeout", "timeout 1000 ./away & $WAIT"),
-    ("job control", "set -m; ./away & $WAIT"),
-    ("a session of its own", "setsid ./away & $WAIT"),
-    ("a daemon", "(setsid sh -c './away & exit' & exit) & $WAIT"),
-    ("an empty environment", "env -i ./away & $WAIT"),
-    ("a daemon with an empty environment", "(setsid env -i sh -c './away & exit' & exit) & $WAIT"),
-];
-/// Deaf to TERM; ticks until it is killed.
-const AWAY_SCRIPT: &str =
-    "#!/bin/sh\ntrap '' TERM; echo $$ > away; while :; do /bin/date +%s%3N >> ticks; /bin/sleep 0.02; done\n";
-
-fn away(bench: &Bench, script: &str, then: &str) -> String {
-    use std::os::unix::fs::PermissionsExt;
-    bench.write("away.tmp", AWAY_SCRIPT);
-    std::fs::set_permissions(bench.path("away.tmp"), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let _old = std::fs::remove_file(bench.path("away"));
-    // The script's name is free for what it writes.
-    std::fs::rename(bench.path("away.tmp"), bench.path("going")).unwrap();
-    script
-        .replace("./away", "./going")
-        .replace("$WAIT", &format!("while [ ! -s away ]; do sleep 0.01; done; {then}"))
-}
-
-#[test]
-fn what_a_command_leaves_running_anywhere_ends_with_it() {
-    for (name, script) in AWAY {
-        let bench = Bench::new();
-        let script = away(&bench, script, "exit 5");
-        let ran = bench.run(&["run", "k", "--ttl", "60s", "--grace", "100ms", "--", "sh", "-c", &script]);
-        assert_eq!(ran.code, 5, "{name}: {ran:?}");
-        assert!(ran.err.contains("CMD left "), "{name}: {ran:?}");
-        assert!(!is_alive(bench.await_number("away")), "{name}: it has outlived the lease");
-    }
-}
-
-#[test]
-fn what_a_command_has_started_anywhere_is_over_before_another_has_the_lease() {
-    for (name, script) in AWAY {
-        for revoked in [false, true] {
-            let bench = Bench::new();
-            let script = away(&bench, script, "sleep 1000");
-            let mut run =
-                bench.start(&["run", "k", "--ttl", "6s", "--grace", "200ms", "--", "sh", "-c", &script]);
-            let pid = bench.await_number("away");
-            if revoked {
-                assert_eq!(bench.run(&["revoke", "k", "--yes"]).code, 0);
-            } else {
-                run.signal(Signal::SIGTERM);
-            }
-            let next = bench.run(&["run", "k", "--wait", "30s", "--", "date", "+%s%3N"]);
-            assert_eq!(next.code, 0, "{name}: {next:?}");
-            let last: i64 =
-                bench.read("ticks").lines().filter_map(|line| line.parse().ok()).next_back().unwrap();
-            let began: i64 = next.out.trim().parse().unwrap();
-            assert!(last <= began, "{name}: it was still at work {} ms after the next began", last - began);
-            assert!(!is_alive(pid), "{name}");
-            run.wait();
-        }
-    }
-}
-
-#[test]
-fn what_was_there_before_the_command_is_left_alone() {
-    // `exec` makes what the shell has started tenure's children.
-    let bench = Bench::new();
-    let script = "sleep 1000 & echo $! > before; exec $TENURE run k -- sh -c 'sleep 1000 & exit 3'";
-    let mut shell = Command::new("sh");
-    bench.settle(shell.args(["-c", script])).env("TENURE", env!("CARGO_BIN_EXE_tenure"));
-    assert_eq!(shell.status().unwrap().code(), Some(3));
-    let before = bench.await_number("before");
-    assert!(is_alive(before));
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(before), Signal::SIGKILL).unwrap();
-}
-
-#[test]
-fn a_stopped_command_is_made_to_hear_that_it_is_to_end() {
-    let bench = Bench::new();
-    let script = "trap 'echo told > told; exit 0' TERM; echo $$ > pid; while :; do sleep 0.01; done";
-    let mut run = bench.start(&["run", "k", "--ttl", "60s", "--grace", "1h", "--", "sh", "-c", script]);
-    let pid = bench.await_number("pid");
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGSTOP).unwrap();
-    run.signal(Signal::SIGTERM);
-    assert_eq!(run.wait(), 143);
-    assert_eq!(bench.read("told"), "told\n");
 }
 
 #[test]
@@ -429,114 +267,6 @@ fn a_command_that_obeys_the_watchdog_did_not_end_by_itself() {
     wait_until("the watchdog to stop the command", || !is_alive(pid));
     run.signal(Signal::SIGCONT);
     assert_eq!(run.wait(), 76, "it stood still for as long");
-}
-
-/// What a command on a terminal does first: it waits until the terminal is lent to it, which is just after it has started. What is
-/// typed before that is for `tenure`.
-const IN_FRONT: &str = "until [ $(cut -d\" \" -f8 /proc/$$/stat) = $$ ]; do sleep 0.01; done; touch ready";
-
-/// Runs a shell command on a terminal of its own, types into it, and returns what the terminal shows.
-fn on_a_terminal(bench: &Bench, command: &str, typed: &[u8]) -> String {
-    typing(bench, command, |keyboard, _| keyboard.write_all(typed).unwrap())
-}
-
-/// The same with somebody at the keyboard who is told whether the command has ended.
-fn typing(
-    bench: &Bench,
-    command: &str,
-    person: impl FnOnce(&mut std::process::ChildStdin, &mut dyn FnMut() -> bool),
-) -> String {
-    let mut script = Command::new("script");
-    bench.settle(script.args(["-qec", command, "/dev/null"]));
-    script.env("TENURE", env!("CARGO_BIN_EXE_tenure")).env("TENURE_STORE", "sqlite:leases.db");
-    let mut child =
-        script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut keyboard = child.stdin.take().unwrap();
-    wait_until("the command to be ready", || bench.path("ready").exists());
-    person(&mut keyboard, &mut || child.try_wait().unwrap().is_some());
-    let output = child.wait_with_output().unwrap();
-    drop(keyboard);
-    format!("{} status {}", String::from_utf8_lossy(&output.stdout), output.status.code().unwrap())
-}
-
-#[test]
-fn a_command_can_read_the_terminal_and_the_shell_has_it_back_afterwards() {
-    let bench = Bench::new();
-    let command = format!(
-        "$TENURE run k -- sh -c '{IN_FRONT}; read x; echo got $x'; echo tenure ended with $?; read y; echo shell got $y"
-    );
-    let shown = on_a_terminal(&bench, &command, b"one\ntwo\n");
-    assert!(
-        shown.contains("got one") && shown.contains("tenure ended with 0") && shown.contains("shell got two"),
-        "{shown}"
-    );
-}
-
-#[test]
-fn the_terminals_interrupt_goes_to_the_command() {
-    let bench = Bench::new();
-    let command = format!(
-        "$TENURE run k -- sh -c 'trap \"echo cleaning up; exit 9\" INT; {IN_FRONT}; while :; do sleep 0.01; done'"
-    );
-    let shown = on_a_terminal(&bench, &command, b"\x03");
-    assert!(shown.contains("cleaning up") && shown.ends_with("status 9"), "{shown}");
-}
-
-#[test]
-fn a_command_is_not_suspended_since_its_lease_goes_on() {
-    let bench = Bench::new();
-    let command = format!("$TENURE run k -- sh -c '{IN_FRONT}; read x; echo got $x'");
-    let shown = on_a_terminal(&bench, &command, b"\x1aafter\n");
-    assert!(shown.contains("got after") && shown.ends_with("status 0"), "{shown}");
-}
-
-/// As the terminal does, and sooner than anybody types: before tenure has heard of it, or is ready to.
-#[test]
-fn an_interrupt_that_ends_the_command_at_once_ends_the_script_that_called_tenure() {
-    let bench = Bench::new();
-    let command = format!("$TENURE run k -- sh -c '{IN_FRONT}; kill -INT 0'; echo went on");
-    let shown = on_a_terminal(&bench, &command, b"");
-    assert!(!shown.contains("went on") && shown.ends_with("status 130"), "{shown}");
-    assert_eq!(bench.state("k"), "vacant");
-}
-
-#[test]
-fn a_command_that_is_interrupted_ends_the_script_that_called_tenure() {
-    let bench = Bench::new();
-    let command = format!("$TENURE run k -- sh -c '{IN_FRONT}; exec sleep 1000'; echo went on");
-    let shown = on_a_terminal(&bench, &command, b"\x03");
-    assert!(!shown.contains("went on") && shown.ends_with("status 130"), "{shown}");
-    assert_eq!(bench.state("k"), "vacant");
-}
-
-#[test]
-fn who_insists_ends_a_command_that_ignores_interrupts() {
-    let bench = Bench::new();
-    let command = format!(
-        "$TENURE run k -- sh -c 'trap \"\" INT; {IN_FRONT}; while :; do sleep 0.01; done'; echo went on"
-    );
-    let shown = typing(&bench, &command, |keyboard, is_over| {
-        // A person, who presses the keys again until it helps.
-        wait_until("it to end", || {
-            std::thread::sleep(std::time::Duration::from_millis(200));
-            is_over() || keyboard.write_all(b"\x03").is_err()
-        });
-    });
-    assert!(!shown.contains("went on") && shown.ends_with("status 130"), "{shown}");
-    assert!(shown.contains("SIGINT: stopping the command"), "{shown}");
-}
-
-#[test]
-fn tenure_ends_by_the_signal_that_ended_it() {
-    use std::os::unix::process::ExitStatusExt;
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-        let bench = Bench::new();
-        let mut run = bench.start(&["run", "k", "--ttl", "60s", "--", "sh", "-c", STAYS]);
-        bench.await_number("pid");
-        run.signal(signal);
-        assert_eq!(run.wait_status().signal(), Some(signal as i32));
-        assert_eq!(bench.state("k"), "vacant", "and has given the lease back before");
-    }
 }
 
 /// Starts tenure with what it says in the file `notes`.

@@ -1,12 +1,13 @@
 //! What `work --keep-order` waits for, and what not, by the real binary on real files.
 //!
 //! Plan: of two processes with lists in crossed orders, each keeps what the other one's order waits for: both end, and each unit is run to its
-//! end once; a unit whose record is gone.
+//! end once; a unit whose record is gone; units that others run. What waits for its turn when it can't be written, or tenure ends; a failure that waits.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::{Bench, Process, wait_until};
+use crate::common::{Bench, Process, Ran, full_pipe, shell_status, wait_until, work};
+use nix::sys::signal::Signal;
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
 #[test]
@@ -63,4 +64,121 @@ fn a_unit_that_is_gone_as_soon_as_it_is_made_is_not_waited_for() {
     let told = bench.read("err");
     assert_eq!((code, bench.read("out").as_str()), (1, "a\nc\n"), "{told}");
     assert!(told.contains("  removed: b\n"), "{told}");
+}
+
+/// The first one ends when it is told to; the others end at once, and wait for their turns.
+const FIRST_IS_LAST: [&str; 4] = [
+    "sh",
+    "-c",
+    "[ $1 = a ] && { touch begun; until [ -e go ]; do sleep 0.01; done; }; echo out $1; touch ran.$1",
+    "x",
+];
+
+/// All but the first one have ended, and would be done if they were recorded at once.
+fn others_wait(bench: &Bench) {
+    wait_until("all to begin", || ["begun", "ran.b", "ran.c"].iter().all(|file| bench.path(file).exists()));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+}
+
+#[test]
+fn what_waits_for_its_turn_is_not_done_if_it_can_not_be_written() {
+    let bench = Bench::new();
+    let command = work(&["-k", "-p", "3", "a", "b", "c"], &FIRST_IS_LAST);
+    let mut full = bench.tenure(&command);
+    full.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap()).stderr(Stdio::piped());
+    let child = full.spawn().unwrap();
+    others_wait(&bench);
+    let status = bench.run(&["work", "status", "j", "--json"]).json();
+    assert_eq!((status["done"].as_u64(), status["running"].as_u64()), (Some(0), Some(3)), "{status}");
+    bench.write("go", "");
+    let ran = Ran::of(child.wait_with_output().unwrap());
+    assert!(ran.code == 70 && ran.err.contains("standard output can't be written"), "{ran:?}");
+    let again = bench.run(&command);
+    assert_eq!((again.code, again.out.as_str()), (0, "out a\nout b\nout c\n"), "{again:?}");
+}
+
+#[test]
+fn what_waits_for_its_turn_is_not_done_if_who_reads_goes_away() {
+    let bench = Bench::new();
+    let command = work(&["-k", "-p", "3", "0", "a", "b", "c"], &FIRST_IS_LAST);
+    let mut child = bench.tenure(&command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    assert_eq!(line, "out 0\n");
+    others_wait(&bench);
+    drop(reader);
+    bench.write("go", "");
+    let ran = Ran::of(child.wait_with_output().unwrap());
+    assert_eq!(ran.code, 128 + 13, "{ran:?}");
+    let again = bench.run(&command);
+    assert_eq!((again.code, again.out.as_str()), (0, "out a\nout b\nout c\n"), "{again:?}");
+}
+
+#[test]
+fn what_waits_for_its_turn_is_run_again_if_tenure_is_killed() {
+    let bench = Bench::new();
+    let command = work(&["-k", "-p", "3", "a", "b", "c"], &FIRST_IS_LAST);
+    for _ in 0..3 {
+        let mut child = bench.start(&command);
+        others_wait(&bench);
+        child.signal(Signal::SIGKILL);
+        child.wait();
+        ["begun", "ran.b", "ran.c"].iter().for_each(|file| std::fs::remove_file(bench.path(file)).unwrap());
+    }
+    bench.write("go", "");
+    let again = bench.run(&command);
+    assert_eq!((again.code, again.out.as_str()), (0, "out a\nout b\nout c\n"), "{again:?}");
+}
+
+#[test]
+fn what_waits_for_its_turn_is_written_and_done_when_tenure_is_told_to_stop() {
+    let bench = Bench::new();
+    let command = work(&["-k", "-p", "3", "a", "b", "c"], &FIRST_IS_LAST);
+    let mut child = bench.tenure(&command).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut child = Process::from(child);
+    others_wait(&bench);
+    child.signal(Signal::SIGTERM);
+    assert_eq!(child.wait(), 143);
+    let mut told = String::new();
+    out.read_to_string(&mut told).unwrap();
+    let status = bench.run(&["work", "status", "j", "--json"]).json();
+    assert_eq!((told.as_str(), status["done"].as_u64()), ("out b\nout c\n", Some(2)), "{status}");
+    // Who does not read is not waited for, and what is not read is not done.
+    let bench = Bench::new();
+    let (_unread, full) = full_pipe();
+    let mut command = bench.tenure(&command);
+    let mut child: Process = command.stdout(full).stderr(Stdio::null()).spawn().unwrap().into();
+    others_wait(&bench);
+    child.signal(Signal::SIGTERM);
+    assert_eq!(child.wait(), 143);
+    let status = bench.run(&["work", "status", "j", "--json"]).json();
+    assert_eq!((status["done"].as_u64(), status["running"].as_u64()), (Some(0), Some(0)), "{status}");
+}
+
+#[test]
+fn a_failure_counts_at_once_though_its_output_waits_for_its_turn() {
+    let bench = Bench::new();
+    let script = "[ $1 = b ] && { echo bad; exit 3; }; sleep 100";
+    let ran =
+        bench.run(&work(&["-k", "-p", "2", "--halt", "now,fail=1", "a", "b"], &["sh", "-c", script, "x"]));
+    assert_eq!((ran.code, ran.out.as_str()), (1, "bad\n"), "{ran:?}");
+    let status = bench.run(&["work", "status", "j", "--json"]).json();
+    assert_eq!((status["failed"].as_u64(), status["waiting"].as_u64()), (Some(1), Some(1)), "{status}");
+}
+
+#[test]
+fn units_that_others_run_hold_back_no_output_for_ever() {
+    let bench = Bench::new();
+    let mut other = bench.start(&work(&["--ttl", "2s", "a"], &FIRST_IS_LAST));
+    wait_until("it to begin", || bench.path("begun").exists());
+    let command = work(&["-k", "-p", "1", "--ttl", "2s", "a", "b", "c"], &FIRST_IS_LAST);
+    let mut child = bench.tenure(&command).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    // Others may wait for these in turn, each in its own order.
+    assert_eq!([0, 1].map(|_| lines.next().unwrap().unwrap()), ["out b", "out c"]);
+    assert!(other.is_running());
+    bench.write("go", "");
+    assert_eq!((other.wait(), shell_status(child.wait().unwrap()), lines.count()), (0, 0, 0));
 }

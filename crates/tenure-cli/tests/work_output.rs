@@ -1,19 +1,14 @@
-//! What becomes of what the commands of `work` write, and when they are run, by the real binary on real files.
+//! What becomes of what the commands of `work` write, by the real binary on real files.
 //!
-//! Plan: outputs in one piece, tagged, in order, saved, logged; a reader that goes away, or stands still; what waits for its turn when it can't be written, or tenure ends; parts of a unit's name in the command; the order
-//! of runs; names of any bytes, lines that are none, several units in one; a command that runs for too long; pauses between starts; a halt, at once and soon; what is told; what bad
-//! values are told, before anything is made, and where output can't be caught, or not all of it.
+//! Plan: outputs in one piece, tagged, in order, saved, logged; a reader that goes away, or stands still; what is told; where output can't be caught, or not
+//! all of it, or not written out. (What waits for its turn: `work_order.rs`.)
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 #![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
 
-use crate::common::{Bench, Process, Ran, full_pipe, is_alive, now_ms, shell_status, wait_until};
+use crate::common::{Bench, Process, Ran, full_pipe, now_ms, wait_until, work};
 use nix::sys::signal::Signal;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
-
-fn work<'a>(more: &[&'a str], command: &[&'a str]) -> Vec<&'a str> {
-    [&["work", "--name", "j", "--retries", "0"], more, &["--"], command].concat()
-}
 
 #[test]
 fn what_a_command_writes_stays_in_one_piece() {
@@ -219,92 +214,6 @@ fn nothing_more_is_started_while_many_outputs_wait_for_who_reads_them() {
 }
 
 #[test]
-fn units_are_run_in_the_order_in_which_they_were_given() {
-    let bench = Bench::new();
-    let units: Vec<String> = (0..300).rev().map(|n| format!("u{n}")).collect();
-    bench.write("list", units.join("\n"));
-    let ran = bench.run(&work(&["-p", "1", "--from", "list"], &["echo"]));
-    assert_eq!(ran.out.lines().collect::<Vec<_>>(), units);
-}
-
-#[test]
-fn parts_of_a_name_and_its_number_go_into_the_command() {
-    let bench = Bench::new();
-    let ran =
-        bench.run(&work(&["-k", "d/a.b.c", "e"], &["echo", "{#}", "{.}", "{/}", "{//}", "{/.}", "<{}>"]));
-    assert_eq!(ran.out, "1 d/a.b a.b.c d a.b <d/a.b.c>\n2 e e . e <e>\n");
-}
-
-#[test]
-fn a_command_that_runs_for_too_long_has_failed() {
-    let bench = Bench::new();
-    let ran = bench.run(&work(&["--timeout", "200ms", "a"], &["sh", "-c", "echo begun; sleep 600"]));
-    assert!(ran.code == 1 && ran.err.contains("a: stopped after 200ms (--timeout)"), "{ran:?}");
-    let failed = &bench.run(&["work", "status", "j", "--json"]).json()["failed_units"][0];
-    assert_eq!(failed["exit"], 124);
-    // Many end well when they are told to end, in the middle of their work.
-    let bench = Bench::new();
-    let polite = "trap \"exit 0\" TERM; touch begun; while :; do sleep 0.02; done";
-    let ran = bench.run(&work(&["--timeout", "1s", "a"], &["sh", "-c", polite]));
-    assert!(ran.code == 1 && bench.read("begun").is_empty() && bench.path("begun").exists(), "{ran:?}");
-    let failed = &bench.run(&["work", "status", "j", "--json"]).json()["failed_units"][0];
-    assert_eq!(failed["exit"], 124);
-}
-
-#[test]
-fn units_that_are_known_before_their_line_comes_have_numbers_of_their_own() {
-    let bench = Bench::new();
-    // Two are left of an earlier run.
-    let ran = bench.run(&work(&["-p", "1", "--halt", "now,fail=1", "1", "2", "3"], &["false"]));
-    assert_eq!(ran.code, 1, "{ran:?}");
-    let mut command = bench.tenure(&work(&["-k", "-p", "1"], &["echo", "{#}", "{}"]));
-    let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut list = process.stdin.take().unwrap();
-    list.write_all(b"4\n").unwrap();
-    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-    // What is left may be begun before its line has come.
-    let mut told: Vec<String> = vec![lines.next().unwrap().unwrap()];
-    list.write_all(b"2\n3\n5\n").unwrap();
-    drop(list);
-    told.extend(lines.map(Result::unwrap));
-    assert_eq!(shell_status(process.wait().unwrap()), 0, "what had failed is not given");
-    let numbers: Vec<&str> = told.iter().filter_map(|line| line.split(' ').next()).collect();
-    assert_eq!(numbers, ["1", "2", "3", "4"], "{told:?}");
-}
-
-#[test]
-fn starts_are_so_far_apart() {
-    let bench = Bench::new();
-    let began = std::time::Instant::now();
-    let ran = bench.run(&work(&["--delay", "300ms", "-p", "4", "a", "b", "c"], &["true"]));
-    // When a command begins is the machine's business; when the last one may end is not.
-    assert!(ran.code == 0 && began.elapsed() >= std::time::Duration::from_millis(600), "{ran:?}");
-}
-
-#[test]
-fn a_halt_stops_what_runs_or_waits_for_it() {
-    for (halt, slow_is_done) in [("now,fail=1", 0), ("soon,fail=1", 1)] {
-        let bench = Bench::new();
-        // The second one fails once the first one runs; the third one is never begun.
-        let script = "case {} in a) touch go; for n in 1 2 3 4; do sleep 0.1; done;; b) while [ ! -e go ]; do sleep 0.01; done; exit 1;; \
-                      c) echo begun;; esac";
-        let ran = bench.run(&work(&["--halt", halt, "-p", "2", "a", "b", "c"], &["sh", "-c", script]));
-        assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{ran:?}");
-        let status = bench.run(&["work", "status", "j", "--json"]).json();
-        assert_eq!(status["done"], slow_is_done, "{halt}: {status}");
-        assert_eq!((status["failed"].as_u64(), status["running"].as_u64()), (Some(1), Some(0)), "{status}");
-    }
-    let bench = Bench::new();
-    let ran = bench.run(&work(&["--halt", "soon,success=2", "-p", "1", "a", "b", "c", "d"], &["echo"]));
-    assert_eq!((ran.code, ran.out.as_str()), (0, "a\nb\n"), "{ran:?}");
-    // Nor does it hide a line that is none.
-    let bench = Bench::new();
-    bench.write("units", format!("a\n{}\nb\n", "x".repeat(5000)));
-    let ran = bench.run(&work(&["--halt", "soon,success=1", "-p", "1", "--from", "units"], &["echo"]));
-    assert_eq!((ran.code, ran.out.as_str()), (1, "a\n"), "{ran:?}");
-}
-
-#[test]
 fn a_directory_for_results_that_can_not_be_written_is_told_before_anything_is_run() {
     let bench = Bench::new();
     let ran = bench.run(&work(&["--results", "/proc", "a"], &["touch", "ran"]));
@@ -326,135 +235,6 @@ fn as_much_is_told_as_is_asked_for() {
     assert!(ran.code == 1 && ran.err.contains("failed: b"), "{ran:?}");
     let ran = bench.run(&work(&["-v", "c"], &["true"]));
     assert!(ran.err.contains("c: starts\n") && ran.err.contains("c: exit 0, in "), "{ran:?}");
-}
-
-#[test]
-fn a_name_may_be_any_bytes_and_a_line_that_is_none_is_left_out_and_counted() {
-    let bench = Bench::new();
-    let long = "x".repeat(4096);
-    bench.write("list", [b"a\xffb\n".as_slice(), long.as_bytes(), b"\nc\0d\nsha256-0\n"].concat());
-    let script = "printf '%s' \"$1\" | wc -c; yes error | head -c 2000 | tr '\\n' ' ' >&2; case $1 in x*) exit 1;; esac";
-    let more = ["-k", "-p", "2", "--from", "list"];
-    let ran = bench.run(&work(&more, &["sh", "-c", script, "sh", "{}"]));
-    assert_eq!((ran.code, ran.out.as_str()), (1, "3\n4096\n8\n"), "{ran:?}");
-    assert!(
-        ran.err.contains(
-            "line 3 of list: the unit \"c\\u{0}d\" holds a NUL, which no argument can; it is left out"
-        ),
-        "{ran:?}"
-    );
-    assert!(ran.err.contains(&format!("failed: {long}")), "{ran:?}");
-    let failed = &bench.run(&["work", "status", "j", "--json"]).json()["failed_units"][0];
-    assert_eq!(failed["unit"].as_str(), Some(long.as_str()));
-    // The longest name, and the most that is kept of an output, in one record.
-    assert!(failed["output"].as_str().is_some_and(|output| output.len() > 1000), "{failed}");
-    let ran = bench.run(&work(&["--tag", "--from", "list", "--fresh"], &["sh", "-c", "echo ok # {/}"]));
-    assert_eq!((ran.code, ran.out.lines().count()), (1, 3), "done, but for the line that is none: {ran:?}");
-    assert!(ran.out.contains("a\\xffb\tok\n"), "{ran:?}");
-    let status = bench.run(&["work", "status", "j", "--json"]).json();
-    assert_eq!((status["done"].as_u64(), status["damaged"].as_u64()), (Some(3), Some(0)), "{status}");
-}
-
-#[test]
-fn a_name_that_stands_in_the_record_is_tried_again_by_that_name() {
-    let bench = Bench::new();
-    let long = "y".repeat(1000);
-    let ran = bench.run(&work(&["-p", "2", &long], &["sh", "-c", "yes | head -c 3000 >&2; exit 1"]));
-    assert_eq!(ran.code, 1, "{ran:?}");
-    let failed = &bench.run(&["work", "status", "j", "--json"]).json()["failed_units"][0];
-    assert_eq!(failed["unit"].as_str(), Some(long.as_str()));
-    assert_eq!(bench.run(&["work", "retry", "j", &long]).code, 0);
-    assert_eq!(bench.run(&work(&["--join"], &["sh", "-c", "[ ${#1} = 1000 ]", "sh", "{}"])).code, 0);
-}
-
-#[test]
-fn several_units_go_into_one_command() {
-    let bench = Bench::new();
-    let ran = bench.run(&work(&["-k", "-n", "2", "a", "b", "c"], &["echo", "{}", "<{}>"]));
-    assert_eq!(ran.out, "a b <a b>\nc <c>\n");
-    for name in ["-L", "--max-args"] {
-        let again = bench.run(&work(&["--fresh", "-k", name, "2", "a", "b", "c"], &["echo", "{}", "<{}>"]));
-        assert_eq!(again.out, ran.out, "{name}");
-    }
-    let status = bench.run(&["work", "status", "j", "--json"]).json();
-    assert_eq!(status["units"], 2);
-}
-
-#[test]
-fn a_load_above_the_limit_holds_back_all_but_one() {
-    let bench = Bench::new();
-    let busy = || {
-        let told = std::fs::read_to_string("/proc/loadavg").unwrap();
-        told.split(' ').next().unwrap().parse::<f64>().unwrap() >= 0.01
-    };
-    wait_until("the machine to have something to do", busy);
-    let script = "echo begins >> log; sleep 0.3; echo ends >> log";
-    let ran = bench.run(&work(&["-p", "3", "--load", "0.001", "a", "b", "c"], &["sh", "-c", script]));
-    assert_eq!(ran.code, 0, "{ran:?}");
-    assert_eq!(bench.read("log"), "begins\nends\n".repeat(3));
-}
-
-#[test]
-fn units_are_run_before_the_list_has_ended() {
-    let bench = Bench::new();
-    let mut command = bench.tenure(&work(&["-k", "-p", "2"], &["sh", "-c", "touch ran.{}; echo {#} {}"]));
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut list = child.stdin.take().unwrap();
-    for unit in ["b", "a", "c"] {
-        list.write_all(format!("{unit}\n").as_bytes()).unwrap();
-        wait_until("the unit to run", || bench.path(&format!("ran.{unit}")).exists());
-    }
-    list.write_all(b"a\nx\0y\nlast").unwrap();
-    drop(list);
-    let ran = Ran::of(child.wait_with_output().unwrap());
-    assert_eq!((ran.code, ran.out.as_str()), (1, "1 b\n2 a\n3 c\n4 last\n"), "{ran:?}");
-    assert!(
-        ran.err.contains("line 5 of standard input: ") && ran.err.contains("4 of 4 units done"),
-        "{ran:?}"
-    );
-}
-
-#[test]
-fn units_that_are_lost_together_are_told_in_one_line_and_are_no_takeovers() {
-    let bench = Bench::new();
-    let script = "echo $$ > pid.{}; while [ ! -e go ]; do sleep 0.05; done";
-    let more = ["--ttl", "2s", "-p", "4", "--json", "a", "b", "c", "d"];
-    let mut command = bench.tenure(&work(&more, &["sh", "-c", script]));
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let pids = ["a", "b", "c", "d"].map(|unit| bench.await_number(&format!("pid.{unit}")));
-    bench.stop(&[child.id()]);
-    wait_until("the watchdogs to end what it runs", || pids.iter().all(|pid| !is_alive(*pid)));
-    bench.write("go", "");
-    nix::sys::signal::kill(
-        nix::unistd::Pid::from_raw(child.id().cast_signed()),
-        nix::sys::signal::Signal::SIGCONT,
-    )
-    .unwrap();
-    let ran = Ran::of(child.wait_with_output().unwrap());
-    assert_eq!((ran.code, ran.err.matches("being lost").count()), (0, 1), "{ran:?}");
-    assert!(ran.err.contains(" and 3 more: the leases were being lost"), "{ran:?}");
-    let here = &ran.json()["here"];
-    assert_eq!((here["taken_over"].as_u64(), here["done"].as_u64()), (Some(0), Some(4)), "{ran:?}");
-}
-
-#[test]
-fn bad_values_name_the_option_and_the_remedy() {
-    let bench = Bench::new();
-    for (more, told) in [
-        (["--halt", "now"], "--halt now: write never, or now or soon"),
-        (["--load", "0"], "--load must be a number above 0, as in 3.5"),
-        (["--timeout", "0"], "--timeout 0 would stop each command at once"),
-        (["--max-args", "0"], "--max-args 0 gives no command a unit"),
-        (["--delay", "soon"], "write it as in 500ms, 30s, 5m, 1h30m or 1d"),
-        (["--progress", "often"], "possible values: auto, never"),
-        (["--joblog", "no/such"], "--joblog no/such: can't be written"),
-        (["--results", "/dev/null/x"], "--results /dev/null/x: can't be made"),
-    ] {
-        let ran = bench.run(&work(&[&more[..], &["u"]].concat(), &["true"]));
-        assert!(ran.code == 64 && ran.err.contains(told), "{ran:?}");
-        assert!(!bench.path("leases.db").exists(), "before anything is made: {ran:?}");
-    }
 }
 
 #[test]
@@ -515,123 +295,6 @@ fn a_unit_whose_output_could_not_be_written_out_is_not_done() {
     assert_eq!((again.code, lines), (0, vec!["out a", "out b", "out c"]), "{again:?}");
 }
 
-/// The first one ends when it is told to; the others end at once, and wait for their turns.
-const FIRST_IS_LAST: [&str; 4] = [
-    "sh",
-    "-c",
-    "[ $1 = a ] && { touch begun; until [ -e go ]; do sleep 0.01; done; }; echo out $1; touch ran.$1",
-    "x",
-];
-
-/// All but the first one have ended, and would be done if they were recorded at once.
-fn others_wait(bench: &Bench) {
-    wait_until("all to begin", || ["begun", "ran.b", "ran.c"].iter().all(|file| bench.path(file).exists()));
-    std::thread::sleep(std::time::Duration::from_millis(500));
-}
-
-#[test]
-fn what_waits_for_its_turn_is_not_done_if_it_can_not_be_written() {
-    let bench = Bench::new();
-    let command = work(&["-k", "-p", "3", "a", "b", "c"], &FIRST_IS_LAST);
-    let mut full = bench.tenure(&command);
-    full.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap()).stderr(Stdio::piped());
-    let child = full.spawn().unwrap();
-    others_wait(&bench);
-    let status = bench.run(&["work", "status", "j", "--json"]).json();
-    assert_eq!((status["done"].as_u64(), status["running"].as_u64()), (Some(0), Some(3)), "{status}");
-    bench.write("go", "");
-    let ran = Ran::of(child.wait_with_output().unwrap());
-    assert!(ran.code == 70 && ran.err.contains("standard output can't be written"), "{ran:?}");
-    let again = bench.run(&command);
-    assert_eq!((again.code, again.out.as_str()), (0, "out a\nout b\nout c\n"), "{again:?}");
-}
-
-#[test]
-fn what_waits_for_its_turn_is_not_done_if_who_reads_goes_away() {
-    let bench = Bench::new();
-    let command = work(&["-k", "-p", "3", "0", "a", "b", "c"], &FIRST_IS_LAST);
-    let mut child = bench.tenure(&command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut reader = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    reader.read_line(&mut line).unwrap();
-    assert_eq!(line, "out 0\n");
-    others_wait(&bench);
-    drop(reader);
-    bench.write("go", "");
-    let ran = Ran::of(child.wait_with_output().unwrap());
-    assert_eq!(ran.code, 128 + 13, "{ran:?}");
-    let again = bench.run(&command);
-    assert_eq!((again.code, again.out.as_str()), (0, "out a\nout b\nout c\n"), "{again:?}");
-}
-
-#[test]
-fn what_waits_for_its_turn_is_run_again_if_tenure_is_killed() {
-    let bench = Bench::new();
-    let command = work(&["-k", "-p", "3", "a", "b", "c"], &FIRST_IS_LAST);
-    for _ in 0..3 {
-        let mut child = bench.start(&command);
-        others_wait(&bench);
-        child.signal(Signal::SIGKILL);
-        child.wait();
-        ["begun", "ran.b", "ran.c"].iter().for_each(|file| std::fs::remove_file(bench.path(file)).unwrap());
-    }
-    bench.write("go", "");
-    let again = bench.run(&command);
-    assert_eq!((again.code, again.out.as_str()), (0, "out a\nout b\nout c\n"), "{again:?}");
-}
-
-#[test]
-fn what_waits_for_its_turn_is_written_and_done_when_tenure_is_told_to_stop() {
-    let bench = Bench::new();
-    let command = work(&["-k", "-p", "3", "a", "b", "c"], &FIRST_IS_LAST);
-    let mut child = bench.tenure(&command).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut out = child.stdout.take().unwrap();
-    let mut child = Process::from(child);
-    others_wait(&bench);
-    child.signal(Signal::SIGTERM);
-    assert_eq!(child.wait(), 143);
-    let mut told = String::new();
-    out.read_to_string(&mut told).unwrap();
-    let status = bench.run(&["work", "status", "j", "--json"]).json();
-    assert_eq!((told.as_str(), status["done"].as_u64()), ("out b\nout c\n", Some(2)), "{status}");
-    // Who does not read is not waited for, and what is not read is not done.
-    let bench = Bench::new();
-    let (_unread, full) = full_pipe();
-    let mut command = bench.tenure(&command);
-    let mut child: Process = command.stdout(full).stderr(Stdio::null()).spawn().unwrap().into();
-    others_wait(&bench);
-    child.signal(Signal::SIGTERM);
-    assert_eq!(child.wait(), 143);
-    let status = bench.run(&["work", "status", "j", "--json"]).json();
-    assert_eq!((status["done"].as_u64(), status["running"].as_u64()), (Some(0), Some(0)), "{status}");
-}
-
-#[test]
-fn a_failure_counts_at_once_though_its_output_waits_for_its_turn() {
-    let bench = Bench::new();
-    let script = "[ $1 = b ] && { echo bad; exit 3; }; sleep 100";
-    let ran =
-        bench.run(&work(&["-k", "-p", "2", "--halt", "now,fail=1", "a", "b"], &["sh", "-c", script, "x"]));
-    assert_eq!((ran.code, ran.out.as_str()), (1, "bad\n"), "{ran:?}");
-    let status = bench.run(&["work", "status", "j", "--json"]).json();
-    assert_eq!((status["failed"].as_u64(), status["waiting"].as_u64()), (Some(1), Some(1)), "{status}");
-}
-
-#[test]
-fn units_that_others_run_hold_back_no_output_for_ever() {
-    let bench = Bench::new();
-    let mut other = bench.start(&work(&["--ttl", "2s", "a"], &FIRST_IS_LAST));
-    wait_until("it to begin", || bench.path("begun").exists());
-    let command = work(&["-k", "-p", "1", "--ttl", "2s", "a", "b", "c"], &FIRST_IS_LAST);
-    let mut child = bench.tenure(&command).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    // Others may wait for these in turn, each in its own order.
-    assert_eq!([0, 1].map(|_| lines.next().unwrap().unwrap()), ["out b", "out c"]);
-    assert!(other.is_running());
-    bench.write("go", "");
-    assert_eq!((other.wait(), shell_status(child.wait().unwrap()), lines.count()), (0, 0, 0));
-}
-
 #[test]
 fn results_of_names_that_look_alike_are_kept_apart() {
     let bench = Bench::new();
@@ -642,30 +305,6 @@ fn results_of_names_that_look_alike_are_kept_apart() {
         std::fs::read_dir(bench.path("out")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["%80", "%C2%80", "%FF", "\\xff"]);
-}
-
-#[test]
-fn no_two_units_run_in_one_slot_at_a_time() {
-    let bench = Bench::new();
-    // A slot is a directory that only one can make.
-    let script = "mkdir slot.{%} && [ {%} = $TENURE_SLOT ] && [ {%} -le 3 ] && sleep 0.02 && rmdir slot.{%}";
-    let units: Vec<String> = (0..30).map(|n| format!("u{n}")).collect();
-    let units: Vec<&str> = units.iter().map(String::as_str).collect();
-    let base = ["work", "--name", "j", "-p", "3", "--retries", "0"];
-    let ran = bench.run(&[&base[..], &units, &["--", "sh", "-c", script]].concat());
-    assert_eq!(ran.code, 0, "{ran:?}");
-}
-
-#[test]
-fn a_share_of_failures_halts_it() {
-    let bench = Bench::new();
-    let units: Vec<String> = (0..40).map(|n| format!("u{n:02}")).collect();
-    let units: Vec<&str> = units.iter().map(String::as_str).collect();
-    let base = ["work", "--name", "j", "-p", "1", "--retries", "0", "--halt", "soon,fail=50%", "--json"];
-    // All but the first fail: the half is there with the second, and counts from the third failure on.
-    let script = "echo {} >> ran; n=$(wc -l < ran); [ $n -le 1 ]";
-    let ran = bench.run(&[&base[..], &units, &["--", "sh", "-c", script]].concat());
-    assert_eq!((ran.code, ran.json()["here"]["failures"].as_u64()), (1, Some(3)), "{ran:?}");
 }
 
 #[test]

@@ -4,37 +4,28 @@
 //! `elect`, `cron`, `range` and `work` therefore has two processes beside it, which hear by a pipe which process groups there are and
 //! until when the lease is good. If the pipe closes without a farewell, or the deadline comes near and is not prolonged, the first
 //! sends TERM, waits the grace period, and sends KILL, early enough for all of them to be dead before the deadline. The second
-//! does the same if the first is dead or stopped.
-//!
-//! | line | says |
-//! |---|---|
-//! | `?` and `!` | a command is about to be started; it was, or was not |
-//! | `+PGID` and `-PGID` | this process group is to be watched; it is gone |
-//! | `=PID START` | this process has lost its parent, and is tenure's child now |
-//! | `deadline NANOS` | until when the lease is good, of CLOCK_BOOTTIME |
-//! | `first` and `after PID` | whose turn it is |
-//! | `late` | this watchdog was started after commands were |
-//! | `will JSON` | what to give back when tenure is dead, and nothing of all that is alive |
-//! | `bye` | tenure ends, and has seen to all of it |
+//! does the same if the first is dead or stopped. What they are told is in `lines.rs`, and what is to be stopped in `targets.rs`.
 //!
 //! What has left its group, and groups that were not registered yet when tenure was killed or stopped, are found by a mark in
 //! their environment, and by their descent.
 
+mod lines;
+mod targets;
+
 use super::helper;
-use super::kill::{is_group_alive, kill, signal_group};
 use super::mark;
 use super::survivors::Witness;
 use super::table::{ProcessEntry, ProcessTable};
 use super::will::Will;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use lines::{LineReader, WatchdogLine};
 use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Read;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use targets::{Doomed, Targets, is_there};
 use tenure::clock::boottime;
 
 /// The hidden verb.
@@ -95,20 +86,6 @@ pub(crate) fn main(arguments: &[String]) -> Option<()> {
     Some(())
 }
 
-/// What is to be killed, and when.
-struct Doomed {
-    targets: Targets,
-    kill_at: Duration,
-}
-
-/// Processes to be stopped.
-#[derive(Default, Clone)]
-struct Targets {
-    groups: BTreeSet<i32>,
-    /// Number and time of start of each.
-    processes: BTreeSet<(i32, u64)>,
-}
-
 #[derive(Default)]
 struct WatchdogProcess {
     lead: LeadTime,
@@ -129,12 +106,8 @@ struct WatchdogProcess {
     first: Option<i32>,
     is_late: bool,
     will: Option<Will>,
-}
-
-enum WatchdogInput {
-    Lines,
-    Bye,
-    Closed,
+    /// Tenure has said goodbye.
+    is_dismissed: bool,
 }
 
 /// How often the second looks whether the first still does its work.
@@ -149,8 +122,8 @@ impl WatchdogProcess {
         }
     }
 
-    fn listen(&mut self, mut input: File) {
-        let (mut text, mut goes_first) = (Vec::new(), false);
+    fn listen(&mut self, input: File) {
+        let (mut lines, mut goes_first) = (LineReader::new(input), false);
         loop {
             let now = boottime();
             if self.deadline.is_some() && !std::mem::replace(&mut goes_first, true) {
@@ -158,7 +131,7 @@ impl WatchdogProcess {
             }
             let is_kill_due = self.doomed.as_ref().is_some_and(|doomed| now >= doomed.kill_at);
             // What was told and not read yet may put it off, or say that a group's number is another's now.
-            let is_told_more = (is_kill_due || self.is_due(now)) && readable(&input, Some(Duration::ZERO));
+            let is_told_more = (is_kill_due || self.is_due(now)) && lines.is_readable(Some(Duration::ZERO));
             if is_kill_due && !is_told_more {
                 self.kill();
             }
@@ -173,26 +146,30 @@ impl WatchdogProcess {
                     next = self.next();
                 }
             }
-            if !readable(&input, next.map(|at| at.saturating_sub(now))) {
+            if !lines.is_readable(next.map(|at| at.saturating_sub(now))) {
                 continue;
             }
-            match self.hear(&mut input, &mut text) {
-                // The rest of a line is on its way.
-                WatchdogInput::Lines if !text.is_empty() => {}
-                WatchdogInput::Lines => self.rest(&input),
-                WatchdogInput::Bye => return,
-                WatchdogInput::Closed => return self.orphaned(),
+            let Some(heard) = lines.read() else { return self.orphaned() };
+            for line in heard {
+                self.take_in(line);
+                if self.is_dismissed {
+                    return;
+                }
+            }
+            // If not, the rest of a line is on its way.
+            if lines.is_at_end_of_line() {
+                self.rest(&lines);
             }
         }
     }
 
     /// Lets news gather for a moment: commands that are very short would wake both watchdogs three times each. Nothing is late by
     /// it: what is due is done in time, by all that was told until then, and the end of tenure is noticed at once.
-    fn rest(&self, input: &File) {
+    fn rest(&self, lines: &LineReader) {
         const LONGEST: Duration = Duration::from_millis(20);
         let rest = LONGEST.min(self.lead.kill / 4);
         let next = self.next().map(|at| at.saturating_sub(boottime()));
-        let _is_over = polled(input, PollFlags::empty(), Some(next.map_or(rest, |next| next.min(rest))));
+        lines.wait_for_end(next.map_or(rest, |next| next.min(rest)));
     }
 
     fn has_charges(&self) -> bool {
@@ -217,55 +194,31 @@ impl WatchdogProcess {
         kill.into_iter().chain(term).min()
     }
 
-    fn hear(&mut self, input: &mut impl Read, text: &mut Vec<u8>) -> WatchdogInput {
-        let mut buffer = [0; 4096];
-        match input.read(&mut buffer) {
-            Ok(0) => return WatchdogInput::Closed,
-            Ok(n) => text.extend_from_slice(buffer.get(..n).unwrap_or_default()),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return WatchdogInput::Lines,
-            Err(_) => return WatchdogInput::Closed,
-        }
-        let end = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-        let lines: Vec<u8> = text.drain(..end).collect();
-        for line in String::from_utf8_lossy(&lines).lines() {
-            if line == "bye" {
-                return WatchdogInput::Bye;
+    fn take_in(&mut self, line: WatchdogLine) {
+        match line {
+            WatchdogLine::Starts => self.starting += 1,
+            WatchdogLine::HasStarted => self.starting = self.starting.saturating_sub(1),
+            WatchdogLine::Group(group) => {
+                self.groups.insert(group);
+                self.charges.groups.insert(group);
             }
-            self.take_in(line);
-        }
-        WatchdogInput::Lines
-    }
-
-    fn take_in(&mut self, line: &str) {
-        let number = |text: &str| text.parse::<i32>().ok();
-        if line == "?" {
-            self.starting += 1;
-        } else if line == "!" {
-            self.starting = self.starting.saturating_sub(1);
-        } else if line == "first" {
-            self.first = None;
-        } else if line == "late" {
-            self.is_late = true;
-        } else if let Some(first) = line.strip_prefix("after ").and_then(number) {
-            self.first = Some(first);
-        } else if let Some(group) = line.strip_prefix('+').and_then(number) {
-            self.groups.insert(group);
-            self.charges.groups.insert(group);
-        } else if let Some(process) = line.strip_prefix('=') {
-            self.adopted.retain(is_there);
-            let process =
-                process.split_once(' ').and_then(|(pid, start)| Some((number(pid)?, start.parse().ok()?)));
-            self.adopted.extend(process);
-        } else if let Some(will) = line.strip_prefix("will ") {
-            self.will = Will::read(will);
-        } else if let Some(group) = line.strip_prefix('-').and_then(number) {
-            self.groups.remove(&group);
-            self.charges.groups.remove(&group);
-            if let Some(doomed) = &mut self.doomed {
-                doomed.targets.groups.remove(&group);
+            WatchdogLine::GroupGone(group) => {
+                self.groups.remove(&group);
+                self.charges.groups.remove(&group);
+                if let Some(doomed) = &mut self.doomed {
+                    doomed.targets.groups.remove(&group);
+                }
             }
-        } else if let Some(nanos) = line.strip_prefix("deadline ").and_then(|nanos| nanos.parse().ok()) {
-            self.deadline = Some(Duration::from_nanos(nanos));
+            WatchdogLine::Adopted(process) => {
+                self.adopted.retain(is_there);
+                self.adopted.extend(process);
+            }
+            WatchdogLine::Deadline(deadline) => self.deadline = Some(deadline),
+            WatchdogLine::First => self.first = None,
+            WatchdogLine::After(first) => self.first = Some(first),
+            WatchdogLine::Late => self.is_late = true,
+            WatchdogLine::Will(will) => self.will = will,
+            WatchdogLine::Bye => self.is_dismissed = true,
         }
     }
 
@@ -396,57 +349,10 @@ impl WatchdogProcess {
     }
 }
 
-impl Targets {
-    /// Asks them to end: what is stopped can't do what it is told.
-    fn signal_to_end(&self) {
-        self.signal(Signal::SIGTERM);
-        self.signal(Signal::SIGCONT);
-    }
-
-    fn signal(&self, signal: Signal) {
-        for group in &self.groups {
-            signal_group(*group, signal);
-        }
-        for (pid, start) in &self.processes {
-            // What is in its group has been told already.
-            if ProcessEntry::of(*pid)
-                .is_some_and(|entry| entry.start == *start && !self.groups.contains(&entry.group))
-            {
-                kill(*pid, signal);
-            }
-        }
-    }
-
-    fn is_alive(&self) -> bool {
-        self.processes.iter().any(is_there) || self.groups.iter().any(|group| is_group_alive(*group))
-    }
-}
-
 /// On a busy machine its turn would come too late. Whoever may not ask for this goes on as it is. Not before there is something to do in time:
 /// while it starts, and when it ends, tenure itself has more to do.
 fn go_first() {
     let _first_served = rustix::process::setpriority_process(None, -20);
-}
-
-fn is_there((pid, start): &(i32, u64)) -> bool {
-    ProcessEntry::of(*pid).is_some_and(|entry| entry.start == *start && entry.is_alive())
-}
-
-/// Waits until there is something to read; false when `within` is over.
-fn readable(input: &impl AsFd, within: Option<Duration>) -> bool {
-    polled(input, PollFlags::POLLIN, within)
-}
-
-/// Waits until there is one of these, or the other end is closed; false when `within` is over.
-fn polled(input: &impl AsFd, what: PollFlags, within: Option<Duration>) -> bool {
-    let timeout = match within {
-        Some(Duration::ZERO) => PollTimeout::ZERO,
-        // Rounded up, so that a wait is never over a little before its time.
-        Some(within) => PollTimeout::try_from(within.as_millis() + 1).unwrap_or(PollTimeout::MAX),
-        None => PollTimeout::NONE,
-    };
-    let mut fds = [PollFd::new(input.as_fd(), what)];
-    poll(&mut fds, timeout).is_ok_and(|ready| ready > 0)
 }
 
 #[cfg(test)]

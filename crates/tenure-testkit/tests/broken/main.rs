@@ -6,11 +6,13 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking, also in what they share")]
 
+mod flaw;
 mod store;
 
+use flaw::Flaw;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use store::{Broken, Flaw};
+use store::Broken;
 use tenure_testkit::{AnySubject, Clones, ManualClock, checks};
 
 /// As many bytes as somebody reads of a check that failed.

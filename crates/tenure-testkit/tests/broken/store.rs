@@ -1,75 +1,15 @@
 //! A store with a flaw.
 
+use crate::flaw::Flaw;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure_core::op::{Expect, Outcome, Write};
-use tenure_core::{ErrorKind, Fence, Key, Record, StoreError, Stored, Times, Value, Version};
+use tenure_core::{ErrorKind, Fence, Key, Record, StoreError, Stored, Times, Version};
 use tenure_store::{
     Capabilities, Changes, Expiry, Freshness, Hint, Image, Listed, MemoryStore, Store, StoreExt,
 };
 use tenure_testkit::ManualClock;
-
-/// What is wrong with a store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flaw {
-    None,
-    IgnoresConditions,
-    IgnoresVersions,
-    ComparesHalfOfVersions,
-    NoticesAnyChangeButDeletion,
-    TakesVacantForAbsent,
-    TakesHeldForVacant,
-    WritesAfterLosing,
-    LosesWithoutRecord,
-    LosesWithStaleRecord,
-    ComparesThenWrites,
-    ResetsFences,
-    IgnoresFloors,
-    AnswersWithTheFloor,
-    RaisesFencesAlways,
-    RefusesALowerFenceTooLate,
-    WrapsFencesAround,
-    AcceptsHugeFences,
-    AcceptsLargeMetadata,
-    AcceptsMuchMail,
-    ForgetsNulls,
-    CutsLongBytes,
-    CutsTextAtNul,
-    FoldsCase,
-    TrimsKeys,
-    ReadsFromACache,
-    ReadsTheFirstOfMany,
-    ListsTheFirstPageOnly,
-    ListsTheLastKeyTwice,
-    ListsBackwards,
-    ListsWithPatterns,
-    ListsWithoutVacant,
-    ShortensPages,
-    ReversesOutcomes,
-    StopsBatchesAtLosses,
-    JudgesBatchesFirst,
-    TakesAnyBatch,
-    RefusesLargeBatches,
-    RemovesUnconditionally,
-    RemovesNothing,
-    TellsAgesTooHigh,
-    TellsNoAges,
-    TellsAgesOfKeys,
-    TellsAgesInReadsOnly,
-    TellsTimesSinceEachWrite,
-    TellsAgesThatItDenies,
-    HintsNothing,
-    HintsOnce,
-    HintsOnItsFirstRuntime,
-    HintsAtWhatWasNotWritten,
-    LagsForEver,
-    WatchesButDeniesIt,
-    PromisesToWatch,
-    ListsButDeniesIt,
-    HasAnIdForEachHandle,
-    TakesNoBatches,
-}
 
 /// A memory store with a flaw. A clone is another handle.
 pub(crate) struct Broken {
@@ -112,17 +52,6 @@ impl Broken {
         }
     }
 
-    fn key(&self, key: &Key) -> Key {
-        let text = key.as_str();
-        let text = match self.flaw {
-            Flaw::CutsTextAtNul => text.split_once('\0').map_or(text, |(head, _)| head).to_owned(),
-            Flaw::FoldsCase => text.to_lowercase(),
-            Flaw::TrimsKeys => text.trim_end().to_owned(),
-            _ => return key.clone(),
-        };
-        Key::new(text).unwrap_or_else(|_| Key::new("nameless").unwrap())
-    }
-
     /// Writes whatever stands there.
     async fn force(&self, key: &Key, record: &Record) -> Result<Outcome, StoreError> {
         loop {
@@ -135,30 +64,6 @@ impl Broken {
             if matches!(outcome, Outcome::Won { .. }) {
                 return Ok(outcome);
             }
-        }
-    }
-
-    /// A record that the memory store takes in place of one that it would rightly refuse.
-    fn accept(&self, record: &mut Record) {
-        match self.flaw {
-            Flaw::AcceptsHugeFences => record.fence = record.fence.min(Fence::MAX),
-            Flaw::AcceptsLargeMetadata if tenure_store::codec::check(record).is_err() => {
-                record.metadata.clear()
-            }
-            Flaw::AcceptsMuchMail => {
-                if let Some(tenure) = &mut record.tenure {
-                    tenure.mail.truncate(tenure_core::MAILBOX);
-                }
-            }
-            Flaw::ForgetsNulls => record.metadata.retain(|_, value| *value != Value::Null),
-            Flaw::CutsLongBytes => {
-                for value in record.metadata.values_mut() {
-                    if let Value::Bytes(bytes) = value {
-                        bytes.truncate(65_535);
-                    }
-                }
-            }
-            _ => {}
         }
     }
 
@@ -255,7 +160,7 @@ impl Store for Broken {
     }
 
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
-        let key = self.key(key);
+        let key = self.flaw.key(key);
         if self.flaw == Flaw::ReadsFromACache
             && let Some(cached) = self.cache.lock().unwrap().get(&key)
         {
@@ -269,8 +174,8 @@ impl Store for Broken {
     }
 
     async fn write(&self, mut write: Write) -> Result<Outcome, StoreError> {
-        write.key = self.key(&write.key);
-        self.accept(&mut write.record);
+        write.key = self.flaw.key(&write.key);
+        self.flaw.accept(&mut write.record);
         let standing = self.store.read(&write.key).await?;
         tenure_store::codec::check(&write.record)?;
         if let (Some(standing), Expect::Unchanged(_)) = (&standing, write.expect) {
@@ -387,7 +292,7 @@ impl Store for Broken {
     }
 
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-        let key = self.key(key);
+        let key = self.flaw.key(key);
         match self.flaw {
             Flaw::RemovesNothing => {
                 Ok(self.store.read(&key).await?.is_some_and(|stored| stored.version == version))

@@ -2,60 +2,37 @@
 
 mod adoption;
 mod faults;
+mod network;
+mod process;
 
 use super::peers::PeerWorker;
 use super::time::{FAILOVER, Micros};
-use crate::change::{ChangeAim, RowChange};
+use crate::change::RowChange;
 use crate::format::Format;
 use crate::held::Held;
 use crate::options::Options;
 use crate::rng::SplitMix64;
 use crate::row::{Fields, Row};
-use crate::settling::{ChangeAnswer, Settled, Settling};
+use crate::settling::{ChangeAnswer, Settled};
 use crate::table::RowListing;
-use crate::worker::{self, ChangePurpose, WorkerMachine, WorkerNotice, WorkerOutput, WorkerRequest};
+use crate::worker::{self, WorkerMachine, WorkerNotice, WorkerOutput, WorkerRequest};
 use adoption::Adoption;
+use process::{OurProcess, PAUSE, ProcessClock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tenure_core::{Clock, ErrorKind, Now, StoreError, Tick, Wall};
+use tenure_core::{Clock, StoreError};
 
 const FAULTS_UNTIL: Micros = 12 * FAILOVER;
 /// By then, every lease is held again: what is stolen or silent is told after a failover time, and a look takes half of one.
 const HEALED_BY: Micros = FAULTS_UNTIL + 6 * FAILOVER;
-/// Between two requests for one change.
-const PAUSE: Micros = 25_000;
 
 pub(super) struct WalkTerms {
     pub(super) seed: u64,
     pub(super) format: Format,
     /// A fleet of this many units and four workers without faults and peers, which is moved away.
     pub(super) moves: Option<usize>,
-}
-
-/// A process's clock, which is as fast as it is.
-struct ProcessClock {
-    now: AtomicU64,
-    /// In percent of the world's.
-    rate: u64,
-}
-
-impl Clock for ProcessClock {
-    fn now(&self) -> Now {
-        let micros = self.now.load(Ordering::SeqCst);
-        let tick = Tick(1_000_000_000 + micros * 10 * self.rate);
-        Now { held: tick, waited: tick, wall: Wall(1_700_000_000_000 + micros / 1000) }
-    }
-}
-
-/// A process of ours.
-struct OurProcess {
-    machine: WorkerMachine,
-    clock: Arc<ProcessClock>,
-    stalled_until: Micros,
-    under_way: BTreeMap<u64, (Settling, ChangePurpose, Tick)>,
-    believes: Vec<Held>,
 }
 
 /// What happens to somebody at a time.
@@ -150,7 +127,7 @@ impl KclWorld {
 
     /// Whether each row is had by one of ours.
     fn is_all_had(&self) -> bool {
-        self.rows.keys().all(|key| self.ours.values().any(|ours| believes(ours, key)))
+        self.rows.keys().all(|key| self.ours.values().any(|ours| ours.believes_in(key)))
     }
 
     /// How many each of ours has.
@@ -172,7 +149,7 @@ impl KclWorld {
             self.happens(who, happens)?;
         }
         for key in self.rows.keys() {
-            if !self.ours.values().any(|ours| believes(ours, key)) {
+            if !self.ours.values().any(|ours| ours.believes_in(key)) {
                 return Err(format!("nobody holds {key} long after all is well: {:?}", self.rows));
             }
         }
@@ -201,7 +178,7 @@ impl KclWorld {
 
     fn start(&mut self) {
         self.ids += 1;
-        let clock = Arc::new(ProcessClock { now: AtomicU64::new(self.now), rate: 91 + self.rng.below(19) });
+        let clock = Arc::new(ProcessClock::new(self.now, 91 + self.rng.below(19)));
         let options = Options::new(format!("ours-{}", self.ids))
             .failover(Duration::from_micros(FAILOVER))
             .leases_to_steal(if self.terms.moves.is_some() {
@@ -254,7 +231,7 @@ impl KclWorld {
                     return Ok(());
                 };
                 match settling.on(sent, *answer) {
-                    Err(error) if error.is_passing() && may_repeat(ours, &settling) => {
+                    Err(error) if error.is_passing() && ours.may_repeat(&settling) => {
                         ours.under_way.insert(attempt, (settling, purpose, sent));
                         self.at(self.now + PAUSE, who, Happens::Again { attempt });
                         return Ok(());
@@ -375,7 +352,7 @@ impl KclWorld {
             for (other, them) in self.ours.iter().filter(|(other, _)| **other != who) {
                 // Where that one is, its clock has gone on although it was not stepped.
                 let past = them.clock.now.fetch_max(now, Ordering::SeqCst);
-                let both = believes(them, held.key());
+                let both = them.believes_in(held.key());
                 them.clock.now.store(past, Ordering::SeqCst);
                 if both {
                     return Err(format!(
@@ -391,62 +368,6 @@ impl KclWorld {
         Ok(())
     }
 
-    fn request(&mut self, who: u64, now: Micros, settling: Settling, purpose: ChangePurpose) {
-        self.ids += 1;
-        let attempt = self.ids;
-        let change = Box::new(settling.change.clone());
-        let Some(ours) = self.ours.get_mut(&who) else { return };
-        ours.clock.now.fetch_max(now, Ordering::SeqCst);
-        let sent = ours.clock.held();
-        let patience = u64::try_from(settling.patience(sent).as_micros()).unwrap() * 100 / ours.clock.rate;
-        ours.under_way.insert(attempt, (settling, purpose, sent));
-        let unknown = Err(StoreError::new(ErrorKind::Unknown, "no answer"));
-        self.at(now + patience, who, Happens::Answered { attempt, answer: Box::new(unknown) });
-        if !self.is_lost() {
-            let arrives = now + self.delay();
-            let is_answered = !self.is_lost();
-            self.at(arrives, who, Happens::Change { attempt, change, is_answered });
-        }
-    }
-
-    fn answer(&mut self, who: u64, is_answered: bool, happens: Happens) {
-        let at = self.now + self.delay();
-        match happens {
-            happens if is_answered => self.at(at, who, happens),
-            // The change's patience ends by itself.
-            Happens::Answered { .. } => {}
-            _ => {
-                let error = StoreError::unavailable("no answer");
-                self.at(at + FAILOVER / 2, who, Happens::Looked(Err(error)));
-            }
-        }
-    }
-
-    fn delay(&mut self) -> Micros {
-        let usual = 200 + self.rng.below(4_000);
-        if self.is_faulty() && self.rng.one_in(20) { usual + self.rng.below(FAILOVER * 3 / 2) } else { usual }
-    }
-
-    fn is_lost(&mut self) -> bool {
-        self.is_faulty() && self.rng.one_in(15)
-    }
-
-    /// What the service does: the conditions of all changes are those of the row that was read.
-    fn perform(&mut self, change: &RowChange) -> ChangeAnswer {
-        let key = change.before.key();
-        match self.rows.get_mut(key) {
-            Some(row) if row.is_same(&change.before) => {
-                if change.aim == ChangeAim::Delete {
-                    self.rows.remove(key);
-                    return ChangeAnswer::Made(None);
-                }
-                *row = change.after.clone();
-                ChangeAnswer::Made(Some(row.clone()))
-            }
-            row => ChangeAnswer::Refused(row.map(|row| row.clone())),
-        }
-    }
-
     fn peer(&mut self, n: usize) -> Result<(), String> {
         let Some(peer) = self.peers.get_mut(n) else { return Ok(()) };
         if self.now >= FAULTS_UNTIL {
@@ -457,13 +378,4 @@ impl KclWorld {
         self.at(next, 0, Happens::Peer(n));
         Ok(())
     }
-}
-
-/// Whether there is time for another request.
-fn may_repeat(ours: &OurProcess, settling: &Settling) -> bool {
-    ours.clock.held().after(Duration::from_micros(PAUSE)) < settling.deadline
-}
-
-fn believes(ours: &OurProcess, key: &str) -> bool {
-    ours.believes.iter().any(|held| held.key() == key && held.is_held())
 }

@@ -2,29 +2,46 @@
 //!
 //! One task does all of this; claims, listings and records are under way beside it and come back as events. Units are claimed
 //! ahead of the slots, as many as it takes for no slot to wait for the store, and no more: what one process has claimed,
-//! others can't run.
+//! others can't run. The parts, which own their state; only the scheduler knows two of them:
+//!
+//! | part | knows |
+//! |---|---|
+//! | `board`, `slots` | what has become of each unit, as far as is known here; what runs, and what is about to |
+//! | `rounds` | when to look for open units, and when to list all; whether everything is settled |
+//! | `given`, `incoming` | the units that this process was given; those that are still to come |
+//! | `prefetch`, `suspects` | the claims under way, and how many more there are to be; what is run alone |
+//! | `outputs`, `awaited` | what commands have written, on its way out; whose turn it is that others have (`--keep-order`) |
+//! | `pending` | results that are not recorded yet |
+//! | `lost`, `trouble` | leases that were being lost, which is to be told; for how long nothing has worked |
+//!
+//! `results.rs` has what follows from a claim or a run, `stopping.rs` why it stops early, and `ending.rs` the end.
 
 mod claims;
 mod ending;
 mod given;
 mod incoming;
 mod kept;
+mod losses;
 mod outputs;
 mod pending;
+mod prefetch;
 mod results;
 mod rounds;
+mod stopping;
+mod suspects;
+mod trouble;
 
-use super::board::{Board, Local, Terms};
+use super::board::{Board, Local};
 use super::pacing::Pacing;
 use super::pieces::capture::{Captured, Captures};
 use super::pieces::joblog::Joblog;
 use super::pieces::printer::Printer;
 use super::progress::Progress;
 use super::slots::{Ended, Setup, Slots};
-use super::summary::{self, Tally};
+use super::summary::Tally;
 use super::turns::Turn;
 use crate::config;
-use crate::exit::{self, Asked, Failure};
+use crate::exit::Failure;
 use crate::keys::JobName;
 use crate::supervise::outage::Outage;
 use crate::supervise::run::Policy;
@@ -33,16 +50,20 @@ use crate::work::units::Named;
 use claims::{From, Trust};
 use given::GivenUnits;
 use incoming::Incoming;
+use kept::AwaitedPlace;
+use losses::LostUnits;
 use outputs::Outputs;
-use pending::{PendingResults, UnitResult};
+use pending::PendingResults;
+use prefetch::Prefetch;
 use rounds::Rounds;
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+use suspects::Suspects;
 use tenure::clock::boottime;
 use tenure::{AcquireError, Guard, Key, LeaseError, Leases, Listed, Outcome, StoreError, Write};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use trouble::StoreTrouble;
 
 /// What comes back to the scheduler.
 enum Event {
@@ -88,43 +109,34 @@ pub(crate) struct Scheduler {
     name: JobName,
     leases: Leases,
     outage: Arc<Outage>,
+    host: String,
+    began: Duration,
+
     slots: Slots,
     board: Board,
     rounds: Rounds,
     given: GivenUnits,
     incoming: Incoming,
     outputs: Outputs,
-    /// The place of the unit that outputs wait for, if another process has it, and since when.
-    awaited: Option<(usize, Duration)>,
-    /// What was to be written was not read in time.
-    is_unread: bool,
+    awaited: AwaitedPlace,
     pending: PendingResults,
+    prefetch: Prefetch,
+    suspects: Suspects,
+    lost: LostUnits,
+    trouble: StoreTrouble,
+
     sender: mpsc::UnboundedSender<Event>,
     events: mpsc::UnboundedReceiver<Event>,
-    host: String,
-    began: Duration,
     tally: Tally,
     progress: Progress,
     joblog: Option<Joblog>,
     /// Runs that have ended here.
     runs: usize,
-    /// Units to be run alone: their workers have died as often as is allowed.
-    suspects: VecDeque<(Key, Guard)>,
-    /// One of those runs.
-    alone: bool,
-    /// Claims that are not answered yet.
-    claiming: usize,
+    /// What was to be written was not read in time.
+    is_unread: bool,
     /// Units whose commands run on, as they can't be killed, on their way to be left to expire.
     lapsing: Vec<JoinHandle<()>>,
-    /// Units whose leases were being lost, which was not told yet, and since when.
-    losing: Vec<Key>,
-    losing_since: Duration,
     looked_after: Duration,
-    /// Running averages, in seconds: of a claim, and of a run.
-    claim_secs: f64,
-    run_secs: Option<f64>,
-    /// Since when nothing has worked, and what was said last.
-    trouble: Option<(Duration, String)>,
     /// Why the scheduler stops before the job is settled.
     stop: Option<Failure>,
 }
@@ -133,16 +145,12 @@ pub(crate) struct Scheduler {
 const SIGPIPE: i32 = nix::sys::signal::Signal::SIGPIPE as i32;
 /// How long it is waited for that the last outputs are read where the user has asked to stop.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long it is waited for that the lines of `--joblog` are out.
-const LOGGING: Duration = Duration::from_secs(5);
 /// How long a result waits for its output to be read, once that may be written.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The shortest pause between two rounds.
 const SHORT: Duration = Duration::from_millis(10);
 /// How long the result of a short run waits for others.
 const MOMENT: Duration = Duration::from_millis(25);
-/// Results under way that hold up further claims.
-const MOST_RECORDING: usize = 1024;
 
 impl Scheduler {
     pub(crate) fn new(
@@ -187,7 +195,7 @@ impl Scheduler {
             rounds: Rounds::new(super::writes::instance(&leases), now),
             slots: Slots::new(plan.slots, Pacing::new(plan.delay, plan.load), setup),
             outputs: Outputs::new(printer),
-            awaited: None,
+            awaited: AwaitedPlace::default(),
             is_unread: false,
             pending: PendingResults::default(),
             given,
@@ -205,16 +213,12 @@ impl Scheduler {
             progress: Progress::new(is_progress_wanted, passes_through, now),
             joblog: None,
             runs: 0,
-            suspects: VecDeque::new(),
-            alone: false,
-            claiming: 0,
+            prefetch: Prefetch::new(),
+            suspects: Suspects::default(),
             lapsing: Vec::new(),
-            losing: Vec::new(),
-            losing_since: Duration::ZERO,
+            lost: LostUnits::default(),
+            trouble: StoreTrouble::default(),
             looked_after: Duration::ZERO,
-            claim_secs: 0.003,
-            run_secs: None,
-            trouble: None,
             stop: None,
         })
     }
@@ -255,155 +259,18 @@ impl Scheduler {
             }
             self.look_after();
         }
-        let mut is_read = !self.is_unread;
-        if let Some(printer) = self.outputs.take_printer().filter(|_| is_read) {
-            // Whoever has asked us to stop does not wait for who does not read.
-            let patience = if self.is_asked() { LAST_WORDS } else { Duration::MAX };
-            tokio::select! {
-                ended = tokio::time::timeout(patience, printer.end()) => is_read = ended.is_ok(),
-                signal = signals.next() => {
-                    is_read = false;
-                    self.on_signal(signal)?;
-                }
-            }
-            while let Ok(event) = self.events.try_recv() {
-                self.on(event);
-            }
-        }
-        if let Some(joblog) = self.joblog.take() {
-            let patience = if self.is_asked() { LAST_WORDS } else { LOGGING };
-            tokio::select! {
-                () = joblog.end(patience) => {}
-                signal = signals.next() => self.on_signal(signal)?,
-            }
-        }
+        let is_read = self.write_out(signals).await?;
         self.conclude(is_read).await
     }
 
-    /// Whether the user has asked us to stop.
-    fn is_asked(&self) -> bool {
-        self.stop.as_ref().is_some_and(|stop| stop.by.is_some())
-    }
-
-    /// Whether this process had nothing to run.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.tally.done + self.tally.failures + self.tally.handed_back == 0
-    }
-
-    /// Gives everything back, and says goodbye to the watchdog if nothing can be running.
-    pub(crate) async fn leave(mut self, signals: &mut Signals, result: &Result<u8, Failure>) {
-        self.progress.end();
-        drop(self.outputs.give_back());
-        if self.slots.tasks() > 0 && result.is_err() {
-            // At once was asked for: the watchdogs do the rest, and give back what is held.
-            return;
-        }
-        if self.slots.tasks() == 0 && self.lapsing.is_empty() {
-            self.slots.policy().watchdogs.dismiss();
-        }
-        let end = async {
-            // What is not left to expire by then would be given back.
-            for lapsing in self.lapsing {
-                let _let_go = lapsing.await;
-            }
-            super::say_goodbye(&self.leases).await;
-        };
-        signals.wait(self.plan.ttl, end).await;
-    }
-
-    fn is_over(&self) -> bool {
-        let busy = self.claiming + self.slots.tasks() + self.pending.count() + self.outputs.unwritten() > 0;
-        !busy && (self.stop.is_some() || (self.rounds.is_settled() && !self.incoming.is_open()))
-    }
-
-    /// `is_read`: whether standard output is not full for as long as nobody reads it.
-    async fn conclude(&mut self, is_read: bool) -> Result<u8, Failure> {
-        self.progress.end();
-        self.tell_losses(true);
-        let took = boottime().saturating_sub(self.began);
-        let is_unread = self.stop.as_ref().is_some_and(|stop| stop.by == Some(Asked::Signal(SIGPIPE)));
-        if is_unread {
-            return Err(self.stop.take().unwrap_or_else(|| Failure::silent(exit::OK)));
-        }
-        let as_json = self.plan.json && is_read;
-        // Whoever asks to stop does not wait for the store.
-        let mut failed = if self.is_asked() {
-            BTreeMap::new()
-        } else {
-            summary::failed(self.leases.store(), &self.board, as_json).await
-        };
-        let (board, names, tally) = (&self.board, self.given.names(), &self.tally);
-        let written = summary::print(&self.name, board, names, tally, &mut failed, took, as_json);
-        match self.stop.take() {
-            // Whoever stops us has to know that not all has stopped.
-            Some(Failure { by: Some(_), .. }) if !self.lapsing.is_empty() => Err(Failure::silent(exit::LOST)),
-            // What could not be written is worse than what --halt has asked for.
-            Some(failure) if failure.code == exit::OK => written.and(Err(failure)),
-            Some(failure) => Err(failure),
-            None if self.board.bad() > 0 => Ok(exit::SOME_FAILED),
-            None => written.map(|()| exit::OK),
-        }
-    }
-
-    /// Starts whatever can be started.
-    fn pump(&mut self) {
-        if self.stop.is_some() {
-            return;
-        }
-        self.start_alone();
-        let is_enough = self.room() >= self.batch();
-        loop {
-            // The next page is fetched before the last candidate is gone.
-            let few = self.board.candidates.len() < 2 * self.plan.slots.min(64);
-            if !self.rounds.is_fetching()
-                && few
-                && (self.room() > 0 || self.ahead() > 0)
-                && let Some((after, limit)) = self.board.next_page()
-            {
-                self.fetch(after, limit);
-            }
-            if self.room() == 0 || !is_enough {
-                return;
-            }
-            let page_is_due = self.rounds.is_fetching() || !self.board.is_round_over();
-            match self.board.candidates.pop_front() {
-                Some(candidate) => self.claim(candidate),
-                None if page_is_due => return,
-                None => match self.board.next_probe() {
-                    Some(candidate) => self.claim(candidate),
-                    None => break,
-                },
-            }
-        }
-        self.next_round();
-    }
-
-    fn record(&mut self, result: UnitResult) {
-        self.pending.add(result, boottime());
-    }
-
-    /// Writes the results that have gathered, if it is time.
-    fn write_results(&mut self) {
-        let is_more_to_come = self.slots.running() > 0;
-        for UnitResult { key, guard, to, metadata } in
-            self.pending.due(self.batch(), is_more_to_come, boottime())
-        {
-            let sender = self.sender.clone();
-            tokio::spawn(async move {
-                let result = guard.release_with(metadata).await;
-                let _over = sender.send(Event::Recorded { key, to, result });
-            });
-        }
-    }
-
+    /// One thing that has come back.
     fn on(&mut self, event: Event) {
         match event {
             Event::Claimed { key, from, turn, took, trust, result } => {
-                self.claiming -= 1;
+                self.prefetch.claimed(took);
                 if let Some(turn) = turn {
                     self.slots.answered(turn);
                 }
-                self.claim_secs += (took.as_secs_f64() - self.claim_secs) / 16.0;
                 self.on_claimed(key, from, turn, trust, result);
             }
             Event::Ended { key, guard, ended, captured } => {
@@ -417,21 +284,7 @@ impl Scheduler {
                 self.pending.answered();
                 self.on_recorded(&key, to, result);
             }
-            Event::Page { page, took } => {
-                self.rounds.fetched(took);
-                match page {
-                    Ok(page) => {
-                        self.trouble = None;
-                        let worker = self.leases.holder().as_str();
-                        let terms = Terms { now: self.leases.clock().now().wall.0, worker };
-                        if !self.board.take_in(page, &terms, self.rounds.seed()) {
-                            // A unit seems to be gone: only a listing of all tells for certain.
-                            self.rounds.list_all();
-                        }
-                    }
-                    Err(error) => self.on_trouble(&error),
-                }
-            }
+            Event::Page { page, took } => self.on_page(page, took),
             Event::Audit { page, took } => self.on_audit(page, took),
         }
     }
@@ -460,6 +313,11 @@ impl Scheduler {
         let pause = (self.plan.ttl / 40).clamp(Duration::from_millis(5), Duration::from_millis(100));
         let sooner = [self.rounds.pause(now), self.slots.pause(), self.pending.pause(now)];
         sooner.into_iter().flatten().fold(pause, Duration::min)
+    }
+
+    /// Whether this process had nothing to run.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.tally.done + self.tally.failures + self.tally.handed_back == 0
     }
 
     fn wall(&self) -> u64 {

@@ -1,6 +1,6 @@
 //! What goes wrong for our workers: they die, stop, stand still, and lose rows that they have.
 
-use super::{FAILOVER, Happens, KclWorld, OurProcess, believes};
+use super::{FAILOVER, Happens, KclWorld, OurProcess};
 use crate::row::{Fields, Row};
 use crate::worker::WorkerCommand;
 use std::sync::atomic::Ordering;
@@ -15,9 +15,9 @@ impl KclWorld {
     /// had: who has not can't tell.
     fn remake(&mut self) {
         let is_known = |key: &&String| {
-            let held = self.ours.values().any(|ours| believes(ours, key));
+            let held = self.ours.values().any(|ours| ours.believes_in(key));
             let known = |ours: &OurProcess| ours.machine.has_seen_held(key) && !is_about_to_take(ours, key);
-            held && self.ours.values().all(|ours| believes(ours, key) || known(ours))
+            held && self.ours.values().all(|ours| ours.believes_in(key) || known(ours))
         };
         // Its counter begins anew. Who stands still until it is where it was, takes that for silence: that takes many renewals.
         let old = self.rows.iter().filter(|(_, row)| row.counter() > MANY_RENEWALS).map(|(key, _)| key);

@@ -1,12 +1,14 @@
-//! Claims: how many are made ahead of the slots, and what the record of a unit that was had says of whoever had it before.
+//! Claims: when they are made, and what the record of a unit that was had says of whoever had it before.
 
-use super::{Event, MOMENT, MOST_RECORDING, Scheduler};
+use super::{Event, Scheduler};
 use crate::output::view::{Sessions, State, View};
 use crate::work::job::board::{Candidate, Local};
 use crate::work::job::unit::Unit;
-use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::{AcquireError, Attachment, Guard, LeaseError, Leases, Listed, Metadata, Store};
+
+/// Results under way that hold up further claims.
+const MOST_RECORDING: usize = 1024;
 
 /// Whom a unit was taken from.
 #[derive(Debug, Clone)]
@@ -42,60 +44,53 @@ impl Trust {
 }
 
 impl Scheduler {
-    /// Claims ahead of the slots: as many units as end while a claim is under way, with some to spare, and as end in a moment, as
-    /// what is claimed together costs less. None if runs are so long that waiting for a claim does not matter.
-    pub(super) fn ahead(&self) -> usize {
-        let Some(run_secs) = self.run_secs.filter(|_| self.plan.delay.is_zero()) else { return 0 };
-        let while_claiming = (3.0 * self.claim_secs).max(2.0 * MOMENT.as_secs_f64());
-        let ended = self.plan.slots as f64 * while_claiming / run_secs.max(1e-6);
-        if run_secs > 50.0 * self.claim_secs {
-            0
-        } else {
-            (ended.ceil() as usize).clamp(self.plan.slots, 512)
+    /// Starts whatever can be started.
+    pub(super) fn pump(&mut self) {
+        if self.stop.is_some() {
+            return;
         }
+        self.start_alone();
+        let is_enough = self.room() >= self.batch();
+        loop {
+            // The next page is fetched before the last candidate is gone.
+            let few = self.board.candidates.len() < 2 * self.plan.slots.min(64);
+            if !self.rounds.is_fetching()
+                && few
+                && (self.room() > 0 || self.ahead() > 0)
+                && let Some((after, limit)) = self.board.next_page()
+            {
+                self.fetch(after, limit);
+            }
+            if self.room() == 0 || !is_enough {
+                return;
+            }
+            let page_is_due = self.rounds.is_fetching() || !self.board.is_round_over();
+            match self.board.candidates.pop_front() {
+                Some(candidate) => self.claim(candidate),
+                None if page_is_due => return,
+                None => match self.board.next_probe() {
+                    Some(candidate) => self.claim(candidate),
+                    None => break,
+                },
+            }
+        }
+        self.next_round();
     }
 
-    /// How many claims or results of short runs gather before they are sent: those that come to a store together share a transaction
-    /// there, or a request, where it has such. One by one if runs are long.
-    pub(super) fn batch(&self) -> usize {
-        self.ahead() / 2
-    }
-
-    pub(super) fn room(&self) -> usize {
+    fn room(&self) -> usize {
         if self.stop.is_some()
-            || self.alone
-            || !self.suspects.is_empty()
+            || self.suspects.hold_up_others()
             || self.pending.count() >= MOST_RECORDING
             || self.outputs.is_behind(self.plan.slots)
         {
             return 0;
         }
-        (self.plan.slots + self.ahead()).saturating_sub(self.claiming + self.slots.tasks())
-    }
-
-    /// Starts a unit that is to be run alone, once nothing else runs or is about to.
-    pub(super) fn start_alone(&mut self) {
-        self.alone &= self.slots.tasks() + self.claiming > 0;
-        if self.slots.tasks() + self.claiming > 0 {
-            return;
-        }
-        if let Some((key, guard)) = self.suspects.pop_front() {
-            self.alone = true;
-            self.claiming += 1;
-            let (sender, most) = (self.sender.clone(), self.plan.takeovers);
-            tokio::spawn(async move {
-                // Only now: those that waited for their turn in a process that died are not to blame for that.
-                let is_counted = Unit::of(guard.metadata()).is_none_or(|unit| unit.takeovers >= most);
-                let result = if is_counted { Ok(guard) } else { counted(guard).await };
-                let (from, turn, took, trust) = (None, None, Duration::ZERO, Trust::Good);
-                let _over = sender.send(Event::Claimed { key, from, turn, took, trust, result });
-            });
-        }
+        (self.plan.slots + self.ahead()).saturating_sub(self.prefetch.claiming() + self.slots.tasks())
     }
 
     pub(super) fn claim(&mut self, candidate: Candidate) {
         let Candidate { key, seen, probe } = candidate;
-        self.claiming += 1;
+        self.prefetch.begin();
         self.board.set(&key, Local::Ours);
         // A probe is no part of any order, and may take longer.
         let turn = (!probe).then(|| self.slots.claiming());
@@ -147,7 +142,7 @@ async fn is_back(leases: &Leases, lost: &Attachment) -> bool {
 }
 
 /// A unit that was taken over is told apart from one that was never run, before it is run: its worker may die of it.
-async fn counted(mut guard: Guard) -> Result<Guard, AcquireError> {
+pub(super) async fn counted(mut guard: Guard) -> Result<Guard, AcquireError> {
     let metadata = Unit::taken_over(guard.metadata().clone());
     match guard.update(metadata).await {
         Ok(()) => Ok(guard),

@@ -1,121 +1,99 @@
-//! Trouble, and how the scheduler ends before its job is settled.
+//! The end: what is written gets out, the summary is told, and everything is given back.
 
-use super::{SHORT, Scheduler};
-use crate::config::{Counted, Halt};
-use crate::exit::{self, Failure};
-use crate::output;
-use crate::supervise::signals;
-use crate::text::{brief, count};
-use crate::work::job::board::Local;
-use crate::work::job::pieces::capture::{are_too_many_open, is_wrong_place, wrong_place};
+use super::{LAST_WORDS, SIGPIPE, Scheduler};
+use crate::exit::{self, Asked, Failure};
+use crate::supervise::signals::Signals;
+use crate::work::job::{say_goodbye, summary};
+use std::collections::BTreeMap;
 use std::time::Duration;
-use tenure::StoreError;
 use tenure::clock::boottime;
 
+/// How long it is waited for that the lines of `--joblog` are out.
+const LOGGING: Duration = Duration::from_secs(5);
+
 impl Scheduler {
-    /// Something did not work that may work later.
-    pub(super) fn on_trouble(&mut self, error: &StoreError) {
-        let now = boottime();
-        let text = error.to_string();
-        self.board.drop_candidates();
-        self.rounds.look_at(now + (self.plan.ttl / 10).clamp(SHORT, Duration::from_secs(1)));
-        let patience = (self.plan.ttl * 6).max(Duration::from_secs(60));
-        match &self.trouble {
-            None => output::note(format!("{text}; trying on")),
-            Some((since, _)) if now.saturating_sub(*since) > patience && self.slots.tasks() == 0 => {
-                let failure =
-                    Failure::new(exit::UNAVAILABLE, format!("{text}; given up after {}", brief(patience)));
-                self.give_up(failure);
-                return;
+    /// Whether nothing is under way, and nothing more is to be begun.
+    pub(super) fn is_over(&self) -> bool {
+        let busy =
+            self.prefetch.claiming() + self.slots.tasks() + self.pending.count() + self.outputs.unwritten()
+                > 0;
+        !busy && (self.stop.is_some() || (self.rounds.is_settled() && !self.incoming.is_open()))
+    }
+
+    /// What waits to be written gets out. Whether standard output is read, and not full for as long as nobody does.
+    pub(super) async fn write_out(&mut self, signals: &mut Signals) -> Result<bool, Failure> {
+        let mut is_read = !self.is_unread;
+        if let Some(printer) = self.outputs.take_printer().filter(|_| is_read) {
+            // Whoever has asked us to stop does not wait for who does not read.
+            let patience = if self.is_asked() { LAST_WORDS } else { Duration::MAX };
+            tokio::select! {
+                ended = tokio::time::timeout(patience, printer.end()) => is_read = ended.is_ok(),
+                signal = signals.next() => {
+                    is_read = false;
+                    self.on_signal(signal)?;
+                }
             }
-            Some((_, last)) if *last != text => output::note(format!("{text}; trying on")),
-            Some(_) => {}
+            while let Ok(event) = self.events.try_recv() {
+                self.on(event);
+            }
         }
-        let since = self.trouble.take().map_or(now, |(since, _)| since);
-        self.trouble = Some((since, text));
-        if !error.is_passing() {
-            self.give_up(error.clone().into());
+        if let Some(joblog) = self.joblog.take() {
+            let patience = if self.is_asked() { LAST_WORDS } else { LOGGING };
+            tokio::select! {
+                () = joblog.end(patience) => {}
+                signal = signals.next() => self.on_signal(signal)?,
+            }
         }
+        Ok(is_read)
     }
 
-    /// Nobody reads what commands write any more, or it can't be written: there is no use in going on.
-    pub(super) fn on_unwritable(&mut self, error: &std::io::Error) {
-        let failure = match error.kind() {
-            std::io::ErrorKind::BrokenPipe => Failure::by_signal(super::SIGPIPE),
-            std::io::ErrorKind::Other => Failure::new(exit::INTERNAL, error.to_string()),
-            _ => Failure::new(exit::INTERNAL, format!("standard output can't be written: {error}")),
-        };
-        self.outputs.stop();
-        self.give_up(failure);
-    }
-
-    /// There is no file to be had for what commands write, and so for none of them.
-    pub(super) fn on_uncaught(&mut self, error: &std::io::Error) {
-        if is_wrong_place(error) {
-            return self.give_up(wrong_place(error));
+    /// `is_read`: whether standard output is not full for as long as nobody reads it.
+    pub(super) async fn conclude(&mut self, is_read: bool) -> Result<u8, Failure> {
+        self.progress.end();
+        self.tell_losses(true);
+        let took = boottime().saturating_sub(self.began);
+        let is_unread = self.stop.as_ref().is_some_and(|stop| stop.by == Some(Asked::Signal(SIGPIPE)));
+        if is_unread {
+            return Err(self.stop.take().unwrap_or_else(|| Failure::silent(exit::OK)));
         }
-        let remedy = if are_too_many_open(error) {
-            "allow more open files (ulimit -n), run fewer at a time (--parallel), or leave out --keep-order, which keeps two open for each unit \
-             whose turn has not come"
+        let as_json = self.plan.json && is_read;
+        // Whoever asks to stop does not wait for the store.
+        let mut failed = if self.is_asked() {
+            BTreeMap::new()
         } else {
-            "set TMPDIR to another directory, or run fewer at a time (--parallel)"
+            summary::failed(self.leases.store(), &self.board, as_json).await
         };
-        let text = format!("output can't be caught: {error}; {remedy}");
-        self.give_up(Failure::new(exit::INTERNAL, text));
-    }
-
-    /// Stops if so many units have failed, or are done, that this was asked for.
-    pub(super) fn halt_if_asked(&mut self) {
-        let Some(Halt { at_once, counted, after }) = self.plan.halt.filter(|_| self.stop.is_none()) else {
-            return;
-        };
-        let n = match counted {
-            Counted::Failed => self.tally.failed,
-            Counted::Succeeded => self.tally.succeeded,
-            Counted::Either => self.tally.failed + self.tally.succeeded,
-        };
-        if !after.is_reached(n, self.tally.failed + self.tally.succeeded) {
-            return;
-        }
-        let failure = Failure::silent(if self.tally.failed > 0 { exit::SOME_FAILED } else { exit::OK });
-        output::tell(format!("--halt: {} ended so here: nothing more is begun", count(n, "unit")));
-        if at_once {
-            self.give_up(failure);
-        } else {
-            self.start_no_more(failure);
+        let (board, names, tally) = (&self.board, self.given.names(), &self.tally);
+        let written = summary::print(&self.name, board, names, tally, &mut failed, took, as_json);
+        match self.stop.take() {
+            // Whoever stops us has to know that not all has stopped.
+            Some(Failure { by: Some(_), .. }) if !self.lapsing.is_empty() => Err(Failure::silent(exit::LOST)),
+            // What could not be written is worse than what --halt has asked for.
+            Some(failure) if failure.code == exit::OK => written.and(Err(failure)),
+            Some(failure) => Err(failure),
+            None if self.board.bad() > 0 => Ok(exit::SOME_FAILED),
+            None => written.map(|()| exit::OK),
         }
     }
 
-    pub(super) fn on_signal(&mut self, signal: i32) -> Result<(), Failure> {
-        let failure = Failure::by_signal(signal);
-        if self.is_asked() {
-            self.slots.kill();
-            return Err(failure);
-        }
-        let running = count(self.slots.running(), "running command");
-        output::note(format!("{}: stopping {running}; once more to stop at once", signals::name(signal)));
-        self.give_up(failure);
-        Ok(())
-    }
-
-    /// Stops before the job is settled. Of several reasons the user's counts, or else the first.
-    pub(super) fn give_up(&mut self, failure: Failure) {
-        if self.stop.is_some() && failure.by.is_none() {
+    /// Gives everything back, and says goodbye to the watchdog if nothing can be running.
+    pub(crate) async fn leave(mut self, signals: &mut Signals, result: &Result<u8, Failure>) {
+        self.progress.end();
+        drop(self.outputs.give_back());
+        if self.slots.tasks() > 0 && result.is_err() {
+            // At once was asked for: the watchdogs do the rest, and give back what is held.
             return;
         }
-        self.slots.stop(self.plan.grace);
-        self.start_no_more(failure);
-    }
-
-    /// What runs is waited for, and nothing more is begun.
-    pub(super) fn start_no_more(&mut self, failure: Failure) {
-        self.stop = Some(failure);
-        self.board.drop_candidates();
-        for task in self.slots.drain() {
-            self.board.set(&task.key, Local::Open);
+        if self.slots.tasks() == 0 && self.lapsing.is_empty() {
+            self.slots.policy().watchdogs.dismiss();
         }
-        for (key, _given_back) in std::mem::take(&mut self.suspects) {
-            self.board.set(&key, Local::Open);
-        }
+        let end = async {
+            // What is not left to expire by then would be given back.
+            for lapsing in self.lapsing {
+                let _let_go = lapsing.await;
+            }
+            say_goodbye(&self.leases).await;
+        };
+        signals.wait(self.plan.ttl, end).await;
     }
 }

@@ -5,10 +5,25 @@ use crate::output;
 use crate::text::count;
 use std::time::Duration;
 
+/// The place of the unit that outputs wait for, if another process has it, and since when.
+#[derive(Default)]
+pub(super) struct AwaitedPlace(Option<(usize, Duration)>);
+
+impl AwaitedPlace {
+    /// It is `place` now. Whether that has been so for longer than this.
+    fn is_longer_than(&mut self, patience: Duration, place: Option<usize>, now: Duration) -> bool {
+        let before = self.0.take();
+        let Some(place) = place else { return false };
+        let since = before.filter(|(before, _)| *before == place).map_or(now, |(_, since)| since);
+        self.0 = Some((place, since));
+        now.saturating_sub(since) > patience
+    }
+}
+
 impl Scheduler {
     /// Writes outputs whose turn it is.
     pub(super) fn write_in_order(&mut self, now: Duration) {
-        if self.stop.is_some() && self.claiming + self.slots.tasks() == 0 {
+        if self.stop.is_some() && self.prefetch.claiming() + self.slots.tasks() == 0 {
             self.outputs.begin_ending(now);
         }
         let are_passed = self.are_others_passed(now);
@@ -21,15 +36,9 @@ impl Scheduler {
     /// Whether units that others have are waited for no longer. Others may wait for what is kept here, each in its own order: if all
     /// waited for ever, none would go on. A unit whose worker is dead is free before that, and is run here.
     fn are_others_passed(&mut self, now: Duration) -> bool {
-        let awaited = self.outputs.awaited();
         let of_others = |place: &usize| self.given.key(*place).is_some_and(|key| self.board.is_others(key));
-        let Some(place) = awaited.filter(of_others) else {
-            self.awaited = None;
-            return false;
-        };
-        let since = self.awaited.filter(|(before, _)| *before == place).map_or(now, |(_, since)| since);
-        self.awaited = Some((place, since));
-        now.saturating_sub(since) > self.plan.ttl * 3 / 2
+        let awaited = self.outputs.awaited().filter(of_others);
+        self.awaited.is_longer_than(self.plan.ttl * 3 / 2, awaited, now)
     }
 
     /// What becomes of units whose outputs don't get out.

@@ -1,8 +1,9 @@
 //! Results on their way to the store. Those of short runs wait a moment for others: what comes to a store together costs less.
 
-use super::MOMENT;
+use super::{Event, MOMENT, Scheduler};
 use crate::work::job::board::Local;
 use std::time::Duration;
+use tenure::clock::boottime;
 use tenure::{Guard, Key, Metadata};
 
 /// What came of a unit, as its record is to tell it.
@@ -54,5 +55,25 @@ impl PendingResults {
     /// How long they may still wait.
     pub(super) fn pause(&self, now: Duration) -> Option<Duration> {
         (!self.waiting.is_empty()).then(|| (self.since + MOMENT).saturating_sub(now))
+    }
+}
+
+impl Scheduler {
+    pub(super) fn record(&mut self, result: UnitResult) {
+        self.pending.add(result, boottime());
+    }
+
+    /// Writes the results that have gathered, if it is time.
+    pub(super) fn write_results(&mut self) {
+        let is_more_to_come = self.slots.running() > 0;
+        for UnitResult { key, guard, to, metadata } in
+            self.pending.due(self.batch(), is_more_to_come, boottime())
+        {
+            let sender = self.sender.clone();
+            tokio::spawn(async move {
+                let result = guard.release_with(metadata).await;
+                let _over = sender.send(Event::Recorded { key, to, result });
+            });
+        }
     }
 }

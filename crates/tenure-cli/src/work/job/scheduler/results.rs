@@ -40,7 +40,7 @@ impl Scheduler {
     ) {
         match result {
             Ok(guard) => {
-                self.trouble = None;
+                self.trouble.end();
                 self.on_won(key, guard, from, turn, trust);
             }
             Err(AcquireError::Held(_)) => {
@@ -103,7 +103,7 @@ impl Scheduler {
                 let number = self.given.place_at_start(&key);
                 self.slots.push(turn, Task { key, unit, number, guard });
             }
-            Trust::Suspect => self.suspects.push_back((key, guard)),
+            Trust::Suspect => self.suspects.add(key, guard),
             Trust::Spent => self.give_up_on(key, guard),
         }
     }
@@ -203,8 +203,7 @@ impl Scheduler {
         let Unwritten { key, guard, ended, tail, .. } = run;
         let result = match ended {
             Ended::Ran { status, started, finished, took } => {
-                let run_secs = self.run_secs.get_or_insert(took.as_secs_f64());
-                *run_secs += (took.as_secs_f64() - *run_secs) / 16.0;
+                self.prefetch.ran(took);
                 self.on_ran(key, guard, status, started, finished, tail)
             }
             Ended::Overran { started, finished } => {
@@ -224,11 +223,8 @@ impl Scheduler {
                 return self.record(result);
             }
             Ended::Stopped(Why::Losing) => {
-                if self.losing.is_empty() {
-                    self.losing_since = boottime();
-                }
                 self.hand_back(&key);
-                self.losing.push(key);
+                self.lost.add(key, boottime());
                 None
             }
             Ended::Stopped(Why::Asked | Why::Overran) | Ended::TooLate => {
@@ -254,28 +250,6 @@ impl Scheduler {
             (Some(result), _) => self.record(result),
             (None, _) => {}
         }
-    }
-
-    /// Whoever loses its session loses all units at about the same time: they are told together.
-    pub(super) fn tell_losses(&mut self, at_once: bool) {
-        const MOMENT: Duration = Duration::from_millis(500);
-        let is_time = at_once || self.slots.running() == 0 || boottime() >= self.losing_since + MOMENT;
-        if !is_time || self.losing.is_empty() {
-            return;
-        }
-        let keys = std::mem::take(&mut self.losing);
-        let why = self.outage.within(self.plan.ttl).map_or_else(String::new, |text| format!(" ({text})"));
-        let first = keys.first().map_or_else(String::new, ToString::to_string);
-        let what = match keys.len() {
-            1 => format!(
-                "{first}: the lease was being lost{why}, and the command was stopped; the unit is run again"
-            ),
-            n => format!(
-                "{first} and {} more: the leases were being lost{why}, and the commands were stopped; the units are run again",
-                n - 1
-            ),
-        };
-        output::note(format!("{what} ({})", output::AGAINST_DELAYS));
     }
 
     pub(super) fn hand_back(&mut self, key: &Key) {

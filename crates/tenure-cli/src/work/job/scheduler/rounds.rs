@@ -2,6 +2,7 @@
 
 use super::{Event, SHORT, Scheduler};
 use crate::stores::pages::PAGE;
+use crate::work::job::board::Terms;
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::{Key, Listed, Store, StoreError};
@@ -46,10 +47,6 @@ impl Rounds {
         }
     }
 
-    pub(super) fn seed(&self) -> u64 {
-        self.seed
-    }
-
     pub(super) fn is_fetching(&self) -> bool {
         self.is_fetching
     }
@@ -69,7 +66,7 @@ impl Rounds {
     }
 
     /// A page of the open units has come.
-    pub(super) fn fetched(&mut self, took: Duration) {
+    fn fetched(&mut self, took: Duration) {
         self.is_fetching = false;
         self.fetching_took += took;
     }
@@ -99,7 +96,7 @@ impl Scheduler {
     /// The round is over, and there is room for more: begin another, list everything, or find that all is settled.
     pub(super) fn next_round(&mut self) {
         let now = boottime();
-        if self.claiming > 0 || self.rounds.is_listing || now < self.rounds.next {
+        if self.prefetch.claiming() > 0 || self.rounds.is_listing || now < self.rounds.next {
             return;
         }
         let counts = self.board.counts();
@@ -153,6 +150,21 @@ impl Scheduler {
         });
     }
 
+    pub(super) fn on_page(&mut self, page: Result<Vec<Listed>, StoreError>, took: Duration) {
+        self.rounds.fetched(took);
+        match page {
+            Ok(page) => {
+                self.trouble.end();
+                let terms = Terms { now: self.wall(), worker: self.leases.holder().as_str() };
+                if !self.board.take_in(page, &terms, self.rounds.seed) {
+                    // A unit seems to be gone: only a listing of all tells for certain.
+                    self.rounds.list_all();
+                }
+            }
+            Err(error) => self.on_trouble(&error),
+        }
+    }
+
     /// Lists everything, page by page.
     pub(super) fn audit(&mut self) {
         self.rounds.is_listing = true;
@@ -184,7 +196,7 @@ impl Scheduler {
         self.rounds.next_listing = boottime() + (self.rounds.listing_took * 20).max(Duration::from_secs(2));
         match page {
             Ok(_) => {
-                self.trouble = None;
+                self.trouble.end();
                 // Nobody will settle what is gone: who waited for that would wait for ever.
                 self.board.end_listing();
                 self.board.merge();

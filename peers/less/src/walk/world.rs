@@ -1,0 +1,343 @@
+//! The world: time, the row, the network between it and the candidates, and what goes wrong with them.
+
+mod theirs;
+
+use super::{EPOCH, SKEW, TTL};
+use crate::machine::{LeadershipMachine, LeadershipNotice, MachineStep, StorageAnswer, StorageCall};
+use crate::options::CandidateOptions;
+use crate::storage::{LeaderRow, Micros, Seen};
+use std::collections::BTreeMap;
+use tenure_core::{Now, StoreError, Tick, Wall};
+use theirs::{Their, Theirs};
+
+/// How long a call of ours is waited for.
+const PATIENCE: u64 = 2_500_000;
+
+/// What may go wrong in a world.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WalkFaults {
+    pub(super) stalls: bool,
+    pub(super) losses: bool,
+    pub(super) jumps: bool,
+    pub(super) resigns: bool,
+    pub(super) theirs: usize,
+}
+
+#[derive(Debug, Clone)]
+enum WalkEvent {
+    /// One of ours is due, if this is still its last wake-up.
+    Wake(usize, u64),
+    Lands(usize, u64, StorageCall),
+    Answered(usize, u64, Result<StorageAnswer, StoreError>),
+    TheyTick(usize),
+    TheirsLands(usize, Their),
+    TheyHear(usize, Their, Option<bool>),
+    Resigns,
+    Stalls,
+    Jumps,
+}
+
+pub(super) struct OurCandidate {
+    machine: LeadershipMachine,
+    /// Its clock's rate, in thousandths.
+    rate: u64,
+    pub(super) frozen: u64,
+    wake: u64,
+    /// The number of its last call: answers to earlier ones are not waited for any more.
+    call: u64,
+}
+
+pub(super) struct LessWorld {
+    rng: WalkRng,
+    faults: WalkFaults,
+    pub(super) at: u64,
+    /// Until then there are faults.
+    rough: u64,
+    queue: BTreeMap<(u64, u64), WalkEvent>,
+    sequence: u64,
+    pub(super) row: Option<(String, u64)>,
+    jumped: i64,
+    pub(super) ours: Vec<OurCandidate>,
+    theirs: Vec<Theirs>,
+    pub(super) terms: usize,
+}
+
+impl LessWorld {
+    pub(super) fn new(seed: u64, faults: WalkFaults) -> LessWorld {
+        let mut rng = WalkRng(seed);
+        let ours = (0..3)
+            .map(|n| OurCandidate {
+                machine: LeadershipMachine::new(CandidateOptions::new(), format!("ours-{n}")),
+                rate: 900 + rng.below(201),
+                frozen: 0,
+                wake: 0,
+                call: 0,
+            })
+            .collect();
+        let theirs = (0..faults.theirs)
+            .map(|_| Theirs { leads: false, errors: 0, ahead: rng.below(SKEW / 2), frozen: 0 })
+            .collect();
+        let mut world = LessWorld {
+            rng,
+            faults,
+            at: 0,
+            rough: 300_000_000,
+            queue: BTreeMap::new(),
+            sequence: 0,
+            row: None,
+            jumped: 0,
+            ours,
+            theirs,
+            terms: 0,
+        };
+        for n in 0..world.ours.len() {
+            let start = world.rng.below(5_000_000);
+            world.push(start, WalkEvent::Wake(n, 0));
+        }
+        for n in 0..world.theirs.len() {
+            let start = world.rng.below(5_000_000);
+            world.push(start, WalkEvent::TheyTick(n));
+        }
+        world.push(1_000_000, WalkEvent::Resigns);
+        world.push(1_000_000, WalkEvent::Stalls);
+        world.push(1_000_000, WalkEvent::Jumps);
+        world
+    }
+
+    fn push(&mut self, after: u64, event: WalkEvent) {
+        self.sequence += 1;
+        self.queue.insert((self.at + after, self.sequence), event);
+    }
+
+    fn is_rough(&self) -> bool {
+        self.at < self.rough
+    }
+
+    fn now_of(&self, n: usize) -> Now {
+        let nanos = self.at * self.ours[n].rate;
+        Now { held: Tick(nanos), waited: Tick(nanos), wall: Wall((EPOCH + self.at) / 1000) }
+    }
+
+    /// The clock that our deadlines are written by.
+    fn server(&self) -> u64 {
+        (EPOCH + self.at).saturating_add_signed(self.jumped)
+    }
+
+    fn flight(&mut self) -> u64 {
+        let late = self.faults.losses && self.is_rough() && self.rng.one_in(20);
+        if late { self.rng.below(15_000_000) } else { 1 + self.rng.below(20_000) }
+    }
+
+    fn is_lost(&mut self) -> bool {
+        self.faults.losses && self.is_rough() && self.rng.one_in(8)
+    }
+
+    pub(super) fn run(&mut self, until: u64) {
+        while let Some(((at, _), event)) = self.queue.pop_first() {
+            if at > until {
+                self.queue.insert((at, 0), event);
+                break;
+            }
+            self.at = at;
+            self.handle(event);
+            let believers = self.believers();
+            assert!(believers.len() <= 1, "at {} µs {believers:?} lead", self.at);
+            if !self.faults.stalls && !self.faults.losses && !self.faults.jumps {
+                let leaders = self.leaders();
+                assert!(leaders <= 1, "at {} µs {leaders} lead", self.at);
+            }
+        }
+        self.at = until;
+    }
+
+    pub(super) fn believers(&self) -> Vec<usize> {
+        (0..self.ours.len()).filter(|n| self.ours[*n].machine.believes(self.now_of(*n).held)).collect()
+    }
+
+    /// How many lead, theirs included.
+    pub(super) fn leaders(&self) -> usize {
+        self.believers().len() + self.theirs.iter().filter(|theirs| theirs.leads).count()
+    }
+
+    fn handle(&mut self, event: WalkEvent) {
+        let frozen = match &event {
+            WalkEvent::Wake(n, _) | WalkEvent::Answered(n, ..) => self.ours[*n].frozen,
+            WalkEvent::TheyTick(n) | WalkEvent::TheyHear(n, ..) => self.theirs[*n].frozen,
+            _ => 0,
+        };
+        if frozen > self.at {
+            return self.push(frozen - self.at, event);
+        }
+        match event {
+            WalkEvent::Wake(n, wake) if wake == self.ours[n].wake => self.step(n),
+            WalkEvent::Wake(..) => {}
+            WalkEvent::Lands(n, call, ask) => {
+                let answer = self.land(n, &ask);
+                if !self.is_lost() {
+                    let back = self.flight();
+                    self.push(back, WalkEvent::Answered(n, call, Ok(answer)));
+                }
+            }
+            WalkEvent::Answered(n, call, told) if call == self.ours[n].call => {
+                self.ours[n].call += 1;
+                let now = self.now_of(n);
+                self.ours[n].machine.told(told, now);
+                self.step(n);
+            }
+            WalkEvent::Answered(..) => {}
+            WalkEvent::TheyTick(n) => self.they_tick(n),
+            WalkEvent::TheirsLands(n, their) => {
+                let heard = self.land_theirs(n, their);
+                if self.is_lost() {
+                    // Their driver has no time limit, but connections end.
+                    self.push(3_000_000, WalkEvent::TheyHear(n, their, None));
+                } else {
+                    let back = self.flight();
+                    self.push(back, WalkEvent::TheyHear(n, their, Some(heard)));
+                }
+            }
+            WalkEvent::TheyHear(n, their, heard) => self.they_hear(n, their, heard),
+            WalkEvent::Resigns => self.resign(),
+            WalkEvent::Stalls => self.stall(),
+            WalkEvent::Jumps => self.jump(),
+        }
+    }
+
+    fn step(&mut self, n: usize) {
+        loop {
+            let (now, random) = (self.now_of(n), self.rng.next());
+            let ours = &mut self.ours[n];
+            let step = ours.machine.step(now, random);
+            self.terms += ours
+                .machine
+                .notices()
+                .iter()
+                .filter(|notice| matches!(notice, LeadershipNotice::Elected(_)))
+                .count();
+            let until = match step {
+                MachineStep::Over => return,
+                MachineStep::Wait(until) => until,
+                MachineStep::Ask(ask) => {
+                    let call = ours.call;
+                    if !self.is_lost() {
+                        let there = self.flight();
+                        self.push(there, WalkEvent::Lands(n, call, ask));
+                    }
+                    let unknown = StoreError::unknown("no answer");
+                    self.push(PATIENCE, WalkEvent::Answered(n, call, Err(unknown)));
+                    continue;
+                }
+            };
+            let ours = &mut self.ours[n];
+            ours.wake += 1;
+            let wake = ours.wake;
+            if until != Tick::NEVER {
+                let after = (until.0 / ours.rate).saturating_sub(self.at) + 1;
+                self.push(after, WalkEvent::Wake(n, wake));
+            }
+            return;
+        }
+    }
+
+    /// What our statements do.
+    fn land(&mut self, n: usize, ask: &StorageCall) -> StorageAnswer {
+        let now = self.server();
+        let me = format!("ours-{n}");
+        let done = |is_done| if is_done { StorageAnswer::Done } else { StorageAnswer::Refused };
+        let micros = |at: u64| Micros(i64::try_from(at).unwrap());
+        match ask {
+            StorageCall::Look => {
+                let row =
+                    self.row.clone().map(|(value, deadline)| LeaderRow { value, deadline: micros(deadline) });
+                StorageAnswer::Seen(Seen { row, now: micros(now) })
+            }
+            StorageCall::Take { over } => {
+                let may = match (&self.row, over) {
+                    (None, None) => true,
+                    (Some((value, deadline)), Some(over)) => {
+                        *value == over.value && micros(*deadline) == over.deadline && deadline + SKEW < now
+                    }
+                    _ => false,
+                };
+                if may {
+                    self.row = Some((me, now + TTL));
+                }
+                done(may)
+            }
+            StorageCall::Renew => {
+                let may = self.row.as_ref().is_some_and(|(value, deadline)| *value == me && *deadline >= now);
+                if may {
+                    self.row = Some((me, now + TTL));
+                }
+                done(may)
+            }
+            StorageCall::Release { row } => {
+                let is_it = |own: &mut (String, u64)| own.0 == row.value && micros(own.1) == row.deadline;
+                done(self.row.take_if(is_it).is_some())
+            }
+        }
+    }
+
+    /// Whoever leads is asked to lead no more, from time to time.
+    fn resign(&mut self) {
+        if !self.is_rough() || !self.faults.resigns {
+            return;
+        }
+        if let [leader] = *self.believers() {
+            self.ours[leader].machine.resign();
+            if self.ours[leader].frozen <= self.at {
+                self.step(leader);
+            }
+        }
+        let next = 1 + self.rng.below(30_000_000);
+        self.push(next, WalkEvent::Resigns);
+    }
+
+    fn stall(&mut self) {
+        if !self.is_rough() {
+            return;
+        }
+        if self.faults.stalls {
+            let span = self.rng.below(25_000_000);
+            let who = self.rng.below((self.ours.len() + self.theirs.len()) as u64) as usize;
+            let until = self.at + span;
+            match self.ours.get_mut(who) {
+                Some(ours) => ours.frozen = until,
+                None => self.theirs[who - self.ours.len()].frozen = until,
+            }
+        }
+        let next = 1 + self.rng.below(10_000_000);
+        self.push(next, WalkEvent::Stalls);
+    }
+
+    fn jump(&mut self) {
+        if !self.is_rough() || !self.faults.jumps {
+            return;
+        }
+        // Forwards, far enough for any deadline to be past. A clock that went back would only make deadlines longer.
+        self.jumped += i64::try_from(self.rng.below(60_000_000)).unwrap();
+        let next = 10_000_000 + self.rng.below(40_000_000);
+        self.push(next, WalkEvent::Jumps);
+    }
+}
+
+/// Numbers that look random (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
+struct WalkRng(u64);
+
+impl WalkRng {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
