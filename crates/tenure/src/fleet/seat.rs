@@ -95,8 +95,9 @@ mod tests {
             assert_eq!(WorkerSeat::take(&fleet).number(), 2);
         }
         drop(first);
-        assert_eq!((WorkerSeat::take(&fleet).fleet(), WorkerSeat::take(&fleet).number()), ("seats", 0));
-        drop(second);
+        let third = WorkerSeat::take(&fleet);
+        assert_eq!((third.fleet(), third.number()), ("seats", 0));
+        drop((second, third));
         assert!(!seats().taken.contains_key("seats"), "nothing is kept of those that are gone");
     }
 
