@@ -1,6 +1,6 @@
 """Leases without an agent, by the program `tenure hold`.
 
-Plan: what is held, told and given back, also by asyncio, after a Ctrl-C, by a program that says much, and in a forked child; whoever stops waiting, however that comes,
+Plan: what is held, told and given back, also by asyncio, unseen in the list of processes, after a Ctrl-C, by a program that says much, and in a forked child; whoever stops waiting, however that comes,
 leaves no program behind that would have the lease later: a signal, a coroutine that is closed, a program that says what nobody understands, or does not end.
 """
 
@@ -33,6 +33,25 @@ class WithoutAgent(WithAgent):
                 self.hold("k")
         self.assertFalse(lease.held)
         self.assertEqual(self.state("k"), "vacant")
+
+    def test_the_list_of_processes_does_not_tell_the_url(self):
+        # With a password in it, every user of this host could read that there.
+        for hold in self.hold, self.held_by_asyncio:
+            lease = hold("k")
+            commands = [Path(f"/proc/{process.pid}/cmdline").read_bytes() for process in list(_hold._programs) if process.poll() is None]
+            self.assertEqual(len(commands), 1, commands)
+            self.assertNotIn(self.environment["TENURE_STORE"].encode(), commands[0])
+            lease.release()
+
+    def test_a_program_that_passes_no_environment_on_has_the_store_that_was_named(self):
+        with tenure.hold("k", program=["env", "-i", PROGRAM], store=self.environment["TENURE_STORE"]):
+            self.assertEqual(self.state("k"), "held")
+
+    def held_by_asyncio(self, key):
+        async def holds():
+            return await tenure.async_hold(key, program=[PROGRAM], store=self.environment["TENURE_STORE"])
+
+        return asyncio.run(holds())
 
     def test_asyncio_has_it_and_who_is_cancelled_does_not(self):
         options = {"store": self.environment["TENURE_STORE"], "program": [PROGRAM]}

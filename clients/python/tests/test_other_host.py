@@ -2,10 +2,11 @@
 
 Plan: what was waited for is held when it is returned, though the wait was longer than what is told lasts: leases, leaderships, permits, ranges, ticks, units,
 and by asyncio; what is held by nobody any more when the answer comes is asked for again; ranges that end do not keep others from being kept. An agent that
-names the same time line is believed only by a Unix socket.
+names the same time line is believed only by a Unix socket. A connection that has gone dead in silence does not outlast what was told.
 """
 
 import asyncio
+import socket
 import threading
 import unittest
 import unittest.mock
@@ -150,6 +151,71 @@ class SameName(unittest.TestCase):
             first = lease._deadline_ns
             wait_until("a beat", lambda: lease._deadline_ns > first)
             self.assertLessEqual(lease.remaining, 6.7)
+
+
+class Relay:
+    """In front of an agent. From a word on, what the first connection sends is swallowed without a sign, as by a network that has forgotten it."""
+
+    def __init__(self, port):
+        self.port = port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.is_dead = threading.Event()
+        self.connections = 0
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    @property
+    def address(self):
+        return f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            agent = socket.create_connection(("127.0.0.1", self.port))
+            is_old = not self.is_dead.is_set()
+            for source, sink in ((client, agent), (agent, client)):
+                threading.Thread(target=self.pass_on, args=(source, sink, is_old), daemon=True).start()
+
+    def pass_on(self, source, sink, is_old):
+        try:
+            while data := source.recv(65536):
+                if not (is_old and self.is_dead.is_set()):
+                    sink.sendall(data)
+        except OSError:
+            pass
+
+
+class DeadConnection(unittest.TestCase):
+    def test_a_connection_that_is_dead_in_silence_does_not_outlast_the_lease(self):
+        """What is told lasts for less than a client waits for an answer that it does not need in time."""
+        said = []
+
+        def answer(method, path, body):
+            if method == "DELETE":
+                return {"released": True}
+            told = {"id": "1", "key": "k", "fence": 1, "good_for_ms": 2_400, "beat_in_ms": 800, "boot": None}
+            told["deadline_boottime_ms"] = boottime_ns() // 1_000_000 + 2_400
+            if path == "/v1/beats":
+                said.append(path)
+                return {"leases": [told]}
+            return (201, told)
+
+        with FakeAgent(answer) as agent:
+            relay = Relay(agent.server_address[1])
+            self.addCleanup(relay.listener.close)
+            lease = tenure.Client(relay.address).lease("k")
+            wait_until("two beats", lambda: len(said) >= 2)
+            before = relay.connections
+            relay.is_dead.set()
+            end = boottime_ns() + int(3 * 2.4e9)
+            while boottime_ns() < end:
+                self.assertTrue(lease.held, lease.reason)
+                lease.wait_lost(0.05)
+            self.assertGreater(relay.connections, before)
+            lease.release()
 
 
 if __name__ == "__main__":

@@ -43,12 +43,12 @@ impl Agent {
     }
 
     /// Prolongs nothing and takes nothing any more, and waits until all deadlines that clients were told are over, or they gave their leases back. The
-    /// leases themselves are to be stopped after that.
+    /// leases themselves are to be stopped after that. Forced releases that are under way are given up, and logged as such.
     ///
     /// # Cancel safety
     /// Dropping the future does not undo it.
     pub async fn stop(&self) {
-        tokio::join!(self.shared.table.stop(), self.shared.workers.stop());
+        tokio::join!(self.shared.table.stop(), self.shared.workers.stop(), self.shared.seizures.stop());
     }
 
     /// How many leases clients have.

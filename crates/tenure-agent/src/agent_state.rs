@@ -6,11 +6,11 @@ use crate::lease_table::LeaseTable;
 use crate::metrics_server::Scrape;
 use crate::news::NewsFeed;
 use crate::room::Room;
+use crate::sections::Sections;
+use crate::seizures::Seizures;
 use crate::workers::Workers;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use tenure::Leases;
-use tenure::range::Section;
 use tokio::task::AbortHandle;
 
 pub(crate) struct AgentState {
@@ -19,14 +19,12 @@ pub(crate) struct AgentState {
     pub(crate) history: Arc<TenureHistory>,
     pub(crate) news: Arc<NewsFeed>,
     pub(crate) workers: Arc<Workers>,
-    /// By name.
-    pub(crate) sections: Mutex<BTreeMap<String, Section>>,
+    pub(crate) sections: Mutex<Sections>,
     pub(crate) limits: Limits,
     /// Of all its connections. Who may only look has half of it at the most.
     pub(crate) room: Arc<Room>,
     pub(crate) scrape: Option<Scrape>,
-    /// Counts the forced releases that are under way: each has a clone.
-    pub(crate) seizures: Arc<()>,
+    pub(crate) seizures: Seizures,
     sweeper: AbortHandle,
 }
 
@@ -40,7 +38,7 @@ impl AgentState {
             let table = Arc::clone(&table);
             tokio::spawn(async move { table.sweep().await }).abort_handle()
         };
-        let (workers, sections, seizures) = (Arc::default(), Mutex::default(), Arc::new(()));
+        let (workers, sections, seizures) = (Arc::default(), Mutex::default(), Seizures::new());
         let room = Room::of_clients(limits.connections, limits.strangers, limits.connections.div_ceil(2));
         AgentState {
             leases,

@@ -17,7 +17,8 @@ use utoipa::ToSchema;
 #[non_exhaustive]
 pub struct Event {
     /// `acquired`; `asked`: somebody wants it, see `reason`; `lost`: it is not held any more, see `reason`; `released`: its client gave it back;
-    /// `lapsed`: no beat came in time; `exited`: its client's process has ended; `stopping`: the agent prolongs nothing any more.
+    /// `lapsed`: no beat came in time; `exited`: its client's process has ended; `stopping`: the agent prolongs nothing any more; `missed`: so many events as
+    /// `count` says were told faster than this listener has read, and are not told again.
     pub event: &'static str,
     /// The client's lease.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -31,9 +32,21 @@ pub struct Event {
     /// Of `lost` and `asked`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Of `missed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
 }
 
 impl Event {
+    /// Of no lease.
+    pub(crate) fn of_all(event: &'static str) -> Event {
+        Event { event, id: String::new(), key: String::new(), fence: None, reason: None, count: None }
+    }
+
+    fn missed(count: u64) -> Event {
+        Event { count: Some(count), ..Event::of_all("missed") }
+    }
+
     /// As it goes over the wire.
     fn line(&self) -> String {
         let data = serde_json::to_string(self).unwrap_or_default();
@@ -63,9 +76,7 @@ impl Subscription {
         };
         match came {
             Ok(line) => Some(line),
-            Err(RecvError::Lagged(count)) => {
-                Some(format!("event: missed\ndata: {{\"event\":\"missed\",\"count\":{count}}}\n\n"))
-            }
+            Err(RecvError::Lagged(count)) => Some(Event::missed(count).line()),
             Err(RecvError::Closed) => None,
         }
     }

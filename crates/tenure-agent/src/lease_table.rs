@@ -10,7 +10,7 @@ use crate::peer::ClientIdentity;
 use crate::problem::Problem;
 use crate::wire::{LeaseReply, OnExit, millis};
 use state::{EXITED, LAPSED, LeaseTableEntry, OUTLASTS, RELEASED, TableState, id_of};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure::clock::boottime;
@@ -77,15 +77,21 @@ impl LeaseTable {
         self.state().entries.len()
     }
 
-    /// Tells which of these records clients lead by.
-    pub(crate) fn mark_elections(&self, rows: &mut [RecordRow]) {
-        let led: BTreeSet<String> = {
+    /// Tells which of these records clients have, and which of them they lead by.
+    pub(crate) fn mark_held(&self, rows: &mut [RecordRow]) {
+        let shown: BTreeSet<(&str, u64)> =
+            rows.iter().flat_map(|row| row.fences().map(|fence| (row.key.as_str(), fence))).collect();
+        let here: BTreeMap<String, bool> = {
             let state = self.state();
-            let led = state.entries.values().filter(|entry| entry.is_election);
-            led.map(|entry| entry.holding.key().as_str().to_owned()).collect()
+            let is_shown = |entry: &&LeaseTableEntry| {
+                shown.contains(&(entry.holding.key().as_str(), entry.holding.fence().0))
+            };
+            let here = state.entries.values().filter(is_shown);
+            here.map(|entry| (entry.holding.key().as_str().to_owned(), entry.is_election)).collect()
         };
         for row in rows {
-            row.is_election = row.is_here && led.contains(&row.key);
+            let led = here.get(&row.key);
+            (row.is_here, row.is_election) = (led.is_some(), led == Some(&true));
         }
     }
 
@@ -212,11 +218,18 @@ impl LeaseTable {
         tokio::pin!(cancelled);
         let exited = ClientIdentity::any_ended(peer.as_deref());
         tokio::pin!(exited);
+        let mut is_anothers = false;
         loop {
             tokio::select! {
                 biased;
                 () = &mut cancelled => break,
-                () = &mut exited => return self.exited(id),
+                () = &mut exited, if !is_anothers => {
+                    if self.exited(id) {
+                        return;
+                    }
+                    // Another process has it by now, and is told of it.
+                    is_anothers = true;
+                }
                 ask = holding.asked() => self.asked(id, &holding, ask),
             }
         }
@@ -227,7 +240,12 @@ impl LeaseTable {
         }
         tokio::select! {
             biased;
-            () = &mut exited => self.exited(id),
+            () = &mut exited, if !is_anothers => {
+                if !self.exited(id) {
+                    let loss = holding.lost().await;
+                    self.lost(id, &holding, &loss);
+                }
+            }
             loss = holding.lost() => self.lost(id, &holding, &loss),
         }
     }
@@ -249,17 +267,17 @@ impl LeaseTable {
         }
     }
 
-    /// The process of its client has ended, and nobody else has it.
-    fn exited(&self, id: Uuid) {
+    /// The process of its client has ended. False: another has it.
+    fn exited(&self, id: Uuid) -> bool {
         let entry = {
             let mut state = self.state();
             let is_its_own = state.entries.get(&id).is_some_and(|entry| entry.peer.is_some());
             if is_its_own { state.take(id, EXITED) } else { None }
         };
-        if let Some(entry) = entry {
-            self.left("exited", id, &entry.holding, None);
-            tokio::spawn(give_back(entry, EXITED));
-        }
+        let Some(entry) = entry else { return false };
+        self.left("exited", id, &entry.holding, None);
+        tokio::spawn(give_back(entry, EXITED));
+        true
     }
 
     /// Gives back what no beat came for. Runs for as long as the agent does.
@@ -286,10 +304,8 @@ impl LeaseTable {
     /// Prolongs nothing any more, and waits until all that was told is over.
     pub(crate) async fn stop(&self) {
         self.state().is_stopping = true;
-        let event =
-            Event { event: "stopping", id: String::new(), key: String::new(), fence: None, reason: None };
         // Nobody may be listening.
-        let _ = self.events.send(event);
+        let _ = self.events.send(Event::of_all("stopping"));
         let outlasting = self.state().outlasting();
         for entry in outlasting {
             entry.leave().await;
@@ -314,6 +330,7 @@ impl LeaseTable {
             key: key.to_owned(),
             fence: Some(fence),
             reason,
+            count: None,
         });
     }
 

@@ -51,7 +51,7 @@
 //!
 //! | event | target | level | when |
 //! |---|---|---|---|
-//! | `agent.operator` | `tenure::agent::operator` | warn | an operator's request: `action`, `by` (address, or user and process on a Unix socket), `key`, `fence`, `holder`; and what came of a forced release |
+//! | `agent.operator` | `tenure::agent::operator` | warn | an operator's request: `action`, `by` (address, or user and process on a Unix socket), `key`, `fence`, `holder`; and what came of a forced release, which is given up where the agent is told to stop |
 //! | `agent.lease` | `tenure::agent` | debug | an [event](Event) of a client's lease: `event`, `key`, `fence`, `reason` |
 //! | `agent.unit` | `tenure::agent` | warn | what a client did for a unit has failed: `key`, `fence`, `says` |
 //! | `agent.lease` | `tenure::agent` | warn | a client's lease can't be given back, and is left to expire: `key`, `fence`, `why`, `error` |
@@ -83,6 +83,8 @@ mod problem;
 mod room;
 mod router;
 mod routes;
+mod sections;
+mod seizures;
 mod strangers;
 mod wire;
 mod workers;

@@ -45,7 +45,7 @@ pub(crate) struct RecordRow {
     /// How long it lasts after a renewal, if it is renewed by itself and not with a session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ttl_ms: Option<u64>,
-    /// This agent's clients have it.
+    /// A client of this agent has it, or some of its permits or ranges.
     pub(crate) is_here: bool,
     /// One of them leads by it. That others do can't be told from a record.
     pub(crate) is_election: bool,
@@ -133,6 +133,14 @@ impl RecordRow {
     pub(crate) fn is_held(&self) -> bool {
         self.state == RecordState::Held
     }
+
+    /// Those of the tenures that it shows.
+    pub(crate) fn fences(&self) -> impl Iterator<Item = u64> {
+        let permits = self.semaphore.iter().flat_map(|semaphore| &semaphore.holders);
+        let ranges = self.section.iter().flatten();
+        let own = self.fence.filter(|_| self.holder.is_some());
+        own.into_iter().chain(permits.filter_map(|claim| claim.fence)).chain(ranges.map(|lease| lease.fence))
+    }
 }
 
 pub(crate) async fn page(
@@ -156,8 +164,7 @@ pub(crate) async fn one(leases: &Leases, key: &Key) -> Result<Option<RecordRow>,
 pub(crate) async fn judged(leases: &Leases, listed: Vec<Listed>) -> Result<Vec<RecordRow>, StoreError> {
     let now = leases.clock().now().wall;
     let sessions = sessions(leases.store(), &listed, now).await?;
-    let ours = leases.holder().as_str();
-    Ok(listed.into_iter().map(|listed| row(listed, &sessions, ours, now)).collect())
+    Ok(listed.into_iter().map(|listed| row(listed, &sessions, now)).collect())
 }
 
 /// The fence of each session that something is attached to, and how much of its time is left.
@@ -181,7 +188,7 @@ async fn sessions(store: &AnyStore, listed: &[Listed], now: Wall) -> Result<Sess
     Ok(lives.collect())
 }
 
-fn row(listed: Listed, sessions: &Sessions, ours: &str, now: Wall) -> RecordRow {
+fn row(listed: Listed, sessions: &Sessions, now: Wall) -> RecordRow {
     let Listed { key, stored } = listed;
     let mut row = RecordRow {
         key: key.as_str().to_owned(),
@@ -199,20 +206,14 @@ fn row(listed: Listed, sessions: &Sessions, ours: &str, now: Wall) -> RecordRow 
         section: None,
         planning: None,
     };
-    let described = stored.and_then(|stored| describe(&mut row, &stored, sessions, ours, now));
+    let described = stored.and_then(|stored| describe(&mut row, &stored, sessions, now));
     if let Err(error) = described {
         (row.state, row.problem) = (RecordState::Damaged, Some(error.to_string()));
     }
     row
 }
 
-fn describe(
-    row: &mut RecordRow,
-    stored: &Stored,
-    sessions: &Sessions,
-    ours: &str,
-    now: Wall,
-) -> Result<(), StoreError> {
+fn describe(row: &mut RecordRow, stored: &Stored, sessions: &Sessions, now: Wall) -> Result<(), StoreError> {
     let record = &stored.record;
     row.fence = Some(record.fence.0);
     if is_semaphore(record) {
@@ -220,7 +221,6 @@ fn describe(
         if !semaphore.holders.is_empty() || !semaphore.queue.is_empty() {
             row.state = RecordState::Held;
         }
-        row.is_here = semaphore.holders.iter().any(|claim| claim.holder == ours);
         row.semaphore = Some(semaphore);
         return Ok(());
     }
@@ -230,7 +230,6 @@ fn describe(
         if !section.is_empty() {
             row.state = if row.left_ms.is_some() { RecordState::Held } else { RecordState::Expired };
         }
-        row.is_here = section.iter().any(|lease| lease.holder == ours);
         row.section = Some(section);
         return Ok(());
     }
@@ -251,7 +250,6 @@ fn describe(
     row.state = if left.is_zero() { RecordState::Expired } else { RecordState::Held };
     row.left_ms = (!left.is_zero()).then(|| millis(left));
     row.ttl_ms = tenure.attachment.is_none().then(|| tenure.ttl.millis());
-    row.is_here = tenure.holder.as_str() == ours;
     row.holder = Some(tenure.holder.as_str().to_owned());
     row.since = Some(tenure.since.to_string());
     Ok(())

@@ -250,7 +250,7 @@ impl NewsReader {
         while changed.peek().is_some() {
             let some = changed.by_ref().take(TOGETHER).collect();
             let mut leases = listing::judged(&self.leases, some).await?;
-            self.table.mark_elections(&mut leases);
+            self.table.mark_held(&mut leases);
             news.tell(&Changed { event: "changed", leases, gone: Vec::new() });
         }
         Ok(())

@@ -3,7 +3,9 @@
 use crate::{events, listing, news, problem, routes, wire};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
+use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{Content, Ref, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
 #[derive(OpenApi)]
@@ -12,7 +14,7 @@ use utoipa::{Modify, OpenApi};
         title = "tenure's lease agent",
         description = "Leases for programs in any language. Until when a client may act on one: see promise S9."
     ),
-    modifiers(&BearerToken),
+    modifiers(&BearerToken, &CommonProblems),
     security((), ("token" = [])),
     paths(
         routes::leases::acquire,
@@ -84,6 +86,48 @@ impl Modify for BearerToken {
         let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(description)).build();
         let components = document.components.get_or_insert_default();
         components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    }
+}
+
+/// What may be answered to any request, or to any of its kind, whatever else an operation says of itself.
+struct CommonProblems;
+
+impl CommonProblems {
+    const ANY: [(&str, &str); 3] = [
+        ("401", "There is no token, or not one of this agent's"),
+        ("403", "The token may only look, or another site's page asks"),
+        ("503", "The agent is being stopped, or its store does not answer"),
+    ];
+    const WITH_INPUT: [(&str, &str); 2] =
+        [("400", "The request is wrong"), ("409", "The record can't be read")];
+    const WITH_BODY: [(&str, &str); 3] = [
+        ("408", "The request did not arrive in time"),
+        ("413", "The body is too large"),
+        ("429", "The agent has as many as it bears"),
+    ];
+
+    fn add(operation: &mut Operation) {
+        let has_body = operation.request_body.is_some();
+        let has_input = has_body || operation.parameters.is_some();
+        let with_input = Self::WITH_INPUT.into_iter().filter(|_| has_input);
+        let with_body = Self::WITH_BODY.into_iter().filter(|_| has_body);
+        for (status, description) in Self::ANY.into_iter().chain(with_input).chain(with_body) {
+            let problem = Content::new(Some(Ref::from_schema_name("Problem")));
+            let response =
+                ResponseBuilder::new().description(description).content("application/json", problem);
+            let all = &mut operation.responses.responses;
+            all.entry(status.to_owned()).or_insert_with(|| response.build().into());
+        }
+    }
+}
+
+impl Modify for CommonProblems {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        // Whoever asks whether the agent is there is always answered.
+        let paths = document.paths.paths.iter_mut().filter(|(path, _)| *path != "/healthz");
+        for (_, item) in paths {
+            [&mut item.get, &mut item.post, &mut item.delete].into_iter().flatten().for_each(Self::add);
+        }
     }
 }
 

@@ -3,6 +3,12 @@
 #[cfg(test)]
 mod between;
 #[cfg(test)]
+mod description;
+#[cfg(test)]
+mod many_sections;
+#[cfg(test)]
+mod refused;
+#[cfg(test)]
 mod tests;
 
 use crate::agent_state::AgentState;

@@ -156,6 +156,7 @@ pub(crate) struct ReleaseReply {
 
 /// Which records to list.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListQuery {
     /// What their keys begin with.

@@ -2,7 +2,7 @@
 //!
 //! Plan: a unit is given with its fence, kept by beats, and is done, failed or given back; another has it no sooner than its client's deadline: of a client that
 //! is silent, of an agent that is killed or told to end. Who works alone gives back by its end. A unit that is to go is told so by its beats, and goes when it
-//! is given back. Who asks for no units any more leaves. What fails is in the agent's log, also where none was asked for.
+//! is given back. Who asks for no units any more leaves. What is listed tells what clients have. What fails is in the agent's log, also where none was asked for.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::agent::{Agent, Client, Told};
@@ -259,4 +259,30 @@ fn a_unit_that_is_to_go_is_told_so_by_its_beats_and_goes_when_it_is_given_back()
     let next = other.given();
     assert_eq!(next.0["key"], told.0["key"]);
     assert!(boottime() < told.deadline() + Duration::from_secs(600), "before the drain time is over");
+}
+
+#[test]
+fn the_list_tells_what_clients_have_of_every_kind_and_nothing_else() {
+    let bench = Bench::new();
+    let agent = Agent::start(&bench, &["--ttl", "20s"]);
+    let other = second_agent(&bench);
+    let mut worker = Worker::join(&agent, &json!({"units": ["u"]}));
+    worker.given();
+    let mut client = agent.client();
+    client.acquire("lease");
+    let range = json!({"range": "0_80", "for_ms": 60_000});
+    let posted = |client: &mut Client, path: &str, wish: &Value| {
+        let answer = client.post(path, wish);
+        assert_eq!(answer.status, 201, "{answer:?}");
+    };
+    posted(&mut client, "/v1/sections/mail/leases", &range);
+    posted(&mut client, "/v1/semaphores", &json!({"name": "pool", "permits": 2}));
+    let mut stranger = other.client();
+    stranger.acquire("of another");
+    posted(&mut stranger, "/v1/sections/other/leases", &range);
+    let listed = client.get("/v1/leases?limit=1000").body["leases"].as_array().unwrap().clone();
+    let is_here = |row: &&Value| row["is_here"] == true;
+    let here: Vec<&str> = listed.iter().filter(is_here).filter_map(|row| row["key"].as_str()).collect();
+    assert_eq!(here, ["fleet/f/unit/u", "lease", "section/mail", "semaphore/pool"], "{listed:?}");
+    assert!(listed.iter().any(|row| row["key"].as_str().unwrap().starts_with("session/")), "{listed:?}");
 }

@@ -1,7 +1,7 @@
 //! The agent's dashboard in a real browser. Pictures of it are kept in `target/dashboard`.
 //!
 //! Plan: what is shown is what `ls --json` says, of every kind of record, with the time that is left, ranges and queues; a key that is markup is text; nothing is shown without a
-//! token, and a token is nowhere but in its tab; changes are shown by themselves, the agent's own at once, and are known after a reload; an agent that is dead, or
+//! token, and a token is nowhere but in its tab; changes are shown by themselves, the agent's own at once, what events have missed is read, and changes are known after a reload; an agent that is dead, or
 //! stands still, and a store that fails, are shown as such, and so is their return; the keyboard alone; a narrow window, light and
 //! dark.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
@@ -242,6 +242,42 @@ fn changes_are_shown_and_a_dead_agent_is_shown_as_such() {
     browser.wait_for("the next one", &is("live"));
     agent.acquire("of the next");
     browser.wait_for("its event", &format!("{ROWS}.some(row => row[0] === 'of the next')"));
+    assert_eq!(browser.complaints(), [] as [String; 0]);
+}
+
+#[test]
+fn what_events_have_missed_is_read_once_though_nothing_is_read_again() {
+    let bench = Bench::new();
+    let agent = Agent::start(&bench, "0");
+    let mut browser = agent.shown_to(READ);
+    let has = |key: &str| format!("{ROWS}.some(row => row[0] === '{key}' && row[1] === 'held')");
+    browser.wait_for("all", "document.getElementById('count').textContent.includes('as of')");
+    browser.eval("(pace => { pace.value = '0'; pace.dispatchEvent(new Event('change')) })(document.getElementById('pace'))");
+    let look_away = |browser: &mut Browser, away: bool| {
+        browser.eval(&format!("Object.defineProperty(document, 'hidden', {{ value: {away}, configurable: true }}); document.dispatchEvent(new Event('visibilitychange'))"));
+    };
+    let heard = format!("{ROWS}.length");
+    let before = browser.eval(&heard);
+    look_away(&mut browser, true);
+    agent.acquire("meanwhile");
+    assert_eq!(browser.eval(&heard), before, "nobody looks");
+    // From here on the events are the test's.
+    browser.eval(
+        "(fetched => window.fetch = (path, options) => {
+            if (!path.startsWith('/v1/events')) return fetched(path, options);
+            const body = new ReadableStream({ start: (stream) => window.say = (text) => stream.enqueue(new TextEncoder().encode(text)) });
+            return Promise.resolve(new Response(body));
+        })(window.fetch) && null",
+    );
+    look_away(&mut browser, false);
+    browser.wait_for("what came meanwhile", &has("meanwhile"));
+    agent.acquire("missed");
+    browser.eval("window.say('event: missed\\ndata: {\"event\":\"missed\",\"count\":3}\\n\\n')");
+    browser.wait_for("what was missed", &has("missed"));
+    // What nobody tells is not read.
+    agent.acquire("untold");
+    browser.wait_for("a turn", "new Promise(done => setTimeout(() => done(true), 1500))");
+    assert_eq!(browser.eval(&has("untold")), false);
     assert_eq!(browser.complaints(), [] as [String; 0]);
 }
 

@@ -1,7 +1,7 @@
 //! What an operator does by the agent's dashboard, in a real browser. Pictures of it are kept in `target/dashboard`.
 //!
 //! Plan: an action asks first, takes effect, also by the keyboard alone, is logged, needs the token for it, and touches no later tenure than the one that was
-//! shown; where no answer comes, it is said that it may have been done; a fleet's map shows what `fleet units` says, and from it units are moved and workers drained.
+//! shown; where no answer comes, it is said that it may have been done, and a release that is left undone is told; a fleet's map shows what `fleet units` says, and from it units are moved and workers drained.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::dashboard::{Agent, FULL, READ, ROWS, act, act_on, held, tab, tab_to};
@@ -216,4 +216,27 @@ fn who_has_asked_by_the_socket_is_logged() {
         "{line}"
     );
     assert!(line["target"] == "tenure::agent::operator" && line["timestamp"].is_string(), "{line}");
+}
+
+#[test]
+fn a_forced_release_that_an_agent_leaves_undone_is_told() {
+    let bench = Bench::new();
+    let mut agent = Agent::start(&bench, "0");
+    let mut run = held(&bench, &[&["run", "--ttl", "60s", "hung"]]);
+    // It can't obey.
+    bench.stop(&[run[0].id()]);
+    let fence = bench.show("hung")["fence"].clone();
+    let headers = format!("authorization: Bearer {FULL}\r\n");
+    let body = json!({ "fence": fence }).to_string();
+    let begun = agent.ask("POST", "/v1/records/hung/release", &headers, &body);
+    assert!(begun.starts_with("HTTP/1.1 202"), "{begun}");
+    agent.process.signal(nix::sys::signal::Signal::SIGTERM);
+    agent.process.wait();
+    // It did not outlast the minute. Whoever asked reads that it was not done.
+    assert_eq!(bench.state("hung"), "held");
+    let log = bench.read("agent.log");
+    let told = log.lines().find(|line| line.contains("given up")).unwrap_or_default();
+    assert!(told.contains("key=\"hung\"") && told.contains(&format!("fence={fence}")), "{log}");
+    run[0].signal(nix::sys::signal::Signal::SIGKILL);
+    run[0].wait();
 }

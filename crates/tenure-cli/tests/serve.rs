@@ -240,6 +240,27 @@ fn s9_a_lease_that_another_process_beats_for_does_not_go_by_the_first_ones_end()
 }
 
 #[test]
+fn bad_news_comes_early_also_to_whoever_a_lease_was_handed_on_to() {
+    let bench = Bench::new();
+    let agent = Agent::start(&bench, &["--ttl", "12s"]);
+    let (process, told) = program(&agent, &json!({"key": "k", "on_exit": "release"}));
+    let mut client = agent.client();
+    let mine = client.beat(&told);
+    assert_eq!(mine.body["on_exit"], "lapse", "{mine:?}");
+    let mut events = agent.client().listen();
+    process.signal(Signal::SIGKILL);
+    wait_until("its end", || !is_alive(i32::try_from(process.id()).unwrap()));
+    // The agent sees that end soon after.
+    std::thread::sleep(Duration::from_millis(500));
+    let fence = told.number("fence");
+    let revoked = client.post("/v1/records/k/revoke", &json!({ "fence": fence }));
+    assert_eq!(revoked.status, 202, "{revoked:?}");
+    // By the agent's next renewal.
+    let asked = events.next("asked");
+    assert_eq!((&asked["id"], &asked["reason"]), (&told.0["id"], &json!("revoke")));
+}
+
+#[test]
 fn s9_what_a_client_counts_by_itself_ends_before_the_deadline_however_late_the_answer_is() {
     let bench = Bench::new();
     let agent = Agent::start(&bench, &["--ttl", "6s"]);

@@ -25,6 +25,8 @@ _MOST_BEATS = 1000
 _LONGEST_WAIT = 24 * 60 * 60.0
 #: An agent that has said nothing for longer is asked whether it is there.
 _LONGEST_SILENCE = 60.0
+#: A beat's answer is waited for so long at least, however little time is left.
+_LEAST_PATIENCE = 0.05
 #: Those of this process.
 _clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
 
@@ -369,6 +371,9 @@ class Client:
                 # What is due soon goes along.
                 soon = now + max(0, min(lease._deadline_ns - now for lease in self._held.values()) // 8)
                 due = [lease for lease in self._held.values() if lease._beat_at_ns <= soon]
+            # A connection may be dead without a sign. Time is left then to make another, before the first of these is over.
+            left = (min(lease._deadline_ns for lease in due) - boottime_ns()) / 1e9
+            wire.set_timeout(min(_PATIENCE, max(_LEAST_PATIENCE, left / 2)))
             for first in range(0, len(due), _MOST_BEATS):
                 self._beat(wire, due[first : first + _MOST_BEATS])
 

@@ -66,8 +66,12 @@ def hold(
     store: Optional[str] = None,
     program: Sequence[str] = ("tenure",),
 ) -> Lease:
-    """The lease on `key`, from the store of that URL (or of `TENURE_STORE`). As `Client.lease`."""
-    return _held(_command(key, wait, ttl, at_most, store, program), _Program())
+    """The lease on `key`, from the store of that URL (or of `TENURE_STORE`). As `Client.lease`.
+
+    The URL is in the program's environment, and not in the list of processes, which all users of the host can read. A `program` of several words may be one
+    that passes no environment on, such as sudo or ssh, so it is given the URL as an option: name no password there.
+    """
+    return _held(_command(key, wait, ttl, at_most, store, program), store, _Program())
 
 
 def async_hold(
@@ -82,7 +86,7 @@ def async_hold(
     """As `hold`, for asyncio: `async with tenure.async_hold("k") as lease`. Who is cancelled while it waits has nothing."""
     command = _command(key, wait, ttl, at_most, store, program)
     started = _Program()
-    return Wanted(lambda _: _held(command, started), started)
+    return Wanted(lambda _: _held(command, store, started), started)
 
 
 class _Program:
@@ -111,12 +115,14 @@ def _command(
     for name, span in (("ttl", ttl), ("max", at_most)):
         if span is not None:
             command.append(f"--{name}={int(span * 1000)}ms")
-    if store is not None:
+    # Where the environment may not arrive, another store would be taken in silence. Where it does, a password in the URL is in no list of processes.
+    if store is not None and len(program) > 1:
         command.append(f"--store={store}")
     return [*command, "--", key]
 
 
-def _held(command: List[str], started: _Program) -> Lease:
+def _held(command: List[str], store: Optional[str], started: _Program) -> Lease:
+    environment = None if store is None else {**os.environ, "TENURE_STORE": store}
     try:
         # In a session of its own: a Ctrl-C that this process goes on after must not end the lease. It ends with its standard input.
         process = subprocess.Popen(
@@ -124,6 +130,7 @@ def _held(command: List[str], started: _Program) -> Lease:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            env=environment,
             text=True,
             start_new_session=True,
         )

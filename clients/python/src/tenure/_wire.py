@@ -143,6 +143,12 @@ class Wire:
     def close(self) -> None:
         self._connection.close()
 
+    def set_timeout(self, timeout: float) -> None:
+        """For all that is asked from now on."""
+        self._timeout = self._connection.timeout = timeout
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(timeout)
+
     def abort(self) -> None:
         """Ends what another thread waits for, or is about to: the agent hears that nobody wants its answer."""
         self.is_aborted = True

@@ -45,6 +45,8 @@ let agent = new Agent(sessionStorage.getItem(TOKEN));
 let view = "all";
 let may = "read";
 let [is_old, wake] = [false, () => {}];
+/** Whether something has changed that no event tells of: all is read at the next turn, at any pace. */
+let is_behind = false;
 /** Whether what the agent has seen before is told. */
 let knows_past = false;
 const pending = new Set();
@@ -184,7 +186,9 @@ async function look() {
   [at("main").hidden, at("enter").hidden] = [false, true];
   at("leave").hidden = !sessionStorage.getItem(TOKEN);
   const pace = at("pace").value;
-  if (pace === "0" && records.read) return SOONEST * 5;
+  if (pace === "0" && records.read && !is_behind) return SOONEST * 5;
+  // What changes from here on may not be in what is read.
+  is_behind = false;
   const took = await records.refresh(agent);
   if (!knows_past) {
     records.recall(await agent.tenures());
@@ -193,9 +197,16 @@ async function look() {
   return Math.max(pace === "auto" ? SHARE * took : Number(pace), SOONEST);
 }
 
+/** All is to be read once, as soon as may be. */
+function fall_behind() {
+  is_behind = true;
+  wake();
+}
+
 /** What events tell of is read by itself. */
 function heard(event) {
-  if (["stopping", "missed", "watching"].includes(event.event)) return wake();
+  if (event.event === "stopping") return wake();
+  if (["missed", "watching"].includes(event.event)) return fall_behind();
   if (event.event === "changed") return records.take(event.leases ?? [], event.gone ?? []);
   const reasons = { lost: "lost", lapsed: "no beat came in time", exited: "its client has ended", asked: "asked to give it up" };
   if (event.event in reasons) records.note(event.key, reasons[event.event], { fence: event.fence }, event.reason);
@@ -206,12 +217,12 @@ function heard(event) {
 async function read_pending() {
   const keys = [...pending];
   pending.clear();
-  if (keys.length > MANY) return wake();
+  if (keys.length > MANY) return fall_behind();
   try {
     for (const key of keys) await records.touch(agent, key);
   } catch {
     // The next turn tells what is wrong.
-    wake();
+    fall_behind();
   }
 }
 
@@ -229,12 +240,15 @@ async function turns() {
     try {
       pause = await look();
     } catch (error) {
+      is_behind = true;
       try {
         failed(error);
       } catch {
         return;
       }
     }
+    // What came while all was read waits for no pace, but for a moment.
+    if (is_behind) pause = SOONEST;
     await Promise.race([sleep(pause), new Promise((done) => (wake = done))]);
   }
 }
@@ -244,7 +258,7 @@ async function listen(signal) {
   let pause = SOONEST;
   const opened = () => {
     pause = SOONEST;
-    wake();
+    fall_behind();
   };
   while (!signal.aborted) {
     await visible();
@@ -254,7 +268,7 @@ async function listen(signal) {
     try {
       await agent.listen(AbortSignal.any([signal, hide.signal]), opened, heard);
       // It has ended: with the agent, it may be.
-      wake();
+      fall_behind();
     } catch {
       // The turns find out what it is.
       pause = Math.min(2 * pause, LONGEST);

@@ -1,7 +1,6 @@
 //! What hostile and careless clients send, in process, on a store in memory.
 //!
-//! Plan: any bytes as a body, any JSON of nearly the right shape, any path and query: an answer below 500, no panic, and no lease but by what is right. What
-//! the description says is what is served. A worker stays while its client asks for a unit, whatever else that client has asked for.
+//! Plan: any bytes as a body, any JSON of nearly the right shape, any path and query: an answer below 500, no panic, and no lease but by what is right. A worker stays while its client asks for a unit, whatever else that client has asked for.
 
 use super::router;
 use crate::access::{Access, Secret, guard};
@@ -14,28 +13,32 @@ use axum::http::Request;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use tenure::Leases;
+use tenure::{AnyStore, Leases};
 use tokio::runtime::Runtime;
 use tower_service::Service;
 
-struct RouterFixture {
-    runtime: Runtime,
-    agent: Agent,
+pub(super) struct RouterFixture {
+    pub(super) runtime: Runtime,
+    pub(super) agent: Agent,
     router: Router,
 }
 
 impl RouterFixture {
-    fn new() -> RouterFixture {
+    pub(super) fn new() -> RouterFixture {
+        RouterFixture::on(tenure::memory())
+    }
+
+    pub(super) fn on(store: AnyStore) -> RouterFixture {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let entered = runtime.enter();
-        let agent = Agent::new(Leases::new(tenure::memory()).unwrap(), Limits::default(), None);
+        let agent = Agent::new(Leases::new(store).unwrap(), Limits::default(), None);
         drop(entered);
         let access = Access { is_open: true, ..Access::default() };
         let router = router(&agent.shared).layer(axum::middleware::from_fn_with_state(access, guard));
         RouterFixture { runtime, agent, router }
     }
 
-    fn ask(&self, method: &str, path: &str, body: Vec<u8>) -> (u16, Value) {
+    pub(super) fn ask(&self, method: &str, path: &str, body: Vec<u8>) -> (u16, Value) {
         self.runtime.block_on(self.asked(method, path, body))
     }
 
@@ -309,44 +312,6 @@ fn no_answer_lets_other_sites_read_it() {
             assert!(allows.is_none(), "{method} {path} with {headers:?}: {allows:?}");
         }
     }
-}
-
-/// `TENURE_UPDATE_DOCS=1 cargo test -p tenure-agent` writes the copy in docs/api.
-#[test]
-fn what_is_described_is_there_and_the_copy_in_the_docs_is_the_same() {
-    let served = RouterFixture::new();
-    let (status, document) = served.ask("GET", "/openapi.json", Vec::new());
-    assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")));
-    assert_eq!(document["components"]["securitySchemes"]["token"]["scheme"], "bearer");
-    // Who comes by the Unix socket needs none.
-    assert_eq!(document["security"], json!([{}, {"token": []}]));
-    let mut ids = std::collections::BTreeSet::new();
-    for (path, methods) in document["paths"].as_object().unwrap() {
-        for (method, operation) in methods.as_object().unwrap() {
-            // Generated clients name their functions so.
-            assert!(ids.insert(operation["operationId"].to_string()), "{operation}");
-            let path = path
-                .replace("{id}", "x")
-                .replace("{key}", "k")
-                .replace("{fleet}", "f")
-                .replace("{section}", "s");
-            if path == "/v1/events" {
-                continue;
-            }
-            let (status, answer) = served.ask(&method.to_uppercase(), &path, b"{}".to_vec());
-            assert!(
-                status != 405 && !answer["message"].as_str().unwrap_or_default().contains("at this path"),
-                "{method} {path}"
-            );
-        }
-    }
-    let copy = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/api/agent.openapi.json");
-    let made = crate::document();
-    if std::env::var_os("TENURE_UPDATE_DOCS").is_some() {
-        std::fs::write(&copy, &made).unwrap();
-    }
-    let there = std::fs::read_to_string(&copy).unwrap_or_default();
-    assert!(there == made, "{} is stale: TENURE_UPDATE_DOCS=1 cargo test -p tenure-agent", copy.display());
 }
 
 #[test]

@@ -35,8 +35,9 @@ pub(crate) async fn leader(
 ) -> Result<Json<RecordRow>, Problem> {
     let key = Key::new(key)?;
     let row = listing::one(&shared.leases, &key).await?;
-    let row = row.filter(RecordRow::is_held);
-    row.map(Json).ok_or_else(|| Problem::not_found("nobody leads it"))
+    let mut row = row.filter(RecordRow::is_held).ok_or_else(|| Problem::not_found("nobody leads it"))?;
+    shared.table.mark_held(std::slice::from_mut(&mut row));
+    Ok(Json(row))
 }
 
 /// Waits until this client leads. Leadership is kept by beats, as leases are, and given up by `resign`.

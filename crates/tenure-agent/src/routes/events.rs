@@ -12,6 +12,7 @@ use utoipa::IntoParams;
 
 /// What to tell of.
 #[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Listen {
     /// Also records of the store that have another tenure, or other data, whoever wrote them. The agent reads the store for that for as long as anybody asks

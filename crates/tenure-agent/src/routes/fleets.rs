@@ -116,7 +116,6 @@ pub(crate) async fn join(
     let terms = LeaseRequest::checked(&shared, 0, asked.ttl_ms, None, asked.on_exit)?.terms;
     let units = asked.new_units()?;
     let fleet = Fleet::new(shared.leases.store().clone(), name)?;
-    fleet.check_layout().await?;
     let ttl = asked.ttl_ms.map_or(USUAL, Duration::from_millis);
     let mut builder = fleet.join().ttl(ttl).drift(shared.leases.drift()).about(metadata(asked.about));
     for label in asked.labels {
@@ -137,6 +136,10 @@ pub(crate) async fn join(
         }
         builder = builder.drain(Duration::from_millis(drain));
     }
+    // All that can be refused is refused before others are given these units.
+    builder.check()?;
+    fleet.check_layout().await?;
+    shared.workers.check_room()?;
     fleet.create_all(units).await?;
     let worker = builder.start()?;
     let holder = worker.holder().as_str().to_owned();

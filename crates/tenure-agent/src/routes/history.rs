@@ -13,6 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 
 /// Which tenures to tell of.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HistoryQuery {
     /// Those of this key alone.

@@ -114,6 +114,6 @@ pub(crate) async fn list(
     }
     let after = asked.after.map(Key::new).transpose()?;
     let mut page = listing::page(&shared.leases, &asked.prefix, after.as_ref(), limit).await?;
-    shared.table.mark_elections(&mut page.leases);
+    shared.table.mark_held(&mut page.leases);
     Ok(Json(page))
 }

@@ -71,13 +71,15 @@ pub(crate) async fn drain(
 
 /// Takes the lease from its holder, which is told to stop, once that one can't believe in it any more: after a ttl, whether it lives or not.
 ///
-/// The answer comes before that. The agent goes on with it by itself.
+/// The answer comes before that. The agent goes on with it by itself, and logs what came of it. An agent that is told to stop gives it up: the holder may have
+/// been told, and the key is not vacated. That is logged, too, and it can be asked for again elsewhere.
 #[utoipa::path(
     post, path = "/v1/records/{key}/release", tag = "operator", operation_id = "release_by_force", request_body = Meant,
     params(("key" = String, Path, description = "Percent-encoded, slashes too")),
     responses((status = 202, description = "It is begun", body = AskAccepted), (status = 404, description = "Nobody holds it", body = Problem),
         (status = 409, description = "Another tenure has begun", body = Problem), (status = 400, description = "It is not held by one holder", body = Problem),
-        (status = 429, description = "Too many are under way", body = Problem))
+        (status = 429, description = "Too many are under way", body = Problem),
+        (status = 503, description = "The agent is being stopped, or its store does not answer", body = Problem))
 )]
 pub(crate) async fn release(
     State(shared): State<Arc<AgentState>>,
@@ -85,20 +87,25 @@ pub(crate) async fn release(
     Path(key): Path<String>,
     Posted(meant): Posted<Meant>,
 ) -> Result<(StatusCode, Json<AskAccepted>), Problem> {
-    const MOST: usize = 64;
     let key = Key::new(key)?;
     let (holder, ttl) = check(&shared, &key, &meant).await?;
-    // A task of each that is under way has a clone of it.
-    let place = Arc::clone(&shared.seizures);
-    if Arc::strong_count(&place) > MOST + 1 {
-        return Err(Problem::too_many_seizures(MOST));
-    }
+    let mut place = shared.seizures.begin()?;
     done("release", &peer, &key, meant.fence, &holder);
     let leases = shared.leases.clone();
     tokio::spawn(async move {
-        let _until_the_end = place;
-        let key = key.as_str();
-        match leases.release_tenure_by_force(key, Fence(meant.fence), |_, _| {}).await {
+        let (key, fence) = (key.as_str(), meant.fence);
+        let forced = tokio::select! {
+            biased;
+            forced = leases.release_tenure_by_force(key, Fence(fence), |_, _| {}) => forced,
+            () = place.stopped() => {
+                tracing::warn!(
+                    name: "agent.operator", target: TARGET, key, fence,
+                    "release given up, as this agent is being stopped: its holder may have been told, and the key is not vacated; ask another agent, or `tenure release`"
+                );
+                return;
+            }
+        };
+        match forced {
             Ok(forced) => {
                 tracing::warn!(name: "agent.operator", target: TARGET, key, fence = forced.fence.0, vacated = forced.vacated, "released");
             }

@@ -71,17 +71,11 @@ pub(crate) async fn acquire(
     Ok((StatusCode::CREATED, Json(LeasedRanges { told, ranges })))
 }
 
-/// The section of this name, which is kept: how long it has had a dead one's ranges in view tells when they are over.
 fn section(shared: &AgentState, name: &str) -> Result<Section, InvalidInput> {
-    const MOST: usize = 256;
-    let mut known = shared.sections.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(section) = known.get(name) {
-        return Ok(section.clone());
-    }
-    let store = shared.leases.store().clone();
-    let section = Section::builder(store, name).drift(shared.leases.drift()).start()?;
-    if known.len() < MOST {
-        known.insert(name.to_owned(), section.clone());
-    }
-    Ok(section)
+    let make = || {
+        let store = shared.leases.store().clone();
+        Section::builder(store, name).drift(shared.leases.drift()).start()
+    };
+    // No code that can panic runs under the lock.
+    shared.sections.lock().unwrap_or_else(PoisonError::into_inner).find(name, make)
 }

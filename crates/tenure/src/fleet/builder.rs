@@ -14,7 +14,7 @@ use crate::ttl::{check_drift, checked_ttl};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::fleet::{About, Balance, FleetCommand, Options, Worker as Machine};
-use tenure_core::{Drift, HolderId, Identity, InvalidInput, Key, Metadata, Rules};
+use tenure_core::{Drift, HolderId, Identity, InvalidInput, Key, Metadata, Rules, Ttl};
 use tenure_store::Store;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -154,6 +154,26 @@ impl WorkerBuilder {
         self
     }
 
+    /// Whether [`WorkerBuilder::start`] would take these settings: for whoever has something else to do before it.
+    ///
+    /// # Errors
+    /// When a setting is out of range for this store, or the fields are too large or one is named `tenure`. There is no I/O.
+    pub fn check(&self) -> Result<(), InvalidInput> {
+        self.checked_ttl().map(|_| ())
+    }
+
+    /// The ttl, and that all is in range.
+    fn checked_ttl(&self) -> Result<Ttl, InvalidInput> {
+        let ttl = checked_ttl(self.fleet.store(), self.ttl)?;
+        check_drift(self.rules.drift, ttl, ttl.part(3))?;
+        if self.fields.contains_key(tenure_core::RESERVED) {
+            return Err(InvalidInput::new("the field \"tenure\" is kept for tenure; choose another name"));
+        }
+        tenure_store::codec::check_metadata(&self.about.at_most().compose(self.fields.clone()))
+            .map_err(|error| InvalidInput::new(error.to_string()))?;
+        Ok(ttl)
+    }
+
     /// Joins the fleet, in the background. Units come as [`Event`](super::Event)s.
     ///
     /// Before it writes anything it asks the store which version the fleet's workers are of, as [`Fleet::check_layout`] does. If they divide
@@ -164,13 +184,7 @@ impl WorkerBuilder {
     /// with a clock of one's own, outside a tokio runtime. There is no I/O.
     pub fn start(self) -> Result<Worker, InvalidInput> {
         let store = self.fleet.store().clone();
-        let ttl = checked_ttl(&store, self.ttl)?;
-        check_drift(self.rules.drift, ttl, ttl.part(3))?;
-        if self.fields.contains_key(tenure_core::RESERVED) {
-            return Err(InvalidInput::new("the field \"tenure\" is kept for tenure; choose another name"));
-        }
-        tenure_store::codec::check_metadata(&self.about.at_most().compose(self.fields.clone()))
-            .map_err(|error| InvalidInput::new(error.to_string()))?;
+        let ttl = self.checked_ttl()?;
         let holder = match self.holder {
             Some(holder) => holder,
             None => HolderId::new(clock::holder_name())?,

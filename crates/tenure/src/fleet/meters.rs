@@ -35,7 +35,7 @@ impl FleetMeters {
     /// Two workers of one process don't overwrite each other's. A name would be a new series at each start.
     pub(super) fn new(fleet: &FleetName) -> FleetMeters {
         let seat = WorkerSeat::take(fleet);
-        let labels = [("fleet", fleet.as_str().to_owned()), ("worker", seat.number().to_string())];
+        let labels = [("fleet", seat.fleet().to_owned()), ("worker", seat.number().to_string())];
         let gauge = |name: &'static str| meters::gauge(name, &labels);
         let counter = |name: &'static str| meters::counter(name, &labels);
         let [fleet, worker] = &labels;

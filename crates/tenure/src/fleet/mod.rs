@@ -40,7 +40,7 @@
 //! # Metrics and traces
 //! With the `metrics` facade, each with the labels `fleet` and `worker`; the example `fleet_metrics` serves them for
 //! Prometheus. `worker` is a small number that tells the workers of one process apart; it is given again once its worker is gone, so that restarts add
-//! no series.
+//! no series. Nor do names of fleets without end: beyond 512 of a fleet and a number, workers are told of as those of a fleet `other`.
 //!
 //! | name | kind | what |
 //! |---|---|---|
