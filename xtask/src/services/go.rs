@@ -18,7 +18,8 @@ pub(super) fn program() -> Result<PathBuf, String> {
 /// The release's own is too old to fetch what the modules ask for: a newer Go, from the module proxy.
 const GO: Unpacked = Unpacked {
     program: "go",
-    version: "version",
+    // A topic of those that can fetch a newer one.
+    call: &["help", "toolchain"],
     folder: "usr/lib/go-1.23/bin",
     packages: &["golang-1.23-go", "golang-1.23-src"],
     suite: "bookworm-backports",
@@ -33,7 +34,9 @@ pub(super) fn need() -> Result<(), String> {
 pub(super) fn environment() -> Result<[(&'static str, OsString); 2], String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folder = GO.path()?.parent().map(PathBuf::from).unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(Some(folder).filter(|folder| folder.is_absolute()));
+    // Before the one that is of no use.
+    let folders = Some(folder).filter(|folder| folder.is_absolute()).into_iter();
+    let folders = folders.chain(std::env::split_paths(&path));
     let path = std::env::join_paths(folders).map_err(|error| format!("PATH: {error}"))?;
     Ok([("PATH", path), ("GOTOOLCHAIN", "auto".into())])
 }

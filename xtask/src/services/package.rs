@@ -73,8 +73,8 @@ impl Drop for PolicyFile {
 /// depends on must be here.
 pub(super) struct Unpacked {
     pub(super) program: &'static str,
-    /// What it answers when it is called with this.
-    pub(super) version: &'static str,
+    /// It is of use if this call succeeds.
+    pub(super) call: &'static [&'static str],
     /// Where it is in the packages.
     pub(super) folder: &'static str,
     pub(super) packages: &'static [&'static str],
@@ -85,7 +85,7 @@ pub(super) struct Unpacked {
 impl Unpacked {
     /// Where it is.
     pub(super) fn path(&self) -> Result<PathBuf, String> {
-        if succeeds(self.program, &[self.version]) {
+        if succeeds(self.program, self.call) {
             return Ok(self.program.into());
         }
         Ok(self.place()?.join(self.folder).join(self.program))
@@ -97,7 +97,7 @@ impl Unpacked {
 
     pub(super) fn fetch(&self) -> Result<(), String> {
         let program = self.path()?.display().to_string();
-        let works = || succeeds(&program, &[self.version]);
+        let works = || succeeds(&program, self.call);
         if works() {
             return Ok(());
         }

@@ -7,7 +7,7 @@ pub(super) const VARIABLE: &str = "TENURE_TEST_PROMTOOL";
 
 pub(super) const PROMTOOL: Unpacked = Unpacked {
     program: "promtool",
-    version: "--version",
+    call: &["--version"],
     folder: "usr/bin",
     packages: &["prometheus"],
     suite: "bookworm",

@@ -90,7 +90,7 @@ fn fetch() -> Result<(), String> {
 /// It needs the libraries that Redis needs, which is installed.
 const VALKEY_SERVER: Unpacked = Unpacked {
     program: "valkey-server",
-    version: "--version",
+    call: &["--version"],
     folder: "usr/bin",
     packages: &["valkey-server", "valkey-tools"],
     suite: "bookworm-backports",

@@ -136,7 +136,7 @@ pub(crate) async fn join(
         }
         builder = builder.drain(Duration::from_millis(drain));
     }
-    // All that can be refused is refused before others are given these units.
+    // What the request says is refused before others are given these units. That the last place is taken meanwhile is rare, and harmless.
     builder.check()?;
     fleet.check_layout().await?;
     shared.workers.check_room()?;
