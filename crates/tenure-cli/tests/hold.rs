@@ -96,7 +96,7 @@ fn a_loss_and_its_reason_are_told() {
     assert_eq!(holder.end(), 76);
     let mut holder = Holder::start(&bench, &["long", "--json", "--max", "300ms"]);
     holder.event("acquired");
-    assert!(holder.event("lost")["reason"].as_str().unwrap().contains("longer than it may"));
+    assert!(holder.event("lost")["reason"].as_str().unwrap().contains("as long as it may"));
     assert_eq!(holder.end(), 76);
     // The store is gone, and nobody prolongs it.
     let mut holder = Holder::start(&bench, &["kept", "--json", "--ttl", "2s"]);

@@ -197,7 +197,7 @@ async fn watch<T: Send + 'static>(
         BodyEnd::Done(done) => finish(guard, done, leave).await,
         BodyEnd::Stopped { why, joined: Some(done) } => {
             let_go(guard, leave(Left::Interrupted)).await;
-            Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value: done.ok() })
+            Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Stopped), value: done.ok() })
         }
         BodyEnd::Stopped { why, joined: None } => {
             guard.leave_to_expire().await;
@@ -239,7 +239,7 @@ pub(crate) async fn told(
     let clock = Arc::clone(leases.clock());
     tokio::select! {
         () = caller_gone.cancelled() => StopNotice { why: None, within: grace },
-        () = leases.inner.bodies.stopping() => StopNotice { why: Some(Loss::Released), within: grace },
+        () = leases.inner.bodies.stopping() => StopNotice { why: Some(Loss::Stopped), within: grace },
         () = sleep_until(&*clock, over.map(|(at, _)| at)) => {
             tell(over.map_or(Duration::ZERO, |(_, most)| most));
             StopNotice { why: Some(Loss::Overran), within: grace }
@@ -279,8 +279,7 @@ impl BodyLease for Guard {
         self.cell().token()
     }
     fn why(&self) -> Loss {
-        let revoked = if self.is_revoked() { Loss::Revoked } else { Loss::Expired };
-        self.cell().loss().unwrap_or(revoked)
+        self.why_over()
     }
     fn reserve(&self) -> Duration {
         self.ttl().part(50)
@@ -363,13 +362,12 @@ async fn finish<T>(
     done: Result<T, JoinError>,
     leave: impl FnOnce(Left<'_, T>) -> Option<Metadata>,
 ) -> Result<T, BodyError<T>> {
-    let held = guard.is_held();
-    let loss = guard.cell().loss();
+    let lost = (!guard.is_held()).then(|| guard.why_over());
     let_go(guard, leave(done.as_ref().map_or(Left::Panicked, Left::Returned))).await;
-    match done {
-        Ok(value) if held => Ok(value),
-        Ok(value) => Err(BodyError::Interrupted { why: loss.unwrap_or(Loss::Expired), value: Some(value) }),
-        Err(error) => Err(BodyError::Panicked(error.to_string())),
+    match (done, lost) {
+        (Ok(value), None) => Ok(value),
+        (Ok(value), Some(why)) => Err(BodyError::Interrupted { why, value: Some(value) }),
+        (Err(error), _) => Err(BodyError::Panicked(error.to_string())),
     }
 }
 

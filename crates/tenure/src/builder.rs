@@ -79,6 +79,7 @@ impl LeasesBuilder {
     /// The session's ttl, which is also that of all leases that are attached to it; 10 s by default. A dead process's leases can
     /// be taken over after this time; the process renews once in a third of it.
     #[must_use]
+    #[doc(alias = "ttl")]
     pub fn session_ttl(mut self, ttl: Duration) -> Self {
         self.session_ttl = ttl;
         self
@@ -87,6 +88,7 @@ impl LeasesBuilder {
     /// This process's name as others see it. It must differ for each start, so the default, host name, process id and
     /// random bits, is a good choice.
     #[must_use]
+    #[doc(alias = "id")]
     pub fn holder(mut self, holder: HolderId) -> Self {
         self.holder = Some(holder);
         self
@@ -101,6 +103,7 @@ impl LeasesBuilder {
 
     /// Metadata of the session's record, for people: where this process runs and what it is.
     #[must_use]
+    #[doc(alias("metadata", "labels"))]
     pub fn about(mut self, metadata: Metadata) -> Self {
         self.about = metadata;
         self
@@ -177,8 +180,8 @@ impl LeasesBuilder {
         self
     }
 
-    /// Another clock than the machine's, for tests. Leases are renewed on the runtime around [`start`](Self::start), then, so that paused
-    /// timers go with it.
+    /// Another clock than the machine's, for [tests](crate#testing). Leases are renewed on the runtime around [`start`](Self::start), then, so that
+    /// paused timers go with it. The store has a clock of its own: give [`MemoryStore::new`](crate::MemoryStore::new) the same.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);

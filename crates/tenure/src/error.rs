@@ -7,8 +7,9 @@ use tenure_core::{InvalidInput, Loss, Occupant, StoreError};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// Another holds the key, and patience is over. Try later, or wait longer.
-    #[error("held by another{}", of(.0))]
+    /// It is held, and patience is over. Try later, or wait longer. By this very process, perhaps, as locks are not reentrant: then its holder is
+    /// [`Leases::holder`](crate::Leases::holder).
+    #[error("{}", .0.as_ref().map_or("held by another".to_owned(), |by| format!("held by {} (fence {})", by.holder, by.fence)))]
     Held(Option<Occupant>),
     /// The record that was to be carried on does not exist.
     #[error("no such record")]
@@ -24,6 +25,19 @@ pub enum AcquireError {
 impl From<InvalidInput> for AcquireError {
     fn from(error: InvalidInput) -> Self {
         AcquireError::Store(error.into())
+    }
+}
+
+/// As from what is bad before a lease is asked for.
+impl<T> From<InvalidInput> for BodyError<T> {
+    fn from(error: InvalidInput) -> Self {
+        BodyError::Acquire(error.into())
+    }
+}
+
+impl<T> From<StoreError> for BodyError<T> {
+    fn from(error: StoreError) -> Self {
+        BodyError::Acquire(error.into())
     }
 }
 
@@ -67,8 +81,9 @@ pub enum BodyError<T> {
     /// The lease could not be had; the body did not run.
     #[error(transparent)]
     Acquire(#[from] AcquireError),
-    /// The lease was lost or withdrawn while the body ran. It was told to stop, and aborted after its grace period.
-    #[error("the lease was lost while the body ran: {}", .why)]
+    /// The lease ended while the body ran: it was lost or withdrawn, its [time](crate::Lock::at_most_for) was over, or what the body ran under was
+    /// stopped or [resigned](crate::Candidate::resign). The body was told to stop, and aborted after its grace period.
+    #[error("the lease ended while the body ran: {}", .why)]
     Interrupted {
         /// Why.
         why: Loss,
@@ -78,6 +93,14 @@ pub enum BodyError<T> {
     /// The body panicked. The lease was released.
     #[error("the body panicked: {0}")]
     Panicked(String),
+}
+
+impl<T> BodyError<T> {
+    /// What the body returned all the same, for whoever does not mind why it was told to end.
+    #[must_use]
+    pub fn into_value(self) -> Option<T> {
+        if let BodyError::Interrupted { value, .. } = self { value } else { None }
+    }
 }
 
 /// Of any value: whether there is one is all that is shown of it.

@@ -172,13 +172,31 @@ impl Guard {
             }
             let left = self.deadline().since(self.leases.inner.clock.held());
             if left.is_zero() {
-                return if self.is_revoked() { Loss::Revoked } else { Loss::Expired };
+                return self.why_over();
             }
             tokio::select! {
                 () = woken => {}
                 () = tokio::time::sleep(left.min(nap(self.ttl.part(20)))) => {}
             }
         }
+    }
+
+    /// Why it is over, or about to be. Its deadline may pass before the driver tells of the loss: then the trouble of its renewals says why.
+    pub(crate) fn why_over(&self) -> Loss {
+        if let Some(loss) = self.cell.loss() {
+            return loss;
+        }
+        let inner = &self.leases.inner;
+        if self.is_revoked() {
+            return Loss::Revoked;
+        }
+        // A thread of the parent's may have had the lock as it forked.
+        if inner.process.is_forked() {
+            return Loss::Expired;
+        }
+        let renewed = if self.is_attached { &inner.session_key } else { &self.key };
+        let trouble = inner.troubles.worst(Some([renewed.as_str(); 2]));
+        trouble.map_or(Loss::Expired, |trouble| Loss::Unreachable(trouble.error))
     }
 
     /// Told when the lease is lost, or its holder is told to stop.

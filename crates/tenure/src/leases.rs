@@ -3,16 +3,20 @@
 use crate::driver::Trouble;
 use crate::home::Home;
 use crate::shared::SharedLeases;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_core::{Clock, Command, Drift, Fence, HolderId, Key, Sighting, StoreError};
-use tenure_store::{AnyStore, Store};
+use tenure_core::{Attachment, Clock, Command, Drift, Fence, HolderId, Key, Record, Sighting, StoreError};
+use tenure_store::{AnyStore, Freshness, Store, StoreExt};
 use tracing::field::display;
 
 /// The leases of one process on one store. Cheap to clone; clones share the session.
 ///
 /// Leases are renewed on a thread of tenure's own, also while the runtime is busy or blocked
 /// ([`LeasesBuilder::runtime`](crate::LeasesBuilder::runtime) names another place, and says what becomes of the store's connections).
+///
+/// Whoever waits for a lease waits on the caller's runtime, which needs timers: that of `#[tokio::main]` has them, another is built with
+/// `enable_time` or `enable_all`. Without a runtime, or on one without timers, what waits panics.
 ///
 /// When the last clone and the last [`Guard`](crate::Guard) are dropped, what is still held is handed back. The drop waits for that, half a second at
 /// the most ([`LeasesBuilder::linger`](crate::LeasesBuilder::linger)): a guard that is dropped as `main` ends is released. That
@@ -103,7 +107,8 @@ impl Leases {
     /// Who holds `key`, as the store has it now; none if nobody does. Nothing is asked for and nobody is disturbed: one read, or two
     /// where the lease is attached to a session.
     ///
-    /// A holder that has died is shown until another has taken over.
+    /// A holder that has died is shown until another has taken over. A semaphore and a section have no holder of their own: of their names and
+    /// keys nothing is shown here.
     ///
     /// # Errors
     /// `Invalid` when the key can't be one; otherwise the store's.
@@ -113,17 +118,57 @@ impl Leases {
     pub async fn peek(&self, key: impl AsRef<str>) -> Result<Option<Sighting>, StoreError> {
         let key = Key::new(key)?;
         let Some(stored) = self.inner.direct.read(&key).await? else { return Ok(None) };
-        let attachment = stored.record.tenure.as_ref().and_then(|tenure| tenure.attachment.as_ref());
-        if let Some(attachment) = attachment {
+        if let Some(attachment) = attachment(&stored.record) {
             let session = self.inner.direct.read(&attachment.session).await?;
-            let is_over = session.is_some_and(|session| {
-                session.record.tenure.is_none() || session.record.fence != attachment.fence
-            });
-            if is_over {
+            if session.is_some_and(|session| !carries(&session.record, attachment)) {
                 return Ok(None);
             }
         }
         Ok(Sighting::of(&stored.record))
+    }
+
+    /// All that is held of the keys that begin with `prefix`, by key in byte order, each as by [`Leases::peek`]. Left out are records that can't be
+    /// read, and tenure's own, such as sessions, units of fleets, and semaphores. It reads every record below `prefix`, vacant ones too, so a
+    /// store is best listed by people, and now and then.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let leases = tenure::Leases::new(tenure::memory())?;
+    /// let _nightly = leases.acquire("reports/nightly").await?;
+    /// for (key, seen) in leases.list("reports/").await? {
+    ///     println!("{key} is held by {} with fence {}", seen.occupant.holder, seen.occupant.fence);
+    /// }
+    /// # leases.stop().await; Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// The store's.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub async fn list(&self, prefix: impl AsRef<str>) -> Result<Vec<(Key, Sighting)>, StoreError> {
+        const AT_A_TIME: usize = 100;
+        let (inner, store) = (&self.inner, &self.inner.direct);
+        let all = store.list_all(prefix.as_ref()).await?;
+        let readable = all.into_iter().filter_map(|listed| Some((listed.key, listed.stored.ok()?.record)));
+        let held: Vec<(Key, Record)> = readable
+            .filter(|(key, record)| record.tenure.is_some() && inner.check_free(key).is_ok())
+            .collect();
+        let named: BTreeSet<&Key> =
+            held.iter().filter_map(|(_, record)| Some(&attachment(record)?.session)).collect();
+        let named: Vec<Key> = named.into_iter().cloned().collect();
+        let mut sessions = BTreeMap::new();
+        for some in named.chunks(AT_A_TIME) {
+            let read = store.read_many(some, Freshness::Latest).await?;
+            sessions
+                .extend(read.into_iter().filter_map(|listed| Some((listed.key, listed.stored.ok()?.record))));
+        }
+        let lasts = |record: &Record| {
+            attachment(record)
+                .is_none_or(|at| sessions.get(&at.session).is_none_or(|session| carries(session, at)))
+        };
+        let seen = held.into_iter().filter(|(_, record)| lasts(record));
+        Ok(seen.filter_map(|(key, record)| Some((key, Sighting::of(&record)?))).collect())
     }
 
     /// Begins the session now, so that the first lease that is attached to it takes one round trip only.
@@ -152,6 +197,15 @@ impl Leases {
         // An error means that the driver is gone, which is as good.
         let _ = stopped.await;
     }
+}
+
+fn attachment(record: &Record) -> Option<&Attachment> {
+    record.tenure.as_ref()?.attachment.as_ref()
+}
+
+/// Whether what is attached so lasts, by its session's record.
+fn carries(session: &Record, attachment: &Attachment) -> bool {
+    session.tenure.is_some() && session.fence == attachment.fence
 }
 
 impl std::fmt::Debug for Leases {

@@ -81,7 +81,24 @@
 //! | `tenure_store_call_seconds` | histogram | how long calls took, by `operation` (`renew`, `write`, `read` or `list`) and `outcome` (`answered`, or as `kind`) |
 //! | `tenure_store_failures_total` | counter | calls that failed, by `kind`: `unavailable`, `unknown`, `foreign`, `unsupported` or `invalid` |
 //!
-//! All counters are there from the start, as 0. [Fleets](fleet#metrics-and-traces) have metrics of their own.
+//! All counters are there from the start of the first [`Leases`], as 0; those of `tenure_leaderships_` from that of the first candidate, and those of
+//! `tenure_range_` from that of the first section. [Fleets](fleet#metrics-and-traces) have metrics of their own.
+//!
+//! # Testing
+//! The feature `test-util` brings the module `testing`: a clock for `#[tokio::test(start_paused = true)]`, in which minutes pass in milliseconds, and a
+//! store that fails when it is told to. A paused runtime by itself is not enough: leases and stores go by the machine's clock.
+//!
+//! # Records that stay
+//! A key that is given up keeps its record, vacant, as its fence must go on to grow. Each start of a process that has held anything leaves such a
+//! record of its session, `session/` and its name. Nothing in this library removes them: `tenure gc` does, of the command line (the crate
+//! `tenure-cli`), once a record has been left alone for a day or more. Run it daily on a store whose keys or processes are new all the time; with a
+//! few keys and a few starts a day, once a month is enough. `gc` in these pages is that command.
+//!
+//! # Names
+//! A process's name is [`LeasesBuilder::holder`], [`CandidateBuilder::id`] or [`WorkerBuilder::holder`](fleet::WorkerBuilder::holder). What a program writes
+//! into records for others to see is [`Lock::metadata`] of a lease, [`LeasesBuilder::about`] of a session, [`CandidateBuilder::labels`] of a leader, and
+//! [`NewUnit::fields`](fleet::NewUnit::fields) of a unit. How long the dead count as alive is [`LeasesBuilder::session_ttl`] of all that is attached to a
+//! session, and `ttl` of what renews itself.
 //!
 //! # Cost
 //! A lease is attached to its process's session unless it is given a [ttl of its own](Lock::ttl): holding costs one write per
@@ -120,6 +137,8 @@ mod renewals;
 mod seize;
 mod shared;
 mod sink;
+#[cfg(feature = "test-util")]
+pub mod testing;
 mod token;
 mod ttl;
 mod users;
@@ -180,7 +199,8 @@ pub async fn open(url: impl AsRef<str>) -> Result<AnyStore, StoreError> {
     registry::Registry::standard().open(url.as_ref(), registry::Opening::default()).await
 }
 
-/// A new store in this process's memory: for tests, and for programs that are a single process today.
+/// A new store in this process's memory: for tests, and for programs that are a single process today. It goes by the machine's clock; for
+/// tests in simulated time, [`MemoryStore::new`] takes the clock that [`LeasesBuilder::clock`] has.
 #[must_use]
 pub fn memory() -> AnyStore {
     AnyStore::new(MemoryStore::new(format!("memory:{:016x}", clock::instance()), clock::system()))

@@ -119,6 +119,7 @@ impl Lock {
     }
 
     /// Writes this metadata with the claim. Whatever a former holder left there is replaced.
+    #[doc(alias("labels", "about"))]
     pub fn metadata(mut self, metadata: Metadata) -> Self {
         self.metadata_policy = MetadataPolicy::Replace(metadata);
         self

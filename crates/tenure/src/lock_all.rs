@@ -368,8 +368,10 @@ impl Guards {
     }
 
     fn reason(&self) -> Loss {
-        let found = self.guards.iter().find_map(|guard| guard.cell().loss());
-        found.unwrap_or(if self.is_revoked() { Loss::Revoked } else { Loss::Expired })
+        let told = self.guards.iter().find_map(|guard| guard.cell().loss());
+        let withdrawn = || self.is_revoked().then_some(Loss::Revoked);
+        let first = || self.guards.iter().min_by_key(|guard| guard.deadline()).map(Guard::why_over);
+        told.or_else(withdrawn).or_else(first).unwrap_or(Loss::Expired)
     }
 }
 
@@ -419,17 +421,17 @@ async fn watch<T: Send + 'static>(
     let told = body::told(guards.first().leases(), &caller_gone, grace, over, tell);
     match body::supervise(guards, task, grace, stop, told).await {
         BodyEnd::Done(done) => {
-            let (held, why) = (guards.is_held(), guards.reason());
+            let lost = (!guards.is_held()).then(|| guards.reason());
             let_go(guards).await;
-            match done {
-                Ok(value) if held => Ok(value),
-                Ok(value) => Err(BodyError::Interrupted { why, value: Some(value) }),
-                Err(error) => Err(BodyError::Panicked(error.to_string())),
+            match (done, lost) {
+                (Ok(value), None) => Ok(value),
+                (Ok(value), Some(why)) => Err(BodyError::Interrupted { why, value: Some(value) }),
+                (Err(error), _) => Err(BodyError::Panicked(error.to_string())),
             }
         }
         BodyEnd::Stopped { why, joined: Some(done) } => {
             let_go(guards).await;
-            Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value: done.ok() })
+            Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Stopped), value: done.ok() })
         }
         BodyEnd::Stopped { why, joined: None } => {
             guards.leave_to_expire().await;

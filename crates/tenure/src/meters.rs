@@ -28,7 +28,7 @@ type Prefix<'a> = Option<&'a Arc<str>>;
 /// Labels of which all values are known here.
 type Fixed = [(&'static str, &'static str)];
 
-/// The names of all losses.
+/// The names of all losses that are counted: what its own process gives up is not lost.
 pub(crate) const LOSSES: [&str; 7] =
     ["expired", "unreachable", "taken", "deleted", "revoked", "released", "overran"];
 const FAILURES: [&str; 5] = ["unavailable", "unknown", "foreign", "unsupported", "invalid"];

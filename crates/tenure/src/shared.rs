@@ -194,7 +194,7 @@ impl SharedLeases {
         let mut users = self.users();
         users.is_stopping = true;
         for cell in users.cells.iter() {
-            cell.lost(Loss::Released);
+            cell.lost(Loss::Stopped);
         }
         drop(users);
         self.keep();

@@ -66,7 +66,7 @@ impl SharedLeases {
             Notice::Acquired { lease, fence, until, metadata } => {
                 let cell = users.cells.begin(lease, until, now);
                 if users.is_stopping {
-                    cell.lost(Loss::Released);
+                    cell.lost(Loss::Stopped);
                 }
                 if let Some(listener) = users.listeners.get(&lease) {
                     let notice = Notice::Acquired { lease, fence, until, metadata };

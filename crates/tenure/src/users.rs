@@ -136,7 +136,7 @@ impl LeaseUsers {
         self.listeners.clear();
         let all = self.cells.end_all(now);
         for ended in &all {
-            ended.cell.lost(Loss::Released);
+            ended.cell.lost(Loss::Stopped);
         }
         self.ending.end();
         all

@@ -317,7 +317,7 @@ fn an_error_of_a_body_is_an_error_whatever_the_body_returns() {
         error.into()
     }
     let error = boxed(BodyError::Interrupted { why: Loss::Revoked, value: Some(Plain) });
-    assert_eq!(error.to_string(), "the lease was lost while the body ran: it was withdrawn");
+    assert_eq!(error.to_string(), "the lease ended while the body ran: it was withdrawn");
 }
 
 #[tokio::test(start_paused = true)]

@@ -98,9 +98,12 @@ async fn s6_bodies_end_before_a_resignation_is_through() {
     for body in running {
         let result = body.await.unwrap();
         assert!(
-            matches!(result, Err(BodyError::Interrupted { why: Loss::Released, value: Some(true) })),
+            matches!(result, Err(BodyError::Interrupted { why: Loss::Stopped, value: Some(true) })),
             "{result:?}"
         );
+        let error = result.unwrap_err();
+        assert_eq!(error.to_string(), "the lease ended while the body ran: its holder gave it up");
+        assert_eq!(error.into_value(), Some(true));
     }
     second.elected().await.unwrap();
 }

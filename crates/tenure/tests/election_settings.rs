@@ -1,10 +1,18 @@
 //! Settings of candidates. Plan: each that is out of range or does not fit the others is refused with a remedy, by `start` and by
-//! `observe`, before any I/O; those at the limits are taken.
+//! `observe`, before any I/O; so is a start outside a runtime; those at the limits are taken.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use crate::common::{World, settle};
 use std::time::Duration;
 use tenure::{AnyStore, Candidate, Metadata};
+
+#[test]
+fn outside_a_runtime_a_start_is_refused_with_a_remedy() {
+    let builder = || Candidate::builder(tenure::memory()).key("k");
+    for refused in [builder().start().map(drop), builder().observe().map(drop)] {
+        assert!(refused.unwrap_err().to_string().contains("start it inside one"));
+    }
+}
 
 #[tokio::test(start_paused = true)]
 async fn settings_that_do_not_fit_are_refused_before_any_io() {

@@ -14,8 +14,8 @@ use std::time::Duration;
 use tenure::fleet::{Event, Fleet, NewUnit, Unit, Verdict, Worker};
 use tenure::range::{KeyRange, Section};
 use tenure::{
-    AnyStore, Capabilities, Changes, Clock as _, HolderId, Image, Key, Leases, Listed, MemoryStore, Outcome,
-    Record, Store, StoreError, Stored, Version, Write,
+    AnyStore, Candidate, Capabilities, Changes, Clock as _, HolderId, Image, Key, Leases, Listed,
+    MemoryStore, Outcome, Record, Store, StoreError, Stored, Version, Write,
 };
 use tenure_store::{Fault, FaultyStore, Freshness};
 
@@ -155,6 +155,17 @@ async fn events_of_elections_are_those_of_their_page() {
     let refused = odd.candidate().key("refused").start().unwrap();
     tokio::time::sleep(TTL).await;
     refused.stop().await;
+    let named = |process: &Process| {
+        let builder = Candidate::builder(AnyStore::new(process.store.clone())).clock(world.clock.clone());
+        builder.key("named").id("pod-1").start().unwrap()
+    };
+    let (one, other) = (named(&a), named(&b));
+    tokio::time::sleep(TTL * 3).await;
+    assert_ne!(one.is_leader(), other.is_leader());
+    let namesakes = scribe.named("election.namesake");
+    assert!(namesakes.len() == 1 && namesakes[0].says("holder") == "pod-1", "{namesakes:?}");
+    one.stop().await;
+    other.stop().await;
     let told = scribe.of("tenure::election");
     assert_eq!(table(&told), documented(include_str!("../src/election/mod.rs"), "election."));
     let of = |name: &str, holder: &HolderId| {
@@ -170,6 +181,11 @@ async fn events_of_elections_are_those_of_their_page() {
     let by_second = seen.iter().filter(|told| told.says("holder") == b.leases.holder().as_str());
     let leaders: Vec<_> = by_second.map(|told| (told.says("leader"), told.says("fence"))).collect();
     assert!(leaders.contains(&(mine.as_str(), &*fence)) && leaders.contains(&("", "")), "{leaders:?}");
+    // That nobody leads is told where somebody did.
+    let by_first = seen.iter().filter(|told| told.says("holder") == mine.as_str());
+    let by_first: Vec<_> = by_first.map(|told| told.says("leader")).collect();
+    assert_eq!(by_first, ["", b.leases.holder().as_str()]);
+    assert_eq!(leaders[0].0, mine.as_str());
     assert_eq!(
         scribe.named("election.failing")[0].says("reason"),
         "foreign or damaged record: not one of ours"
@@ -231,6 +247,8 @@ async fn events_and_spans_of_fleets_are_those_of_their_page() {
     let names = ["steady", "late", "failing", "panicking", "elsewhere", "unreadable"];
     fleet.create_all(names.map(NewUnit::named)).await.unwrap();
     fleet.create(NewUnit::named("picky").needs("gpu")).await.unwrap();
+    // More than are named.
+    fleet.create_all((0..13).map(|n| NewUnit::named(format!("too-{n}")).needs("gpu"))).await.unwrap();
     let (worker, running) = work(&fleet, TTL).await;
     for name in ["fleet.rests", "fleet.uncovered", "fleet.unreadable", "fleet.panicked", "fleet.not_let_go"] {
         until_told(name).await;
@@ -357,6 +375,39 @@ async fn of_a_fleet_that_can_not_be_looked_at_no_more_is_told_than_every_ten_sec
     faults.always(Fault::None);
     worker.stop().await;
     settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_units_that_nobody_can_have_some_are_named_once_and_a_worker_that_leaves_warns_of_nothing() {
+    let world = World::new();
+    let fleet =
+        Fleet::with_clock(AnyStore::new(world.memory.clone()), "left", world.clock.clone(), 5).unwrap();
+    fleet.create_all((0..20).map(|n| NewUnit::named(format!("u{n}")))).await.unwrap();
+    fleet.create_all((0..13).map(|n| NewUnit::named(format!("too-{n}")).needs("gpu"))).await.unwrap();
+    let join = |n| fleet.join().ttl(TTL).instance(n).start().unwrap();
+    let (worker, next) = (join(3), join(4));
+    let run = |worker: Worker| async move {
+        worker.run(|unit| async move { Ok::<_, String>((unit.cancelled().await, Verdict::Again).1) }).await;
+    };
+    let running = [tokio::spawn(run(worker.clone())), tokio::spawn(run(next.clone()))];
+    tokio::time::sleep(TTL * 4).await;
+    worker.leave().await;
+    tokio::time::sleep(TTL * 4).await;
+    next.leave().await;
+    for running in running {
+        running.await.unwrap();
+    }
+    for worker in [worker, next] {
+        let of = |name: &str| {
+            scribe()
+                .named(name)
+                .into_iter()
+                .filter(|told| told.says("holder") == worker.holder().as_str())
+                .count()
+        };
+        let told = ["fleet.uncovered", "fleet.more_uncovered", "fleet.suspended"].map(of);
+        assert!(told == [10, 1, 0] || told == [0; 3], "{told:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

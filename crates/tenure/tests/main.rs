@@ -19,6 +19,7 @@ mod fleet_planning;
 mod fleet_runs;
 mod fleet_units;
 mod lease_suite;
+mod list;
 mod lock_all;
 mod locker;
 #[cfg(feature = "metrics")]

@@ -130,7 +130,7 @@ fn a_runtime_that_ends_ends_what_was_to_be_renewed_on_it() {
     drop(theirs);
     runtime().block_on(async {
         assert!(!guard.is_held());
-        assert_eq!(guard.lost().await, Loss::Released);
+        assert_eq!(guard.lost().await, Loss::Stopped);
         assert!(matches!(leases.acquire("other").await, Err(AcquireError::Stopped)));
         leases.stop().await;
     });

@@ -162,7 +162,7 @@ async fn s6_a_body_is_told_in_time_and_ends_before_its_lease() {
     };
     let (result, after) = timed(a.with_lease(set("0_1"), SPAN, listens)).await;
     match result {
-        Err(BodyError::Interrupted { why: Loss::Expired, value: Some((true, left)) }) => {
+        Err(BodyError::Interrupted { why: Loss::Overran, value: Some((true, left)) }) => {
             assert!(left.is_zero())
         }
         other => panic!("{other:?}"),

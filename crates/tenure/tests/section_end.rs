@@ -119,9 +119,11 @@ async fn s5_the_end_of_leased_ranges_is_told_in_time_without_the_store() {
     });
     let ((), after, was_held) = told;
     assert!(was_held && after < SPAN * 8 / 10, "told while it was still held: {after:?}");
-    assert!(matches!(result, Err(BodyError::Interrupted { why: Loss::Expired, .. })), "{result:?}");
+    assert!(matches!(result, Err(BodyError::Interrupted { why: Loss::Overran, .. })), "{result:?}");
     let ((why, left), _) = timed(async { (guard.lost().await, guard.remaining()) }).await;
-    assert_eq!((why, left, guard.is_held()), (Loss::Expired, Duration::ZERO, false));
+    assert_eq!((why, left, guard.is_held()), (Loss::Overran, Duration::ZERO, false));
+    let told = result.unwrap_err().to_string();
+    assert_eq!(told, "the lease ended while the body ran: it was held for as long as it may be");
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,7 +164,7 @@ async fn s6_a_stopped_section_ends_its_bodies_and_then_gives_their_ranges_up() {
     let ((), took) = timed(a.stop()).await;
     assert!(took >= SPAN / 20 && took < SPAN / 4, "{took:?}");
     let result = body.await.unwrap();
-    assert!(matches!(result, Err(BodyError::Interrupted { why: Loss::Released, value: Some(7) })));
+    assert!(matches!(result, Err(BodyError::Interrupted { why: Loss::Stopped, value: Some(7) })));
     assert!(is_free(&b).await);
     a.stop().await;
     let refused = a.acquire(keys(), SPAN).await.unwrap_err();

@@ -72,7 +72,7 @@ async fn s6_a_stop_ends_bodies_before_their_keys_are_free() {
         assert!(took >= TTL / 10 && took < TTL / 4, "{way}: {took:?}");
         next.await.unwrap();
         match running.await.unwrap() {
-            Err(BodyError::Interrupted { why: Loss::Released, value: Some(7) }) => {}
+            Err(BodyError::Interrupted { why: Loss::Stopped, value: Some(7) }) => {}
             other => panic!("{way}: {other:?}"),
         }
     }
@@ -141,7 +141,7 @@ async fn s1_a_renewal_that_is_answered_as_all_is_given_up_brings_no_belief_back(
     stopping.await;
     let _next = b.leases.try_acquire("k").await.unwrap();
     assert!(!guard.is_held() && guard.remaining().is_zero(), "{:?}", guard.remaining());
-    assert_eq!(guard.lost().await, Loss::Released);
+    assert_eq!(guard.lost().await, Loss::Stopped);
 }
 
 const SHORT: Duration = Duration::from_secs(1);

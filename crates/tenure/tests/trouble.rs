@@ -2,16 +2,16 @@
 //! now and then, and when it is over, by a state that can be asked for; a candidate's "nobody leads" is told
 //! apart from "nothing is known"; a wait ends with the store's own error once its patience is over, by default and as set,
 //! whether calls are refused or hang, or only writes are; trouble that is over in time ends no wait, nor does that of another record; that of before
-//! changes nothing, and losing to another is no trouble. What is asked of the store without a driver fails in the end, too.
+//! changes nothing, and losing to another is no trouble. What is lost because the store is away is told to be. What is asked of the store without a driver fails in the end, too.
 //! Events and the metric are in `trouble_told.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::{TTL, World, timed};
+use crate::common::{TTL, World, settle, timed};
 use std::time::Duration;
 use tenure::fleet::{Fleet, NewUnit};
 use tenure::{
-    AcquireError, AnyStore, Ask, Candidate, Capabilities, Changes, ErrorKind, Image, Key, Leases, Listed,
-    MemoryStore, Outcome, Record, Store, StoreError, Stored, Version, Write,
+    AcquireError, AnyStore, Ask, BodyError, Candidate, Capabilities, Changes, ErrorKind, Held, Image, Key,
+    Leases, Listed, Loss, MemoryStore, Outcome, Record, Store, StoreError, Stored, Version, Write,
 };
 use tenure_store::{Fault, Freshness};
 
@@ -60,6 +60,37 @@ async fn a_wait_ends_with_the_stores_own_error_when_its_patience_is_over() {
             assert!(error.to_string().contains(says), "{error}");
             assert!((MINUTE..MINUTE + TTL).contains(&took), "{took:?}");
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_loses_a_lease_because_the_store_is_away_is_told_so_in_each_way() {
+    for way in ["guard", "body", "all", "leader", "own ttl"] {
+        let process = World::new().process();
+        let candidate = process.leases.candidate().key("led").start().unwrap();
+        candidate.elected().await.unwrap();
+        let leases = process.leases.clone();
+        let losing = tokio::spawn(async move {
+            let cause = |ended: Result<(), BodyError<()>>| match ended {
+                Err(BodyError::Interrupted { why, .. }) => why,
+                other => panic!("{other:?}"),
+            };
+            let body = async |held: Held| held.cancelled().await;
+            match way {
+                "guard" => leases.acquire("k").await.unwrap().lost().await,
+                "own ttl" => leases.lock("k").ttl(TTL).acquire().await.unwrap().lost().await,
+                "body" => cause(leases.lock("k").with_lease(body).await),
+                "all" => cause(leases.lock_all(["k", "l"]).with_lease(body).await),
+                _ => cause(candidate.run_while_leader(body).await),
+            }
+        });
+        settle().await;
+        process.faults.always(Fault::Hang);
+        let loss = losing.await.unwrap();
+        assert!(
+            matches!(&loss, Loss::Unreachable(error) if error.to_string().contains("no answer")),
+            "{way}: {loss}"
+        );
     }
 }
 

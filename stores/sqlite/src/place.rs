@@ -4,7 +4,7 @@
 //! very process.
 
 use crate::config::SqliteConfig;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use tenure_core::StoreError;
@@ -74,6 +74,23 @@ impl FileLocation {
             can_write => can_write?,
         }
         Ok(place)
+    }
+
+    /// Why the file can't be made, where that will not pass: a directory may take no files though its permissions allow it, as in /proc.
+    pub(crate) fn unmakeable(&self, config: &SqliteConfig) -> Option<StoreError> {
+        if !config.create || self.path.exists() {
+            return None;
+        }
+        // What is made here is empty, and a database to be.
+        let made = File::options().write(true).create(true).truncate(false).open(&self.path);
+        match made.err()?.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::Unsupported => Some(StoreError::invalid(format!(
+                "{}: no file can be made in {}; name another directory",
+                self.path.display(),
+                self.directory.display()
+            ))),
+            _ => None,
+        }
     }
 
     #[cfg(target_os = "linux")]

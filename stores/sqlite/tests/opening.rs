@@ -50,6 +50,8 @@ fn what_is_no_file_is_refused_by_path() {
     let dangling = directory.path().join("dangling");
     std::os::unix::fs::symlink(directory.path().join("nowhere"), &dangling).unwrap();
     assert_refused(&dangling, ErrorKind::Invalid, "symbolic link to nothing");
+    #[cfg(target_os = "linux")]
+    assert_refused(Path::new("/proc/leases.db"), ErrorKind::Invalid, "name another directory");
     let missing = SqliteConfig::new(directory.path().join("missing.db")).create(false);
     let error = refusal(missing).to_string();
     assert!(error.contains("missing.db does not exist"), "{error}");

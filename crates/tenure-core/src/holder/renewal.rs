@@ -33,8 +33,10 @@ pub enum Loss {
     Revoked,
     /// It was given up by someone else who had its token.
     Released,
-    /// It was held for as long as its holder had said that it may be.
+    /// It was held for as long as its holder had said that it may be. So ends what is never renewed.
     Overran,
+    /// Its holder gave it up: it was stopped, or its candidate stepped down.
+    Stopped,
 }
 
 /// For people, as in `the lease is lost: taken: b-17 (fence 8)`.
@@ -48,7 +50,8 @@ impl fmt::Display for Loss {
             Loss::Deleted => f.write_str("its record was deleted"),
             Loss::Revoked => f.write_str("it was withdrawn"),
             Loss::Released => f.write_str("it was released"),
-            Loss::Overran => f.write_str("it was held for longer than it may be"),
+            Loss::Overran => f.write_str("it was held for as long as it may be"),
+            Loss::Stopped => f.write_str("its holder gave it up"),
         }
     }
 }
@@ -60,7 +63,8 @@ impl std::error::Error for Loss {
 }
 
 impl Loss {
-    /// A word for each, as in labels of metrics: one of `expired`, `unreachable`, `taken`, `deleted`, `revoked`, `released`, `overran`.
+    /// A word for each, as in labels of metrics: one of `expired`, `unreachable`, `taken`, `deleted`, `revoked`, `released`, `overran`,
+    /// `stopped`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -71,6 +75,7 @@ impl Loss {
             Loss::Revoked => "revoked",
             Loss::Released => "released",
             Loss::Overran => "overran",
+            Loss::Stopped => "stopped",
         }
     }
 

@@ -87,8 +87,8 @@ async fn watch<T: Send + 'static>(
     let tenancy = &permit.tenancy;
     let told = async {
         let why = tokio::select! {
-            () = tenancy.stop.cancelled() => Some(Loss::Released),
-            () = tenancy.guard.leases().inner.bodies.stopping() => Some(Loss::Released),
+            () = tenancy.stop.cancelled() => Some(Loss::Stopped),
+            () = tenancy.guard.leases().inner.bodies.stopping() => Some(Loss::Stopped),
             () = caller_gone.cancelled() => None,
         };
         StopNotice { why, within: grace }
@@ -96,8 +96,7 @@ async fn watch<T: Send + 'static>(
     match supervise(&tenancy.guard, task, grace, stop, told).await {
         BodyEnd::Done(Ok(value)) if tenancy.guard.is_held() => Ok(value),
         BodyEnd::Done(Ok(value)) => {
-            let why = tenancy.guard.cell().loss().unwrap_or(Loss::Expired);
-            Err(BodyError::Interrupted { why, value: Some(value) })
+            Err(BodyError::Interrupted { why: tenancy.guard.why_over(), value: Some(value) })
         }
         BodyEnd::Done(Err(error)) => Err(BodyError::Panicked(error.to_string())),
         BodyEnd::Stopped { why, joined } => {
@@ -106,7 +105,7 @@ async fn watch<T: Send + 'static>(
                 permit.over(false);
             }
             let value = joined.and_then(Result::ok);
-            Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value })
+            Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Stopped), value })
         }
     }
 }

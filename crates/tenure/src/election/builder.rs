@@ -10,6 +10,7 @@ use std::time::Duration;
 use tenure_core::election::Terms;
 use tenure_core::{Clock, HolderId, InvalidInput, Key, Metadata};
 use tenure_store::{AnyStore, Store};
+use tokio::runtime::Handle;
 
 /// Settings of a [`Candidate`], each with a default.
 #[derive(Clone)]
@@ -77,7 +78,8 @@ impl CandidateBuilder {
     }
 
     /// This candidate's name as others see it; a new UUID by default. It should differ for each start, so that the log
-    /// of one is not taken for that of another.
+    /// of one is not taken for that of another: [a warning](crate::election#what-is-logged) tells of a leader that has it, too.
+    #[doc(alias = "holder")]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
@@ -129,6 +131,7 @@ impl CandidateBuilder {
     }
 
     /// What others see of the leader: where to reach it, for example.
+    #[doc(alias("metadata", "about"))]
     pub fn labels(mut self, labels: Metadata) -> Self {
         self.labels = labels;
         self
@@ -151,10 +154,7 @@ impl CandidateBuilder {
     ///
     /// # Errors
     /// When settings are out of range or don't fit together: the text says which, why, and what to choose. There is no
-    /// I/O.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
+    /// I/O. So it is outside a tokio runtime, in which the candidate runs.
     pub fn start(self) -> Result<Candidate, InvalidInput> {
         let plan = self.plan()?;
         // Who only looks may look at anything.
@@ -166,15 +166,17 @@ impl CandidateBuilder {
     ///
     /// # Errors
     /// As [`CandidateBuilder::start`].
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
     pub fn observe(self) -> Result<Observer, InvalidInput> {
         let plan = self.plan()?;
         Ok(Observer::started(runner::start(plan, true)))
     }
 
     fn plan(self) -> Result<CandidatePlan, InvalidInput> {
+        if Handle::try_current().is_err() {
+            let text =
+                "a candidate runs in the background, in the tokio runtime around it: start it inside one";
+            return Err(InvalidInput::new(text));
+        }
         let key = Key::new(&self.key)?;
         let mut terms = match &self.base {
             Base::Store(store) => Terms::of(key, checked_ttl(store, self.ttl.unwrap_or(TTL))?),

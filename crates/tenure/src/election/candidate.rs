@@ -101,6 +101,9 @@ impl Candidate {
     }
 
     /// A watch of this candidate's standing and of who leads.
+    ///
+    /// It shows the latest state, and not each change: a leadership that is lost and had again between two looks shows as one. Whoever minds compares
+    /// the [`Leader::fence`], which is another with each term. [`Candidate::run_while_leader`] misses no end.
     #[must_use]
     pub fn changes(&self) -> Latest<Status> {
         Latest::of(&self.shared.status)
@@ -132,7 +135,8 @@ impl Candidate {
         self.shared.over.cancelled().await;
     }
 
-    /// Waits until this candidate leads, and runs `body` while it does: body and leadership end in this order. When
+    /// Waits until this candidate leads, and runs `body` once while it does; whoever wants it run in each term calls this in a
+    /// [loop](crate::election#in-a-loop-until-ctrl-c). Body and leadership end in this order. When
     /// the leadership is about to be lost or given up, the token of [`Held`] is cancelled; the body has the grace
     /// period to end; then it is aborted and waited for. Only then is the key given up; one that can't be ended leaves
     /// it to expire.
@@ -140,8 +144,8 @@ impl Candidate {
     /// When the body returns by itself, the candidate goes on leading.
     ///
     /// # Errors
-    /// [`BodyError::Interrupted`] when the leadership ended, or was about to, while the body ran; `Panicked`, after
-    /// which it still leads;
+    /// [`BodyError::Interrupted`] when the leadership ended, or was about to, while the body ran, [`resign`](Candidate::resign) and
+    /// [`stop`](Candidate::stop) included, with what the body returned; `Panicked`, after which it still leads;
     /// `Acquire` when the candidate is stopped.
     ///
     /// # Cancel safety

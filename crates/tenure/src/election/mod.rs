@@ -21,6 +21,28 @@
 //! Each candidate made by [`Candidate::builder`] renews itself, with one record. Those made by [`Leases::candidate`](crate::Leases::candidate) are attached
 //! to the session of a [`crate::Leases`], which renews any number of them with one write.
 //!
+//! # In a loop, until Ctrl-C
+//! The example `leader.rs` is a whole program: [`Candidate::run_while_leader`] in a loop, and [`Candidate::stop`] on Ctrl-C, after which the next leader
+//! follows at once.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use tenure::{AcquireError, BodyError, Candidate};
+//!
+//! let candidate = Candidate::builder(tenure::memory()).key("reports").start()?;
+//! # let control = candidate.clone();
+//! # tokio::spawn(async move { control.elected().await.unwrap(); control.stop().await });
+//! loop {
+//!     match candidate.run_while_leader(|held| async move { held.cancelled().await }).await {
+//!         // The body has returned by itself, or had to: once it leads again, the body is run again.
+//!         Ok(()) | Err(BodyError::Interrupted { .. }) => {}
+//!         Err(BodyError::Acquire(AcquireError::Stopped)) => break,
+//!         Err(error) => return Err(error.into()),
+//!     }
+//! }
+//! # Ok(()) }
+//! ```
+//!
 //! # What is logged
 //! Events of `tracing`, with the target `tenure::election`:
 //!
@@ -31,6 +53,7 @@
 //! | `election.step_down` | info | stepping down | `key`, `fence`, `holder`, `reason` |
 //! | `election.ended` | info | leadership ended | `key`, `fence`, `holder`, `reason` |
 //! | `election.leader` | info | who leads has changed | `key`, `holder`, `leader` and its `fence`, if anybody leads |
+//! | `election.namesake` | warn | a term that this candidate knows nothing of has its id; give each start of a process its own | `key`, `fence`, `holder` |
 //! | `election.failing` | warn | the key can't be followed for now | `key`, `holder`, `reason` |
 //! | `election.stopped` | debug | candidate stopped | `key`, `holder` |
 //!

@@ -107,6 +107,7 @@ pub(super) fn start(
         cell: None,
         resigning: Vec::new(),
         wake_at: None,
+        led: None,
         waiting: None,
     };
     tokio::spawn(runner.run(if observes { Input::Observe } else { Input::Start }));
@@ -132,6 +133,8 @@ struct CandidateRunner {
     cell: Option<Arc<LeaseCell>>,
     resigning: Vec<oneshot::Sender<bool>>,
     wake_at: Option<Tick>,
+    /// The fence of its last term.
+    led: Option<Fence>,
     /// It wants to lead, and does not.
     waiting: Option<WaitMeter>,
 }
@@ -278,12 +281,16 @@ impl CandidateRunner {
             }
             Change::Leader(sighting) => {
                 let leader = sighting.map(Leader::from);
-                let by = leader.as_ref().map(|leader| (display(&leader.id), display(leader.fence)));
-                let (by, fence) = by.unzip();
-                tracing::info!(
-                    name: "election.leader", target: "tenure::election", %key, fence, %holder, leader = by,
-                    "who leads has changed"
-                );
+                self.mind_namesake(leader.as_ref());
+                let is_news = leader.is_some() || self.shared.status.borrow().leader.is_some();
+                if is_news {
+                    let by = leader.as_ref().map(|leader| (display(&leader.id), display(leader.fence)));
+                    let (by, fence) = by.unzip();
+                    tracing::info!(
+                        name: "election.leader", target: "tenure::election", %key, fence, %holder, leader = by,
+                        "who leads has changed"
+                    );
+                }
                 self.led_by(leader);
             }
             Change::Failing(error) => {
@@ -296,7 +303,21 @@ impl CandidateRunner {
         }
     }
 
+    /// Warns of a leader that has this candidate's own name, and none of the terms that it knows of.
+    fn mind_namesake(&self, leader: Option<&Leader>) {
+        let (key, holder) = (&self.shared.key, self.leases.holder());
+        let Some(leader) = leader.filter(|leader| leader.id == *holder && self.led < Some(leader.fence))
+        else {
+            return;
+        };
+        tracing::warn!(
+            name: "election.namesake", target: "tenure::election", %key, fence = %leader.fence, %holder,
+            "a term that this candidate knows nothing of has its id; give each start of a process its own"
+        );
+    }
+
     fn elected(&mut self, lease: LeaseId, fence: Fence) {
+        self.led = Some(fence);
         let terms = self.machine.terms();
         let cell = self.cell.take().unwrap_or_default();
         let (leases, key) = (self.leases.clone(), terms.key.clone());

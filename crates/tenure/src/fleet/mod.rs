@@ -77,6 +77,7 @@
 //! | `fleet.told` | debug | plan told | `holder`, `planner`, `plan` |
 //! | `fleet.planned` | debug | fleet planned | `holder`, `generation`, `workers`, `units`, `moves`, `uncovered`, `causes` (of all moves; only the planner knows them) |
 //! | `fleet.uncovered` | warn | no worker can have this unit | `key`, `holder`, `reason` |
+//! | `fleet.more_uncovered` | warn | no worker can have that many more units | `holder`, `units` |
 //! | `fleet.rests` | warn | this unit has failed, and is tried again later | `key`, `holder`, `failures` (in a row), `rest_ms` |
 //! | `fleet.unreadable` | warn | this record can't be read | `key`, `holder`, `reason` |
 //! | `fleet.failing` | warn | the store could not be asked about the fleet | `holder`, `reason` |
@@ -86,6 +87,9 @@
 //! | `fleet.panicked` | error | what was done for this unit panicked | `key`, `fence`, `holder`, `reason` |
 //! | `fleet.stuck` | error | what is done for this unit can't be ended | `key`, `fence`, `holder` |
 //! | `fleet.not_let_go` | warn | this unit could not be let go of as its task said | `key`, `fence`, `holder`, `reason` |
+//!
+//! `fleet.uncovered` names units that had a worker by the plan before, ten at a time at the most; `fleet.more_uncovered` counts the others.
+//! A worker that leaves or stops warns of neither, nor of its session.
 //!
 //! `fleet.failing` is told at once, and then every 10 s while that goes on. The calls that failed are told with the target
 //! [`tenure::store`](crate#what-is-logged).

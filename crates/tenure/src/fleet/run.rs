@@ -19,7 +19,8 @@ pub enum Verdict {
     Done,
     /// It is done, and these fields are written in the same write, as by [`Assignment::finish`].
     DoneWith(Metadata),
-    /// It has failed: let another worker have a go, and this one again after a while, as by [`Assignment::release`].
+    /// It has failed: let another worker have a go, and this one again after a while, as by [`Assignment::release`]. Failures in a row are
+    /// counted, and the unit rests for longer and longer. A body that was told to end may return it, too, as nothing is made of that.
     Again,
     /// The same, for a reason that is logged.
     Failed(String),
@@ -35,7 +36,8 @@ impl<E: fmt::Display> From<Result<Verdict, E>> for Verdict {
 }
 
 impl Worker {
-    /// Starts one task for each unit that is assigned to this worker, until it stops. Returns once all tasks have ended.
+    /// Starts one task for each unit that is assigned to this worker, until it stops. Returns once all tasks have ended and the worker has stopped:
+    /// `main` may end then, though [`Worker::leave`] is still awaited elsewhere, as where a signal is waited for.
     ///
     /// When a unit is to go, its task is told so by [`Unit::cancelled`]; it may take the drain time to end, then it is
     /// aborted and waited for; only then the unit goes. On loss, and before the end of validity, it has an eighth of the

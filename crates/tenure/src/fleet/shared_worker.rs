@@ -5,6 +5,7 @@ use super::membership::Membership;
 use super::users::{EndedByCommand, UnitReply, WorkerUsers};
 use crate::belief::AtomicBelief;
 use crate::process::Process;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenure_core::fleet::{FleetCommand, Planning, RequestId, Role, Summary};
 use tenure_core::{Clock, HolderId, LeaseId, Loss, StoreError, Tick, Ttl};
@@ -22,6 +23,8 @@ pub(super) struct SharedWorker {
     /// Whether it takes part.
     pub(super) entry: watch::Sender<Membership>,
     commands: mpsc::UnboundedSender<FleetCommand>,
+    /// It was told to leave or to stop.
+    is_leaving: AtomicBool,
     pub(super) users: Mutex<WorkerUsers>,
     /// Notified when there is news, or there won't be any more.
     pub(super) told: Notify,
@@ -50,6 +53,7 @@ impl SharedWorker {
             planning,
             entry,
             commands,
+            is_leaving: AtomicBool::new(false),
             users,
             told,
         }
@@ -69,12 +73,18 @@ impl SharedWorker {
         if self.process.is_forked() { Tick(0) } else { self.session.until() }
     }
 
+    /// Whether it was told to leave or to stop: then it is on purpose that it holds nothing any more.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.is_leaving.load(Ordering::SeqCst)
+    }
+
     pub(super) fn send(&self, command: FleetCommand) {
         // A forked child would only wake its parent's thread.
         if self.process.is_forked() {
             return;
         }
         if matches!(command, FleetCommand::Leave | FleetCommand::Stop) {
+            self.is_leaving.store(true, Ordering::SeqCst);
             self.entry.send_if_modified(Membership::leaves);
         }
         // The driver only ends after everything is given up.
@@ -112,7 +122,7 @@ impl SharedWorker {
             return;
         }
         for share in self.users().shares.values() {
-            share.lost(Loss::Released);
+            share.lost(Loss::Stopped);
         }
         self.send(FleetCommand::Stop);
     }

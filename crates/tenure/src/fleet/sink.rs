@@ -9,12 +9,12 @@ use super::users::{EndedByCommand, UnitReply};
 use crate::driver::{NOW_AND_THEN, Sink};
 use crate::meters;
 use crate::renewals::{Renewals, Renewed};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tenure_core::fleet::{FleetCommand, FleetNotice, Planning, Role, Summary, Worker as Machine};
-use tenure_core::{HolderId, LeaseId, Loss, StoreError, Tick};
+use tenure_core::fleet::{FleetCommand, FleetNotice, Planning, Role, Summary, Uncovered, Worker as Machine};
+use tenure_core::{HolderId, Key, LeaseId, Loss, StoreError, Tick};
 
 pub(super) struct WorkerSink {
     inner: Weak<SharedWorker>,
@@ -76,7 +76,7 @@ impl WorkerSink {
         let holder = &inner.holder;
         match notice {
             FleetNotice::Valid(until) => {
-                if until == Tick(0) {
+                if until == Tick(0) && !inner.is_leaving() {
                     tracing::warn!(name: "fleet.suspended", target: "tenure::fleet", %holder, "session not believed in");
                 }
                 let renewed =
@@ -159,8 +159,12 @@ impl WorkerSink {
             }
             FleetNotice::Planned(summary) => {
                 self.meters.planned(&summary);
+                let before = inner.summary.send_replace((*summary).clone());
                 tell_plan(holder, &summary);
-                inner.summary.send_replace(*summary);
+                // Whoever leaves alone leaves all units to nobody, on purpose.
+                if !inner.is_leaving() {
+                    tell_uncovered(holder, &summary.uncovered, &before.uncovered);
+                }
                 inner.trouble.send_if_modified(|trouble| trouble.take().is_some());
             }
             FleetNotice::Planning(role, planning) => {
@@ -260,14 +264,29 @@ fn tell_plan(holder: &HolderId, summary: &Summary) {
         name: "fleet.planned", target: "tenure::fleet", %holder, %generation, workers, units, moves,
         uncovered = uncovered.len(), causes = causes(summary), "fleet planned"
     );
-    for (key, why) in uncovered {
+    for (key, error) in damaged {
+        tracing::warn!(
+            name: "fleet.unreadable", target: "tenure::fleet", %key, %holder, reason = %error, "this record can't be read"
+        );
+    }
+}
+
+/// Of units that nobody can have, so many are told by name.
+const NAMED: usize = 10;
+
+/// Units that nobody can have, and that were not so by the plan before.
+fn tell_uncovered(holder: &HolderId, uncovered: &[(Key, Uncovered)], before: &[(Key, Uncovered)]) {
+    let before: BTreeSet<&(Key, Uncovered)> = before.iter().collect();
+    let mut new = uncovered.iter().filter(|unit| !before.contains(unit));
+    for (key, why) in new.by_ref().take(NAMED) {
         tracing::warn!(
             name: "fleet.uncovered", target: "tenure::fleet", %key, %holder, reason = %why, "no worker can have this unit"
         );
     }
-    for (key, error) in damaged {
+    let units = new.count();
+    if units > 0 {
         tracing::warn!(
-            name: "fleet.unreadable", target: "tenure::fleet", %key, %holder, reason = %error, "this record can't be read"
+            name: "fleet.more_uncovered", target: "tenure::fleet", %holder, units, "no worker can have that many more units"
         );
     }
 }

@@ -31,7 +31,7 @@ impl WorkerUsers {
         self.replies.clear();
         self.news.take_all_back();
         for share in std::mem::take(&mut self.shares).values() {
-            share.lost(Loss::Released);
+            share.lost(Loss::Stopped);
         }
         self.ending.end();
     }

@@ -9,6 +9,23 @@ impl Lock {
     /// Waits for the lease and runs `body` under it; see [`crate::body`]. A body that can fail gives two results in one:
     /// `lock.with_lease(body).await??`.
     ///
+    /// The body is a task of its own, so it is `Send`, and borrows nothing: move into it what it needs. Work on what is borrowed has a [`Guard`](crate::Guard)
+    /// instead, and ends by itself when that is lost:
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # async fn work(lines: &mut Vec<String>) { lines.push("done".to_owned()) }
+    /// # let leases = tenure::Leases::new(tenure::memory())?;
+    /// # let mut lines = Vec::new();
+    /// let guard = leases.acquire("reports/nightly").await?;
+    /// tokio::select! {
+    ///     () = work(&mut lines) => println!("done"),
+    ///     () = guard.cancelled() => println!("given up half done"),
+    /// }
+    /// guard.release().await;
+    /// # leases.stop().await; Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`BodyError::Acquire`] when the lease could not be had, as [`Lock::acquire`] says, or the grace period is too long for
     /// its ttl: the body did not run. [`BodyError::Interrupted`] when the lease was lost or withdrawn while the body ran, or it

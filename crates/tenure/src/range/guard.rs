@@ -108,7 +108,7 @@ impl RangeGuard {
         if self.fence.is_some() {
             end_of(|| self.section.until(&self.belief), &*self.section.clock, self.duration).await;
         }
-        Loss::Expired
+        Loss::Overran
     }
 
     /// Told when they are not held any more: when their time is over, or they are given up. At once if nothing was obtained. May be called
@@ -223,7 +223,7 @@ impl BodyLease for RangeGuard {
         CancellationToken::new()
     }
     fn why(&self) -> Loss {
-        Loss::Expired
+        Loss::Overran
     }
     fn reserve(&self) -> Duration {
         self.duration.part(50)

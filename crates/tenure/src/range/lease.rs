@@ -28,6 +28,8 @@ pub struct RangeLease {
 
 impl RangeLease {
     /// What was obtained, sorted and disjoint: what nobody else holds of the ranges that were asked for. Perhaps nothing.
+    ///
+    /// Integers are had by `Range::<u64>::try_from(part)`. A [`RangeSet`] is shown in hexadecimal digits: 0 to 500 is `0_1f4`.
     #[must_use]
     pub fn parts(&self) -> &[KeyRange] {
         self.parts.ranges()
@@ -137,17 +139,17 @@ async fn finish<T>(guard: &RangeGuard, ending: BodyEnd<T>) -> Result<T, BodyErro
             give_up(guard.give_up()).await;
             match done {
                 Ok(value) if !is_late => Ok(value),
-                Ok(value) => Err(BodyError::Interrupted { why: Loss::Expired, value: Some(value) }),
+                Ok(value) => Err(BodyError::Interrupted { why: Loss::Overran, value: Some(value) }),
                 Err(error) => Err(BodyError::Panicked(error.to_string())),
             }
         }
         BodyEnd::Stopped { why, joined: Some(done) } => {
             give_up(guard.give_up()).await;
-            Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value: done.ok() })
+            Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Stopped), value: done.ok() })
         }
         BodyEnd::Stopped { why, joined: None } => {
             guard.leave_to_expire().await;
-            Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Expired), value: None })
+            Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Stopped), value: None })
         }
     }
 }

@@ -24,7 +24,8 @@
 //!
 //! # Units
 //! Durations are between the store's least ttl and one day, in whole milliseconds (what is below is cut off). The body may run
-//! for 0.82 of the duration (that is the margin for clocks that drift), less its grace period. A section holds 1,000 ranges at a
+//! for two thirds of the duration or so: 0.82 of it (that is the margin for clocks that drift), less its grace period, an eighth of the duration unless
+//! [set otherwise](SectionBuilder::grace), and a fiftieth. A section holds 1,000 ranges at a
 //! time, unless [set otherwise](SectionBuilder::most_parts), and as many bytes as the store takes in one record. For more, shard:
 //! take several sections, and divide the keys among them.
 //!

@@ -24,7 +24,8 @@ impl Section {
     /// Leases what nobody else holds of `desired` and runs `body` with it, once: also when that is nothing.
     ///
     /// The body is told to end, by [`RangeLease::cancelled`], early enough for its grace period to be over before the lease is;
-    /// what has not ended by then is aborted. The lease is given up after the body's end: after its return, a panic, and when
+    /// what has not ended by then is aborted. That is after about two thirds of `duration`, unless the [grace period is
+    /// set](super::SectionBuilder::grace). The lease is given up after the body's end: after its return, a panic, and when
     /// this future is dropped. `duration` may be cut to [`SectionBuilder::longest`](super::SectionBuilder::longest), and is never prolonged. Of a section that is
     /// almost full, the body gets what fits, the lowest keys first.
     ///
