@@ -18,8 +18,8 @@ pub(super) fn program() -> Result<PathBuf, String> {
 /// The release's own is too old to fetch what the modules ask for: a newer Go, from the module proxy.
 const GO: Unpacked = Unpacked {
     program: "go",
-    // A topic of those that can fetch a newer one.
-    call: &["help", "toolchain"],
+    // A topic since 1.23; all since 1.21 can fetch a newer one.
+    call: &["help", "telemetry"],
     folder: "usr/lib/go-1.23/bin",
     packages: &["golang-1.23-go", "golang-1.23-src"],
     suite: "bookworm-backports",
