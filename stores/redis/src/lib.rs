@@ -61,7 +61,7 @@
 //!   next read; nothing is sent twice unless the server said that it did not do it.
 //! - A server that is stopped, restarted or full, and one that has forgotten the scripts. A password that is changed in its file.
 //! - Its wall clock jumping: nothing here has a Redis expiry (TTL), and an age alone decides nothing.
-//! - Records damaged or changed by hand: `Foreign`, and never written over. A lost index is made again from the records.
+//! - Records damaged or changed by hand, by their digest too: `Foreign`, and never written over. A lost index is made again from the records.
 //!
 //! # What it does not
 //!
