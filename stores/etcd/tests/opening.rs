@@ -1,7 +1,8 @@
 //! Opening, and what is refused: each error names the place and the remedy, comes soon, and repeats no password.
 //!
 //! Plan: no server, one that never answers, one that is not etcd; unknown authority, another name, plain text and TLS mixed up, a client
-//! certificate; no user, wrong password, no right, a pass that is not good any more, or has expired; a password that was changed; a full
+//! certificate; no user, wrong password, no right, a pass that is not good any more, or has expired; a silent
+//! member that is asked for one; a password that was changed; a full
 //! cluster.
 
 #![allow(
@@ -12,6 +13,7 @@
 )]
 
 use crate::support::cluster::{Cluster, LONG};
+use crate::support::relay::Relay;
 use crate::support::{config, etcdctl, unique};
 use std::error::Error;
 use std::io::ErrorKind::ConnectionRefused;
@@ -175,6 +177,27 @@ async fn a_cluster_that_asks_who_calls_is_told_and_given_a_new_pass_when_the_old
     let b = scribe.if_vacant(&Key::new("b").unwrap(), scribe.vacant(1));
     store.write(b).await.unwrap();
     tokio::time::timeout(LONG, hinted).await.expect("no hint came");
+}
+
+/// It is up as far as its system knows, as one that was stopped.
+#[tokio::test]
+async fn a_silent_member_keeps_nobody_from_being_given_a_pass() {
+    let cluster = Cluster::start(1).await;
+    ask_who(&cluster);
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let relays = [Relay::start(cluster.port()).await, Relay::start(cluster.port()).await];
+    let mut ports = relays.each_ref().map(|relay| relay.port).to_vec();
+    // With the one at which this process begins.
+    let first = std::process::id() as usize % 3;
+    ports.insert(first, silent.local_addr().unwrap().port());
+    let hosts: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let url = format!("etcd://app:hush-app@{}/t?timeout-ms=9000", hosts.join(","));
+    let store = EtcdStore::open(EtcdConfig::from_url(&url).unwrap()).await.unwrap();
+    let (asked, _) = tokio::time::timeout(LONG, silent.accept()).await.expect("it was asked first").unwrap();
+    let scribe = Scribe::new();
+    let write = scribe.if_vacant(&Key::new("a").unwrap(), scribe.held(5));
+    assert!(matches!(store.write(write).await.unwrap(), Outcome::Won { .. }));
+    drop(asked);
 }
 
 #[tokio::test]
