@@ -69,7 +69,7 @@ impl Passes {
         channel: Channel,
     ) -> Result<Option<MetadataValue<Ascii>>, AttemptError> {
         // It may be another one than last time. No member can help where it can't be read.
-        let password = user.password.text().map_err(AttemptError::Refused)?;
+        let password = user.password.text().await.map_err(AttemptError::Refused)?;
         let question = AuthenticateRequest { name: user.name.clone(), password };
         let answer: Result<AuthenticateResponse, _> =
             unary(channel, path::AUTHENTICATE, Request::new(question)).await;

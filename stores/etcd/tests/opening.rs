@@ -2,7 +2,7 @@
 //!
 //! Plan: no server, one that never answers, one that is not etcd; unknown authority, another name, plain text and TLS mixed up, a client
 //! certificate; no user, wrong password, no right, a pass that is not good any more, or has expired; a silent
-//! member that is asked for one; a password that was changed; a full
+//! member that is asked for one; a password that was changed, and one whose file hangs; a full
 //! cluster.
 
 #![allow(
@@ -313,4 +313,26 @@ async fn prefixes_do_not_mix() {
     };
     assert_eq!(fences(outer.list("", None, 10).await.unwrap()), [2, 1]);
     assert_eq!(fences(inner.list("", None, 10).await.unwrap()), [3]);
+}
+
+/// As one on a network mount that hangs. On this one thread, nothing else would go on if it were waited for here.
+#[tokio::test]
+async fn a_password_file_that_hangs_is_given_up_in_time() {
+    let cluster = Cluster::start(1).await;
+    let file = std::path::PathBuf::from(cluster.file("password"));
+    std::fs::write(&file, "hush\n").unwrap();
+    let url = cluster.url().replace("//", "//app@");
+    let config = at(&format!("{url}?timeout-ms=300&password-file={}", file.display()));
+    std::fs::remove_file(&file).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    let pipe = file.clone();
+    std::thread::spawn(move || {
+        // Whoever waits for it here is late, and fails.
+        std::thread::sleep(Duration::from_secs(20));
+        std::fs::File::options().write(true).open(pipe)
+    });
+    let begun = std::time::Instant::now();
+    let error = refusal(config).await;
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
 }
