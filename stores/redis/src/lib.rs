@@ -77,6 +77,9 @@
 //!   namespace at once, as that is one hash.
 //! - `DEL`, `FLUSHALL` and the like by hand.
 //!
+//! Where a server has come back empty, processes go on in it. The next that opens the store draws a new id: tokens that are exported by processes from before
+//! are refused by later ones, and the other way round, until all have been restarted.
+//!
 //! `tenure doctor`, and [`RedisStore::inspect`], say which of these a server's configuration allows.
 //!
 //! **`wait=N`** makes a write count only once N replicas have confirmed it (`WAIT`), and has what could resolve it wait as well: a read,

@@ -3,7 +3,7 @@
 //! Plan: a server that is killed comes back with all it has answered for; one that is stopped, and one behind a dead connection, is
 //! given up in time, by whoever waits and by whoever doesn't; a write under way is unknown, and found by reading; scripts that are
 //! forgotten are sent again; hints go on after their connection has ended; records and index that are deleted by hand cost what the
-//! documentation says, and no more; fences that no number of Lua's can hold; a value of which the digest alone is wrong; a password that was changed is read anew.
+//! documentation says, and no more; a server that came back empty, and is looked at; fences that no number of Lua's can hold; a value of which the digest alone is wrong; a password that was changed is read anew.
 
 #![allow(
     clippy::unwrap_used,
@@ -291,6 +291,22 @@ async fn what_is_deleted_by_hand_is_gone_and_nothing_else() {
     let (_, fence) = won(&store, scribe.if_vacant(&names[0], scribe.held(1_700_000_000_000))).await;
     assert_eq!(fence, Fence(1_700_000_000_000));
     assert_eq!(listed().await, names[..1]);
+}
+
+/// Who runs goes on, and operators look just then.
+#[tokio::test]
+async fn what_was_written_since_a_server_came_back_empty_is_seen_by_who_only_looks() {
+    let server = Server::start("");
+    let old = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
+    server.cli(&["FLUSHALL"]);
+    let never = RedisStore::open(at(&server.url(), "jobs").create(false)).await.unwrap_err();
+    assert!(never.to_string().contains("never used"), "{never}");
+    let scribe = Scribe::new();
+    won(&old, scribe.absent(&key("k"), scribe.held(5))).await;
+    let looking = RedisStore::open(at(&server.url(), "jobs").create(false)).await.unwrap();
+    assert_eq!(looking.list_all("").await.unwrap().len(), 1);
+    let new = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
+    assert_eq!(looking.id(), new.id(), "one id from then on");
 }
 
 #[tokio::test]
