@@ -10,7 +10,7 @@ use crate::unary::unary;
 use crate::wire::{WatchRequest, WatchResponse, path};
 use http::uri::PathAndQuery;
 use prost::Message;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tenure_core::StoreError;
@@ -36,6 +36,8 @@ pub(crate) struct MemberChannels {
     members: Vec<Channel>,
     current: AtomicUsize,
     passes: Passes,
+    /// The file of this client's own certificate, which was read when this was made.
+    pub(crate) certificate: Option<PathBuf>,
     pub(crate) place: String,
     pub(crate) endpoints: Vec<String>,
     timeout: Duration,
@@ -71,7 +73,12 @@ impl MemberChannels {
         let members = config.endpoints.iter().map(member).collect::<Result<Vec<Channel>, StoreError>>()?;
         // Processes begin at different members, so that not all load the first.
         let current = AtomicUsize::new(std::process::id() as usize % members.len().max(1));
+        let certificate = match &config.tls {
+            Tls::Verified { identity: Some((certificate, _)), .. } => Some(certificate.clone()),
+            _ => None,
+        };
         Ok(MemberChannels {
+            certificate,
             members,
             current,
             passes: Passes::new(config.user.clone(), login_limit(config.timeout, config.endpoints.len())),

@@ -94,6 +94,10 @@ async fn a_certificate_is_verified_and_one_of_the_client_s_own_is_shown() {
     let store = tokio::time::timeout(LONG, opened).await.unwrap();
     assert_eq!(store.read(&Key::new("a").unwrap()).await.unwrap(), None);
     assert!(store.changed("").is_ok());
+    // It is read but once, so it is told.
+    let facts = store.inspect().await.facts;
+    let told = facts.iter().find(|fact| fact.about == "certificate").expect("a note on it");
+    assert!(told.text.contains("client.crt") && told.text.contains("restart processes"), "{told:?}");
 
     let other_name = refusal(at(&url("127.0.0.1", &shown))).await;
     says(&other_name, ErrorKind::Unavailable, &["invalid peer certificate", "127.0.0.1"]);
