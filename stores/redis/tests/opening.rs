@@ -385,13 +385,11 @@ async fn a_password_file_that_hangs_is_given_up_in_time() {
     std::fs::remove_file(&file).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
     let pipe = file.clone();
-    std::thread::spawn(move || {
-        // Whoever waits for it here is late, and fails.
+    let writer = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_secs(20));
-        std::fs::File::options().write(true).open(pipe)
+        drop(std::fs::File::options().write(true).open(pipe));
     });
-    let begun = std::time::Instant::now();
     let error = refusal(config).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert!(!writer.is_finished(), "the writer of the pipe was waited for");
 }
