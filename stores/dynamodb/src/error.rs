@@ -168,19 +168,22 @@ fn unanswered(place: &TableLocation, call: Call, error: &(dyn Error + 'static)) 
 }
 
 /// Whether a failure is one of those after which no byte of a request can have been sent.
+///
+/// What the system says does not tell. Linux also ends a connection that has sent for long with "host unreachable" or "connection refused", where a
+/// router or a firewall answered what it sent again.
 fn is_unsent(error: Option<&(dyn Error + 'static)>) -> bool {
-    use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
-    chain(error).any(|cause| {
-        let refused = cause.downcast_ref::<std::io::Error>().is_some_and(|error| {
-            matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable)
-        });
+    for cause in chain(error) {
+        // What comes of credentials lies above a request of their own.
+        if let Some(client) = cause.downcast_ref::<hyper_util::client::legacy::Error>() {
+            return client.is_connect();
+        }
         let said = cause.to_string();
-        refused
-            || said.contains("HTTP connect timeout")
-            || said.contains("dns error")
-            || said.contains("credential")
-            || said.contains("identity resolver")
-    })
+        let unsent = ["HTTP connect timeout", "dns error", "credential", "identity resolver"];
+        if unsent.iter().any(|words| said.contains(words)) {
+            return true;
+        }
+    }
+    false
 }
 
 fn chain<'e>(error: Option<&'e (dyn Error + 'static)>) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
@@ -198,4 +201,44 @@ fn causes(error: &(dyn Error + 'static)) -> String {
         }
     }
     texts.join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: what an established connection may end with, and what precedes a connection. That one was refused: `tests/faults.rs`.
+    use super::*;
+    use std::fmt;
+    use std::io::{self, ErrorKind};
+
+    #[derive(Debug)]
+    struct Cause(&'static str, Option<Box<dyn Error + Send + Sync>>);
+
+    impl fmt::Display for Cause {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl Error for Cause {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            self.1.as_deref().map(|cause| cause as _)
+        }
+    }
+
+    #[test]
+    fn what_the_system_says_of_a_connection_does_not_tell_that_nothing_was_sent() {
+        for kind in [
+            ErrorKind::HostUnreachable,
+            ErrorKind::NetworkUnreachable,
+            ErrorKind::ConnectionRefused,
+            ErrorKind::TimedOut,
+        ] {
+            let sent = Cause("client error (SendRequest)", Some(io::Error::from(kind).into()));
+            let failure = Cause("io error", Some(sent.into()));
+            assert!(!is_unsent(Some(&failure)), "{kind}");
+        }
+        let resolver = Cause("the credential provider was not enabled", None);
+        assert!(is_unsent(Some(&Cause("dispatch failure", Some(resolver.into())))));
+        assert!(!is_unsent(None));
+    }
 }

@@ -213,6 +213,12 @@ async fn what_was_not_sent_is_not_unknown() {
     let error = DynamoStore::open(config, Arc::new(RealClock::new())).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("can't be reached") && error.to_string().contains(gone), "{error}");
+    // A write, too, of a store that was open before.
+    let listening = tokio::runtime::Runtime::new().unwrap();
+    let (store, _stub) = listening.spawn(through(|_, _| Fate::Through)).await.unwrap();
+    listening.shutdown_background();
+    let errors = both(&store).await;
+    assert_eq!(errors.each_ref().map(StoreError::kind), [ErrorKind::Unavailable; 2], "{errors:?}");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use crate::error::AttemptError;
 use crate::unary::unary;
 use crate::wire::{AuthenticateRequest, AuthenticateResponse, path};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tenure_core::StoreError;
 use tokio::sync::Mutex;
 use tonic::metadata::{Ascii, MetadataValue};
@@ -17,6 +18,8 @@ pub(crate) struct Passes {
     current: Mutex<Option<Pass>>,
     /// The number of the last pass that was not accepted.
     refused: AtomicU64,
+    /// How long a member may take to give one. All others wait for it meanwhile.
+    limit: Duration,
 }
 
 /// What a request is marked with.
@@ -27,24 +30,50 @@ pub(crate) struct Pass {
 }
 
 impl Passes {
-    pub(crate) fn new(user: Option<User>) -> Passes {
-        Passes { user, current: Mutex::default(), refused: AtomicU64::new(0) }
+    pub(crate) fn new(user: Option<User>, limit: Duration) -> Passes {
+        Passes { user, current: Mutex::default(), refused: AtomicU64::new(0), limit }
     }
 
-    /// The present pass, or a new one where that was not accepted.
-    pub(crate) async fn current(&self, place: &str, channel: Channel) -> Result<Pass, AttemptError> {
+    /// The present pass, or a new one of this member where that was not accepted. Whoever waits for others that get one asks the member only
+    /// while it is `used`: it may have been left meanwhile, since it is silent.
+    pub(crate) async fn current(
+        &self,
+        place: &str,
+        channel: Channel,
+        used: impl Fn() -> bool,
+    ) -> Result<Pass, AttemptError> {
         let Some(user) = &self.user else { return Ok(Pass { number: 0, token: None }) };
         let mut current = self.current.lock().await;
         let last = current.as_ref().map_or(0, |pass| pass.number);
         if let Some(pass) = current.as_ref().filter(|_| last > self.refused.load(Ordering::SeqCst)) {
             return Ok(pass.clone());
         }
+        if !used() {
+            return Err(AttemptError::unanswered(place, false));
+        }
+        let getting = self.get(user, place, channel);
+        let token = match tokio::time::timeout(self.limit, getting).await {
+            Ok(token) => token?,
+            Err(_) => return Err(AttemptError::unanswered(place, false)),
+        };
+        let pass = Pass { number: last + 1, token };
+        *current = Some(pass.clone());
+        Ok(pass)
+    }
+
+    /// What a member gives for the name and the password; none where the cluster asks nobody.
+    async fn get(
+        &self,
+        user: &User,
+        place: &str,
+        channel: Channel,
+    ) -> Result<Option<MetadataValue<Ascii>>, AttemptError> {
         // It may be another one than last time. No member can help where it can't be read.
-        let password = user.password.text().map_err(AttemptError::Refused)?;
+        let password = user.password.text().await.map_err(AttemptError::Refused)?;
         let question = AuthenticateRequest { name: user.name.clone(), password };
         let answer: Result<AuthenticateResponse, _> =
             unary(channel, path::AUTHENTICATE, Request::new(question)).await;
-        let token = match answer {
+        match answer {
             Ok(answer) => {
                 let mut token: MetadataValue<Ascii> = answer.token.parse().map_err(|_| {
                     AttemptError::Elsewhere(StoreError::unavailable(format!(
@@ -52,21 +81,15 @@ impl Passes {
                     )))
                 })?;
                 token.set_sensitive(true);
-                Some(token)
+                Ok(Some(token))
             }
-            // The cluster asks nobody who they are.
-            Err(status) if status.code() == Code::FailedPrecondition => None,
-            Err(status) => {
-                return Err(match AttemptError::of(place, &status) {
-                    // Whatever became of this, what was to be asked was not sent.
-                    AttemptError::Broken(error) | AttemptError::Pass(error) => AttemptError::Elsewhere(error),
-                    fault => fault,
-                });
-            }
-        };
-        let pass = Pass { number: last + 1, token };
-        *current = Some(pass.clone());
-        Ok(pass)
+            Err(status) if status.code() == Code::FailedPrecondition => Ok(None),
+            Err(status) => Err(match AttemptError::of(place, &status) {
+                // Whatever became of this, what was to be asked was not sent.
+                AttemptError::Broken(error) | AttemptError::Pass(error) => AttemptError::Elsewhere(error),
+                fault => fault,
+            }),
+        }
     }
 
     /// A pass was not accepted: it is over, or its member knows nothing of it any more.

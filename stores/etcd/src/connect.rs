@@ -10,7 +10,7 @@ use crate::unary::unary;
 use crate::wire::{WatchRequest, WatchResponse, path};
 use http::uri::PathAndQuery;
 use prost::Message;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tenure_core::StoreError;
@@ -25,6 +25,8 @@ use tonic_prost::ProstCodec;
 const PING: (Duration, Duration) = (Duration::from_secs(6), Duration::from_secs(3));
 /// When the kernel begins to probe an idle connection, how often it does, and how many probes in a row may stay unanswered. etcd sees none.
 const PROBES: (Duration, Duration, u32) = (Duration::from_secs(6), Duration::from_secs(1), 3);
+/// What a member has at least to give a pass, where the time for a call allows it: checking a password takes it a tenth of a second and more.
+const LOGIN: Duration = Duration::from_secs(1);
 /// How often a call gets a new pass, where one is not accepted.
 const PASSES: usize = 3;
 
@@ -34,6 +36,8 @@ pub(crate) struct MemberChannels {
     members: Vec<Channel>,
     current: AtomicUsize,
     passes: Passes,
+    /// The file of this client's own certificate, which was read when this was made.
+    pub(crate) certificate: Option<PathBuf>,
     pub(crate) place: String,
     pub(crate) endpoints: Vec<String>,
     timeout: Duration,
@@ -69,10 +73,15 @@ impl MemberChannels {
         let members = config.endpoints.iter().map(member).collect::<Result<Vec<Channel>, StoreError>>()?;
         // Processes begin at different members, so that not all load the first.
         let current = AtomicUsize::new(std::process::id() as usize % members.len().max(1));
+        let certificate = match &config.tls {
+            Tls::Verified { identity: Some((certificate, _)), .. } => Some(certificate.clone()),
+            _ => None,
+        };
         Ok(MemberChannels {
+            certificate,
             members,
             current,
-            passes: Passes::new(config.user.clone()),
+            passes: Passes::new(config.user.clone(), login_limit(config.timeout, config.endpoints.len())),
             place,
             endpoints: config.endpoints.clone(),
             timeout: config.timeout,
@@ -168,16 +177,19 @@ impl MemberChannels {
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
-        let pass = self.passes.current(&self.place, turn.channel()).await?;
+        // A member that is silent must not use up the time in which another one answers. Of a write that was sent, no other is asked.
+        let share = share_of(self.timeout, self.members.len());
+        let passed = self.passes.current(&self.place, turn.channel(), || turn.stands());
+        let limit = login_limit(self.timeout, self.members.len());
+        let pass = match tokio::time::timeout(limit, passed).await {
+            Ok(pass) => pass?,
+            Err(_) => return Err(AttemptError::unanswered(&self.place, false)),
+        };
         let mut request = Request::new(question);
         pass.mark(&mut request);
         *sent = true;
         let asking = unary(turn.channel(), path, request);
-        // A member that is silent must not use up the time in which another one answers.
-        let limit = match (call, u32::try_from(self.members.len())) {
-            (Call::Read, Ok(members)) if members > 1 => self.timeout / members,
-            _ => EtcdConfig::MAX_TIMEOUT,
-        };
+        let limit = if call == Call::Read { share } else { EtcdConfig::MAX_TIMEOUT };
         let answer = match tokio::time::timeout(limit, asking).await {
             Ok(answer) => answer,
             Err(_) => return Err(AttemptError::unanswered(&self.place, true)),
@@ -201,11 +213,11 @@ impl MemberChannels {
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
-        let share = self.timeout / u32::try_from(self.members.len().max(1)).unwrap_or(u32::MAX);
+        let share = share_of(self.timeout, self.members.len());
         let mut answers = Vec::new();
         for (endpoint, member) in self.endpoints.iter().zip(&self.members) {
             let asking = async {
-                let pass = self.passes.current(&self.place, member.clone()).await?;
+                let pass = self.passes.current(&self.place, member.clone(), || true).await?;
                 let mut request = Request::new(question.clone());
                 pass.mark(&mut request);
                 let answer = unary(member.clone(), path, request).await;
@@ -229,7 +241,7 @@ impl MemberChannels {
         let mut turn = self.turn();
         turn.stays = true;
         let opening = async {
-            let pass = self.passes.current(&self.place, turn.channel()).await?;
+            let pass = self.passes.current(&self.place, turn.channel(), || turn.stands()).await?;
             // The stream of requests must not end: with it, the watch would.
             let requests = tokio_stream::once(create).chain(tokio_stream::pending());
             let mut request = Request::new(requests);
@@ -278,6 +290,11 @@ impl MemberTurn<'_> {
         self.lines.members[self.at % self.lines.members.len()].clone()
     }
 
+    /// Whether calls still go to this member.
+    fn stands(&self) -> bool {
+        self.lines.current.load(Ordering::SeqCst) == self.at
+    }
+
     pub(crate) fn went_well(mut self) {
         self.stays = true;
     }
@@ -295,6 +312,16 @@ impl Drop for MemberTurn<'_> {
             let _ = self.lines.current.compare_exchange(self.at, next, Ordering::SeqCst, Ordering::SeqCst);
         }
     }
+}
+
+/// What each of so many members has of the time for a call.
+fn share_of(timeout: Duration, members: usize) -> Duration {
+    timeout / u32::try_from(members.max(1)).unwrap_or(u32::MAX)
+}
+
+/// How long a pass is waited for at one of so many members: long enough for a busy one to check a password.
+fn login_limit(timeout: Duration, members: usize) -> Duration {
+    share_of(timeout, members).max(timeout.min(LOGIN))
 }
 
 /// The same member, with a connection on which silence is noticed: a call's by pings, and between calls that of a host by the kernel's probes.

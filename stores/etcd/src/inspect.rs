@@ -1,4 +1,5 @@
-//! What a cluster says of itself: its members, its alarms, how full it is, and whether its history is ever compacted.
+//! What a cluster says of itself: its members, its alarms, how full it is, and whether its history is ever compacted. And a certificate of
+//! one's own, which is read but once.
 
 use crate::connect::MemberChannels;
 use crate::error::Call;
@@ -20,6 +21,14 @@ const LONG_HISTORY: i64 = 100_000;
 /// Asks the cluster, and each member that the URL names by itself. Nothing is changed.
 pub(crate) async fn inspect(lines: &MemberChannels, prefix: &str) -> Inspection {
     let mut found = Inspection::default();
+    if let Some(file) = &lines.certificate {
+        let text = format!(
+            "{} and its key are read when the store is opened: restart processes once it is renewed, before the old one ends, or all of \
+             their connections that are made anew are refused",
+            file.display()
+        );
+        found.note("certificate", text);
+    }
     let size = add_states(lines, &mut found).await;
     let parts = [
         ("members", add_members(lines, &mut found).await),

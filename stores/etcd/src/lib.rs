@@ -47,6 +47,8 @@
 //! `etcd:` is plain text, and refused beyond this host unless the URL says `tls=off`. `etcds:` verifies the certificate by the system's
 //! authorities or `ca=FILE`, and shows `cert=FILE` with `key=FILE` where the cluster wants one. A password comes from `password-file=`, which
 //! is read for each login, or the URL, which the command line also reads from `TENURE_STORE`. A pass that etcd no longer takes is replaced.
+//! The files of `ca=`, `cert=` and `key=` are read once, when the store is opened. Restart processes after a certificate is renewed, before the old one
+//! ends: connections that stand go on, but each new one would be refused, and all leases of the process would be lost. `tenure doctor` tells so.
 //!
 //! # What it survives
 //!

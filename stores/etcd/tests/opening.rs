@@ -1,7 +1,8 @@
 //! Opening, and what is refused: each error names the place and the remedy, comes soon, and repeats no password.
 //!
 //! Plan: no server, one that never answers, one that is not etcd; unknown authority, another name, plain text and TLS mixed up, a client
-//! certificate; no user, wrong password, no right, a pass that is not good any more, or has expired; a password that was changed; a full
+//! certificate; no user, wrong password, no right, a pass that is not good any more, or has expired; a silent
+//! member that is asked for one; a password that was changed, and one whose file hangs; a full
 //! cluster.
 
 #![allow(
@@ -12,6 +13,7 @@
 )]
 
 use crate::support::cluster::{Cluster, LONG};
+use crate::support::relay::Relay;
 use crate::support::{config, etcdctl, unique};
 use std::error::Error;
 use std::io::ErrorKind::ConnectionRefused;
@@ -92,6 +94,10 @@ async fn a_certificate_is_verified_and_one_of_the_client_s_own_is_shown() {
     let store = tokio::time::timeout(LONG, opened).await.unwrap();
     assert_eq!(store.read(&Key::new("a").unwrap()).await.unwrap(), None);
     assert!(store.changed("").is_ok());
+    // It is read but once, so it is told.
+    let facts = store.inspect().await.facts;
+    let told = facts.iter().find(|fact| fact.about == "certificate").expect("a note on it");
+    assert!(told.text.contains("client.crt") && told.text.contains("restart processes"), "{told:?}");
 
     let other_name = refusal(at(&url("127.0.0.1", &shown))).await;
     says(&other_name, ErrorKind::Unavailable, &["invalid peer certificate", "127.0.0.1"]);
@@ -175,6 +181,27 @@ async fn a_cluster_that_asks_who_calls_is_told_and_given_a_new_pass_when_the_old
     let b = scribe.if_vacant(&Key::new("b").unwrap(), scribe.vacant(1));
     store.write(b).await.unwrap();
     tokio::time::timeout(LONG, hinted).await.expect("no hint came");
+}
+
+/// It is up as far as its system knows, as one that was stopped.
+#[tokio::test]
+async fn a_silent_member_keeps_nobody_from_being_given_a_pass() {
+    let cluster = Cluster::start(1).await;
+    ask_who(&cluster);
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let relays = [Relay::start(cluster.port()).await, Relay::start(cluster.port()).await];
+    let mut ports = relays.each_ref().map(|relay| relay.port).to_vec();
+    // With the one at which this process begins.
+    let first = std::process::id() as usize % 3;
+    ports.insert(first, silent.local_addr().unwrap().port());
+    let hosts: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let url = format!("etcd://app:hush-app@{}/t?timeout-ms=9000", hosts.join(","));
+    let store = EtcdStore::open(EtcdConfig::from_url(&url).unwrap()).await.unwrap();
+    let (asked, _) = tokio::time::timeout(LONG, silent.accept()).await.expect("it was asked first").unwrap();
+    let scribe = Scribe::new();
+    let write = scribe.if_vacant(&Key::new("a").unwrap(), scribe.held(5));
+    assert!(matches!(store.write(write).await.unwrap(), Outcome::Won { .. }));
+    drop(asked);
 }
 
 #[tokio::test]
@@ -290,4 +317,24 @@ async fn prefixes_do_not_mix() {
     };
     assert_eq!(fences(outer.list("", None, 10).await.unwrap()), [2, 1]);
     assert_eq!(fences(inner.list("", None, 10).await.unwrap()), [3]);
+}
+
+/// As one on a network mount that hangs. On this one thread, nothing else would go on if it were waited for here.
+#[tokio::test]
+async fn a_password_file_that_hangs_is_given_up_in_time() {
+    let cluster = Cluster::start(1).await;
+    let file = std::path::PathBuf::from(cluster.file("password"));
+    std::fs::write(&file, "hush\n").unwrap();
+    let url = cluster.url().replace("//", "//app@");
+    let config = at(&format!("{url}?timeout-ms=300&password-file={}", file.display()));
+    std::fs::remove_file(&file).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    let pipe = file.clone();
+    let writer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(20));
+        drop(std::fs::File::options().write(true).open(pipe));
+    });
+    let error = refusal(config).await;
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(!writer.is_finished(), "the writer of the pipe was waited for");
 }

@@ -262,10 +262,16 @@ impl PostgresConfig {
     }
 
     /// What the driver is given: the caller's settings, and bounds on how long a dead connection goes unnoticed.
-    pub(crate) fn driver(&self) -> Result<tokio_postgres::Config, StoreError> {
+    pub(crate) async fn driver(&self) -> Result<tokio_postgres::Config, StoreError> {
         let mut server = self.server.clone();
         if let Some(password) = &self.password {
-            server.password(password.text()?);
+            let text = tokio::time::timeout(self.connecting(), password.text()).await;
+            server.password(text.unwrap_or_else(|_| {
+                Err(StoreError::unavailable(format!(
+                    "{}: the file {password:?} was not read in time",
+                    self.place()
+                )))
+            })?);
         }
         if server.get_application_name().is_none() {
             server.application_name("tenure");

@@ -29,7 +29,7 @@ impl PostgresConnector {
 
     /// A new connection.
     pub(crate) async fn lane(&self) -> Result<Arc<PostgresConnection>, StoreError> {
-        let (server, place) = (self.config.driver()?, self.config.place());
+        let (server, place) = (self.config.driver().await?, self.config.place());
         let connect = |host| async move { self.connected(&host).await };
         let made = reach(&server, self.config.connecting(), connect).await;
         made.map_err(|error| error.map_or_else(|| unreached(&place), |error| not_connected(&place, error)))

@@ -98,14 +98,19 @@ fn refused(place: &str, call: Call, refusal: &DbError) -> StoreError {
             "{place}: {says}; the server's disk is full: make room there, and all goes on"
         ));
     }
-    // Shutting down in the middle of a commit leaves it open whether the commit was recorded.
-    let is_ending =
-        is(&[SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN]) || code.code().starts_with("08");
-    if is_ending && call == Call::Write {
+    if leaves_open(code) && call == Call::Write {
         return StoreError::unknown(format!("{place}: {says}"));
     }
     let text = format!("{place}: {says} (SQLSTATE {})", code.code());
     if passes(code) { StoreError::unavailable(text) } else { StoreError::invalid(text) }
+}
+
+/// Whether it is open what became of a statement. Shutting down in the middle of a commit leaves it open whether the commit was recorded; and
+/// other servers of PostgreSQL's protocol say by a code of its own (40003) that they don't know.
+fn leaves_open(code: &SqlState) -> bool {
+    [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN]
+        .contains(code)
+        || code.code().starts_with("08")
 }
 
 /// Whatever passes: forgotten statements, resources, limits, locks, a restart, a queue of notifications that is full. All else is about
@@ -138,8 +143,18 @@ fn words(error: &Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: which of the server's codes pass, and which are about what was asked.
+    //! Plan: which of the server's codes pass, which are about what was asked, and after which nobody knows what became of a write.
     use super::*;
+
+    #[test]
+    fn codes_tell_what_leaves_a_write_unknown() {
+        for code in ["40003", "08007", "08006", "57P01", "57P02"] {
+            assert!(leaves_open(&SqlState::from_code(code)), "{code}");
+        }
+        for code in ["40001", "40P01", "55P03", "57014", "25006", "53300"] {
+            assert!(!leaves_open(&SqlState::from_code(code)), "{code}");
+        }
+    }
 
     #[test]
     fn codes_tell_what_passes() {

@@ -69,7 +69,8 @@
 //!   second at most.
 //! - Its wall clock jumping: an age alone decides nothing.
 //! - Rows damaged or changed by hand: `Foreign`, and never written over. A row shows which transaction wrote it last; if that was not tenure's,
-//!   its digest decides, as after a restore. Only a fence that was raised by hand is taken as it is.
+//!   its digest decides, as after a restore. Reads compare it, too, and `tenure rm --damaged` removes what it contradicts. Only a fence that was
+//!   raised by hand is taken as it is.
 //!
 //! # What it does not
 //!

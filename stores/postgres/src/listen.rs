@@ -81,7 +81,7 @@ async fn listen_on(config: &PostgresConfig, channel: &str, subscribers: &Subscri
 
 /// Listens until the connection ends, or nobody wants hints any more. False if it never stood.
 async fn listen(config: &PostgresConfig, channel: &str, subscribers: &Subscribers) -> bool {
-    let Ok(server) = config.driver() else { return false };
+    let Ok(server) = config.driver().await else { return false };
     // A pooler refuses the mark, or does not know it afterwards.
     let (proof, server) = Proof::of(&server);
     let ear = Ear { proof, channel, subscribers, timeout: config.timeout };

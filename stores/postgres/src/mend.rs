@@ -3,7 +3,7 @@
 use crate::client::PostgresClient;
 use crate::error::Call;
 use crate::lane::Params;
-use crate::row::{fence_at, key_at, record_bytes, stored};
+use crate::row::{fence_at, key_at, record_bytes, whole_record};
 use crate::write::StatementDraft;
 use tenure_core::op::{Expect, Write};
 use tenure_core::{Key, Record, StoreError};
@@ -18,7 +18,7 @@ pub(crate) async fn image(inner: &PostgresClient, key: &Key) -> Result<Option<Im
         |error: tokio_postgres::Error| StoreError::foreign(format!("the row of key {key}: {error}"));
     let copy: String = row.try_get(0).map_err(damaged)?;
     let record =
-        key_at(row, 1).and_then(|_| stored(key, row, 1, inner.tells_ages)).map(|stored| stored.record);
+        key_at(row, 1).and_then(|_| whole_record(key, row, 1, inner.tells_ages)).map(|stored| stored.record);
     let bytes = record_bytes(row, 1).unwrap_or_default();
     Ok(Some(Image::new(copy, record, &bytes, fence_at(row, 1))))
 }

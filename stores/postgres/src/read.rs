@@ -2,7 +2,7 @@
 
 use crate::client::PostgresClient;
 use crate::error::Call;
-use crate::row::{key_at, stored};
+use crate::row::{key_at, whole_record};
 use tenure_core::op::Listed;
 use tenure_core::{Key, StoreError, Stored};
 use tenure_store::parts::end_of_prefix;
@@ -42,6 +42,6 @@ pub(crate) async fn list(
 
 fn listed(inner: &PostgresClient, row: &Row) -> Result<Listed, StoreError> {
     let key = key_at(row, 0)?.ok_or_else(|| StoreError::foreign("a row has no key"))?;
-    let stored = stored(&key, row, 0, inner.tells_ages);
+    let stored = whole_record(&key, row, 0, inner.tells_ages);
     Ok(Listed { key, stored })
 }

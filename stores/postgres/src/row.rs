@@ -16,6 +16,11 @@ pub(crate) fn columns(of: &str) -> String {
     format!("{}, {of}.written, clock_timestamp()", names.join(", "))
 }
 
+/// The same, and the digest behind them, by which [`whole_record`] judges. The answers of functions have none.
+pub(crate) fn columns_and_digest(of: &str) -> String {
+    format!("{}, {of}.digest", columns(of))
+}
+
 /// True while nobody has changed the row around tenure.
 pub(crate) fn whole(row: &str) -> String {
     format!("{} = {row}.digest", digest_of(row))
@@ -83,6 +88,29 @@ pub(crate) fn stored(
         Ok(Stored::new(record).timed(tells_ages.then_some(times)))
     };
     read().map_err(|error| error.about(format_args!("the row of key {key} is left as it is")))
+}
+
+/// The record of a row that was read with its digest. No write goes over a row of which that is wrong, though its columns agree with its
+/// record: a bit has flipped in its metadata, say.
+pub(crate) fn whole_record(
+    key: &Key,
+    row: &impl RowCells,
+    first: usize,
+    tells_ages: bool,
+) -> Result<Stored, StoreError> {
+    let stored = stored(key, row, first, tells_ages)?;
+    let is_whole = || {
+        let columns = columns_at(row, first)?;
+        let found: Vec<u8> = row.cell(first + 9)?;
+        let bytes: Vec<u8> = row.cell(first + 6)?;
+        Ok::<bool, String>(found == digest(&columns, &bytes))
+    };
+    let error = match is_whole() {
+        Ok(true) => return Ok(stored),
+        Ok(false) => StoreError::foreign("its digest contradicts it; it is damaged, or was changed by hand"),
+        Err(error) => damaged(&error),
+    };
+    Err(error.about(format_args!("the row of key {key} is left as it is")))
 }
 
 /// The encoded record of a row whose columns begin at `first`.

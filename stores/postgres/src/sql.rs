@@ -2,7 +2,7 @@
 
 use crate::functions::{SET, keep, put, raise, standing};
 use crate::listen::tells;
-use crate::row::{columns, whole};
+use crate::row::{columns_and_digest, whole};
 
 /// Those that read.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub(crate) struct ReadSql {
 
 impl ReadSql {
     pub(crate) fn new(schema: &str) -> ReadSql {
-        let select = format!("SELECT {} FROM {schema}.record AS r", columns("r"));
+        let select = format!("SELECT {} FROM {schema}.record AS r", columns_and_digest("r"));
         ReadSql {
             several: format!("{select} WHERE r.key = ANY($1)"),
             page: format!(
@@ -141,7 +141,7 @@ impl MendSql {
             image: format!(
                 "SELECT {}, {} FROM {table} AS r WHERE r.key = $1",
                 copy(&table, "r"),
-                columns("r")
+                columns_and_digest("r")
             ),
             remove: format!("DELETE FROM {table} AS t WHERE t.key = $1 AND {} = $2", copy(&table, "t")),
             replace: put(schema, SET, &format!("{} = $9", copy(&table, "t"))),

@@ -1,7 +1,7 @@
 //! Conditional writes. Each is one statement, which also answers with what it found: see [`crate::functions`]. So is a batch of them.
 //!
 //! If the condition does not hold for the row that the answer shows, the write was refused for that. If it does, and yet nothing was
-//! written, another write came between, and the statement is sent again.
+//! written, another write came between, and the statement is sent again; or the row's digest is wrong, which reading it tells.
 
 mod batch;
 
@@ -9,6 +9,7 @@ use crate::cells::Composite;
 use crate::client::PostgresClient;
 use crate::error::Call;
 use crate::lane::{Forms, Params};
+use crate::read;
 use crate::row::{Columns, digest, key_at, stored, version_bytes};
 use crate::sql::StatementForms;
 pub(crate) use batch::many;
@@ -29,11 +30,18 @@ pub(crate) async fn one(inner: &PostgresClient, write: &Write) -> Result<Outcome
         if let Some(outcome) = draft.judge(inner, rows.first())? {
             return Ok(outcome);
         }
+        is_whole(inner, &write.key).await?;
     }
-    Err(StoreError::unavailable(format!(
-        "{}: the key {} changes too often; try again",
-        inner.lines.place, write.key
-    )))
+    Err(changes_too_often(inner, &write.key))
+}
+
+/// Fails where the row can't be written: what writes answer with lacks its digest. Only writes that were not done ask for that.
+async fn is_whole(inner: &PostgresClient, key: &Key) -> Result<(), StoreError> {
+    read::one(inner, key).await.map(drop)
+}
+
+fn changes_too_often(inner: &PostgresClient, key: &Key) -> StoreError {
+    StoreError::unavailable(format!("{}: the key {key} changes too often; try again", inner.lines.place))
 }
 
 /// A write as the parameters of its statement.
@@ -186,8 +194,9 @@ pub(crate) async fn remove(inner: &PostgresClient, key: &Key, version: Version) 
         if standing.is_none_or(|standing| standing.version != version) {
             return Ok(false);
         }
+        is_whole(inner, key).await?;
     }
-    Err(StoreError::unavailable(format!("{}: the key {key} changes too often; try again", inner.lines.place)))
+    Err(changes_too_often(inner, key))
 }
 
 #[cfg(test)]

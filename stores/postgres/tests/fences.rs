@@ -1,7 +1,7 @@
 //! The table itself keeps fences: whatever writes to it, by tenure or by hand, a row's fence never goes back.
 //!
 //! Plan: updates to a lower fence, to another key; deletes and truncation of a fence that is ahead of the clock; what a role that uses
-//! the store can do about all that; rows that were restored; the store's own writes of a lower fence, alone and in a batch; tables of
+//! the store can do about all that; rows that were restored, or of which the digest alone is wrong; the store's own writes of a lower fence, alone and in a batch; tables of
 //! older versions, which lack this in part, and how they are brought up to date.
 
 #![allow(
@@ -138,6 +138,54 @@ async fn a_row_that_was_changed_by_hand_is_left_alone() {
             assert!(!matches!(answer, Ok(Outcome::Won { .. })), "{change}: {answer:?}");
         }
         assert_eq!(store.image(&key).await.unwrap().unwrap().copy, changed.copy, "{change}");
+    }
+}
+
+/// Its columns agree with its record, and yet it is not what was written: a flipped bit, or a hand's.
+#[tokio::test]
+async fn a_row_whose_digest_alone_is_wrong_is_foreign_and_can_be_removed() {
+    let name = unique("fences");
+    let (store, admin, scribe) = (opened(&name).await, admin().await, Scribe::new());
+    let (held, vacant, sound) =
+        (Key::new("held").unwrap(), Key::new("vacant").unwrap(), Key::new("sound").unwrap());
+    let records = [scribe.held(50), scribe.vacant(50), scribe.vacant(50)];
+    for (key, record) in [&held, &vacant, &sound].into_iter().zip(&records) {
+        store.write(scribe.absent(key, record.clone())).await.unwrap();
+    }
+    let spoil = format!("UPDATE {name}.record SET digest = sha256(digest) WHERE key <> 'sound'");
+    assert_eq!(admin.execute(&spoil, &[]).await.unwrap(), 2);
+    let versions = records.each_ref().map(tenure_core::Record::version);
+    let renewal = || scribe.unchanged(&held, versions[0], scribe.held(50));
+    let take = || scribe.if_vacant(&vacant, scribe.held(51));
+    let release = scribe.unchanged(&vacant, versions[1], scribe.vacant(50));
+    let other = scribe.if_vacant(&sound, scribe.held(51));
+    let errors = [
+        store.write(renewal()).await.unwrap_err(),
+        store.write(take()).await.unwrap_err(),
+        store.write(release).await.unwrap_err(),
+        store.write_many(vec![take(), renewal()]).await.unwrap_err(),
+        store.remove(&vacant, versions[1]).await.unwrap_err(),
+        store.read(&held).await.unwrap_err(),
+        store.read(&vacant).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::Foreign, "{error}");
+        assert!(error.to_string().contains("is left as it is"), "{error}");
+    }
+    let listed = store.list("", None, 10).await.unwrap();
+    let readable: Vec<&str> =
+        listed.iter().filter(|one| one.stored.is_ok()).map(|one| one.key.as_str()).collect();
+    assert_eq!((listed.len(), readable), (3, vec!["sound"]));
+    // Others are not kept from anything by it, but what became of a batch with it is not known.
+    let error = store.write_many(vec![other, take()]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    for key in [&held, &vacant] {
+        let image = store.image(key).await.unwrap().unwrap();
+        assert_eq!(image.record.as_ref().unwrap_err().kind(), ErrorKind::Foreign, "{key}");
+        assert_eq!(image.fence, Some(Fence(50)));
+        assert!(store.mend(key, &image, None).await.unwrap());
+        let outcome = store.write(scribe.if_vacant(key, scribe.held(60))).await.unwrap();
+        assert!(matches!(outcome, Outcome::Won { .. }), "{outcome:?}");
     }
 }
 

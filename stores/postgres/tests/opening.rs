@@ -3,7 +3,7 @@
 //!
 //! Plan: tables come by migration only, once, also when two do it; a schema of others and a newer one are left alone; wrong user,
 //! database, authority, name in the certificate; no server, and one that never answers; a role with too few rights; a server that is
-//! read-only; two schemas of one database.
+//! read-only; two schemas of one database; a password file that hangs.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,6 +15,7 @@
 use crate::support::{admin, config, unique, url};
 use std::error::Error;
 use std::io::ErrorKind::ConnectionRefused;
+use std::time::Duration;
 use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Key, StoreError};
 use tenure_postgres::{PostgresConfig, PostgresStore, Tls};
@@ -231,4 +232,25 @@ async fn schemas_do_not_mix() {
     let versions =
         tokio::time::timeout(std::time::Duration::from_secs(60), told).await.expect("no hint comes");
     assert_eq!(versions, [standing.version, last.version()]);
+}
+
+/// As one on a network mount that hangs. On this one thread, nothing else would go on if it were waited for here.
+#[tokio::test]
+async fn a_password_file_that_hangs_is_given_up_in_time() {
+    let file = std::env::temp_dir().join(format!("tenure-{}", unique("pipe")));
+    std::fs::write(&file, "hush\n").unwrap();
+    let url = format!("{}?timeout-ms=300&password-file={}", url(), file.display());
+    let config = PostgresConfig::from_url(&url).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    let pipe = file.clone();
+    let writer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(20));
+        drop(std::fs::File::options().write(true).open(pipe));
+    });
+    let error = refusal(config).await;
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("was not read in time"), "{error}");
+    std::fs::remove_file(&file).unwrap();
+    assert!(!writer.is_finished(), "the writer of the pipe was waited for");
 }

@@ -86,8 +86,9 @@ impl RedisConnector {
         let at = self.at(address);
         let subscribing = async {
             let stream = self.stream(address).await?;
-            let mut messages =
-                PubSub::new(&self.login()?, stream).await.map_err(|error| not_connected(&at, &error))?;
+            let mut messages = PubSub::new(&self.login().await?, stream)
+                .await
+                .map_err(|error| not_connected(&at, &error))?;
             messages.subscribe(channel).await.map_err(|error| failed(&at, Call::Read, &error))?;
             Ok(messages)
         };
@@ -102,7 +103,7 @@ impl RedisConnector {
     }
 
     /// Who calls. The password may be another one than last time.
-    fn login(&self) -> Result<RedisConnectionInfo, StoreError> {
+    async fn login(&self) -> Result<RedisConnectionInfo, StoreError> {
         let RedisConfig { user, password, db, .. } = &self.config;
         let mut login = RedisConnectionInfo::default()
             .set_protocol(ProtocolVersion::RESP2)
@@ -112,7 +113,7 @@ impl RedisConnector {
             login = login.set_username(user);
         }
         if let Some(password) = password {
-            login = login.set_password(password.text()?);
+            login = login.set_password(password.text().await?);
         }
         Ok(login)
     }
@@ -135,9 +136,10 @@ impl RedisConnector {
         let stream = self.stream(address).await?;
         // The time for a call is counted where it is made.
         let settings = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let (connection, driver) = MultiplexedConnection::new_with_config(&self.login()?, stream, settings)
-            .await
-            .map_err(|error| not_connected(&at, &error))?;
+        let (connection, driver) =
+            MultiplexedConnection::new_with_config(&self.login().await?, stream, settings)
+                .await
+                .map_err(|error| not_connected(&at, &error))?;
         let line = ServerConnection {
             address: address.clone(),
             connection,

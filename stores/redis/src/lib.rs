@@ -61,7 +61,7 @@
 //!   next read; nothing is sent twice unless the server said that it did not do it.
 //! - A server that is stopped, restarted or full, and one that has forgotten the scripts. A password that is changed in its file.
 //! - Its wall clock jumping: nothing here has a Redis expiry (TTL), and an age alone decides nothing.
-//! - Records damaged or changed by hand: `Foreign`, and never written over. A lost index is made again from the records.
+//! - Records damaged or changed by hand, by their digest too: `Foreign`, and never written over. A lost index is made again from the records.
 //!
 //! # What it does not
 //!
@@ -76,6 +76,9 @@
 //! - **eviction**: a server with a memory limit and an `allkeys-` policy is refused. With `eviction=accept` it drops the whole
 //!   namespace at once, as that is one hash.
 //! - `DEL`, `FLUSHALL` and the like by hand.
+//!
+//! Where a server has come back empty, processes go on in it. The next that opens the store draws a new id: tokens that are exported by processes from before
+//! are refused by later ones, and the other way round, until all have been restarted.
 //!
 //! `tenure doctor`, and [`RedisStore::inspect`], say which of these a server's configuration allows.
 //!

@@ -50,7 +50,10 @@ impl RedisStore {
         let lines = Arc::new(ConnectionManager::new(RedisConnector::new(config.clone())?));
         let name = |what: &str| config.name(what);
         let scripts = Scripts::new();
-        let id = examine(&lines, &scripts, &[name("meta")], config.create).await?;
+        // While a cluster moves the namespace, a script of two keys has to wait. Who makes the namespace needs one.
+        let (both, one) = ([name("meta"), name("records")], [name("meta")]);
+        let meta = if config.create { &one[..] } else { &both[..] };
+        let id = examine(&lines, &scripts, meta, config.create).await?;
         // Messages know no databases.
         let channel = name(&format!("changes:{}", config.db));
         // That it is refused is better known now than from waiters that are slow.

@@ -22,11 +22,18 @@ pub(crate) fn untimed(record: &Record) -> Result<Vec<u8>, StoreError> {
     value.resize(digest_end, 0);
     push_head(&mut value, record);
     value.extend_from_slice(&encoded);
-    let digest = Sha1::from(&value[digest_end..]).digest().bytes();
-    for (at, byte) in digest.into_iter().enumerate() {
-        value[2 * at..2 * at + 2].copy_from_slice(&[digit(byte >> 4), digit(byte)]);
-    }
+    let digest = digest(&value[digest_end..]);
+    value[..digest_end].copy_from_slice(&digest);
     Ok(value)
+}
+
+/// What stands before the rest of a value: scripts write over none of which it is wrong.
+fn digest(rest: &[u8]) -> [u8; ENDS[1] - ENDS[0]] {
+    let mut digits = [0; ENDS[1] - ENDS[0]];
+    for (at, byte) in Sha1::from(rest).digest().bytes().into_iter().enumerate() {
+        digits[2 * at..2 * at + 2].copy_from_slice(&[digit(byte >> 4), digit(byte)]);
+    }
+    digits
 }
 
 /// What a head says besides its time and digest.
@@ -79,6 +86,10 @@ pub(crate) fn stored(key: &Key, now: Option<ServerTime>, value: &[u8]) -> Result
         if value[ENDS[1]..ENDS[4]] != *head {
             return Err(changed_by_hand());
         }
+        // A bit that has flipped in its metadata contradicts nothing else.
+        if value[ENDS[0]..ENDS[1]] != digest(&value[ENDS[1]..]) {
+            return Err(changed_by_hand());
+        }
         let written = ServerTime::parse(&value[..ENDS[0]]).ok_or_else(short)?;
         let times = now.map(|now| Times { clock: 0, written: written.0, now: now.0 });
         Ok(Stored::new(record).timed(times))
@@ -92,7 +103,7 @@ pub(crate) fn damaged(key: &Key, value: &[u8]) -> StoreError {
 }
 
 fn changed_by_hand() -> StoreError {
-    StoreError::foreign("its head contradicts its record; it was changed by hand")
+    StoreError::foreign("its head contradicts its record; it is damaged, or was changed by hand")
 }
 
 fn about(key: &Key, error: &StoreError) -> StoreError {
@@ -170,6 +181,12 @@ mod tests {
         let (fence, version) = (Fence(9), Version::of(record.nonce, Fence(9)));
         raised[ENDS[1]..ENDS[2]].copy_from_slice(&version_digits(version));
         raised[ENDS[2] - 1 + 16] = b'9';
+        let seal = |value: &mut Vec<u8>| {
+            let digest = digest(&value[ENDS[1]..]);
+            value[ENDS[0]..ENDS[1]].copy_from_slice(&digest);
+        };
+        assert!(stored(&key, None, &raised).is_err(), "its digest is that of the former fence");
+        seal(&mut raised);
         let read = stored(&key, None, &raised).unwrap();
         assert_eq!((read.record.fence, read.version), (fence, version));
         for at in [0, ENDS[0] - 1, ENDS[1], ENDS[2] - 1, ENDS[2], ENDS[3] - 1, ENDS[3], ENDS[4] - 1, ENDS[4]]
@@ -177,6 +194,7 @@ mod tests {
             for byte in [b'1', b'z', 0xff] {
                 let mut other = sound.clone();
                 other[at] = byte;
+                seal(&mut other);
                 // A time may be any number.
                 let is_time = at < ENDS[0] && byte == b'1';
                 assert_eq!(stored(&key, None, &other).is_ok(), is_time, "byte {at} is {byte}");
@@ -185,6 +203,10 @@ mod tests {
         for length in [0, 16, 56, 136] {
             assert!(stored(&key, None, &sound[..length]).is_err());
         }
-        assert!(damaged(&key, &sound).to_string().contains("by hand"), "only its digest is wrong");
+        let (mut other, last) = (sound.clone(), ENDS[1] - 1);
+        other[last] = if other[last] == b'0' { b'1' } else { b'0' };
+        let error = stored(&key, None, &other).unwrap_err();
+        assert!(error.to_string().contains("by hand"), "only its digest is wrong: {error}");
+        assert_eq!(damaged(&key, &other), error);
     }
 }

@@ -3,7 +3,7 @@
 //! Plan: a server that is killed comes back with all it has answered for; one that is stopped, and one behind a dead connection, is
 //! given up in time, by whoever waits and by whoever doesn't; a write under way is unknown, and found by reading; scripts that are
 //! forgotten are sent again; hints go on after their connection has ended; records and index that are deleted by hand cost what the
-//! documentation says, and no more; fences that no number of Lua's can hold; a password that was changed is read anew.
+//! documentation says, and no more; a server that came back empty, and is looked at; fences that no number of Lua's can hold; a value of which the digest alone is wrong; a password that was changed is read anew.
 
 #![allow(
     clippy::unwrap_used,
@@ -293,6 +293,22 @@ async fn what_is_deleted_by_hand_is_gone_and_nothing_else() {
     assert_eq!(listed().await, names[..1]);
 }
 
+/// Who runs goes on, and operators look just then.
+#[tokio::test]
+async fn what_was_written_since_a_server_came_back_empty_is_seen_by_who_only_looks() {
+    let server = Server::start("");
+    let old = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
+    server.cli(&["FLUSHALL"]);
+    let never = RedisStore::open(at(&server.url(), "jobs").create(false)).await.unwrap_err();
+    assert!(never.to_string().contains("never used"), "{never}");
+    let scribe = Scribe::new();
+    won(&old, scribe.absent(&key("k"), scribe.held(5))).await;
+    let looking = RedisStore::open(at(&server.url(), "jobs").create(false)).await.unwrap();
+    assert_eq!(looking.list_all("").await.unwrap().len(), 1);
+    let new = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
+    assert_eq!(looking.id(), new.id(), "one id from then on");
+}
+
 #[tokio::test]
 async fn a_password_that_was_changed_is_read_anew() {
     let (server, file) = (Server::start(""), tempfile::NamedTempFile::new().unwrap());
@@ -324,4 +340,39 @@ async fn a_password_that_was_changed_is_read_anew() {
     assert_eq!(store.read(&key("k")).await.unwrap(), None);
     // The connection that is subscribed came back, too.
     hinted(&store, &mut changes, "k").await;
+}
+
+/// Its head agrees with its record, and yet it is not what was written: a flipped bit, or a hand's.
+#[tokio::test]
+async fn a_value_whose_digest_alone_is_wrong_is_foreign_and_can_be_removed() {
+    let (url, name) = (crate::support::url(), unique("digest"));
+    let (store, scribe) = (RedisStore::open(at(&url, &name)).await.unwrap(), Scribe::new());
+    let records = [(key("held"), scribe.held(50)), (key("vacant"), scribe.vacant(50))];
+    let script = "local value = redis.call('HGET', KEYS[1], ARGV[1]) \
+                  local digit = string.sub(value, 17, 17) == '0' and '1' or '0' \
+                  local changed = string.sub(value, 1, 16) .. digit .. string.sub(value, 18) \
+                  return redis.call('HSET', KEYS[1], ARGV[1], changed)";
+    for (key, record) in &records {
+        let (version, _) = won(&store, scribe.absent(key, record.clone())).await;
+        let hash = format!("tenure:{{{name}}}:records");
+        assert_eq!(crate::support::cli(&url, &["EVAL", script, "1", &hash, key.as_str()]), "0");
+        for error in [
+            store.write(scribe.unchanged(key, version, scribe.held(50))).await.unwrap_err(),
+            store.write(scribe.if_vacant(key, scribe.held(51))).await.unwrap_err(),
+            store.remove(key, version).await.unwrap_err(),
+            store.read(key).await.unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Foreign, "{error}");
+        }
+        let image = store.image(key).await.unwrap().unwrap();
+        assert_eq!(image.record.as_ref().unwrap_err().kind(), ErrorKind::Foreign, "{key}");
+        assert_eq!(image.fence, Some(Fence(50)));
+    }
+    let listed = store.list("", None, 10).await.unwrap();
+    assert!(listed.len() == 2 && listed.iter().all(|one| one.stored.is_err()), "{listed:?}");
+    for (key, _) in &records {
+        let image = store.image(key).await.unwrap().unwrap();
+        assert!(store.mend(key, &image, None).await.unwrap());
+        won(&store, scribe.if_vacant(key, scribe.held(60))).await;
+    }
 }

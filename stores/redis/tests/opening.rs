@@ -3,7 +3,7 @@
 //! Plan: a namespace has one id, whoever opens it first; others' keys and a newer layout are left alone; wrong user, password,
 //! database, authority, name in the certificate; no server, one that never answers, one that isn't Redis; a replica, also beside its
 //! primary; servers that evict, also while they do; a full one; a user with the documented rights, and with fewer; namespaces beside
-//! each other.
+//! each other; a password file that hangs.
 
 #![allow(
     clippy::unwrap_used,
@@ -371,4 +371,25 @@ async fn what_is_evicted_takes_no_fence_back() {
         let renewal = store.write(scribe.unchanged(&key, version, scribe.held(fence.0))).await.unwrap();
         assert!(matches!(renewal, Outcome::Lost(None)), "{renewal:?}");
     }
+}
+
+/// As one on a network mount that hangs. On this one thread, nothing else would go on if it were waited for here.
+#[tokio::test]
+async fn a_password_file_that_hangs_is_given_up_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    std::fs::write(&file, "hush\n").unwrap();
+    let server = Server::start("--requirepass hush");
+    let url = format!("redis://default@127.0.0.1:{}?password-file={}", server.port, file.display());
+    let config = at(&url, "jobs").timeout(Duration::from_millis(300));
+    std::fs::remove_file(&file).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    let pipe = file.clone();
+    let writer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(20));
+        drop(std::fs::File::options().write(true).open(pipe));
+    });
+    let error = refusal(config).await;
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(!writer.is_finished(), "the writer of the pipe was waited for");
 }

@@ -26,6 +26,8 @@
 //! - A full disk: calls are answered with `Unavailable`, nothing is half-written, and all goes on when there is space.
 //! - Any number of processes: they write one after the other, in the order of a lock on the side file `<file>-lock`, and
 //!   what queues up in one process goes into one transaction.
+//! - A side file that was removed: whoever writes, opens or listens next makes it again, and all find that one. One that is a link, or no file
+//!   of its own, is refused when opening: wake-ups are written into it, and a link may lead to any file of this user.
 //! - Rows damaged or written by others: `Foreign`, and never written over. Listings show them with the reason.
 //! - A file or a place that can't be written: it can be looked at ([`SqliteConfig::look`]), never with less than was written.
 //!
@@ -73,8 +75,7 @@ mod place;
 mod reader;
 mod row;
 mod schema;
-#[cfg(unix)]
-mod share;
+mod side;
 mod store;
 mod thread;
 mod turnstile;

@@ -3,6 +3,7 @@
 use crate::config::SqliteConfig;
 use crate::error::undone;
 use crate::place::{FileLocation, io_error};
+use crate::side;
 use crate::turnstile::Turnstile;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 use std::fs::File;
@@ -71,7 +72,7 @@ pub(crate) fn open(place: &FileLocation, config: &SqliteConfig) -> Result<Opened
             place.path.display()
         )));
     }
-    let side = open_side(place)?;
+    let side = side::open(place)?;
     let turnstile = |patience| {
         let side = side.try_clone().map_err(|error| io_error(&place.side, &error))?;
         Ok::<Turnstile, StoreError>(Turnstile::new(side, patience))
@@ -259,20 +260,6 @@ fn create(place: &FileLocation, connection: &Connection) -> Result<(), rusqlite:
         let _ = connection.execute_batch("ROLLBACK");
     }
     made
-}
-
-fn open_side(place: &FileLocation) -> Result<File, StoreError> {
-    let mut options = File::options();
-    options.create(true).truncate(false).read(true).write(true);
-    #[cfg(unix)]
-    if let Ok(database) = std::fs::metadata(&place.path) {
-        use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-        options.mode(database.mode() & 0o666);
-    }
-    let side = options.open(&place.side).map_err(|error| io_error(&place.side, &error))?;
-    #[cfg(unix)]
-    crate::share::share(place, &side);
-    Ok(side)
 }
 
 /// A new file's name must outlive a power cut as its content does.

@@ -7,6 +7,7 @@ use crate::inspect;
 use crate::place::FileLocation;
 use crate::reader::{DatabaseReader, Query, ReadingThread};
 use crate::schema::{self, Opened};
+use crate::side;
 use crate::thread;
 use crate::wake::Watcher;
 use crate::writer::{CheckedWrite, DatabaseWriter, WriterJob, WriterReply, WriterTask};
@@ -236,7 +237,9 @@ impl Store for SqliteStore {
                 "wake-ups of the SQLite store are switched off, or this system has none; poll instead",
             ));
         }
-        let watcher = Watcher::of(&self.inner.place.side)?;
+        let place = &self.inner.place;
+        // It may have been removed since, and nobody has written.
+        let watcher = Watcher::of(&place.side, &side::open(place)?)?;
         let changes = watcher.subscribe();
         *self.inner.watcher.lock().unwrap_or_else(PoisonError::into_inner) = Some(watcher);
         Ok(changes)

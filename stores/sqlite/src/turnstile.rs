@@ -87,6 +87,11 @@ impl Turnstile {
         Turnstile { desk: Arc::new(desk), patience, has_waiter: false }
     }
 
+    /// The same on the lock of another file.
+    pub(crate) fn moved_to(&self, side: File) -> Self {
+        Turnstile::new(side, self.patience)
+    }
+
     /// Waits for the turn. Nothing when it doesn't come in time, or can't.
     pub(crate) fn enter(&mut self) -> Option<WriteTurn<'_>> {
         if *self.desk.state() == TurnstileState::Abandoned {

@@ -23,9 +23,10 @@ pub(crate) use nowhere::Watcher;
 mod linux {
     use super::Changes;
     use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-    use rustix::fs::inotify;
+    use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
     use rustix::io::Errno;
     use std::collections::BTreeMap;
+    use std::fs::File;
     use std::mem::MaybeUninit;
     use std::os::fd::OwnedFd;
     use std::os::unix::fs::MetadataExt;
@@ -38,8 +39,11 @@ mod linux {
     /// Who wants hints; none once nothing is watched any more.
     type Subscribers = Mutex<Option<Vec<mpsc::Sender<Hint>>>>;
 
-    /// The watchers of this process, by the device and inode of what they watch.
-    static RUNNING: Mutex<BTreeMap<(u64, u64), Weak<Watcher>>> = Mutex::new(BTreeMap::new());
+    /// A device and an inode.
+    type Identity = (u64, u64);
+
+    /// The watchers of this process, by what they watch.
+    static RUNNING: Mutex<BTreeMap<Identity, Weak<Watcher>>> = Mutex::new(BTreeMap::new());
 
     /// A thread that watches a side file for all handles of this process on it: the system lets a user have 128 instances of
     /// inotify.
@@ -58,9 +62,9 @@ mod linux {
         pub(crate) const WORKS: bool = true;
 
         /// The one that watches this file. It ends with the last handle that has it.
-        pub(crate) fn of(side: &Path) -> Result<Arc<Watcher>, StoreError> {
-            let found = std::fs::metadata(side).map_err(|error| {
-                StoreError::unavailable(format!("{}: can't watch it ({error})", side.display()))
+        pub(crate) fn of(path: &Path, side: &File) -> Result<Arc<Watcher>, StoreError> {
+            let found = side.metadata().map_err(|error| {
+                StoreError::unavailable(format!("{}: can't watch it ({error})", path.display()))
             })?;
             let file = (found.dev(), found.ino());
             let mut running = locked(&RUNNING);
@@ -68,30 +72,42 @@ mod linux {
             if let Some(shared) = shared.filter(|shared| locked(&shared.subscribers).is_some()) {
                 return Ok(shared);
             }
-            let watcher = Arc::new(Watcher::start(side)?);
+            let watcher = Arc::new(Watcher::start(path, file)?);
             running.retain(|_, other| other.strong_count() > 0);
             running.insert(file, Arc::downgrade(&watcher));
             Ok(watcher)
         }
 
-        fn start(side: &Path) -> Result<Watcher, StoreError> {
+        fn start(path: &Path, file: Identity) -> Result<Watcher, StoreError> {
             let failed = |error: Errno| {
                 let remedy = match error {
                     Errno::MFILE => "; raise fs.inotify.max_user_instances",
                     Errno::NOSPC => "; raise fs.inotify.max_user_watches",
                     _ => "",
                 };
-                StoreError::unavailable(format!("{}: can't watch it ({error}){remedy}", side.display()))
+                StoreError::unavailable(format!("{}: can't watch it ({error}){remedy}", path.display()))
             };
             let events = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)
                 .map_err(failed)?;
-            inotify::add_watch(&events, side, inotify::WatchFlags::MODIFY).map_err(failed)?;
+            // Whoever has a removed file open is told of its lost name only.
+            let wanted = WatchFlags::MODIFY
+                | WatchFlags::ATTRIB
+                | WatchFlags::MOVE_SELF
+                | WatchFlags::DELETE_SELF
+                | WatchFlags::DONT_FOLLOW;
+            inotify::add_watch(&events, path, wanted).map_err(failed)?;
+            if identity(path) != Some(file) {
+                let text = format!("{} was removed or replaced just now", path.display());
+                return Err(StoreError::unavailable(text));
+            }
             let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed)?);
             let subscribers = Arc::new(Mutex::new(Some(Vec::new())));
-            let (told, stopped) = (Arc::clone(&subscribers), Arc::clone(&stop));
+            let (told, stopped, path) = (Arc::clone(&subscribers), Arc::clone(&stop), path.to_owned());
             std::thread::Builder::new()
                 .name("tenure-watch".into())
-                .spawn(move || watch(&events, &stopped, &told))
+                .spawn(move || {
+                    watch(&events, &stopped, &told, || identity(&path) == Some(file));
+                })
                 .map_err(|error| StoreError::unavailable(format!("can't start a thread ({error})")))?;
             Ok(Watcher { subscribers, stop })
         }
@@ -113,7 +129,12 @@ mod linux {
         }
     }
 
-    fn watch(events: &OwnedFd, stop: &OwnedFd, subscribers: &Subscribers) {
+    fn identity(path: &Path) -> Option<Identity> {
+        std::fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
+    }
+
+    /// Tells of what happens to a file for as long as it has its name: others write to what has it then.
+    fn watch(events: &OwnedFd, stop: &OwnedFd, subscribers: &Subscribers, has_name: impl Fn() -> bool) {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = inotify::Reader::new(events, &mut buffer);
         loop {
@@ -127,7 +148,15 @@ mod linux {
             if !fds[1].revents().is_empty() {
                 return;
             }
-            while reader.next().is_ok() {}
+            let (mut is_gone, mut is_doubtful) = (false, false);
+            while let Ok(event) = reader.next() {
+                // The file is no more, and its number may be another's.
+                is_gone |= event.events().contains(ReadFlags::IGNORED);
+                is_doubtful |= !event.events().contains(ReadFlags::MODIFY);
+            }
+            if is_gone || is_doubtful && !has_name() {
+                return *locked(subscribers) = None;
+            }
             if let Some(subscribers) = &mut *locked(subscribers) {
                 subscribers.retain(|subscriber| {
                     !matches!(subscriber.try_send(Hint::Any), Err(mpsc::error::TrySendError::Closed(_)))
@@ -151,7 +180,7 @@ mod nowhere {
     impl Watcher {
         pub(crate) const WORKS: bool = false;
 
-        pub(crate) fn of(_side: &Path) -> Result<Arc<Watcher>, StoreError> {
+        pub(crate) fn of(_path: &Path, _side: &std::fs::File) -> Result<Arc<Watcher>, StoreError> {
             Err(StoreError::unsupported("wake-ups of the SQLite store need Linux"))
         }
 

@@ -10,6 +10,7 @@ use crate::pause;
 use crate::place::FileLocation;
 use crate::row::{RowError, RowStatements, StoredRow, Writing, image};
 use crate::schema::{LOG, checkpoint_from};
+use crate::side;
 use crate::turnstile::Turnstile;
 use crate::wake::touch;
 use rusqlite::Connection;
@@ -87,7 +88,7 @@ pub(crate) struct DatabaseWriter {
 impl DatabaseWriter {
     /// Works until no one can ask any more.
     pub(crate) fn run(self, jobs: &Receiver<WriterJob>) {
-        let DatabaseWriter { connection, mut turnstile, side, place, files, ages } = self;
+        let DatabaseWriter { connection, mut turnstile, mut side, place, files, ages } = self;
         let mut pen = Pen {
             connection: &connection,
             reading: RowStatements::of(&connection),
@@ -102,6 +103,9 @@ impl DatabaseWriter {
         while let Some(first) = queue.pop_front().or_else(|| jobs.recv().ok()) {
             queue.push_front(first);
             let transaction = pause::transaction();
+            if let Some((new, other)) = replaced(&place, &side, &turnstile) {
+                (side, turnstile) = (new, other);
+            }
             let turn = turnstile.enter();
             // More may have come while we waited for our turn, and some may not be wanted any more.
             queue.extend(jobs.try_iter());
@@ -124,6 +128,17 @@ impl DatabaseWriter {
         }
         files.leave(&connection);
     }
+}
+
+/// The side file and its lock as all others have them, where what is open was removed or replaced. If there are none to be had, all goes on
+/// without: what is written is right, though others are neither waited for nor woken.
+fn replaced(place: &FileLocation, side: &File, turnstile: &Turnstile) -> Option<(File, Turnstile)> {
+    if side::stands(place, side) {
+        return None;
+    }
+    let new = side::open(place).ok()?;
+    let turnstile = turnstile.moved_to(new.try_clone().ok()?);
+    Some((new, turnstile))
 }
 
 /// Takes what goes into the next transaction: single writes, up to a limit, and one batch. So neither starves the other.

@@ -240,23 +240,44 @@ fn who_may_use_the_database_may_use_its_lock() {
 }
 
 #[test]
-fn permissions_of_other_files_than_the_own_lock_stay() {
-    use std::os::unix::fs::{MetadataExt, chown, symlink};
+fn a_lock_file_that_leads_elsewhere_is_refused_and_nothing_is_written_there() {
+    use std::os::unix::fs::symlink;
     let directory = tempfile::tempdir().unwrap();
     let (path, lock) = (directory.path().join("leases.db"), directory.path().join("leases.db-lock"));
     drop(open(&path));
     set_mode(&path, 0o666);
     let links: [fn(&Path, &Path) -> std::io::Result<()>; 2] =
         [|to, from| symlink(to, from), |to, from| std::fs::hard_link(to, from)];
+    let private = directory.path().join("private");
     for link in links {
-        let private = directory.path().join("private");
-        std::fs::write(&private, "").unwrap();
+        std::fs::write(&private, "x").unwrap();
         set_mode(&private, 0o600);
         std::fs::remove_file(&lock).unwrap();
         link(&private, &lock).unwrap();
-        drop(open(&path));
-        assert_eq!(mode(&private), 0o600, "a link leads there");
+        assert_refused(&path, ErrorKind::Invalid, "leases.db-lock is ");
+        assert_eq!((mode(&private), std::fs::read(&private).unwrap()), (0o600, b"x".to_vec()));
+        std::fs::remove_file(&private).unwrap();
     }
+    // A link to nothing makes nothing there.
+    std::fs::remove_file(&lock).unwrap();
+    symlink(&private, &lock).unwrap();
+    assert_refused(&path, ErrorKind::Invalid, "leases.db-lock is ");
+    assert!(!private.exists());
+    std::fs::remove_file(&lock).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&lock).status().unwrap();
+    assert!(made.success());
+    assert_refused(&path, ErrorKind::Invalid, "leases.db-lock is ");
+    std::fs::remove_file(&lock).unwrap();
+    drop(open(&path));
+}
+
+#[test]
+fn permissions_of_other_users_lock_files_stay() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let directory = tempfile::tempdir().unwrap();
+    let (path, lock) = (directory.path().join("leases.db"), directory.path().join("leases.db-lock"));
+    drop(open(&path));
+    set_mode(&path, 0o666);
     std::fs::remove_file(&lock).unwrap();
     std::fs::write(&lock, "").unwrap();
     set_mode(&lock, 0o644);

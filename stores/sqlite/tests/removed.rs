@@ -1,7 +1,8 @@
 //! Files of the database that are removed while processes have it open, as by `rm leases.db-*` or a cleaner of directories.
 //!
 //! Plan: each file by itself and both, while the holder is idle; in the middle of a holder's write; what others write
-//! meanwhile survives the holder's end; files that come and go with their last user are nobody's fault.
+//! meanwhile survives the holder's end; files that come and go with their last user are nobody's fault;
+//! the side file, without which hints end and begin anew, and which writes make again for all.
 
 #![allow(
     clippy::unwrap_used,
@@ -202,4 +203,42 @@ async fn files_that_go_with_their_last_user_and_come_again_are_no_fault() {
     assert!(take(&again, "again", 9).await);
     let stored = again.read(&key("2/6")).await.unwrap().unwrap();
     assert_eq!(stored.record.fence, Fence(6));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn hints_go_on_where_the_side_file_was_removed() {
+    use std::os::unix::fs::PermissionsExt;
+    const LONG: Duration = Duration::from_secs(30);
+    let directory = tempfile::tempdir().unwrap();
+    let (path, side) = (directory.path().join("leases.db"), directory.path().join("leases.db-lock"));
+    let (old, scribe) = (open(&path), Scribe::new());
+    // Once somebody opens the file before the next write, once nobody does.
+    for is_made in [true, false] {
+        let mut changes = old.changed("").unwrap();
+        std::fs::set_permissions(&side, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let told = tokio::time::timeout(Duration::from_millis(100), changes.recv()).await;
+        assert!(told != Ok(None), "it is still the same file");
+        std::fs::remove_file(&side).unwrap();
+        let other = is_made.then(|| open(&path));
+        while tokio::time::timeout(LONG, changes.recv()).await.expect("hints end").is_some() {}
+        let (one, two) = (key(&format!("one {is_made}")), key(&format!("two {is_made}")));
+        let held = scribe.held(5);
+        assert!(wins(&old, scribe.absent(&one, held.clone())).await);
+        assert!(wins(&old, scribe.absent(&two, held.clone())).await);
+        assert!(side.exists(), "whoever writes makes it again");
+        let other = other.unwrap_or_else(|| open(&path));
+        let mut waiting = [old.changed("").unwrap(), other.changed("").unwrap()];
+        for (writer, key) in [(&old, &one), (&other, &two)] {
+            assert!(wins(writer, scribe.unchanged(key, held.version(), scribe.vacant(5))).await);
+            for changes in &mut waiting {
+                let pushed = tokio::time::timeout(LONG, changes.recv()).await;
+                assert!(pushed.expect("pushed, whoever writes").is_some());
+            }
+        }
+    }
+    // Who listens makes it again, too.
+    std::fs::remove_file(&side).unwrap();
+    old.changed("").unwrap();
+    assert!(side.exists());
 }

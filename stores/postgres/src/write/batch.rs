@@ -7,7 +7,7 @@ use super::{StatementDraft, one, unclear};
 use crate::client::PostgresClient;
 use crate::error::Call;
 use crate::sql::{ABSENT, UNCHANGED, VACANT};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tenure_core::op::{Expect, Outcome, Write};
 use tenure_core::{Key, StoreError};
 use tokio_postgres::types::{ToSql, Type};
@@ -98,6 +98,10 @@ pub(crate) async fn many(inner: &PostgresClient, writes: &[Write]) -> Result<Vec
     if let Some(error) = trouble {
         return Err(as_a_whole(error, has_written));
     }
+    if !reopen(writes, &mut attempts) {
+        let text = format!("{}: other writes came between those of one key", inner.lines.place);
+        return Err(StoreError::unknown(text));
+    }
     let mut outcomes = Vec::with_capacity(writes.len());
     for (write, attempt) in writes.iter().zip(attempts) {
         let outcome = match attempt {
@@ -110,6 +114,23 @@ pub(crate) async fn many(inner: &PostgresClient, writes: &[Write]) -> Result<Vec
     Ok(outcomes)
 }
 
+/// What is still open is sent again after all of the batch, and so are later writes of its key: they must not come before it. False if one
+/// of them is done.
+fn reopen(writes: &[Write], attempts: &mut [Option<Outcome>]) -> bool {
+    let mut open: BTreeSet<&Key> = BTreeSet::new();
+    for (write, attempt) in writes.iter().zip(attempts) {
+        if attempt.is_none() {
+            open.insert(&write.key);
+        } else if open.contains(&write.key) {
+            if matches!(attempt, Some(Outcome::Won { .. })) {
+                return false;
+            }
+            *attempt = None;
+        }
+    }
+    true
+}
+
 /// The places of the writes in the order of their keys; of several writes of one key, the first of each before the second of any.
 fn in_turns(writes: &[Write]) -> Vec<usize> {
     let mut turns: BTreeMap<(usize, &Key), usize> = BTreeMap::new();
@@ -120,4 +141,33 @@ fn in_turns(writes: &[Write]) -> Vec<usize> {
         *turn += 1;
     }
     turns.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: what is sent again with a write that another process came between.
+    use super::*;
+    use tenure_core::{Fence, Version};
+    use tenure_testkit::Scribe;
+
+    #[test]
+    fn later_writes_of_a_key_that_is_open_are_sent_again_or_leave_all_unknown() {
+        let scribe = Scribe::new();
+        let writes: Vec<Write> = ["a", "b", "a", "b"]
+            .map(|name| scribe.if_vacant(&Key::new(name).unwrap(), scribe.held(5)))
+            .to_vec();
+        let won = || Some(Outcome::Won { version: Version(1), fence: Fence(5) });
+        let lost = || Some(Outcome::Lost(None));
+        let cases = [
+            ([lost(), won(), won(), lost()], Some([lost(), won(), won(), lost()])),
+            ([None, won(), lost(), lost()], Some([None, won(), None, lost()])),
+            ([won(), None, lost(), lost()], Some([won(), None, lost(), None])),
+            ([won(), lost(), None, won()], Some([won(), lost(), None, won()])),
+            ([None, won(), won(), lost()], None),
+        ];
+        for (mut attempts, wanted) in cases {
+            let are_in_order = reopen(&writes, &mut attempts);
+            assert_eq!(are_in_order.then_some(attempts), wanted);
+        }
+    }
 }
