@@ -104,6 +104,7 @@ impl Machine for Holder {
         if self.env.rules.bugs.has(Bug::HolderMissesSuspend) {
             now.held = now.waited;
         }
+        self.env.detector.see_clocks(now);
         // Deadlines first: whatever else came, a lease whose time is over is over.
         self.wake_due(now);
         match event {

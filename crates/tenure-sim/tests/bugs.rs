@@ -93,6 +93,7 @@ const SHOWN_IN: &[(Bug, &str, u64)] = &[
     (Bug::DenialIsFinal, "hands-many", 509),
     (Bug::OrphanNotAsked, "orphans", 234),
     (Bug::TryForgetsSilence, "same-id", 763),
+    (Bug::SharedClockTrusted, "shared-clock", 1),
     (Bug::WaiterCountsSuspend, "suspend", 183),
     (Bug::RunsUnheld, "ticks", 13),
     (Bug::BeginNotAwaited, "ticks", 40),

@@ -20,6 +20,7 @@ fn every_bug_that_can_hurt_a_section_is_caught() {
         Bug::StaleWinBelieved,
         Bug::UnknownIsSuccess,
         Bug::OneWitness,
+        Bug::SharedClockTrusted,
         Bug::WallDecides,
         Bug::WaiterCountsSuspend,
         Bug::HolderMissesSuspend,

@@ -48,7 +48,8 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
         let mut farewell = Some(farewell);
         let mut flights =
             Flights::new(self.store.clone(), Arc::clone(&self.clock), Arc::clone(&self.troubles));
-        let mut wake_at: Option<Tick> = None;
+        // At once: a machine that has seen its clocks from the beginning notices when they are set.
+        let mut wake_at: Option<Tick> = Some(self.clock.held());
         let mut hints = Hints::of(std::mem::take(&mut self.watches), self.troubles.holder().clone());
         let pushes = self.store.capabilities().watch;
         let mut missed = false;

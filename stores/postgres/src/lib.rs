@@ -67,7 +67,9 @@
 //! - A server that is stopped, restarted or full: calls are `Unavailable` or `Unknown`, and all goes on when it is back.
 //! - A host that is silent, as without power: of several hosts, and of a name's addresses, the next one is tried besides, after half a
 //!   second at most.
-//! - Its wall clock jumping: an age alone decides nothing.
+//! - Its wall clock jumping: an age alone decides nothing. A process on the
+//!   server's own host shares that clock: each `Leases`, `Section` and `Worker` notices a jump that it lives to see. What begins within a ttl of a
+//!   jump ahead may take a live holder for dead; `ages=off` prevents that.
 //! - Rows damaged or changed by hand: `Foreign`, and never written over. A row shows which transaction wrote it last; if that was not tenure's,
 //!   its digest decides, as after a restore. Reads compare it, too, and `tenure rm --damaged` removes what it contradicts. Only a fence that was
 //!   raised by hand is taken as it is.

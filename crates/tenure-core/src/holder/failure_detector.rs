@@ -3,7 +3,7 @@
 //! There are two answers, and both need a full ttl. *Observed silence*: this process has itself seen the same heartbeat for a ttl,
 //! counted from after the read that first showed it. *First sight*: for a process that never watched, two witnesses
 //! agree that more than a ttl has passed since the heartbeat. One is the store's clock (the attested age), the other the wall clocks (ours
-//! against the holder's stamp). One clock's jump is never enough.
+//! against the holder's stamp). One clock's jump is never enough, also where both are the clock of one host: see `ClockJumps`.
 //!
 //! A process may live too short to watch, and the two witnesses may not help it. Then it leaves a *mark* for later processes.
 //! If a dead holder's wall clock was ahead, its stamp says nothing: the process replaces it by its own. If the
@@ -20,6 +20,7 @@ use crate::rules::Rules;
 use crate::values::fence::{Fence, Nonce, Version};
 use crate::values::key::Key;
 use crate::values::record::{Ask, Attachment, Stored, Tenure};
+use crate::values::time::jumps::ClockJumps;
 use crate::values::time::{Now, Tick, Ttl};
 use bounded::Bounded;
 use std::time::Duration;
@@ -55,9 +56,16 @@ pub(crate) struct FailureDetector {
     missing: Bounded<Attachment, Tick>,
     /// Attached claims that stand in our way: which, and since when, or since when their session was last asked about them.
     doubts: Bounded<Key, (Nonce, Tick)>,
+    /// Since when two witnesses that are one clock may be believed.
+    jumps: ClockJumps,
 }
 
 impl FailureDetector {
+    /// Takes note of this process's clocks, whatever it does: one that is set ahead may be the store's, too.
+    pub(crate) fn see_clocks(&mut self, now: Now) {
+        self.jumps.look(now);
+    }
+
     /// Judges the claim that `key`'s record shows. `now` was read after the answer arrived.
     pub(crate) fn judge(
         &mut self,
@@ -70,7 +78,8 @@ impl FailureDetector {
         let ttl = tenure.ttl.duration();
         let record = &stored.record;
         let heartbeat = if rules.bugs.has(Bug::MailProlongs) { record.nonce } else { tenure.heartbeat };
-        let agreed = agreed(now, stored, rules);
+        self.see_clocks(now);
+        let agreed = agreed(now, stored, rules).map(|agreed| self.jumps.certain(now, agreed, rules.bugs));
         let silent = self.silent(now, key, tenure, stored, heartbeat, agreed, rules.bugs);
         let limit = silence_limit(tenure.ttl, rules.bugs);
         if rules.bugs.has(Bug::DeadNeverJudged) {
@@ -197,6 +206,7 @@ impl FailureDetector {
         let age = seen.age().filter(|_| rules.first_sight)?;
         let by_wall = now.wall.since(seen.record.stamp);
         let agreed = if rules.bugs.has(Bug::MarkIsOneWitness) { age.max(by_wall) } else { age.min(by_wall) };
+        let agreed = self.jumps.certain(now, agreed, rules.bugs);
         (agreed > silence_limit(tenure.ttl, rules.bugs)).then_some(Verdict::Suspected)
     }
 

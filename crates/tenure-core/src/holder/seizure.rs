@@ -86,6 +86,7 @@ impl Machine for Seizure {
     type Notice = Seized;
 
     fn step(&mut self, now: Now, event: Event<()>) -> Step<Seized> {
+        self.detector.see_clocks(now);
         match event {
             Event::Answer(op, result) => self.answer(now, op, result),
             Event::Command(()) | Event::Changed(_) | Event::Wake => {}

@@ -90,6 +90,7 @@ impl Machine for Section {
         if self.setup.rules.bugs.has(Bug::HolderMissesSuspend) {
             now.held = now.waited;
         }
+        self.watch.see_clocks(now);
         match event {
             Event::Command(command) => self.command(now, command),
             Event::Answer(op, result) => self.answer(now, op, result),

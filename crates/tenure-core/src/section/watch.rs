@@ -9,6 +9,7 @@ use super::ledger::{Entry, SectionLedger};
 use crate::bugs::Bug;
 use crate::rules::Rules;
 use crate::values::fence::Nonce;
+use crate::values::time::jumps::ClockJumps;
 use crate::values::time::{Now, Tick};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,9 +45,16 @@ impl RecordLook {
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(super) struct EntryWatch {
     since: BTreeMap<Nonce, Tick>,
+    /// Since when two witnesses that are one clock may be believed.
+    jumps: ClockJumps,
 }
 
 impl EntryWatch {
+    /// Takes note of this process's clocks, whatever it does: one that is set ahead may be the store's, too.
+    pub(super) fn see_clocks(&mut self, now: Now) {
+        self.jumps.look(now);
+    }
+
     /// Takes note of what the record shows. `now` was read after the answer arrived.
     pub(super) fn look(&mut self, now: Now, ledger: &SectionLedger) {
         let before = std::mem::take(&mut self.since);
@@ -67,7 +75,8 @@ impl EntryWatch {
         if watched.since(since) >= wait_policy {
             return true;
         }
-        let by_wall = now.wall.since(entry.stamp) > wait_policy;
+        let certain = |agreed| self.jumps.certain(now, agreed, rules.bugs);
+        let by_wall = certain(now.wall.since(entry.stamp)) > wait_policy;
         let by_store = look.stood(now, entry).is_some_and(|stood| stood > wait_policy);
         if rules.bugs.has(Bug::WallDecides) {
             return by_wall;
@@ -149,6 +158,22 @@ mod tests {
         let off = Rules { first_sight: false, ..Rules::default() };
         let look = RecordLook { clock: Some(u64::MAX), at: at(100).waited };
         assert!(!EntryWatch::default().is_over(at(100), &look, &entry(1, 0, 0), &off), "switched off");
+    }
+
+    #[test]
+    fn s7_a_clock_that_is_set_ahead_with_the_stores_is_no_second_witness() {
+        let rules = Rules::default();
+        let set_ahead = |secs: u64| Now { wall: Wall(at(secs).wall.0 + 60_000), ..at(secs) };
+        let (mut watch, live) = (EntryWatch::default(), entry(1, 99, 99));
+        watch.see_clocks(at(99));
+        watch.see_clocks(set_ahead(100));
+        let sees = |watch: &mut EntryWatch, secs: u64| {
+            watch.look(set_ahead(secs), &SectionLedger::default());
+            let look = RecordLook { clock: Some((secs + 60) * 1_000_000), at: at(secs).waited };
+            watch.is_over(set_ahead(secs), &look, &live, &rules)
+        };
+        assert!(!sees(&mut watch, 101) && !sees(&mut watch, 109), "both say more than a minute");
+        assert!(sees(&mut watch, 111), "so long ago that it is over whatever they say");
     }
 
     #[test]

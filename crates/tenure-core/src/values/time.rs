@@ -10,6 +10,7 @@
 //! cache consistency" (1989), with the drift bound made explicit.
 
 pub(crate) mod host;
+pub(crate) mod jumps;
 
 use crate::values::error::InvalidInput;
 use host::Host;

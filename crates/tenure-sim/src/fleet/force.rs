@@ -2,7 +2,8 @@
 
 use super::{FleetDue, What, World};
 use crate::kernel::trace::Story;
-use tenure_core::fleet::UnitSpec;
+use std::collections::BTreeMap;
+use tenure_core::fleet::{Status, UnitSpec};
 use tenure_core::op::{Expect, Write};
 use tenure_core::{Ask, Fence, Key, LeaseId, Record, Value};
 
@@ -41,9 +42,33 @@ impl World {
         self.disturb(audit.max(self.bound(33_000)) + self.per_mille(3000));
     }
 
+    /// The store has lost writes: units are again as they were before those, and some are gone.
+    pub(super) fn unlearn(&mut self, lost: BTreeMap<Key, Option<Record>>) {
+        for (key, record) in lost {
+            if !self.scene.units.contains_key(&key) {
+                continue;
+            }
+            if let Some(record) = record {
+                self.behind(&key, record.fence);
+            }
+            if self.store.get(&key).is_some() {
+                self.note_behind(&key);
+                self.learn(&key);
+            } else {
+                self.closed(&key, Status::Deleted);
+            }
+        }
+    }
+
     /// The tenure that a unit's record shows is about to go behind its holder's back.
     fn note_behind(&mut self, key: &Key) {
-        let Some(fence) = self.store.get(key).map(|record| record.fence) else { return };
+        if let Some(fence) = self.store.get(key).map(|record| record.fence) {
+            self.behind(key, fence);
+        }
+    }
+
+    /// The tenure under this fence is not shown any more, and its holder may go on.
+    fn behind(&mut self, key: &Key, fence: Fence) {
         let t = self.t;
         if let Some(truth) = self.scene.units.get_mut(key) {
             if truth.behind.len() >= 16 {
@@ -59,7 +84,7 @@ impl World {
         self.note_behind(&key);
         self.tell(|_| Story::Store(format!("somebody deletes {key}")));
         self.store.remove(self.t, &key);
-        self.closed(&key, tenure_core::fleet::Status::Deleted);
+        self.closed(&key, Status::Deleted);
         self.hint(&key);
     }
 
@@ -91,7 +116,7 @@ impl World {
         truth.points.extend(fields.get(super::bodies::POINT).and_then(Value::as_i64));
         truth.idle = None;
         self.checks.tenures.put_back(key, fence);
-        if spec.status == tenure_core::fleet::Status::Open {
+        if spec.status == Status::Open {
             self.idles_for(key, t.max(1), false);
         } else {
             self.closed(key, spec.status);

@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use telling::Doom;
 use tenure_core::fleet::{FleetName, FleetNotice, Worker};
 use tenure_core::op::{Answer, Op};
-use tenure_core::{Fence, Key, Now, StoreError, Tick, Ttl};
+use tenure_core::{Fence, Key, Now, Record, StoreError, Tick, Ttl};
 use unfit::WorkerRefusal;
 use world::Truth;
 
@@ -268,6 +268,10 @@ impl Scene for FleetScene {
 
     fn mend(world: &mut World) {
         world.mend();
+    }
+
+    fn failed_over(world: &mut World, lost: BTreeMap<Key, Option<Record>>) {
+        world.unlearn(lost);
     }
 
     fn chaos_begins(world: &mut World) {

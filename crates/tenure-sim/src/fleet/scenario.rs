@@ -272,6 +272,28 @@ const ALL: &[FleetScenario] = &[
         ..USUAL
     },
     FleetScenario {
+        name: "fleet-failover",
+        about: "the store loses acknowledged writes: only fences hold, and in the calm the fleet is even again",
+        wall_off_ms: 0,
+        faults: &[
+            (FaultKind::Failover, 40.0),
+            (FaultKind::Crash, 6.0),
+            (FaultKind::Pause, 6.0),
+            (FaultKind::Cut, 4.0),
+            (FaultKind::Rate, 4.0),
+        ],
+        // The clock that a claim is made by is read after the failover: nothing holds an older claim back.
+        calls: &[
+            (FaultKind::RequestLost, 0.03),
+            (FaultKind::AnswerLost, 0.04),
+            (FaultKind::Refused, 0.02),
+            (FaultKind::HintLost, 0.1),
+            (FaultKind::PauseBeforeEffect, 0.1),
+        ],
+        excused: &[Rule::S1, Rule::S3, Rule::S4, Rule::Mail, Rule::Answered],
+        ..USUAL
+    },
+    FleetScenario {
         name: "fleet-zones",
         about: "nine workers in three zones, which are lost together",
         nodes: 9,

@@ -117,6 +117,10 @@ impl NodeClock {
     pub(crate) fn set_wall_offset(&mut self, ms: i64) {
         self.wall_offset_ms = ms;
     }
+
+    pub(crate) fn shift_wall(&mut self, by_ms: i64) {
+        self.wall_offset_ms += by_ms;
+    }
 }
 
 #[cfg(test)]

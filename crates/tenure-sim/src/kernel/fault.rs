@@ -49,6 +49,7 @@ pub enum FaultKind {
     Buried,
     Unfit,
     HintLate,
+    SharedClock,
 }
 
 kinds! { FaultKind,
@@ -93,6 +94,7 @@ kinds! { FaultKind,
     Buried "buried": "a process dies, and whoever sees that gives back at once what it held",
     Unfit "unfit": "the store refuses one worker of a fleet every listing, or to write others' parts of a plan",
     HintLate "hint-late": "a hint of a change comes up to a ttl later, after those of later changes",
+    SharedClock "shared-clock": "the clock of the store's host is set ahead by up to an hour, and the first node is on that host",
 }
 
 /// How many kinds there are.
@@ -107,6 +109,7 @@ impl FaultKind {
                 | FaultKind::Stall
                 | FaultKind::Throttle
                 | FaultKind::StoreClock
+                | FaultKind::SharedClock
                 | FaultKind::Failover
                 | FaultKind::RecordDeleted
                 | FaultKind::RecordRestored

@@ -372,19 +372,21 @@ impl Registers {
         self.put(t, key.clone(), None);
     }
 
-    /// A replica that lags by `lag` takes over: what was acknowledged since then is gone. Answers how much.
-    pub(crate) fn fail_over(&mut self, t: True, lag: True) -> u64 {
-        let Some(journal) = &mut self.journal else { return 0 };
-        let mut lost = 0;
+    /// A replica that lags by `lag` takes over: what was acknowledged since then is gone. Answers the records that are other than before,
+    /// as they were, and how many writes are lost.
+    pub(crate) fn fail_over(&mut self, t: True, lag: True) -> (BTreeMap<Key, Option<Record>>, u64) {
+        let (mut lost, mut count) = (BTreeMap::new(), 0);
+        let Some(journal) = &mut self.journal else { return (lost, count) };
         while journal.back().is_some_and(|undo| undo.at + lag.min(LAG) >= t) {
             let Some(undo) = journal.pop_back() else { break };
-            match undo.before {
-                Some(entry) => self.entries.insert(undo.key, entry),
+            let after = match undo.before {
+                Some(entry) => self.entries.insert(undo.key.clone(), entry),
                 None => self.entries.remove(&undo.key),
             };
-            lost += 1;
+            lost.entry(undo.key).or_insert(after.map(|entry| entry.record));
+            count += 1;
         }
-        lost
+        (lost, count)
     }
 
     /// All records, as a listing shows them.

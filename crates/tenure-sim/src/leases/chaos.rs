@@ -110,7 +110,11 @@ impl World {
         self.tally.faults[FaultKind::Crash as usize] += 1;
         self.tell(|world| Story::Fault(Some(world.name(index)), "dies in the calm".to_owned()));
         // A walls' disagreement takes the second witness away.
-        let jumps = self.scenario.faults.iter().any(|(fault, _)| *fault == FaultKind::StoreClock);
+        let jumps = self
+            .scenario
+            .faults
+            .iter()
+            .any(|(fault, _)| matches!(fault, FaultKind::StoreClock | FaultKind::SharedClock));
         let agree = self.scenario.wall_off_ms <= 100 && !jumps;
         for key in held {
             // After a failover that lost its claim, another may hold it too: then nothing became free.

@@ -414,6 +414,25 @@ fn own() -> Vec<LeaseScenario> {
             ..USUAL
         },
         LeaseScenario {
+            name: "shared-clock",
+            about: "the store's host is set ahead, and the processes there with it: its clock is no second witness for them",
+            source: "a single host, or an application beside its database, whose clock is set",
+            nodes: 4,
+            keys: 2,
+            store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: false }),
+            wall_off_ms: 0,
+            faults: &[
+                (FaultKind::SharedClock, 40.0),
+                (FaultKind::Pause, 6.0),
+                (FaultKind::Cut, 6.0),
+                (FaultKind::Rate, 4.0),
+            ],
+            users: UserBehaviour { tasks: 2, trying: 60, think: 1500, hold: 8000, gc: 0, ..USERS },
+            // Whoever begins after the clock was set can't know.
+            deaths: false,
+            ..USUAL
+        },
+        LeaseScenario {
             name: "wall",
             about: "wall clocks jump by an hour and by ten years; the store tells ages",
             source: "hosts' wall clocks that are set",

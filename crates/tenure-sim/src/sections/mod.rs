@@ -90,7 +90,8 @@ impl Scene for SectionsScene {
     const LETTER: char = 'n';
 
     fn frame(scenario: &SectionScenario) -> Frame {
-        let SectionScenario { name, about, nodes, duration_ms, wall_off_ms, faults, calls, .. } = *scenario;
+        let SectionScenario { name, about, nodes, duration_ms, wall_off_ms, .. } = *scenario;
+        let SectionScenario { faults, calls, excused, .. } = *scenario;
         Frame {
             name,
             about,
@@ -105,7 +106,7 @@ impl Scene for SectionsScene {
             chaos: 60,
             calm: 40,
             rounds: 1,
-            excused: &[],
+            excused,
         }
     }
 
@@ -220,7 +221,7 @@ impl Scene for SectionsScene {
     }
 
     fn strike(world: &mut World, fault: FaultKind, _index: usize) -> bool {
-        if fault == FaultKind::StoreClock {
+        if matches!(fault, FaultKind::StoreClock | FaultKind::SharedClock) {
             world.scene.anchor.clock_was_set();
         }
         false

@@ -1,5 +1,6 @@
 //! What a world of sections is like, as data.
 
+use crate::invariants::Rule;
 use crate::kernel::fault::FaultKind;
 use crate::kernel::registers::Ages;
 
@@ -28,6 +29,7 @@ pub(crate) struct SectionScenario {
     pub(crate) faults: &'static [(FaultKind, f64)],
     /// The probability that a fault befalls a call.
     pub(crate) calls: &'static [(FaultKind, f64)],
+    pub(crate) excused: &'static [Rule],
 }
 
 const CALLS: &[(FaultKind, f64)] = &[
@@ -71,6 +73,7 @@ const USUAL: SectionScenario = SectionScenario {
         (FaultKind::SpuriousWake, 20.0),
     ],
     calls: CALLS,
+    excused: &[],
 };
 
 pub(crate) const SCENARIOS: &[SectionScenario] = &[
@@ -89,6 +92,14 @@ pub(crate) const SCENARIOS: &[SectionScenario] = &[
             (FaultKind::Suspend, 4.0),
             (FaultKind::Rate, 8.0),
         ],
+        ..USUAL
+    },
+    SectionScenario {
+        name: "sections-shared-clock",
+        about: "the store's host is set ahead, and a process there with it: what it sees of ages then is not what has passed",
+        wall_off_ms: 0,
+        ages: &[Ages::Fine],
+        faults: &[(FaultKind::SharedClock, 30.0), (FaultKind::Pause, 10.0), (FaultKind::Rate, 8.0)],
         ..USUAL
     },
     SectionScenario {
@@ -139,6 +150,21 @@ pub(crate) const SCENARIOS: &[SectionScenario] = &[
             (FaultKind::AnswerLost, 0.03),
             (FaultKind::Duplicated, 0.02),
         ],
+        ..USUAL
+    },
+    SectionScenario {
+        name: "sections-failover",
+        about: "the store loses acknowledged writes: only fences hold, and in the calm every command is answered and all is had again",
+        wall_off_ms: 0,
+        faults: &[
+            (FaultKind::Failover, 30.0),
+            (FaultKind::Crash, 10.0),
+            (FaultKind::Pause, 6.0),
+            (FaultKind::Cut, 4.0),
+            (FaultKind::Rate, 4.0),
+        ],
+        calls: &[(FaultKind::RequestLost, 0.03), (FaultKind::AnswerLost, 0.04), (FaultKind::Refused, 0.02)],
+        excused: &[Rule::S7, Rule::S3, Rule::S4],
         ..USUAL
     },
     SectionScenario {

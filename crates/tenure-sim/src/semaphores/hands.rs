@@ -3,11 +3,12 @@
 use super::{SemaphoreDue, What, World};
 use crate::kernel::Envelope;
 use crate::kernel::trace::Story;
+use std::collections::BTreeMap;
 use std::time::Duration;
-use tenure_core::Key;
 use tenure_core::gc::Collector;
 use tenure_core::op::Listed;
 use tenure_core::semaphore::{self, SemaphoreLedger};
+use tenure_core::{Key, Record};
 
 impl World {
     fn some_key(&mut self) -> usize {
@@ -59,6 +60,19 @@ impl World {
         let node = &mut self.nodes[envelope.node];
         if *key == node.session {
             node.own.session_restored.take_if(|restored| *restored < envelope.posted);
+        }
+    }
+
+    /// The store has lost writes.
+    pub(super) fn unlearn(&mut self, lost: BTreeMap<Key, Option<Record>>) {
+        for (name, record) in lost {
+            if let Some(key) = self.key_index(&name) {
+                let ledger = record.and_then(|record| SemaphoreLedger::of(&record).ok());
+                // Whoever hears of such a grant only now believes in it.
+                let granted = ledger.into_iter().flat_map(|ledger| ledger.holders);
+                self.scene.behind.extend(granted.map(|grant| (key, grant.fence)));
+                self.by_hand(key);
+            }
         }
     }
 

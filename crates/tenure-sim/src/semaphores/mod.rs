@@ -20,8 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tenure_core::op::{Hint, Op};
 use tenure_core::semaphore::{self, SemaphoreLedger};
 use tenure_core::{
-    Command, Fence, Holder, HolderId, Host, Identity, Key, LeaseId, Metadata, Nonce, Notice, Now, Rules,
-    Tick, Ttl,
+    Command, Fence, Holder, HolderId, Host, Identity, Key, LeaseId, Metadata, Nonce, Notice, Now, Record,
+    Rules, Tick, Ttl,
 };
 use users::{PermitActivity, PermitLapse, PermitView};
 
@@ -230,6 +230,10 @@ impl Scene for SemaphoresScene {
         let ours = world.key_index(key);
         let waits = |view: &PermitView| view.waits() && ours.is_none_or(|key| view.key == key);
         world.nodes[index].own.views.values().any(waits)
+    }
+
+    fn failed_over(world: &mut World, lost: BTreeMap<Key, Option<Record>>) {
+        world.unlearn(lost);
     }
 
     fn strike(world: &mut World, fault: FaultKind, index: usize) -> bool {

@@ -172,6 +172,21 @@ pub(crate) const SCENARIOS: &[SemaphoreScenario] = &[
         ..USUAL
     },
     SemaphoreScenario {
+        name: "semaphores-failover",
+        about: "the store loses acknowledged writes: only fences hold, and in the calm the queues go on",
+        wall_off_ms: 0,
+        faults: &[
+            (FaultKind::Failover, 30.0),
+            (FaultKind::Crash, 6.0),
+            (FaultKind::Pause, 6.0),
+            (FaultKind::Cut, 4.0),
+            (FaultKind::Rate, 4.0),
+        ],
+        calls: GENTLE,
+        excused: &[Rule::S8, Rule::S3, Rule::S4],
+        ..USUAL
+    },
+    SemaphoreScenario {
         name: "semaphores-hidden",
         about: "machines whose time is hidden from them: fences hold, beliefs may not",
         faults: &[

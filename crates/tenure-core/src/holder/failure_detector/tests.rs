@@ -84,6 +84,23 @@ fn a_waiters_suspend_is_not_silence() {
 }
 
 #[test]
+fn s1_a_clock_that_is_set_ahead_with_the_stores_is_no_second_witness() {
+    let rules = Rules::default();
+    let set_ahead = |secs: u64| Now { wall: Wall(at(secs).wall.0 + 60_000), ..at(secs) };
+    let (mut detector, beat) = (FailureDetector::default(), at(99).wall.0);
+    detector.see_clocks(at(99));
+    let seen = |age| stored(1, beat, Some(age));
+    let live = |secs| Verdict::Live { until: at(secs).held };
+    assert_eq!(judge(&mut detector, set_ahead(100), &seen(61), &rules), live(110), "both say a minute");
+    // What nobody watched is judged by both again, once that was so long ago.
+    assert_eq!(judge(&mut detector, set_ahead(109), &stored(2, beat, Some(70)), &rules), live(110));
+    assert_eq!(judge(&mut detector, set_ahead(111), &stored(3, beat, Some(72)), &rules), Verdict::Suspected);
+    // A beat after it is as old as both say.
+    let later = stored(4, set_ahead(104).wall.0, Some(11));
+    assert_eq!(judge(&mut detector, set_ahead(115), &later, &rules), Verdict::Suspected);
+}
+
+#[test]
 fn first_sight_needs_two_witnesses() {
     let rules = Rules::default();
     let sees = |age, stamp| judge(&mut FailureDetector::default(), at(100), &stored(1, stamp, age), &rules);

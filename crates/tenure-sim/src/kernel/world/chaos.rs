@@ -80,6 +80,11 @@ impl<S: Scene> World<S> {
                 let by = self.rng.below(7200 * SECOND) as i64 - (3600 * SECOND) as i64;
                 self.store.jump_clock(by);
             }
+            FaultKind::SharedClock => {
+                let by_ms = self.rng.below(3_600_000) as i64;
+                self.store.jump_clock(by_ms * MILLI as i64);
+                self.nodes[0].clock.shift_wall(by_ms);
+            }
             FaultKind::Failover => self.fail_over(),
             FaultKind::SpuriousWake => self.deliver(index, NodeInput::Wake),
             _ => {}
@@ -88,13 +93,14 @@ impl<S: Scene> World<S> {
 
     fn fail_over(&mut self) {
         let lag = self.rng.below(400 * MILLI);
-        let lost = self.store.fail_over(self.t, lag);
+        let (lost, count) = self.store.fail_over(self.t, lag);
         // What is on its way to the old primary never reaches the new one.
         self.store_term += 1;
         self.store_down = true;
         let span = 10 * MILLI + self.rng.below(self.per_mille(50));
         self.at(self.t + span, What::StoreUp);
-        self.tell(|_| Story::Store(format!("{lost} writes are lost")));
+        self.tell(|_| Story::Store(format!("{count} writes are lost")));
+        S::failed_over(self, lost);
     }
 
     fn suspend(&mut self, index: usize, pace: ClockPace) {

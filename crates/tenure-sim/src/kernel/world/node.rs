@@ -81,6 +81,10 @@ impl<S: Scene> World<S> {
         node.service = ServiceClock::new(Drift::default());
         node.service.answered(held, held, date);
         S::booted(self, index);
+        if self.frame.has(FaultKind::SharedClock) {
+            // As drivers do: it sees its clocks from the beginning.
+            self.deliver(index, NodeInput::Wake);
+        }
     }
 
     /// The process is gone, and with it all that anyone on it believed.

@@ -7,9 +7,10 @@ use crate::kernel::envelope::Envelope;
 use crate::kernel::fault::FaultKind;
 use crate::kernel::registers::{Landed, StoreSpec};
 use crate::kernel::rng::Rng;
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use tenure_core::op::{Answer, Machine, Op, Step};
-use tenure_core::{HolderId, Key, Now, StoreError, Tick, Ttl};
+use tenure_core::{HolderId, Key, Now, Record, StoreError, Tick, Ttl};
 
 /// The commands that users give in a scene.
 pub(crate) type Command<S> = <<S as Scene>::Machine as Machine>::Command;
@@ -153,6 +154,8 @@ pub(crate) trait Scene: Sized + 'static {
     fn mend(world: &mut World<Self>) {
         drop(world.store.mend());
     }
+    /// The store has lost what these records were; some of them are gone.
+    fn failed_over(_world: &mut World<Self>, _lost: BTreeMap<Key, Option<Record>>) {}
     /// Faults begin.
     fn chaos_begins(_world: &mut World<Self>) {}
     /// All faults end.

@@ -1,6 +1,7 @@
 //! Elections: candidates that follow, lead, run bodies, resign and stand back.
 
 use super::{GENTLE, HAND_MADE, HANDS, LeaseScenario, USERS, USUAL, UserBehaviour};
+use crate::invariants::Rule;
 use crate::kernel::fault::FaultKind;
 
 const CANDIDATES: UserBehaviour =
@@ -51,6 +52,23 @@ pub(super) fn all() -> Vec<LeaseScenario> {
             calls: GENTLE,
             chaos: 30,
             ..HAND_MADE
+        },
+        LeaseScenario {
+            name: "election-failover",
+            about: "the store loses acknowledged writes: only fences hold, and in the calm somebody leads",
+            source: "the promise S2; failovers of stores that replicate asynchronously",
+            users: UserBehaviour { attached: 60, ..CANDIDATES },
+            keys: 2,
+            wall_off_ms: 0,
+            faults: &[
+                (FaultKind::Failover, 30.0),
+                (FaultKind::Crash, 6.0),
+                (FaultKind::Pause, 6.0),
+                (FaultKind::Cut, 4.0),
+            ],
+            calls: GENTLE,
+            excused: &[Rule::S1, Rule::S3, Rule::S4, Rule::Mail, Rule::Answered],
+            ..USUAL
         },
         LeaseScenario {
             name: "less-cascade",
