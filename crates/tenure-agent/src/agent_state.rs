@@ -5,7 +5,7 @@ use crate::history::TenureHistory;
 use crate::lease_table::LeaseTable;
 use crate::metrics_server::Scrape;
 use crate::news::NewsFeed;
-use crate::room::Room;
+use crate::room::ConnectionRoom;
 use crate::sections::Sections;
 use crate::seizures::Seizures;
 use crate::workers::Workers;
@@ -22,7 +22,7 @@ pub(crate) struct AgentState {
     pub(crate) sections: Mutex<Sections>,
     pub(crate) limits: Limits,
     /// Of all its connections. Who may only look has half of it at the most.
-    pub(crate) room: Arc<Room>,
+    pub(crate) room: Arc<ConnectionRoom>,
     pub(crate) scrape: Option<Scrape>,
     pub(crate) seizures: Seizures,
     sweeper: AbortHandle,
@@ -39,7 +39,8 @@ impl AgentState {
             tokio::spawn(async move { table.sweep().await }).abort_handle()
         };
         let (workers, sections, seizures) = (Arc::default(), Mutex::default(), Seizures::new());
-        let room = Room::of_clients(limits.connections, limits.strangers, limits.connections.div_ceil(2));
+        let room =
+            ConnectionRoom::of_clients(limits.connections, limits.strangers, limits.connections.div_ceil(2));
         AgentState {
             leases,
             table,

@@ -4,7 +4,7 @@ use crate::certificate::Certificate;
 use crate::config::Limits;
 use crate::door::{AgentListener, Door};
 use crate::peer::ClientIdentity;
-use crate::room::{Place, Room};
+use crate::room::{ConnectionPlace, ConnectionRoom};
 use crate::strangers::Stranger;
 use axum::Router;
 use axum::body::Body;
@@ -26,7 +26,7 @@ pub(crate) struct ConnectionContext {
     pub(crate) router: Router,
     pub(crate) limits: Limits,
     /// Shared by all addresses.
-    pub(crate) room: Arc<Room>,
+    pub(crate) room: Arc<ConnectionRoom>,
     /// Whether no token is asked for.
     pub(crate) is_open: bool,
 }
@@ -102,7 +102,7 @@ fn at_once(stream: TcpStream) -> TcpStream {
 /// Whoever has made a connection, until it leaves or takes too long.
 struct Guest {
     peer: Arc<ClientIdentity>,
-    place: Place,
+    place: ConnectionPlace,
     router: Router,
     limits: Limits,
 }
@@ -168,7 +168,7 @@ mod tests {
         let (client, server) = tokio::io::duplex(1024);
         let router = Router::new().route("/", get(async || vec![b'x'; 1 << 20]));
         let limits = Limits { patience: Duration::from_millis(50), ..Limits::default() };
-        let place = Room::of_clients(1, 0, 0).enter(true).unwrap();
+        let place = ConnectionRoom::of_clients(1, 0, 0).enter(true).unwrap();
         let guest = Guest { peer: Arc::new(ClientIdentity::unknown()), place, router, limits };
         (client, tokio::spawn(guest.attend(server)))
     }
@@ -217,7 +217,7 @@ mod tests {
         let door = Door::open(address, Some(&certificate)).await.unwrap();
         let Address::Tls(at) = *door.address() else { panic!("{door:?}") };
         let limits = Limits { patience: Duration::from_millis(50), ..Limits::default() };
-        let room = Room::of_clients(2, 0, 0);
+        let room = ConnectionRoom::of_clients(2, 0, 0);
         let served = ConnectionContext { router: Router::new(), limits, room, is_open: true };
         let clients = async {
             // The first bytes of a greeting that would be longer.
@@ -248,7 +248,7 @@ mod tests {
     }
 
     /// Serves clients who are told the address, in this room. Nobody is cut off for being slow.
-    async fn served(router: Router, room: Arc<Room>, clients: impl AsyncFnOnce(SocketAddr)) {
+    async fn served(router: Router, room: Arc<ConnectionRoom>, clients: impl AsyncFnOnce(SocketAddr)) {
         let door = Door::open(Address::Loopback(([127, 0, 0, 1], 0).into()), None).await.unwrap();
         let Address::Loopback(at) = *door.address() else { panic!("{door:?}") };
         let limits = Limits { patience: 10 * LONG, ..Limits::default() };
@@ -276,7 +276,7 @@ mod tests {
         let router = Router::new().route("/", axum::routing::post(async || ()));
         let router = router.layer(axum::middleware::from_fn_with_state(access, guard));
         // Two strangers at the most, and three who may only look.
-        served(router, Room::of_clients(1024, 2, 3), async |at| {
+        served(router, ConnectionRoom::of_clients(1024, 2, 3), async |at| {
             let mut known = TcpStream::connect(at).await.unwrap();
             assert!(asked(&mut known, "POST /", FULL, 0).await.starts_with("HTTP/1.1 200"));
             let mut wrong = TcpStream::connect(at).await.unwrap();
@@ -312,7 +312,7 @@ mod tests {
             .route("/dashboard/", get(async || ()))
             .layer(axum::middleware::from_fn_with_state(access, guard));
         // Two strangers at the most, and three who may only look.
-        served(router, Room::of_clients(1024, 2, 3), async |at| {
+        served(router, ConnectionRoom::of_clients(1024, 2, 3), async |at| {
             let mut known = TcpStream::connect(at).await.unwrap();
             assert!(asked(&mut known, "POST /", FULL, 0).await.starts_with("HTTP/1.1 200"));
             for (path, token, most) in [("/", READ, 3), ("/dashboard/", "no-token-at-all-012345", 2)] {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// By which directory others can put something in the place of what is in there, or of the directory itself: this one, or one above it. None if they
 /// can't.
 pub(crate) fn open_to_others(directory: &Path) -> std::io::Result<Option<PathBuf>> {
-    let us = User::ours();
+    let us = DirectoryUser::ours();
     // Whoever owns a link can make it lead elsewhere.
     let (link, found) = (directory.symlink_metadata()?, directory.metadata()?);
     let is_ours = |owner: u32| owner == us.id || owner == 0;
@@ -18,7 +18,7 @@ pub(crate) fn open_to_others(directory: &Path) -> std::io::Result<Option<PathBuf
     let (named, real) = (std::path::absolute(directory)?, directory.canonicalize()?);
     for above in named.ancestors().skip(1).chain(real.ancestors().skip(1)) {
         let is_owned = us.trusts_owner(above.symlink_metadata()?.uid());
-        if !is_owned || !us.trusts(Access::of(&above.metadata()?)) {
+        if !is_owned || !us.trusts(DirectoryAccess::of(&above.metadata()?)) {
             return Ok(Some(above.to_owned()));
         }
     }
@@ -32,31 +32,31 @@ const STICKY: u32 = 0o1000;
 
 /// Who may do what to a directory.
 #[derive(Debug, Clone, Copy)]
-struct Access {
+struct DirectoryAccess {
     owner: u32,
     group: u32,
     mode: u32,
 }
 
-impl Access {
-    fn of(found: &Metadata) -> Access {
-        Access { owner: found.uid(), group: found.gid(), mode: found.mode() }
+impl DirectoryAccess {
+    fn of(found: &Metadata) -> DirectoryAccess {
+        DirectoryAccess { owner: found.uid(), group: found.gid(), mode: found.mode() }
     }
 }
 
 /// Who this process is.
 #[derive(Debug, Clone, Copy)]
-struct User {
+struct DirectoryUser {
     id: u32,
     group: u32,
     /// In a user namespace, what owners are shown as that are outside of it, such as the host's root.
     outside: Option<u32>,
 }
 
-impl User {
-    fn ours() -> User {
+impl DirectoryUser {
+    fn ours() -> DirectoryUser {
         let (id, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        User { id, group, outside: outside() }
+        DirectoryUser { id, group, outside: outside() }
     }
 
     /// Whether an owner is this user, or can do everything anyhow.
@@ -71,7 +71,7 @@ impl User {
     }
 
     /// Whether nobody else can rename what is in such a directory.
-    fn trusts(&self, above: Access) -> bool {
+    fn trusts(&self, above: DirectoryAccess) -> bool {
         let may_write = |bit: u32| above.mode & STICKY == 0 && above.mode & bit != 0;
         self.trusts_owner(above.owner)
             && !may_write(OTHERS_WRITE)
@@ -99,8 +99,8 @@ mod tests {
 
     #[test]
     fn above_may_lie_what_nobody_else_can_rename_things_in() {
-        let us = User { id: 1000, group: 1000, outside: None };
-        let of_users = User { group: 100, ..us };
+        let us = DirectoryUser { id: 1000, group: 1000, outside: None };
+        let of_users = DirectoryUser { group: 100, ..us };
         for (us, owner, group, mode, is_trusted) in [
             (us, 0, 0, 0o755, true),
             (us, 1000, 1000, 0o700, true),
@@ -119,10 +119,10 @@ mod tests {
             (us, 1001, 1001, 0o755, false),
             (us, 1001, 1001, 0o1777, false),
             (us, 65_534, 65_534, 0o755, false),
-            (User { outside: Some(65_534), ..us }, 65_534, 65_534, 0o755, true),
-            (User { outside: Some(65_534), ..us }, 65_534, 65_534, 0o775, false),
+            (DirectoryUser { outside: Some(65_534), ..us }, 65_534, 65_534, 0o755, true),
+            (DirectoryUser { outside: Some(65_534), ..us }, 65_534, 65_534, 0o775, false),
         ] {
-            let above = Access { owner, group, mode: 0o40_000 | mode };
+            let above = DirectoryAccess { owner, group, mode: 0o40_000 | mode };
             assert_eq!(us.trusts(above), is_trusted, "{above:?} to {us:?}");
         }
     }

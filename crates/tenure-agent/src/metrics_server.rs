@@ -3,7 +3,7 @@
 use crate::config::Limits;
 use crate::connection::{self, ConnectionContext};
 use crate::door::{Door, ServeError};
-use crate::room::Room;
+use crate::room::ConnectionRoom;
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
@@ -43,7 +43,7 @@ impl MetricsServer {
         let router = Router::new().route("/metrics", get(metrics)).route("/healthz", get(async || "ok\n"));
         let limits = Limits { connections: CONNECTIONS, ..Limits::default() };
         // Whoever is silent keeps no scrape out.
-        let room = Room::of_strangers(CONNECTIONS);
+        let room = ConnectionRoom::of_strangers(CONNECTIONS);
         connection::serve(&self.door, &ConnectionContext { router, limits, room, is_open: false }).await;
     }
 }

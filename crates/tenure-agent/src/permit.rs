@@ -4,7 +4,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 /// What metrics tell of a room. Whoever scrapes is no client: an alarm on full agents would ring for it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Counts {
+pub(crate) enum CountedAs {
     /// The connections of an agent's clients.
     Clients,
     Nothing,
@@ -13,32 +13,32 @@ pub(crate) enum Counts {
 /// A place for one connection, which is closed as it is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
-    counts: Counts,
+    counts: CountedAs,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Counts {
+impl CountedAs {
     fn add(self, connections: f64) {
-        if let Counts::Clients = self {
+        if let CountedAs::Clients = self {
             metrics::gauge!("tenure_agent_connections").increment(connections);
         }
     }
 
     pub(crate) fn add_refused(self) {
-        if let Counts::Clients = self {
+        if let CountedAs::Clients = self {
             metrics::counter!("tenure_agent_refused_total").increment(1);
         }
     }
 
     pub(crate) fn add_closed(self) {
-        if let Counts::Clients = self {
+        if let CountedAs::Clients = self {
             metrics::counter!("tenure_agent_strangers_closed_total").increment(1);
         }
     }
 }
 
 impl ConnectionPermit {
-    pub(crate) fn new(permit: OwnedSemaphorePermit, counts: Counts) -> ConnectionPermit {
+    pub(crate) fn new(permit: OwnedSemaphorePermit, counts: CountedAs) -> ConnectionPermit {
         counts.add(1.0);
         ConnectionPermit { counts, _permit: permit }
     }

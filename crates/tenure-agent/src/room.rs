@@ -1,46 +1,50 @@
 //! Room for connections: so many in all, and who leaves for others where it is full.
 
-use crate::permit::{ConnectionPermit, Counts};
+use crate::permit::{ConnectionPermit, CountedAs};
 use crate::strangers::{Stranger, Strangers};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 /// The places of an agent's connections, at all its addresses together.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct ConnectionRoom {
     places: Arc<Semaphore>,
     strangers: Arc<Strangers>,
-    counts: Counts,
+    counts: CountedAs,
 }
 
 /// The place of one that is let in.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum ConnectionPlace {
     /// Its client may do all, and leaves for nobody.
     Known(#[allow(dead_code, reason = "held, not used")] ConnectionPermit),
     /// Its client has shown no token yet, or one that may only look.
     Stranger(Arc<Stranger>),
 }
 
-impl Room {
+impl ConnectionRoom {
     /// For so many connections of clients, of which so many have shown no token at the most, and so many one that may only look.
-    pub(crate) fn of_clients(most: usize, most_strangers: usize, most_readers: usize) -> Arc<Room> {
-        Room::new(most, Strangers::new(most_strangers, most_readers, Counts::Clients), Counts::Clients)
+    pub(crate) fn of_clients(most: usize, most_strangers: usize, most_readers: usize) -> Arc<ConnectionRoom> {
+        ConnectionRoom::new(
+            most,
+            Strangers::new(most_strangers, most_readers, CountedAs::Clients),
+            CountedAs::Clients,
+        )
     }
 
     /// For so many connections of which all make room for others: nobody is asked for a token.
-    pub(crate) fn of_strangers(most: usize) -> Arc<Room> {
-        Room::new(most, Strangers::new(most, 0, Counts::Nothing), Counts::Nothing)
+    pub(crate) fn of_strangers(most: usize) -> Arc<ConnectionRoom> {
+        ConnectionRoom::new(most, Strangers::new(most, 0, CountedAs::Nothing), CountedAs::Nothing)
     }
 
-    fn new(most: usize, strangers: Arc<Strangers>, counts: Counts) -> Arc<Room> {
+    fn new(most: usize, strangers: Arc<Strangers>, counts: CountedAs) -> Arc<ConnectionRoom> {
         let places = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
-        Arc::new(Room { places, strangers, counts })
+        Arc::new(ConnectionRoom { places, strangers, counts })
     }
 
     /// Lets one in. Where there is no place left, it has that of whoever has shown no token for longest, or else has only looked for longest.
     /// Where all are known, the connection is to be closed.
-    pub(crate) fn enter(&self, is_open: bool) -> Option<Place> {
+    pub(crate) fn enter(&self, is_open: bool) -> Option<ConnectionPlace> {
         let free = Arc::clone(&self.places).try_acquire_owned().ok();
         let free = free.map(|permit| ConnectionPermit::new(permit, self.counts));
         let Some(permit) = free.or_else(|| self.strangers.make_room()) else {
@@ -48,18 +52,18 @@ impl Room {
             return None;
         };
         Some(if is_open {
-            Place::Known(permit)
+            ConnectionPlace::Known(permit)
         } else {
-            Place::Stranger(Arc::new(self.strangers.enter(permit)))
+            ConnectionPlace::Stranger(Arc::new(self.strangers.enter(permit)))
         })
     }
 }
 
-impl Place {
+impl ConnectionPlace {
     pub(crate) fn stranger(&self) -> Option<&Arc<Stranger>> {
         match self {
-            Place::Known(_) => None,
-            Place::Stranger(stranger) => Some(stranger),
+            ConnectionPlace::Known(_) => None,
+            ConnectionPlace::Stranger(stranger) => Some(stranger),
         }
     }
 }
@@ -71,15 +75,15 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    async fn is_to_go(place: &Place) -> bool {
+    async fn is_to_go(place: &ConnectionPlace) -> bool {
         let asked = place.stranger().unwrap().makes_room();
         tokio::time::timeout(Duration::ZERO, asked).await.is_ok()
     }
 
     #[tokio::test]
     async fn a_newcomer_has_the_place_of_a_stranger_else_of_a_reader_and_of_nobody_who_is_known() {
-        let room = Room::of_clients(4, 64, 2);
-        let mut places: Vec<Place> = (0..4).map(|_| room.enter(false).unwrap()).collect();
+        let room = ConnectionRoom::of_clients(4, 64, 2);
+        let mut places: Vec<ConnectionPlace> = (0..4).map(|_| room.enter(false).unwrap()).collect();
         assert!(places[0].stranger().unwrap().is_known());
         assert!(places[1].stranger().unwrap().is_reader());
         // Of two strangers, the first goes, and then the other.
@@ -106,7 +110,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stranger_that_is_to_go_gives_its_place_up_once() {
-        let room = Room::of_clients(1, 64, 1);
+        let room = ConnectionRoom::of_clients(1, 64, 1);
         let first = room.enter(false).unwrap();
         let second = room.enter(false).unwrap();
         // Its token was looked at in that very moment.

@@ -1,6 +1,6 @@
 //! Connections whose clients have shown no token yet, or one that may only look.
 
-use crate::permit::{ConnectionPermit, Counts};
+use crate::permit::{ConnectionPermit, CountedAs};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -17,18 +17,18 @@ pub(crate) struct Strangers {
 #[derive(Debug)]
 pub(crate) struct Stranger {
     all: Arc<Strangers>,
-    seat: Arc<Seat>,
+    seat: Arc<StrangerSeat>,
 }
 
 /// The place of one of them, which a newcomer may be given.
 #[derive(Debug)]
-struct Seat {
+struct StrangerSeat {
     is_asked_to_go: Notify,
     /// None once a newcomer has it.
     place: Mutex<Option<ConnectionPermit>>,
 }
 
-impl Seat {
+impl StrangerSeat {
     fn place(&self) -> MutexGuard<'_, Option<ConnectionPermit>> {
         // No code that can panic runs under the lock.
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
@@ -39,22 +39,22 @@ impl Seat {
 #[derive(Debug)]
 struct ConnectionQueue {
     most: usize,
-    counts: Counts,
-    waiting: Mutex<VecDeque<Arc<Seat>>>,
+    counts: CountedAs,
+    waiting: Mutex<VecDeque<Arc<StrangerSeat>>>,
 }
 
 impl ConnectionQueue {
-    fn new(most: usize, counts: Counts) -> ConnectionQueue {
+    fn new(most: usize, counts: CountedAs) -> ConnectionQueue {
         ConnectionQueue { most, counts, waiting: Mutex::default() }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<Arc<Seat>>> {
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<Arc<StrangerSeat>>> {
         // No code that can panic runs under the lock.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One more, unless it is there. If there are too many, the one that has waited for longest is to go.
-    fn enter(&self, one: &Arc<Seat>) {
+    fn enter(&self, one: &Arc<StrangerSeat>) {
         let mut waiting = self.waiting();
         if waiting.iter().any(|other| Arc::ptr_eq(other, one)) {
             return;
@@ -68,12 +68,12 @@ impl ConnectionQueue {
         }
     }
 
-    fn close(&self, one: &Seat) {
+    fn close(&self, one: &StrangerSeat) {
         self.counts.add_closed();
         one.is_asked_to_go.notify_one();
     }
 
-    fn leave(&self, one: &Arc<Seat>) {
+    fn leave(&self, one: &Arc<StrangerSeat>) {
         self.waiting().retain(|other| !Arc::ptr_eq(other, one));
     }
 
@@ -93,7 +93,7 @@ impl ConnectionQueue {
 }
 
 impl Strangers {
-    pub(crate) fn new(most: usize, most_readers: usize, counts: Counts) -> Arc<Strangers> {
+    pub(crate) fn new(most: usize, most_readers: usize, counts: CountedAs) -> Arc<Strangers> {
         Arc::new(Strangers {
             silent: ConnectionQueue::new(most, counts),
             readers: ConnectionQueue::new(most_readers, counts),
@@ -102,7 +102,7 @@ impl Strangers {
 
     /// One more, of whom nothing is known.
     pub(crate) fn enter(self: &Arc<Self>, place: ConnectionPermit) -> Stranger {
-        let seat = Arc::new(Seat { is_asked_to_go: Notify::new(), place: Mutex::new(Some(place)) });
+        let seat = Arc::new(StrangerSeat { is_asked_to_go: Notify::new(), place: Mutex::new(Some(place)) });
         self.silent.enter(&seat);
         Stranger { all: Arc::clone(self), seat }
     }

@@ -10,7 +10,7 @@ mod work;
 
 pub(crate) use about::HolderInfo;
 pub(crate) use command::{FoundProgram, Template};
-pub(crate) use work::{Counted, Form, Halt, Source, Work};
+pub(crate) use work::{Counted, Form, Halt, UnitSource, Work};
 
 use crate::args;
 use crate::exit::{self, Failure};

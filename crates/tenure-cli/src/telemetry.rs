@@ -30,7 +30,7 @@ pub(crate) fn log(typed: &TelemetryArgs, unasked: &str) -> Result<(), Failure> {
     }
     let filter: Targets = filter.parse().map_err(|error| wrong(format!("{error}")))?;
     output::tell_by_thread()?;
-    let lines = tracing_subscriber::fmt::layer().with_writer(|| Events).with_ansi(false);
+    let lines = tracing_subscriber::fmt::layer().with_writer(|| LogEvents).with_ansi(false);
     let lines = match typed.log_format {
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
@@ -40,9 +40,9 @@ pub(crate) fn log(typed: &TelemetryArgs, unasked: &str) -> Result<(), Failure> {
 }
 
 /// Events on their way to standard error. Threads that renew leases log, too, and must not wait for who reads that.
-struct Events;
+struct LogEvents;
 
-impl io::Write for Events {
+impl io::Write for LogEvents {
     /// One event, as the layer writes each in one piece.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         output::log(String::from_utf8_lossy(event).into_owned());

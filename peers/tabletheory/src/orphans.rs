@@ -24,25 +24,25 @@ impl OrphanedClaims {
     }
 
     /// A claim that becomes one of them unless it is closed.
-    pub(crate) fn claim(&self, key: &LeaseKey, token: &str, expires_at: i64) -> PendingClaim<'_> {
-        PendingClaim { orphans: self, what: Some(((key.clone(), token.to_owned()), expires_at)) }
+    pub(crate) fn claim(&self, key: &LeaseKey, token: &str, expires_at: i64) -> UnansweredClaim<'_> {
+        UnansweredClaim { orphans: self, what: Some(((key.clone(), token.to_owned()), expires_at)) }
     }
 }
 
 /// A claim whose outcome isn't known yet.
-pub(crate) struct PendingClaim<'o> {
+pub(crate) struct UnansweredClaim<'o> {
     orphans: &'o OrphanedClaims,
     what: Option<((LeaseKey, String), i64)>,
 }
 
-impl PendingClaim<'_> {
+impl UnansweredClaim<'_> {
     /// It is known what became of it.
     pub(crate) fn close(mut self) {
         self.what = None;
     }
 }
 
-impl Drop for PendingClaim<'_> {
+impl Drop for UnansweredClaim<'_> {
     fn drop(&mut self) {
         let Some((claim, expires_at)) = self.what.take() else { return };
         let mut all = self.orphans.all();

@@ -103,7 +103,7 @@ impl Lines {
         if let ConnectionSource::Own(lanes) = &self.source {
             let shared = lanes.take(self).await?;
             let mut silence =
-                Silence { pulse: &lanes.pulse, sent: Some(lanes.pulse.next()), lane: &shared.lane };
+                SilenceWatch { pulse: &lanes.pulse, sent: Some(lanes.pulse.next()), lane: &shared.lane };
             let answer = shared.lane.ask(&self.place, self.timeout, call, sql, params).await;
             if answer.is_ok() {
                 shared.heard.store(lanes.pulse.next(), Ordering::SeqCst);
@@ -204,14 +204,14 @@ impl Pulse {
 }
 
 /// A statement that waits for its answer. If it is given up after a while, by its caller or because of the time, the silence is noted.
-struct Silence<'a> {
+struct SilenceWatch<'a> {
     pulse: &'a Pulse,
     /// When it was sent; none once it is answered.
     sent: Option<u64>,
     lane: &'a PostgresConnection,
 }
 
-impl Drop for Silence<'_> {
+impl Drop for SilenceWatch<'_> {
     fn drop(&mut self) {
         // Who goes away at once says nothing about the server.
         if let Some(sent) = self.sent.filter(|_| self.lane.is_slow()) {

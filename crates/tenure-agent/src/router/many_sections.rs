@@ -14,7 +14,7 @@ use tenure_store::MemoryStore;
 
 /// A store that tells nobody how old a record is.
 #[derive(Clone)]
-struct Ageless(MemoryStore);
+struct AgelessStore(MemoryStore);
 
 fn untimed(stored: Stored) -> Stored {
     stored.timed(None)
@@ -29,7 +29,7 @@ fn all_untimed(mut listed: Vec<Listed>) -> Vec<Listed> {
     listed
 }
 
-impl Store for Ageless {
+impl Store for AgelessStore {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = self.0.capabilities();
         capabilities.expiry = Expiry::ObservedSilence;
@@ -73,7 +73,7 @@ impl Store for Ageless {
 #[test]
 fn l1_a_dead_range_is_had_by_who_only_tries_though_many_sections_were_used_before() {
     const FOR: Duration = Duration::from_millis(1500);
-    let store = AnyStore::new(Ageless(MemoryStore::new("m", tenure::clock::system())));
+    let store = AnyStore::new(AgelessStore(MemoryStore::new("m", tenure::clock::system())));
     let served = RouterFixture::on(store.clone());
     let attempt = |section: &str| {
         let wish = json!({"range": "0_80", "for_ms": 60_000}).to_string().into_bytes();

@@ -1,7 +1,7 @@
 //! What was typed about fleets, checked. Nothing here does I/O.
 
 use crate::args::{self, WorkArgs};
-use crate::config::{Source, Template, ttl};
+use crate::config::{Template, UnitSource, ttl};
 use crate::exit::Failure;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -12,7 +12,7 @@ use tenure::fleet::{Balance, FleetName};
 #[derive(Debug)]
 pub(crate) struct Forever {
     pub(crate) name: FleetName,
-    pub(crate) source: Source,
+    pub(crate) source: UnitSource,
     pub(crate) separator: u8,
     /// The most units that this process takes.
     pub(crate) most: Option<u64>,
@@ -45,7 +45,7 @@ impl WorkArgs {
         }
         Ok(Forever {
             name,
-            source: self.source(Source::Join)?,
+            source: self.source(UnitSource::Join)?,
             separator: self.separator(),
             most: self.parallel.map(|most| most as u64),
             most_weight: self.most_weight,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Where units come from.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum UnitSource {
     Arguments(Vec<OsString>),
     File(std::path::PathBuf),
     /// Standard input, unless that is a terminal.
@@ -27,7 +27,7 @@ pub(crate) enum Source {
 pub(crate) struct Work {
     /// None if it follows from what is run, where, and for which units.
     pub(crate) name: Option<JobName>,
-    pub(crate) source: Source,
+    pub(crate) source: UnitSource,
     pub(crate) separator: u8,
     /// How many of the given ones are one unit.
     pub(crate) max_args: usize,
@@ -154,15 +154,15 @@ impl Halt {
 
 impl args::WorkArgs {
     /// Where units come from, if nothing is typed `otherwise`.
-    pub(super) fn source(&self, otherwise: Source) -> Result<Source, Failure> {
+    pub(super) fn source(&self, otherwise: UnitSource) -> Result<UnitSource, Failure> {
         let units = if self.units.is_empty() { &self.named } else { &self.units };
         let source = match (units.is_empty(), &self.from) {
-            (false, _) => Source::Arguments(units.clone()),
-            (true, Some(path)) if path.as_os_str() == "-" => Source::Input,
-            (true, Some(path)) => Source::File(path.clone()),
+            (false, _) => UnitSource::Arguments(units.clone()),
+            (true, Some(path)) if path.as_os_str() == "-" => UnitSource::Input,
+            (true, Some(path)) => UnitSource::File(path.clone()),
             (true, None) => otherwise,
         };
-        if self.null && matches!(source, Source::Arguments(_) | Source::Join) {
+        if self.null && matches!(source, UnitSource::Arguments(_) | UnitSource::Join) {
             return Err(Failure::usage(
                 "--null is for units from a file or standard input; there are none to read",
             ));
@@ -182,8 +182,8 @@ impl args::WorkArgs {
         if slots == 0 || slots > MOST_SLOTS {
             return Err(Failure::usage(format!("--parallel {slots} is outside 1 to {MOST_SLOTS}")));
         }
-        let source = self.source(if self.join { Source::Join } else { Source::Input })?;
-        if source == Source::Input
+        let source = self.source(if self.join { UnitSource::Join } else { UnitSource::Input })?;
+        if source == UnitSource::Input
             && self.from.is_none()
             && let Some(mistake) = args::habits::units_behind(&self.command)
         {

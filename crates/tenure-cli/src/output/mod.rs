@@ -10,7 +10,7 @@ pub(crate) mod silence;
 mod stderr;
 pub(crate) mod view;
 
-pub(crate) use stderr::Frame;
+pub(crate) use stderr::BarFrame;
 
 use crate::exit;
 use crate::exit::Failure;
@@ -69,7 +69,7 @@ pub(crate) fn begin_bar(bar: ProgressBar) {
 }
 
 /// The bar shows this from its next frame on.
-pub(crate) fn show_bar(frame: Frame) {
+pub(crate) fn show_bar(frame: BarFrame) {
     if let Some(queue) = STDERR.get() {
         queue.show(frame);
     }
@@ -80,7 +80,7 @@ pub(crate) fn end_bar() {
     STDERR.get().into_iter().for_each(StderrQueue::end_bar);
 }
 
-fn draw_bar(frame: &Frame) {
+fn draw_bar(frame: &BarFrame) {
     if let Some(bar) = &*locked(&BAR) {
         bar.set_length(frame.length);
         bar.set_position(frame.position);

@@ -32,7 +32,7 @@ pub(crate) struct Silences {
     asked: Tick,
     records: BTreeMap<Key, SeenRecord>,
     /// The leases of sections, which nothing renews.
-    entries: BTreeMap<Nonce, Seen>,
+    entries: BTreeMap<Nonce, SeenEntry>,
 }
 
 impl fmt::Debug for Silences {
@@ -42,7 +42,7 @@ impl fmt::Debug for Silences {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct SeenEntry {
     since: Tick,
     /// When the last look began that has seen it.
     asked: Tick,
@@ -54,7 +54,7 @@ struct SeenRecord {
     heartbeat: Nonce,
     /// It has changed since it was seen first.
     is_renewed: bool,
-    seen: Seen,
+    seen: SeenEntry,
 }
 
 impl Silences {
@@ -66,7 +66,7 @@ impl Silences {
     /// What is read from now on is as it was now, or later. What the last look has not seen is forgotten.
     pub(crate) fn look_again(&mut self) {
         let last = self.asked;
-        let is_seen = |seen: &Seen| seen.asked == last;
+        let is_seen = |seen: &SeenEntry| seen.asked == last;
         // A look that failed has seen nothing.
         if self.records.values().any(|record| is_seen(&record.seen)) || self.entries.values().any(is_seen) {
             self.records.retain(|_, record| is_seen(&record.seen));
@@ -84,7 +84,7 @@ impl Silences {
         by_wall: Duration,
     ) -> TimeLeft {
         let (asked, since) = (self.asked, self.clock.now().waited);
-        let seen = Seen { since, asked };
+        let seen = SeenEntry { since, asked };
         let record =
             self.records.entry(key.clone()).or_insert(SeenRecord { heartbeat, is_renewed: false, seen });
         if record.heartbeat != heartbeat {
@@ -98,7 +98,7 @@ impl Silences {
     /// What is left to the lease of a range.
     pub(crate) fn left_of_entry(&mut self, id: Nonce, duration: Duration, by_wall: Duration) -> TimeLeft {
         let (asked, since) = (self.asked, self.clock.now().waited);
-        let entry = self.entries.entry(id).or_insert(Seen { since, asked });
+        let entry = self.entries.entry(id).or_insert(SeenEntry { since, asked });
         entry.asked = asked;
         left(duration, asked.since(entry.since), by_wall.is_zero())
     }

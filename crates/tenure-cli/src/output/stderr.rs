@@ -21,7 +21,7 @@ const FRAME: Duration = Duration::from_millis(100);
 
 /// What the bar shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub(crate) struct BarFrame {
     pub(crate) length: u64,
     pub(crate) position: u64,
     pub(crate) message: String,
@@ -32,7 +32,7 @@ enum Bar {
     #[default]
     Absent,
     /// With what is to be drawn next, once that is known.
-    Shown(Option<Frame>),
+    Shown(Option<BarFrame>),
     /// It is to be taken off the screen.
     Ending,
 }
@@ -143,7 +143,7 @@ impl StderrQueue {
     }
 
     /// The bar shows this from its next frame on.
-    pub(super) fn show(&self, frame: Frame) {
+    pub(super) fn show(&self, frame: BarFrame) {
         let mut todo = self.shared.todo();
         if let Bar::Shown(shown) = &mut todo.bar {
             // Whoever waits for the next frame knows when that is.

@@ -4,7 +4,7 @@
 use super::hooks;
 use super::lease::{ExclusiveLease, Lease};
 use super::process::{not_started, shell_status};
-use super::run::{Outcome, Policy, Started};
+use super::run::{CommandOutcome, Policy, Started};
 use super::signals::{self, Signals};
 use super::stopping::{Stopper, Why};
 use super::terminal::Terminal;
@@ -99,18 +99,18 @@ async fn attend_alone<T: ExclusiveLease>(
 ) -> Result<CommandEnd, Failure> {
     let (program, key) = (command.get_program().to_owned(), tenancy.lease().key().to_owned());
     let (asked, status, stopped) = match see_all(tenancy.lease(), command, input, policy, signals).await {
-        Ok((Outcome::Ended { status, stopped, left }, asked)) => {
+        Ok((CommandOutcome::Ended { status, stopped, left }, asked)) => {
             left.into_iter().for_each(output::note);
             (asked, Some(status), stopped)
         }
-        Ok((Outcome::TooLate, asked)) => (asked, None, Some(Why::Losing)),
-        Ok((Outcome::NotStarted(error), _)) => {
+        Ok((CommandOutcome::TooLate, asked)) => (asked, None, Some(Why::Losing)),
+        Ok((CommandOutcome::NotStarted(error), _)) => {
             policy.watchdogs.dismiss();
             tenancy.release().await;
             return Err(not_started(&program, &error));
         }
         // Nothing is known of the command, which may still be at work: the watchdogs stay, and the lease must expire.
-        Ok((Outcome::Stuck(_), _)) => {
+        Ok((CommandOutcome::Stuck(_), _)) => {
             let text = format!("{key}: the command can't be killed; {} left to expire", T::WHAT);
             tenancy.lapse().await;
             return Err(Failure::new(exit::LOST, text));
@@ -164,12 +164,12 @@ async fn see_all(
     input: CommandInput,
     policy: &Policy,
     signals: &mut Signals,
-) -> Result<(Outcome, Option<Asked>), Asked> {
+) -> Result<(CommandOutcome, Option<Asked>), Asked> {
     if let Some(hook) = &policy.hooks.on_acquire {
         let seen = see(lease, hooks::shell(hook), CommandInput::Piped, policy, signals).await?;
         match seen {
-            (Outcome::Ended { status, stopped: None, .. }, None) if status.success() => {}
-            (Outcome::Ended { status, stopped: None, .. }, None) => {
+            (CommandOutcome::Ended { status, stopped: None, .. }, None) if status.success() => {}
+            (CommandOutcome::Ended { status, stopped: None, .. }, None) => {
                 let status = shell_status(status);
                 output::note(format!("--on-acquire ended with {status}, so the command was not run"));
                 return Ok(seen);
@@ -188,12 +188,12 @@ async fn see(
     input: CommandInput,
     policy: &Policy,
     signals: &mut Signals,
-) -> Result<(Outcome, Option<Asked>), Asked> {
+) -> Result<(CommandOutcome, Option<Asked>), Asked> {
     let stopper = Arc::new(Stopper::default());
     let may_read = input == CommandInput::Ours;
     let mut terminal = match Terminal::of(&stopper.process_group, &policy.watchdogs, may_read) {
         Ok(terminal) => terminal,
-        Err(error) => return Ok((Outcome::NotStarted(error), None)),
+        Err(error) => return Ok((CommandOutcome::NotStarted(error), None)),
     };
     let mut started = match Started::start(lease, command, policy, &stopper) {
         Ok(started) => started,
@@ -231,7 +231,7 @@ async fn see(
     };
     signals.pass_on_to(None);
     terminal.take_back();
-    if let Outcome::Ended { status, stopped: None, .. } = &outcome
+    if let CommandOutcome::Ended { status, stopped: None, .. } = &outcome
         && terminal.has_ended(status).await
     {
         asked = Some(Asked::Keyboard);

@@ -80,7 +80,7 @@ impl Policy {
 
 /// What came of a command.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum CommandOutcome {
     /// All of it is over.
     Ended {
         status: ExitStatus,
@@ -115,7 +115,7 @@ pub(crate) async fn run(
     command: Command,
     policy: &Policy,
     stopper: &Arc<Stopper>,
-) -> Outcome {
+) -> CommandOutcome {
     match Started::start(lease, command, policy, stopper) {
         Ok(started) => started.see(lease, policy, stopper).await,
         Err(outcome) => outcome,
@@ -123,7 +123,7 @@ pub(crate) async fn run(
 }
 
 /// What comes of a command that is to be started.
-type Run = Result<io::Result<process::CommandExit>, Outcome>;
+type Run = Result<io::Result<process::CommandExit>, CommandOutcome>;
 
 /// A command that was started, or is about to be.
 pub(super) struct Started {
@@ -139,12 +139,12 @@ impl Started {
         mut command: Command,
         policy: &Policy,
         stopper: &Arc<Stopper>,
-    ) -> Result<Started, Outcome> {
+    ) -> Result<Started, CommandOutcome> {
         let watchdogs = &policy.watchdogs;
         let began = boottime();
         let (left, promised, lead) = (lease.remaining(), lease.promised(), watchdogs.lead());
         if left <= lead.total() {
-            return Err(Outcome::TooLate);
+            return Err(CommandOutcome::TooLate);
         }
         if policy.is_alone {
             watchdogs.prolong(began, left);
@@ -184,13 +184,13 @@ impl Started {
                         let of_leftovers = || if stopper.why().is_some() { grace } else { briefly };
                         Ok(running.attend(of_leftovers))
                     }
-                    Some(Err(error)) => Err(Outcome::NotStarted(error)),
-                    None => Err(Outcome::TooLate),
+                    Some(Err(error)) => Err(CommandOutcome::NotStarted(error)),
+                    None => Err(CommandOutcome::TooLate),
                 };
                 let _unheard = tell_end.send(run);
             }
         };
-        policy.threads.run(work).map_err(Outcome::NotStarted)?;
+        policy.threads.run(work).map_err(CommandOutcome::NotStarted)?;
         Ok(Started { began, ended, group })
     }
 
@@ -205,7 +205,7 @@ impl Started {
         lease: &(impl Lease + ?Sized),
         policy: &Policy,
         stopper: &Stopper,
-    ) -> Outcome {
+    ) -> CommandOutcome {
         const QUICK: Duration = Duration::from_millis(5);
         let Policy { watchdogs, ttl, grace, at_most, is_alone, .. } = policy;
         let slow = (*ttl / 40).clamp(QUICK, Duration::from_millis(250));
@@ -234,7 +234,7 @@ impl Started {
                 stopper.stop(Why::Overran, *grace);
             }
             if stopper.go_on() {
-                return Outcome::Stuck(Remains(Some(self.ended)));
+                return CommandOutcome::Stuck(Remains(Some(self.ended)));
             }
         };
         match ended {
@@ -242,10 +242,10 @@ impl Started {
             Ok(Ok(Ok(process::CommandExit { status, left, is_stuck: false }))) => {
                 let by_watchdog = || watchdogs.may_have_stopped(self.began).then_some(Why::Losing);
                 let stopped = stopper.why().or_else(by_watchdog);
-                Outcome::Ended { status, stopped, left: process::left_behind(&left) }
+                CommandOutcome::Ended { status, stopped, left: process::left_behind(&left) }
             }
             // It may still act; or nobody knows of it.
-            _ => Outcome::Stuck(Remains(None)),
+            _ => CommandOutcome::Stuck(Remains(None)),
         }
     }
 }

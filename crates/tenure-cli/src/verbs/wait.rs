@@ -24,7 +24,7 @@ pub(crate) async fn wait(url: &Url, typed: &args::WaitArgs) -> Result<u8, Failur
     let keys = [&key];
     // Why the last look failed, if it did.
     let trouble = Cell::new(None);
-    let mut watch = Watch { sessions: Sessions::watching(leases.clock()), is_told: false };
+    let mut watch = KeyWatch { sessions: Sessions::watching(leases.clock()), is_told: false };
     if typed.timeout.is_some() {
         // It may be so already. What a look takes is not part of the time that is given.
         let (is_so, _) = signals.unless(look(&leases, &key, typed.held, &trouble, &mut watch)).await??;
@@ -54,7 +54,7 @@ pub(crate) async fn wait(url: &Url, typed: &args::WaitArgs) -> Result<u8, Failur
 }
 
 /// What is known of who holds it.
-struct Watch {
+struct KeyWatch {
     sessions: Sessions,
     /// Who waits was told that the holder may be dead.
     is_told: bool,
@@ -65,7 +65,7 @@ async fn until(
     key: &Key,
     held: bool,
     trouble: &Cell<Option<Failure>>,
-    watch: &mut Watch,
+    watch: &mut KeyWatch,
 ) -> Result<u8, Failure> {
     let mut changes = leases.store().changed(key.as_str()).ok();
     loop {
@@ -83,7 +83,7 @@ async fn look(
     key: &Key,
     held: bool,
     trouble: &Cell<Option<Failure>>,
-    watch: &mut Watch,
+    watch: &mut KeyWatch,
 ) -> Result<(bool, Option<Duration>), Failure> {
     watch.sessions.look_again();
     let (is_held, left) = match view_among(leases, key, &mut watch.sessions).await {
@@ -139,12 +139,12 @@ mod tests {
 
     const TTL: Duration = Duration::from_millis(2_500);
 
-    async fn is_so(world: &Ageless, key: &Key, held: bool, watch: &mut Watch) -> bool {
+    async fn is_so(world: &Ageless, key: &Key, held: bool, watch: &mut KeyWatch) -> bool {
         look(&world.here, key, held, &Cell::new(None), watch).await.unwrap().0
     }
 
-    fn watch(world: &Ageless) -> Watch {
-        Watch { sessions: Sessions::watching(world.here.clock()), is_told: true }
+    fn watch(world: &Ageless) -> KeyWatch {
+        KeyWatch { sessions: Sessions::watching(world.here.clock()), is_told: true }
     }
 
     #[tokio::test]

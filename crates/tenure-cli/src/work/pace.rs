@@ -14,14 +14,14 @@ pub(super) fn doubled(first: Duration, times: u32) -> Duration {
 
 /// How long to wait before a command is started again.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct RestPace {
     first: Duration,
     times: u32,
 }
 
-impl Pace {
-    pub(super) fn new(first: Duration) -> Pace {
-        Pace { first: first.max(SHORTEST), times: 0 }
+impl RestPace {
+    pub(super) fn new(first: Duration) -> RestPace {
+        RestPace { first: first.max(SHORTEST), times: 0 }
     }
 
     /// The pause after a run that has `taken` this long. It doubles each time, until a run is ten times as long as the first pause.
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_five_minutes_and_a_long_run_starts_over() {
-        let mut pace = Pace::new(secs(1));
+        let mut pace = RestPace::new(secs(1));
         let pauses: Vec<u64> = (0..11).map(|_| pace.pause(secs(9)).as_secs()).collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
         assert_eq!((pace.pause(secs(10)), pace.pause(secs(0))), (secs(1), secs(2)));
@@ -53,8 +53,8 @@ mod tests {
 
     #[test]
     fn the_first_pause_is_neither_too_short_nor_cut() {
-        assert_eq!(Pace::new(Duration::ZERO).pause(secs(1)), SHORTEST);
-        let mut pace = Pace::new(secs(600));
+        assert_eq!(RestPace::new(Duration::ZERO).pause(secs(1)), SHORTEST);
+        let mut pace = RestPace::new(secs(600));
         assert_eq!((pace.pause(secs(1)), pace.pause(secs(1))), (secs(600), secs(600)));
     }
 }

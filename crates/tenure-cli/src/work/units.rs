@@ -1,6 +1,6 @@
 //! The units as they are given: read, checked one by one, each taken once.
 
-use crate::config::Source;
+use crate::config::UnitSource;
 use crate::exit::Failure;
 use crate::output;
 use crate::text::{count, escaped, hex};
@@ -170,20 +170,20 @@ pub(crate) fn is_digest(unit: &str) -> bool {
 }
 
 /// Reads all units from their source, to its end, and tells the user what there is to tell of them.
-pub(crate) fn read(source: &Source, separator: u8) -> Result<Given, Failure> {
+pub(crate) fn read(source: &UnitSource, separator: u8) -> Result<Given, Failure> {
     let given = take(source, separator)?;
     given.notes.iter().for_each(output::note);
     Ok(given)
 }
 
-fn take(source: &Source, separator: u8) -> Result<Given, Failure> {
+fn take(source: &UnitSource, separator: u8) -> Result<Given, Failure> {
     match source {
-        Source::Join => Ok(Given::default()),
-        Source::Arguments(units) => {
+        UnitSource::Join => Ok(Given::default()),
+        UnitSource::Arguments(units) => {
             let units = units.iter().enumerate().map(|(n, unit)| (n + 1, unit.as_bytes()));
             collect(units, "argument", "")
         }
-        Source::Input => {
+        UnitSource::Input => {
             let mut input = std::io::stdin().lock();
             let mut text = Vec::new();
             if !input.is_terminal() {
@@ -194,7 +194,7 @@ fn take(source: &Source, separator: u8) -> Result<Given, Failure> {
             }
             collect(split(&text, separator), item(separator), " of standard input")
         }
-        Source::File(path) => {
+        UnitSource::File(path) => {
             let shown = escaped(&path.to_string_lossy());
             let text = std::fs::read(path)
                 .map_err(|error| Failure::usage(format!("units can't be read from {shown}: {error}")))?;
@@ -401,7 +401,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("list");
         std::fs::write(&path, "a\n").unwrap();
-        let given = read(&Source::File(path.clone()), b'\n').unwrap();
+        let given = read(&UnitSource::File(path.clone()), b'\n').unwrap();
         assert_eq!(given.file, Some(path.canonicalize().unwrap()));
         let gone = std::fs::File::open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
@@ -411,7 +411,7 @@ mod tests {
         for (fd, unit) in
             [(std::os::fd::AsRawFd::as_raw_fd(&gone), "a"), (std::os::fd::AsRawFd::as_raw_fd(&end), "b")]
         {
-            let given = read(&Source::File(format!("/proc/self/fd/{fd}").into()), b'\n').unwrap();
+            let given = read(&UnitSource::File(format!("/proc/self/fd/{fd}").into()), b'\n').unwrap();
             assert_eq!((given.units().collect::<Vec<_>>(), &given.file), (vec![unit.as_bytes()], &None));
         }
     }

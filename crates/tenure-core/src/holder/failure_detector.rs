@@ -27,7 +27,7 @@ use std::time::Duration;
 
 /// What is thought of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum HolderVerdict {
     /// Its holder has been silent for a full ttl: it may be taken.
     Suspected,
     /// It counts as live, until about this tick on the holder's time line if nothing is heard.
@@ -74,7 +74,7 @@ impl FailureDetector {
         stored: &Stored,
         tenure: &Tenure,
         rules: &Rules,
-    ) -> Verdict {
+    ) -> HolderVerdict {
         let ttl = tenure.ttl.duration();
         let record = &stored.record;
         let heartbeat = if rules.bugs.has(Bug::MailProlongs) { record.nonce } else { tenure.heartbeat };
@@ -83,15 +83,15 @@ impl FailureDetector {
         let silent = self.silent(now, key, tenure, stored, heartbeat, agreed, rules.bugs);
         let limit = silence_limit(tenure.ttl, rules.bugs);
         if rules.bugs.has(Bug::DeadNeverJudged) {
-            return Verdict::Live { until: now.held.after(ttl) };
+            return HolderVerdict::Live { until: now.held.after(ttl) };
         }
         if silent >= limit {
-            return Verdict::Suspected;
+            return HolderVerdict::Suspected;
         }
         let mut until = now.held.after(limit.saturating_sub(silent));
         if let Some(agreed) = agreed {
             if agreed > ttl {
-                return Verdict::Suspected;
+                return HolderVerdict::Suspected;
             }
             // Just past it: the witnesses must say *more* than a ttl. A store's clock may be far
             // coarser, and stand still just before: then one who looks again at once would do nothing else for a second.
@@ -100,11 +100,11 @@ impl FailureDetector {
         }
         if let Some(since) = since_marked(now, tenure, rules) {
             if since > limit {
-                return Verdict::Suspected;
+                return HolderVerdict::Suspected;
             }
             until = until.min(now.held.after(limit - since + Duration::from_millis(2)));
         }
-        Verdict::Live { until }
+        HolderVerdict::Live { until }
     }
 
     /// For how long this heartbeat has been seen, or has stood by what two witnesses said when it was first seen; starts over when the
@@ -196,18 +196,24 @@ impl FailureDetector {
 
     /// Judges a session that is missing by the mark that somebody has left in the record of what is attached to it: it was missing
     /// when that was written, so it can't have been renewed since.
-    pub(crate) fn judge_marked(&self, now: Now, seen: &Stored, key: &Key, rules: &Rules) -> Option<Verdict> {
+    pub(crate) fn judge_marked(
+        &self,
+        now: Now,
+        seen: &Stored,
+        key: &Key,
+        rules: &Rules,
+    ) -> Option<HolderVerdict> {
         let tenure = seen.record.tenure.as_ref()?;
         if since_marked(now, tenure, rules).is_some_and(|since| since > silence_limit(tenure.ttl, rules.bugs))
         {
-            return Some(Verdict::Suspected);
+            return Some(HolderVerdict::Suspected);
         }
         let tenure = Some(tenure).filter(|tenure| is_marked(tenure, key))?;
         let age = seen.age().filter(|_| rules.first_sight)?;
         let by_wall = now.wall.since(seen.record.stamp);
         let agreed = if rules.bugs.has(Bug::MarkIsOneWitness) { age.max(by_wall) } else { age.min(by_wall) };
         let agreed = self.jumps.certain(now, agreed, rules.bugs);
-        (agreed > silence_limit(tenure.ttl, rules.bugs)).then_some(Verdict::Suspected)
+        (agreed > silence_limit(tenure.ttl, rules.bugs)).then_some(HolderVerdict::Suspected)
     }
 
     /// Forgets the silence of `key`: it was taken or given up.
@@ -225,7 +231,7 @@ impl FailureDetector {
         attachment: &Attachment,
         ttl: Ttl,
         rules: &Rules,
-    ) -> Verdict {
+    ) -> HolderVerdict {
         let watched = watched(now, rules.bugs);
         let since = self.missing.look(watched, attachment, ttl.duration(), || watched);
         let since = since.map_or(watched, |since| *since);
@@ -239,7 +245,7 @@ impl FailureDetector {
         attachment: &Attachment,
         ttl: Ttl,
         rules: &Rules,
-    ) -> Option<Verdict> {
+    ) -> Option<HolderVerdict> {
         let since = self.missing.get(attachment)?;
         Some(verdict_on_missing(now, *since, ttl, rules))
     }
@@ -307,14 +313,14 @@ fn silence_limit(ttl: Ttl, bugs: Bugs) -> Duration {
     if bugs.has(Bug::SilenceTooShort) { ttl.duration() * 4 / 5 } else { ttl.duration() }
 }
 
-fn verdict_on_missing(now: Now, since: Tick, ttl: Ttl, rules: &Rules) -> Verdict {
+fn verdict_on_missing(now: Now, since: Tick, ttl: Ttl, rules: &Rules) -> HolderVerdict {
     let silent = watched(now, rules.bugs).since(since);
     let limit = silence_limit(ttl, rules.bugs);
     if rules.bugs.has(Bug::DeadNeverJudged) {
-        return Verdict::Live { until: now.held.after(ttl.duration()) };
+        return HolderVerdict::Live { until: now.held.after(ttl.duration()) };
     }
     if silent >= limit || rules.bugs.has(Bug::MissingIsDead) {
-        return Verdict::Suspected;
+        return HolderVerdict::Suspected;
     }
-    Verdict::Live { until: now.held.after(limit - silent) }
+    HolderVerdict::Live { until: now.held.after(limit - silent) }
 }

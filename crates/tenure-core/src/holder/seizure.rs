@@ -8,7 +8,7 @@
 //! The process that takes a lease away may die half-way. The letter does the rest: its holder gives the key up.
 
 use crate::bugs::Bug;
-use crate::holder::failure_detector::{FailureDetector, Verdict};
+use crate::holder::failure_detector::{FailureDetector, HolderVerdict};
 use crate::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Request, Step, Write};
 use crate::rules::Rules;
 use crate::values::error::{ErrorKind, StoreError};
@@ -262,12 +262,12 @@ impl Seizure {
     /// `seen` renews itself: it must fall silent.
     fn judge_own(&mut self, now: Now, seen: Stored, tenure: &Tenure) {
         match self.detector.judge(now, &self.key, &seen, tenure, &self.rules) {
-            Verdict::Suspected => self.vacate(now, seen),
-            Verdict::Live { .. } if self.rules.bugs.has(Bug::SeizedEarly) => self.vacate(now, seen),
-            Verdict::Live { until } if self.has_letter(tenure, seen.record.fence) => {
+            HolderVerdict::Suspected => self.vacate(now, seen),
+            HolderVerdict::Live { .. } if self.rules.bugs.has(Bug::SeizedEarly) => self.vacate(now, seen),
+            HolderVerdict::Live { until } if self.has_letter(tenure, seen.record.fence) => {
                 self.wait(now, tenure, until.since(now.held));
             }
-            Verdict::Live { until } => {
+            HolderVerdict::Live { until } => {
                 let (key, within) = (self.key.clone(), until.since(now.held));
                 let letter = self.letter(seen.record.fence);
                 self.tell(now, key, seen, None, within, (tenure.holder.clone(), letter));
@@ -282,8 +282,8 @@ impl Seizure {
         let Some(session) = session else {
             // Deleted by hand: its process may believe until it next renews it.
             return match self.detector.judge_missing(now, &attachment, tenure.ttl, &self.rules) {
-                Verdict::Suspected => self.vacate(now, seen),
-                Verdict::Live { until } => self.wait(now, &tenure, until.since(now.held)),
+                HolderVerdict::Suspected => self.vacate(now, seen),
+                HolderVerdict::Live { until } => self.wait(now, &tenure, until.since(now.held)),
             };
         };
         let renewing = match &session.record.tenure {
@@ -292,15 +292,15 @@ impl Seizure {
             _ => return self.vacate(now, seen),
         };
         match self.detector.judge(now, &attachment.session, &session, &renewing, &self.rules) {
-            Verdict::Suspected => self.vacate(now, seen),
-            Verdict::Live { .. }
+            HolderVerdict::Suspected => self.vacate(now, seen),
+            HolderVerdict::Live { .. }
                 if self.has_letter(&renewing, seen.record.fence)
                     || self.rules.bugs.has(Bug::SeizedUntold) =>
             {
                 self.told = Some((Some(attachment), now.waited));
                 self.wait(now, &tenure, tenure.ttl.duration());
             }
-            Verdict::Live { .. } => {
+            HolderVerdict::Live { .. } => {
                 let within = tenure.ttl.duration();
                 let to = (tenure.holder, self.letter(seen.record.fence));
                 self.tell(now, attachment.session.clone(), session, Some(attachment), within, to);

@@ -9,7 +9,7 @@ use crate::kernel::registers::{Ages, StoreSpec};
 
 /// How the bodies of units behave: spans in thousandths of a ttl, shares of turns in thousandths.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bodies {
+pub(crate) struct BodyBehaviour {
     /// The mean time between two turns.
     pub(crate) turn: u64,
     /// The share of turns that write a checkpoint.
@@ -106,7 +106,7 @@ pub(crate) struct FleetScenario {
     pub(crate) wall_off_ms: u64,
     /// None: by the seed.
     pub(crate) store: Option<StoreSpec>,
-    pub(crate) bodies: Bodies,
+    pub(crate) bodies: BodyBehaviour,
     /// The mean time between changes from outside while faults go on, in thousandths of a ttl.
     pub(crate) churn: u64,
     /// The records of new units are written often until somebody has them.
@@ -128,7 +128,8 @@ pub(crate) struct FleetScenario {
     pub(crate) excused: &'static [Rule],
 }
 
-const BODIES: Bodies = Bodies { turn: 700, update: 250, finish: 4, pass: 6, ends: 30, lapse: 0 };
+const BODIES: BodyBehaviour =
+    BodyBehaviour { turn: 700, update: 250, finish: 4, pass: 6, ends: 30, lapse: 0 };
 
 const CALLS: &[(FaultKind, f64)] = &[
     (FaultKind::RequestLost, 0.03),
@@ -214,7 +215,7 @@ const PROMPT: FleetScenario = FleetScenario {
     rate: 1000,
     wall_off_ms: 20,
     mail: false,
-    bodies: Bodies { finish: 0, pass: 0, ..BODIES },
+    bodies: BodyBehaviour { finish: 0, pass: 0, ..BODIES },
     faults: &[(FaultKind::Crash, 6.0), (FaultKind::Pause, 6.0)],
     disturbances: &[Disturbance::FreshDeath],
     chaos: 3,
@@ -237,7 +238,7 @@ const ALL: &[FleetScenario] = &[
         calls: &[],
         wall_off_ms: 20,
         mail: false,
-        bodies: Bodies { finish: 0, pass: 0, ..BODIES },
+        bodies: BodyBehaviour { finish: 0, pass: 0, ..BODIES },
         disturbances: &[
             Disturbance::Death,
             Disturbance::Leave,
@@ -254,7 +255,7 @@ const ALL: &[FleetScenario] = &[
         name: "fleet-lags",
         about: "nothing changes for long, and what is read of a recent state is old",
         mail: false,
-        bodies: Bodies { finish: 0, pass: 0, ..BODIES },
+        bodies: BodyBehaviour { finish: 0, pass: 0, ..BODIES },
         store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: true }),
         lag: 500,
         disturbances: &[],
@@ -266,7 +267,7 @@ const ALL: &[FleetScenario] = &[
     FleetScenario {
         name: "fleet-hints",
         about: "a store that pushes hints, of which many come late, out of order, or not at all, to workers who drain for long",
-        bodies: Bodies { ends: 500, ..BODIES },
+        bodies: BodyBehaviour { ends: 500, ..BODIES },
         store: Some(StoreSpec { ages: Ages::Fine, push: true, lags: false }),
         calls: LATE_HINTS,
         ..USUAL
@@ -305,7 +306,7 @@ const ALL: &[FleetScenario] = &[
     FleetScenario {
         name: "fleet-slow-drain",
         about: "bodies end late, or can't be ended and are left to lapse",
-        bodies: Bodies { ends: 500, lapse: 150, ..BODIES },
+        bodies: BodyBehaviour { ends: 500, lapse: 150, ..BODIES },
         disturbances: &[Disturbance::Leave, Disturbance::Churn],
         ..USUAL
     },
@@ -315,7 +316,7 @@ const ALL: &[FleetScenario] = &[
         units: 16,
         room: 4,
         labels: true,
-        bodies: Bodies { turn: 400, update: 300, finish: 40, pass: 40, ends: 30, lapse: 20 },
+        bodies: BodyBehaviour { turn: 400, update: 300, finish: 40, pass: 40, ends: 30, lapse: 20 },
         churn: 500,
         disturbances: &[Disturbance::Churn, Disturbance::Leave],
         ..USUAL
@@ -327,7 +328,7 @@ const ALL: &[FleetScenario] = &[
         mail: false,
         // Whoever gets it while it rests goes by the wall clock; where that is wrong, the rest begins anew.
         wall_off_ms: 20,
-        bodies: Bodies { pass: 0, finish: 0, ..BODIES },
+        bodies: BodyBehaviour { pass: 0, finish: 0, ..BODIES },
         disturbances: &[Disturbance::Death, Disturbance::Leave],
         chaos: 10,
         calm: 100,
@@ -371,7 +372,7 @@ const ALL: &[FleetScenario] = &[
             (FaultKind::Rate, 4.0),
         ],
         // Who writes often finds another tenure by itself.
-        bodies: Bodies { update: 20, ..BODIES },
+        bodies: BodyBehaviour { update: 20, ..BODIES },
         calls: HANDS,
         wall_off_ms: 0,
         ..USUAL
@@ -385,7 +386,7 @@ const ALL: &[FleetScenario] = &[
         wall_off_ms: 20,
         mail: false,
         churn: 20_000,
-        bodies: Bodies { finish: 0, pass: 0, ..BODIES },
+        bodies: BodyBehaviour { finish: 0, pass: 0, ..BODIES },
         faults: &[(FaultKind::Forbidden, 20.0), (FaultKind::Crash, 20.0), (FaultKind::Pause, 6.0)],
         calls: HANDS,
         disturbances: &[Disturbance::Permit],
@@ -435,7 +436,7 @@ const ALL: &[FleetScenario] = &[
         list_ms: 20,
         mail: false,
         wall_off_ms: 40,
-        bodies: Bodies { finish: 0, ..BODIES },
+        bodies: BodyBehaviour { finish: 0, ..BODIES },
         disturbances: &[Disturbance::Leave, Disturbance::Churn, Disturbance::Death],
         ..USUAL
     },

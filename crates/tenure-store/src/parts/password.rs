@@ -8,10 +8,10 @@ use tokio::sync::{Mutex, oneshot};
 
 /// A password of a store's URL or configuration. No text of it is ever shown.
 #[derive(Clone)]
-pub struct Password(Kept);
+pub struct Password(PasswordSource);
 
 #[derive(Clone)]
-enum Kept {
+enum PasswordSource {
     Here(String),
     /// With the turn to read it, which the one thread has that does.
     File(PathBuf, Arc<Mutex<()>>),
@@ -21,7 +21,7 @@ impl Password {
     /// One that stays as it is.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Password {
-        Password(Kept::Here(text.into()))
+        Password(PasswordSource::Here(text.into()))
     }
 
     /// The first line of a file, where a password is best kept. The file is read for each login, so the password may be changed there.
@@ -36,7 +36,7 @@ impl Password {
             )));
         }
         first_line(&file)?;
-        Ok(Password(Kept::File(file, Arc::default())))
+        Ok(Password(PasswordSource::File(file, Arc::default())))
     }
 
     /// The password as it is now. A file is read by a thread of its own: it may be on a network that hangs, and whoever waits may wait for as
@@ -49,8 +49,8 @@ impl Password {
     /// A thread that hangs stays, but not more than one.
     pub async fn text(&self) -> Result<String, StoreError> {
         let (file, turn) = match &self.0 {
-            Kept::Here(text) => return Ok(text.clone()),
-            Kept::File(file, turn) => (file.clone(), Arc::clone(turn)),
+            PasswordSource::Here(text) => return Ok(text.clone()),
+            PasswordSource::File(file, turn) => (file.clone(), Arc::clone(turn)),
         };
         let failed = |why: &dyn fmt::Display| {
             StoreError::unavailable(format!("no thread to read a password file ({why})"))
@@ -81,8 +81,8 @@ fn first_line(file: &Path) -> Result<String, StoreError> {
 impl PartialEq for Password {
     fn eq(&self, other: &Password) -> bool {
         match (&self.0, &other.0) {
-            (Kept::Here(one), Kept::Here(other)) => one == other,
-            (Kept::File(one, _), Kept::File(other, _)) => one == other,
+            (PasswordSource::Here(one), PasswordSource::Here(other)) => one == other,
+            (PasswordSource::File(one, _), PasswordSource::File(other, _)) => one == other,
             _ => false,
         }
     }
@@ -93,8 +93,8 @@ impl Eq for Password {}
 impl fmt::Debug for Password {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kept::Here(_) => f.write_str("Password"),
-            Kept::File(file, _) => write!(f, "Password in {file:?}"),
+            PasswordSource::Here(_) => f.write_str("Password"),
+            PasswordSource::File(file, _) => write!(f, "Password in {file:?}"),
         }
     }
 }

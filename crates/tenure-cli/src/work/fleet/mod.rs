@@ -15,13 +15,13 @@ use crate::exit::{self, Failure};
 use crate::output;
 use crate::stores::Url;
 use crate::supervise::process;
-use crate::supervise::run::{Outcome, Policy};
+use crate::supervise::run::{CommandOutcome, Policy};
 use crate::supervise::signals::{self, Signals};
 use crate::supervise::will::Will;
 use crate::text::{brief, count, escaped};
 use crate::work::units;
 use member::{Assignment, Event, Member};
-use runner::{Next, Over, Runner, Setup};
+use runner::{Next, Over, Runner, RunnerSetup};
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -55,7 +55,7 @@ pub(crate) async fn forever(url: &Url, mut plan: Forever) -> Result<u8, Failure>
     let policy = Policy::for_many(member.name(), plan.ttl, plan.grace)?;
     policy.watchdogs.bequeath(Will::of_worker(url, &plan.name, member.name()));
     let (sender, over) = mpsc::unbounded_channel();
-    let setup = Arc::new(Setup { plan, policy, ended: sender });
+    let setup = Arc::new(RunnerSetup { plan, policy, ended: sender });
     let runners = Runners {
         setup,
         member,
@@ -79,7 +79,7 @@ async fn enlist(url: &Url, plan: &Forever, clock: Arc<dyn Clock>) -> Result<Box<
 
 /// All units of this process.
 struct Runners {
-    setup: Arc<Setup>,
+    setup: Arc<RunnerSetup>,
     member: Box<dyn Member>,
     over: mpsc::UnboundedReceiver<Over>,
     /// By name.
@@ -221,13 +221,15 @@ impl Runners {
             Next::Resume => note(&unit, "CMD was stopped, since the unit could not be kept for certain"),
             Next::Again(pause) => {
                 let how = match outcome {
-                    Outcome::NotStarted(error) if is_for_good(&error) => {
+                    CommandOutcome::NotStarted(error) if is_for_good(&error) => {
                         let program = &self.setup.plan.command.program;
                         return self.leave(process::not_started(program, &error));
                     }
-                    Outcome::NotStarted(error) => format!("CMD can't be started: {error}"),
-                    Outcome::Ended { status, .. } => format!("CMD {} after {}", ending(status), brief(taken)),
-                    Outcome::TooLate | Outcome::Stuck(_) => return,
+                    CommandOutcome::NotStarted(error) => format!("CMD can't be started: {error}"),
+                    CommandOutcome::Ended { status, .. } => {
+                        format!("CMD {} after {}", ending(status), brief(taken))
+                    }
+                    CommandOutcome::TooLate | CommandOutcome::Stuck(_) => return,
                 };
                 note(&unit, &format!("{how}; again in {}", brief(pause)));
             }

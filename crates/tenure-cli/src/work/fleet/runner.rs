@@ -3,17 +3,17 @@
 use super::member::{Assignment, Unit};
 use crate::config::fleet::Forever;
 use crate::output;
-use crate::supervise::run::{Outcome, Policy, run};
+use crate::supervise::run::{CommandOutcome, Policy, run};
 use crate::supervise::stopping::{Stopper, Why};
 use crate::text::escaped;
-use crate::work::pace::Pace;
+use crate::work::pace::RestPace;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
 use tokio::sync::mpsc;
 
 /// How commands are run, for all runners of a process.
-pub(crate) struct Setup {
+pub(crate) struct RunnerSetup {
     pub(crate) plan: Forever,
     pub(crate) policy: Policy,
     pub(crate) ended: mpsc::UnboundedSender<Over>,
@@ -24,7 +24,7 @@ pub(crate) struct Setup {
 pub(crate) struct Over {
     pub(crate) unit: String,
     /// None if its command can't be killed. When that is gone after all, this is told once more.
-    pub(crate) outcome: Option<Outcome>,
+    pub(crate) outcome: Option<CommandOutcome>,
     pub(crate) taken: Duration,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Runner {
     run: Option<Arc<Stopper>>,
     /// When to start the command, while none runs.
     due: Duration,
-    pace: Pace,
+    pace: RestPace,
     /// The unit is to go.
     goes: bool,
 }
@@ -60,7 +60,7 @@ impl Runner {
             assignment: Some(assignment),
             run: None,
             due: Duration::ZERO,
-            pace: Pace::new(backoff),
+            pace: RestPace::new(backoff),
             goes: false,
         }
     }
@@ -85,7 +85,7 @@ impl Runner {
 
     /// A unit that ends before the session was withdrawn, be it while it was to go already. Its command is ended so early that the watchdogs, which
     /// know one deadline for all, spare the others.
-    pub(crate) fn keep_clear(&self, session: Duration, setup: &Setup) {
+    pub(crate) fn keep_clear(&self, session: Duration, setup: &RunnerSetup) {
         let lead = setup.policy.watchdogs.lead();
         if let (Some(stopper), Some(left)) = (&self.run, self.needs())
             && !left.is_zero()
@@ -127,7 +127,7 @@ impl Runner {
     }
 
     /// Starts the command, when that is due.
-    pub(crate) fn look_after(&mut self, setup: &Arc<Setup>) {
+    pub(crate) fn look_after(&mut self, setup: &Arc<RunnerSetup>) {
         let is_due = self.starts_at().is_some_and(|at| boottime() >= at);
         if !is_due || self.unit.remaining() <= setup.policy.watchdogs.lead().total() {
             return;
@@ -147,11 +147,11 @@ impl Runner {
                 let _nobody_waits = setup.ended.send(Over { unit, outcome, taken });
             };
             match &mut outcome {
-                Outcome::Stuck(remains) => {
+                CommandOutcome::Stuck(remains) => {
                     tell(None);
                     remains.gone().await;
                 }
-                Outcome::Ended { left: Some(text), .. } => {
+                CommandOutcome::Ended { left: Some(text), .. } => {
                     output::note(format!("{}: {text}", escaped(unit.name())));
                 }
                 _ => {}
@@ -161,11 +161,11 @@ impl Runner {
     }
 
     /// The command is over, after this time.
-    pub(crate) fn ended(&mut self, outcome: &Outcome, taken: Duration) -> Next {
+    pub(crate) fn ended(&mut self, outcome: &CommandOutcome, taken: Duration) -> Next {
         self.run = None;
         let pause = match outcome {
             _ if self.goes => return Next::Free,
-            Outcome::TooLate | Outcome::Ended { stopped: Some(_), .. } => None,
+            CommandOutcome::TooLate | CommandOutcome::Ended { stopped: Some(_), .. } => None,
             _ => Some(self.pace.pause(taken)),
         };
         self.due = boottime() + pause.unwrap_or_default();

@@ -30,7 +30,7 @@ pub(crate) struct Candidate {
 
 /// How many units are where.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct UnitCounts {
     pub(crate) open: usize,
     pub(crate) ours: usize,
     pub(crate) done: usize,
@@ -39,7 +39,7 @@ pub(crate) struct Counts {
     pub(crate) gone: usize,
 }
 
-impl Counts {
+impl UnitCounts {
     pub(crate) fn total(self) -> usize {
         self.open + self.ours + self.done + self.failed + self.damaged
     }
@@ -76,7 +76,7 @@ struct KnownUnit {
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     units: Vec<KnownUnit>,
-    counts: Counts,
+    counts: UnitCounts,
     /// When the first unit that waits for its next attempt is due, in Unix milliseconds.
     pub(crate) next_due: Option<u64>,
     /// Units that one page holds.
@@ -164,7 +164,7 @@ impl Board {
         self.bygone.len()
     }
 
-    pub(crate) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> UnitCounts {
         self.counts
     }
 
@@ -240,7 +240,7 @@ impl Board {
         }));
         self.units.sort_by(|a, b| a.key.cmp(&b.key));
         self.units.dedup_by(|a, b| a.key == b.key);
-        self.counts = Counts::default();
+        self.counts = UnitCounts::default();
         for unit in &self.units {
             *self.counts.of(unit.local) += 1;
         }

@@ -17,7 +17,7 @@ pub(crate) mod unit;
 pub(crate) mod writes;
 
 use crate::config;
-use crate::config::{Form, Source};
+use crate::config::{Form, UnitSource};
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
 use crate::output;
@@ -52,7 +52,7 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     let joblog = plan.joblog.as_deref().map(Joblog::open).transpose()?;
     let began = tenure::clock::system().now().wall;
     // To run anew what is given, all of it has to be known.
-    let is_streamed = plan.source == Source::Input && !plan.fresh;
+    let is_streamed = plan.source == UnitSource::Input && !plan.fresh;
     let (given, incoming) = if is_streamed {
         let (given, incoming) = Stream::start(plan.separator, plan.max_args)?.begin().await?;
         given.tell();

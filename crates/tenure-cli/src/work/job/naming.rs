@@ -4,7 +4,7 @@
 //! is known by its path, and standard input as such. So a list that has grown goes on with the same job, and a list that is
 //! not over yet has a job already.
 
-use crate::config::{self, Source, Template};
+use crate::config::{self, Template, UnitSource};
 use crate::exit::Failure;
 use crate::keys::JobName;
 use crate::text::hex;
@@ -46,7 +46,7 @@ impl List<'_> {
                 "no units are given: give some as arguments before --, on standard input or by --from FILE; or name the job to join by --name",
             ));
         }
-        let is_input = plan.source == Source::Input;
+        let is_input = plan.source == UnitSource::Input;
         let file = if is_input { input_file() } else { given.file.clone() };
         Ok(match file {
             Some(path) => List::File { path, max_args: plan.max_args },
@@ -116,11 +116,11 @@ pub(crate) fn name(command: &Template, directory: &Path, list: &List<'_>) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Source;
+    use crate::config::UnitSource;
     use crate::work::units;
 
     fn given(units: &[&str]) -> Given {
-        units::read(&Source::Arguments(units.iter().map(Into::into).collect()), b'\n').unwrap()
+        units::read(&UnitSource::Arguments(units.iter().map(Into::into).collect()), b'\n').unwrap()
     }
 
     fn named(words: &[&str], directory: &str, given: &Given) -> String {

@@ -72,16 +72,16 @@ pub(crate) async fn living(
         silent.retain(|process| known.insert((process.session.clone(), process.version)));
         // Whoever has come while the others were watched is found the next time.
         match watched(store, silent).await? {
-            Watched::Nobody => return Ok(None),
-            Watched::Dead => {}
-            Watched::Alive(process) => return Ok(Some(process)),
+            WatchedProcess::Nobody => return Ok(None),
+            WatchedProcess::Dead => {}
+            WatchedProcess::Alive(process) => return Ok(Some(process)),
         }
     }
 }
 
 /// What came of watching.
 #[derive(Debug)]
-enum Watched {
+enum WatchedProcess {
     /// There was nobody to be watched.
     Nobody,
     Dead,
@@ -106,11 +106,11 @@ impl SilentProcess {
 }
 
 /// The first of them that writes its session within the longest of their ttls.
-async fn watched(store: &AnyStore, silent: Vec<SilentProcess>) -> Result<Watched, Failure> {
+async fn watched(store: &AnyStore, silent: Vec<SilentProcess>) -> Result<WatchedProcess, Failure> {
     /// In how many parts the time is waited for.
     const LOOKS: u32 = 12;
     let Some(longest) = silent.iter().map(|silent| silent.ttl.duration()).max() else {
-        return Ok(Watched::Nobody);
+        return Ok(WatchedProcess::Nobody);
     };
     output::note(format!(
         "{} of this job may be dead, but its clock may be behind as well: watching for {}",
@@ -125,11 +125,11 @@ async fn watched(store: &AnyStore, silent: Vec<SilentProcess>) -> Result<Watched
         for session in patiently(async || store.read_many(&keys, Freshness::Latest).await).await? {
             let (Ok(stored), Some(silent)) = (&session.stored, known.get(&session.key)) else { continue };
             if stored.version != silent.version && stored.record.tenure.is_some() {
-                return Ok(Watched::Alive(LivingProcess { left: silent.ttl.duration(), session }));
+                return Ok(WatchedProcess::Alive(LivingProcess { left: silent.ttl.duration(), session }));
             }
         }
     }
-    Ok(Watched::Dead)
+    Ok(WatchedProcess::Dead)
 }
 
 #[cfg(test)]
@@ -161,11 +161,11 @@ mod tests {
         let there = Leases::builder(store).session_ttl(Duration::from_millis(1500)).start().unwrap();
         let session = session_of(&there).await;
         let found = watched(here.store(), silent(&session)).await.unwrap();
-        assert!(matches!(found, Watched::Alive(process) if process.session.key == session.key));
+        assert!(matches!(found, WatchedProcess::Alive(process) if process.session.key == session.key));
         there.stop().await;
         let brief = silent(&session).into_iter().map(|process| SilentProcess { ttl: brief(), ..process });
         let found = watched(here.store(), brief.collect()).await.unwrap();
-        assert!(matches!(found, Watched::Dead), "it has ended");
+        assert!(matches!(found, WatchedProcess::Dead), "it has ended");
     }
 
     #[tokio::test]
@@ -175,8 +175,8 @@ mod tests {
         let there = Leases::new(store).unwrap();
         let session = session_of(&there).await;
         let brief = SilentProcess { ttl: brief(), ..silent(&session).remove(0) };
-        assert!(matches!(watched(here.store(), vec![brief]).await.unwrap(), Watched::Dead));
-        assert!(matches!(watched(here.store(), Vec::new()).await.unwrap(), Watched::Nobody));
+        assert!(matches!(watched(here.store(), vec![brief]).await.unwrap(), WatchedProcess::Dead));
+        assert!(matches!(watched(here.store(), Vec::new()).await.unwrap(), WatchedProcess::Nobody));
     }
 
     #[tokio::test]

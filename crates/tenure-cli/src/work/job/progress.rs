@@ -1,7 +1,7 @@
 //! How far the job is: a bar on a terminal, and elsewhere a line now and then.
 
-use super::board::Counts;
-use crate::output::{self, Frame};
+use super::board::UnitCounts;
+use crate::output::{self, BarFrame};
 use crate::text::{brief, per_time};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -50,19 +50,19 @@ impl Progress {
         matches!(self.shown, Shown::Bar)
     }
 
-    pub(crate) fn show(&mut self, counts: Counts, running: usize, now: Duration) {
+    pub(crate) fn show(&mut self, counts: UnitCounts, running: usize, now: Duration) {
         if self.is_shown() {
             let before = *self.before.get_or_insert(counts.settled());
             let message = told(counts, running, before, now.saturating_sub(self.began));
             let (length, position) = (counts.total() as u64, counts.settled() as u64);
-            output::show_bar(Frame { length, position, message });
+            output::show_bar(BarFrame { length, position, message });
         } else if let Some(line) = self.line(counts, running, now) {
             output::tell(line);
         }
     }
 
     /// What is told off a terminal, when it is time for it.
-    fn line(&mut self, counts: Counts, running: usize, now: Duration) -> Option<String> {
+    fn line(&mut self, counts: UnitCounts, running: usize, now: Duration) -> Option<String> {
         const LONGEST: Duration = Duration::from_secs(300);
         let before = *self.before.get_or_insert(counts.settled());
         let Shown::Lines { due, gap } = &mut self.shown else { return None };
@@ -94,7 +94,7 @@ fn bar() -> ProgressBar {
 }
 
 /// An estimate is only made once there is something to make it from.
-fn told(counts: Counts, running: usize, before: usize, took: Duration) -> String {
+fn told(counts: UnitCounts, running: usize, before: usize, took: Duration) -> String {
     const LEAST: Duration = Duration::from_secs(3);
     const FEW: usize = 3;
     let mut text = format!("{running} running here");
@@ -122,7 +122,7 @@ mod tests {
         let secs = Duration::from_secs;
         let shown = Shown::Lines { due: secs(10), gap: secs(10) };
         let mut progress = Progress { shown, began: secs(0), before: Some(0) };
-        let counts = Counts { done: 100, open: 900, ..Counts::default() };
+        let counts = UnitCounts { done: 100, open: 900, ..UnitCounts::default() };
         let mut told = |at: u64| progress.line(counts, 4, secs(at));
         let due: Vec<u64> = (0..2000).filter(|at| told(*at).is_some()).collect();
         assert_eq!(due, [10, 30, 70, 150, 310, 610, 910, 1210, 1510, 1810]);
@@ -133,12 +133,12 @@ mod tests {
 
     #[test]
     fn nothing_is_estimated_before_there_is_something_to_do_it_from() {
-        let counts = |done, open| Counts { done, open, ..Counts::default() };
+        let counts = |done, open| UnitCounts { done, open, ..UnitCounts::default() };
         let secs = Duration::from_secs;
         assert_eq!(told(counts(50, 50), 4, 50, secs(60)), "4 running here", "those were done before");
         assert_eq!(told(counts(50, 50), 4, 0, secs(1)), "4 running here");
         assert_eq!(told(counts(30, 60), 4, 0, secs(10)), "4 running here, 3.0/s, about 20s left");
-        let over = Counts { done: 8, failed: 2, ..Counts::default() };
+        let over = UnitCounts { done: 8, failed: 2, ..UnitCounts::default() };
         assert_eq!(told(over, 0, 0, secs(10)), "0 running here, 2 failed, 1.0/s");
     }
 }

@@ -43,7 +43,7 @@ pub(crate) async fn register(
     name: &JobName,
     units: &[Named],
 ) -> Result<Registered, Failure> {
-    let (store, prefix, given) = (leases.store(), name.prefix(), Order::new(units));
+    let (store, prefix, given) = (leases.store(), name.prefix(), GivenOrder::new(units));
     let mut nonces = Nonces::new(instance(leases));
     if plan.fresh {
         await_session(leases).await?;
@@ -67,7 +67,7 @@ pub(crate) async fn register(
             output::tell(format!("{} to be tried again", count(n, "failed unit")));
         }
     }
-    let (mut board, mut found, mut pages) = (Board::default(), Found::default(), Pages::default());
+    let (mut board, mut found, mut pages) = (Board::default(), FoundUnits::default(), Pages::default());
     while let Some(page) = patiently(async || pages.next(store, &prefix).await).await? {
         board.refresh(&page);
         page.into_iter().for_each(|listed| found.see(listed, &given));
@@ -106,17 +106,17 @@ pub(crate) async fn register(
 const BATCH: usize = 4096;
 
 /// The units that a process was given, by their keys.
-struct Order<'a> {
+struct GivenOrder<'a> {
     units: &'a [Named],
     by_key: Vec<usize>,
 }
 
-impl Order<'_> {
-    fn new(units: &[Named]) -> Order<'_> {
+impl GivenOrder<'_> {
+    fn new(units: &[Named]) -> GivenOrder<'_> {
         let key = |at: &usize| units.get(*at).map(|unit| &unit.key);
         let mut by_key: Vec<usize> = (0..units.len()).collect();
         by_key.sort_unstable_by(|a, b| key(a).cmp(&key(b)));
-        Order { units, by_key }
+        GivenOrder { units, by_key }
     }
 
     /// Its place among those that were given.
@@ -134,7 +134,7 @@ impl Order<'_> {
 
 /// What is to be known of all records of a job at its beginning.
 #[derive(Default)]
-struct Found {
+struct FoundUnits {
     /// Somebody is at work on it.
     is_worked_on: bool,
     /// The first ones, by their places, that were given and nobody has tried.
@@ -147,8 +147,8 @@ struct Found {
     last_done: Option<Wall>,
 }
 
-impl Found {
-    fn see(&mut self, Listed { key, stored }: Listed, given: &Order<'_>) {
+impl FoundUnits {
+    fn see(&mut self, Listed { key, stored }: Listed, given: &GivenOrder<'_>) {
         let is_given = given.has(&key);
         let done = stored.as_ref().ok().and_then(|stored| done_at(&stored.record.metadata));
         self.last_done = self.last_done.max(done);

@@ -2,7 +2,7 @@
 
 use crate::config::Template;
 use crate::output;
-use crate::supervise::run::{Outcome, Policy, run};
+use crate::supervise::run::{CommandOutcome, Policy, run};
 use crate::supervise::stopping::{Stopper, Why};
 use crate::text::escaped;
 use crate::work::job::pacing::{Pacing, load_average};
@@ -232,7 +232,7 @@ impl Setup {
         let wall = || self.policy.clock.now().wall.0;
         let (started, began) = (wall(), boottime());
         match run(guard, command, &self.policy, stopper).await {
-            Outcome::Ended { status, stopped, left } => {
+            CommandOutcome::Ended { status, stopped, left } => {
                 if let Some(text) = left {
                     output::note(format!("{}: {text}", escaped(&text_of(unit))));
                 }
@@ -249,13 +249,13 @@ impl Setup {
                     },
                 }
             }
-            Outcome::TooLate => Ended::TooLate,
+            CommandOutcome::TooLate => Ended::TooLate,
             // Those that catch output are among them.
-            Outcome::NotStarted(error) if self.captures.is_some() && are_too_many_open(&error) => {
+            CommandOutcome::NotStarted(error) if self.captures.is_some() && are_too_many_open(&error) => {
                 Ended::Uncaught(error)
             }
-            Outcome::NotStarted(error) => Ended::NotStarted(error),
-            Outcome::Stuck(_) => Ended::Stuck,
+            CommandOutcome::NotStarted(error) => Ended::NotStarted(error),
+            CommandOutcome::Stuck(_) => Ended::Stuck,
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::bugs::Bug;
 use crate::fleet::board;
 use crate::fleet::planning::{Planning, Role};
 use crate::fleet::talk::FleetNotice;
-use crate::holder::failure_detector::Verdict;
+use crate::holder::failure_detector::HolderVerdict;
 use crate::op::{Answer, Expect, Op, Write};
 use crate::values::error::StoreError;
 use crate::values::fence::Fence;
@@ -119,8 +119,8 @@ impl Worker {
         }
         match verdict {
             // What is seen may be old, and then it has renewed since.
-            Verdict::Suspected if !self.look.latest => self.look_again(now),
-            Verdict::Suspected => {
+            HolderVerdict::Suspected if !self.look.latest => self.look_again(now),
+            HolderVerdict::Suspected => {
                 let since = *self.look.suspected.entry(key.clone()).or_insert(now.held);
                 let is_planner = self.planner.as_ref().is_some_and(|planner| planner.session == *key);
                 let at = since.after(self.part(16));
@@ -131,7 +131,7 @@ impl Worker {
                 self.look.overdue.insert(key.clone());
                 self.look.next = self.look.next.min(at);
             }
-            Verdict::Live { until } => {
+            HolderVerdict::Live { until } => {
                 self.look.next = self.look.next.min(until);
                 let left = until.since(now.held);
                 self.look.overdue.remove(key);

@@ -16,7 +16,7 @@ use crate::fleet::plan::{JOINING, Uncovered};
 use crate::fleet::sorted::Sorted;
 use crate::fleet::talk::{FleetNotice, Summary};
 use crate::fleet::unit::{Status, UnitSpec};
-use crate::holder::failure_detector::Verdict;
+use crate::holder::failure_detector::HolderVerdict;
 use crate::op::{Answer, Listed, Op};
 use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce};
@@ -38,7 +38,7 @@ enum Purpose {
 
 /// Which records a page is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Section {
+enum ListingSection {
     Workers,
     Parts,
     Units,
@@ -53,7 +53,7 @@ pub(super) struct Listing {
     generation: Fence,
     began: Tick,
     purpose: Purpose,
-    section: Section,
+    section: ListingSection,
     after: Option<Key>,
     /// When to ask for the next page; None while one is under way.
     ask_at: Option<Tick>,
@@ -125,7 +125,7 @@ impl Worker {
                 generation: board::generation(self.board.as_ref()),
                 began: now.held,
                 purpose,
-                section: Section::Workers,
+                section: ListingSection::Workers,
                 after: None,
                 ask_at: Some(now.held),
                 peers: BTreeMap::new(),
@@ -145,9 +145,9 @@ impl Worker {
         listing.ask_at = None;
         let fleet = &self.options.fleet;
         let prefix = match listing.section {
-            Section::Workers => fleet.worker_prefix(),
-            Section::Parts => fleet.plan_prefix(),
-            Section::Units => fleet.unit_prefix(),
+            ListingSection::Workers => fleet.worker_prefix(),
+            ListingSection::Parts => fleet.plan_prefix(),
+            ListingSection::Units => fleet.unit_prefix(),
         };
         let op = Op::List { prefix, after: listing.after.clone(), limit: self.options.page.max(1) };
         self.send(Errand::List(self.lists), op);
@@ -162,18 +162,20 @@ impl Worker {
                 self.lead.unfit.listed();
                 for Listed { key, stored } in page {
                     match (listing.section, stored) {
-                        (Section::Units, Ok(stored)) => {
+                        (ListingSection::Units, Ok(stored)) => {
                             listing.add_unit(key, stored, self.holder.env.rules.bugs);
                         }
-                        (Section::Workers, Ok(stored)) => self.add_peer(now, &mut listing, key, stored),
-                        (Section::Parts, Ok(stored)) => {
+                        (ListingSection::Workers, Ok(stored)) => {
+                            self.add_peer(now, &mut listing, key, stored)
+                        }
+                        (ListingSection::Parts, Ok(stored)) => {
                             // Sessions are listed first. What was told to who has gone is nobody's until it is collected.
                             if self.whose_part(&key).is_some_and(|who| listing.peers.contains_key(&who)) {
                                 listing.parts.insert(key, stored);
                             }
                         }
                         (section, Err(error)) => {
-                            if section == Section::Workers {
+                            if section == ListingSection::Workers {
                                 listing.odd.insert(key.clone(), Uncovered::Damaged);
                             }
                             listing.damaged.push((key, error));
@@ -184,10 +186,14 @@ impl Worker {
                 if is_last {
                     listing.after = None;
                     listing.section = match (listing.section, listing.purpose) {
-                        (Section::Workers, Purpose::Roster) => return self.listed_roster(now, *listing),
-                        (Section::Workers, Purpose::Plan) => Section::Parts,
-                        (Section::Workers, Purpose::Own) | (Section::Parts, _) => Section::Units,
-                        (Section::Units, _) => return self.listed_all(now, *listing),
+                        (ListingSection::Workers, Purpose::Roster) => {
+                            return self.listed_roster(now, *listing);
+                        }
+                        (ListingSection::Workers, Purpose::Plan) => ListingSection::Parts,
+                        (ListingSection::Workers, Purpose::Own) | (ListingSection::Parts, _) => {
+                            ListingSection::Units
+                        }
+                        (ListingSection::Units, _) => return self.listed_all(now, *listing),
                     };
                 }
             }
@@ -229,7 +235,7 @@ impl Worker {
         if key == self.me {
             return;
         }
-        if verdict == Verdict::Suspected {
+        if verdict == HolderVerdict::Suspected {
             // Whoever watched it may have died, or failed to fence it.
             listing.ended.insert(key.clone());
             return listing.dead.push((key, stored));
@@ -369,7 +375,7 @@ impl Listing {
             generation: Fence(0),
             began: Tick(0),
             purpose: Purpose::Plan,
-            section: Section::Units,
+            section: ListingSection::Units,
             after: None,
             ask_at: None,
             peers,

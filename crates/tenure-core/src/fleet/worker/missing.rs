@@ -10,7 +10,7 @@ use crate::bugs::Bug;
 use crate::fleet::sorted::Sorted;
 use crate::fleet::talk::FleetNotice;
 use crate::fleet::unit::Status;
-use crate::holder::failure_detector::Verdict;
+use crate::holder::failure_detector::HolderVerdict;
 use crate::op::{Answer, Op};
 use crate::values::error::StoreError;
 use crate::values::record::Attachment;
@@ -21,22 +21,22 @@ impl Worker {
     /// What was listed as missing may have begun after the roster was listed, so that proves nothing yet: a read does.
     pub(super) fn settle_missing(&mut self, now: Now, units: &mut Sorted<Unit>) {
         let env = &self.holder.env;
-        let mut verdicts: BTreeMap<(Attachment, Ttl), Option<Verdict>> = BTreeMap::new();
+        let mut verdicts: BTreeMap<(Attachment, Ttl), Option<HolderVerdict>> = BTreeMap::new();
         for unit in units.values_mut().filter(|unit| unit.spec.status == Status::Open) {
             let Owner::Missing(seen) = &unit.owner else { continue };
             let Some(tenure) = seen.tenure() else { continue };
             let Some(attachment) = &tenure.attachment else { continue };
             let known = || env.detector.known_missing(now, attachment, tenure.ttl, &env.rules);
             if *verdicts.entry((attachment.clone(), tenure.ttl)).or_insert_with(known)
-                == Some(Verdict::Suspected)
+                == Some(HolderVerdict::Suspected)
             {
                 unit.owner = Owner::LongMissing(seen.clone());
             }
         }
         for ((attachment, ttl), verdict) in verdicts {
             match verdict {
-                Some(Verdict::Suspected) => {}
-                Some(Verdict::Live { until }) => self.list_again(until),
+                Some(HolderVerdict::Suspected) => {}
+                Some(HolderVerdict::Live { until }) => self.list_again(until),
                 None => self.ask_after(&attachment, ttl),
             }
         }
@@ -59,8 +59,8 @@ impl Worker {
         let env = &mut self.holder.env;
         match result {
             Ok(Answer::Read(None)) => match env.detector.judge_missing(now, attachment, ttl, &env.rules) {
-                Verdict::Suspected => self.list_again(now.held),
-                Verdict::Live { until } => self.list_again(until),
+                HolderVerdict::Suspected => self.list_again(now.held),
+                HolderVerdict::Live { until } => self.list_again(until),
             },
             Ok(_) => {
                 // It began, or ended, while all was listed.

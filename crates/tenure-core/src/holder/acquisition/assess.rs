@@ -4,7 +4,7 @@ use super::challenge::asked_after;
 use super::{Acquisition, AcquisitionEnd, AcquisitionState, MetadataPolicy, Won};
 use crate::bugs::Bug;
 use crate::holder::ctx::{Ctx, OpOwner};
-use crate::holder::failure_detector::Verdict;
+use crate::holder::failure_detector::HolderVerdict;
 use crate::values::fence::Nonce;
 use crate::values::record::{Ask, Attachment, Occupant, Stored, Tenure};
 use crate::values::time::Tick;
@@ -45,16 +45,16 @@ impl Acquisition {
         self.note(&seen.record);
         match &tenure.attachment {
             None => match ctx.detector.judge(ctx.now, &self.goal.key, &seen, tenure, ctx.rules) {
-                Verdict::Suspected => self.take(ctx, seen),
-                Verdict::Live { until } if self.corrects(ctx, &seen, tenure.ttl, until) => {
+                HolderVerdict::Suspected => self.take(ctx, seen),
+                HolderVerdict::Live { until } if self.corrects(ctx, &seen, tenure.ttl, until) => {
                     let key = self.goal.key.clone();
                     self.mark(ctx, key, seen, ctx.now.wall)
                 }
-                Verdict::Live { until } if self.marks_host(ctx, &seen, until, false) => {
+                HolderVerdict::Live { until } if self.marks_host(ctx, &seen, until, false) => {
                     let key = self.goal.key.clone();
                     self.mark_host(ctx, key, seen)
                 }
-                Verdict::Live { until } => self.held_by_another(ctx, tenure, until, None),
+                HolderVerdict::Live { until } => self.held_by_another(ctx, tenure, until, None),
             },
             Some(attachment) if self.is_of_this_process(ctx, tenure.id, attachment) => {
                 // Our own process's session: no need to ask the store whether it lives.
@@ -68,8 +68,8 @@ impl Acquisition {
             }
             Some(_) if ctx.rules.bugs.has(Bug::AgeIgnoresAttachment) => {
                 match ctx.detector.judge(ctx.now, &self.goal.key, &seen, tenure, ctx.rules) {
-                    Verdict::Suspected => self.take(ctx, seen),
-                    Verdict::Live { until } => self.held_by_another(ctx, tenure, until, None),
+                    HolderVerdict::Suspected => self.take(ctx, seen),
+                    HolderVerdict::Live { until } => self.held_by_another(ctx, tenure, until, None),
                 }
             }
             Some(_) if self.raced.is_some() && self.lets_the_winner_be(ctx, &seen) => {
@@ -128,15 +128,15 @@ impl Acquisition {
             let watched = ctx.detector.judge_missing(ctx.now, attachment, tenure.ttl, ctx.rules);
             let marked = ctx.detector.judge_marked(ctx.now, &seen, &self.goal.key, ctx.rules);
             return match marked.unwrap_or(watched) {
-                Verdict::Suspected => self.take(ctx, seen),
-                Verdict::Live { until } if self.marks_missing(ctx, &seen, tenure, until) => {
+                HolderVerdict::Suspected => self.take(ctx, seen),
+                HolderVerdict::Live { until } if self.marks_missing(ctx, &seen, tenure, until) => {
                     self.mark_missing(ctx, seen)
                 }
-                Verdict::Live { until } if self.marks_host(ctx, &seen, until, true) => {
+                HolderVerdict::Live { until } if self.marks_host(ctx, &seen, until, true) => {
                     let key = self.goal.key.clone();
                     self.mark_host(ctx, key, seen)
                 }
-                Verdict::Live { until } => self.held_by_another(ctx, tenure, until, None),
+                HolderVerdict::Live { until } => self.held_by_another(ctx, tenure, until, None),
             };
         };
         ctx.detector.session_is_there(attachment);
@@ -145,12 +145,12 @@ impl Acquisition {
             _ => return self.take(ctx, seen),
         };
         match ctx.detector.judge(ctx.now, &attachment.session, &session, renewing, ctx.rules) {
-            Verdict::Suspected if ctx.rules.bugs.has(Bug::SessionNotFenced) => self.take(ctx, seen),
-            Verdict::Suspected => self.fence_session(ctx, attachment.session.clone(), session, seen),
-            Verdict::Live { until } if self.corrects(ctx, &session, renewing.ttl, until) => {
+            HolderVerdict::Suspected if ctx.rules.bugs.has(Bug::SessionNotFenced) => self.take(ctx, seen),
+            HolderVerdict::Suspected => self.fence_session(ctx, attachment.session.clone(), session, seen),
+            HolderVerdict::Live { until } if self.corrects(ctx, &session, renewing.ttl, until) => {
                 self.mark(ctx, attachment.session.clone(), session, ctx.now.wall)
             }
-            Verdict::Live { until } if self.is_short(ctx, ctx.now.held.after(asked_after(tenure))) => {
+            HolderVerdict::Live { until } if self.is_short(ctx, ctx.now.held.after(asked_after(tenure))) => {
                 match self.question(ctx, &seen, tenure, &session, until) {
                     Some(question) => self.ask(ctx, question, seen),
                     None if self.marks_host(ctx, &session, until, false) => {
@@ -159,7 +159,7 @@ impl Acquisition {
                     None => self.held_by_another(ctx, tenure, until, None),
                 }
             }
-            Verdict::Live { until } => {
+            HolderVerdict::Live { until } => {
                 self.held_by_another(ctx, tenure, until, Some((attachment, session.clone())))
             }
         }

@@ -31,7 +31,7 @@ fn stored(heartbeat: u128, stamp: u64, age: Option<u64>) -> Stored {
     Stored::new(record).versioned(Version(heartbeat)).aged(age.map(Duration::from_secs))
 }
 
-fn judge(detector: &mut FailureDetector, now: Now, stored: &Stored, rules: &Rules) -> Verdict {
+fn judge(detector: &mut FailureDetector, now: Now, stored: &Stored, rules: &Rules) -> HolderVerdict {
     let tenure = stored.record.tenure.clone().unwrap();
     detector.judge(now, &Key::new("k").unwrap(), stored, &tenure, rules)
 }
@@ -41,35 +41,35 @@ fn silence_is_counted_from_the_first_sight_of_this_heartbeat() {
     let (mut detector, rules) = (FailureDetector::default(), Rules::default());
     assert_eq!(
         judge(&mut detector, at(0), &stored(1, 0, None), &rules),
-        Verdict::Live { until: at(10).held }
+        HolderVerdict::Live { until: at(10).held }
     );
     assert_eq!(
         judge(&mut detector, at(9), &stored(1, 0, None), &rules),
-        Verdict::Live { until: at(10).held }
+        HolderVerdict::Live { until: at(10).held }
     );
     assert_eq!(
         judge(&mut detector, at(9), &stored(2, 0, None), &rules),
-        Verdict::Live { until: at(19).held }
+        HolderVerdict::Live { until: at(19).held }
     );
     assert_eq!(
         judge(&mut detector, at(18), &stored(2, 0, None), &rules),
-        Verdict::Live { until: at(19).held }
+        HolderVerdict::Live { until: at(19).held }
     );
-    assert_eq!(judge(&mut detector, at(19), &stored(2, 0, None), &rules), Verdict::Suspected);
+    assert_eq!(judge(&mut detector, at(19), &stored(2, 0, None), &rules), HolderVerdict::Suspected);
 }
 
 #[test]
 fn silence_is_counted_from_when_the_store_told_of_that_version() {
     let (mut detector, rules, key) = (FailureDetector::default(), Rules::default(), Key::new("k").unwrap());
     detector.heard(at(0), &key, Version(1), &rules);
-    let live = |secs| Verdict::Live { until: at(secs).held };
+    let live = |secs| HolderVerdict::Live { until: at(secs).held };
     assert_eq!(judge(&mut detector, at(2), &stored(1, 0, None), &rules), live(12), "nobody watched");
     detector.heard(at(5), &key, Version(2), &rules);
     assert_eq!(judge(&mut detector, at(8), &stored(2, 0, None), &rules), live(15));
     detector.heard(at(11), &key, Version(4), &rules);
     assert_eq!(judge(&mut detector, at(14), &stored(3, 0, None), &rules), live(24), "an older one");
     assert_eq!(judge(&mut detector, at(16), &stored(4, 0, None), &rules), live(21), "the one it told of");
-    assert_eq!(judge(&mut detector, at(21), &stored(4, 0, None), &rules), Verdict::Suspected);
+    assert_eq!(judge(&mut detector, at(21), &stored(4, 0, None), &rules), HolderVerdict::Suspected);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_waiters_suspend_is_not_silence() {
     let woken = Now { held: at(3600).held, ..at(1) };
     assert_eq!(
         judge(&mut detector, woken, &stored(1, 0, None), &rules),
-        Verdict::Live { until: at(3609).held }
+        HolderVerdict::Live { until: at(3609).held }
     );
 }
 
@@ -90,14 +90,17 @@ fn s1_a_clock_that_is_set_ahead_with_the_stores_is_no_second_witness() {
     let (mut detector, beat) = (FailureDetector::default(), at(99).wall.0);
     detector.see_clocks(at(99));
     let seen = |age| stored(1, beat, Some(age));
-    let live = |secs| Verdict::Live { until: at(secs).held };
+    let live = |secs| HolderVerdict::Live { until: at(secs).held };
     assert_eq!(judge(&mut detector, set_ahead(100), &seen(61), &rules), live(110), "both say a minute");
     // What nobody watched is judged by both again, once that was so long ago.
     assert_eq!(judge(&mut detector, set_ahead(109), &stored(2, beat, Some(70)), &rules), live(110));
-    assert_eq!(judge(&mut detector, set_ahead(111), &stored(3, beat, Some(72)), &rules), Verdict::Suspected);
+    assert_eq!(
+        judge(&mut detector, set_ahead(111), &stored(3, beat, Some(72)), &rules),
+        HolderVerdict::Suspected
+    );
     // A beat after it is as old as both say.
     let later = stored(4, set_ahead(104).wall.0, Some(11));
-    assert_eq!(judge(&mut detector, set_ahead(115), &later, &rules), Verdict::Suspected);
+    assert_eq!(judge(&mut detector, set_ahead(115), &later, &rules), HolderVerdict::Suspected);
 }
 
 #[test]
@@ -105,14 +108,17 @@ fn first_sight_needs_two_witnesses() {
     let rules = Rules::default();
     let sees = |age, stamp| judge(&mut FailureDetector::default(), at(100), &stored(1, stamp, age), &rules);
     let stamp = |secs_ago: u64| at(100 - secs_ago).wall.0;
-    assert_eq!(sees(Some(11), stamp(11)), Verdict::Suspected);
-    assert!(matches!(sees(Some(10), stamp(11)), Verdict::Live { .. }), "the store says not more than a ttl");
-    assert!(matches!(sees(Some(11), stamp(10)), Verdict::Live { .. }), "the wall clocks say not more");
-    assert!(matches!(sees(None, stamp(90)), Verdict::Live { .. }), "no age, no first sight");
-    assert!(matches!(sees(Some(3600), at(999).wall.0), Verdict::Live { .. }), "stamped in the future");
+    assert_eq!(sees(Some(11), stamp(11)), HolderVerdict::Suspected);
+    assert!(
+        matches!(sees(Some(10), stamp(11)), HolderVerdict::Live { .. }),
+        "the store says not more than a ttl"
+    );
+    assert!(matches!(sees(Some(11), stamp(10)), HolderVerdict::Live { .. }), "the wall clocks say not more");
+    assert!(matches!(sees(None, stamp(90)), HolderVerdict::Live { .. }), "no age, no first sight");
+    assert!(matches!(sees(Some(3600), at(999).wall.0), HolderVerdict::Live { .. }), "stamped in the future");
     let off = Rules { first_sight: false, ..Rules::default() };
     let verdict = judge(&mut FailureDetector::default(), at(100), &stored(1, stamp(90), Some(90)), &off);
-    assert_eq!(verdict, Verdict::Live { until: at(110).held }, "switched off");
+    assert_eq!(verdict, HolderVerdict::Live { until: at(110).held }, "switched off");
 }
 
 #[test]
@@ -123,7 +129,7 @@ fn the_two_witnesses_predict_when_they_will_agree() {
         &stored(1, at(96).wall.0, Some(7)),
         &Rules::default(),
     );
-    assert_eq!(verdict, Verdict::Live { until: at(106).held.after(Duration::from_millis(2)) });
+    assert_eq!(verdict, HolderVerdict::Live { until: at(106).held.after(Duration::from_millis(2)) });
 }
 
 #[test]
@@ -131,10 +137,10 @@ fn c1_a_store_s_clock_that_stands_still_just_before_the_end_is_not_asked_all_the
     let (mut detector, seen) = (FailureDetector::default(), stored(1, at(88).wall.0, Some(10)));
     let soon = at(100).held.after(STAMPED);
     let verdict = judge(&mut detector, at(100), &seen, &Rules::default());
-    assert_eq!(verdict, Verdict::Live { until: soon });
+    assert_eq!(verdict, HolderVerdict::Live { until: soon });
     // Our own clock goes on.
     let then = Now { held: soon, waited: soon, ..at(100) };
-    assert_eq!(judge(&mut detector, then, &seen, &Rules::default()), Verdict::Suspected);
+    assert_eq!(judge(&mut detector, then, &seen, &Rules::default()), HolderVerdict::Suspected);
 }
 
 /// The letter was written just now, and keeps heartbeat and stamp.
@@ -148,12 +154,12 @@ fn letter(heartbeat: u128, stamp: u64, age: u64) -> Stored {
 fn l1_a_letter_to_the_dead_prolongs_nothing() {
     let (mut detector, rules) = (FailureDetector::default(), Rules::default());
     let stamp = at(97).wall.0;
-    let until = Verdict::Live { until: at(107).held.after(STAMPED) };
+    let until = HolderVerdict::Live { until: at(107).held.after(STAMPED) };
     assert_eq!(judge(&mut detector, at(100), &stored(1, stamp, Some(3)), &rules), until);
     assert_eq!(judge(&mut detector, at(106), &letter(1, stamp, 0), &rules), until);
-    assert_eq!(judge(&mut detector, at(108), &letter(1, stamp, 2), &rules), Verdict::Suspected);
+    assert_eq!(judge(&mut detector, at(108), &letter(1, stamp, 2), &rules), HolderVerdict::Suspected);
     // The next heartbeat begins anew, by what both witnesses say of that.
-    let until = Verdict::Live { until: at(118).held.after(STAMPED) };
+    let until = HolderVerdict::Live { until: at(118).held.after(STAMPED) };
     assert_eq!(judge(&mut detector, at(109), &stored(3, at(108).wall.0, Some(4)), &rules), until);
 }
 
@@ -161,14 +167,14 @@ fn l1_a_letter_to_the_dead_prolongs_nothing() {
 fn l1_a_process_that_is_younger_than_a_silence_counts_all_of_it() {
     let (mut detector, rules) = (FailureDetector::default(), Rules::default());
     let stamp = at(0).wall.0 - 6000;
-    let until = Verdict::Live { until: at(4).held.after(STAMPED) };
+    let until = HolderVerdict::Live { until: at(4).held.after(STAMPED) };
     assert_eq!(judge(&mut detector, at(0), &stored(1, stamp, Some(6)), &rules), until);
     assert_eq!(judge(&mut detector, at(3), &letter(1, stamp, 0), &rules), until);
-    assert_eq!(judge(&mut detector, at(5), &letter(1, stamp, 2), &rules), Verdict::Suspected);
+    assert_eq!(judge(&mut detector, at(5), &letter(1, stamp, 2), &rules), HolderVerdict::Suspected);
     // Likewise one that was heard of, and stands for longer by both witnesses than this process does.
     detector.heard(at(6), &Key::new("k").unwrap(), Version(3), &rules);
     let seen = stored(3, at(0).wall.0 - 1000, Some(8));
-    let until = Verdict::Live { until: at(9).held.after(STAMPED) };
+    let until = HolderVerdict::Live { until: at(9).held.after(STAMPED) };
     assert_eq!(judge(&mut detector, at(7), &seen, &rules), until);
     assert_eq!(judge(&mut detector, at(8), &letter(3, at(0).wall.0 - 1000, 0), &rules), until);
 }
@@ -190,7 +196,7 @@ fn l1_more_dead_holders_than_fit_are_all_judged_in_time() {
         verdicts =
             keys.iter().map(|key| detector.judge(at(secs), key, &seen, &tenure, &rules)).collect::<Vec<_>>();
     }
-    let silent = verdicts.iter().filter(|verdict| **verdict == Verdict::Suspected).count();
+    let silent = verdicts.iter().filter(|verdict| **verdict == HolderVerdict::Suspected).count();
     assert_eq!(silent, MANY);
 }
 
@@ -209,11 +215,11 @@ fn a_missing_sessions_tenures_are_judged_each_for_itself_and_once_for_all_attach
     let (mut detector, rules, ttl) = (FailureDetector::default(), Rules::default(), Ttl::new(TTL).unwrap());
     let attachment = |fence| Attachment { session: Key::new("session/a").unwrap(), fence: Fence(fence) };
     assert_eq!(detector.known_missing(at(0), &attachment(7), ttl, &rules), None, "nothing was read yet");
-    let live = |secs| Verdict::Live { until: at(secs).held };
+    let live = |secs| HolderVerdict::Live { until: at(secs).held };
     assert_eq!(detector.judge_missing(at(0), &attachment(7), ttl, &rules), live(10));
     assert_eq!(detector.judge_missing(at(6), &attachment(9), ttl, &rules), live(16), "a later tenure of it");
     assert_eq!(detector.known_missing(at(9), &attachment(7), ttl, &rules), Some(live(10)));
-    assert_eq!(detector.judge_missing(at(10), &attachment(7), ttl, &rules), Verdict::Suspected);
+    assert_eq!(detector.judge_missing(at(10), &attachment(7), ttl, &rules), HolderVerdict::Suspected);
     assert_eq!(detector.judge_missing(at(10), &attachment(9), ttl, &rules), live(16));
     detector.session_is_there(&attachment(9));
     assert_eq!(
@@ -221,7 +227,7 @@ fn a_missing_sessions_tenures_are_judged_each_for_itself_and_once_for_all_attach
         live(30),
         "it was there meanwhile"
     );
-    assert_eq!(detector.known_missing(at(20), &attachment(7), ttl, &rules), Some(Verdict::Suspected));
+    assert_eq!(detector.known_missing(at(20), &attachment(7), ttl, &rules), Some(HolderVerdict::Suspected));
 }
 
 #[test]
@@ -230,7 +236,7 @@ fn a_missing_sessions_silence_is_what_a_waiter_counts() {
     let attachment = Attachment { session: Key::new("session/a").unwrap(), fence: Fence(7) };
     detector.judge_missing(at(0), &attachment, ttl, &rules);
     let woken = Now { held: at(3600).held, ..at(1) };
-    let live = Verdict::Live { until: at(3609).held };
+    let live = HolderVerdict::Live { until: at(3609).held };
     assert_eq!(detector.judge_missing(woken, &attachment, ttl, &rules), live, "it was suspended");
     assert_eq!(detector.known_missing(woken, &attachment, ttl, &rules), Some(live));
 }

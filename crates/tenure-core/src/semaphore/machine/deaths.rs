@@ -5,7 +5,7 @@
 
 use crate::bugs::Bug;
 use crate::holder::ctx::Ctx;
-use crate::holder::failure_detector::Verdict;
+use crate::holder::failure_detector::HolderVerdict;
 use crate::op::{Answer, Expect, Listed, OpId, Outcome, Write};
 use crate::semaphore::ledger::SemaphoreLedger;
 use crate::values::error::StoreError;
@@ -156,8 +156,8 @@ impl Deaths {
 
     fn judge_missing(&mut self, ctx: &mut Ctx<'_>, attachment: &Attachment, ttl: Ttl) {
         match ctx.detector.judge_missing(ctx.now, attachment, ttl, ctx.rules) {
-            Verdict::Suspected => drop(self.dead.insert(attachment.clone())),
-            Verdict::Live { until } => self.sooner(ctx.now, until),
+            HolderVerdict::Suspected => drop(self.dead.insert(attachment.clone())),
+            HolderVerdict::Live { until } => self.sooner(ctx.now, until),
         }
     }
 
@@ -175,12 +175,12 @@ impl Deaths {
         };
         ctx.detector.session_is_there(attachment);
         match ctx.detector.judge(ctx.now, &attachment.session, session, tenure, ctx.rules) {
-            Verdict::Suspected if ctx.rules.bugs.has(Bug::SessionNotFenced) => {
+            HolderVerdict::Suspected if ctx.rules.bugs.has(Bug::SessionNotFenced) => {
                 self.dead.insert(attachment.clone());
             }
-            Verdict::Suspected if ctx.rules.bugs.has(Bug::DeadTicketKept) => {}
-            Verdict::Suspected => self.suspects.push((attachment.clone(), session.clone())),
-            Verdict::Live { until } => self.sooner(ctx.now, until),
+            HolderVerdict::Suspected if ctx.rules.bugs.has(Bug::DeadTicketKept) => {}
+            HolderVerdict::Suspected => self.suspects.push((attachment.clone(), session.clone())),
+            HolderVerdict::Live { until } => self.sooner(ctx.now, until),
         }
     }
 

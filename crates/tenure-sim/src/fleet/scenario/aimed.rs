@@ -1,6 +1,6 @@
 //! Scenarios in which one fault is aimed at the planner, or at what it tells.
 
-use super::{BODIES, Bodies, Disturbance, FleetScenario, USUAL};
+use super::{BODIES, BodyBehaviour, Disturbance, FleetScenario, USUAL};
 use crate::kernel::registers::{Ages, StoreSpec};
 
 /// Nothing else goes wrong: bodies work on, and clocks are close.
@@ -9,7 +9,7 @@ const AIMED: FleetScenario = FleetScenario {
     rate: 20_000,
     wall_off_ms: 20,
     mail: false,
-    bodies: Bodies { finish: 0, pass: 0, ..BODIES },
+    bodies: BodyBehaviour { finish: 0, pass: 0, ..BODIES },
     faults: &[],
     calls: &[],
     chaos: 3,
@@ -78,7 +78,7 @@ pub(super) const ALL: &[FleetScenario] = &[
     FleetScenario {
         name: "fleet-withdrawn",
         about: "units are withdrawn or asked for, also while they drain, and their bodies end too late, or can't be ended",
-        bodies: Bodies { ends: 400, lapse: 150, ..AIMED.bodies },
+        bodies: BodyBehaviour { ends: 400, lapse: 150, ..AIMED.bodies },
         disturbances: &[Disturbance::Withdraw, Disturbance::Catch],
         ..AIMED
     },

@@ -1,6 +1,6 @@
 //! Scenarios of larger fleets, of planners that fail, and of clocks that no bound is kept for.
 
-use super::{BODIES, Bodies, Disturbance, FleetScenario, HANDS, USUAL};
+use super::{BODIES, BodyBehaviour, Disturbance, FleetScenario, HANDS, USUAL};
 use crate::invariants::Rule;
 use crate::kernel::fault::FaultKind;
 use crate::kernel::registers::{Ages, StoreSpec};
@@ -60,7 +60,7 @@ pub(super) const ALL: &[FleetScenario] = &[
         rate: 20_000,
         wall_off_ms: 20,
         mail: false,
-        bodies: Bodies { finish: 0, pass: 0, ..BODIES },
+        bodies: BodyBehaviour { finish: 0, pass: 0, ..BODIES },
         faults: &[(FaultKind::Pause, 10.0), (FaultKind::Crash, 10.0), (FaultKind::Rate, 10.0)],
         disturbances: &[Disturbance::ZoneDeath, Disturbance::Leave, Disturbance::Churn],
         chaos: 5,
@@ -75,7 +75,7 @@ pub(super) const ALL: &[FleetScenario] = &[
         rate: 1000,
         wall_off_ms: 20,
         mail: false,
-        bodies: Bodies { finish: 0, pass: 0, ..BODIES },
+        bodies: BodyBehaviour { finish: 0, pass: 0, ..BODIES },
         faults: &[(FaultKind::Pause, 10.0), (FaultKind::Crash, 10.0), (FaultKind::Rate, 10.0)],
         disturbances: &[Disturbance::Telling, Disturbance::Churn, Disturbance::Leave],
         chaos: 5,
@@ -88,7 +88,7 @@ pub(super) const ALL: &[FleetScenario] = &[
         about: "the store does not let one worker list, or tell others their parts; most often it is the planner",
         wall_off_ms: 20,
         mail: false,
-        bodies: Bodies { finish: 0, pass: 0, ..BODIES },
+        bodies: BodyBehaviour { finish: 0, pass: 0, ..BODIES },
         faults: &[
             (FaultKind::Unfit, 20.0),
             (FaultKind::Pause, 10.0),
@@ -107,7 +107,7 @@ pub(super) const ALL: &[FleetScenario] = &[
         failing: 1,
         wall_off_ms: 20,
         mail: false,
-        bodies: Bodies { finish: 0, pass: 30, ..BODIES },
+        bodies: BodyBehaviour { finish: 0, pass: 30, ..BODIES },
         faults: &[
             (FaultKind::Unfit, 20.0),
             (FaultKind::Pause, 10.0),

@@ -47,7 +47,7 @@ fn free_units_are_candidates_and_each_session_gets_one_probe() {
         ]
     };
     let mut board = board(&page(), &[]);
-    assert_eq!(board.counts(), Counts { open: 4, done: 1, damaged: 2, ..Counts::default() });
+    assert_eq!(board.counts(), UnitCounts { open: 4, done: 1, damaged: 2, ..UnitCounts::default() });
     board.begin_round(7);
     assert_eq!(board.next_page(), Some((None, 16)));
     assert!(board.is_round_over());
