@@ -26,6 +26,7 @@ async fn lead(candidate: Candidate) -> Result<u32, BodyError<()>> {
     let mut terms = 0;
     loop {
         match candidate.run_while_leader(work).await {
+            // The body has returned by itself, which this one never does: it would lead on, and begin again at once.
             Ok(()) => {}
             Err(BodyError::Interrupted { why, .. }) => {
                 terms += 1;

@@ -127,8 +127,8 @@ impl Leases {
         Ok(Sighting::of(&stored.record))
     }
 
-    /// All that is held of the keys that begin with `prefix`, by key in byte order, each as by [`Leases::peek`]. Left out are records that can't be
-    /// read, and tenure's own, such as sessions, units of fleets, and semaphores. It reads every record below `prefix`, vacant ones too, so a
+    /// All that is held of the keys that begin with `prefix`, by key in byte order, each as by [`Leases::peek`] when its page was read. What is
+    /// attached to a session that can't be read counts as held. Left out are records that can't be read, and tenure's own, such as sessions, units of fleets, and semaphores. It reads every record below `prefix`, vacant ones too, so a
     /// store is best listed by people, and now and then.
     ///
     /// ```

@@ -51,7 +51,15 @@ impl Passes {
         if !used() {
             return Err(AttemptError::unanswered(place, false));
         }
-        let getting = self.get(user, place, channel);
+        // It may be another one than last time. No member can help where it can't be read.
+        let password = match tokio::time::timeout(self.limit, user.password.text()).await {
+            Ok(password) => password.map_err(AttemptError::Refused)?,
+            Err(_) => {
+                let error = format!("the password file was not read within {:?}", self.limit);
+                return Err(AttemptError::Refused(StoreError::unavailable(error)));
+            }
+        };
+        let getting = self.get(user, password, place, channel);
         let token = match tokio::time::timeout(self.limit, getting).await {
             Ok(token) => token?,
             Err(_) => return Err(AttemptError::unanswered(place, false)),
@@ -65,11 +73,10 @@ impl Passes {
     async fn get(
         &self,
         user: &User,
+        password: String,
         place: &str,
         channel: Channel,
     ) -> Result<Option<MetadataValue<Ascii>>, AttemptError> {
-        // It may be another one than last time. No member can help where it can't be read.
-        let password = user.password.text().await.map_err(AttemptError::Refused)?;
         let question = AuthenticateRequest { name: user.name.clone(), password };
         let answer: Result<AuthenticateResponse, _> =
             unary(channel, path::AUTHENTICATE, Request::new(question)).await;

@@ -91,7 +91,8 @@ pub(crate) fn stored(
 }
 
 /// The record of a row that was read with its digest. No write goes over a row of which that is wrong, though its columns agree with its
-/// record: a bit has flipped in its metadata, say.
+/// record: somebody has changed its metadata, say. Where PostgreSQL's own account says that tenure wrote the row last (`xmin`), as after a bit
+/// has flipped on the disk, the next write of whoever has the row's version puts it right.
 pub(crate) fn whole_record(
     key: &Key,
     row: &impl RowCells,

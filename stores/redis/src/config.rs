@@ -208,7 +208,8 @@ impl RedisConfig {
         RedisConfig { wait: replicas, ..self }
     }
 
-    /// Whether a namespace that was never used is begun. Yes, unless said otherwise.
+    /// Whether a namespace that was never used is begun. Yes, unless said otherwise. If a namespace has records and nothing that describes
+    /// it, as after a restart that lost data, the description is written anew all the same.
     #[must_use]
     pub fn create(self, create: bool) -> Self {
         RedisConfig { create, ..self }

@@ -35,7 +35,8 @@ pub enum Loss {
     Released,
     /// It was held for as long as its holder had said that it may be. So ends what is never renewed.
     Overran,
-    /// Its holder gave it up: it was stopped, or its candidate stepped down.
+    /// Its holder gave it up: it was stopped, or its candidate stepped down. Or what renewed it has ended with a panic or its runtime; then its
+    /// record stands until its ttl is over.
     Stopped,
 }
 
@@ -51,7 +52,7 @@ impl fmt::Display for Loss {
             Loss::Revoked => f.write_str("it was withdrawn"),
             Loss::Released => f.write_str("it was released"),
             Loss::Overran => f.write_str("it was held for as long as it may be"),
-            Loss::Stopped => f.write_str("its holder gave it up"),
+            Loss::Stopped => f.write_str("its holder has stopped, or stepped down"),
         }
     }
 }

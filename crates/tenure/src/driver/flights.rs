@@ -166,14 +166,8 @@ async fn perform(store: &AnyStore, op: Op, timeout: Duration) -> Result<Answer, 
     };
     match tokio::time::timeout(timeout, call).await {
         Ok(result) => result,
-        Err(_) => {
-            let place = store.id();
-            Err(if writes {
-                StoreError::unknown(format!("{place}: no answer to a write within {timeout:?}"))
-            } else {
-                StoreError::unavailable(format!("{place}: no answer to a read within {timeout:?}"))
-            })
-        }
+        Err(_) if writes => Err(StoreError::unknown(format!("no answer to a write within {timeout:?}"))),
+        Err(_) => Err(StoreError::unavailable(format!("no answer to a read within {timeout:?}"))),
     }
 }
 

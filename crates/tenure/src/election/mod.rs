@@ -34,8 +34,10 @@
 //! # tokio::spawn(async move { control.elected().await.unwrap(); control.stop().await });
 //! loop {
 //!     match candidate.run_while_leader(|held| async move { held.cancelled().await }).await {
-//!         // The body has returned by itself, or had to: once it leads again, the body is run again.
-//!         Ok(()) | Err(BodyError::Interrupted { .. }) => {}
+//!         // The body has returned by itself: the candidate leads on, and the body begins again at once. One that is done waits, or resigns.
+//!         Ok(()) => {}
+//!         // It had to: once the candidate leads again, the body is run again.
+//!         Err(BodyError::Interrupted { .. }) => {}
 //!         Err(BodyError::Acquire(AcquireError::Stopped)) => break,
 //!         Err(error) => return Err(error.into()),
 //!     }

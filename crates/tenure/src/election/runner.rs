@@ -305,6 +305,10 @@ impl CandidateRunner {
 
     /// Warns of a leader that has this candidate's own name, and none of the terms that it knows of.
     fn mind_namesake(&self, leader: Option<&Leader>) {
+        if !self.owned {
+            // Others lead under the name of these leases, too: a lock, or another candidate. Their session tells of namesakes.
+            return;
+        }
         let (key, holder) = (&self.shared.key, self.leases.holder());
         let Some(leader) = leader.filter(|leader| leader.id == *holder && self.led < Some(leader.fence))
         else {

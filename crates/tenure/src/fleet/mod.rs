@@ -88,7 +88,7 @@
 //! | `fleet.stuck` | error | what is done for this unit can't be ended | `key`, `fence`, `holder` |
 //! | `fleet.not_let_go` | warn | this unit could not be let go of as its task said | `key`, `fence`, `holder`, `reason` |
 //!
-//! `fleet.uncovered` names units that had a worker by the plan before, ten at a time at the most; `fleet.more_uncovered` counts the others.
+//! `fleet.uncovered` names units that this worker's plan before did not, or for another reason, ten at a time at the most; `fleet.more_uncovered` counts the others.
 //! A worker that leaves or stops warns of neither, nor of its session.
 //!
 //! `fleet.failing` is told at once, and then every 10 s while that goes on. The calls that failed are told with the target
