@@ -102,7 +102,10 @@ async fn s6_bodies_end_before_a_resignation_is_through() {
             "{result:?}"
         );
         let error = result.unwrap_err();
-        assert_eq!(error.to_string(), "the lease ended while the body ran: its holder has stopped, or stepped down");
+        assert_eq!(
+            error.to_string(),
+            "the lease ended while the body ran: its holder has stopped, or stepped down"
+        );
         assert_eq!(error.into_value(), Some(true));
     }
     second.elected().await.unwrap();
