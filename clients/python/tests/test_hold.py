@@ -104,7 +104,7 @@ with tenure.hold("k", program=[sys.argv[1]], store=sys.argv[2]) as lease:
         lease = self.hold("k", at_most=0.3)
         self.assertTrue(lease.wait_lost(LONG))
         wait_until("its reason", lambda: lease.reason is not None)
-        self.assertIn("longer than it may", lease.reason)
+        self.assertIn("for as long as it may", lease.reason)
         with self.assertRaises(tenure.AgentError):
             self.hold("session/x")
         with self.assertRaises(tenure.Unreachable):

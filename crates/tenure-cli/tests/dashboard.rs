@@ -257,6 +257,8 @@ fn what_events_have_missed_is_read_once_though_nothing_is_read_again() {
         browser.eval(&format!("Object.defineProperty(document, 'hidden', {{ value: {away}, configurable: true }}); document.dispatchEvent(new Event('visibilitychange'))"));
     };
     let heard = format!("{ROWS}.length");
+    // What was being read when the pace was chosen.
+    browser.wait_for("the last reading", "new Promise(done => setTimeout(() => done(true), 1000))");
     let before = browser.eval(&heard);
     look_away(&mut browser, true);
     agent.acquire("meanwhile");

@@ -313,7 +313,7 @@ fn bad_news_comes_early_by_an_event_and_with_the_next_beat() {
     assert!(told.deadline() <= boottime() + Duration::from_millis(500) && told.deadline() > before);
     let over = events.next("lost");
     assert!(
-        over["key"] == "short" && over["reason"].as_str().unwrap().contains("longer than it may"),
+        over["key"] == "short" && over["reason"].as_str().unwrap().contains("for as long as it may"),
         "{over}"
     );
 }
