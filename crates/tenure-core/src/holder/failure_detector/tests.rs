@@ -93,7 +93,7 @@ fn s1_a_clock_that_is_set_ahead_with_the_stores_is_no_second_witness() {
     let live = |secs| HolderVerdict::Live { until: at(secs).held };
     assert_eq!(judge(&mut detector, set_ahead(100), &seen(61), &rules), live(110), "both say a minute");
     // What nobody watched is judged by both again, once that was so long ago.
-    let stamped = Verdict::Live { until: at(110).held.after(STAMPED) };
+    let stamped = HolderVerdict::Live { until: at(110).held.after(STAMPED) };
     assert_eq!(judge(&mut detector, set_ahead(109), &stored(2, beat, Some(70)), &rules), stamped);
     assert_eq!(
         judge(&mut detector, set_ahead(111), &stored(3, beat, Some(72)), &rules),
