@@ -15,8 +15,8 @@
 //! - *at rest*: nobody wants anything, and nothing is to be given up; or who waits stands in the queue, until it is time for the next look.
 //!
 //! Its next step depends on what it knows of the record. Before its first operation it guesses that there is none, and writes. What an answer
-//! has shown counts until something fails; then it looks first. As long as a write that was sent *may land* though it was not answered, or was
-//! refused, no claim is told to be gone, and the next write is conditional on the same version: only one of both takes effect.
+//! has shown counts until something fails; then it looks first. A write that was not answered, or was refused, *may land* all the same. As long
+//! as it may, no claim is told to be gone. The next write is conditional on the same version, so only one of both takes effect.
 //!
 //! Its parts keep their own state, know nothing of each other, and tell the machine what comes of an event:
 //!

@@ -1,5 +1,5 @@
-//! Plan: what becomes of each kind of job, and what its user is told, when it is given up or left to expire, when the store fails, when
-//! the session can't be begun, and when all ends with it; when somebody's patience ends, and when to wake for that.
+//! Plan: what becomes of each kind of job, and what its user is told, when it is given up or left to expire. The same when the store fails,
+//! when the session can't be begun, and when all ends with it. When somebody's patience ends, and when to wake for that.
 use super::*;
 use crate::holder::acquisition::WaitPolicy;
 use crate::op::OpId;
