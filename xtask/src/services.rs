@@ -9,6 +9,7 @@ mod package;
 mod peers;
 mod postgres;
 mod promtool;
+mod reaper;
 mod redis;
 mod rust;
 mod server;
@@ -16,7 +17,9 @@ mod server;
 use crate::background::{self, AtFailure};
 use crate::step::CheckStep;
 use crate::workspace::built;
+use reaper::Reaper;
 use server::{Ports, Server, ServerKind};
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
@@ -53,6 +56,9 @@ const CREDENTIALS: [(&str, &str); 3] = [
 /// The words of the chore that fetches all that tests need.
 const FETCH: [&str; 2] = ["services", "fetch"];
 
+/// The words of the chore that ends the servers of one that was killed.
+const REAP: [&str; 2] = ["services", "reap"];
+
 /// What `cargo xtask services` was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ServicesRequest {
@@ -62,6 +68,8 @@ pub(crate) enum ServicesRequest {
     Down,
     /// Fetch what is missing of all that tests need.
     Fetch,
+    /// End the servers of a chore that was killed; it alone asks this, on standard input.
+    Reap,
     /// Run a command with servers of its own, which end with it.
     Run(Vec<String>),
 }
@@ -72,6 +80,7 @@ pub(crate) fn parse(words: &[String]) -> Result<ServicesRequest, String> {
         [word] if word == "up" => Ok(ServicesRequest::Up),
         [word] if word == "down" => Ok(ServicesRequest::Down),
         [word] if word == "fetch" => Ok(ServicesRequest::Fetch),
+        [word] if word == "reap" => Ok(ServicesRequest::Reap),
         [word, dashes, command @ ..] if word == "run" && dashes == "--" && !command.is_empty() => {
             Ok(ServicesRequest::Run(command.to_vec()))
         }
@@ -88,6 +97,10 @@ pub(crate) fn steps(asked: ServicesRequest) -> Result<(Vec<CheckStep>, Option<Rc
             Ok((steps, None))
         }
         ServicesRequest::Down => Ok((vec![CheckStep::check("down", down)], None)),
+        ServicesRequest::Reap => {
+            let reap = || reaper::reap(std::io::stdin());
+            Ok((vec![CheckStep::check("servers of a chore that was killed are ended", reap)], None))
+        }
         ServicesRequest::Fetch => {
             let toolchains = [need_java, need_go, need_node];
             let toolchains = CheckStep::check("toolchains of clients are fetched", move || {
@@ -194,12 +207,14 @@ pub(crate) fn fetch_for_benches() -> [CheckStep; 3] {
     ]
 }
 
-/// The servers of one run of steps. They end when this is dropped, however the steps ended.
+/// The servers of one run of steps. They end when this is dropped, however the steps ended; and where the process is killed first.
 #[derive(Debug)]
 pub(crate) struct RunningServers {
     ports: Ports,
     /// In the order in which they were started: who stands on another one comes after it.
-    running: std::cell::RefCell<Vec<Server>>,
+    running: RefCell<Vec<Server>>,
+    /// From the first server on.
+    reaper: RefCell<Option<Reaper>>,
 }
 
 impl RunningServers {
@@ -207,7 +222,7 @@ impl RunningServers {
     pub(crate) fn new() -> Result<Rc<RunningServers>, String> {
         let ports =
             KINDS.iter().map(|kind| Ok((kind.file, unused_port()?))).collect::<Result<Ports, String>>()?;
-        Ok(Rc::new(RunningServers { ports, running: Default::default() }))
+        Ok(Rc::new(RunningServers { ports, running: RefCell::default(), reaper: RefCell::default() }))
     }
 
     /// Starts them, once they have been fetched.
@@ -215,12 +230,23 @@ impl RunningServers {
         let start = |kind: ServerKind| {
             let servers = Rc::clone(self);
             CheckStep::check(format!("{} is started", kind.name), move || {
-                let server = Server::start(kind, servers.ports[kind.file], &servers.ports)?;
+                let mut server = Server::start(kind, servers.ports[kind.file], &servers.ports)?;
+                servers.at_a_kill(&server)?;
+                server.await_answer()?;
                 servers.running.borrow_mut().push(server);
                 Ok(())
             })
         };
         KINDS.into_iter().map(start).collect()
+    }
+
+    /// Has the server end where we are killed.
+    fn at_a_kill(&self, server: &Server) -> Result<(), String> {
+        let mut reaper = self.reaper.borrow_mut();
+        if reaper.is_none() {
+            *reaper = Some(Reaper::start()?);
+        }
+        reaper.as_mut().map_or(Ok(()), |reaper| reaper.tell(server))
     }
 
     /// What it takes to find them.

@@ -65,11 +65,9 @@ impl ServerKind {
         Ok(workshop()?.join(format!("{}.pid", self.file)))
     }
 
-    fn noted(&self) -> Result<Option<(u32, u16)>, String> {
+    fn noted(&self) -> Result<Option<Note>, String> {
         let Ok(text) = std::fs::read_to_string(self.note()?) else { return Ok(None) };
-        let mut words = text.split_whitespace();
-        let both = words.next().zip(words.next());
-        Ok(both.and_then(|(pid, port)| Some((pid.parse().ok()?, port.parse().ok()?))))
+        Ok(text.parse().ok())
     }
 
     /// Whether the process of this id is still the one that we started: ids are used again.
@@ -80,26 +78,70 @@ impl ServerKind {
 
     /// Has one that goes on after us; tells its port.
     pub(super) fn up(&self, others: &Ports) -> Result<u16, String> {
-        if let Some((_, port)) = self.noted()?.filter(|(pid, _)| self.is_ours(*pid)) {
-            return Ok(port);
+        if let Some(note) = self.noted()?.filter(|note| self.is_ours(note.pid)) {
+            return Ok(note.port);
         }
         let port = unused_port()?;
-        let server = Server::start(*self, port, others)?;
-        let pid = server.child.id();
+        let mut server = Server::start(*self, port, others)?;
+        server.await_answer()?;
+        let note = server.note();
         std::mem::forget(server);
         let path = self.note()?;
-        std::fs::write(&path, format!("{pid} {port}\n"))
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        std::fs::write(&path, format!("{note}\n")).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(port)
     }
 
     pub(super) fn down(&self) -> Result<(), String> {
-        if let Some((pid, _)) = self.noted()?.filter(|(pid, _)| self.is_ours(*pid)) {
-            signal(self.signal, pid)?;
+        if let Some(note) = self.noted()?.filter(|note| self.is_ours(note.pid)) {
+            signal(self.signal, note.pid)?;
         }
         // That there was no note is no mistake.
         let _ = std::fs::remove_file(self.note()?);
         Ok(())
+    }
+
+    /// Ends one that was started by a process which is no more, and removes its folder.
+    #[allow(clippy::disallowed_methods, reason = "chores take real time")]
+    pub(super) fn end(&self, Note { pid, port }: Note) {
+        let start = Instant::now();
+        // One that has ended meanwhile can't be asked to, which is as good.
+        let asked = self.is_ours(pid) && signal(self.signal, pid).is_ok();
+        while asked && start.elapsed() < END_LIMIT && self.is_ours(pid) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        if self.is_ours(pid) {
+            let _ = signal("-KILL", pid);
+        }
+        // One that keeps nothing on disk has no folder.
+        let _ = std::fs::remove_dir_all(self.place(port));
+    }
+}
+
+/// Long enough for a server that was killed in the middle of a checkpoint; then it goes without its leave.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// Which process a server is, and where it listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Note {
+    pid: u32,
+    port: u16,
+}
+
+impl std::fmt::Display for Note {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.pid, self.port)
+    }
+}
+
+impl std::str::FromStr for Note {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Note, String> {
+        let mut words = text.split_whitespace();
+        let mut next = || words.next().ok_or_else(|| format!("{text:?} is no process and port"));
+        let (pid, port) = (next()?, next()?);
+        let error = |error: std::num::ParseIntError| format!("{text:?}: {error}");
+        Ok(Note { pid: pid.parse().map_err(error)?, port: port.parse().map_err(error)? })
     }
 }
 
@@ -122,14 +164,20 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn start(kind: ServerKind, port: u16, others: &Ports) -> Result<Server, String> {
-        let mut server = Server { kind, port, child: (kind.spawn)(port, others)? };
-        server.await_answer(port)?;
-        Ok(server)
+        Ok(Server { kind, port, child: (kind.spawn)(port, others)? })
+    }
+
+    pub(super) fn kind(&self) -> &ServerKind {
+        &self.kind
+    }
+
+    pub(super) fn note(&self) -> Note {
+        Note { pid: self.child.id(), port: self.port }
     }
 
     /// Waits until it takes connections.
     #[allow(clippy::disallowed_methods, reason = "chores take real time")]
-    fn await_answer(&mut self, port: u16) -> Result<(), String> {
+    pub(super) fn await_answer(&mut self) -> Result<(), String> {
         /// A busy machine takes some seconds.
         const LIMIT: Duration = Duration::from_secs(90);
         let (name, log) = (self.kind.name, self.kind.log());
@@ -138,7 +186,7 @@ impl Server {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(format!("{name} has ended ({status}); see {}", log.display()));
             }
-            if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            if std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -150,12 +198,10 @@ impl Server {
 impl Drop for Server {
     #[allow(clippy::disallowed_methods, reason = "chores take real time")]
     fn drop(&mut self) {
-        /// Long enough for a server that was killed in the middle of a checkpoint; then it goes without its leave.
-        const LIMIT: Duration = Duration::from_secs(10);
         let start = Instant::now();
         // One that has ended already can't be asked to, which is as good.
         let asked = signal(self.kind.signal, self.child.id());
-        while asked.is_ok() && start.elapsed() < LIMIT && matches!(self.child.try_wait(), Ok(None)) {
+        while asked.is_ok() && start.elapsed() < END_LIMIT && matches!(self.child.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(20));
         }
         let _ = self.child.kill();
@@ -180,8 +226,8 @@ mod tests {
     #[test]
     fn a_server_that_ends_is_an_error() {
         let child = Command::new("false").stdin(Stdio::null()).spawn().unwrap();
-        let mut server = Server { kind: dynamodb::KIND, port: 0, child };
-        let error = server.await_answer(unused_port().unwrap()).unwrap_err();
+        let mut server = Server { kind: dynamodb::KIND, port: unused_port().unwrap(), child };
+        let error = server.await_answer().unwrap_err();
         assert!(error.contains("has ended") && error.contains("dynamodb.log"), "{error}");
     }
 }
