@@ -35,7 +35,7 @@ use crate::holder::permits::Semaphores;
 use crate::holder::session::Session;
 use crate::holder::table::LeaseMap;
 use crate::holder::turns::Turns;
-use crate::holder::update::{Fields, Token, Update, UpdateKind};
+use crate::holder::update::Fields;
 use crate::op::{Answer, Event, Hint, Machine, OpId, Request, Step};
 use crate::rules::Rules;
 use crate::values::error::StoreError;
@@ -362,18 +362,5 @@ impl Holder {
         if self.leases.len() == self.lapsing as usize && !self.permits.is_open() {
             self.leave_session(now);
         }
-    }
-
-    pub(crate) fn start_update(
-        &mut self,
-        now: Now,
-        part: OpOwner,
-        token: Token,
-        change: UpdateKind,
-        until: Tick,
-        is_attached: bool,
-    ) -> Update {
-        let attachment = if is_attached { self.session.attachment() } else { None };
-        self.lend(now, part, |ctx| Update::start(token, attachment, change, until, ctx))
     }
 }

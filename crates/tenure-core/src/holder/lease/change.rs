@@ -11,24 +11,51 @@ use crate::holder::renewal::{Loss, Renewal};
 use crate::holder::update::{Fields, Token, Update, UpdateEnd, UpdateKind};
 use crate::values::error::StoreError;
 use crate::values::fence::Version;
-use crate::values::record::Ask;
+use crate::values::record::{Ask, Attachment, Letter};
 use crate::values::time::{Now, Tick, Ttl};
 
+/// A change of a lease's record that begins: what is to be written, and what is known of the lease.
+pub(super) struct RecordChange {
+    pub(super) token: Token,
+    pub(super) kind: UpdateKind,
+    pub(super) purpose: UpdatePurpose,
+    /// No further attempts after this.
+    pub(super) until: Tick,
+    /// What becomes of the metadata that stand in the record, should they be others than we knew.
+    pub(super) fields: Fields,
+    /// What its record is attached to meanwhile, if it is given up or changed on the session.
+    pub(super) attachment: Option<Attachment>,
+    /// What the lease is held by meanwhile, if it is.
+    pub(super) attached: Option<AttachedLease>,
+    /// Letters that were found in the record already.
+    pub(super) mail: Vec<Letter>,
+    /// What is to become of the lease as soon as the change is through, if that is known already.
+    pub(super) then: Option<Then>,
+}
+
+impl RecordChange {
+    pub(super) fn new(token: Token, kind: UpdateKind, purpose: UpdatePurpose, until: Tick) -> RecordChange {
+        RecordChange {
+            token,
+            kind,
+            purpose,
+            until,
+            fields: Fields::Keep,
+            attachment: None,
+            attached: None,
+            mail: Vec::new(),
+            then: None,
+        }
+    }
+}
+
 impl Holder {
-    #[allow(clippy::too_many_arguments, reason = "each is one plain fact of the change")]
-    pub(super) fn change_record(
-        &mut self,
-        now: Now,
-        id: LeaseId,
-        token: Token,
-        change: UpdateKind,
-        until: Tick,
-        purpose: UpdatePurpose,
-        attached: Option<AttachedLease>,
-    ) {
-        let is_attached = attached.is_some() && purpose == UpdatePurpose::Update;
-        let update = self.start_update(now, OpOwner::Lease(id.0), token, change, until, is_attached);
-        self.put(id, LeaseState::Updating(Box::new(Updating { update, purpose, attached, then: None })));
+    pub(super) fn begin_change(&mut self, now: Now, id: LeaseId, change: RecordChange) {
+        let RecordChange { token, kind, purpose, until, fields, attachment, attached, mail, then } = change;
+        let part = OpOwner::Lease(id.0);
+        let mut update = self.lend(now, part, |ctx| Update::start(token, attachment, kind, until, ctx));
+        (update.fields, update.mail) = (fields, mail);
+        self.put(id, LeaseState::Updating(Box::new(Updating { update, purpose, attached, then })));
     }
 
     pub(crate) fn update(&mut self, now: Now, id: LeaseId, fields: Fields) {
@@ -37,18 +64,13 @@ impl Holder {
                 let mut token = self.token_of_attached(&attached);
                 token.metadata = fields.over(token.metadata, self.env.rules.bugs);
                 let until = self.session.valid_until();
-                self.change_record(
-                    now,
-                    id,
-                    token,
-                    UpdateKind::Amend,
-                    until,
-                    UpdatePurpose::Update,
-                    Some(attached),
-                );
-                if let Some(LeaseState::Updating(updating)) = self.leases.get_mut(&id) {
-                    updating.update.fields = fields;
-                }
+                let change = RecordChange {
+                    fields,
+                    attachment: self.session.attachment(),
+                    attached: Some(attached),
+                    ..RecordChange::new(token, UpdateKind::Amend, UpdatePurpose::Update, until)
+                };
+                self.begin_change(now, id, change);
             }
             Some(LeaseState::Renewing(mut renewal)) => {
                 let metadata = match fields {
@@ -82,27 +104,13 @@ impl Holder {
                 self.turns.over(attached.key());
                 // Until it is known that the record is not attached any more, nothing else would ever free the key.
                 let token = Token { ttl, ..self.token_of_attached(&attached) };
-                self.change_record(
-                    now,
-                    id,
-                    token,
-                    UpdateKind::Amend,
-                    Tick::NEVER,
-                    UpdatePurpose::Detach,
-                    Some(attached),
-                );
+                let change = RecordChange::new(token, UpdateKind::Amend, UpdatePurpose::Detach, Tick::NEVER);
+                self.begin_change(now, id, RecordChange { attached: Some(attached), ..change });
             }
             Some(LeaseState::Renewing(renewal)) => {
                 let token = Token { ttl, ..renewal.token(&self.env.identity.holder) };
-                self.change_record(
-                    now,
-                    id,
-                    token,
-                    UpdateKind::Amend,
-                    renewal.deadline,
-                    UpdatePurpose::Detach,
-                    None,
-                );
+                let (kind, until) = (UpdateKind::Amend, renewal.deadline);
+                self.begin_change(now, id, RecordChange::new(token, kind, UpdatePurpose::Detach, until));
             }
             Some(lease) => {
                 self.put(id, lease);
@@ -119,17 +127,14 @@ impl Holder {
         if is_attached {
             self.turns.over(&token.key);
         }
-        self.change_record(now, id, token, UpdateKind::Vacate, until, UpdatePurpose::Vacate, None);
-        if let Some(LeaseState::Updating(updating)) = self.leases.get_mut(&id)
-            && is_attached
-        {
-            updating.update.attachment = self.session.attachment();
-        }
+        let attachment = self.session.attachment().filter(|_| is_attached);
+        let change = RecordChange::new(token, UpdateKind::Vacate, UpdatePurpose::Vacate, until);
+        self.begin_change(now, id, RecordChange { attachment, ..change });
         self.tell(Notice::Lost(id, Loss::Revoked));
     }
 
     pub(crate) fn use_token(&mut self, now: Now, id: LeaseId, mut token: Token, purpose: UpdatePurpose) {
-        let change = match purpose {
+        let kind = match purpose {
             UpdatePurpose::Release => UpdateKind::Vacate,
             UpdatePurpose::Adopt => UpdateKind::Adopt,
             _ => UpdateKind::Amend,
@@ -138,7 +143,7 @@ impl Holder {
             token.holder = self.env.identity.holder.clone();
         }
         let until = now.held.after(token.ttl.duration());
-        self.change_record(now, id, token, change, until, purpose, None);
+        self.begin_change(now, id, RecordChange::new(token, kind, purpose, until));
     }
 
     /// One of the bugs on purpose: what the session is there to save.
@@ -152,15 +157,12 @@ impl Holder {
         for id in attached {
             if let Some(LeaseState::Attached(attached)) = self.leases.remove(&id) {
                 let token = self.token_of_attached(&attached);
-                self.change_record(
-                    now,
-                    id,
-                    token,
-                    UpdateKind::Amend,
-                    Tick::NEVER,
-                    UpdatePurpose::Update,
-                    Some(attached),
-                );
+                let change = RecordChange {
+                    attachment: self.session.attachment(),
+                    attached: Some(attached),
+                    ..RecordChange::new(token, UpdateKind::Amend, UpdatePurpose::Update, Tick::NEVER)
+                };
+                self.begin_change(now, id, change);
             }
         }
     }
@@ -186,15 +188,8 @@ impl Holder {
                     token.metadata = fields.over(token.metadata, self.env.rules.bugs);
                 }
                 let until = now.held.after(token.ttl.duration());
-                return self.change_record(
-                    now,
-                    id,
-                    token,
-                    UpdateKind::Vacate,
-                    until,
-                    UpdatePurpose::Release,
-                    None,
-                );
+                let (kind, purpose) = (UpdateKind::Vacate, UpdatePurpose::Release);
+                return self.begin_change(now, id, RecordChange::new(token, kind, purpose, until));
             }
             (UpdatePurpose::Detach, UpdateEnd::Done { .. }) if is_withdrawn => {
                 self.end_withdrawn(now, id, token, false);
@@ -217,12 +212,8 @@ impl Holder {
             {
                 // The answer came too late to be believed in, or after a time that was hidden: once more.
                 let until = now.held.after(token.ttl.duration());
-                self.change_record(now, id, token, UpdateKind::Adopt, until, UpdatePurpose::Adopt, None);
-                if let Some(LeaseState::Updating(updating)) = self.leases.get_mut(&id) {
-                    updating.then = then;
-                    updating.update.mail = mail;
-                }
-                return;
+                let change = RecordChange::new(token, UpdateKind::Adopt, UpdatePurpose::Adopt, until);
+                return self.begin_change(now, id, RecordChange { mail, then, ..change });
             }
             (UpdatePurpose::Adopt, UpdateEnd::Done { sent, wall }) => {
                 let (key, ttl) = (token.key, token.ttl);

@@ -1,5 +1,6 @@
 //! The ends of a lease: given up, left to expire, withdrawn, or lost with its session.
 
+use super::change::RecordChange;
 use super::{AttachedLease, LeaseState, Then, UpdatePurpose};
 use crate::bugs::Bug;
 use crate::holder::Holder;
@@ -30,10 +31,8 @@ impl Holder {
                     Fields::Replace(fields) => fields.clone(),
                     fields => fields.over(token.metadata, self.env.rules.bugs),
                 };
-                self.change_record(now, id, token, UpdateKind::Vacate, until, UpdatePurpose::Release, None);
-                if let Some(LeaseState::Updating(updating)) = self.leases.get_mut(&id) {
-                    updating.update.fields = fields;
-                }
+                let change = RecordChange::new(token, UpdateKind::Vacate, UpdatePurpose::Release, until);
+                self.begin_change(now, id, RecordChange { fields, ..change });
             }
             LeaseState::Updating(mut updating) => {
                 match updating.purpose {
@@ -71,16 +70,14 @@ impl Holder {
         now: Now,
         id: LeaseId,
         token: Token,
-        change: UpdateKind,
+        kind: UpdateKind,
         purpose: UpdatePurpose,
         fields: Fields,
     ) {
+        let attachment = self.session.attachment();
         // As long as the session lives, nothing else would ever free the key.
-        self.change_record(now, id, token, change, Tick::NEVER, purpose, None);
-        if let Some(LeaseState::Updating(updating)) = self.leases.get_mut(&id) {
-            updating.update.attachment = self.session.attachment();
-            updating.update.fields = fields;
-        }
+        let change = RecordChange::new(token, kind, purpose, Tick::NEVER);
+        self.begin_change(now, id, RecordChange { fields, attachment, ..change });
     }
 
     /// Gives a held lease to another process; once a change of its metadata that is under way has come to an end. One that is
