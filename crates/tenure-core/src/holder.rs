@@ -5,6 +5,8 @@
 
 pub(crate) mod acquisition;
 mod audit;
+#[cfg(feature = "bugs")]
+mod bugs;
 pub(crate) mod command;
 pub(crate) mod ctx;
 pub(crate) mod failure_detector;

@@ -80,7 +80,10 @@ impl FailureDetector {
         let heartbeat = if rules.bugs.has(Bug::MailProlongs) { record.nonce } else { tenure.heartbeat };
         self.see_clocks(now);
         let agreed = agreed(now, stored, rules).map(|agreed| self.jumps.certain(now, agreed, rules.bugs));
-        let silent = self.silent(now, key, tenure, stored, heartbeat, agreed, rules.bugs);
+        let stood = agreed.unwrap_or_default().saturating_sub(STAMPED);
+        let since = watched(now, rules.bugs);
+        let look = Silence { fence: record.fence, heartbeat, since, stood, heard: None };
+        let silent = self.silent(key, tenure.ttl, stored.version, look, rules.bugs);
         let limit = silence_limit(tenure.ttl, rules.bugs);
         if rules.bugs.has(Bug::DeadNeverJudged) {
             return HolderVerdict::Live { until: now.held.after(ttl) };
@@ -107,34 +110,21 @@ impl FailureDetector {
         HolderVerdict::Live { until }
     }
 
-    /// For how long this heartbeat has been seen, or has stood by what two witnesses said when it was first seen; starts over when the
+    /// For how long the heartbeat of this look has been seen, or has stood by what two witnesses said when it was first seen; starts over when the
     /// heartbeat is a new one. What they say later may be less: a letter to the dead begins the age of its record anew.
-    #[allow(clippy::too_many_arguments, reason = "the facts of one look")]
-    fn silent(
-        &mut self,
-        now: Now,
-        key: &Key,
-        tenure: &Tenure,
-        stored: &Stored,
-        heartbeat: Nonce,
-        agreed: Option<Duration>,
-        bugs: Bugs,
-    ) -> Duration {
-        let since = watched(now, bugs);
-        let fence = stored.record.fence;
-        let stood = agreed.unwrap_or_default().saturating_sub(STAMPED);
-        let fresh = || Silence { fence, heartbeat, since, stood, heard: None };
+    fn silent(&mut self, key: &Key, ttl: Ttl, version: Version, look: Silence, bugs: Bugs) -> Duration {
+        let Silence { since, stood, .. } = look;
         // Without room for it, this look is the first one again.
-        let Some(silence) = self.kept.look(since, key, tenure.ttl.duration(), fresh) else {
+        let Some(silence) = self.kept.look(since, key, ttl.duration(), || look.clone()) else {
             return stood;
         };
-        let same = silence.fence == fence && silence.heartbeat == heartbeat;
+        let same = silence.fence == look.fence && silence.heartbeat == look.heartbeat;
         if !same && !bugs.has(Bug::SilenceNotRestarted) {
             // It was written before the store told of it, and nothing was written since.
-            let heard = silence.heard.filter(|(version, _)| *version == stored.version);
+            let heard = silence.heard.filter(|(told, _)| *told == version);
             let stood = heard.map_or(stood, |(_, at)| since.since(at).max(stood));
             // What the store told of may be newer than what this read shows.
-            *silence = Silence { stood, heard: silence.heard, ..fresh() };
+            *silence = Silence { stood, heard: silence.heard, ..look };
         }
         since.since(silence.since).saturating_add(silence.stood)
     }

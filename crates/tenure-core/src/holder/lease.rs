@@ -2,7 +2,7 @@
 
 mod acquiring;
 mod attached;
-mod change;
+pub(super) mod change;
 mod ending;
 
 use crate::holder::Holder;

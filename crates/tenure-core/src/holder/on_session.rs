@@ -72,9 +72,8 @@ impl Holder {
             SessionStep::Began(until) => self.tell(Notice::SessionValid(until)),
             SessionStep::Extended(until) => {
                 self.tell(Notice::SessionValid(until));
-                if self.env.rules.bugs.has(Bug::RenewEachAttached) {
-                    self.renew_each_attached(now);
-                }
+                #[cfg(feature = "bugs")]
+                self.renew_each_attached(now);
                 self.audit(now);
                 self.audit_permits(now);
             }

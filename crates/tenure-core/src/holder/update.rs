@@ -58,6 +58,11 @@ pub(crate) fn keep_reserved(ours: &mut Metadata, standing: &Metadata, bugs: Bugs
     }
 }
 
+/// Whether a withdrawal has to be obeyed by what is plain data, or is to become that: nobody could ask for it back.
+pub(crate) fn ends_plain_data(is_withdrawn: bool, bugs: Bugs) -> bool {
+    is_withdrawn && !bugs.has(Bug::WithdrawnDetached)
+}
+
 /// What a change makes of the metadata that stand in a record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Fields {
@@ -303,7 +308,7 @@ impl Update {
             let is_believed =
                 self.attachment.is_none() && matches!(self.change, UpdateKind::Amend | UpdateKind::Adopt);
             if is_misdated && is_believed {
-                if self.is_withdrawn() && !ctx.rules.bugs.has(Bug::WithdrawnDetached) {
+                if ends_plain_data(self.is_withdrawn(), ctx.rules.bugs) {
                     return Some(UpdateEnd::Withdrawn);
                 }
                 // A beat once more: others may take a record for a dead one's that is dated too early.
@@ -324,7 +329,7 @@ impl Update {
         self.token.version = current.version;
         self.mail = current.record.tenure.map(|tenure| tenure.mail).unwrap_or_default();
         let is_plain = self.attachment.is_none() && self.change == UpdateKind::Amend;
-        if is_plain && self.is_withdrawn() && !ctx.rules.bugs.has(Bug::WithdrawnDetached) {
+        if is_plain && ends_plain_data(self.is_withdrawn(), ctx.rules.bugs) {
             return Some(UpdateEnd::Withdrawn);
         }
         if self.mail.iter().any(|letter| letter.ask != Ask::Confirm)

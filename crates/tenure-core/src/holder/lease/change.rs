@@ -8,33 +8,38 @@ use crate::holder::ctx::OpOwner;
 use crate::holder::lease_id::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::renewal::{Loss, Renewal};
-use crate::holder::update::{Fields, Token, Update, UpdateEnd, UpdateKind};
+use crate::holder::update::{Fields, Token, Update, UpdateEnd, UpdateKind, ends_plain_data};
 use crate::values::error::StoreError;
 use crate::values::fence::Version;
 use crate::values::record::{Ask, Attachment, Letter};
 use crate::values::time::{Now, Tick, Ttl};
 
 /// A change of a lease's record that begins: what is to be written, and what is known of the lease.
-pub(super) struct RecordChange {
-    pub(super) token: Token,
-    pub(super) kind: UpdateKind,
-    pub(super) purpose: UpdatePurpose,
+pub(in crate::holder) struct RecordChange {
+    pub(in crate::holder) token: Token,
+    pub(in crate::holder) kind: UpdateKind,
+    pub(in crate::holder) purpose: UpdatePurpose,
     /// No further attempts after this.
-    pub(super) until: Tick,
+    pub(in crate::holder) until: Tick,
     /// What becomes of the metadata that stand in the record, should they be others than we knew.
-    pub(super) fields: Fields,
+    pub(in crate::holder) fields: Fields,
     /// What its record is attached to meanwhile, if it is given up or changed on the session.
-    pub(super) attachment: Option<Attachment>,
+    pub(in crate::holder) attachment: Option<Attachment>,
     /// What the lease is held by meanwhile, if it is.
-    pub(super) attached: Option<AttachedLease>,
+    pub(in crate::holder) attached: Option<AttachedLease>,
     /// Letters that were found in the record already.
-    pub(super) mail: Vec<Letter>,
+    pub(in crate::holder) mail: Vec<Letter>,
     /// What is to become of the lease as soon as the change is through, if that is known already.
-    pub(super) then: Option<Then>,
+    pub(in crate::holder) then: Option<Then>,
 }
 
 impl RecordChange {
-    pub(super) fn new(token: Token, kind: UpdateKind, purpose: UpdatePurpose, until: Tick) -> RecordChange {
+    pub(in crate::holder) fn new(
+        token: Token,
+        kind: UpdateKind,
+        purpose: UpdatePurpose,
+        until: Tick,
+    ) -> RecordChange {
         RecordChange {
             token,
             kind,
@@ -50,7 +55,7 @@ impl RecordChange {
 }
 
 impl Holder {
-    pub(super) fn begin_change(&mut self, now: Now, id: LeaseId, change: RecordChange) {
+    pub(in crate::holder) fn begin_change(&mut self, now: Now, id: LeaseId, change: RecordChange) {
         let RecordChange { token, kind, purpose, until, fields, attachment, attached, mail, then } = change;
         let part = OpOwner::Lease(id.0);
         let mut update = self.lend(now, part, |ctx| Update::start(token, attachment, kind, until, ctx));
@@ -82,21 +87,20 @@ impl Holder {
             }
             Some(lease) => {
                 self.put(id, lease);
-                let error = StoreError::invalid("the lease is being changed already; wait for that to end");
-                self.tell(Notice::Failed(id, error));
+                self.tell(busy(id));
             }
             None => self.tell(Notice::Lost(id, Loss::Released)),
         }
     }
 
     pub(crate) fn detach(&mut self, now: Now, id: LeaseId, ttl: Ttl) {
-        let ignores = self.env.rules.bugs.has(Bug::WithdrawnDetached);
+        let bugs = self.env.rules.bugs;
         match self.leases.remove(&id) {
-            Some(LeaseState::Attached(attached)) if attached.cap().is_some() && !ignores => {
+            Some(LeaseState::Attached(attached)) if ends_plain_data(attached.cap().is_some(), bugs) => {
                 let token = self.token_of_attached(&attached);
                 self.end_withdrawn(now, id, token, true);
             }
-            Some(LeaseState::Renewing(renewal)) if renewal.is_revoked() && !ignores => {
+            Some(LeaseState::Renewing(renewal)) if ends_plain_data(renewal.is_revoked(), bugs) => {
                 let token = renewal.token(&self.env.identity.holder);
                 self.end_withdrawn(now, id, token, false);
             }
@@ -114,8 +118,7 @@ impl Holder {
             }
             Some(lease) => {
                 self.put(id, lease);
-                let error = StoreError::invalid("the lease is being changed already; wait for that to end");
-                self.tell(Notice::Failed(id, error));
+                self.tell(busy(id));
             }
             None => self.tell(Notice::Lost(id, Loss::Released)),
         }
@@ -146,33 +149,12 @@ impl Holder {
         self.begin_change(now, id, RecordChange::new(token, kind, purpose, until));
     }
 
-    /// One of the bugs on purpose: what the session is there to save.
-    pub(crate) fn renew_each_attached(&mut self, now: Now) {
-        let attached: Vec<LeaseId> = self
-            .leases
-            .iter()
-            .filter(|(_, lease)| matches!(lease, LeaseState::Attached(_)))
-            .map(|(id, _)| id)
-            .collect();
-        for id in attached {
-            if let Some(LeaseState::Attached(attached)) = self.leases.remove(&id) {
-                let token = self.token_of_attached(&attached);
-                let change = RecordChange {
-                    attachment: self.session.attachment(),
-                    attached: Some(attached),
-                    ..RecordChange::new(token, UpdateKind::Amend, UpdatePurpose::Update, Tick::NEVER)
-                };
-                self.begin_change(now, id, change);
-            }
-        }
-    }
-
     pub(super) fn after_update(&mut self, now: Now, id: LeaseId, updating: Updating, end: UpdateEnd) {
         let Updating { update, purpose, attached, then } = updating;
         // A letter to the session may have come meanwhile, or one to the record when the change had just landed.
         let is_withdrawn =
             update.is_withdrawn() || attached.as_ref().is_some_and(|attached| attached.cap().is_some());
-        let is_withdrawn = is_withdrawn && !self.env.rules.bugs.has(Bug::WithdrawnDetached);
+        let is_withdrawn = ends_plain_data(is_withdrawn, self.env.rules.bugs);
         let Update { mut token, mail, attachment, change, .. } = update;
         self.drop_lease(id);
         match (purpose, end) {
@@ -304,4 +286,9 @@ impl Holder {
             metadata: attached.metadata(),
         }
     }
+}
+
+fn busy(id: LeaseId) -> Notice {
+    let text = "the lease is being changed already; wait for that to end";
+    Notice::Failed(id, StoreError::invalid(text))
 }
