@@ -10,6 +10,7 @@ mod bugs;
 pub(crate) mod command;
 pub(crate) mod ctx;
 pub(crate) mod failure_detector;
+mod judgement;
 pub(crate) mod lease;
 pub(crate) mod lease_id;
 pub(crate) mod notice;
@@ -23,7 +24,7 @@ pub(crate) mod table;
 mod turns;
 pub(crate) mod update;
 
-use crate::bugs::Bug;
+use crate::bugs::{Bug, Bugs};
 use crate::holder::acquisition::Wakeup;
 use crate::holder::audit::Audit;
 use crate::holder::command::Command;
@@ -64,21 +65,21 @@ pub struct Identity {
 
 /// What all parts share.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Env {
-    pub(crate) identity: Identity,
-    pub(crate) rules: Rules,
-    pub(crate) nonces: Nonces,
-    pub(crate) detector: FailureDetector,
-    pub(crate) ops: BTreeMap<OpId, OpOwner>,
-    pub(crate) last_op: u64,
-    pub(crate) requests: Vec<Request>,
-    pub(crate) notices: Vec<Notice>,
+struct Env {
+    identity: Identity,
+    rules: Rules,
+    nonces: Nonces,
+    detector: FailureDetector,
+    ops: BTreeMap<OpId, OpOwner>,
+    last_op: u64,
+    requests: Vec<Request>,
+    notices: Vec<Notice>,
 }
 
 /// The machine of one process instance.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Holder {
-    pub(crate) env: Env,
+    env: Env,
     pub(crate) session: Session,
     pub(crate) leases: LeaseMap<LeaseState>,
     pub(crate) orphans: Orphans,
@@ -175,6 +176,18 @@ impl Holder {
     #[must_use]
     pub fn session_fence(&self) -> Option<Fence> {
         self.session.attachment().map(|attachment| attachment.fence)
+    }
+
+    pub(crate) fn id(&self) -> &HolderId {
+        &self.env.identity.holder
+    }
+
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.env.rules
+    }
+
+    pub(crate) fn bugs(&self) -> Bugs {
+        self.env.rules.bugs
     }
 
     /// Runs `f` for one part of a lease with everything that parts may use. The lease must be taken out of the table before.

@@ -329,7 +329,7 @@ impl Worker {
     }
 
     fn has_bug(&self, bug: Bug) -> bool {
-        self.holder.env.rules.bugs.has(bug)
+        self.holder.bugs().has(bug)
     }
 
     fn new_lease(&mut self) -> LeaseId {

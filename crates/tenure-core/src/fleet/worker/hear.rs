@@ -123,7 +123,7 @@ impl Worker {
                 .is_some_and(|(who, number)| who == planner && number + 1 == mark.number);
             let is_next = is_next || self.has_bug(Bug::MissedPlanIgnored);
             let is_many = !self.has_bug(Bug::OverflowIsNothing);
-            let me = &self.holder.env.identity.holder;
+            let me = self.holder.id();
             let is_told = mark.told.as_ref().map_or(is_many, |told| told.contains(me));
             is_news = is_told;
             if is_next && !is_told {
@@ -140,7 +140,7 @@ impl Worker {
                 None => return self.doubts.list_at = None,
             },
         };
-        let Ok(key) = self.options.fleet.part(&self.holder.env.identity.holder) else { return };
+        let Ok(key) = self.options.fleet.part(self.holder.id()) else { return };
         self.doubts.list_at = None;
         if let Some(broken) = self.hearing.broken.take().filter(|broken| self.goes_on(now, broken, &plan)) {
             return drop(self.read_units(broken));
@@ -232,7 +232,7 @@ impl Worker {
     /// has written or deleted something there: who plans is told.
     fn no_part(&mut self, now: Now, planner: &Attachment) -> Part {
         let named = self.news().and_then(|(_, mark)| mark.told);
-        if named.is_some_and(|told| told.contains(&self.holder.env.identity.holder)) {
+        if named.is_some_and(|told| told.contains(self.holder.id())) {
             self.want_bump(now.held.after(self.interval() / 2));
         }
         Part::new(planner.clone(), self.session_fence().unwrap_or(Fence(0)))

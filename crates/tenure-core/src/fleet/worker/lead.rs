@@ -36,7 +36,7 @@ impl Worker {
         let standbys = self.board.as_ref().map(|board| board::standbys(&board.record));
         !self.is_planner()
             && self.session_fence().is_some()
-            && standbys.is_some_and(|standbys| standbys.contains(&self.holder.env.identity.holder))
+            && standbys.is_some_and(|standbys| standbys.contains(self.holder.id()))
     }
 
     /// Whether this worker plans for all.
@@ -111,11 +111,9 @@ impl Worker {
         if let Some(peer) = self.peers.get_mut(key) {
             peer.attested = attested;
         }
-        let Worker { holder, .. } = self;
-        let rules = holder.env.rules.clone();
-        let verdict = holder.env.detector.judge(now, key, &stored, &tenure, &rules);
-        if rules.bugs.has(Bug::SessionSilenceForgotten) {
-            holder.env.detector.end(key);
+        let verdict = self.holder.judge(now, key, &stored, &tenure);
+        if self.has_bug(Bug::SessionSilenceForgotten) {
+            self.holder.forget_silence(key);
         }
         match verdict {
             // What is seen may be old, and then it has renewed since.
@@ -180,7 +178,7 @@ impl Worker {
         if let Err(error) = result {
             self.tell(FleetNotice::Trouble(error));
         } else {
-            self.holder.env.detector.end(key);
+            self.holder.forget_silence(key);
         }
         if self.has_bug(Bug::DeathNotTold) {
             return;

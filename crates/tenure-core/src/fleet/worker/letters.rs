@@ -154,7 +154,7 @@ impl Worker {
         }
         if self.is_unit(&about) {
             self.given(now, about);
-        } else if self.options.fleet.part(&self.holder.env.identity.holder).as_ref() == Ok(&about) {
+        } else if self.options.fleet.part(self.holder.id()).as_ref() == Ok(&about) {
             self.look_now(now);
         }
     }

@@ -163,7 +163,7 @@ impl Worker {
                 for Listed { key, stored } in page {
                     match (listing.section, stored) {
                         (ListingSection::Units, Ok(stored)) => {
-                            listing.add_unit(key, stored, self.holder.env.rules.bugs);
+                            listing.add_unit(key, stored, self.holder.bugs());
                         }
                         (ListingSection::Workers, Ok(stored)) => {
                             self.add_peer(now, &mut listing, key, stored)
@@ -227,8 +227,7 @@ impl Worker {
             listing.ended.insert(key);
             return;
         };
-        let rules = self.holder.env.rules.clone();
-        let verdict = self.holder.env.detector.judge(now, &key, &stored, tenure, &rules);
+        let verdict = self.holder.judge(now, &key, &stored, tenure);
         if now.wall.since(tenure.since) < tenure.ttl.duration() * JOINING {
             listing.young.insert(key.clone());
         }
@@ -297,7 +296,7 @@ impl Worker {
         }
         self.planned_from = listing.began;
         let mut me = Peer {
-            holder: self.holder.env.identity.holder.clone(),
+            holder: self.holder.id().clone(),
             fence,
             ttl: self.ttl,
             about: self.options.about.clone(),
@@ -322,7 +321,7 @@ impl Worker {
             let open = |unit: &Unit| (*unit.spec).clone().status(Status::Open).into();
             listing.units.values_mut().for_each(|unit| unit.spec = open(unit));
         }
-        let (plan, names, workers, moves) = listing.plan(&self.options.fleet, self.holder.env.rules.bugs);
+        let (plan, names, workers, moves) = listing.plan(&self.options.fleet, self.holder.bugs());
         listing.peers.values_mut().for_each(|peer| peer.planned = 0);
         for owner in plan.iter().filter_map(|owner| owner.as_ref().ok()) {
             if let Some(peer) = listing.peers.get_mut(&workers[*owner]) {

@@ -20,13 +20,13 @@ use std::collections::BTreeMap;
 impl Worker {
     /// What was listed as missing may have begun after the roster was listed, so that proves nothing yet: a read does.
     pub(super) fn settle_missing(&mut self, now: Now, units: &mut Sorted<Unit>) {
-        let env = &self.holder.env;
+        let holder = &self.holder;
         let mut verdicts: BTreeMap<(Attachment, Ttl), Option<HolderVerdict>> = BTreeMap::new();
         for unit in units.values_mut().filter(|unit| unit.spec.status == Status::Open) {
             let Owner::Missing(seen) = &unit.owner else { continue };
             let Some(tenure) = seen.tenure() else { continue };
             let Some(attachment) = &tenure.attachment else { continue };
-            let known = || env.detector.known_missing(now, attachment, tenure.ttl, &env.rules);
+            let known = || holder.known_missing(now, attachment, tenure.ttl);
             if *verdicts.entry((attachment.clone(), tenure.ttl)).or_insert_with(known)
                 == Some(HolderVerdict::Suspected)
             {
@@ -56,15 +56,14 @@ impl Worker {
         ttl: Ttl,
         result: Result<Answer, StoreError>,
     ) {
-        let env = &mut self.holder.env;
         match result {
-            Ok(Answer::Read(None)) => match env.detector.judge_missing(now, attachment, ttl, &env.rules) {
+            Ok(Answer::Read(None)) => match self.holder.judge_missing(now, attachment, ttl) {
                 HolderVerdict::Suspected => self.list_again(now.held),
                 HolderVerdict::Live { until } => self.list_again(until),
             },
             Ok(_) => {
                 // It began, or ended, while all was listed.
-                env.detector.session_is_there(attachment);
+                self.holder.session_is_there(attachment);
                 self.list_again(now.held.after(self.interval()));
             }
             Err(error) => {

@@ -117,7 +117,7 @@ impl Worker {
 
     /// The others who may have a unit, in the order of their turns. One that is pinned to this worker is nobody else's.
     fn next_in_turn(&self, unit: &Key, spec: &UnitSpec) -> Vec<Key> {
-        if spec.pin.as_ref() == Some(&self.holder.env.identity.holder) {
+        if spec.pin.as_ref() == Some(self.holder.id()) {
             return Vec::new();
         }
         let name = self.options.fleet.unit_of(unit);

@@ -258,7 +258,7 @@ impl Worker {
         let stands = stands.and_then(|stands| Part::parse(&stands.record.metadata));
         let told = self.telling.told.remove(session).filter(|told| told.part.to == part.to);
         // What does not stand there did not arrive, or somebody has written something else since: nobody goes by it.
-        let bugs = self.holder.env.rules.bugs;
+        let bugs = self.holder.bugs();
         let told = told.filter(|told| match &told.wrote {
             Some(wrote) => Some(wrote) == stands.as_ref() || bugs.has(Bug::PartNotCompared),
             // What was sent long ago may have arrived since.

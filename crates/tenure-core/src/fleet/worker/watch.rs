@@ -73,7 +73,7 @@ impl Worker {
     pub(super) fn is_attested(&self, now: Now, stored: &Stored, tenure: &Tenure) -> bool {
         let told = self.options.age_error.is_some_and(|error| error <= tenure.ttl.part(AGES));
         let within = tenure.ttl.part(CLOCKS);
-        told && failure_detector::is_attested(now, stored, within, &self.holder.env.rules)
+        told && failure_detector::is_attested(now, stored, within, self.holder.rules())
     }
 
     /// Whether this worker leaves it to the planner to watch all others. If both die, the others' records tell it enough; those that don't

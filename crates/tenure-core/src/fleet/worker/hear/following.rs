@@ -128,7 +128,7 @@ impl Worker {
 
     /// Whether this worker wants a unit, has all that it needs and room for its weight, and it is pinned to nobody else.
     fn may_have(&self, unit: &Key, spec: &UnitSpec) -> bool {
-        let (me, about) = (&self.holder.env.identity.holder, &self.options.about);
+        let (me, about) = (self.holder.id(), &self.options.about);
         let wants = self.options.fleet.unit_of(unit).is_none_or(|name| !about.declines.contains(name));
         let has = self.own.values().map(|own| own.spec.weight.max(1)).fold(0, u64::saturating_add);
         let has_room = has.saturating_add(spec.weight.max(1)) <= about.weight;

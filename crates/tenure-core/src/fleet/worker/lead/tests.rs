@@ -149,7 +149,7 @@ fn a_worker_tells_who_plans_and_its_own_role_whenever_either_changes() {
     assert_eq!(plannings(&mut worker), [(Role::Planner, marked)]);
     // Somebody else plans now, and this worker stands by.
     let mut other = write.record;
-    let me = worker.holder.env.identity.holder.clone();
+    let me = worker.holder.id().clone();
     other.metadata.insert(
         "planner".to_owned(),
         board_by(9, 9, &{

@@ -317,7 +317,7 @@ fn whoever_plans_or_stands_by_looks_at_all_once_an_interval_and_others_at_the_pl
     assert_eq!(keys(&mut other), [session(1)]);
     let mut standby = led(3, false);
     let ttls = (standby.ttl, standby.ttl);
-    let standbys = BTreeSet::from([standby.holder.env.identity.holder.clone()]);
+    let standbys = BTreeSet::from([standby.holder.id().clone()]);
     let mark = board::Mark { number: 1, told: None, counts: (4, 0), ttls, rest: 1 };
     let seen = standby.board.clone().unwrap();
     let write = board::mark(standby.board_key.clone(), &seen, &mark, &standbys, Nonce(4), at(0).wall);
