@@ -30,7 +30,7 @@ const NAMES: usize = 512;
 
 /// What a board says of the last plan that was told.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Mark {
+pub(crate) struct ToldPlan {
     /// Which of its planner's plans it is.
     pub(crate) number: u64,
     /// Whom it concerns; none if those are too many.
@@ -82,7 +82,7 @@ pub fn standbys(board: &Record) -> BTreeSet<HolderId> {
 ///
 /// # Errors
 /// `Foreign` when a hostile board leaves no higher generation.
-pub fn bump(board: Key, seen: Option<&Stored>, nonce: Nonce, wall: Wall) -> Result<Write, StoreError> {
+pub fn advance(board: Key, seen: Option<&Stored>, nonce: Nonce, wall: Wall) -> Result<Write, StoreError> {
     let fence = generation(seen).next(Fence::floor(wall))?;
     let mut metadata = seen.map(|seen| seen.record.metadata.clone()).unwrap_or_default();
     metadata.retain(|name, _| [PLANNER, PLAN, STANDBYS, REST].contains(&name.as_str()));
@@ -92,7 +92,7 @@ pub fn bump(board: Key, seen: Option<&Stored>, nonce: Nonce, wall: Wall) -> Resu
 /// The same, by a worker that plans from now on.
 ///
 /// # Errors
-/// As those of [`bump`].
+/// As those of [`advance`].
 pub(crate) fn claim(
     board: Key,
     seen: Option<&Stored>,
@@ -100,7 +100,7 @@ pub(crate) fn claim(
     nonce: Nonce,
     wall: Wall,
 ) -> Result<Write, StoreError> {
-    let mut write = bump(board, seen, nonce, wall)?;
+    let mut write = advance(board, seen, nonce, wall)?;
     let named = [("session", Value::from(me.session.as_str())), ("fence", number(me.fence.0))];
     let named = named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     // Those who stood by the planner before know the others, and those who rest are still to be told by letters.
@@ -127,7 +127,7 @@ pub(crate) fn alarm(board: Key, seen: &Stored, nonce: Nonce, wall: Wall) -> Writ
 pub(crate) fn mark(
     board: Key,
     seen: &Stored,
-    plan: &Mark,
+    plan: &ToldPlan,
     standbys: &BTreeSet<HolderId>,
     nonce: Nonce,
     wall: Wall,
@@ -140,9 +140,9 @@ pub(crate) fn mark(
 }
 
 /// The last plan that was told by who plans now.
-pub(crate) fn marked(board: &Record) -> Option<Mark> {
-    let mark = board.metadata.get(PLAN).and_then(Mark::parse)?;
-    Some(Mark { rest: rest(board), ..mark })
+pub(crate) fn marked(board: &Record) -> Option<ToldPlan> {
+    let mark = board.metadata.get(PLAN).and_then(ToldPlan::parse)?;
+    Some(ToldPlan { rest: rest(board), ..mark })
 }
 
 /// In how many intervals a worker that rests looks at the board once, by the last plan that was told by whomever.
@@ -169,7 +169,7 @@ fn names(list: &Value) -> Option<BTreeSet<HolderId>> {
     names.iter().map(|name| HolderId::new(name.as_text()?).ok()).collect()
 }
 
-impl Mark {
+impl ToldPlan {
     fn compose(&self, at: Wall) -> Value {
         let millis = |ttl: Ttl| number(ttl.millis());
         let fields = [
@@ -191,13 +191,13 @@ impl Mark {
         Value::Map(fields)
     }
 
-    fn parse(value: &Value) -> Option<Mark> {
+    fn parse(value: &Value) -> Option<ToldPlan> {
         let Value::Map(fields) = value else { return None };
         let number = |name: &str| fields.get(name)?.as_i64().and_then(|n| u64::try_from(n).ok());
         let ttl = |name: &str| Ttl::new(Duration::from_millis(number(name)?)).ok();
         let told = fields.get("told").and_then(names);
         let (counts, ttls) = ((number("workers")?, number("units")?), (ttl("least")?, ttl("most")?));
-        Some(Mark { number: number("number")?, told, counts, ttls, rest: 1 })
+        Some(ToldPlan { number: number("number")?, told, counts, ttls, rest: 1 })
     }
 }
 
@@ -225,10 +225,10 @@ mod tests {
         Stored::new(write.record).versioned(version)
     }
 
-    fn plan(names: usize) -> Mark {
+    fn plan(names: usize) -> ToldPlan {
         let names = (0..names).map(|n| HolderId::new(format!("w{n:06}")).unwrap());
         let ttl = |secs| Ttl::new(Duration::from_secs(secs)).unwrap();
-        Mark { number: 3, told: Some(names.collect()), counts: (5, 7), ttls: (ttl(2), ttl(8)), rest: 4 }
+        ToldPlan { number: 3, told: Some(names.collect()), counts: (5, 7), ttls: (ttl(2), ttl(8)), rest: 4 }
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
         let (key, nonce, wall) = (Key::new("board").unwrap(), Nonce(1), Wall(0));
         let me = Attachment { session: Key::new("worker").unwrap(), fence: Fence(9) };
         let shows = |board: &Stored| (is_alarmed(Some(board)), planner(&board.record), marked(&board.record));
-        let first = bump(key.clone(), None, nonce, wall).unwrap();
+        let first = advance(key.clone(), None, nonce, wall).unwrap();
         assert_eq!(first.expect, Expect::Absent);
         let first = stands(first);
         assert_eq!(shows(&first), (false, None, None));
@@ -255,7 +255,7 @@ mod tests {
         let alarmed = stands(alarm(key.clone(), &marked, nonce, wall));
         assert_eq!(shows(&alarmed), (true, Some(me.clone()), Some(plan(2))));
         assert_eq!(generation(Some(&alarmed)), generation(Some(&led)));
-        let next = stands(bump(key.clone(), Some(&alarmed), nonce, wall).unwrap());
+        let next = stands(advance(key.clone(), Some(&alarmed), nonce, wall).unwrap());
         assert_eq!(shows(&next), (false, Some(me.clone()), Some(plan(2))));
         assert!(generation(Some(&next)) > generation(Some(&alarmed)));
         let left = stands(resign(key.clone(), &alarmed, nonce, wall));
@@ -270,7 +270,7 @@ mod tests {
     fn more_names_than_fit_are_everybody() {
         let wall = Wall(1_795_000_000_000);
         for (names, fits) in [(73, true), (74, false)] {
-            let read = Mark::parse(&plan(names).compose(wall));
+            let read = ToldPlan::parse(&plan(names).compose(wall));
             assert_eq!(read.map(|plan| plan.told.is_some()), Some(fits), "{names}");
         }
     }

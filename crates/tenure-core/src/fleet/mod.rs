@@ -26,7 +26,7 @@ mod worker;
 
 pub use about::About;
 pub use ages::least_ttl_attested;
-pub use board::{bump, generation, planner, standbys, told_plan};
+pub use board::{advance, generation, planner, standbys, told_plan};
 pub use layout::{is_of_this_layout, other_layout};
 pub use names::FleetName;
 pub use part::is_part;

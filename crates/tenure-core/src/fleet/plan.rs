@@ -73,7 +73,7 @@ pub enum Uncovered {
     /// All who could take it have declined it, and are asked again after a while.
     Declined,
     /// It is attached to a session whose record can't be read: that has to be mended or deleted, and the fleet told; or else it is found
-    /// at the next audit, after ten ttls or more.
+    /// when the planner lists anew without cause, after ten ttls or more.
     Damaged,
     /// It is attached to a live session that is not a worker's: that has to end, or its record to be mended.
     Foreign,

@@ -6,13 +6,14 @@
 //! `release` gives them up.
 
 mod act;
+mod advance;
 #[cfg(test)]
 pub(super) mod alone;
 mod asked;
-mod audit;
 mod beginning;
 mod choice;
 mod claims;
+mod commands;
 mod disputes;
 mod doubts;
 mod drain;
@@ -24,10 +25,8 @@ mod listed;
 mod listing;
 mod look;
 mod missing;
-mod orders;
 mod own;
 mod pace;
-mod raise;
 mod release;
 mod requests;
 mod rest;
@@ -53,6 +52,7 @@ use crate::values::key::Key;
 use crate::values::metadata::Metadata;
 use crate::values::record::{Ask, Attachment, Stored};
 use crate::values::time::{Now, Tick, Ttl};
+use advance::Advance;
 use choice::Choice;
 use claims::Claims;
 use doubts::Doubts;
@@ -65,7 +65,6 @@ use listing::Listing;
 use look::Look;
 use own::{OwnUnits, Stage};
 use pace::Pace;
-use raise::Bump;
 use rest::Rest;
 use retry::Retries;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -79,16 +78,16 @@ const OUTSIDE_HOLDER: u64 = 0x666c_6565_7466_6c65;
 
 /// What an operation of the worker itself is for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Errand {
+enum InFlight {
     Look,
     /// A page of the sessions that are watched, with so many at the most.
     Watch(usize),
     /// A page of the listing with this number.
     List(u64),
-    Bump,
+    Advance,
     Alarm,
     /// Saying which plan was told.
-    Mark(Box<Write>),
+    ToldPlan(Box<Write>),
     /// Telling another worker its part of the plan, by a write with this nonce.
     Part(Key, Nonce),
     /// Reading one's own part, or units that it names.
@@ -127,12 +126,12 @@ pub struct Worker {
     /// The generation that was listed last.
     listed: Option<Fence>,
     look: Look,
-    bump: Bump,
+    advance: Advance,
     listing: Option<Box<Listing>>,
     /// How many listings there were.
     lists: u64,
     list_at: Tick,
-    audit_at: Tick,
+    relist_at: Tick,
     /// Who plans, by the board.
     planner: Option<Attachment>,
     /// What users were told of that.
@@ -169,7 +168,7 @@ pub struct Worker {
     leave_from: Option<Tick>,
     last_lease: u64,
     last_op: u64,
-    errands: BTreeMap<OpId, Errand>,
+    in_flight: BTreeMap<OpId, InFlight>,
     requests: Vec<Request>,
     notices: Vec<FleetNotice>,
     holder_wakes: Option<Tick>,
@@ -184,19 +183,19 @@ impl Machine for Worker {
         match event {
             Event::Answer(op, result) if op.0 & OWN != 0 => {
                 self.pass_to_holder(now, Event::Wake);
-                if let Some(errand) = self.errands.remove(&op) {
-                    match errand {
-                        Errand::Look => self.looked(now, result),
-                        Errand::Watch(limit) => self.watched_page(now, limit, result),
-                        Errand::List(number) => self.paged(now, number, result),
-                        Errand::Bump => self.bumped(now, result),
-                        Errand::Alarm => self.alarmed(now, result),
-                        Errand::Mark(write) => self.marked(now, *write, result),
-                        Errand::Part(key, nonce) => self.told_part(now, &key, nonce, result),
-                        Errand::Hear => self.heard(now, result),
-                        Errand::Fence(key) => self.fenced(now, &key, result),
-                        Errand::Missing(attachment, ttl) => self.asked_after(now, &attachment, ttl, result),
-                        Errand::Letter(session, about) => self.lettered(now, session, about, result),
+                if let Some(flight) = self.in_flight.remove(&op) {
+                    match flight {
+                        InFlight::Look => self.looked(now, result),
+                        InFlight::Watch(limit) => self.watched_page(now, limit, result),
+                        InFlight::List(number) => self.paged(now, number, result),
+                        InFlight::Advance => self.advanced(now, result),
+                        InFlight::Alarm => self.alarmed(now, result),
+                        InFlight::ToldPlan(write) => self.marked(now, *write, result),
+                        InFlight::Part(key, nonce) => self.told_part(now, &key, nonce, result),
+                        InFlight::Hear => self.heard(now, result),
+                        InFlight::Fence(key) => self.fenced(now, &key, result),
+                        InFlight::Missing(attachment, ttl) => self.asked_after(now, &attachment, ttl, result),
+                        InFlight::Letter(session, about) => self.lettered(now, session, about, result),
                     }
                 }
             }
@@ -241,7 +240,7 @@ impl Worker {
         Digest::default().compose(&mut about);
         let identity = Identity { session: me.clone(), about, ..identity };
         Ok(Worker {
-            // The fleet's own audit sees to that.
+            // The fleet's own listings see to that.
             holder: Holder::new(identity, Rules { audit: 0, ..rules }),
             board_key: options.fleet.board()?,
             offered: options.about.clone(),
@@ -260,11 +259,11 @@ impl Worker {
             board: None,
             listed: None,
             look: Look::default(),
-            bump: Bump::Idle,
+            advance: Advance::Idle,
             listing: None,
             lists: 0,
             list_at: Tick(0),
-            audit_at: Tick::NEVER,
+            relist_at: Tick::NEVER,
             planner: None,
             planning: (Role::default(), Planning::default()),
             lead: Lead::default(),
@@ -290,7 +289,7 @@ impl Worker {
             leave_from: None,
             last_lease: 0,
             last_op: 0,
-            errands: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             requests: Vec::new(),
             notices: Vec::new(),
             holder_wakes: None,
@@ -314,18 +313,18 @@ impl Worker {
         self.notices.push(notice);
     }
 
-    fn send(&mut self, errand: Errand, op: Op) {
+    fn send(&mut self, flight: InFlight, op: Op) {
         self.last_op += 1;
         let id = OpId(OWN | self.last_op);
         let timeout = self.ttl.part(4).min(Duration::from_secs(5));
         // A look must not wait behind thousands of claims; a listing can.
-        let urgent = !matches!(errand, Errand::List(_));
-        self.errands.insert(id, errand);
+        let urgent = !matches!(flight, InFlight::List(_));
+        self.in_flight.insert(id, flight);
         self.requests.push(Request { id, op, timeout, urgent });
     }
 
     fn is_fencing(&self, key: &Key) -> bool {
-        self.errands.values().any(|errand| matches!(errand, Errand::Fence(other) if other == key))
+        self.in_flight.values().any(|flight| matches!(flight, InFlight::Fence(other) if other == key))
     }
 
     fn has_bug(&self, bug: Bug) -> bool {
@@ -354,7 +353,7 @@ impl Worker {
         }
     }
 
-    fn order(&mut self, now: Now, command: Command) {
+    fn command_holder(&mut self, now: Now, command: Command) {
         self.pass_to_holder(now, Event::Command(command));
     }
 
@@ -420,14 +419,14 @@ impl Worker {
         }
         if self.session.is_none() && now.held >= self.restart_at {
             self.restart_at = now.held.after(self.ttl.part(8));
-            self.order(now, Command::Start);
+            self.command_holder(now, Command::Start);
         }
         // What may ask for a look comes before the look.
         self.wake_claims(now);
         self.tell_vacated(now);
         self.wake_drains(now);
         self.wake_look(now);
-        self.wake_bump(now);
+        self.wake_advance(now);
         self.wake_listing(now);
         self.wake_hearing(now);
         self.wake_doubts(now);
@@ -439,12 +438,12 @@ impl Worker {
     fn wake_at(&self, now: Now) -> Option<Tick> {
         let own = if self.joined && !self.stopping {
             let restart = self.session.is_none().then_some(self.restart_at);
-            let parts = [self.look.wake_at(), self.bump.wake_at(), self.listing_wakes()];
-            let [look, bump, listing] = parts;
+            let parts = [self.look.wake_at(), self.advance.wake_at(), self.listing_wakes()];
+            let [look, advance, listing] = parts;
             let doubts = self.doubts.wake_at().into_iter().chain(self.retries_wake(now));
             let doubts = doubts.chain(self.letters.wake_at()).min();
             let hearing = self.hearing_wakes();
-            [restart, look, bump, listing, hearing, self.drains_at(), self.leaving_wakes(), doubts]
+            [restart, look, advance, listing, hearing, self.drains_at(), self.leaving_wakes(), doubts]
         } else {
             [None; 8]
         };

@@ -16,7 +16,7 @@ mod units;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure_core::fleet::{
-    About, FleetCommand, FleetName, FleetNotice, Options, Summary, UnitSpec, Worker, bump,
+    About, FleetCommand, FleetName, FleetNotice, Options, Summary, UnitSpec, Worker, advance,
 };
 use tenure_core::op::{Answer, Event, Hint, Machine, Op, OpId};
 use tenure_core::{
@@ -171,7 +171,7 @@ impl Harness {
         let board = self.name.board().unwrap();
         self.last += 1;
         let seen = self.stored(&board);
-        let write = bump(board, seen.as_ref(), Nonce(self.last.into()), self.now().wall).unwrap();
+        let write = advance(board, seen.as_ref(), Nonce(self.last.into()), self.now().wall).unwrap();
         self.write(write);
     }
 

@@ -8,7 +8,7 @@ use crate::invariants::Rule;
 use crate::kernel::clock::{MILLI, True};
 use crate::kernel::coverage::Coverage;
 use crate::kernel::trace::Story;
-use tenure_core::fleet::{Status, UnitSpec, bump};
+use tenure_core::fleet::{Status, UnitSpec, advance};
 use tenure_core::op::{Answer, Expect, Op, Outcome, Write};
 use tenure_core::{Ask, Fence, Key, LeaseId, Letter, MAILBOX, RESERVED, Record, Value};
 
@@ -91,7 +91,7 @@ impl World {
     pub(super) fn tell_workers(&mut self) {
         let seen = self.store.stored_at(&self.scene.board, self.t);
         let nonce = self.admin.draw();
-        if let Ok(write) = bump(self.scene.board.clone(), seen.as_ref(), nonce, self.true_wall()) {
+        if let Ok(write) = advance(self.scene.board.clone(), seen.as_ref(), nonce, self.true_wall()) {
             self.scene.untold = !self.write(write);
         }
     }

@@ -9,7 +9,8 @@ use crate::home::Home;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tenure_core::fleet::{
-    About, FleetName, Planning, Status, UnitSpec, bump, generation, is_of_this_layout, other_layout, planner,
+    About, FleetName, Planning, Status, UnitSpec, advance, generation, is_of_this_layout, other_layout,
+    planner,
 };
 use tenure_core::gc::is_older;
 use tenure_core::{
@@ -396,7 +397,7 @@ impl Fleet {
         let mut seen = self.store.read(&board).await?;
         let before = generation(seen.as_ref());
         for _ in 0..ATTEMPTS {
-            let write = bump(board.clone(), seen.as_ref(), self.nonce(), self.clock.now().wall)?;
+            let write = advance(board.clone(), seen.as_ref(), self.nonce(), self.clock.now().wall)?;
             match self.store.write(write).await? {
                 Outcome::Won { .. } => return Ok(()),
                 // It was read after what there is to tell, so whoever has raised it since has told that, too.

@@ -97,7 +97,7 @@ impl Worker {
             (held.is_some() && held != shown && !damaged.contains(key)).then_some(own.lease)
         };
         for lease in self.own.iter().filter_map(doubtful).collect::<Vec<_>>() {
-            self.order(now, Command::Examine(lease));
+            self.command_holder(now, Command::Examine(lease));
         }
     }
 
@@ -160,7 +160,7 @@ impl Worker {
         self.units.insert(lease, key.clone());
         self.claims.begun(lease);
         let (keep_alive, metadata_policy) = (KeepAlive::Session, MetadataPolicy::Keep(seen));
-        self.order(
+        self.command_holder(
             now,
             Command::Acquire(lease, Want { key, keep_alive, metadata_policy, wait_policy: WaitPolicy::Try }),
         );

@@ -201,10 +201,10 @@ pub(in crate::fleet) fn led(others: usize, plans: bool) -> Worker {
     let other = Attachment { session: session(1), fence: Fence(7) };
     worker.planner = Some(if plans { myself() } else { other });
     worker.board = worker.planner.as_ref().map(|planner| board_by(7, 1, planner));
-    (worker.bump, worker.listing, worker.listed) = (super::raise::Bump::Idle, None, Some(Fence(7)));
+    (worker.advance, worker.listing, worker.listed) = (super::advance::Advance::Idle, None, Some(Fence(7)));
     worker.look.next = at(900).held;
     worker.look.under_way = false;
-    worker.errands.clear();
+    worker.in_flight.clear();
     asked(&mut worker);
     worker
 }

@@ -151,7 +151,7 @@ impl Worker {
     pub(super) fn wake_doubts(&mut self, now: Now) {
         // If it is still somebody else's by now, plans differ, and all have to look again.
         if self.doubts.tell_due(now) {
-            self.want_bump(now.held);
+            self.want_advance(now.held);
         }
         if !self.doubts.dead.is_empty() && now.held >= self.doubts.end_at {
             for (key, stored) in std::mem::take(&mut self.doubts.dead) {
@@ -168,20 +168,20 @@ mod tests {
     //! what stays where it is not planned; of those who died, this worker ends
     //! the sessions of whom it stands before and of whom it inherits from at once, of others later, and each once.
     use super::*;
+    use crate::fleet::worker::advance::Advance;
     use crate::fleet::worker::alone::*;
-    use crate::fleet::worker::raise::Bump;
     use crate::values::error::StoreError;
 
     /// Claims a unit that somebody else has. Whether it waits for that, when it lists again, and when all do.
     fn misses(worker: &mut Worker, secs: u64) -> (bool, Option<u64>, Option<u64>) {
-        (worker.bump, worker.doubts.list_at) = (Bump::Idle, None);
+        (worker.advance, worker.doubts.list_at) = (Advance::Idle, None);
         worker.try_unit(at(secs), unit(0), None);
         let lease = worker.own[&unit(0)].lease;
         let before = worker.doubts.tells_at();
         worker.missed(at(secs), lease);
         let waits = worker.awaited.remove(&unit(0));
         let since = |tick: Option<Tick>| tick.map(|tick| tick.since(at(secs).held).as_secs());
-        assert_eq!(worker.bump, Bump::Idle, "what is had by then is told to nobody");
+        assert_eq!(worker.advance, Advance::Idle, "what is had by then is told to nobody");
         let tells = worker.doubts.tells_at().filter(|at| Some(*at) != before);
         (waits, since(worker.doubts.list_at), since(tells))
     }
@@ -215,9 +215,9 @@ mod tests {
         let mut worker = worker(0);
         misses(&mut worker, 100);
         worker.wake_doubts(at(131));
-        assert_eq!(worker.bump, Bump::Idle);
+        assert_eq!(worker.advance, Advance::Idle);
         worker.wake_doubts(at(132));
-        assert_eq!((worker.bump.wake_at(), worker.doubts.wake_at()), (Some(at(132).held), None));
+        assert_eq!((worker.advance.wake_at(), worker.doubts.wake_at()), (Some(at(132).held), None));
         let others = |worker: &mut Worker, at_rest| worker.doubts.keep(|_| false, |_| at_rest);
         for was_got in [true, false] {
             others(&mut worker, true);
@@ -228,14 +228,14 @@ mod tests {
                 others(&mut worker, true);
             }
             worker.wake_doubts(at(2000));
-            assert_eq!(worker.bump, Bump::Idle);
+            assert_eq!(worker.advance, Advance::Idle);
         }
         misses(&mut worker, 3000);
         others(&mut worker, false);
         worker.wake_doubts(at(3031));
-        assert_eq!(worker.bump, Bump::Idle, "whoever is to have it now may know");
+        assert_eq!(worker.advance, Advance::Idle, "whoever is to have it now may know");
         worker.wake_doubts(at(3032));
-        assert_eq!((worker.bump.wake_at(), worker.doubts.wake_at()), (Some(at(3032).held), None));
+        assert_eq!((worker.advance.wake_at(), worker.doubts.wake_at()), (Some(at(3032).held), None));
     }
 
     /// Claims a unit, which the store refuses. When it lists again, in seconds.
@@ -298,7 +298,7 @@ mod tests {
         let mut planner = super::super::alone::worker(0);
         for _ in 0..2 {
             planner.bury(at(50), listed(), true);
-            assert_eq!((ends(&planner), planner.errands.len()), ([true; 2], 2), "each once");
+            assert_eq!((ends(&planner), planner.in_flight.len()), ([true; 2], 2), "each once");
         }
     }
 }

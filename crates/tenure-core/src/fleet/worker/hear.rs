@@ -4,9 +4,9 @@
 mod following;
 mod reading;
 
-use super::{Errand, Worker};
+use super::{InFlight, Worker};
 use crate::bugs::Bug;
-use crate::fleet::board::{self, Mark};
+use crate::fleet::board::{self, ToldPlan};
 use crate::fleet::part::Part;
 use crate::fleet::talk::FleetNotice;
 use crate::op::{Answer, Freshness, Listed, Op};
@@ -75,7 +75,7 @@ impl Hearing {
 
 impl Worker {
     /// The last plan that the board tells of, unless it was heard.
-    fn news(&self) -> Option<(Attachment, Mark)> {
+    fn news(&self) -> Option<(Attachment, ToldPlan)> {
         let mark = board::marked(&self.board.as_ref()?.record)?;
         let planner = self.planner.clone()?;
         let is_heard = self
@@ -156,7 +156,7 @@ impl Worker {
             answered: now.held,
         };
         self.hearing.reading = Some(Box::new(reading));
-        self.send(Errand::Hear, Op::ReadMany(vec![key], Freshness::Latest));
+        self.send(InFlight::Hear, Op::ReadMany(vec![key], Freshness::Latest));
     }
 
     pub(super) fn heard(&mut self, now: Now, result: Result<Answer, StoreError>) {
@@ -214,7 +214,7 @@ impl Worker {
             let is_overtaken = self.follow_part(now, &part, found, is_news);
             if is_news && is_overtaken {
                 // Somebody has done meanwhile what an earlier plan said.
-                self.want_bump(now.held.after(self.interval() / 2));
+                self.want_advance(now.held.after(self.interval() / 2));
             }
         }
     }
@@ -233,7 +233,7 @@ impl Worker {
     fn no_part(&mut self, now: Now, planner: &Attachment) -> Part {
         let named = self.news().and_then(|(_, mark)| mark.told);
         if named.is_some_and(|told| told.contains(self.holder.id())) {
-            self.want_bump(now.held.after(self.interval() / 2));
+            self.want_advance(now.held.after(self.interval() / 2));
         }
         Part::new(planner.clone(), self.session_fence().unwrap_or(Fence(0)))
     }

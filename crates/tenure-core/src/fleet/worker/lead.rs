@@ -1,9 +1,9 @@
 //! The planner's role: it belongs to the worker that the board names. A worker that sees no planner takes the role. Workers that watch
 //! the others end the sessions of silent ones.
 
-use super::raise::Bump;
+use super::advance::Advance;
 use super::unfit::Unfit;
-use super::{Errand, Worker};
+use super::{InFlight, Worker};
 use crate::bugs::Bug;
 use crate::fleet::board;
 use crate::fleet::planning::{Planning, Role};
@@ -70,7 +70,8 @@ impl Worker {
     pub(super) fn fill_vacancy(&mut self, now: Now) {
         let fills = self.is_vacant(self.planner.as_ref()) && self.session_fence().is_some() && self.joined;
         let fills = fills && self.may_plan(now);
-        if !fills || self.is_stopping() || self.bump != Bump::Idle || self.has_bug(Bug::StandsByForEver) {
+        if !fills || self.is_stopping() || self.advance != Advance::Idle || self.has_bug(Bug::StandsByForEver)
+        {
             return;
         }
         self.lead.only_fills = true;
@@ -81,7 +82,7 @@ impl Worker {
             () if standbys.is_empty() || self.is_standby() => Duration::ZERO,
             () => self.part(16),
         };
-        self.bump = Bump::At(now.held.after(later));
+        self.advance = Advance::At(now.held.after(later));
     }
 
     /// In a large fleet some are sooner than others, so that not all of them write at once.
@@ -156,7 +157,7 @@ impl Worker {
             self.lead.gone = Some(planner.clone());
             self.fill_vacancy(now);
         } else if !leaving && self.is_planner() {
-            self.want_bump(now.held);
+            self.want_advance(now.held);
         }
     }
 
@@ -171,7 +172,7 @@ impl Worker {
         let record =
             Record { fence, nonce: self.nonces.draw(), stamp: now.wall, tenure: None, ..stored.record };
         let write = Write { key: key.clone(), expect: Expect::Unchanged(stored.version), record };
-        self.send(Errand::Fence(key), Op::Write(Box::new(write)));
+        self.send(InFlight::Fence(key), Op::Write(Box::new(write)));
     }
 
     pub(super) fn fenced(&mut self, now: Now, key: &Key, result: Result<Answer, StoreError>) {
@@ -189,7 +190,7 @@ impl Worker {
                 self.lead.gone = Some(planner.clone());
                 self.fill_vacancy(now);
             }
-            None => self.want_bump(now.held),
+            None => self.want_advance(now.held),
         }
     }
 }

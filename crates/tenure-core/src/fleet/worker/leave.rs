@@ -1,8 +1,8 @@
 //! The end of a worker that leaves in good order.
 
 use super::Worker;
+use super::advance::Advance;
 use super::own::{Own, Stage};
-use super::raise::Bump;
 use crate::fleet::talk::Reason;
 use crate::holder::command::Command;
 use crate::values::time::{Now, Tick};
@@ -25,7 +25,7 @@ impl Worker {
             let waits = |own: &&Own| own.stage == Stage::Acquiring;
             for lease in self.own.values().filter(waits).map(|own| own.lease).collect::<Vec<_>>() {
                 self.going(lease);
-                self.order(now, Command::Release(lease, None));
+                self.command_holder(now, Command::Release(lease, None));
             }
             if self.own.is_empty() {
                 return self.stop(now);
@@ -39,7 +39,7 @@ impl Worker {
     /// Whether nothing is left of a worker that leaves, and the others were told.
     fn has_left(&self) -> bool {
         let is_told = self.session_fence().is_none() || self.leave_from.is_some();
-        let is_said = matches!(self.bump, Bump::Idle) || self.look.blind;
+        let is_said = matches!(self.advance, Advance::Idle) || self.look.blind;
         self.leaving && self.own.is_empty() && is_told && is_said && !self.letters.are_owed()
     }
 
@@ -53,8 +53,8 @@ mod tests {
     //! Plan: nothing is done before a worker is told to join, and a session that can't be had is tried now and then; who leaves
     //! without a session is gone at once, whatever it was about to claim; who leaves says so whatever else it offers; who
     //! stops claims nothing more.
+    use crate::fleet::worker::advance::Advance;
     use crate::fleet::worker::alone::*;
-    use crate::fleet::worker::raise::Bump;
     use crate::fleet::{About, FleetCommand, FleetNotice};
     use crate::op::{Event, Machine, Op, Request, Step};
     use crate::values::error::StoreError;
@@ -114,10 +114,10 @@ mod tests {
         worker.joined = true;
         worker.leaving = true;
         worker.leave_from = Some(at(2).held);
-        worker.bump = Bump::At(at(30).held);
+        worker.advance = Advance::At(at(30).held);
         worker.wake_leaving(at(3));
         assert!(!worker.is_stopping(), "the others are to be told yet");
-        worker.bump = Bump::Idle;
+        worker.advance = Advance::Idle;
         worker.leave_from = Some(at(4).held);
         worker.wake_leaving(at(3));
         assert!(!worker.is_stopping(), "and to hear of it");

@@ -1,7 +1,7 @@
 //! Letters to other workers, in their sessions' records, which they renew anyway. So a worker reads its letter within an interval, and no
 //! other worker reads anything. A letter says that a unit was passed on to the worker, or that its part of the plan is new.
 
-use super::{Errand, Worker};
+use super::{InFlight, Worker};
 use crate::bugs::Bug;
 use crate::op::{Answer, Expect, Op, Outcome, Write};
 use crate::values::error::StoreError;
@@ -56,7 +56,7 @@ impl Worker {
         }
         let units = self.letters.under_way.keys().filter(|(_, about)| self.is_unit(about)).count();
         if units >= MOST || !self.write_letter(session, unit) {
-            self.want_bump(now.held);
+            self.want_advance(now.held);
         }
     }
 
@@ -78,7 +78,7 @@ impl Worker {
         self.letters
             .under_way
             .insert(letter.clone(), Attempts { fence, made: 0, again: false, retry_at: None });
-        self.send(Errand::Letter(letter.0, letter.1), Op::Read(session));
+        self.send(InFlight::Letter(letter.0, letter.1), Op::Read(session));
         true
     }
 
@@ -109,7 +109,7 @@ impl Worker {
             return self.letter_written(letter);
         }
         if let Some(write) = current.and_then(|stored| with_letter(&letter, stored, nonce)) {
-            return self.send(Errand::Letter(letter.0, letter.1), Op::Write(Box::new(write)));
+            return self.send(InFlight::Letter(letter.0, letter.1), Op::Write(Box::new(write)));
         }
         if !is_unit && !has_gone && made < most {
             let retry_at = Some(now.held.after(self.part(16)));
@@ -119,7 +119,7 @@ impl Worker {
         // It has gone, or can't be told.
         self.letters.under_way.remove(&letter);
         if is_unit {
-            self.want_bump(now.held);
+            self.want_advance(now.held);
         }
     }
 
@@ -133,7 +133,7 @@ impl Worker {
             })
             .collect();
         for (session, about) in due {
-            self.send(Errand::Letter(session.clone(), about), Op::Read(session));
+            self.send(InFlight::Letter(session.clone(), about), Op::Read(session));
         }
     }
 

@@ -1,11 +1,11 @@
 //! The listing: all workers and all units, page by page. The planner lists when the board shows a new generation, and once in a long
-//! while without that (the audit). Other workers list for themselves only if their parts of the plan can't be told. A worker that has to
+//! while without that. Other workers list for themselves only if their parts of the plan can't be told. A worker that has to
 //! choose another one lists the workers alone.
 
 mod plan;
 
 use super::listed::{Owner, Peer, Unit};
-use super::{Errand, Worker};
+use super::{InFlight, Worker};
 use crate::bugs::{Bug, Bugs};
 use crate::fleet::about::About;
 use crate::fleet::board;
@@ -24,6 +24,7 @@ use crate::values::key::Key;
 use crate::values::record::Stored;
 use crate::values::time::{Now, Tick};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// What a listing is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -81,7 +82,7 @@ impl Worker {
                 let is_planner = self.is_planner();
                 let soon = (self.is_unlisted() || self.wants_roster()).then_some(self.list_at);
                 let again = self.doubts.list_at.filter(|_| is_planner).map(|at| at.max(self.list_at));
-                soon.into_iter().chain(again).chain(is_planner.then_some(self.audit_at)).min()
+                soon.into_iter().chain(again).chain(is_planner.then_some(self.relist_at)).min()
             }
         }
     }
@@ -106,8 +107,8 @@ impl Worker {
         if self.listing.is_none() {
             let is_planner = self.is_planner();
             let again = is_planner && self.doubts.list_at.is_some_and(|at| now.held >= at);
-            let is_audit = is_planner && now.held >= self.audit_at;
-            let is_whole = (self.is_unlisted() || again) && now.held >= self.list_at || is_audit;
+            let is_relist = is_planner && now.held >= self.relist_at;
+            let is_whole = (self.is_unlisted() || again) && now.held >= self.list_at || is_relist;
             let purpose = match () {
                 () if is_whole && is_planner => Purpose::Plan,
                 () if is_whole => Purpose::Own,
@@ -150,7 +151,7 @@ impl Worker {
             ListingSection::Units => fleet.unit_prefix(),
         };
         let op = Op::List { prefix, after: listing.after.clone(), limit: self.options.page.max(1) };
-        self.send(Errand::List(self.lists), op);
+        self.send(InFlight::List(self.lists), op);
     }
 
     pub(super) fn paged(&mut self, now: Now, number: u64, result: Result<Answer, StoreError>) {
@@ -221,6 +222,16 @@ impl Worker {
         Key::new(fleet.worker_prefix() + name).ok()
     }
 
+    /// When to list all again, if nothing happens before: after about ten ttls. That finds units which were orphaned without any notice.
+    pub(super) fn next_relist(&self, now: Now) -> Tick {
+        if self.has_bug(Bug::AuditForgotten) {
+            return Tick::NEVER;
+        }
+        let turn = self.part(1).max(Duration::from_secs(3)) * 10;
+        let jitter = turn / 512 * u32::from(self.nonces.jitter());
+        now.held.after(turn - turn / 4 + jitter)
+    }
+
     /// Counts a session as a worker if it says that it is one, and has not been silent for a ttl.
     fn add_peer(&mut self, now: Now, listing: &mut Listing, key: Key, stored: Stored) {
         let Some(tenure) = &stored.record.tenure else {
@@ -283,7 +294,7 @@ impl Worker {
     fn listed_all(&mut self, now: Now, mut listing: Listing) {
         let Some(fence) = self.session_fence() else { return };
         self.lead.unfit.listed_all();
-        let is_audit = self.listed == Some(listing.generation);
+        let is_relist = self.listed == Some(listing.generation);
         let plans = listing.purpose == Purpose::Plan;
         // However much is to be listed: not all the time. Only one plans, for whom all wait.
         let share = if plans { 1 } else { 3 };
@@ -292,7 +303,7 @@ impl Worker {
         self.list_at = now.held.after(pause);
         if plans {
             self.listed = Some(listing.generation);
-            self.audit_at = self.next_audit(now);
+            self.relist_at = self.next_relist(now);
         }
         self.planned_from = listing.began;
         let mut me = Peer {
@@ -356,7 +367,7 @@ impl Worker {
         summary.planned = targets.values().filter(|target| target.as_ref() == Ok(&self.me)).count();
         self.bury(now, dead, plans);
         if plans {
-            self.tell_plan(now, &listing, &targets, is_audit, (summary.workers, summary.units));
+            self.tell_plan(now, &listing, &targets, is_relist, (summary.workers, summary.units));
         }
         self.peers = listing.peers;
         self.peers.remove(&self.me);

@@ -10,7 +10,7 @@ mod turns;
 use self::turns::AwaitedTurns;
 use super::own::Stage;
 use super::watch::Watch;
-use super::{Errand, Worker};
+use super::{InFlight, Worker};
 use crate::bugs::Bug;
 use crate::fleet::board;
 use crate::fleet::talk::FleetNotice;
@@ -132,7 +132,7 @@ impl Worker {
             || self.is_planner() && self.is_behind();
         self.look.latest = latest || self.has_bug(Bug::StaleLookTrusted);
         let freshness = if latest { Freshness::Latest } else { Freshness::Recent };
-        self.send(Errand::Look, Op::ReadMany(keys, freshness));
+        self.send(InFlight::Look, Op::ReadMany(keys, freshness));
         if self.look.turns.has_more() {
             self.look_soon(now);
         }
@@ -250,7 +250,7 @@ impl Worker {
             self.listing = None;
             self.listed = None;
             self.look.watch.begin();
-            (self.list_at, self.audit_at) = (now.held, Tick::NEVER);
+            (self.list_at, self.relist_at) = (now.held, Tick::NEVER);
         }
         if !same {
             self.tell_planning();

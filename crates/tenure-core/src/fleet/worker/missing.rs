@@ -5,7 +5,7 @@
 //! meanwhile, and that record may have been deleted, too. So each worker waits for itself.
 
 use super::listed::{Owner, Unit};
-use super::{Errand, Worker};
+use super::{InFlight, Worker};
 use crate::bugs::Bug;
 use crate::fleet::sorted::Sorted;
 use crate::fleet::talk::FleetNotice;
@@ -43,9 +43,10 @@ impl Worker {
     }
 
     fn ask_after(&mut self, attachment: &Attachment, ttl: Ttl) {
-        let is_asked = |errand: &Errand| matches!(errand, Errand::Missing(other, _) if other == attachment);
-        if !self.errands.values().any(is_asked) && !self.has_bug(Bug::MissingForgotten) {
-            self.send(Errand::Missing(attachment.clone(), ttl), Op::Read(attachment.session.clone()));
+        let is_asked =
+            |flight: &InFlight| matches!(flight, InFlight::Missing(other, _) if other == attachment);
+        if !self.in_flight.values().any(is_asked) && !self.has_bug(Bug::MissingForgotten) {
+            self.send(InFlight::Missing(attachment.clone(), ttl), Op::Read(attachment.session.clone()));
         }
     }
 
@@ -118,7 +119,7 @@ mod tests {
         let mut worker = worker(0);
         assert_eq!(settles(&mut worker, 100), (1, 0));
         assert_eq!(settles(&mut worker, 101), (0, 0), "it was asked after already");
-        worker.errands.clear();
+        worker.in_flight.clear();
         worker.asked_after(at(102), &attachment(1), ttl(), Ok(Answer::Read(None)));
         assert_eq!(worker.doubts.list_at.take(), Some(at(150).held));
         assert_eq!(settles(&mut worker, 149), (0, 0));

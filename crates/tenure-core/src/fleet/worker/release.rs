@@ -36,17 +36,17 @@ impl Worker {
         // The others are told once it is so: before that, they would find nothing.
         if is_done {
             // Many units may be finished at about the same time: the others need to hear of it once.
-            self.want_bump(now.held.after(self.interval()));
+            self.want_advance(now.held.after(self.interval()));
         } else if transferee.is_none_or(|transferee| transferee == self.me) {
-            self.want_bump(now.held.after(self.interval() / 2));
+            self.want_advance(now.held.after(self.interval() / 2));
         } else if chosen {
             // No plan tells its transferee to expect it.
-            self.want_bump(now.held);
+            self.want_advance(now.held);
         } else if !self.has_bug(Bug::AwaitedForgotten) {
             // All look once more whether what was passed on has arrived: at once when that was the last for now.
             let goes = |own: &Own| matches!(own.stage, Stage::Draining | Stage::Going);
             let parts = if self.own.values().any(goes) { 1 } else { 4 };
-            self.want_bump(now.held.after(self.interval() / parts));
+            self.want_advance(now.held.after(self.interval() / parts));
         }
     }
 
@@ -62,7 +62,7 @@ impl Worker {
             (false, _) => {}
         }
         self.given_again(now, key);
-        self.want_bump(now.held);
+        self.want_advance(now.held);
         // What was planned for this worker before may be so again.
         self.list_again(now.held);
     }
@@ -77,9 +77,9 @@ impl Worker {
         let transferee = self.transferee(lease);
         self.going(lease);
         match transferee {
-            Some(transferee) => self.order(now, Command::Pass(lease, Box::new(transferee), own)),
-            None if own.is_empty() => self.order(now, Command::Release(lease, None)),
-            None => self.order(now, Command::ReleaseNoted(lease, own)),
+            Some(transferee) => self.command_holder(now, Command::Pass(lease, Box::new(transferee), own)),
+            None if own.is_empty() => self.command_holder(now, Command::Release(lease, None)),
+            None => self.command_holder(now, Command::ReleaseNoted(lease, own)),
         }
     }
 
@@ -136,7 +136,7 @@ impl Worker {
         let (before, holder) = (self.lapsing.len(), &self.holder);
         self.lapsing.retain(|lease| holder.is_given_up(*lease));
         if self.lapsing.len() < before && !self.has_bug(Bug::LapseUntold) {
-            self.want_bump(now.held);
+            self.want_advance(now.held);
         }
     }
 }

@@ -42,7 +42,7 @@ impl Worker {
             Err(error) => return self.refuse(lease, &requests, &error.into()),
         };
         own.asked.sent(requests);
-        self.order(now, command);
+        self.command_holder(now, command);
     }
 
     fn refuse(&mut self, lease: LeaseId, requests: &[RequestId], error: &StoreError) {
@@ -108,7 +108,7 @@ impl Worker {
         // A change that is under way comes first.
         let command =
             if replaces { Command::Release(lease, Some(metadata)) } else { Command::Finish(lease, metadata) };
-        self.order(now, command);
+        self.command_holder(now, command);
     }
 
     /// A unit that a request is to end, unless it is over, or about to be.

@@ -3,10 +3,10 @@
 //! and each of them goes on until it has seen the planner renew.
 
 use super::Worker;
+use super::advance::Advance;
 use super::own::Stage;
-use super::raise::Bump;
 use crate::bugs::Bug;
-use crate::fleet::board::{self, Mark};
+use crate::fleet::board::{self, ToldPlan};
 use crate::fleet::digest::mix;
 use crate::values::fence::Nonce;
 use crate::values::key::HolderId;
@@ -46,7 +46,7 @@ impl Worker {
 
     /// Tells those of whom the board says something new, and who may rest: whom the plan concerns, and who is to stand by. Those who were told
     /// so before look in each interval.
-    pub(super) fn tell_those_who_rest(&mut self, now: Now, mark: &Mark, standbys: BTreeSet<HolderId>) {
+    pub(super) fn tell_those_who_rest(&mut self, now: Now, mark: &ToldPlan, standbys: BTreeSet<HolderId>) {
         let stood = std::mem::replace(&mut self.rest.stand, standbys);
         let all_look = mark.rest <= 1 && now.held >= self.rest.told_until;
         if all_look || self.has_bug(Bug::RestersUntold) {
@@ -85,7 +85,8 @@ impl Worker {
         let alarmed =
             self.is_alarmed(now) || now.held < self.look.wary_until || !self.look.overdue.is_empty();
         let moves = self.own.values().any(|own| own.stage != Stage::Held || own.goes.is_some());
-        let waits = !self.awaited.is_empty() || self.drains.is_due || self.bump != Bump::Idle || self.leaving;
+        let waits =
+            !self.awaited.is_empty() || self.drains.is_due || self.advance != Advance::Idle || self.leaving;
         let doubts = self.doubts.wake_at().is_some() || self.doubts.list_at.is_some();
         self.is_watcher() || !is_told || deaf || alarmed || moves || waits || doubts
     }

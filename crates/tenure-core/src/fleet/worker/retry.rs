@@ -134,7 +134,7 @@ impl Worker {
     /// A unit that begins to fail is not counted any more, and one that does not fail any more is: so this worker may have more or fewer
     /// than others now.
     fn tell_evenness(&mut self, now: Now) {
-        self.want_bump(now.held.after(self.part(16)));
+        self.want_advance(now.held.after(self.part(16)));
     }
 
     /// Writes that a unit rests; once a change of its fields that is under way has come to an end.
@@ -144,7 +144,7 @@ impl Worker {
         let Some((retry, sent)) = self.retries.notes.get_mut(&key).filter(|_| !is_busy) else { return };
         let retry = *retry;
         if !std::mem::replace(sent, true) {
-            self.order(now, Command::Note(lease, UnitSpec::retry_field(retry)));
+            self.command_holder(now, Command::Note(lease, UnitSpec::retry_field(retry)));
         }
     }
 
@@ -250,7 +250,7 @@ impl Worker {
         }
         let retry = Retry { failures: 0, since: now.wall, rest: Duration::ZERO };
         own.spec.retry = Some(retry);
-        self.order(now, Command::Note(lease, UnitSpec::retry_field(retry)));
+        self.command_holder(now, Command::Note(lease, UnitSpec::retry_field(retry)));
         self.tell_evenness(now);
     }
 

@@ -4,9 +4,9 @@
 use super::disputes::Disputes;
 use super::listed::{Owner, Peer, Unit};
 use super::listing::Listing;
-use super::{Errand, Worker};
+use super::{InFlight, Worker};
 use crate::bugs::Bug;
-use crate::fleet::board::{self, Mark};
+use crate::fleet::board::{self, ToldPlan};
 use crate::fleet::digest::{Digest, spread};
 use crate::fleet::part::{self, Part, Shows, Task};
 use crate::fleet::plan::Uncovered;
@@ -42,7 +42,7 @@ struct Told {
 /// One plan that is being told.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Round {
-    mark: Mark,
+    mark: ToldPlan,
     standbys: BTreeSet<HolderId>,
     /// Parts that are being written, and how often that was tried.
     writes: BTreeMap<Key, (Write, u32)>,
@@ -79,7 +79,7 @@ impl Worker {
         now: Now,
         listing: &Listing,
         targets: &Sorted<Result<Key, Uncovered>>,
-        is_audit: bool,
+        is_relist: bool,
         (workers, units): (usize, usize),
     ) {
         let Some(planner) = self.planner.clone().filter(|_| !self.look.blind) else { return };
@@ -101,7 +101,7 @@ impl Worker {
             }
         }
         let mut round = Round {
-            mark: Mark {
+            mark: ToldPlan {
                 number,
                 // Those of a plan that was not told to the end are told of this one.
                 told: Some(unmarked),
@@ -122,7 +122,7 @@ impl Worker {
             let stands = listing.parts.get(&key);
             // What was sent for an earlier plan may stand there at any time, unless this one is written.
             let contends = under_way.contains_key(&key);
-            if !self.is_news(&session, &part, stands, listing, is_audit) && !contends {
+            if !self.is_news(&session, &part, stands, listing, is_relist) && !contends {
                 continue;
             }
             if let Some(told) = &mut round.mark.told {
@@ -144,7 +144,7 @@ impl Worker {
         }
         let marked = self.board.as_ref().and_then(|board| board::marked(&board.record));
         let standbys = self.board.as_ref().map(|board| board::standbys(&board.record)).unwrap_or_default();
-        let is_same = |mark: &Mark| {
+        let is_same = |mark: &ToldPlan| {
             (mark.counts, mark.ttls, mark.rest, &standbys)
                 == (round.mark.counts, round.mark.ttls, round.mark.rest, &round.standbys)
         };
@@ -163,7 +163,7 @@ impl Worker {
     }
 
     fn send_part(&mut self, write: Write) {
-        self.send(Errand::Part(write.key.clone(), write.record.nonce), Op::Write(Box::new(write)));
+        self.send(InFlight::Part(write.key.clone(), write.record.nonce), Op::Write(Box::new(write)));
     }
 
     /// Those who are to stand by: the same as before, as long as they are there.
@@ -251,7 +251,7 @@ impl Worker {
         part: &Part,
         stands: Option<&Stored>,
         listing: &Listing,
-        is_audit: bool,
+        is_relist: bool,
     ) -> bool {
         /// After so many plans it is told as often again.
         const MOST: u32 = 32;
@@ -279,7 +279,7 @@ impl Worker {
         let is_news = match () {
             () if is_same && (part.is_empty() || bugs.has(Bug::ToldOnce)) => false,
             () if is_same && !bugs.has(Bug::ToldEachTime) => {
-                times.is_power_of_two() || is_audit && times.is_multiple_of(MOST)
+                times.is_power_of_two() || is_relist && times.is_multiple_of(MOST)
             }
             // What was told before is being done.
             () if part.tasks == left && part.lists.is_none() => !is_known && !part.is_empty(),
@@ -379,14 +379,14 @@ impl Worker {
         let first = self.has_bug(Bug::MarkedFirst);
         let round = self.telling.round.as_ref();
         let Some(round) = round.filter(|round| round.writes.is_empty() || first) else { return };
-        let is_marking = self.errands.values().any(|errand| matches!(errand, Errand::Mark(_)));
+        let is_marking = self.in_flight.values().any(|flight| matches!(flight, InFlight::ToldPlan(_)));
         let Some(seen) = self.board.as_ref().filter(|_| !is_marking && !self.look.blind && self.is_planner())
         else {
             return;
         };
         let (key, nonce) = (self.board_key.clone(), self.nonces.draw());
         let write = board::mark(key, seen, &round.mark, &round.standbys, nonce, now.wall);
-        self.send(Errand::Mark(Box::new(write.clone())), Op::Write(Box::new(write)));
+        self.send(InFlight::ToldPlan(Box::new(write.clone())), Op::Write(Box::new(write)));
     }
 
     pub(super) fn marked(&mut self, now: Now, write: Write, result: Result<Answer, StoreError>) {

@@ -1,7 +1,7 @@
 //! A planner that can't plan. It lives, but the store does not let it list, or tell others their parts. It gives its role up. It takes the
 //! role again only if no other worker does, and ever more seldom while that fails.
 
-use super::{Errand, Worker};
+use super::{InFlight, Worker};
 use crate::bugs::Bug;
 use crate::fleet::board;
 use crate::op::Op;
@@ -95,7 +95,7 @@ impl Worker {
 
     /// What has lasted for a ttl may last.
     fn give_up_planning(&mut self, now: Now, since: Tick) -> bool {
-        let is_marking = self.errands.values().any(|errand| matches!(errand, Errand::Mark(_)));
+        let is_marking = self.in_flight.values().any(|flight| matches!(flight, InFlight::ToldPlan(_)));
         if !self.is_planner() || is_marking || now.held.since(since) < self.part(1) {
             return false;
         }
@@ -109,7 +109,7 @@ impl Worker {
         let wait = self.part(1) * (1 << times.min(LONGEST.ilog2()));
         self.lead.unfit.resigned = Some((times, now.held.after(wait)));
         self.telling.end();
-        self.send(Errand::Mark(Box::new(write.clone())), Op::Write(Box::new(write)));
+        self.send(InFlight::ToldPlan(Box::new(write.clone())), Op::Write(Box::new(write)));
         true
     }
 }
@@ -151,11 +151,11 @@ mod tests {
         worker.marked(at(from + 48), write, Ok(won));
         worker.joined = false;
         assert!(!worker.is_planner() && worker.planner.is_none());
-        assert_eq!(worker.bump.wake_at(), None, "others are to take that place");
+        assert_eq!(worker.advance.wake_at(), None, "others are to take that place");
         let waits = (0..10_000).find(|secs| worker.may_plan(at(from + 48 + secs))).unwrap();
         worker.saw_board(at(from + 48), Some(board_by(8, u128::from(from) + 1, &myself())));
         assert!(worker.is_planner());
-        worker.errands.clear();
+        worker.in_flight.clear();
         waits
     }
 
@@ -207,13 +207,13 @@ mod tests {
         let vacant = Some(board(8, 8));
         worker.joined = true;
         worker.saw_board(at(100), vacant.clone());
-        assert_eq!(worker.bump.wake_at(), None);
-        worker.want_bump(at(100).held);
-        worker.wake_bump(at(100));
+        assert_eq!(worker.advance.wake_at(), None);
+        worker.want_advance(at(100).held);
+        worker.wake_advance(at(100));
         assert_eq!(board::planner(&board_write(&mut worker).unwrap().record), None);
-        worker.bump = super::super::raise::Bump::Idle;
+        worker.advance = super::super::advance::Advance::Idle;
         worker.saw_board(at(150), vacant);
-        assert_eq!(worker.bump.wake_at(), Some(at(158).held));
+        assert_eq!(worker.advance.wake_at(), Some(at(158).held));
     }
 
     /// The worker 0 does not plan, and what it did for a unit ends. Who has the unit by what it writes once the store has refused to list the

@@ -5,7 +5,7 @@
 //! all sessions of a large fleet only while the planner is silent, and once in a long while: wall clocks may have been set meanwhile.
 
 use super::listed::Peer;
-use super::{Errand, Worker};
+use super::{InFlight, Worker};
 use crate::bugs::Bug;
 use crate::fleet::talk::FleetNotice;
 use crate::holder::failure_detector;
@@ -159,7 +159,7 @@ impl Worker {
 
     fn next_page(&mut self, after: Option<Key>) {
         let (prefix, limit) = (self.options.fleet.worker_prefix(), self.watched_at_once());
-        self.send(Errand::Watch(limit), Op::List { prefix, after, limit });
+        self.send(InFlight::Watch(limit), Op::List { prefix, after, limit });
     }
 
     /// How many sessions a page shows: up to a quarter more than other pages, if that spares one. A store in shards asks each of them for the

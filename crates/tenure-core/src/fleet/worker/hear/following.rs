@@ -98,7 +98,7 @@ impl Worker {
             }
         }
         if !self.has_bug(Bug::ForeignTenureIgnored) {
-            doubtful.into_iter().for_each(|lease| self.order(now, Command::Examine(lease)));
+            doubtful.into_iter().for_each(|lease| self.command_holder(now, Command::Examine(lease)));
         }
         self.settle_missing(now, &mut missing);
         for (key, unit) in missing {

@@ -1,7 +1,7 @@
 //! Reading a part of a plan, and then the units that it is about, many at a time.
 
 use crate::fleet::part::Part;
-use crate::fleet::worker::{Errand, Worker};
+use crate::fleet::worker::{InFlight, Worker};
 use crate::op::{Freshness, Op};
 use crate::values::error::StoreError;
 use crate::values::key::Key;
@@ -40,7 +40,7 @@ impl Worker {
         }
         let keys = reading.asked.clone();
         self.hearing.reading = Some(reading);
-        self.send(Errand::Hear, Op::ReadMany(keys, Freshness::Latest));
+        self.send(InFlight::Hear, Op::ReadMany(keys, Freshness::Latest));
         None
     }
 

@@ -7,9 +7,9 @@ use crate::fleet::part::{Shows, Task};
 use crate::fleet::plan::Uncovered;
 use crate::fleet::talk::Reason;
 use crate::fleet::unit::{Status, UnitSpec};
+use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
 use crate::fleet::worker::own::Stage;
-use crate::fleet::worker::raise::Bump;
 use crate::values::fence::{Nonce, Version};
 use crate::values::key::Key;
 use crate::values::metadata::Metadata;
@@ -23,7 +23,7 @@ fn planner() -> Attachment {
 /// The worker 0, whose board tells of this plan of the worker 1, for these workers or for too many to be named.
 fn news(worker: &mut Worker, number: u64, told: Option<&[usize]>) {
     let told = told.map(|told| told.iter().map(|n| holder(*n)).collect());
-    let mark = Mark { number, told, counts: (3, 9), ttls: (ttl(), ttl()), rest: 1 };
+    let mark = ToldPlan { number, told, counts: (3, 9), ttls: (ttl(), ttl()), rest: 1 };
     let seen = board_by(7, 1, &planner());
     let write = board::mark(worker.board_key.clone(), &seen, &mark, &BTreeSet::new(), Nonce(1), at(0).wall);
     worker.board = Some(Stored::new(write.record).versioned(Version(u128::from(number))));
@@ -161,8 +161,8 @@ fn a_part_counts_only_from_who_plans_now_and_for_this_session() {
         hears(&mut worker, &part, &[(unit(0), shows(3, None))]);
         assert_eq!(worker.own.contains_key(&unit(0)), counts, "{part:?}");
         assert!(worker.awaited.is_empty(), "an earlier plan's");
-        let tells = if counts { Bump::Idle } else { Bump::At(at(109).held) };
-        assert_eq!(worker.bump, tells, "it was to have one");
+        let tells = if counts { Advance::Idle } else { Advance::At(at(109).held) };
+        assert_eq!(worker.advance, tells, "it was to have one");
     }
 }
 
@@ -187,7 +187,7 @@ fn what_it_is_to_have_is_claimed_or_awaited_unless_its_record_shows_something_el
         hears(&mut worker, &part(vec![(0, 3, task)]), &[(unit(0), stored)]);
         let found = (worker.own.contains_key(&unit(0)), worker.awaited.contains(&unit(0)));
         assert_eq!(found, (claims, waits), "{says}");
-        assert_eq!(worker.bump != Bump::Idle, overtaken, "{says}");
+        assert_eq!(worker.advance != Advance::Idle, overtaken, "{says}");
     }
     // It came before, or is only to be passed on.
     for (task, to) in [(None, 0), (Some(Task::Pass(holder(2))), 2)] {
@@ -213,7 +213,7 @@ fn what_it_is_to_have_is_claimed_or_awaited_unless_its_record_shows_something_el
         let mut stored = shows(4, None);
         stored.record.metadata = spec.compose(Metadata::new()).unwrap();
         hears(&mut worker, &part(vec![(0, 3, Task::Take)]), &[(unit(0), stored)]);
-        assert_eq!((worker.own.is_empty(), worker.bump != Bump::Idle), (!claims, !claims), "{spec:?}");
+        assert_eq!((worker.own.is_empty(), worker.advance != Advance::Idle), (!claims, !claims), "{spec:?}");
     }
     let mut worker = led(2, false);
     let done = UnitSpec { status: Status::Done, ..UnitSpec::default() };

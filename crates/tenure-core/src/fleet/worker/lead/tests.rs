@@ -1,8 +1,8 @@
 //! Plan: what is made of sessions that are renewed, fall silent or go; who ends a session; who plans when nobody does; a worker tells of the
 //! board once each time that it says something else of planning, and of its own role.
 use super::*;
+use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
-use crate::fleet::worker::raise::Bump;
 use crate::op::{Answer, Expect, Op, Outcome, Request};
 use crate::values::fence::{Nonce, Version};
 use crate::values::record::{Attachment, Record};
@@ -64,9 +64,9 @@ fn a_session_that_was_silent_for_a_ttl_is_ended_once_and_all_are_told() {
     for (result, tells) in
         [(Ok(Answer::Write(Outcome::Lost(None))), 0), (Err(StoreError::unavailable("away")), 1)]
     {
-        worker.bump = Bump::Idle;
+        worker.advance = Advance::Idle;
         worker.fenced(at(150), &session(1), result);
-        assert_eq!(worker.bump, Bump::At(at(150).held), "won or lost or unknown");
+        assert_eq!(worker.advance, Advance::At(at(150).held), "won or lost or unknown");
         assert_eq!(told(&mut worker).len(), tells);
     }
 }
@@ -88,7 +88,7 @@ fn a_session_that_is_another_process_now_or_gone_has_left() {
         let says = format!("{found:?} {leaving}");
         worker.saw_session(at(100), &session(1), Fence(7), found);
         assert_eq!(!worker.peers.contains_key(&session(1)), left, "{says}");
-        assert_eq!(worker.bump != Bump::Idle, left && !leaving, "who leaves has told: {says}");
+        assert_eq!(worker.advance != Advance::Idle, left && !leaving, "who leaves has told: {says}");
     }
 }
 
@@ -100,8 +100,8 @@ fn whoever_sees_that_nobody_plans_does_so_itself() {
     worker.joined = true;
     worker.look.latest = true;
     worker.saw_session(at(100), &session(1), Fence(7), Some(Ok(stopped())));
-    assert_eq!(worker.bump.wake_at(), Some(at(100).held));
-    worker.wake_bump(at(100));
+    assert_eq!(worker.advance.wake_at(), Some(at(100).held));
+    worker.wake_advance(at(100));
     let claim = asked(&mut worker).into_iter().find_map(|asked| match asked.op {
         Op::Write(write) if write.key == worker.board_key => board::planner(&write.record),
         _ => None,
@@ -109,15 +109,15 @@ fn whoever_sees_that_nobody_plans_does_so_itself() {
     assert_eq!(claim, Some(myself()));
     // Somebody else was sooner.
     let lost = Ok(Answer::Write(Outcome::Lost(Some(board_by(8, 2, &other(2))))));
-    worker.bumped(at(101), lost);
-    assert_eq!((worker.bump.clone(), worker.planner.clone()), (Bump::Idle, Some(other(2))));
+    worker.advanced(at(101), lost);
+    assert_eq!((worker.advance.clone(), worker.planner.clone()), (Advance::Idle, Some(other(2))));
     // Who plans anew lives.
     worker.saw_board(at(102), Some(board_by(9, 3, &other(1))));
-    assert_eq!(worker.bump, Bump::Idle);
+    assert_eq!(worker.advance, Advance::Idle);
     // Whoever leaves plans only if nobody else does.
     worker.leaving = true;
     worker.saw_board(at(103), Some(board(10, 4)));
-    assert_eq!(worker.bump.wake_at(), Some(at(111).held));
+    assert_eq!(worker.advance.wake_at(), Some(at(111).held));
 }
 
 fn plannings(worker: &mut Worker) -> Vec<(Role, Planning)> {
@@ -139,7 +139,7 @@ fn a_worker_tells_who_plans_and_its_own_role_whenever_either_changes() {
     worker.saw_board(at(101), Some(board_by(9, 9, &myself())));
     assert_eq!(plannings(&mut worker), []);
     let (ttls, told) = ((ttl(), ttl()), Some(BTreeSet::new()));
-    let mark = board::Mark { number: 3, told, counts: (2, 5), ttls, rest: 1 };
+    let mark = board::ToldPlan { number: 3, told, counts: (2, 5), ttls, rest: 1 };
     let seen = worker.board.clone().unwrap();
     let by = BTreeSet::from([holder(1)]);
     let write = board::mark(worker.board_key.clone(), &seen, &mark, &by, Nonce(1), at(77).wall);

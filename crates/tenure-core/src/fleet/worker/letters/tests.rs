@@ -1,8 +1,8 @@
 //! Plan: a letter is written into the session as it stands, or all are told; one that stands there already is not written again; what there is
 //! to tell while one is being written is told by another; one about a part waits for a store that fails and for room in the mailbox.
 use super::*;
+use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
-use crate::fleet::worker::raise::Bump;
 use crate::op::Request;
 
 #[test]
@@ -30,12 +30,12 @@ fn a_letter_is_written_into_the_session_as_it_stands_or_all_are_told() {
             _ => false,
         };
         assert_eq!(asked(&mut worker).iter().any(has_letter), writes, "{found:?}");
-        assert_eq!(worker.bump == Bump::Idle, writes, "{found:?}");
+        assert_eq!(worker.advance == Advance::Idle, writes, "{found:?}");
         for _ in 0..=ATTEMPTS {
             let lost = found.clone().map(Box::new).map(|stored| *stored);
             worker.lettered(at(100), session(1), unit(0), Ok(Answer::Write(Outcome::Lost(lost))));
         }
-        assert!(!worker.letters.are_owed() && worker.bump != Bump::Idle, "{found:?}");
+        assert!(!worker.letters.are_owed() && worker.advance != Advance::Idle, "{found:?}");
     }
 }
 
@@ -55,7 +55,7 @@ fn a_letter_that_stands_there_unread_is_not_written_again() {
     stored.record.tenure.as_mut().unwrap().post(Letter::new(part.clone(), Ask::Take));
     worker.lettered(at(100), session(1), part, Ok(Answer::Read(Some(stored))));
     assert_eq!((counts(&asked(&mut worker)), worker.letters.are_owed()), ((0, 0), false));
-    assert_eq!(worker.bump, Bump::Idle);
+    assert_eq!(worker.advance, Advance::Idle);
 }
 
 #[test]

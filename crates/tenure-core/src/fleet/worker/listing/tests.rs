@@ -2,17 +2,17 @@
 //! among them; what is planned of that, pins included.
 use super::*;
 use crate::fleet::plan::Cause;
+use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
-use crate::fleet::worker::raise::Bump;
 use crate::values::metadata::{Metadata, RESERVED, Value};
 use crate::values::record::{Attachment, Record};
 
 /// With a session, and at rest for long: it has listed what the board shows.
 fn rested() -> Worker {
     let mut worker = led(0, true);
-    (worker.list_at, worker.audit_at) = (at(50).held, at(9000).held);
-    (worker.bump, worker.listing, worker.doubts.list_at) = (Bump::Idle, None, None);
-    worker.errands.clear();
+    (worker.list_at, worker.relist_at) = (at(50).held, at(9000).held);
+    (worker.advance, worker.listing, worker.doubts.list_at) = (Advance::Idle, None, None);
+    worker.in_flight.clear();
     worker
 }
 
@@ -52,7 +52,7 @@ fn lives(n: usize, heartbeat: u128) -> (Key, Stored) {
 }
 
 #[test]
-fn all_is_listed_when_something_may_be_new_and_else_when_it_is_time_for_an_audit() {
+fn all_is_listed_when_something_may_be_new_and_else_when_it_is_time_for_that() {
     let wakes = |change: &dyn Fn(&mut Worker)| {
         let mut worker = rested();
         change(&mut worker);
@@ -113,19 +113,19 @@ fn a_listing_goes_on_page_by_page_after_trouble_too_and_takes_no_others_pages() 
 }
 
 #[test]
-fn whoever_plans_audits_about_ten_ttls_after_it_has_listed_all() {
+fn whoever_plans_lists_anew_about_ten_ttls_after_it_has_listed_all() {
     let mut worker = rested();
     worker.list_at = at(0).held;
     lists(&mut worker, 20, &[], &[]);
     let (least, most) = (at(20 + 75 * 48 / 10).held, at(20 + 125 * 48 / 10).held);
-    assert!((least..=most).contains(&worker.audit_at), "{:?}", worker.audit_at);
+    assert!((least..=most).contains(&worker.relist_at), "{:?}", worker.relist_at);
 }
 
 #[test]
 fn others_list_only_what_they_can_not_be_told() {
     let wakes = |change: &dyn Fn(&mut Worker)| {
         let mut worker = led(1, false);
-        (worker.list_at, worker.audit_at) = (at(50).held, at(60).held);
+        (worker.list_at, worker.relist_at) = (at(50).held, at(60).held);
         worker.listed = Some(Fence(6));
         change(&mut worker);
         let wakes = worker.listing_wakes();
@@ -206,7 +206,7 @@ fn what_a_unit_is_attached_to_says_who_has_it() {
     assert_eq!(worker.awaited, [unit(1)].into());
     let claimed: Vec<&Key> = worker.own.keys().collect();
     assert_eq!(claimed, [&unit(0), &unit(2), &unit(3)]);
-    let asks = worker.errands.values().filter(|errand| matches!(errand, Errand::Missing(..))).count();
+    let asks = worker.in_flight.values().filter(|flight| matches!(flight, InFlight::Missing(..))).count();
     assert_eq!(asks, 1, "whether the session of the worker 4 is really missing");
 }
 
@@ -309,7 +309,7 @@ fn the_planner_tells_how_many_units_move_and_why_and_nobody_else_does() {
             worker.look.blind = true;
         }
         worker.list_at = at(secs).held;
-        worker.audit_at = if plans { at(secs).held } else { Tick::NEVER };
+        worker.relist_at = if plans { at(secs).held } else { Tick::NEVER };
         worker.wake_listing(at(secs));
         let number = worker.lists;
         worker.paged(at(secs), number, page(&[lives(1, 1)]));

@@ -2,10 +2,10 @@
 //! awaited.
 use super::*;
 use crate::fleet::UnitSpec;
+use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::{
     alarm, asked, at, has, led, own_board, record, session, session_record, unit, worker,
 };
-use crate::fleet::worker::raise::Bump;
 use crate::values::fence::{Nonce, Version};
 use crate::values::record::{Attachment, Record};
 use std::collections::BTreeSet;
@@ -254,7 +254,7 @@ fn what_a_recent_look_shows_is_looked_at_once_more_if_it_is_news() {
         let says = format!("{found:?}");
         worker.looked(at(101), listed(found));
         assert_eq!(worker.look.next == at(101).held, is_news, "{says}");
-        assert!(worker.peers.contains_key(&session(1)) && worker.bump == Bump::Idle, "{says}");
+        assert!(worker.peers.contains_key(&session(1)) && worker.advance == Advance::Idle, "{says}");
         assert_eq!(worker.board.as_ref().map(|board| board.version.0), Some(1), "{says}");
     }
 }
@@ -318,7 +318,7 @@ fn whoever_plans_or_stands_by_looks_at_all_once_an_interval_and_others_at_the_pl
     let mut standby = led(3, false);
     let ttls = (standby.ttl, standby.ttl);
     let standbys = BTreeSet::from([standby.holder.id().clone()]);
-    let mark = board::Mark { number: 1, told: None, counts: (4, 0), ttls, rest: 1 };
+    let mark = board::ToldPlan { number: 1, told: None, counts: (4, 0), ttls, rest: 1 };
     let seen = standby.board.clone().unwrap();
     let write = board::mark(standby.board_key.clone(), &seen, &mark, &standbys, Nonce(4), at(0).wall);
     standby.board = Some(Stored::new(write.record).versioned(Version(4)));

@@ -1,7 +1,7 @@
 //! Plan: when the others hear of a unit that was given up; whom units are passed to.
 use super::*;
+use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
-use crate::fleet::worker::raise::Bump;
 
 #[test]
 fn the_others_hear_of_a_unit_that_was_given_up_as_soon_as_they_need_to() {
@@ -26,7 +26,7 @@ fn the_others_hear_of_a_unit_that_was_given_up_as_soon_as_they_need_to() {
             own.spec.status = Status::Done;
         }
         worker.released(at(100), lease, true);
-        assert_eq!(worker.bump, Bump::At(at(secs).held), "{done} {transferee:?} {chosen} {going}");
+        assert_eq!(worker.advance, Advance::At(at(secs).held), "{done} {transferee:?} {chosen} {going}");
         assert_eq!(told(&mut worker), [FleetNotice::Released(lease, Some(RequestId(5)), true)]);
         assert!(!worker.own.contains_key(&unit(0)));
     }

@@ -9,9 +9,9 @@ use crate::values::metadata::Value;
 use crate::values::record::Attachment;
 use std::collections::BTreeMap;
 
-fn mark(rest: u32, told: &[usize]) -> Mark {
+fn mark(rest: u32, told: &[usize]) -> ToldPlan {
     let told = told.iter().map(|n| holder(*n)).collect();
-    Mark { number: 1, told: Some(told), counts: (3, 9), ttls: (ttl(), ttl()), rest }
+    ToldPlan { number: 1, told: Some(told), counts: (3, 9), ttls: (ttl(), ttl()), rest }
 }
 
 /// The worker 0, which knows so many others and a board that says how long they rest.
@@ -82,7 +82,7 @@ fn who_waits_for_something_goes_on_looking() {
         },
         &|worker| worker.look.blind = true,
         &|worker| worker.look.overdue.extend([session(1)]),
-        &|worker| worker.bump = Bump::At(at(200).held),
+        &|worker| worker.advance = Advance::At(at(200).held),
         &|worker| worker.leaving = true,
         &|worker| worker.doubts.list_at = Some(at(200).held),
     ];
@@ -100,7 +100,7 @@ fn who_waits_for_something_goes_on_looking() {
 }
 
 /// Whose sessions it reads to leave a letter there.
-fn lettered(worker: &mut Worker, secs: u64, mark: &Mark, standbys: &[usize]) -> Vec<usize> {
+fn lettered(worker: &mut Worker, secs: u64, mark: &ToldPlan, standbys: &[usize]) -> Vec<usize> {
     worker.tell_those_who_rest(at(secs), mark, standbys.iter().map(|n| holder(*n)).collect());
     let asked = asked(worker);
     let reads = |n: &usize| asked.iter().any(|asked| asked.op == Op::Read(session(*n)));

@@ -2,8 +2,8 @@
 //! next who may have it and want it, in order, and nobody where it is pinned; who hears no letters is told as all are; whoever
 //! gets it goes by what its record says, for no longer than the longest rest; the last one that leaves writes the count, too.
 use super::*;
+use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
-use crate::fleet::worker::raise::Bump;
 use crate::fleet::{About, FleetCommand, RequestId};
 use crate::op::{Event, Machine};
 use crate::values::fence::Fence;
@@ -61,15 +61,15 @@ fn one_is_told_by_a_letter_and_who_hears_none_as_all_are() {
         // Its lease is none that the holder knows, so what became of it is told at once.
         let (mut worker, _) = declined(2, letters);
         assert_eq!(worker.own.len(), 0);
-        assert_eq!(worker.bump, Bump::At(at(100).held), "it was not passed on");
-        worker.bump = Bump::Idle;
+        assert_eq!(worker.advance, Advance::At(at(100).held), "it was not passed on");
+        worker.advance = Advance::Idle;
         let lease = has(&mut worker, 0, Stage::Going, Some(1));
         worker.own.get_mut(&unit(0)).unwrap().chosen = true;
         if letters {
             worker.retries.passed.insert(unit(0), session(1));
         }
         worker.released(at(100), lease, true);
-        assert_eq!(worker.bump, if letters { Bump::Idle } else { Bump::At(at(100).held) });
+        assert_eq!(worker.advance, if letters { Advance::Idle } else { Advance::At(at(100).held) });
         assert_eq!(worker.letters.are_owed(), letters);
     }
 }

@@ -43,7 +43,7 @@ fn standing(part: &Part) -> Stored {
 }
 
 /// Tells a plan, while the parts of those before stand as they were written; whom it concerns.
-fn tells(worker: &mut Worker, (listing, targets): &(Listing, Targets), is_audit: bool) -> Vec<HolderId> {
+fn tells(worker: &mut Worker, (listing, targets): &(Listing, Targets), is_relist: bool) -> Vec<HolderId> {
     let mut listing = listing.clone();
     for (session, told) in &worker.telling.told {
         if let Some(wrote) = &told.wrote {
@@ -51,7 +51,7 @@ fn tells(worker: &mut Worker, (listing, targets): &(Listing, Targets), is_audit:
             listing.parts.entry(key).or_insert_with(|| standing(wrote));
         }
     }
-    worker.tell_plan(at(100), &listing, targets, is_audit, (3, listing.units.values().count()));
+    worker.tell_plan(at(100), &listing, targets, is_relist, (3, listing.units.values().count()));
     let round = worker.telling.round.take();
     round.and_then(|round| round.mark.told).unwrap_or_default().into_iter().collect()
 }
@@ -218,7 +218,7 @@ fn a_plan_is_told_again_in_each_interval_while_the_store_refuses_parts_of_it_and
         if !resigns {
             assert_eq!(worker.doubts.list_at, Some(at(secs + 16).held));
         }
-        worker.errands.clear();
+        worker.in_flight.clear();
     }
     // One damaged record does not make its planner unfit.
     let mut worker = led(2, true);
@@ -228,7 +228,7 @@ fn a_plan_is_told_again_in_each_interval_while_the_store_refuses_parts_of_it_and
         let part = writes(&mut worker).remove(0);
         worker.told_part(at(secs), &part.key, part.record.nonce, Err(StoreError::foreign("damaged")));
         assert!(board::planner(&writes(&mut worker).pop().unwrap().record).is_some());
-        worker.errands.clear();
+        worker.in_flight.clear();
     }
 }
 
@@ -265,11 +265,11 @@ fn the_board_is_marked_once_all_parts_are_written_and_until_it_is() {
     let told = board::marked(&mark.record).and_then(|mark| mark.told);
     assert_eq!(told, Some(BTreeSet::from([holder(1), holder(2)])));
     assert_eq!(board::standbys(&mark.record), BTreeSet::from([holder(1), holder(2)]));
-    worker.errands.clear();
+    worker.in_flight.clear();
     worker.marked(at(101), mark, Err(StoreError::unavailable("away")));
     worker.mark_plan(at(102));
     let mark = writes(&mut worker).remove(0);
-    worker.errands.clear();
+    worker.in_flight.clear();
     worker.marked(at(103), mark.clone(), won(&mark));
     worker.mark_plan(at(104));
     assert_eq!((writes(&mut worker), worker.telling.round.is_none()), (vec![], true));

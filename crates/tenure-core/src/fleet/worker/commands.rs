@@ -30,7 +30,7 @@ impl Worker {
             FleetCommand::Join => {
                 self.joined = true;
                 self.look.next = now.held;
-                self.order(now, Command::Start);
+                self.command_holder(now, Command::Start);
             }
             FleetCommand::Update(lease, request, fields) => {
                 self.change(now, lease, Change::new(request, fields, true));
@@ -50,14 +50,14 @@ impl Worker {
             }
             FleetCommand::Lapse(lease) => {
                 self.going(lease);
-                self.order(now, Command::Lapse(lease));
+                self.command_holder(now, Command::Lapse(lease));
             }
             FleetCommand::Offer(about) => {
                 let declines = self.options.about.declines.clone();
                 self.options.about = About { leaving: self.leaving, declines, ..about };
                 self.announce(now);
             }
-            FleetCommand::Tell => self.want_bump(now.held),
+            FleetCommand::Tell => self.want_advance(now.held),
             FleetCommand::Leave => self.leave(now),
             FleetCommand::Stop => self.stop(now),
         }
@@ -77,7 +77,7 @@ impl Worker {
             for (_, own) in self.own.iter_mut() {
                 own.stage = Stage::Going;
             }
-            self.order(now, Command::Stop);
+            self.command_holder(now, Command::Stop);
         }
     }
 
@@ -87,7 +87,7 @@ impl Worker {
 
     pub(super) fn announce(&mut self, now: Now) {
         let about = self.announced_record();
-        self.order(now, Command::Announce(about));
+        self.command_holder(now, Command::Announce(about));
         if self.session.is_none() {
             self.announced(now);
         }
@@ -102,7 +102,7 @@ impl Worker {
             // A look that was asked for before says nothing about then.
             self.drains.is_due = false;
         }
-        self.want_bump(now.held);
+        self.want_advance(now.held);
     }
 
     /// What it offers can't be written: it goes on with what the others know. One that leaves does so all the same.

@@ -9,7 +9,7 @@ fn an_alarm_is_raised_where_it_helps() {
         let mut worker = led(1, true);
         change(&mut worker);
         worker.raise_alarm(at(100));
-        (asked(&mut worker).len(), worker.bump != Bump::Idle)
+        (asked(&mut worker).len(), worker.advance != Advance::Idle)
     };
     assert_eq!(alarms(&|_| ()), (1, false));
     assert_eq!(alarms(&|worker| worker.options.push = true), (0, false), "a push tells all");
@@ -34,15 +34,15 @@ fn a_board_is_raised_until_it_is_higher_than_when_that_was_wanted() {
     let lost = |generation, version| Ok(Answer::Write(Outcome::Lost(Some(own_board(generation, version)))));
     for (second, over) in [(8, false), (9, true), (7, false)] {
         let mut worker = led(1, true);
-        worker.want_bump(at(100).held);
-        assert_eq!(worker.bump.wake_at(), Some(at(100).held));
-        worker.wake_bump(at(100));
-        assert_eq!((asked(&mut worker).len(), worker.bump.wake_at()), (1, None));
-        worker.bumped(at(101), lost(8, 2));
+        worker.want_advance(at(100).held);
+        assert_eq!(worker.advance.wake_at(), Some(at(100).held));
+        worker.wake_advance(at(100));
+        assert_eq!((asked(&mut worker).len(), worker.advance.wake_at()), (1, None));
+        worker.advanced(at(101), lost(8, 2));
         assert_eq!(asked(&mut worker).len(), 1, "the first winner may not know of what we have to tell");
-        worker.bumped(at(102), lost(second, 3));
+        worker.advanced(at(102), lost(second, 3));
         assert_eq!(
-            (asked(&mut worker).len(), worker.bump == Bump::Idle),
+            (asked(&mut worker).len(), worker.advance == Advance::Idle),
             (usize::from(!over), over),
             "{second}"
         );
@@ -54,15 +54,15 @@ fn what_happens_while_the_board_is_raised_is_told_by_another_raise() {
     let won = Ok(Answer::Write(Outcome::Won { version: Version(2), fence: Fence(8) }));
     for more in [false, true] {
         let mut worker = led(1, true);
-        worker.want_bump(at(100).held);
-        worker.wake_bump(at(100));
+        worker.want_advance(at(100).held);
+        worker.wake_advance(at(100));
         asked(&mut worker);
         if more {
-            worker.want_bump(at(101).held);
+            worker.want_advance(at(101).held);
         }
-        worker.bumped(at(102), won.clone());
-        let soon = worker.bump.wake_at().is_some_and(|next| next > at(102).held && next <= at(104).held);
-        assert_eq!((soon, worker.bump == Bump::Idle), (more, !more));
+        worker.advanced(at(102), won.clone());
+        let soon = worker.advance.wake_at().is_some_and(|next| next > at(102).held && next <= at(104).held);
+        assert_eq!((soon, worker.advance == Advance::Idle), (more, !more));
     }
 }
 
@@ -70,10 +70,10 @@ fn what_happens_while_the_board_is_raised_is_told_by_another_raise() {
 fn a_raise_that_failed_is_made_again() {
     for error in [StoreError::unavailable("away"), StoreError::unknown("cut")] {
         let mut worker = led(1, true);
-        worker.want_bump(at(100).held);
-        worker.wake_bump(at(100));
+        worker.want_advance(at(100).held);
+        worker.wake_advance(at(100));
         asked(&mut worker);
-        worker.bumped(at(101), Err(error));
-        assert!(worker.bump.wake_at().is_some_and(|next| next > at(101).held && next <= at(104).held));
+        worker.advanced(at(101), Err(error));
+        assert!(worker.advance.wake_at().is_some_and(|next| next > at(101).held && next <= at(104).held));
     }
 }

@@ -1,7 +1,7 @@
-//! Raising the board. A worker that has changed something makes all workers look again. A worker that misses a renewal makes all look
+//! Advancing the generation of the board. A worker that has changed something makes all workers look again. A worker that misses a renewal makes all look
 //! more often.
 
-use super::{Errand, Worker};
+use super::{InFlight, Worker};
 use crate::bugs::Bug;
 use crate::fleet::board;
 use crate::fleet::talk::FleetNotice;
@@ -11,9 +11,9 @@ use crate::values::fence::Fence;
 use crate::values::record::{Attachment, Stored};
 use crate::values::time::{Now, Tick};
 
-/// A board that is to be raised.
+/// Whether the generation of the board is to be advanced.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Bump {
+pub(super) enum Advance {
     Idle,
     At(Tick),
     Sent {
@@ -25,9 +25,9 @@ pub(super) enum Bump {
     },
 }
 
-impl Bump {
+impl Advance {
     pub(super) fn wake_at(&self) -> Option<Tick> {
-        if let Bump::At(at) = self { Some(*at) } else { None }
+        if let Advance::At(at) = self { Some(*at) } else { None }
     }
 }
 
@@ -45,10 +45,10 @@ impl Worker {
         if let Some(board) = &self.board {
             self.look.alarmed = Some(now.held);
             let write = board::alarm(self.board_key.clone(), board, self.nonces.draw(), now.wall);
-            self.send(Errand::Alarm, Op::Write(Box::new(write)));
+            self.send(InFlight::Alarm, Op::Write(Box::new(write)));
         } else {
             // Somebody has deleted it.
-            self.want_bump(now.held);
+            self.want_advance(now.held);
         }
     }
 
@@ -67,27 +67,27 @@ impl Worker {
     }
 
     /// Something has changed that the others should look into.
-    pub(super) fn want_bump(&mut self, at: Tick) {
+    pub(super) fn want_advance(&mut self, at: Tick) {
         if self.look.blind {
             // Nobody can be told, this worker included.
             self.list_at = self.list_at.min(at);
         }
         self.lead.only_fills = false;
-        match &mut self.bump {
-            Bump::Idle => self.bump = Bump::At(at),
-            Bump::At(planned) => *planned = (*planned).min(at),
-            Bump::Sent { again, .. } => *again = true,
+        match &mut self.advance {
+            Advance::Idle => self.advance = Advance::At(at),
+            Advance::At(planned) => *planned = (*planned).min(at),
+            Advance::Sent { again, .. } => *again = true,
         }
     }
 
-    pub(super) fn wake_bump(&mut self, now: Now) {
-        if matches!(self.bump, Bump::At(at) if now.held >= at) {
+    pub(super) fn wake_advance(&mut self, now: Now) {
+        if matches!(self.advance, Advance::At(at) if now.held >= at) {
             let seen = self.board.clone();
-            self.send_bump(now, seen.as_ref(), None);
+            self.send_advance(now, seen.as_ref(), None);
         }
     }
 
-    fn send_bump(&mut self, now: Now, seen: Option<&Stored>, lost_to: Option<Fence>) {
+    fn send_advance(&mut self, now: Now, seen: Option<&Stored>, lost_to: Option<Fence>) {
         let planner = seen.and_then(|seen| board::planner(&seen.record));
         let vacant = self.is_vacant(planner.as_ref()) && !self.has_bug(Bug::StandsByForEver);
         let plans = vacant && self.may_plan(now) && (!self.leaving || self.lead.only_fills);
@@ -98,48 +98,48 @@ impl Worker {
                 let me = Attachment { session: self.me.clone(), fence };
                 board::claim(key, seen, &me, nonce, now.wall)
             }
-            None => board::bump(key, seen, nonce, now.wall),
+            None => board::advance(key, seen, nonce, now.wall),
         };
         match write {
             Ok(write) => {
-                let again = matches!(self.bump, Bump::Sent { again: true, .. });
-                self.send(Errand::Bump, Op::Write(Box::new(write.clone())));
-                self.bump = Bump::Sent { write: Box::new(write), lost_to, again };
+                let again = matches!(self.advance, Advance::Sent { again: true, .. });
+                self.send(InFlight::Advance, Op::Write(Box::new(write.clone())));
+                self.advance = Advance::Sent { write: Box::new(write), lost_to, again };
             }
             Err(error) => {
-                self.bump = Bump::Idle;
+                self.advance = Advance::Idle;
                 self.tell(FleetNotice::Trouble(error));
             }
         }
     }
 
-    pub(super) fn bumped(&mut self, now: Now, result: Result<Answer, StoreError>) {
-        let Bump::Sent { write, lost_to, again } = &self.bump else { return };
+    pub(super) fn advanced(&mut self, now: Now, result: Result<Answer, StoreError>) {
+        let Advance::Sent { write, lost_to, again } = &self.advance else { return };
         let (lost_to, again) = (*lost_to, *again);
         let retry = now.held.after(if self.look.blind { self.interval() } else { self.part(32) });
         match result {
             Ok(Answer::Write(Outcome::Won { version, .. })) => {
                 let board = Stored::new(write.record.clone()).versioned(version);
-                self.bump = if again { Bump::At(retry) } else { Bump::Idle };
+                self.advance = if again { Advance::At(retry) } else { Advance::Idle };
                 self.saw_board(now, Some(board));
             }
             Ok(Answer::Write(Outcome::Lost(current))) => {
                 self.saw_board(now, current.clone());
                 let standing = board::generation(current.as_ref());
                 if self.lead.only_fills && !again && !self.is_vacant(self.planner.as_ref()) {
-                    return self.bump = Bump::Idle;
+                    return self.advance = Advance::Idle;
                 }
                 match lost_to {
                     // Between the two attempts, and so after what we have to tell, somebody else has raised it.
                     Some(before) if standing > before => {
-                        self.bump = if again { Bump::At(retry) } else { Bump::Idle };
+                        self.advance = if again { Advance::At(retry) } else { Advance::Idle };
                     }
-                    before => self.send_bump(now, current.as_ref(), Some(before.unwrap_or(standing))),
+                    before => self.send_advance(now, current.as_ref(), Some(before.unwrap_or(standing))),
                 }
             }
-            Ok(_) => self.bump = Bump::Idle,
+            Ok(_) => self.advance = Advance::Idle,
             Err(error) => {
-                self.bump = Bump::At(retry);
+                self.advance = Advance::At(retry);
                 self.tell(FleetNotice::Trouble(error));
             }
         }
