@@ -18,9 +18,11 @@ mod disputes;
 mod doubts;
 mod drain;
 mod hear;
+mod io;
 mod lead;
 mod leave;
 mod letters;
+mod lifecycle;
 mod listed;
 mod listing;
 mod look;
@@ -44,10 +46,10 @@ use crate::holder::command::Command;
 use crate::holder::lease_id::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::{Holder, Identity};
-use crate::op::{Event, Machine, Op, OpId, Request, Step, Write};
+use crate::op::{Event, Machine, Op, Step};
 use crate::rules::Rules;
 use crate::values::error::InvalidInput;
-use crate::values::fence::{Fence, Nonce, Nonces};
+use crate::values::fence::{Fence, Nonces};
 use crate::values::key::Key;
 use crate::values::metadata::Metadata;
 use crate::values::record::{Ask, Attachment, Stored};
@@ -58,8 +60,10 @@ use claims::Claims;
 use doubts::Doubts;
 use drain::Drains;
 use hear::Hearing;
+use io::{InFlight, Io, OWN};
 use lead::Lead;
 use letters::Letters;
+use lifecycle::Lifecycle;
 use listed::Peer;
 use listing::Listing;
 use look::Look;
@@ -67,38 +71,12 @@ use own::{OwnUnits, Stage};
 use pace::Pace;
 use rest::Rest;
 use retry::Retries;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tell::Telling;
 
-/// Operations of the worker itself have this bit in their ids; those of its holder don't.
-const OWN: u64 = 1 << 63;
 /// Tells the worker's own nonces from its holder's.
 const OUTSIDE_HOLDER: u64 = 0x666c_6565_7466_6c65;
-
-/// What an operation of the worker itself is for.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum InFlight {
-    Look,
-    /// A page of the sessions that are watched, with so many at the most.
-    Watch(usize),
-    /// A page of the listing with this number.
-    List(u64),
-    Advance,
-    Alarm,
-    /// Saying which plan was told.
-    ToldPlan(Box<Write>),
-    /// Telling another worker its part of the plan, by a write with this nonce.
-    Part(Key, Nonce),
-    /// Reading one's own part, or units that it names.
-    Hear,
-    /// Raising the fence of a dead worker's session.
-    Fence(Key),
-    /// Whether a session is really missing that something is attached to, and that something's ttl.
-    Missing(Attachment, Ttl),
-    /// Telling the worker with this session of a unit, or of its part.
-    Letter(Key, Key),
-}
 
 /// The machine of one process in a fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -113,15 +91,7 @@ pub struct Worker {
     ttl: Ttl,
     pace: Pace,
     nonces: Nonces,
-    joined: bool,
-    leaving: bool,
-    stopping: bool,
-    /// The fence of the session as it was after the last step.
-    session: Option<Fence>,
-    /// When to begin the session again if it is down.
-    restart_at: Tick,
-    /// Since when it can't be begun.
-    refused_from: Option<Tick>,
+    life: Lifecycle,
     board: Option<Stored>,
     /// The generation that was listed last.
     listed: Option<Fence>,
@@ -158,21 +128,12 @@ pub struct Worker {
     choices: Vec<Choice>,
     /// The generation for which the roster was listed by a worker that stands by.
     roster_of: Option<Fence>,
-    /// Until when the session is believed in.
-    valid: Tick,
     doubts: Doubts,
     /// When the listing that the present plan was made from began.
     planned_from: Tick,
     drains: Drains,
-    /// When a worker that leaves may begin to: once the others could hear of it.
-    leave_from: Option<Tick>,
     last_lease: u64,
-    last_op: u64,
-    in_flight: BTreeMap<OpId, InFlight>,
-    requests: Vec<Request>,
-    notices: Vec<FleetNotice>,
-    holder_wakes: Option<Tick>,
-    inbox: VecDeque<Notice>,
+    io: Io,
 }
 
 impl Machine for Worker {
@@ -183,7 +144,7 @@ impl Machine for Worker {
         match event {
             Event::Answer(op, result) if op.0 & OWN != 0 => {
                 self.pass_to_holder(now, Event::Wake);
-                if let Some(flight) = self.in_flight.remove(&op) {
+                if let Some(flight) = self.io.in_flight.remove(&op) {
                     match flight {
                         InFlight::Look => self.looked(now, result),
                         InFlight::Watch(limit) => self.watched_page(now, limit, result),
@@ -214,8 +175,8 @@ impl Machine for Worker {
         self.wake(now);
         self.carry_digest();
         Step {
-            requests: std::mem::take(&mut self.requests),
-            notices: std::mem::take(&mut self.notices),
+            requests: std::mem::take(&mut self.io.requests),
+            notices: std::mem::take(&mut self.io.notices),
             wake_at: self.wake_at(now),
         }
     }
@@ -250,12 +211,7 @@ impl Worker {
             ttl,
             pace: Pace::new(ttl),
             nonces,
-            joined: false,
-            leaving: false,
-            stopping: false,
-            session: None,
-            restart_at: Tick(0),
-            refused_from: None,
+            life: Lifecycle::default(),
             board: None,
             listed: None,
             look: Look::default(),
@@ -282,18 +238,11 @@ impl Worker {
             rest: Rest::default(),
             choices: Vec::new(),
             roster_of: None,
-            valid: Tick(0),
             doubts: Doubts::default(),
             planned_from: Tick(0),
             drains: Drains::default(),
-            leave_from: None,
             last_lease: 0,
-            last_op: 0,
-            in_flight: BTreeMap::new(),
-            requests: Vec::new(),
-            notices: Vec::new(),
-            holder_wakes: None,
-            inbox: VecDeque::new(),
+            io: Io::default(),
         })
     }
 
@@ -310,21 +259,12 @@ impl Worker {
     }
 
     fn tell(&mut self, notice: FleetNotice) {
-        self.notices.push(notice);
+        self.io.notices.push(notice);
     }
 
     fn send(&mut self, flight: InFlight, op: Op) {
-        self.last_op += 1;
-        let id = OpId(OWN | self.last_op);
         let timeout = self.ttl.part(4).min(Duration::from_secs(5));
-        // A look must not wait behind thousands of claims; a listing can.
-        let urgent = !matches!(flight, InFlight::List(_));
-        self.in_flight.insert(id, flight);
-        self.requests.push(Request { id, op, timeout, urgent });
-    }
-
-    fn is_fencing(&self, key: &Key) -> bool {
-        self.in_flight.values().any(|flight| matches!(flight, InFlight::Fence(other) if other == key))
+        self.io.send(flight, op, timeout);
     }
 
     fn has_bug(&self, bug: Bug) -> bool {
@@ -339,17 +279,17 @@ impl Worker {
     /// Lets the holder take a step, and does what its notices ask for.
     fn pass_to_holder(&mut self, now: Now, event: Event<Command>) {
         let step = self.holder.step(now, event);
-        self.requests.extend(step.requests);
-        self.holder_wakes = step.wake_at;
+        self.io.requests.extend(step.requests);
+        self.io.holder_wakes = step.wake_at;
         // A notice may make us command the holder again; what that brings comes after what is here already.
-        let is_busy = !self.inbox.is_empty();
-        self.inbox.extend(step.notices);
+        let is_busy = !self.io.inbox.is_empty();
+        self.io.inbox.extend(step.notices);
         if is_busy {
             return;
         }
-        while let Some(notice) = self.inbox.front().cloned() {
+        while let Some(notice) = self.io.inbox.front().cloned() {
             self.on_notice(now, notice);
-            self.inbox.pop_front();
+            self.io.inbox.pop_front();
         }
     }
 
@@ -364,7 +304,7 @@ impl Worker {
             Notice::Absent(lease) => self.vanished(lease),
             Notice::Failed(lease, error) => self.failed(now, lease, error),
             Notice::SessionValid(until) => {
-                self.valid = until;
+                self.life.valid = until;
                 self.tell(FleetNotice::Valid(until));
             }
             Notice::Given(key) => self.got_letter(now, key),
@@ -410,15 +350,15 @@ impl Worker {
     }
 
     fn wake(&mut self, now: Now) {
-        if !self.joined || self.stopping {
+        if !self.life.joined || self.life.stopping {
             return;
         }
         self.wake_leaving(now);
-        if self.stopping {
+        if self.life.stopping {
             return;
         }
-        if self.session.is_none() && now.held >= self.restart_at {
-            self.restart_at = now.held.after(self.ttl.part(8));
+        if self.life.session.is_none() && now.held >= self.life.restart_at {
+            self.life.restart_at = now.held.after(self.ttl.part(8));
             self.command_holder(now, Command::Start);
         }
         // What may ask for a look comes before the look.
@@ -436,8 +376,8 @@ impl Worker {
     }
 
     fn wake_at(&self, now: Now) -> Option<Tick> {
-        let own = if self.joined && !self.stopping {
-            let restart = self.session.is_none().then_some(self.restart_at);
+        let own = if self.life.joined && !self.life.stopping {
+            let restart = self.life.session.is_none().then_some(self.life.restart_at);
             let parts = [self.look.wake_at(), self.advance.wake_at(), self.listing_wakes()];
             let [look, advance, listing] = parts;
             let doubts = self.doubts.wake_at().into_iter().chain(self.retries_wake(now));
@@ -447,6 +387,6 @@ impl Worker {
         } else {
             [None; 8]
         };
-        own.into_iter().flatten().chain(self.holder_wakes).min()
+        own.into_iter().flatten().chain(self.io.holder_wakes).min()
     }
 }

@@ -120,7 +120,7 @@ impl Worker {
             own.goes = match (targets.get(key), &own.transferee) {
                 _ if closed != Status::Open => Some(Reason::Closed(closed)),
                 (_, Some(session)) if *session == self.me => None,
-                _ if self.leaving => Some(Reason::Leaving),
+                _ if self.life.leaving => Some(Reason::Leaving),
                 (_, Some(session)) => self.peers.get(session).map(|peer| Reason::Moved(peer.holder.clone())),
                 (Some(Err(why)), None) => Some(Reason::Uncovered(*why)),
                 (_, None) => None,
@@ -194,7 +194,7 @@ impl Worker {
         own.spec = spec;
         own.stage = Stage::Held;
         let (given, by_letter, goes) = (own.given, own.letter, own.goes.is_some());
-        let stays = own.spec.status == Status::Open && own.transferee.is_some() && !self.leaving;
+        let stays = own.spec.status == Status::Open && own.transferee.is_some() && !self.life.leaving;
         // Whoever passes it on may not know how much this worker has by now.
         let is_full = by_letter && self.held() as u64 > self.options.about.units;
         let stays = stays && !is_full && (given || self.transferee(lease).is_none());

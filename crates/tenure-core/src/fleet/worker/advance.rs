@@ -90,7 +90,7 @@ impl Worker {
     fn send_advance(&mut self, now: Now, seen: Option<&Stored>, lost_to: Option<Fence>) {
         let planner = seen.and_then(|seen| board::planner(&seen.record));
         let vacant = self.is_vacant(planner.as_ref()) && !self.has_bug(Bug::StandsByForEver);
-        let plans = vacant && self.may_plan(now) && (!self.leaving || self.lead.only_fills);
+        let plans = vacant && self.may_plan(now) && (!self.life.leaving || self.lead.only_fills);
         let fence = self.session_fence().filter(|_| plans);
         let (key, nonce) = (self.board_key.clone(), self.nonces.draw());
         let write = match fence {

@@ -204,7 +204,7 @@ pub(in crate::fleet) fn led(others: usize, plans: bool) -> Worker {
     (worker.advance, worker.listing, worker.listed) = (super::advance::Advance::Idle, None, Some(Fence(7)));
     worker.look.next = at(900).held;
     worker.look.under_way = false;
-    worker.in_flight.clear();
+    worker.io.in_flight.clear();
     asked(&mut worker);
     worker
 }
@@ -221,7 +221,7 @@ pub(in crate::fleet) fn up() -> Worker {
     worker.step(at(1), Event::Answer(claim.id, Ok(won)));
     assert_eq!(worker.session_fence(), Some(Fence(5)));
     // From here on each test says what happens when.
-    worker.joined = false;
+    worker.life.joined = false;
     worker
 }
 

@@ -13,11 +13,11 @@ impl Worker {
     /// A session that has begun, or ended, changes the roster.
     pub(super) fn follow_session(&mut self, now: Now) {
         let session = self.holder.session_fence();
-        if session == self.session || self.stopping {
+        if session == self.life.session || self.life.stopping {
             return;
         }
-        self.session = session;
-        self.refused_from = None;
+        self.life.session = session;
+        self.life.refused_from = None;
         self.tell_planning();
         if session.is_some() {
             self.hearing.expect(now.held.after(self.part(1)));
@@ -28,13 +28,13 @@ impl Worker {
             self.awaited.clear();
             self.claims.plan(VecDeque::new());
             self.telling.end();
-            self.restart_at = now.held;
+            self.life.restart_at = now.held;
         }
     }
 
     /// Its session can't be begun now, and is tried again. Nothing else would tell users why this worker takes no part.
     pub(super) fn not_begun(&mut self, now: Now, error: StoreError) {
-        let since = *self.refused_from.get_or_insert(now.held);
+        let since = *self.life.refused_from.get_or_insert(now.held);
         let lasts = now.held.since(since) >= self.ttl.duration() * SUCCEEDS;
         if lasts || error.kind() != ErrorKind::Invalid {
             self.tell(FleetNotice::Trouble(error));

@@ -28,7 +28,7 @@ impl Worker {
     fn obey(&mut self, now: Now, command: FleetCommand) {
         match command {
             FleetCommand::Join => {
-                self.joined = true;
+                self.life.joined = true;
                 self.look.next = now.held;
                 self.command_holder(now, Command::Start);
             }
@@ -54,7 +54,7 @@ impl Worker {
             }
             FleetCommand::Offer(about) => {
                 let declines = self.options.about.declines.clone();
-                self.options.about = About { leaving: self.leaving, declines, ..about };
+                self.options.about = About { leaving: self.life.leaving, declines, ..about };
                 self.announce(now);
             }
             FleetCommand::Tell => self.want_advance(now.held),
@@ -64,7 +64,7 @@ impl Worker {
     }
 
     pub(super) fn leave(&mut self, now: Now) {
-        if !std::mem::replace(&mut self.leaving, true) {
+        if !std::mem::replace(&mut self.life.leaving, true) {
             self.options.about.leaving = true;
             self.claims.plan(VecDeque::new());
             self.announce(now);
@@ -72,7 +72,7 @@ impl Worker {
     }
 
     pub(super) fn stop(&mut self, now: Now) {
-        if !std::mem::replace(&mut self.stopping, true) {
+        if !std::mem::replace(&mut self.life.stopping, true) {
             // What is not being written yet is not written any more.
             for (_, own) in self.own.iter_mut() {
                 own.stage = Stage::Going;
@@ -82,23 +82,23 @@ impl Worker {
     }
 
     pub(super) fn is_stopping(&self) -> bool {
-        self.stopping
+        self.life.stopping
     }
 
     pub(super) fn announce(&mut self, now: Now) {
         let about = self.announced_record();
         self.command_holder(now, Command::Announce(about));
-        if self.session.is_none() {
+        if self.life.session.is_none() {
             self.announced(now);
         }
     }
 
     /// The others can see what this worker offers; they have to be told to look.
     pub(super) fn announced(&mut self, now: Now) {
-        if self.leaving {
+        if self.life.leaving {
             // Without a push they notice only when they next look.
             let notice = self.part(16) + if self.options.push { Duration::ZERO } else { self.heard_within() };
-            self.leave_from = Some(now.held.after(notice));
+            self.life.leave_from = Some(now.held.after(notice));
             // A look that was asked for before says nothing about then.
             self.drains.is_due = false;
         }
@@ -107,9 +107,9 @@ impl Worker {
 
     /// What it offers can't be written: it goes on with what the others know. One that leaves does so all the same.
     pub(super) fn not_announced(&mut self, now: Now, error: StoreError) {
-        self.options.about = About { leaving: self.leaving, ..self.offered.clone() };
+        self.options.about = About { leaving: self.life.leaving, ..self.offered.clone() };
         self.tell(FleetNotice::Trouble(error));
-        if self.leaving {
+        if self.life.leaving {
             self.announced(now);
         }
     }

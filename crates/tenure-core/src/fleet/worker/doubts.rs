@@ -283,7 +283,7 @@ mod tests {
     fn the_dead_are_ended_at_once_by_whoever_plans_and_later_by_all() {
         let dead = [session(1), session(2)];
         let listed = || dead.clone().map(|key| (key, *vacant())).to_vec();
-        let ends = |worker: &Worker| dead.clone().map(|key| worker.is_fencing(&key));
+        let ends = |worker: &Worker| dead.clone().map(|key| worker.io.is_fencing(&key));
         let mut worker = worker(0);
         assert_eq!(worker.doubts.wake_at(), None);
         for _ in 0..2 {
@@ -298,7 +298,7 @@ mod tests {
         let mut planner = super::super::alone::worker(0);
         for _ in 0..2 {
             planner.bury(at(50), listed(), true);
-            assert_eq!((ends(&planner), planner.in_flight.len()), ([true; 2], 2), "each once");
+            assert_eq!((ends(&planner), planner.io.in_flight.len()), ([true; 2], 2), "each once");
         }
     }
 }

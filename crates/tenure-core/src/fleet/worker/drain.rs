@@ -25,7 +25,7 @@ impl Worker {
         let goes = self.own.values().filter(|own| own.stage == Stage::Held && own.goes.is_some()).count();
         if goes > 0 && self.drains.at.is_none() {
             // Without a push the others hear of it only when they next look. All that a leaver has goes, so it is worth the wait.
-            let hear = self.leaving && !self.options.push;
+            let hear = self.life.leaving && !self.options.push;
             let heard = if hear { self.heard_within() } else { Duration::ZERO };
             self.drains.at = Some(now.held.after(heard + self.part(16)));
         }
@@ -62,7 +62,7 @@ impl Worker {
     /// When the next drains are due. A worker that leaves has told the others before.
     fn drains_from(&self) -> Option<Tick> {
         let at = self.drains.at?;
-        if self.leaving { self.leave_from.map(|from| from.max(at)) } else { Some(at) }
+        if self.life.leaving { self.life.leave_from.map(|from| from.max(at)) } else { Some(at) }
     }
 
     pub(super) fn drains_at(&self) -> Option<Tick> {
@@ -106,7 +106,7 @@ impl Worker {
     /// What was done for it has ended.
     pub(super) fn drained(&mut self, now: Now, lease: LeaseId) {
         let me = self.me.clone();
-        let leaving = self.leaving;
+        let leaving = self.life.leaving;
         let Some((_, own)) = self.own_of(lease) else {
             return self.tell(FleetNotice::Released(lease, None, false));
         };

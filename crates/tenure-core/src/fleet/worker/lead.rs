@@ -68,7 +68,8 @@ impl Worker {
 
     /// If nobody plans, this worker does from now on, unless somebody else is sooner.
     pub(super) fn fill_vacancy(&mut self, now: Now) {
-        let fills = self.is_vacant(self.planner.as_ref()) && self.session_fence().is_some() && self.joined;
+        let fills =
+            self.is_vacant(self.planner.as_ref()) && self.session_fence().is_some() && self.life.joined;
         let fills = fills && self.may_plan(now);
         if !fills || self.is_stopping() || self.advance != Advance::Idle || self.has_bug(Bug::StandsByForEver)
         {
@@ -78,7 +79,7 @@ impl Worker {
         // Whoever stands by has watched the others. Whoever leaves plans only if nobody else does.
         let standbys = self.board.as_ref().map(|board| board::standbys(&board.record)).unwrap_or_default();
         let later = match () {
-            () if self.leaving || self.lead.unfit.is_known() || !self.is_early() => self.interval() / 2,
+            () if self.life.leaving || self.lead.unfit.is_known() || !self.is_early() => self.interval() / 2,
             () if standbys.is_empty() || self.is_standby() => Duration::ZERO,
             () => self.part(16),
         };
@@ -165,7 +166,7 @@ impl Worker {
     pub(super) fn fence_session(&mut self, now: Now, key: Key, stored: Stored) {
         self.peers.remove(&key);
         self.look.overdue.remove(&key);
-        if self.is_fencing(&key) || self.has_bug(Bug::DeadSessionIgnored) {
+        if self.io.is_fencing(&key) || self.has_bug(Bug::DeadSessionIgnored) {
             return;
         }
         let Ok(fence) = stored.record.fence.next(Fence::floor(now.wall)) else { return };

@@ -12,7 +12,7 @@ impl Worker {
     /// is given up while the session is still believed in.
     pub(super) fn leave_at_once(&mut self, now: Now) {
         self.leave(now);
-        self.leave_from = Some(now.held);
+        self.life.leave_from = Some(now.held);
         for lease in self.own.values().map(|own| own.lease).collect::<Vec<_>>() {
             self.asked(now, lease, Reason::Revoked);
         }
@@ -20,7 +20,7 @@ impl Worker {
 
     /// A worker that leaves stops when nothing is left.
     pub(super) fn wake_leaving(&mut self, now: Now) {
-        if self.leaving && self.session_fence().is_none() {
+        if self.life.leaving && self.session_fence().is_none() {
             // All that it held is lost. What waits for a session is not wanted any more.
             let waits = |own: &&Own| own.stage == Stage::Acquiring;
             for lease in self.own.values().filter(waits).map(|own| own.lease).collect::<Vec<_>>() {
@@ -31,20 +31,20 @@ impl Worker {
                 return self.stop(now);
             }
         }
-        if self.has_left() && self.leave_from.is_none_or(|at| now.held >= at) {
+        if self.has_left() && self.life.leave_from.is_none_or(|at| now.held >= at) {
             self.stop(now);
         }
     }
 
     /// Whether nothing is left of a worker that leaves, and the others were told.
     fn has_left(&self) -> bool {
-        let is_told = self.session_fence().is_none() || self.leave_from.is_some();
+        let is_told = self.session_fence().is_none() || self.life.leave_from.is_some();
         let is_said = matches!(self.advance, Advance::Idle) || self.look.blind;
-        self.leaving && self.own.is_empty() && is_told && is_said && !self.letters.are_owed()
+        self.life.leaving && self.own.is_empty() && is_told && is_said && !self.letters.are_owed()
     }
 
     pub(super) fn leaving_wakes(&self) -> Option<Tick> {
-        self.leave_from.filter(|_| self.has_left())
+        self.life.leave_from.filter(|_| self.has_left())
     }
 }
 
@@ -111,14 +111,14 @@ mod tests {
     #[test]
     fn who_leaves_with_nothing_left_says_that_first() {
         let mut worker = up();
-        worker.joined = true;
-        worker.leaving = true;
-        worker.leave_from = Some(at(2).held);
+        worker.life.joined = true;
+        worker.life.leaving = true;
+        worker.life.leave_from = Some(at(2).held);
         worker.advance = Advance::At(at(30).held);
         worker.wake_leaving(at(3));
         assert!(!worker.is_stopping(), "the others are to be told yet");
         worker.advance = Advance::Idle;
-        worker.leave_from = Some(at(4).held);
+        worker.life.leave_from = Some(at(4).held);
         worker.wake_leaving(at(3));
         assert!(!worker.is_stopping(), "and to hear of it");
         worker.wake_leaving(at(4));

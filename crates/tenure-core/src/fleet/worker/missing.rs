@@ -45,7 +45,7 @@ impl Worker {
     fn ask_after(&mut self, attachment: &Attachment, ttl: Ttl) {
         let is_asked =
             |flight: &InFlight| matches!(flight, InFlight::Missing(other, _) if other == attachment);
-        if !self.in_flight.values().any(is_asked) && !self.has_bug(Bug::MissingForgotten) {
+        if !self.io.in_flight.values().any(is_asked) && !self.has_bug(Bug::MissingForgotten) {
             self.send(InFlight::Missing(attachment.clone(), ttl), Op::Read(attachment.session.clone()));
         }
     }
@@ -119,7 +119,7 @@ mod tests {
         let mut worker = worker(0);
         assert_eq!(settles(&mut worker, 100), (1, 0));
         assert_eq!(settles(&mut worker, 101), (0, 0), "it was asked after already");
-        worker.in_flight.clear();
+        worker.io.in_flight.clear();
         worker.asked_after(at(102), &attachment(1), ttl(), Ok(Answer::Read(None)));
         assert_eq!(worker.doubts.list_at.take(), Some(at(150).held));
         assert_eq!(settles(&mut worker, 149), (0, 0));

@@ -85,8 +85,10 @@ impl Worker {
         let alarmed =
             self.is_alarmed(now) || now.held < self.look.wary_until || !self.look.overdue.is_empty();
         let moves = self.own.values().any(|own| own.stage != Stage::Held || own.goes.is_some());
-        let waits =
-            !self.awaited.is_empty() || self.drains.is_due || self.advance != Advance::Idle || self.leaving;
+        let waits = !self.awaited.is_empty()
+            || self.drains.is_due
+            || self.advance != Advance::Idle
+            || self.life.leaving;
         let doubts = self.doubts.wake_at().is_some() || self.doubts.list_at.is_some();
         self.is_watcher() || !is_told || deaf || alarmed || moves || waits || doubts
     }

@@ -85,7 +85,7 @@ impl Worker {
             return self.give_away(now, lease);
         }
         let next = self.next_in_turn(&key, &spec);
-        let rests = rest(failures, next.len() + 1).filter(|_| !self.leaving);
+        let rests = rest(failures, next.len() + 1).filter(|_| !self.life.leaving);
         let rest = rests.map_or(Duration::ZERO, |ttls| self.ttl.duration() * ttls);
         let retry = Retry { failures, since: now.wall, rest };
         self.retries.forgets.remove(&key);
@@ -162,7 +162,7 @@ impl Worker {
         let has_to_go = own.goes.is_some();
         self.retries.notes.remove(&key);
         self.tell(FleetNotice::Released(lease, asker, true));
-        if has_to_go || self.leaving {
+        if has_to_go || self.life.leaving {
             self.give_away(now, lease);
         } else {
             self.begin_rest(now, key, retry.failures, retry.rest);
@@ -212,7 +212,7 @@ impl Worker {
     }
 
     pub(super) fn wake_retries(&mut self, now: Now) {
-        let is_valid = now.held < self.valid;
+        let is_valid = now.held < self.life.valid;
         let due = |at: &Tick| now.held >= *at;
         if self.retries.wake_at(is_valid).is_none_or(|at| now.held < at) {
             return;
@@ -233,7 +233,7 @@ impl Worker {
     }
 
     pub(super) fn retries_wake(&self, now: Now) -> Option<Tick> {
-        self.retries.wake_at(now.held < self.valid)
+        self.retries.wake_at(now.held < self.life.valid)
     }
 
     /// It has been worked on for so long that it does not fail any more.

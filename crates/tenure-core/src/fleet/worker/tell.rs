@@ -379,7 +379,7 @@ impl Worker {
         let first = self.has_bug(Bug::MarkedFirst);
         let round = self.telling.round.as_ref();
         let Some(round) = round.filter(|round| round.writes.is_empty() || first) else { return };
-        let is_marking = self.in_flight.values().any(|flight| matches!(flight, InFlight::ToldPlan(_)));
+        let is_marking = self.io.in_flight.values().any(|flight| matches!(flight, InFlight::ToldPlan(_)));
         let Some(seen) = self.board.as_ref().filter(|_| !is_marking && !self.look.blind && self.is_planner())
         else {
             return;

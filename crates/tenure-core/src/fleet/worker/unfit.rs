@@ -95,7 +95,7 @@ impl Worker {
 
     /// What has lasted for a ttl may last.
     fn give_up_planning(&mut self, now: Now, since: Tick) -> bool {
-        let is_marking = self.in_flight.values().any(|flight| matches!(flight, InFlight::ToldPlan(_)));
+        let is_marking = self.io.in_flight.values().any(|flight| matches!(flight, InFlight::ToldPlan(_)));
         if !self.is_planner() || is_marking || now.held.since(since) < self.part(1) {
             return false;
         }
@@ -147,15 +147,15 @@ mod tests {
         assert_eq!(board::planner(&write.record), None);
         let won =
             Answer::Write(Outcome::Won { version: Version(u128::from(from)), fence: write.record.fence });
-        worker.joined = true;
+        worker.life.joined = true;
         worker.marked(at(from + 48), write, Ok(won));
-        worker.joined = false;
+        worker.life.joined = false;
         assert!(!worker.is_planner() && worker.planner.is_none());
         assert_eq!(worker.advance.wake_at(), None, "others are to take that place");
         let waits = (0..10_000).find(|secs| worker.may_plan(at(from + 48 + secs))).unwrap();
         worker.saw_board(at(from + 48), Some(board_by(8, u128::from(from) + 1, &myself())));
         assert!(worker.is_planner());
-        worker.in_flight.clear();
+        worker.io.in_flight.clear();
         waits
     }
 
@@ -205,7 +205,7 @@ mod tests {
         let mut worker = led(2, true);
         worker.lead.unfit.resigned = Some((0, at(150).held));
         let vacant = Some(board(8, 8));
-        worker.joined = true;
+        worker.life.joined = true;
         worker.saw_board(at(100), vacant.clone());
         assert_eq!(worker.advance.wake_at(), None);
         worker.want_advance(at(100).held);

@@ -51,7 +51,7 @@ fn only_what_is_planned_for_this_worker_is_in_doubt() {
 fn each_unit_that_goes_is_told_why() {
     let why = |target, leaving| {
         let mut worker = worker(1);
-        worker.leaving = leaving;
+        worker.life.leaving = leaving;
         has(&mut worker, 0, Stage::Held, Some(0));
         follow(&mut worker, 100, vec![(0, Owner::Worker(session(0)), target)]);
         worker.own[&unit(0)].goes.clone()
@@ -106,7 +106,7 @@ fn what_was_got_is_assigned_or_goes_on_to_whom_it_is_planned_for() {
             let lease = has(&mut worker, 0, Stage::Acquiring, transferee);
             let own = worker.own.get_mut(&unit(0)).unwrap();
             (own.told, own.given) = (false, given);
-            worker.leaving = leaving;
+            worker.life.leaving = leaving;
             worker.drains.at = drains;
             let metadata = spec.compose(Metadata::new()).unwrap();
             worker.acquired(at(100), lease, Fence(4), metadata);

@@ -76,7 +76,7 @@ fn what_was_drained_stays_if_the_plan_has_changed_its_mind() {
     {
         let mut worker = worker(1);
         let lease = has(&mut worker, 0, Stage::Draining, transferee);
-        worker.leaving = leaving;
+        worker.life.leaving = leaving;
         worker.drained(at(100), lease);
         let told = told(&mut worker);
         let assigned =

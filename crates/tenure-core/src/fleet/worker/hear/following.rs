@@ -169,10 +169,10 @@ impl Worker {
             let task = task.map(|(_, task)| task);
             let session = |who: &HolderId| self.options.fleet.worker(who).ok();
             (own.transferee, own.goes) = match task {
-                Some(Task::Pass(who)) if self.leaving => (session(who), Some(Reason::Leaving)),
+                Some(Task::Pass(who)) if self.life.leaving => (session(who), Some(Reason::Leaving)),
                 Some(Task::Pass(who)) => (session(who), Some(Reason::Moved(who.clone()))),
                 Some(Task::Close(status)) => (None, Some(Reason::Closed(*status))),
-                Some(Task::Drop(_)) if self.leaving => (None, Some(Reason::Leaving)),
+                Some(Task::Drop(_)) if self.life.leaving => (None, Some(Reason::Leaving)),
                 Some(Task::Drop(why)) => (None, Some(Reason::Uncovered(*why))),
                 Some(Task::Take | Task::TakeMissing | Task::Await(_)) | None => (Some(self.me.clone()), None),
             };

@@ -266,7 +266,7 @@ fn what_it_has_goes_for_the_reason_that_its_part_tells_and_else_stays() {
         (Some((1, Task::Drop(full))), true, Some(Reason::Leaving), None),
     ] {
         let mut worker = led(2, false);
-        worker.leaving = leaving;
+        worker.life.leaving = leaving;
         // Its tenure has the id 1.
         has(&mut worker, 0, Stage::Held, Some(0));
         let says = format!("{task:?} {leaving}");

@@ -97,7 +97,7 @@ fn whoever_sees_that_nobody_plans_does_so_itself() {
     let other = |n| Attachment { session: session(n), fence: Fence(7) };
     let stopped = || Stored { record: Record { tenure: None, ..board(7, 1).record }, ..board(7, 1) };
     let mut worker = led(1, false);
-    worker.joined = true;
+    worker.life.joined = true;
     worker.look.latest = true;
     worker.saw_session(at(100), &session(1), Fence(7), Some(Ok(stopped())));
     assert_eq!(worker.advance.wake_at(), Some(at(100).held));
@@ -115,7 +115,7 @@ fn whoever_sees_that_nobody_plans_does_so_itself() {
     worker.saw_board(at(102), Some(board_by(9, 3, &other(1))));
     assert_eq!(worker.advance, Advance::Idle);
     // Whoever leaves plans only if nobody else does.
-    worker.leaving = true;
+    worker.life.leaving = true;
     worker.saw_board(at(103), Some(board(10, 4)));
     assert_eq!(worker.advance.wake_at(), Some(at(111).held));
 }

@@ -12,7 +12,7 @@ fn rested() -> Worker {
     let mut worker = led(0, true);
     (worker.list_at, worker.relist_at) = (at(50).held, at(9000).held);
     (worker.advance, worker.listing, worker.doubts.list_at) = (Advance::Idle, None, None);
-    worker.in_flight.clear();
+    worker.io.in_flight.clear();
     worker
 }
 
@@ -206,7 +206,7 @@ fn what_a_unit_is_attached_to_says_who_has_it() {
     assert_eq!(worker.awaited, [unit(1)].into());
     let claimed: Vec<&Key> = worker.own.keys().collect();
     assert_eq!(claimed, [&unit(0), &unit(2), &unit(3)]);
-    let asks = worker.in_flight.values().filter(|flight| matches!(flight, InFlight::Missing(..))).count();
+    let asks = worker.io.in_flight.values().filter(|flight| matches!(flight, InFlight::Missing(..))).count();
     assert_eq!(asks, 1, "whether the session of the worker 4 is really missing");
 }
 

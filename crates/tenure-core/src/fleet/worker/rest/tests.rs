@@ -83,7 +83,7 @@ fn who_waits_for_something_goes_on_looking() {
         &|worker| worker.look.blind = true,
         &|worker| worker.look.overdue.extend([session(1)]),
         &|worker| worker.advance = Advance::At(at(200).held),
-        &|worker| worker.leaving = true,
+        &|worker| worker.life.leaving = true,
         &|worker| worker.doubts.list_at = Some(at(200).held),
     ];
     for (n, change) in reasons.iter().enumerate() {

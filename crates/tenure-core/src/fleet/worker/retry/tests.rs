@@ -87,7 +87,7 @@ fn whoever_gets_it_goes_by_its_record_and_never_waits_for_long() {
         worker.acquired(at(100), lease, Fence(4), spec.compose(Metadata::new()).unwrap());
         let assigned = |told: &FleetNotice| matches!(told, FleetNotice::Assigned { .. });
         assert_eq!(told(&mut worker).iter().any(assigned), rests == 0, "{since} {secs}");
-        worker.valid = at(99_999).held;
+        worker.life.valid = at(99_999).held;
         let wakes = if rests == 0 { 100 + 48 * 4 } else { 100 + rests };
         assert_eq!(worker.retries_wake(at(100)), Some(at(wakes).held), "{since} {secs}");
         worker.wake_retries(at(wakes));
@@ -102,7 +102,7 @@ fn s6_what_is_being_given_up_is_not_begun_when_its_rest_is_over() {
         has(&mut worker, 0, stage, Some(0));
         worker.own.get_mut(&unit(0)).unwrap().told = false;
         worker.retries.rests.insert(unit(0), at(200).held);
-        worker.valid = at(9999).held;
+        worker.life.valid = at(9999).held;
         worker.wake_retries(at(200));
         assert_eq!(worker.retries_wake(at(200)), None);
         told(&mut worker).iter().any(|told| matches!(told, FleetNotice::Assigned { .. }))
@@ -128,7 +128,7 @@ fn what_rests_is_over_to_its_users_and_goes_without_a_drain() {
 fn the_last_worker_that_leaves_writes_how_often_a_unit_has_failed() {
     let mut worker = up();
     let lease = gets(&mut worker, 0);
-    worker.leaving = true;
+    worker.life.leaving = true;
     worker.command(at(2), FleetCommand::Decline(lease, RequestId(1)));
     worker.choose_from_roster(at(2));
     let (_, left) = writes_unit(&mut worker, 0).unwrap();

@@ -218,7 +218,7 @@ fn a_plan_is_told_again_in_each_interval_while_the_store_refuses_parts_of_it_and
         if !resigns {
             assert_eq!(worker.doubts.list_at, Some(at(secs + 16).held));
         }
-        worker.in_flight.clear();
+        worker.io.in_flight.clear();
     }
     // One damaged record does not make its planner unfit.
     let mut worker = led(2, true);
@@ -228,7 +228,7 @@ fn a_plan_is_told_again_in_each_interval_while_the_store_refuses_parts_of_it_and
         let part = writes(&mut worker).remove(0);
         worker.told_part(at(secs), &part.key, part.record.nonce, Err(StoreError::foreign("damaged")));
         assert!(board::planner(&writes(&mut worker).pop().unwrap().record).is_some());
-        worker.in_flight.clear();
+        worker.io.in_flight.clear();
     }
 }
 
@@ -265,11 +265,11 @@ fn the_board_is_marked_once_all_parts_are_written_and_until_it_is() {
     let told = board::marked(&mark.record).and_then(|mark| mark.told);
     assert_eq!(told, Some(BTreeSet::from([holder(1), holder(2)])));
     assert_eq!(board::standbys(&mark.record), BTreeSet::from([holder(1), holder(2)]));
-    worker.in_flight.clear();
+    worker.io.in_flight.clear();
     worker.marked(at(101), mark, Err(StoreError::unavailable("away")));
     worker.mark_plan(at(102));
     let mark = writes(&mut worker).remove(0);
-    worker.in_flight.clear();
+    worker.io.in_flight.clear();
     worker.marked(at(103), mark.clone(), won(&mark));
     worker.mark_plan(at(104));
     assert_eq!((writes(&mut worker), worker.telling.round.is_none()), (vec![], true));
