@@ -1,6 +1,6 @@
 //! The writes of an acquisition: the claim of the key, and before it, where need be, the end of a dead session.
 
-use super::{Acquisition, AcquisitionEnd, AcquisitionState, MetadataPolicy, Won};
+use super::{Acquisition, AcquisitionEnd, AcquisitionState, MetadataPolicy, WaitPolicy, Won};
 use crate::bugs::Bug;
 use crate::holder::ctx::{Attempt, Ctx};
 use crate::op::{Expect, Write};
@@ -28,11 +28,23 @@ impl Acquisition {
                 return self.won(ctx, Won { id: attempt.nonce, fence, version, sent, wall, since, metadata });
             }
             if !ctx.rules.bugs.has(Bug::UnknownIsFailure) {
+                if self.is_worth_resolving(attempt.sent) {
+                    self.resolve_by = attempt.sent.after(self.goal.ttl.duration());
+                }
                 self.unresolved.push(attempt);
-                self.resolve_by = attempt.sent.after(self.goal.ttl.duration());
             }
         }
         self.pause(ctx, error)
+    }
+
+    /// Whether a claim of then is one that the user waits for beyond his patience: not one that was sent when the patience was over, and
+    /// only an earlier claim was looked for. Otherwise a store that answers looks and no claims would be asked for ever.
+    fn is_worth_resolving(&self, sent: Tick) -> bool {
+        match self.goal.wait_policy {
+            WaitPolicy::Try => self.unresolved.is_empty(),
+            WaitPolicy::Until(end) => sent < end || self.unresolved.is_empty(),
+            WaitPolicy::Forever | WaitPolicy::Follow { .. } | WaitPolicy::Watch { .. } => true,
+        }
     }
 
     pub(super) fn fence_session(
