@@ -217,7 +217,7 @@ fn a_try_ends_where_looks_are_answered_and_claims_are_not() {
     let mut next = a.step(now(0), acquire("k", own(), WaitPolicy::Try));
     let mut at = 0;
     while next.notices.is_empty() {
-        assert!(at < 15_000, "it goes on for longer than a ttl and one call");
+        assert!(at < 20_000, "it goes on for longer than two ttls");
         next = match next.requests.first().map(|request| (request.id, &request.op)) {
             Some((id, Op::Read(..))) => a.step(now(at), seen(id.0, None)),
             Some((id, _)) => {
