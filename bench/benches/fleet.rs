@@ -186,7 +186,7 @@ async fn real() {
         loop {
             let mut counts = std::collections::BTreeMap::<String, usize>::new();
             holders(&fleet).await.into_iter().for_each(|holder| *counts.entry(holder).or_default() += 1);
-            let live = fleet.roster().await.unwrap().len();
+            let live = fleet.roster().await.unwrap().members.len();
             if counts.len() == 4 && live == 4 && counts.values().all(|count| *count == UNITS / 4) {
                 return watch();
             }

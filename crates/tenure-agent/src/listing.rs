@@ -2,15 +2,13 @@
 
 use crate::wire::millis;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure::fleet::{self, FleetName};
+use tenure::liveness::{Liveness, SessionLives, time_left};
 use tenure::permits::{Mode, SemaphoreLedger, Ticket, is_semaphore};
 use tenure::range::{self, is_section};
-use tenure::{
-    AnyStore, Attachment, Fence, Freshness, Key, Leases, Listed, Record, Store, StoreError, Stored, Ttl,
-    Value, Wall,
-};
+use tenure::{Fence, Key, Leases, Listed, Record, Store, StoreError, Stored, Ttl, Value, Wall};
 use utoipa::ToSchema;
 
 /// A page of records.
@@ -29,7 +27,7 @@ pub(crate) struct RecordPage {
 pub(crate) struct RecordRow {
     pub(crate) key: String,
     pub(crate) state: RecordState,
-    /// What is wrong with it, if it is damaged.
+    /// What is wrong with it, if it is damaged; or with its session, if its state is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) problem: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,11 +125,14 @@ pub(crate) enum RecordState {
     Expired,
     /// It can't be read.
     Damaged,
+    /// The session that it is attached to can't be read. Its holder may live, and may act on it.
+    Unknown,
 }
 
 impl RecordRow {
-    pub(crate) fn is_held(&self) -> bool {
-        self.state == RecordState::Held
+    /// Only of what nobody can hold it is said that nobody does.
+    pub(crate) fn may_be_held(&self) -> bool {
+        matches!(self.state, RecordState::Held | RecordState::Unknown)
     }
 
     /// Those of the tenures that it shows.
@@ -162,35 +163,30 @@ pub(crate) async fn one(leases: &Leases, key: &Key) -> Result<Option<RecordRow>,
 
 /// As records of a page.
 pub(crate) async fn judged(leases: &Leases, listed: Vec<Listed>) -> Result<Vec<RecordRow>, StoreError> {
-    let now = leases.clock().now().wall;
-    let sessions = sessions(leases.store(), &listed, now).await?;
-    Ok(listed.into_iter().map(|listed| row(listed, &sessions, now)).collect())
-}
-
-/// The fence of each session that something is attached to, and how much of its time is left.
-type Sessions = BTreeMap<Key, (Fence, Duration)>;
-
-async fn sessions(store: &AnyStore, listed: &[Listed], now: Wall) -> Result<Sessions, StoreError> {
-    let attachments = listed
-        .iter()
-        .filter_map(|listed| listed.stored.as_ref().ok()?.record.tenure.as_ref()?.attachment.as_ref());
-    let keys: BTreeSet<Key> = attachments.map(|attachment| attachment.session.clone()).collect();
-    if keys.is_empty() {
-        return Ok(Sessions::new());
+    let (store, now) = (leases.store(), leases.clock().now().wall);
+    let left = |_: &Key, stored: &Stored, ttl: Ttl| time_left(stored, ttl, now);
+    let mut sessions = SessionLives::default();
+    sessions.follow(store, &listed, left).await?;
+    let mut rows = Vec::with_capacity(listed.len());
+    for Listed { key, stored } in listed {
+        let mut row = row(&key);
+        let described = match &stored {
+            Ok(stored) => {
+                let liveness = sessions.judge(store, &key, stored, left).await?;
+                describe(&mut row, stored, liveness, now)
+            }
+            Err(error) => Err(error.clone()),
+        };
+        if let Err(error) = described {
+            (row.state, row.problem) = (RecordState::Damaged, Some(error.to_string()));
+        }
+        rows.push(row);
     }
-    let keys: Vec<Key> = keys.into_iter().collect();
-    let read = store.read_many(&keys, Freshness::Latest).await?;
-    let lives = read.into_iter().filter_map(|Listed { key, stored }| {
-        let stored = stored.ok()?;
-        let ttl = stored.record.tenure.as_ref()?.ttl;
-        Some((key, (stored.record.fence, left(&stored, ttl, now))))
-    });
-    Ok(lives.collect())
+    Ok(rows)
 }
 
-fn row(listed: Listed, sessions: &Sessions, now: Wall) -> RecordRow {
-    let Listed { key, stored } = listed;
-    let mut row = RecordRow {
+fn row(key: &Key) -> RecordRow {
+    RecordRow {
         key: key.as_str().to_owned(),
         state: RecordState::Vacant,
         problem: None,
@@ -205,15 +201,15 @@ fn row(listed: Listed, sessions: &Sessions, now: Wall) -> RecordRow {
         semaphore: None,
         section: None,
         planning: None,
-    };
-    let described = stored.and_then(|stored| describe(&mut row, &stored, sessions, now));
-    if let Err(error) = described {
-        (row.state, row.problem) = (RecordState::Damaged, Some(error.to_string()));
     }
-    row
 }
 
-fn describe(row: &mut RecordRow, stored: &Stored, sessions: &Sessions, now: Wall) -> Result<(), StoreError> {
+fn describe(
+    row: &mut RecordRow,
+    stored: &Stored,
+    liveness: Liveness<Duration>,
+    now: Wall,
+) -> Result<(), StoreError> {
     let record = &stored.record;
     row.fence = Some(record.fence.0);
     if is_semaphore(record) {
@@ -240,25 +236,22 @@ fn describe(row: &mut RecordRow, stored: &Stored, sessions: &Sessions, now: Wall
     });
     row.about = texts.collect();
     let Some(tenure) = &record.tenure else { return Ok(()) };
-    let left = match &tenure.attachment {
-        None => left(stored, tenure.ttl, now),
-        Some(Attachment { session, fence, .. }) => sessions
-            .get(session)
-            .filter(|(shown, _)| shown == fence)
-            .map_or(Duration::ZERO, |(_, left)| *left),
-    };
-    row.state = if left.is_zero() { RecordState::Expired } else { RecordState::Held };
-    row.left_ms = (!left.is_zero()).then(|| millis(left));
+    match liveness {
+        Liveness::Tenured(left) if !left.is_zero() => {
+            (row.state, row.left_ms) = (RecordState::Held, Some(millis(left)));
+        }
+        Liveness::Unknown(error) => {
+            let text = format!("the session that it is attached to can't be read: {error}");
+            (row.state, row.problem) = (RecordState::Unknown, Some(text));
+        }
+        Liveness::Vacant | Liveness::Tenured(_) | Liveness::Over | Liveness::SessionGone => {
+            row.state = RecordState::Expired;
+        }
+    }
     row.ttl_ms = tenure.attachment.is_none().then(|| tenure.ttl.millis());
     row.holder = Some(tenure.holder.as_str().to_owned());
     row.since = Some(tenure.since.to_string());
     Ok(())
-}
-
-/// How much of the ttl is left, by the store's clock if it tells, else by the wall clocks.
-fn left(stored: &Stored, ttl: Ttl, now: Wall) -> Duration {
-    let age = stored.age().unwrap_or_else(|| now.since(stored.record.stamp));
-    ttl.duration().saturating_sub(age)
 }
 
 /// What a fleet's board says.

@@ -10,6 +10,8 @@ mod many_sections;
 mod refused;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod unreadable;
 
 use crate::agent_state::AgentState;
 use crate::problem::Problem;

@@ -79,7 +79,15 @@ impl Asked {
             // The terminal would have sent it to all of our group, had the command been in it: to the script that called us, too.
             let _nobody = nix::sys::signal::killpg(nix::unistd::getpgrp(), nix::sys::signal::Signal::SIGINT);
         }
-        let _returned = signal_hook::low_level::emulate_default_handler(self.signal());
+        end_by_default(self.signal());
+    }
+}
+
+/// Ends this process as the signal does where nobody handles it. Returns where that is not to be: the first process of a container is
+/// spared by all signals that it does not handle, so that raising one there would end in a crash.
+pub(crate) fn end_by_default(signal: i32) {
+    if std::process::id() != 1 {
+        let _returned = signal_hook::low_level::emulate_default_handler(signal);
     }
 }
 

@@ -66,6 +66,7 @@ bugs! {
         HintWhileLooking: "a hint that comes while the key is being read is dropped",
         WallDecides: "the wall clock alone tells that a holder is dead",
         OneWitness: "the store's clock alone tells that a holder is dead",
+        TryClaimsOn: "a try goes on to claim a key for as long as looks are answered and claims are not",
         SharedClockTrusted: "a clock that was set ahead is believed as two witnesses, where the store's host is this one",
         WaiterCountsSuspend: "a waiter counts time by the clock that may leap after a suspend",
         HolderMissesSuspend: "a holder counts time by the clock that stops in suspend",

@@ -11,6 +11,7 @@
 //! reasons of losses, causes of moves.
 
 mod bugs;
+pub mod concurrency;
 pub mod election;
 pub mod fleet;
 pub mod gc;

@@ -208,3 +208,28 @@ fn a_change_of_another_key_costs_no_more_for_all_that_is_waited_for() {
     let (few, many) = (hints_take(10), hints_take(20_000));
     assert!(many < few.max(std::time::Duration::from_millis(1)) * 20, "{few:?} {many:?}");
 }
+
+/// As a database whose standby is gone: it reads, and never says what became of a write. The claim of each look must not begin the
+/// time for finding out anew.
+#[test]
+fn a_try_ends_where_looks_are_answered_and_claims_are_not() {
+    let mut a = holder();
+    let mut next = a.step(now(0), acquire("k", own(), WaitPolicy::Try));
+    let mut at = 0;
+    while next.notices.is_empty() {
+        assert!(at < 20_000, "it goes on for longer than two ttls");
+        next = match next.requests.first().map(|request| (request.id, &request.op)) {
+            Some((id, Op::Read(..))) => a.step(now(at), seen(id.0, None)),
+            Some((id, _)) => {
+                at += 2_500;
+                a.step(now(at), unknown(id.0))
+            }
+            None => {
+                at = next.wake_at.unwrap().0.div_ceil(1_000_000);
+                a.step(now(at), Event::Wake)
+            }
+        };
+    }
+    assert!(matches!(next.notices[..], [Notice::Failed(LEASE, _)]), "{next:?}");
+    assert!(at >= 10_000, "until then a claim may turn out to have been won");
+}

@@ -79,6 +79,15 @@ fn a_look_that_is_under_way_is_not_sent_again() {
 
 /// When it looks, by the thousandth second, if each look is answered like that.
 fn looks_answered(by: impl Fn(u64) -> Event<Command>, end_ms: u64) -> Vec<u64> {
+    looks_and_releases(by, |op, version| won(op, version, 3), end_ms)
+}
+
+/// The same where releases of what a look shows are answered like that.
+fn looks_and_releases(
+    by: impl Fn(u64) -> Event<Command>,
+    release: impl Fn(u64, Nonce) -> Event<Command>,
+    end_ms: u64,
+) -> Vec<u64> {
     let mut a = looking();
     let (mut ms, mut looks) = (3_345, vec![3_345]);
     a.step(now(ms), won(4, nonce(4), 3));
@@ -92,6 +101,9 @@ fn looks_answered(by: impl Fn(u64) -> Event<Command>, end_ms: u64) -> Vec<u64> {
         };
         let op = request.id.0;
         step = match &request.op {
+            Op::Write(write) if write.key == key("orphan") => {
+                a.step(now(ms), release(op, write.record.nonce))
+            }
             Op::Write(write) => a.step(now(ms), won(op, write.record.nonce, 3)),
             _ => {
                 looks.push(ms);
@@ -116,6 +128,14 @@ fn looks_become_rare_and_end() {
 fn c1_looks_that_are_refused_become_rare_and_do_not_end() {
     let refused = |op| Event::Answer(OpId(op), Err(StoreError::unsupported("access denied")));
     let looks = looks_answered(refused, 1_500_000);
+    assert_eq!(gaps(&looks), [1, 2, 4, 8, 16, 32, 32, 32]);
+}
+
+#[test]
+fn c1_releases_that_are_refused_become_rare_and_do_not_end() {
+    let orphan = attached_to(held("a", Nonce(99), Nonce(99), 4, 0, 0), "session/a", 3);
+    let refused = |op, _| Event::Answer(OpId(op), Err(StoreError::unsupported("access denied")));
+    let looks = looks_and_releases(|op| seen(op, Some(orphan.clone())), refused, 1_500_000);
     assert_eq!(gaps(&looks), [1, 2, 4, 8, 16, 32, 32, 32]);
 }
 

@@ -89,6 +89,7 @@ const SHOWN_IN: &[(Bug, &str, u64)] = &[
     (Bug::HiddenTimeMissed, "frozen", 228),
     (Bug::MisdatedBelieved, "frozen", 2538),
     (Bug::AuditByName, "hands", 46),
+    (Bug::TryClaimsOn, "hanging-writes", 1),
     (Bug::HintWhileLooking, "hands-many", 135),
     (Bug::DenialIsFinal, "hands-many", 509),
     (Bug::OrphanNotAsked, "orphans", 234),

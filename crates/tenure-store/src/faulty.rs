@@ -4,8 +4,8 @@ use crate::capability::Capabilities;
 use crate::image::Image;
 use crate::parts::Call;
 use crate::store::{Changes, Store};
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
 use tenure_core::{Key, Record, StoreError, Stored, Version};
 use tokio::sync::Notify;
@@ -40,23 +40,24 @@ pub struct FaultyStore<S> {
 struct FaultPlan {
     next: VecDeque<Fault>,
     always: Fault,
+    damaged: BTreeSet<Key>,
 }
 
 impl<S> FaultyStore<S> {
     /// `store` without faults, for now.
     pub fn new(store: S) -> Self {
-        let plan = FaultPlan { next: VecDeque::new(), always: Fault::None };
+        let plan = FaultPlan { next: VecDeque::new(), always: Fault::None, damaged: BTreeSet::new() };
         FaultyStore { store, plan: Arc::new(Mutex::new(plan)), gate: Arc::default() }
     }
 
     /// The next calls meet these faults, one each.
     pub fn inject(&self, faults: impl IntoIterator<Item = Fault>) {
-        self.plan.lock().unwrap_or_else(PoisonError::into_inner).next.extend(faults);
+        self.plan().next.extend(faults);
     }
 
     /// From now on every call for which no fault was injected meets this one.
     pub fn always(&self, fault: Fault) {
-        self.plan.lock().unwrap_or_else(PoisonError::into_inner).always = fault;
+        self.plan().always = fault;
     }
 
     /// Lets all calls go on that are held.
@@ -64,8 +65,34 @@ impl<S> FaultyStore<S> {
         self.gate.notify_waiters();
     }
 
+    /// From now on the record of `key` can't be read, as one that is damaged: calls that see or change it answer `Foreign`.
+    pub fn damage(&self, key: Key) {
+        self.plan().damaged.insert(key);
+    }
+
+    fn plan(&self) -> MutexGuard<'_, FaultPlan> {
+        // No code that can panic runs under the lock.
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check(&self, key: &Key) -> Result<(), StoreError> {
+        match self.plan().damaged.contains(key) {
+            true => Err(StoreError::foreign("injected fault: damaged")),
+            false => Ok(()),
+        }
+    }
+
+    fn checked(&self, mut all: Vec<Listed>) -> Vec<Listed> {
+        for listed in &mut all {
+            if let Err(error) = self.check(&listed.key) {
+                listed.stored = Err(error);
+            }
+        }
+        all
+    }
+
     fn draw(&self) -> Fault {
-        let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plan = self.plan();
         plan.next.pop_front().unwrap_or(plan.always)
     }
 
@@ -99,19 +126,24 @@ impl<S: Store> Store for FaultyStore<S> {
         self.store.id()
     }
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
-        self.meet(Call::Read, self.store.read(key)).await
+        let stored = self.meet(Call::Read, self.store.read(key)).await?;
+        self.check(key).map(|()| stored)
     }
     async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
-        self.meet(Call::Read, self.store.read_many(keys, freshness)).await
+        let all = self.meet(Call::Read, self.store.read_many(keys, freshness)).await?;
+        Ok(self.checked(all))
     }
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+        self.check(&write.key)?;
         self.meet(Call::Write, self.store.write(write)).await
     }
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+        writes.iter().try_for_each(|write| self.check(&write.key))?;
         self.meet(Call::Write, self.store.write_many(writes)).await
     }
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
-        self.meet(Call::Read, self.store.list(prefix, after, limit)).await
+        let page = self.meet(Call::Read, self.store.list(prefix, after, limit)).await?;
+        Ok(self.checked(page))
     }
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
         self.meet(Call::Write, self.store.remove(key, version)).await

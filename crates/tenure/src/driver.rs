@@ -5,7 +5,6 @@ mod flights;
 mod hints;
 #[cfg(test)]
 mod noting;
-mod room;
 mod trouble;
 
 pub use trouble::Trouble;

@@ -2,12 +2,12 @@
 
 use crate::driver::Trouble;
 use crate::home::Home;
+use crate::liveness::SessionLives;
 use crate::shared::SharedLeases;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_core::{Attachment, Clock, Command, Drift, Fence, HolderId, Key, Record, Sighting, StoreError};
-use tenure_store::{AnyStore, Freshness, Store, StoreExt};
+use tenure_core::{Clock, Command, Drift, Fence, HolderId, Key, Sighting, StoreError, Stored, Ttl};
+use tenure_store::{AnyStore, Listed, Store, StoreExt};
 use tracing::field::display;
 
 /// The leases of one process on one store. Cheap to clone; clones share the session.
@@ -107,7 +107,7 @@ impl Leases {
     /// Who holds `key`, as the store has it now; none if nobody does. Nothing is asked for and nobody is disturbed: one read, or two
     /// where the lease is attached to a session.
     ///
-    /// A holder that has died is shown until another has taken over. A semaphore and a section have no holder of their own: of their names and
+    /// A holder that has died is shown until another has taken over. So is one whose session can't be read: it may live. A semaphore and a section have no holder of their own: of their names and
     /// keys nothing is shown here.
     ///
     /// # Errors
@@ -117,18 +117,13 @@ impl Leases {
     /// May be dropped.
     pub async fn peek(&self, key: impl AsRef<str>) -> Result<Option<Sighting>, StoreError> {
         let key = Key::new(key)?;
-        let Some(stored) = self.inner.direct.read(&key).await? else { return Ok(None) };
-        if let Some(attachment) = attachment(&stored.record) {
-            let session = self.inner.direct.read(&attachment.session).await?;
-            if session.is_some_and(|session| !carries(&session.record, attachment)) {
-                return Ok(None);
-            }
-        }
-        Ok(Sighting::of(&stored.record))
+        let store = &self.inner.direct;
+        let Some(stored) = store.read(&key).await? else { return Ok(None) };
+        let liveness = SessionLives::default().judge(store, &key, &stored, unmeasured).await?;
+        Ok(Sighting::of(&stored.record).filter(|_| liveness.may_be_held()))
     }
 
-    /// All that is held of the keys that begin with `prefix`, by key in byte order, each as by [`Leases::peek`] when its page was read. What is
-    /// attached to a session that can't be read counts as held. Left out are records that can't be read, and tenure's own, such as sessions, units of fleets, and semaphores. It reads every record below `prefix`, vacant ones too, so a
+    /// All that is held of the keys that begin with `prefix`, by key in byte order, each as by [`Leases::peek`] when its page was read. Left out are records that can't be read, and tenure's own, such as sessions, units of fleets, and semaphores. It reads every record below `prefix`, vacant ones too, so a
     /// store is best listed by people, and now and then.
     ///
     /// ```
@@ -147,28 +142,21 @@ impl Leases {
     /// # Cancel safety
     /// May be dropped.
     pub async fn list(&self, prefix: impl AsRef<str>) -> Result<Vec<(Key, Sighting)>, StoreError> {
-        const AT_A_TIME: usize = 100;
         let (inner, store) = (&self.inner, &self.inner.direct);
-        let all = store.list_all(prefix.as_ref()).await?;
-        let readable = all.into_iter().filter_map(|listed| Some((listed.key, listed.stored.ok()?.record)));
-        let held: Vec<(Key, Record)> = readable
-            .filter(|(key, record)| record.tenure.is_some() && inner.check_free(key).is_ok())
-            .collect();
-        let named: BTreeSet<&Key> =
-            held.iter().filter_map(|(_, record)| Some(&attachment(record)?.session)).collect();
-        let named: Vec<Key> = named.into_iter().cloned().collect();
-        let mut sessions = BTreeMap::new();
-        for some in named.chunks(AT_A_TIME) {
-            let read = store.read_many(some, Freshness::Latest).await?;
-            sessions
-                .extend(read.into_iter().filter_map(|listed| Some((listed.key, listed.stored.ok()?.record))));
+        let mut all = store.list_all(prefix.as_ref()).await?;
+        all.retain(|Listed { key, stored }| {
+            let is_held = stored.as_ref().is_ok_and(|stored| stored.record.tenure.is_some());
+            is_held && inner.check_free(key).is_ok()
+        });
+        let (mut lives, mut seen) = (SessionLives::default(), Vec::new());
+        lives.follow(store, &all, unmeasured).await?;
+        for Listed { key, stored } in all {
+            let Ok(stored) = stored else { continue };
+            let liveness = lives.judge(store, &key, &stored, unmeasured).await?;
+            let sighting = Sighting::of(&stored.record).filter(|_| liveness.may_be_held());
+            seen.extend(sighting.map(|sighting| (key, sighting)));
         }
-        let lasts = |record: &Record| {
-            attachment(record)
-                .is_none_or(|at| sessions.get(&at.session).is_none_or(|session| carries(session, at)))
-        };
-        let seen = held.into_iter().filter(|(_, record)| lasts(record));
-        Ok(seen.filter_map(|(key, record)| Some((key, Sighting::of(&record)?))).collect())
+        Ok(seen)
     }
 
     /// Begins the session now, so that the first lease that is attached to it takes one round trip only.
@@ -199,14 +187,8 @@ impl Leases {
     }
 }
 
-fn attachment(record: &Record) -> Option<&Attachment> {
-    record.tenure.as_ref()?.attachment.as_ref()
-}
-
-/// Whether what is attached so lasts, by its session's record.
-fn carries(session: &Record, attachment: &Attachment) -> bool {
-    session.tenure.is_some() && session.fence == attachment.fence
-}
+/// Whoever has not been heard of for long is shown, too.
+fn unmeasured(_: &Key, _: &Stored, _: Ttl) {}
 
 impl std::fmt::Debug for Leases {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

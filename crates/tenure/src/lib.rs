@@ -121,6 +121,8 @@ mod guard;
 mod home;
 mod latest;
 mod leases;
+#[doc(hidden)]
+pub mod liveness;
 mod lock;
 mod lock_all;
 mod mail;

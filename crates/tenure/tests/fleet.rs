@@ -307,10 +307,10 @@ async fn operators_pin_drain_and_withdraw() {
     wait_until(|| b.worker.held().len() < 2).await;
     wait_until(|| a.worker.held().len() + b.worker.held().len() == 4).await;
     fleet.drain(&w2).await.unwrap();
-    assert_eq!(fleet.roster().await.unwrap().len(), 2);
+    assert_eq!(fleet.roster().await.unwrap().members.len(), 2);
     wait_until(|| a.worker.held().len() == 4).await;
     assert!(b.worker.next().await.is_none(), "it has stopped");
-    assert_eq!(fleet.roster().await.unwrap().len(), 1);
+    assert_eq!(fleet.roster().await.unwrap().members.len(), 1);
     assert!(matches!(fleet.drain(&w2).await, Err(LeaseError::NotHeld)));
 }
 

@@ -125,10 +125,10 @@ async fn what_becomes_of_units_when_the_handles_are_dropped_can_be_chosen() {
         let unit = assignment.unit().clone();
         drop(assignment);
         settle().await;
-        let roster = fleet.roster().await.unwrap();
+        let roster = fleet.roster().await.unwrap().members;
         assert_eq!(roster.is_empty(), expected, "{at_stop:?}: {roster:?}");
         assert!(!unit.is_held());
-        soon(async || fleet.roster().await.unwrap().is_empty()).await;
+        soon(async || fleet.roster().await.unwrap().members.is_empty()).await;
         assert_eq!(fleet.get("u0").await.unwrap().unwrap().holder, None);
     }
 }

@@ -8,7 +8,7 @@
 use crate::common::{TTL, World, settle};
 use std::time::Duration;
 use tenure::fleet::{Assignment, Event, Fleet, NewUnit, Status, Worker};
-use tenure::{AnyStore, Fence, HolderId, LeaseError, Loss, Metadata, Value};
+use tenure::{AnyStore, ErrorKind, Fence, HolderId, LeaseError, Loss, Metadata, Value};
 use tenure_store::{Fault, FaultyStore, MemoryStore, Store};
 
 fn fleet(world: &World, store: AnyStore, instance: u64) -> Fleet {
@@ -197,7 +197,7 @@ async fn a_worker_leaves_when_its_handles_are_dropped_though_a_unit_is_remembere
     let _next = assigned(&b).await;
     soon(|| unit.loss().is_some() || !unit.is_held()).await;
     tokio::time::sleep(TTL * 2).await;
-    assert_eq!(b.fleet().roster().await.unwrap().len(), 1, "only one is left");
+    assert_eq!(b.fleet().roster().await.unwrap().members.len(), 1, "only one is left");
 }
 
 #[tokio::test(start_paused = true)]
@@ -242,4 +242,21 @@ async fn what_is_not_believed_in_is_not_listed_as_held() {
     assert_eq!(worker.held(), [(stays, second.fence())]);
     second.lapse();
     assert_eq!(worker.held(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_whose_session_can_not_be_read_is_told_as_damaged() {
+    let world = World::new();
+    create(&world, 1).await;
+    let (a, _) = join(&world, 1);
+    let _held = assigned(&a).await;
+    let (seen_by, store) = world.line();
+    let seen = fleet(&world, AnyStore::new(store), 98);
+    let roster = seen.roster().await.unwrap();
+    assert_eq!((roster.members.len(), roster.damaged), (1, Vec::new()));
+    seen_by.damage(seen.name().worker(a.holder()).unwrap());
+    let roster = seen.roster().await.unwrap();
+    let [(name, error)] = &roster.damaged[..] else { panic!("{roster:?}") };
+    assert_eq!((name.as_str(), error.kind()), (a.holder().as_str(), ErrorKind::Foreign));
+    assert_eq!(roster.members, []);
 }

@@ -25,7 +25,11 @@ export function fleets(rows) {
 function bands({ workers, units }) {
   const all = new Map([...workers].map(([holder, row]) => [holder, { holder, row, units: [] }]));
   const free = { holder: null, row: null, units: [] };
-  for (const unit of units) (unit.state === "held" ? (all.get(unit.holder) ?? free) : free).units.push(unit);
+  for (const unit of units) {
+    // Whose session can't be read may be at work.
+    if (unit.state === "unknown" && !all.has(unit.holder)) all.set(unit.holder, { holder: unit.holder, row: null, units: [] });
+    (unit.state === "held" || unit.state === "unknown" ? (all.get(unit.holder) ?? free) : free).units.push(unit);
+  }
   const sorted = [...all.values()].sort((a, b) => (a.holder < b.holder ? -1 : 1));
   return free.units.length > 0 ? [...sorted, free] : sorted;
 }
@@ -41,7 +45,11 @@ function plans({ workers, planning }) {
   return `; ${planner}${plan}${standbys.length > 0 ? `, ${standbys.join(" and ")} ${standbys.length > 1 ? "stand" : "stands"} by` : ""}`;
 }
 
-const name = (band) => (band.holder === null ? "without a worker" : `${shown(band.holder)}${band.row.state === "held" ? "" : ", silent"}`);
+function name({ holder, row }) {
+  if (holder === null) return "without a worker";
+  if (row === null) return `${shown(holder)}, unknown`;
+  return `${shown(holder)}${row.state === "held" ? "" : ", silent"}`;
+}
 
 export class Fleets {
   #box;

@@ -123,7 +123,7 @@ export class Records {
     if (now) this.moved.set(key, Date.now());
     else this.moved.delete(key);
     const state = now?.state ?? "removed";
-    const what = { held: HAS, vacant: HAD, expired: "is silent", damaged: "can't be read", removed: "the record is gone" };
+    const what = { held: HAS, vacant: HAD, expired: "is silent", damaged: "can't be read", unknown: "has a session that can't be read", removed: "the record is gone" };
     this.note(key, what[state] ?? state, state === "vacant" || !now ? before : now);
   }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Resign {
     pub(crate) id: String,
 }
 
-/// Who leads, by the record as it stands.
+/// Who leads, by the record as it stands. With the state `unknown`: who leads, or did, as the session that tells can't be read.
 #[utoipa::path(
     get, path = "/v1/elections/{key}/leader", tag = "elections", params(("key" = String, Path, description = "Percent-encoded, slashes too")),
     responses((status = 200, description = "Who leads, with its labels as metadata", body = RecordRow), (status = 404, description = "Nobody leads", body = Problem))
@@ -35,7 +35,7 @@ pub(crate) async fn leader(
 ) -> Result<Json<RecordRow>, Problem> {
     let key = Key::new(key)?;
     let row = listing::one(&shared.leases, &key).await?;
-    let mut row = row.filter(RecordRow::is_held).ok_or_else(|| Problem::not_found("nobody leads it"))?;
+    let mut row = row.filter(RecordRow::may_be_held).ok_or_else(|| Problem::not_found("nobody leads it"))?;
     shared.table.mark_held(std::slice::from_mut(&mut row));
     Ok(Json(row))
 }

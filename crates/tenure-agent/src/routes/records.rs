@@ -163,7 +163,10 @@ pub(crate) async fn move_unit(
     }
     if let Some(worker) = &worker {
         let roster = fleet.roster().await?;
-        let member = roster.into_iter().find(|member| member.holder == *worker);
+        if let Some((_, error)) = roster.damaged.into_iter().find(|(name, _)| name == worker.as_str()) {
+            return Err(error.into());
+        }
+        let member = roster.members.into_iter().find(|member| member.holder == *worker);
         let about = member.ok_or_else(|| Problem::not_found("the fleet has no such worker"))?.about;
         if about.leaving || !view.spec.needs.is_subset(&about.labels) {
             return Err(Problem::bad_request(

@@ -52,7 +52,7 @@ pub(crate) struct BenchArgs {
     pub(crate) json: bool,
 }
 
-/// Run tenure's machines in a simulated world where everything goes wrong that can, and check every promise.
+/// Run tenure's machines in a simulated world where everything goes wrong that can, and check the promises.
 ///
 /// The same seed is the same history. When a promise is broken, the history is shortened, and its last events are
 /// printed with a line that runs it again.
@@ -67,8 +67,8 @@ pub(crate) struct SimArgs {
     /// The most worlds; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) worlds: u64,
-    /// The kind of world; otherwise, by turns, all those of leases and elections, but not those of sections (sections-all by turns)
-    /// and of fleets (fleet-all)
+    /// The kind of world; otherwise, by turns, all those of leases and elections. By turns, too: sections-all, semaphores-all,
+    /// fleet-all
     #[arg(long, value_name = "NAME")]
     pub(crate) scenario: Option<String>,
     /// Kinds of faults that do not happen

@@ -13,7 +13,8 @@ use std::time::Duration;
 /// earlier one runs is skipped by other hosts (with --at-least-once, waited for); the host of that one runs the last such tick when it is
 /// done, if it is less than a minute late.
 ///
-/// What ran when, and how it ended, is in the record once/KEY: see `show`. An exit status of 0 is an end that is well.
+/// What ran when, and how it ended, is in the record once/KEY: see `show`. An exit status of 0 is an end that is well. `cron` itself ends with 0 whatever
+/// became of its ticks: each failed one is a line on standard error.
 ///
 /// CMD finds TENURE_TICK in its environment, the tick in milliseconds since 1970, besides TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE (see
 /// `run`), and nothing on its standard input. The first INT, TERM or HUP stops CMD cleanly and ends tenure; a second one kills CMD at once.

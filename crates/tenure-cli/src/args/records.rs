@@ -55,8 +55,8 @@ pub(crate) struct WaitArgs {
 /// removed on condition that it is byte for byte what was shown, and printed in a form that can be put back: for SQLite a statement
 /// for sqlite3(1), for DynamoDB the JSON of `aws dynamodb put-item --item`.
 ///
-/// The next fence of the key is higher than any that the record still tells: where the wall clock, with which fences begin, is
-/// not beyond that, an empty record is left that keeps it.
+/// The next fence of the key is higher than any that the record still tells: if the wall clock, from which new
+/// fences start, is behind that fence, an empty record stays to keep it.
 ///
 /// Whoever held the key when the record was damaged may believe so for as long as its ttl after that, or until the end of its
 /// range: nobody else can tell. Units of a job can be given again, and are run again then.

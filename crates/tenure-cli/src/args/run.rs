@@ -16,12 +16,12 @@ use std::time::Duration;
 /// CMD finds in its environment: TENURE_KEY; TENURE_FENCE, a number that grows with each holder of KEY, for resources that
 /// can refuse an older one; TENURE_DEADLINE, until when the lease was good when CMD started, in milliseconds since 1970
 /// (an estimate: it is prolonged while CMD runs); TENURE_HELD, a line of fence and key for each lease that it runs under, also those
-/// of a `run` around this one: a `run` within it that waits for a plain lease of these may wait for itself, and is told so. TableTheory's leases (dialect=tabletheory) have no fence, so there is no
+/// of a `run` around this one: a `run` in CMD that wants one of these keys would wait for itself, and says so. TableTheory's leases (dialect=tabletheory) have no fence, so there is no
 /// TENURE_FENCE then.
 ///
 /// The first INT, TERM or HUP stops CMD cleanly and then hands the lease back; a second one kills CMD at once,
 /// and the lease is given back when CMD is dead. tenure then ends by that signal itself, as its caller expects. On a terminal Ctrl-C goes to
-/// CMD, and to what reads its output through a pipe; if CMD ends by it, so does tenure. Three within two seconds, which CMD does not heed, are as an INT to tenure.
+/// CMD, and to what reads its output through a pipe; if CMD ends by it, so does tenure. If CMD ignores three Ctrl-C within two seconds, tenure stops it.
 /// USR1, USR2, ALRM, QUIT and WINCH are passed on to CMD; while none runs they do nothing, but QUIT ends tenure.
 ///
 /// For a shell tenure and CMD are one job: Ctrl-Z, bg and fg stop and continue both. The lease goes on for what is left of its ttl
@@ -74,8 +74,8 @@ pub(crate) struct RunArgs {
     /// [default: any]
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) max: Option<Duration>,
-    /// Hold the lease for this long at least, also when CMD ends sooner: tenure ends then. For commands that are shorter than the
-    /// clocks of hosts differ. The ttl is no shorter than this, so that it holds if tenure is killed
+    /// Hold the lease for this long at least, also when CMD ends sooner: tenure ends then. For jobs on timers of
+    /// several hosts: longer than the hosts' clocks differ, and shorter than the schedule's period. The ttl is no shorter than this, so that it holds if tenure is killed
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) min: Option<Duration>,
     #[command(flatten)]

@@ -8,13 +8,11 @@ use crate::output::section::SectionLeases;
 use crate::output::silence::{Silences, TimeLeft};
 use crate::text::{brief, count, date};
 use serde_json::{Map, json};
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use tenure::liveness::{Liveness, SessionLives, time_left};
 use tenure::range::{Entry, SectionLedger};
-use tenure::{
-    Attachment, Clock, Fence, Freshness, Key, Listed, Record, Store, StoreError, Stored, Ttl, Wall,
-};
+use tenure::{Clock, Key, Listed, Record, Store, StoreError, Stored, Ttl, Wall};
 
 /// What a record says about its key now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,13 +59,10 @@ pub(crate) struct View {
     pub(crate) stored: Result<Stored, String>,
 }
 
-/// The fence of a session and how much of its time is left, if there is a tenure.
-type SessionLife = Option<(Fence, TimeLeft)>;
-
 /// Sessions, as they are needed to judge what is attached to them. Each is read once. Whoever holds one that can't be read may live.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
-    lives: BTreeMap<Key, Result<SessionLife, StoreError>>,
+    lives: SessionLives<TimeLeft>,
     /// What judges silence where the store doesn't; else wall clocks do.
     silences: Option<Silences>,
 }
@@ -83,7 +78,7 @@ impl Sessions {
     /// Of who looks again and again, at few records. Where the store tells no ages, somebody is dead once that was seen for a whole ttl, and not by
     /// two wall clocks.
     pub(crate) fn watching(clock: &Arc<dyn Clock>) -> Sessions {
-        Sessions { lives: BTreeMap::new(), silences: Some(Silences::new(Arc::clone(clock))) }
+        Sessions { lives: SessionLives::default(), silences: Some(Silences::new(Arc::clone(clock))) }
     }
 
     /// To be called before each look.
@@ -94,24 +89,7 @@ impl Sessions {
         }
     }
 
-    /// How much of the ttl is left: by the store's clock if it tells, else by what was watched, else by the wall clocks.
-    fn left(&mut self, key: &Key, stored: &Stored, ttl: Ttl, now: Wall) -> TimeLeft {
-        let ttl = ttl.duration();
-        if let Some(age) = stored.age() {
-            return TimeLeft::told(ttl.saturating_sub(age));
-        }
-        let by_wall = ttl.saturating_sub(now.since(stored.record.stamp));
-        match &mut self.silences {
-            Some(silences) => {
-                let heartbeat =
-                    stored.record.tenure.as_ref().map_or(stored.record.nonce, |held| held.heartbeat);
-                silences.left_of_record(key, heartbeat, ttl, by_wall)
-            }
-            None => TimeLeft::told(by_wall),
-        }
-    }
-
-    /// The same of the leases of a section, if it is one.
+    /// How much time is left to the leases of a section, if it is one.
     fn leased(&mut self, stored: &Stored, now: Wall) -> Result<Option<SectionLeases>, StoreError> {
         let untold = |entry: &Entry, by_wall| match &mut self.silences {
             Some(silences) => silences.left_of_entry(entry.id, entry.duration.duration(), by_wall),
@@ -121,18 +99,8 @@ impl Sessions {
     }
 
     fn see(&mut self, listing: &[Listed], now: Wall) {
-        for listed in listing.iter().filter(|listed| is_session(&listed.key)) {
-            self.insert(&listed.key, listed.stored.as_ref().map(Some), now);
-        }
-    }
-
-    fn insert(&mut self, key: &Key, stored: Result<Option<&Stored>, &StoreError>, now: Wall) {
-        let lives = |stored: &Stored| {
-            let tenure = stored.record.tenure.as_ref()?;
-            Some((stored.record.fence, self.left(key, stored, tenure.ttl, now)))
-        };
-        let life = stored.map(|stored| stored.and_then(lives)).map_err(Clone::clone);
-        self.lives.insert(key.clone(), life);
+        let sessions = listing.iter().filter(|listed| is_session(&listed.key));
+        self.lives.see(sessions, measure(&mut self.silences, now));
     }
 
     /// Takes those of a page, and reads all others that it names at once.
@@ -143,31 +111,33 @@ impl Sessions {
         now: Wall,
     ) -> Result<(), StoreError> {
         self.see(page, now);
-        let attachments = page
-            .iter()
-            .filter_map(|listed| listed.stored.as_ref().ok()?.record.tenure.as_ref()?.attachment.as_ref());
-        let unknown: BTreeSet<&Key> = attachments
-            .map(|attachment| &attachment.session)
-            .filter(|session| !self.lives.contains_key(session))
-            .collect();
-        let unknown: Vec<Key> = unknown.into_iter().cloned().collect();
-        if unknown.is_empty() {
-            return Ok(());
-        }
-        let read = store.read_many(&unknown, Freshness::Latest).await?;
-        self.lives.extend(unknown.into_iter().map(|key| (key, Ok(None))));
-        for Listed { key, stored } in read {
-            self.insert(&key, stored.as_ref().map(Some), now);
-        }
-        Ok(())
+        self.lives.follow(store, page, measure(&mut self.silences, now)).await
     }
 
-    async fn get(&mut self, store: &impl Store, key: &Key, now: Wall) -> Result<SessionLife, StoreError> {
-        if !self.lives.contains_key(key) {
-            let session = store.read(key).await;
-            self.insert(key, session.as_ref().map(Option::as_ref), now);
+    async fn judge(
+        &mut self,
+        store: &impl Store,
+        key: &Key,
+        stored: &Stored,
+        now: Wall,
+    ) -> Liveness<TimeLeft> {
+        let judged = self.lives.judge(store, key, stored, measure(&mut self.silences, now)).await;
+        judged.unwrap_or_else(Liveness::Unknown)
+    }
+}
+
+/// How much of a ttl is left: by the store's clock if it tells, else by what was watched, else by the wall clocks.
+fn measure(silences: &mut Option<Silences>, now: Wall) -> impl FnMut(&Key, &Stored, Ttl) -> TimeLeft {
+    move |key, stored, ttl| {
+        let left = time_left(stored, ttl, now);
+        match silences {
+            Some(silences) if stored.age().is_none() => {
+                let tenure = stored.record.tenure.as_ref();
+                let heartbeat = tenure.map_or(stored.record.nonce, |held| held.heartbeat);
+                silences.left_of_record(key, heartbeat, ttl.duration(), left)
+            }
+            _ => TimeLeft::told(left),
         }
-        self.lives.get(key).cloned().unwrap_or(Ok(None))
     }
 }
 
@@ -208,15 +178,13 @@ impl View {
                 is_doubtful: leased.is_doubtful(),
             }),
             (None, _) => (State::Vacant, None),
-            (Some(tenure), _) => match &tenure.attachment {
-                None => judged(sessions.left(&key, &stored, tenure.ttl, now)),
-                Some(attachment) => match left_of_attachment(store, sessions, attachment, now).await {
-                    Ok(left) => judged(left),
-                    Err(error) => {
-                        doubt = Some(error);
-                        (State::Unknown, None)
-                    }
-                },
+            (Some(_), _) => match sessions.judge(store, &key, &stored, now).await {
+                Liveness::Tenured(left) => judged(left),
+                Liveness::Vacant | Liveness::Over | Liveness::SessionGone => judged(TimeLeft::NONE),
+                Liveness::Unknown(error) => {
+                    doubt = Some(error);
+                    (State::Unknown, None)
+                }
             },
         };
         View { key, state, left, is_doubtful, leased, shared, doubt, stored: Ok(stored) }
@@ -350,14 +318,4 @@ impl View {
 
 fn judged(left: Duration) -> (State, Option<Duration>) {
     if left.is_zero() { (State::Expired, None) } else { (State::Held, Some(left)) }
-}
-
-async fn left_of_attachment(
-    store: &impl Store,
-    sessions: &mut Sessions,
-    attachment: &Attachment,
-    now: Wall,
-) -> Result<TimeLeft, StoreError> {
-    let session = sessions.get(store, &attachment.session, now).await?;
-    Ok(session.filter(|(fence, _)| *fence == attachment.fence).map_or(TimeLeft::NONE, |(_, left)| left))
 }

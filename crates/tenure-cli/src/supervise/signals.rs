@@ -4,7 +4,7 @@
 
 use super::ignored::IgnoredSignals;
 use super::process::ProcessGroup;
-use crate::exit::{Failure, INTERNAL};
+use crate::exit::{Failure, INTERNAL, SIGNAL, end_by_default};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
@@ -129,7 +129,8 @@ fn pass_on(addressee: Option<&ProcessGroup>, number: i32) {
         Some(command) => command.pass_on(named),
         // Whoever presses Ctrl-\ wants an end of it now; the watchdogs see to what runs.
         None if number == SignalKind::quit().as_raw_value() => {
-            let _ended = signal_hook::low_level::emulate_default_handler(number);
+            end_by_default(number);
+            std::process::exit(i32::from(SIGNAL) + number);
         }
         None => {}
     }

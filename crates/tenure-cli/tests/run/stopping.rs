@@ -1,12 +1,12 @@
 //! How a command of `tenure run` is ended, and all that it has started.
 //!
 //! Plan: signals to tenure, one and two; the grace period; what a command leaves behind in its group, or has started elsewhere, by each way out of
-//! the group; what was there before it; a command that is stopped itself; the signal by which tenure ends.
+//! the group; what was there before it; a command that is stopped itself; the signal by which tenure ends, in a container too.
 
 use super::{STAYS, STUBBORN};
-use crate::common::{Bench, is_alive, wait_until};
+use crate::common::{Bench, Process, children_of, is_alive, wait_until};
 use nix::sys::signal::Signal;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 #[test]
 fn the_first_signal_stops_all_of_the_command_and_hands_the_lease_back() {
@@ -182,5 +182,32 @@ fn tenure_ends_by_the_signal_that_ended_it() {
         run.signal(signal);
         assert_eq!(run.wait_status().signal(), Some(signal as i32));
         assert_eq!(bench.state("k"), "vacant", "and has given the lease back before");
+    }
+}
+
+/// The kernel spares it the signals that it doesn't handle: to be ended by one is not to be had there.
+#[test]
+fn the_first_process_of_a_container_ends_with_the_status_of_the_signal() {
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        let bench = Bench::new();
+        let run = bench.tenure(&["run", "k", "--ttl", "60s", "--", "sh", "-c", "touch runs; sleep 1000"]);
+        let mut command = Command::new("unshare");
+        // As root, or where users may have namespaces of their own.
+        let is_root =
+            Command::new("unshare").args(["--pid", "--fork", "true"]).stderr(Stdio::null()).status();
+        if !is_root.unwrap().success() {
+            command.args(["--user", "--map-root-user"]);
+        }
+        command
+            .args(["--mount-proc", "--pid", "--fork", "--kill-child"])
+            .arg(run.get_program())
+            .args(run.get_args());
+        let command = bench.settle(&mut command).stdin(Stdio::null());
+        let mut container = Process::from(command.spawn().unwrap());
+        wait_until("the command", || bench.path("runs").exists());
+        let first = children_of(container.id()).pop().unwrap();
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(first), signal).unwrap();
+        assert_eq!(container.wait(), code, "{signal}");
+        assert_eq!(bench.state("k"), "vacant");
     }
 }

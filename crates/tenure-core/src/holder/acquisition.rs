@@ -148,6 +148,8 @@ pub(crate) struct Acquisition {
     state: AcquisitionState,
     /// Claims that were sent and may have landed, or may yet.
     unresolved: Vec<Attempt>,
+    /// What the last one of those met.
+    unanswered: Option<StoreError>,
     failures: u32,
     occupant: Option<Occupant>,
     last_error: Option<StoreError>,
@@ -197,6 +199,7 @@ impl Acquisition {
             goal,
             state: AcquisitionState::Waiting { until },
             unresolved: Vec::new(),
+            unanswered: None,
             failures: 0,
             occupant: None,
             last_error: None,

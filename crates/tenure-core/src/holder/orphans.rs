@@ -9,7 +9,7 @@
 use crate::bugs::Bug;
 use crate::holder::Holder;
 use crate::holder::ctx::{Ctx, OpOwner};
-use crate::holder::update::{Token, Update, UpdateKind};
+use crate::holder::update::{Token, Update, UpdateEnd, UpdateKind};
 use crate::op::{Answer, OpId, Outcome};
 use crate::values::error::{ErrorKind, StoreError};
 use crate::values::key::Key;
@@ -95,12 +95,12 @@ impl Orphans {
             {
                 Some(Ok(Answer::Read(current)))
             }
-            (OrphanState::Vacating(update), result) => {
-                if update.answer(ctx, op, result).is_none() {
-                    return;
-                }
-                None
-            }
+            (OrphanState::Vacating(update), result) => match update.answer(ctx, op, result) {
+                None => return,
+                // Who may look and may not release may be let release later.
+                Some(UpdateEnd::GaveUp(error)) => Some(Err(error)),
+                Some(_) => None,
+            },
             (OrphanState::Reading(reading), result) if *reading == op => Some(result),
             (OrphanState::Reading(_) | OrphanState::Waiting(_), _) => return,
         };

@@ -5,9 +5,6 @@
 
 mod bill;
 mod hands;
-// How much production's driver asks for at a time.
-#[path = "../../../tenure/src/driver/room.rs"]
-mod room;
 pub mod service;
 mod store;
 mod turns;

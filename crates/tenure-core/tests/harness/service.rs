@@ -2,10 +2,10 @@
 //! goes about that: a worker asks for less at a time once it was refused, and a refused call keeps its place for a while.
 
 use super::bill::{Units, Weigh};
-use super::room::{ConcurrencyLimit, Fared, Launch};
 use super::{Happens, Harness};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
+use tenure_core::concurrency::{Completion, ConcurrencyLimit, Launch};
 use tenure_core::op::{Answer, Op, OpId, Request};
 use tenure_core::{StoreError, Tick};
 
@@ -38,7 +38,7 @@ struct Left {
 
 #[derive(Default)]
 struct Flights {
-    room: ConcurrencyLimit,
+    limit: ConcurrencyLimit,
     /// How many of those under way had to wait for their turn.
     ordinary: usize,
     waiting: VecDeque<Request>,
@@ -110,10 +110,10 @@ impl Harness {
         let now = self.t;
         let Some(flights) = self.flights(index) else { return true };
         let waits = !request.urgent && !matches!(request.op, Op::List { .. });
-        if waits && !flights.room.has_room(flights.ordinary) {
+        if waits && !flights.limit.has_room(flights.ordinary) {
             return false;
         }
-        let launch = flights.room.launch(flights.ordinary);
+        let launch = flights.limit.launch(flights.ordinary);
         flights.ordinary += usize::from(waits);
         flights.under_way.insert(request.id, Flight { launch, waits, sent: now, timeout: request.timeout });
         true
@@ -133,14 +133,14 @@ impl Harness {
         let took = now.since(sent);
         match result {
             Err(error) if error.is_passing() => {
-                flights.room.landed(launch, Fared::Failed);
+                flights.limit.landed(launch, Completion::Failed);
                 if waits {
                     let rest = (timeout / REST).saturating_sub(took);
                     return self.at(now.after(rest), Happens::PlaceFree(index));
                 }
             }
-            _ if !waits => flights.room.saw(took),
-            _ => flights.room.landed(launch, Fared::Answered { took, of: timeout }),
+            _ if !waits => flights.limit.saw(took),
+            _ => flights.limit.landed(launch, Completion::Answered { took, of: timeout }),
         }
         flights.ordinary -= usize::from(waits);
     }
@@ -154,7 +154,7 @@ impl Harness {
 
     pub(super) fn launch_waiting(&mut self, index: usize) {
         while let Some(flights) = self.flights(index)
-            && flights.room.has_room(flights.ordinary)
+            && flights.limit.has_room(flights.ordinary)
             && let Some(request) = flights.waiting.pop_front()
         {
             self.ask(index, request);

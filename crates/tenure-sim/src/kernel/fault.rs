@@ -50,6 +50,7 @@ pub enum FaultKind {
     Unfit,
     HintLate,
     SharedClock,
+    WritesHang,
 }
 
 kinds! { FaultKind,
@@ -95,6 +96,7 @@ kinds! { FaultKind,
     Unfit "unfit": "the store refuses one worker of a fleet every listing, or to write others' parts of a plan",
     HintLate "hint-late": "a hint of a change comes up to a ttl later, after those of later changes",
     SharedClock "shared-clock": "the clock of the store's host is set ahead by up to an hour, and the first node is on that host",
+    WritesHang "writes-hang": "for six ttls the store does no write and says nothing of it; it reads",
 }
 
 /// How many kinds there are.
@@ -110,6 +112,7 @@ impl FaultKind {
                 | FaultKind::Throttle
                 | FaultKind::StoreClock
                 | FaultKind::SharedClock
+                | FaultKind::WritesHang
                 | FaultKind::Failover
                 | FaultKind::RecordDeleted
                 | FaultKind::RecordRestored

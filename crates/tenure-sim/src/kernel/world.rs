@@ -35,6 +35,7 @@ pub(crate) enum What<S: Scene> {
     Restart(u8, u32),
     HealLink(u8, u32),
     StoreUp,
+    WritesGoOn,
     /// A fault of a kind that comes now and then.
     Strike(u8),
     /// A machine stands still, its clocks too, as a renewal is under way.
@@ -134,6 +135,8 @@ pub(crate) struct World<S: Scene> {
     /// The store answers nothing, or only errors.
     pub(crate) store_down: bool,
     pub(crate) throttled: bool,
+    /// Since when it does no writes, and says nothing of them.
+    hanging: Option<True>,
     /// Faults go on; if not, since when everything is healed.
     pub(crate) healed: Option<True>,
     pub(crate) rounds_left: u64,
@@ -185,6 +188,7 @@ impl<S: Scene> World<S> {
             store_term: 0,
             store_down: false,
             throttled: false,
+            hanging: None,
             healed: None,
             rounds_left: frame.rounds,
             admin: Nonces::new(u64::MAX),
@@ -291,6 +295,11 @@ impl<S: Scene> World<S> {
             }
             What::HealLink(index, turn) => self.heal_link(usize::from(index), turn),
             What::StoreUp => (self.store_down, self.throttled) = (false, false),
+            What::WritesGoOn => {
+                if let Some(since) = self.hanging.take() {
+                    S::writes_hung(self, since);
+                }
+            }
             What::Strike(kind) => self.strike(usize::from(kind)),
             What::Hide(index, life) => self.hide(usize::from(index), life),
             What::Mend => S::mend(self),

@@ -277,6 +277,10 @@ impl Scene for LeasesScene {
         if world.scenario.ahead { offset.abs() } else { offset }
     }
 
+    fn writes_hung(world: &mut World, since: True) {
+        world.check_tries(since);
+    }
+
     fn chaos_begins(world: &mut World) {
         world.scene.takeovers.clear();
         world.scene.turns.clear();

@@ -16,6 +16,20 @@ impl World {
         }
     }
 
+    /// Who only tries has an answer also while writes hang, as they did since then.
+    pub(super) fn check_tries(&mut self, since: u64) {
+        let (t, ttl) = (self.t, self.ttl_ns());
+        for node in self.nodes.iter().filter(|node| node.acts()) {
+            for view in node.own.views.iter().filter(|view| view.stage == LeaseStage::Wanted) {
+                self.checks.check(
+                    t,
+                    Rule::Answered,
+                    invariants::answered::in_time(node, view, since, t, ttl),
+                );
+            }
+        }
+    }
+
     /// In the calm: does everything go on as it should?
     pub(super) fn look(&mut self) {
         let Some(healed) = self.healed else { return };

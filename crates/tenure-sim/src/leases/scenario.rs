@@ -481,6 +481,16 @@ fn own() -> Vec<LeaseScenario> {
             ..USUAL
         },
         LeaseScenario {
+            name: "hanging-writes",
+            about: "the store reads, and says nothing of writes, for six ttls at a time",
+            source: "a database that commits once its standby has, and whose standby is gone",
+            keys: 2,
+            users: UserBehaviour { tasks: 2, trying: 60, think: 3000, attached: 50, ..USERS },
+            faults: &[(FaultKind::WritesHang, 8.0), (FaultKind::Crash, 2.0)],
+            calls: &[(FaultKind::HintLost, 0.1), (FaultKind::PauseBeforeEffect, 0.1)],
+            ..USUAL
+        },
+        LeaseScenario {
             name: "hints",
             about: "a store that pushes hints, of which many come late, out of order, or not at all",
             keys: 2,

@@ -4,7 +4,6 @@
 
 use super::Troubles;
 use super::call::CallKind;
-use super::room::{ConcurrencyLimit, Fared, Launch};
 use crate::meters;
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -14,6 +13,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure_core::concurrency::{Completion, ConcurrencyLimit, Launch};
 use tenure_core::op::{Answer, Op, OpId, Request};
 use tenure_core::{Clock, StoreError, Tick};
 use tenure_store::{AnyStore, Store};
@@ -43,7 +43,7 @@ pub(super) struct Flights {
     store: AnyStore,
     clock: Arc<dyn Clock>,
     running: FuturesUnordered<UnderWay>,
-    room: ConcurrencyLimit,
+    limit: ConcurrencyLimit,
     troubles: Arc<Troubles>,
     /// How many of those under way had to wait for their turn.
     ordinary: usize,
@@ -52,8 +52,8 @@ pub(super) struct Flights {
 
 impl Flights {
     pub(super) fn new(store: AnyStore, clock: Arc<dyn Clock>, troubles: Arc<Troubles>) -> Flights {
-        let (running, room) = (FuturesUnordered::new(), ConcurrencyLimit::default());
-        Flights { store, clock, running, room, troubles, ordinary: 0, waiting: VecDeque::new() }
+        let (running, limit) = (FuturesUnordered::new(), ConcurrencyLimit::default());
+        Flights { store, clock, running, limit, troubles, ordinary: 0, waiting: VecDeque::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -63,7 +63,7 @@ impl Flights {
     pub(super) fn start(&mut self, request: Request) {
         // A machine has one page of a listing under way at a time, and what it lists changes what it wants of the rest.
         let waits = !request.urgent && !matches!(request.op, Op::List { .. });
-        if waits && !self.room.has_room(self.ordinary) {
+        if waits && !self.limit.has_room(self.ordinary) {
             self.waiting.push_back(request);
         } else {
             self.launch(request, waits);
@@ -72,7 +72,7 @@ impl Flights {
 
     fn launch(&mut self, request: Request, waits: bool) {
         let Request { id, op, timeout, .. } = request;
-        let launch = self.room.launch(self.ordinary);
+        let launch = self.limit.launch(self.ordinary);
         self.ordinary += usize::from(waits);
         let (store, clock) = (self.store.clone(), Arc::clone(&self.clock));
         let flight = OpInFlight {
@@ -101,7 +101,7 @@ impl Flights {
         if came.is_none() {
             self.ordinary -= 1;
         }
-        while self.room.has_room(self.ordinary) {
+        while self.limit.has_room(self.ordinary) {
             let Some(request) = self.waiting.pop_front() else { break };
             self.launch(request, true);
         }
@@ -118,7 +118,7 @@ impl Flights {
         let rest = (timeout / REST).saturating_sub(took);
         match result {
             Err(error) if error.is_passing() => {
-                self.room.landed(launch, Fared::Failed);
+                self.limit.landed(launch, Completion::Failed);
                 if waits && !rest.is_zero() {
                     // A store that refuses at once would be asked the more often for it.
                     self.running.push(Box::pin(async move {
@@ -129,8 +129,8 @@ impl Flights {
                 }
             }
             // What a look or a page takes says little about claims.
-            _ if !waits => self.room.saw(took),
-            _ => self.room.landed(launch, Fared::Answered { took, of: timeout }),
+            _ if !waits => self.limit.saw(took),
+            _ => self.limit.landed(launch, Completion::Answered { took, of: timeout }),
         }
         self.ordinary -= usize::from(waits);
     }

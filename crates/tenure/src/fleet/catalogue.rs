@@ -2,7 +2,7 @@
 
 mod orders;
 
-use super::view::{Member, NewUnit, UnitView, Units, member, view};
+use super::view::{NewUnit, Roster, UnitView, Units, member, view};
 use crate::clock;
 use crate::direct::DirectStore;
 use crate::home::Home;
@@ -16,7 +16,7 @@ use tenure_core::gc::is_older;
 use tenure_core::{
     Clock, Fence, HolderId, InvalidInput, Key, Metadata, Nonce, Nonces, Record, StoreError, Stored,
 };
-use tenure_store::{AnyStore, Expect, Outcome, Store, StoreExt, Write};
+use tenure_store::{AnyStore, Expect, Listed, Outcome, Store, StoreExt, Write};
 
 /// A fleet: its units and its workers. Cheap to clone; needs no session, and costs nothing while nothing is asked of it.
 #[derive(Clone)]
@@ -217,7 +217,7 @@ impl Fleet {
         Ok(all)
     }
 
-    /// All workers whose sessions were not given up. One that died is listed until its units are taken over; its
+    /// All workers whose sessions were not given up, and those whose sessions can't be read. One that died is listed until its units are taken over; its
     /// [`Member::age`] shows it where the store tells ages.
     ///
     /// # Errors
@@ -225,10 +225,18 @@ impl Fleet {
     ///
     /// # Cancel safety
     /// May be dropped.
-    pub async fn roster(&self) -> Result<Vec<Member>, StoreError> {
-        let listed = self.store.list_all(&self.name.worker_prefix()).await?;
-        let sessions = listed.into_iter().filter_map(|listed| listed.stored.ok());
-        Ok(sessions.filter_map(member).collect())
+    pub async fn roster(&self) -> Result<Roster, StoreError> {
+        let (prefix, mut all) = (self.name.worker_prefix(), Roster::default());
+        for Listed { key, stored } in self.store.list_all(&prefix).await? {
+            match stored {
+                Ok(stored) => all.members.extend(member(stored)),
+                Err(error) => {
+                    let name = key.as_str().strip_prefix(&prefix).unwrap_or_default();
+                    all.damaged.push((name.to_owned(), error));
+                }
+            }
+        }
+        Ok(all)
     }
 
     /// Who plans, who is to take that place, and which plan was told last; none if no worker has been there yet. Costs one read.

@@ -137,5 +137,5 @@ pub use tenure_core::fleet::{
     UnitSpec,
 };
 pub use unit::Unit;
-pub use view::{Member, NewUnit, UnitView, Units};
+pub use view::{Member, NewUnit, Roster, UnitView, Units};
 pub use worker::{Event, Worker};

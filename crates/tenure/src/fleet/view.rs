@@ -68,6 +68,17 @@ pub struct Units {
     pub damaged: Vec<(String, StoreError)>,
 }
 
+/// All workers of a fleet.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Roster {
+    /// Those whose sessions can be read, by name.
+    pub members: Vec<Member>,
+    /// The names of those whose sessions can't, with the reason. They may live.
+    pub damaged: Vec<(String, StoreError)>,
+}
+
 /// A worker, as its session shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

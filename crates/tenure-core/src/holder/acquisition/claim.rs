@@ -1,6 +1,6 @@
 //! The writes of an acquisition: the claim of the key, and before it, where need be, the end of a dead session.
 
-use super::{Acquisition, AcquisitionEnd, AcquisitionState, MetadataPolicy, Won};
+use super::{Acquisition, AcquisitionEnd, AcquisitionState, MetadataPolicy, WaitPolicy, Won};
 use crate::bugs::Bug;
 use crate::holder::ctx::{Attempt, Ctx};
 use crate::op::{Expect, Write};
@@ -29,10 +29,34 @@ impl Acquisition {
             }
             if !ctx.rules.bugs.has(Bug::UnknownIsFailure) {
                 self.unresolved.push(attempt);
+                self.unanswered = Some(error.clone());
                 self.resolve_by = attempt.sent.after(self.goal.ttl.duration());
             }
         }
         self.pause(ctx, error)
+    }
+
+    /// Beyond the user's patience another claim is worth it for half a ttl only. From then on it is found out what became of those that were
+    /// sent: a store that answers looks and no claims would be asked for ever.
+    fn claims_no_more(&self, ctx: &Ctx<'_>) -> bool {
+        let Some(first) = self.unresolved.first() else { return false };
+        let end = match self.goal.wait_policy {
+            WaitPolicy::Try => Tick(0),
+            WaitPolicy::Until(end) => end,
+            WaitPolicy::Forever | WaitPolicy::Follow { .. } | WaitPolicy::Watch { .. } => return false,
+        };
+        ctx.now.held >= end.max(first.sent.after(self.goal.ttl.part(2)))
+            && !ctx.rules.bugs.has(Bug::TryClaimsOn)
+    }
+
+    /// Looks until claims that were sent can't land any more.
+    fn only_resolves(&mut self, ctx: &Ctx<'_>) -> Option<AcquisitionEnd> {
+        if ctx.now.held >= self.resolve_by {
+            return self.unanswered.take().map(AcquisitionEnd::Failed);
+        }
+        let next = ctx.now.held.after(self.goal.ttl.part(4));
+        self.state = AcquisitionState::Waiting { until: next.min(self.resolve_by) };
+        None
     }
 
     pub(super) fn fence_session(
@@ -103,6 +127,9 @@ impl Acquisition {
         fence: Fence,
         metadata: Metadata,
     ) -> Option<AcquisitionEnd> {
+        if self.claims_no_more(ctx) {
+            return self.only_resolves(ctx);
+        }
         let nonce = ctx.nonces.draw();
         let tenure = Tenure {
             attachment: self.goal.attachment.clone(),

@@ -76,6 +76,10 @@ impl<S: Scene> World<S> {
                 let span = self.rng.below(self.per_mille(3000));
                 self.at(self.t + span, What::StoreUp);
             }
+            FaultKind::WritesHang => {
+                self.hanging.get_or_insert(self.t);
+                self.at(self.t + self.per_mille(6000), What::WritesGoOn);
+            }
             FaultKind::StoreClock => {
                 let by = self.rng.below(7200 * SECOND) as i64 - (3600 * SECOND) as i64;
                 self.store.jump_clock(by);

@@ -113,6 +113,13 @@ impl<S: Scene> World<S> {
             }
             return;
         }
+        if self.hanging.is_some() && matches!(envelope.op, Op::Write(_)) {
+            self.tell_end(&envelope, "is neither done nor answered");
+            if !envelope.stray {
+                self.forsake(envelope);
+            }
+            return;
+        }
         let refused = self.throttled || self.befalls(FaultKind::Refused);
         let result = if refused {
             Err(self.errors.refused.clone())

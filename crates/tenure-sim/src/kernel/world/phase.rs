@@ -32,7 +32,7 @@ impl<S: Scene> World<S> {
         let text = format!("everything is healed; the store is {:?}", self.spec);
         self.tell(|_| Story::Fault(None, text));
         S::heals(self);
-        (self.store_down, self.throttled) = (false, false);
+        (self.store_down, self.throttled, self.hanging) = (false, false, None);
         S::mend(self);
         for index in 0..self.nodes.len() {
             let node = &mut self.nodes[index];

@@ -156,6 +156,8 @@ pub(crate) trait Scene: Sized + 'static {
     }
     /// The store has lost what these records were; some of them are gone.
     fn failed_over(_world: &mut World<Self>, _lost: BTreeMap<Key, Option<Record>>) {}
+    /// The store does writes again, as it did not since then.
+    fn writes_hung(_world: &mut World<Self>, _since: True) {}
     /// Faults begin.
     fn chaos_begins(_world: &mut World<Self>) {}
     /// All faults end.

@@ -1,8 +1,9 @@
-//! How much may be asked of a store at a time: as much as it serves in good time.
+//! How much may be asked of a store at a time: as much as it serves in good time. Drivers of machines obey it.
 //!
 //! What is over that would only wait there, in front of renewals, until its time is up; and what is given up then is done all
 //! the same, in place of what is still waited for. So each process learns from the answers: it asks for more at a time while
-//! they are quick, and for less once they are late, or the store refuses for want of capacity.
+//! they are quick, and for less once they are late, or the store refuses for want of capacity. It is TCP's way, a slow start and
+//! then additive increase and multiplicative decrease (Chiu and Jain, 1989), with lateness in place of loss.
 
 use std::time::Duration;
 
@@ -15,9 +16,9 @@ const FIRST: u32 = 32;
 /// Growth is by parts of one.
 const WHOLE: u32 = 1024;
 
-/// How many operations may be under way, learned from how those before them fared.
+/// How many operations may be under way, learned from how those before them ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ConcurrencyLimit {
+pub struct ConcurrencyLimit {
     /// In parts of one operation.
     size: u32,
     /// Nothing was ever late: it grows with each answer until then.
@@ -31,17 +32,22 @@ pub(super) struct ConcurrencyLimit {
 
 /// An operation as it was launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Launch {
+pub struct Launch {
     number: u64,
     /// All that was allowed was used.
     full: bool,
 }
 
-/// How an operation fared.
+/// How an operation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fared {
-    /// It was answered within this part of the time that it had.
-    Answered { took: Duration, of: Duration },
+pub enum Completion {
+    /// It was answered.
+    Answered {
+        /// The time until then.
+        took: Duration,
+        /// The time that it had.
+        of: Duration,
+    },
     /// The store was in trouble, or did not answer in time.
     Failed,
 }
@@ -55,7 +61,8 @@ impl Default for ConcurrencyLimit {
 
 impl ConcurrencyLimit {
     /// Whether there is room for one more.
-    pub(super) fn has_room(&self, under_way: usize) -> bool {
+    #[must_use]
+    pub fn has_room(&self, under_way: usize) -> bool {
         under_way < self.limit()
     }
 
@@ -64,19 +71,19 @@ impl ConcurrencyLimit {
     }
 
     /// One is launched beside so many others.
-    pub(super) fn launch(&mut self, under_way: usize) -> Launch {
+    pub fn launch(&mut self, under_way: usize) -> Launch {
         self.launched += 1;
         Launch { number: self.launched, full: under_way + 1 >= self.limit() }
     }
 
     /// One that did not count has come back: how quick the store can be is all that it tells.
-    pub(super) fn saw(&mut self, took: Duration) {
+    pub fn saw(&mut self, took: Duration) {
         self.quickest = self.quickest.min(took);
     }
 
     /// One has come back.
-    pub(super) fn landed(&mut self, launch: Launch, fared: Fared) {
-        let Fared::Answered { took, of } = fared else { return self.shrink(launch, 2) };
+    pub fn landed(&mut self, launch: Launch, completion: Completion) {
+        let Completion::Answered { took, of } = completion else { return self.shrink(launch, 2) };
         self.saw(took);
         // A store that is far away is not one that is busy.
         let usual = self.quickest.saturating_mul(4);
@@ -109,13 +116,13 @@ mod tests {
     const OF: Duration = Duration::from_millis(2500);
 
     /// As many as are allowed, all launched together, each with that end.
-    fn round(room: &mut ConcurrencyLimit, fared: Fared) {
+    fn round(room: &mut ConcurrencyLimit, completion: Completion) {
         let launches: Vec<Launch> = (0..room.limit()).map(|under_way| room.launch(under_way)).collect();
-        launches.into_iter().for_each(|launch| room.landed(launch, fared));
+        launches.into_iter().for_each(|launch| room.landed(launch, completion));
     }
 
-    fn after(took: u64) -> Fared {
-        Fared::Answered { took: Duration::from_millis(took), of: OF }
+    fn after(took: u64) -> Completion {
+        Completion::Answered { took: Duration::from_millis(took), of: OF }
     }
 
     #[test]
@@ -143,10 +150,10 @@ mod tests {
         assert_eq!(room.limit(), 33, "one of those filled it");
         round(&mut room, after(700));
         assert_eq!(room.limit(), 24);
-        round(&mut room, Fared::Failed);
+        round(&mut room, Completion::Failed);
         assert_eq!(room.limit(), 12);
         for _ in 0..10 {
-            round(&mut room, Fared::Failed);
+            round(&mut room, Completion::Failed);
         }
         assert_eq!(room.limit(), 4);
         // Neither quick nor late.
