@@ -19,6 +19,10 @@ const COMMON: &[Bug] = &[
     Bug::HolderMissesSuspend,
     Bug::UnknownIsSuccess,
     Bug::LapseVacates,
+    Bug::StopVacatesSession,
+    Bug::ValidFromAnswer,
+    Bug::GapIgnored,
+    Bug::OneWitness,
 ];
 
 /// How long it may take to catch one, on a core of its own.
@@ -35,6 +39,7 @@ fn scenario_of(bug: Bug) -> &'static str {
     match bug {
         Bug::SessionNotFenced => "semaphores-crowd",
         Bug::PermitsUnaudited => "semaphores-hands",
+        Bug::GapIgnored => "semaphores-hidden",
         _ => "semaphores-all",
     }
 }

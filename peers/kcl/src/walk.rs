@@ -2,7 +2,8 @@
 //!
 //! Plan: requests are late, lost before or after they are performed, or answered late; processes stand still, also between two
 //! readings of their clock; clock rates differ by as much as is allowed; ours are killed, stopped and started again; peers steal
-//! what is alive, evict their own and each other's, and die; rows are deleted and made anew while ours have them. Throughout, two of ours never believe in one lease at once, however
+//! what is alive, evict their own and each other's, and die; rows are deleted and made anew while ours have them; in worlds of
+//! their own, leases with updates that wait are left to expire, and nothing is done with them any more. Throughout, two of ours never believe in one lease at once, however
 //! short, fences grow in the order in which leases are told, and each is told by the
 //! answer to a request that has just won. When all is well again, every lease is held.
 
@@ -20,7 +21,7 @@ fn two_of_ours_never_believe_at_once() {
     let (mut told, mut remade) = (0, 0);
     for seed in 0..WORLDS {
         let format = if seed % 2 == 0 { Format::kcl() } else { Format::a8m() };
-        let mut world = KclWorld::new(WalkTerms { seed, format, moves: None });
+        let mut world = KclWorld::new(WalkTerms { seed, format, moves: None, lapses: false });
         told += world.run().unwrap_or_else(|text| panic!("world {seed}: {text}"));
         remade += world.remade;
     }
@@ -29,9 +30,22 @@ fn two_of_ours_never_believe_at_once() {
 }
 
 #[test]
+fn s6_nothing_is_done_with_a_lease_that_was_left_to_expire_whatever_waited_for_it() {
+    let mut lapses = 0;
+    for seed in 0..WORLDS / 2 {
+        let format = if seed % 2 == 0 { Format::kcl() } else { Format::a8m() };
+        let mut world = KclWorld::new(WalkTerms { seed, format, moves: None, lapses: true });
+        world.run().unwrap_or_else(|text| panic!("world {seed}: {text}"));
+        lapses += world.lapses;
+    }
+    assert!(lapses > WORLDS, "too few leases lapsed: {lapses}");
+}
+
+#[test]
 fn the_same_seed_is_the_same_world() {
     let trace = || {
-        let mut world = KclWorld::new(WalkTerms { seed: 4, format: Format::kcl(), moves: None });
+        let mut world =
+            KclWorld::new(WalkTerms { seed: 4, format: Format::kcl(), moves: None, lapses: false });
         let told = world.run();
         (told, world.table())
     };

@@ -183,7 +183,8 @@ impl WorkerMachine {
                 self.look_at = Tick(0);
             }
             WorkerCommand::Renew { reply } => {
-                let keys: BTreeSet<String> = self.holdings.keys().cloned().collect();
+                let kept = self.holdings.iter().filter(|(_, holding)| !holding.lapsed);
+                let keys: BTreeSet<String> = kept.map(|(key, _)| key.clone()).collect();
                 for key in keys.iter().filter(|key| self.holdings.get(*key).is_some_and(|held| !held.busy)) {
                     self.renewals.set(key, now.held);
                 }
@@ -194,15 +195,8 @@ impl WorkerMachine {
                 }
             }
             WorkerCommand::Lapse { key, taken } => {
-                if !self.is_tenure(&key, taken) {
-                    return;
-                }
-                self.renewals.remove(&key);
-                if let Some(holding) = self.holdings.get_mut(&key) {
-                    holding.lapsed = true;
-                    holding.ends = true;
-                    holding.cell.lose(Loss::Expired);
-                    self.hide(&key);
+                if self.is_tenure(&key, taken) {
+                    self.lapse(&key);
                 }
             }
             WorkerCommand::StopTaking => {
@@ -216,6 +210,20 @@ impl WorkerMachine {
     /// Whether what is held is what was taken at that counter.
     fn is_tenure(&self, key: &str, taken: u64) -> bool {
         self.holdings.get(key).is_some_and(|holding| holding.cell.counter_at_take() == taken)
+    }
+
+    /// Leaves a lease to expire. What is wished of it would write to its row, from which others would count anew.
+    fn lapse(&mut self, key: &str) {
+        let Some(holding) = self.holdings.get_mut(key) else { return };
+        holding.lapsed = true;
+        holding.ends = true;
+        holding.cell.lose(Loss::Expired);
+        let wishes = std::mem::take(&mut holding.wishes);
+        self.renewals.remove(key);
+        self.wishing.remove(key);
+        self.hide(key);
+        self.dismiss(key, wishes);
+        self.renewed_or_lost(key);
     }
 
     fn wish(&mut self, now: Now, key: String, wish: LeaseWish) {

@@ -178,13 +178,14 @@ impl Candidate {
         }
     }
 
-    /// Gives the leadership up, if it leads, and lets others go first for twice the follow rate.
+    /// Gives the leadership up, if it leads, and lets others go first for twice the follow rate. Where the storage fails, its row is given back once
+    /// that is over; after twice the follow rate it is left to expire, and others go first then.
     pub fn resign(&self) {
         // A task that has ended leads no more.
         let _sent = self.wishes.send(CandidateCommand::Resign);
     }
 
-    /// Stops it, and leaves a row of its own to expire. For work that goes on and can't be ended: nobody may lead before.
+    /// Stops it, and leaves a row of its own to expire, though this is dropped then. For work that goes on and can't be ended: nobody may lead before.
     pub fn lapse(&self) {
         // A task that has ended leads no more.
         let _sent = self.wishes.send(CandidateCommand::Lapse);

@@ -16,7 +16,10 @@
 //! answer's time known. The same holds for a leader that stepped down while the row is still its own.
 //!
 //! **A release** removes the very row that a look has shown. It may land long after it was given up, when this candidate leads again under the
-//! same id: each take and each renewal makes another row of it, which the release then leaves alone.
+//! same id: each take and each renewal makes another row of it, which the release then leaves alone. Where a release fails, it is tried again
+//! after a pause. In the end the row is left to expire, and watched like another's: whoever resigned must not lead again by a renewal of it.
+
+mod giving_back;
 
 use crate::options::CandidateOptions;
 use crate::storage::{LeaderRow, Seen};
@@ -135,12 +138,15 @@ pub(crate) struct LeadershipMachine {
     /// Its own row, as a look has shown it that was made to give it back.
     own: Option<LeaderRow>,
     failed_releases: u32,
+    /// No sooner is it tried again, on the holder's time line.
+    next_release: Tick,
+    /// For how long at the least one that resigns tries to give its row back.
+    gives_back_until: Tick,
+    /// It has given a leadership up, and nobody was seen to lead since.
+    has_resigned: bool,
     leader: Option<String>,
     notices: Vec<LeadershipNotice>,
 }
-
-/// How often a candidate that gives its row back may fail to.
-const RELEASES: u32 = 2;
 
 impl LeadershipMachine {
     pub(crate) fn new(options: CandidateOptions, id: String) -> LeadershipMachine {
@@ -158,6 +164,9 @@ impl LeadershipMachine {
             has_taken: false,
             own: None,
             failed_releases: 0,
+            next_release: Tick(0),
+            gives_back_until: Tick(0),
+            has_resigned: false,
             leader: None,
             notices: Vec::new(),
         }
@@ -169,8 +178,11 @@ impl LeadershipMachine {
         }
     }
 
+    /// Whoever lapsed before, lapses still: the row must last for as long as its work may.
     pub(crate) fn stop(&mut self) {
-        self.wish = Intent::Stop;
+        if self.wish != Intent::Lapse {
+            self.wish = Intent::Stop;
+        }
     }
 
     pub(crate) fn lapse(&mut self) {
@@ -226,35 +238,6 @@ impl LeadershipMachine {
         }
     }
 
-    /// What follows from a wish to lead no more; none if there is no such wish, or it is fulfilled.
-    fn give_up(&mut self, now: Now) -> Option<MachineStep> {
-        let cause = match self.wish {
-            Intent::Lead => return None,
-            Intent::Resign => EndCause::Resigned,
-            Intent::Stop | Intent::Lapse => EndCause::Stopped,
-        };
-        if matches!(self.phase, Phase::Leading { .. }) {
-            self.step_down(cause, now);
-        }
-        if self.is_giving_back() && self.failed_releases < RELEASES {
-            let ask = self.own.take().map_or(StorageCall::Look, |row| StorageCall::Release { row });
-            return Some(self.ask(ask, now));
-        }
-        if self.wish != Intent::Resign {
-            return Some(MachineStep::Over);
-        }
-        self.wish = Intent::Lead;
-        self.failed_releases = 0;
-        self.stands_back = now.held.after(self.options.follow * 2);
-        self.next = self.next.max(self.stands_back);
-        None
-    }
-
-    /// Whether a row that may be its own is to be given back.
-    fn is_giving_back(&self) -> bool {
-        self.may_be_mine && matches!(self.wish, Intent::Resign | Intent::Stop)
-    }
-
     /// The next call of a follower that is due.
     fn follow(&mut self, now: Now, random: u64) -> StorageCall {
         let is_due = self.is_due && now.held >= self.stands_back;
@@ -288,10 +271,15 @@ impl LeadershipMachine {
         let is_unknown = matches!(&told, Err(error) if error.kind() == ErrorKind::Unknown);
         match (ask, told) {
             (StorageCall::Look, Ok(StorageAnswer::Seen(seen))) if self.is_giving_back() => {
+                self.sight = if seen.row.is_none() { Sight::Vacant } else { Sight::Unknown };
                 self.own = seen.row.filter(|row| row.value == self.id);
                 self.may_be_mine = self.own.is_some();
             }
-            (StorageCall::Look, Err(_)) if self.is_giving_back() => self.failed_releases += 1,
+            (StorageCall::Look | StorageCall::Release { .. }, Err(_)) if self.is_giving_back() => {
+                // Trouble of a moment must not use up all attempts.
+                self.next_release = now.held.after(self.options.follow / 4);
+                self.failed_to_give_back(now);
+            }
             (StorageCall::Look, Ok(StorageAnswer::Seen(seen))) => self.look(seen, now),
             (StorageCall::Take { .. }, Ok(StorageAnswer::Done)) => self.won(sent, now),
             (StorageCall::Take { .. }, Ok(_)) => self.next = now.held.after(self.options.follow / 8),
@@ -304,10 +292,10 @@ impl LeadershipMachine {
             (StorageCall::Renew, Err(_)) => self.failed(now),
             (StorageCall::Release { .. }, Ok(StorageAnswer::Done)) => {
                 self.may_be_mine = false;
-                self.sight = Sight::Unknown;
+                self.sight = Sight::Vacant;
             }
             // One that is refused was renewed meanwhile, or is another's: the next look shows that.
-            (StorageCall::Release { .. }, _) => self.failed_releases += 1,
+            (StorageCall::Release { .. }, _) => self.failed_to_give_back(now),
             (StorageCall::Look, _) => {}
         }
     }
@@ -315,6 +303,7 @@ impl LeadershipMachine {
     /// A write of this candidate's own has made it the leader, or has left it so.
     fn won(&mut self, sent: Now, now: Now) {
         self.may_be_mine = true;
+        self.has_resigned = false;
         self.sight = Sight::Unknown;
         self.next = now.held.after(self.options.hold);
         let deadline = sent.held.after(self.options.belief());
@@ -324,6 +313,10 @@ impl LeadershipMachine {
             return;
         }
         let was_leading = matches!(self.phase, Phase::Leading { .. });
+        if !was_leading && self.wish != Intent::Lead {
+            // It does not lead for a moment only: the row is given back, or left to expire.
+            return;
+        }
         self.phase = Phase::Leading { founded: sent, deadline, errors: 0 };
         if was_leading {
             self.notices.push(LeadershipNotice::Renewed(deadline));
@@ -367,6 +360,7 @@ impl LeadershipMachine {
     /// A look was answered.
     fn look(&mut self, seen: Seen, now: Now) {
         let leader = seen.row.as_ref().filter(|row| row.deadline >= seen.now).map(|row| row.value.clone());
+        self.let_others_go_first(&seen, now);
         self.sight = match (std::mem::replace(&mut self.sight, Sight::Unknown), &seen.row) {
             (_, None) => Sight::Vacant,
             (Sight::Watched(watch), Some(row)) if watch.row == *row => Sight::Watched(watch),
@@ -375,7 +369,11 @@ impl LeadershipMachine {
                     self.notices.push(LeadershipNotice::SameId);
                 }
                 let left = row.deadline.after(self.options.skew).since(seen.now);
-                let wait = left.max(self.options.ttl.saturating_sub(self.options.skew));
+                let mut wait = left.max(self.options.ttl.saturating_sub(self.options.skew));
+                if row.value == self.id && self.has_resigned {
+                    // It could not be given back. Others go first, once it has expired.
+                    wait += self.options.follow * 2;
+                }
                 Sight::Watched(WatchedRow { row: row.clone(), takable: now.waited.after(wait) })
             }
         };

@@ -1,8 +1,10 @@
 //! Worlds of candidates on one row: ours, and less's as their source describes them.
 //!
-//! Plan: calls take time, are lost before or after they took effect, and land late; leaders resign; processes stall; clocks run at different
-//! rates; the storage's clock jumps. At every event at most one of ours believes that it leads. Where nothing stalls and no call is lost, at most one of
-//! all does, theirs included. Once all is calm, somebody leads in bounded time. Each world is one seed, and repeats exactly.
+//! Plan: calls take time, are lost before or after they took effect, and land late; the storage refuses calls for a while; leaders resign, lapse, stop
+//! and begin anew; processes stall; clocks run at different rates; the storage's clock jumps. At every event at most one of ours believes that it
+//! leads. Where nothing stalls and no call is lost, at most one of all does, theirs included. Nobody leads before the row of one that lapsed is past
+//! its deadline. Whoever resigned leads again only after the row was free for long enough, or another had it. Once all is calm, somebody leads in
+//! bounded time. Each world is one seed, and repeats exactly.
 
 mod world;
 
@@ -16,7 +18,7 @@ const EPOCH: u64 = 1_790_000_000_000_000;
 
 /// Runs worlds of a kind through rough times and calm ones.
 fn worlds(faults: WalkFaults) {
-    let mut terms = 0;
+    let (mut terms, mut resignations, mut lapses) = (0, 0, 0);
     for seed in 0..150 {
         let mut world = LessWorld::new(seed, faults);
         world.run(300_000_000);
@@ -27,11 +29,23 @@ fn worlds(faults: WalkFaults) {
         let leads = world.leaders() > 0;
         assert!(leads, "seed {seed}: nobody leads {bound} µs after all is well: {:?}", world.row);
         terms += world.terms;
+        resignations += world.checks.resignations;
+        lapses += world.checks.lapses;
     }
     assert!(terms > 150, "only {terms} terms: these worlds show nothing");
+    assert!(!faults.resigns || resignations > 150, "only {resignations} resignations");
+    assert!(!faults.ends || lapses > 150, "only {lapses} lapses");
 }
 
-const CALM: WalkFaults = WalkFaults { stalls: false, losses: false, jumps: false, resigns: false, theirs: 0 };
+const CALM: WalkFaults = WalkFaults {
+    stalls: false,
+    losses: false,
+    jumps: false,
+    resigns: false,
+    refuses: false,
+    ends: false,
+    theirs: 0,
+};
 
 #[test]
 fn s1_one_of_ours_leads_whatever_stalls_or_is_lost() {
@@ -45,7 +59,19 @@ fn s1_one_of_ours_leads_beside_candidates_that_renew_whatever_is_there() {
 
 #[test]
 fn s1_one_of_ours_leads_though_the_storage_s_clock_jumps_ahead() {
-    worlds(WalkFaults { stalls: true, losses: true, jumps: true, resigns: true, theirs: 0 });
+    worlds(WalkFaults { stalls: true, losses: true, jumps: true, resigns: true, ..CALM });
+}
+
+#[test]
+fn whoever_resigns_while_the_storage_refuses_calls_lets_others_go_first() {
+    worlds(WalkFaults { resigns: true, refuses: true, ..CALM });
+    worlds(WalkFaults { stalls: true, losses: true, resigns: true, refuses: true, ..CALM });
+}
+
+#[test]
+fn s6_nobody_leads_before_the_row_of_one_that_lapsed_is_past_its_deadline() {
+    worlds(WalkFaults { ends: true, ..CALM });
+    worlds(WalkFaults { stalls: true, losses: true, resigns: true, refuses: true, ends: true, ..CALM });
 }
 
 #[test]

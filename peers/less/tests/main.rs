@@ -1,5 +1,6 @@
 //! All tests of this package as one program, which is built and linked once. `cargo xtask test` runs each file of them by itself.
 
+mod lapse;
 mod late;
 #[cfg(feature = "postgres")]
 mod postgres;

@@ -8,6 +8,7 @@ use super::{FleetDue, What, World};
 use crate::invariants::Rule;
 use crate::kernel::NodeInput;
 use crate::kernel::clock::{MILLI, True};
+use crate::kernel::fault::FaultKind;
 use crate::kernel::registers::Ages;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -75,9 +76,15 @@ impl World {
         }
     }
 
+    /// Whether two witnesses tell how long a session was silent before it was watched.
+    fn is_attested(&self) -> bool {
+        let jumps = self.scenario.faults.iter().any(|(fault, _)| *fault == FaultKind::StoreClock);
+        self.spec.ages == Ages::Fine && self.scenario.wall_off_ms <= 100 && !jumps
+    }
+
     /// L1's bound, for what a worker with this ttl had.
     pub(super) fn death_bound(&self, ttl: Ttl) -> True {
-        let attested = self.spec.ages == Ages::Fine && self.scenario.wall_off_ms <= 100;
+        let attested = self.is_attested();
         let told = self.rested(350);
         self.bound_of(ttl, if attested || self.spec.push { 1150 } else { 1400 } + told) + self.unfit_bound()
     }
@@ -85,7 +92,7 @@ impl World {
     /// The same for several who die at once: together with the planner, where nothing tells how long they were silent before.
     pub(super) fn deaths_bound(&self, ttl: Ttl) -> True {
         let alone = self.death_bound(ttl);
-        let attested = self.spec.ages == Ages::Fine && self.scenario.wall_off_ms <= 100;
+        let attested = self.is_attested();
         let foreseen = attested || self.planner().is_some() || self.has_standby();
         if foreseen { alone } else { alone.max(self.bound_of(ttl, 2500 + self.rested(1000))) }
     }

@@ -9,7 +9,7 @@ use crate::kernel::clock::True;
 use crate::leases::node::{Heartbeat, LeaseStage, Node};
 use std::fmt;
 use std::time::Duration;
-use tenure_core::{Drift, Fence, Key, Nonce, Now, Tick};
+use tenure_core::{Drift, Fence, HolderId, Key, Nonce, Now, Tick};
 
 /// A wall clock that gains more than this on elapsed time has seen time that the process's clocks have not.
 const GAP: Duration = Duration::from_secs(1);
@@ -21,18 +21,24 @@ pub(crate) fn founded(node: &Node, key: &Key, fence: Fence, until: Tick, now: No
     if heartbeats().next().is_none() {
         return Err(format!("{} believes in {key} {fence}, of which no write took effect", node.who));
     }
-    founded_on(node, format_args!("{key} {fence}"), heartbeats(), until, now)
+    founded_on(&node.who, format_args!("{key} {fence}"), heartbeats(), until, now)
 }
 
 /// Users are told, in a step that began at `now`, to believe in the session until `until`.
-pub(crate) fn session_founded(node: &Node, until: Tick, now: Now) -> Result<(), String> {
-    let heartbeats = node.own.heartbeats.iter().filter(|heartbeat| heartbeat.key == node.session);
-    founded_on(node, format_args!("its session"), heartbeats, until, now)
+pub(crate) fn session_founded<'a>(
+    who: &HolderId,
+    session: &Key,
+    heartbeats: impl Iterator<Item = &'a Heartbeat>,
+    until: Tick,
+    now: Now,
+) -> Result<(), String> {
+    let heartbeats = heartbeats.filter(|heartbeat| heartbeat.key == *session);
+    founded_on(who, format_args!("its session"), heartbeats, until, now)
 }
 
 /// There is a write that took effect and allows that belief; and by that step's own clocks no time was hidden since it was sent.
 fn founded_on<'a>(
-    node: &Node,
+    who: &HolderId,
     what: fmt::Arguments<'_>,
     heartbeats: impl Iterator<Item = &'a Heartbeat>,
     until: Tick,
@@ -50,14 +56,11 @@ fn founded_on<'a>(
         }
     }
     Err(if gap {
-        format!(
-            "{} believes in {what} on a write from before a time that was hidden, as its clocks show",
-            node.who
-        )
+        format!("{who} believes in {what} on a write from before a time that was hidden, as its clocks show")
     } else {
         format!(
-            "{} believes in {what} until {}, and its last write that took effect allows {last:?}",
-            node.who, until.0
+            "{who} believes in {what} until {}, and its last write that took effect allows {last:?}",
+            until.0
         )
     })
 }

@@ -1,6 +1,6 @@
 //! What people do to the records of semaphores behind their users' backs, and `gc`.
 
-use super::{SemaphoreDue, What, World};
+use super::{Heartbeat, SemaphoreDue, What, World};
 use crate::kernel::Envelope;
 use crate::kernel::trace::Story;
 use std::collections::BTreeMap;
@@ -56,10 +56,18 @@ impl World {
     }
 
     /// A process has written its session's record, knowing what was put back there, if something was.
-    pub(super) fn session_written(&mut self, envelope: &Envelope, key: &Key) {
+    pub(super) fn session_written(&mut self, envelope: &Envelope, key: &Key, after: &Record) {
         let node = &mut self.nodes[envelope.node];
-        if *key == node.session {
-            node.own.session_restored.take_if(|restored| *restored < envelope.posted);
+        if *key != node.session {
+            return;
+        }
+        node.own.session_restored.take_if(|restored| *restored < envelope.posted);
+        if let Some(tenure) = &after.tenure {
+            let (key, fence, sent, ttl) = (key.clone(), after.fence, envelope.sent, tenure.ttl);
+            node.own.heartbeats.push_back(Heartbeat { key, fence, sent, ttl });
+            if node.own.heartbeats.len() > 8 {
+                node.own.heartbeats.pop_front();
+            }
         }
     }
 

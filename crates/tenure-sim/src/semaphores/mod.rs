@@ -14,9 +14,10 @@ use crate::kernel::fault::FaultKind;
 use crate::kernel::registers::{Ages, Landed, StoreSpec};
 use crate::kernel::rng::Rng;
 use crate::kernel::{self, Envelope, Frame, NewProcess, NodeInput, Scene};
+use crate::leases::node::Heartbeat;
 pub(crate) use scenario::SCENARIOS;
 use scenario::SemaphoreScenario;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tenure_core::op::{Hint, Op};
 use tenure_core::semaphore::{self, SemaphoreLedger};
 use tenure_core::{
@@ -65,6 +66,8 @@ pub(crate) struct SemaphoreNodeState {
     /// Somebody has put an older copy of its session's record back then, and no write of the process over that has shown what became of it.
     session_restored: Option<True>,
     session_deadline: Option<Tick>,
+    /// The last writes of its session that took effect.
+    heartbeats: VecDeque<Heartbeat>,
     /// Fences that users were told of.
     told: BTreeSet<(usize, Fence)>,
     lapses: Vec<PermitLapse>,
@@ -189,10 +192,10 @@ impl Scene for SemaphoresScene {
         world.user(index, usize::from(task), turn);
     }
 
-    fn told(world: &mut World, index: usize, _now: Now, notice: Notice) {
+    fn told(world: &mut World, index: usize, now: Now, notice: Notice) {
         let found = world.scene.asked[index].told(index, &notice);
         world.check(Rule::Answered, found);
-        world.told(index, notice);
+        world.told(index, now, notice);
     }
 
     fn acted(world: &mut World, index: usize, now: Tick, wake_at: Option<Tick>) {
@@ -213,7 +216,7 @@ impl Scene for SemaphoresScene {
                 // A renewal that comes late of one that is dead: its silence begins anew.
                 world.scene.dead.clear();
             } else {
-                world.session_written(envelope, key);
+                world.session_written(envelope, key, &landed.after);
             }
             return;
         };

@@ -242,4 +242,18 @@ pub(crate) const SCENARIOS: &[SemaphoreScenario] = &[
         calls: &[],
         ..USUAL
     },
+    SemaphoreScenario {
+        name: "semaphores-store-clock",
+        about: "the store's clock jumps by up to an hour; wall clocks are right",
+        wall_off_ms: 0,
+        store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: false }),
+        faults: &[
+            (FaultKind::StoreClock, 40.0),
+            (FaultKind::Crash, 6.0),
+            (FaultKind::Pause, 6.0),
+            (FaultKind::Cut, 6.0),
+            (FaultKind::Rate, 4.0),
+        ],
+        ..USUAL
+    },
 ];

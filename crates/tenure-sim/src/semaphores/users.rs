@@ -1,12 +1,12 @@
 //! Users of semaphores: they ask for permits, wait, change their minds, use what they hold, and give it up in every way there is.
 
 use super::{Node, SemaphoreCall, What, World};
-use crate::invariants::Rule;
 use crate::invariants::s8::BelievedPermits;
+use crate::invariants::{Rule, s4};
 use crate::kernel::clock::True;
 use tenure_core::op::{Expect, Op};
 use tenure_core::semaphore::{Mode, SemaphoreLedger, Wish};
-use tenure_core::{Command, Fence, HolderId, Key, LeaseId, Notice, Tick, WaitPolicy};
+use tenure_core::{Command, Fence, HolderId, Key, LeaseId, Notice, Now, Tick, WaitPolicy};
 
 /// What a user is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub(super) struct PermitView {
 pub(super) struct PermitLapse {
     key: usize,
     fence: Fence,
+    /// The fence of the session that they are attached to.
+    session: Option<Fence>,
     over: Tick,
 }
 
@@ -125,7 +127,8 @@ impl World {
         if let Some(view) = node.own.views.get_mut(&lease) {
             if let Some(fence) = view.fence().filter(|_| lapses) {
                 let over = node.clock.held(t).after(ttl);
-                node.own.lapses.push(PermitLapse { key: view.key, fence, over });
+                let session = node.machine.as_ref().and_then(tenure_core::Holder::session_fence);
+                node.own.lapses.push(PermitLapse { key: view.key, fence, session, over });
             }
             view.stage = PermitStage::Ending;
             self.scene.late.insert(lease, t);
@@ -158,7 +161,7 @@ impl World {
     }
 
     /// A machine tells its users something.
-    pub(super) fn told(&mut self, index: usize, notice: Notice) {
+    pub(super) fn told(&mut self, index: usize, now: Now, notice: Notice) {
         if let Some(lease) = notice.lease()
             && !matches!(notice, Notice::Asked(..))
         {
@@ -166,7 +169,7 @@ impl World {
         }
         match notice {
             Notice::Acquired { lease, fence, .. } => self.acquired(index, lease, fence),
-            Notice::SessionValid(until) => self.session_valid(index, until),
+            Notice::SessionValid(until) => self.session_valid(index, now, until),
             Notice::Held(lease, _) | Notice::Failed(lease, _) | Notice::Lost(lease, _) => {
                 if let Some(view) = self.nodes[index].own.views.remove(&lease)
                     && view.stage != PermitStage::Ending
@@ -198,7 +201,13 @@ impl World {
         self.turn(index, task, PermitActivity::Using(lease), self.per_mille(self.scenario.hold / 2));
     }
 
-    fn session_valid(&mut self, index: usize, until: Tick) {
+    fn session_valid(&mut self, index: usize, now: Now, until: Tick) {
+        if until > Tick(0) {
+            let node = &self.nodes[index];
+            let heartbeats = node.own.heartbeats.iter();
+            let found = s4::session_founded(&node.who, &node.session, heartbeats, until, now);
+            self.check(Rule::S4, found);
+        }
         let own = &mut self.nodes[index].own;
         own.session_until = until;
         if until > Tick(0) {
@@ -224,9 +233,22 @@ impl World {
         }
     }
 
-    /// S6: what a user let lapse is not taken out by its own process before its time.
+    /// S6: what a user let lapse is not taken out by its own process before its time, nor is the session vacated that it is attached to.
     pub(super) fn check_lapses(&mut self, index: usize, now: Tick, op: &Op) {
         let Op::Write(write) = op else { return };
+        let node = &mut self.nodes[index];
+        node.own.lapses.retain(|lapse| now < lapse.over);
+        if write.key == node.session && write.record.tenure.is_none() {
+            let fence = Some(write.record.fence);
+            let found = match node.own.lapses.iter().find(|lapse| lapse.session == fence) {
+                Some(lapse) => Err(format!(
+                    "{} vacates its session although fence {} of k{} was left to expire",
+                    node.who, lapse.fence, lapse.key
+                )),
+                None => Ok(()),
+            };
+            return self.check(Rule::S6, found);
+        }
         let Some(key) = self.key_index(&write.key) else { return };
         let version = self.store.get(&write.key).map(tenure_core::Record::version);
         if version.is_none_or(|version| write.expect != Expect::Unchanged(version)) {
@@ -236,8 +258,7 @@ impl World {
         let (standing, written) = (self.ledger(key), SemaphoreLedger::of(&write.record).unwrap_or_default());
         let stands =
             |ledger: &SemaphoreLedger, fence| ledger.holders.iter().any(|grant| grant.fence == fence);
-        let node = &mut self.nodes[index];
-        node.own.lapses.retain(|lapse| now < lapse.over);
+        let node = &self.nodes[index];
         let session = node.machine.as_ref().and_then(tenure_core::Holder::session_fence);
         let is_live = |fence| {
             let grant = standing.holders.iter().find(|grant| grant.fence == fence);

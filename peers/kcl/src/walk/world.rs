@@ -33,6 +33,8 @@ pub(super) struct WalkTerms {
     pub(super) format: Format,
     /// A fleet of this many units and four workers without faults and peers, which is moved away.
     pub(super) moves: Option<usize>,
+    /// Leases are updated, and left to expire.
+    pub(super) lapses: bool,
 }
 
 /// What happens to somebody at a time.
@@ -79,6 +81,7 @@ pub(super) struct KclWorld {
     /// Nobody begins before that: a newcomer can't know that a row has had a past.
     closed_until: Micros,
     pub(super) remade: u64,
+    pub(super) lapses: u64,
     adoption: Option<Adoption>,
 }
 
@@ -110,6 +113,7 @@ impl KclWorld {
             just_won: None,
             closed_until: 0,
             remade: 0,
+            lapses: 0,
             adoption: None,
             peers,
             rng,
@@ -188,8 +192,14 @@ impl KclWorld {
             })
             .seed(self.rng.draw());
         let machine = WorkerMachine::new(self.terms.format, Arc::new(options));
-        let ours =
-            OurProcess { machine, clock, stalled_until: 0, under_way: BTreeMap::new(), believes: Vec::new() };
+        let ours = OurProcess {
+            machine,
+            clock,
+            stalled_until: 0,
+            under_way: BTreeMap::new(),
+            believes: Vec::new(),
+            lapsed: BTreeMap::new(),
+        };
         self.ours.insert(self.ids, ours);
         self.at(self.now, self.ids, Happens::Wake);
     }
@@ -284,6 +294,7 @@ impl KclWorld {
                     self.at(arrives, who, Happens::Look { is_answered });
                 }
                 WorkerOutput::Request(WorkerRequest::Settle(settling, purpose)) => {
+                    self.check_lapsed(who, now, &settling.change, &purpose)?;
                     self.request(who, now, *settling, purpose);
                 }
                 WorkerOutput::Notice(notice) => notices.push(notice),

@@ -223,6 +223,7 @@ impl WorkerMachine {
                 self.confirmed(key);
                 Ok(())
             }
+            Ok(Settled::Refused(_)) if holding.lapsed => Err(LeaseError::NotHeld(key.to_owned())),
             Ok(Settled::Refused(Some(row))) if row.handing_over() == Some(&*self.options.worker) => {
                 self.wanted(now, key, row);
                 if let (Some((edit, reply)), Some(holding)) = (update, self.holdings.get_mut(key)) {
@@ -253,6 +254,9 @@ impl WorkerMachine {
         holding.alone = false;
         holding.row = row;
         holding.busy = false;
+        if holding.lapsed {
+            return self.dismiss(key, [LeaseWish::End { delete: false, reply }].into());
+        }
         holding.wishes.push_front(LeaseWish::End { delete: false, reply });
         self.wishing.insert(key.to_owned());
     }
@@ -289,15 +293,20 @@ impl WorkerMachine {
         // One that was left to expire has been told already.
         let is_news = holding.cell.until() != Tick(0);
         holding.cell.lose(loss.clone());
-        for wish in holding.wishes {
-            if let LeaseWish::Update(_, reply) | LeaseWish::End { reply: Some(reply), .. } = wish {
-                self.reply(Answered::Done(reply, Err(LeaseError::NotHeld(key.to_owned()))));
-            }
-        }
+        self.dismiss(key, holding.wishes);
         if holding.told && is_news {
             self.tell(WorkerNotice::Lost(holding.cell, loss));
         }
         self.renewed_or_lost(key);
+    }
+
+    /// Nothing comes of what was wished of a lease.
+    pub(super) fn dismiss(&mut self, key: &str, wishes: VecDeque<LeaseWish>) {
+        for wish in wishes {
+            if let LeaseWish::Update(_, reply) | LeaseWish::End { reply: Some(reply), .. } = wish {
+                self.reply(Answered::Done(reply, Err(LeaseError::NotHeld(key.to_owned()))));
+            }
+        }
     }
 
     fn forget(&mut self, key: &str) -> Option<HeldRow> {
@@ -310,7 +319,7 @@ impl WorkerMachine {
     }
 
     /// One more of those that were to be renewed now is done.
-    fn renewed_or_lost(&mut self, key: &str) {
+    pub(super) fn renewed_or_lost(&mut self, key: &str) {
         for (keys, _) in &mut self.renewers {
             keys.remove(key);
         }

@@ -173,3 +173,70 @@ fn s1_a_take_is_believed_from_before_it_was_sent() {
     assert_eq!(step(&mut worker, at(9), &mut asked), ["change"], "a renewal, which stays without an answer");
     assert_eq!(step(&mut worker, at(10), &mut asked), ["a is hidden", "a is lost: Expired"]);
 }
+
+#[test]
+fn s6_an_update_that_waits_is_not_made_once_the_lease_is_left_to_expire() {
+    for is_handed_over in [false, true] {
+        let mut asked = Vec::new();
+        let mut worker = holder(&mut asked);
+        worker.on_command(at(2), WorkerCommand::StopTaking);
+        let taken = asked_update(&mut worker, at(3));
+        assert_eq!(step(&mut worker, at(3), &mut asked), ["change"]);
+        asked_update(&mut worker, at(3));
+        worker.on_command(at(4), WorkerCommand::Lapse { key: "a".into(), taken });
+        let told = step(&mut worker, at(4), &mut asked);
+        assert!(told.iter().any(|text| text.starts_with("done: Err(NotHeld")), "{told:?}");
+        if is_handed_over {
+            handed_over(&mut worker, false, at(5), &mut asked);
+        } else {
+            made(&mut worker, at(3), at(5), &mut asked);
+        }
+        let told = step(&mut worker, at(5), &mut asked);
+        assert!(!told.contains(&"change".to_owned()), "{told:?}");
+        assert!(told.iter().any(|text| text.starts_with("done: ")), "whoever asked is answered: {told:?}");
+    }
+}
+
+/// Somebody asks for an update of `a`. The counter at which it was taken.
+fn asked_update(worker: &mut WorkerMachine, now: Now) -> u64 {
+    let (reply, _) = oneshot::channel();
+    worker.on_command(now, WorkerCommand::Update { key: "a".into(), edit: Edit::new(), reply });
+    worker.holdings["a"].cell.counter_at_take()
+}
+
+#[test]
+fn s6_a_release_that_is_under_way_is_not_made_again_once_the_lease_is_left_to_expire() {
+    let mut asked = Vec::new();
+    let mut worker = holder(&mut asked);
+    worker.on_command(at(2), WorkerCommand::StopTaking);
+    let taken = worker.holdings["a"].cell.counter_at_take();
+    worker.stop(at(3), None);
+    assert_eq!(step(&mut worker, at(3), &mut asked), ["a is lost: Released", "a is hidden", "change"]);
+    worker.on_command(at(3), WorkerCommand::Lapse { key: "a".into(), taken });
+    handed_over(&mut worker, false, at(4), &mut asked);
+    let told = step(&mut worker, at(4), &mut asked);
+    assert!(!told.contains(&"change".to_owned()), "{told:?}");
+}
+
+#[test]
+fn a_renewal_of_all_does_not_wait_for_what_is_left_to_expire() {
+    for is_asked_before in [false, true] {
+        let mut asked = Vec::new();
+        let mut worker = holder(&mut asked);
+        worker.on_command(at(2), WorkerCommand::StopTaking);
+        let taken = worker.holdings["a"].cell.counter_at_take();
+        let renew = |worker: &mut WorkerMachine| {
+            let (reply, _) = oneshot::channel();
+            worker.on_command(at(3), WorkerCommand::Renew { reply });
+        };
+        if is_asked_before {
+            renew(&mut worker);
+        }
+        worker.on_command(at(3), WorkerCommand::Lapse { key: "a".into(), taken });
+        if !is_asked_before {
+            renew(&mut worker);
+        }
+        let told = step(&mut worker, at(3), &mut asked);
+        assert!(told.contains(&"renewed".to_owned()) && !told.contains(&"change".to_owned()), "{told:?}");
+    }
+}

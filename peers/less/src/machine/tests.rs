@@ -210,9 +210,10 @@ fn who_stops_gives_the_row_back_or_leaves_it_to_expire() {
     machine.stop();
     assert_eq!(looks_for_its_own(&mut machine, 1000, Some(("me", 10_000))), releases("me", 10_000));
     machine.told(Err(StoreError::unknown("cut")), at(1010));
-    assert_eq!(looks_for_its_own(&mut machine, 1010, Some(("me", 10_000))), releases("me", 10_000));
-    machine.told(Err(StoreError::unknown("cut")), at(1020));
-    assert_eq!(machine.step(at(1020), 0), MachineStep::Over);
+    assert_eq!(machine.step(at(1010), 0), MachineStep::Wait(at(1510).held), "trouble may pass");
+    assert_eq!(looks_for_its_own(&mut machine, 1510, Some(("me", 10_000))), releases("me", 10_000));
+    machine.told(Err(StoreError::unknown("cut")), at(1520));
+    assert_eq!(machine.step(at(1520), 0), MachineStep::Over);
 }
 
 #[test]
@@ -231,11 +232,11 @@ fn a_row_that_was_renewed_meanwhile_is_looked_at_again_and_another_s_is_left_alo
 fn who_stops_and_can_t_look_leaves_the_row_to_expire() {
     let mut machine = leader();
     machine.stop();
-    for ms in [1000, 1010] {
+    for ms in [1000, 1500] {
         assert_eq!(machine.step(at(ms), 0), MachineStep::Ask(StorageCall::Look));
         machine.told(Err(StoreError::unavailable("down")), at(ms));
     }
-    assert_eq!(machine.step(at(1020), 0), MachineStep::Over);
+    assert_eq!(machine.step(at(1500), 0), MachineStep::Over);
 }
 
 #[test]
@@ -244,6 +245,67 @@ fn s6_who_lapses_leaves_the_row_to_expire() {
     machine.lapse();
     assert_eq!(machine.step(at(1000), 0), MachineStep::Over);
     assert_eq!(machine.notices(), [LeadershipNotice::Ended(EndCause::Stopped)]);
+}
+
+#[test]
+fn s6_a_lapse_outlasts_the_stop_that_follows_when_the_handle_is_dropped() {
+    let mut machine = leader();
+    assert_eq!(machine.step(at(2000), 0), MachineStep::Ask(StorageCall::Renew));
+    machine.lapse();
+    assert!(matches!(machine.step(at(2010), 0), MachineStep::Wait(_)), "the call is under way");
+    machine.stop();
+    assert!(matches!(machine.step(at(2020), 0), MachineStep::Wait(_)), "the call is under way");
+    machine.told(Ok(StorageAnswer::Done), at(2030));
+    assert_eq!(machine.step(at(2030), 0), MachineStep::Over, "its row is left alone");
+}
+
+#[test]
+fn who_resigns_in_a_moment_of_trouble_gives_the_row_back_after_it() {
+    let mut machine = leader();
+    machine.resign();
+    let mut now = 1000;
+    for _ in 0..3 {
+        assert_eq!(machine.step(at(now), 0), MachineStep::Ask(StorageCall::Look), "at {now}");
+        machine.told(Err(StoreError::unavailable("refused")), at(now));
+        let MachineStep::Wait(until) = machine.step(at(now), 0) else { panic!("no pause after {now}") };
+        now = until.0 / 1_000_000;
+    }
+    assert!(now > 1200, "three attempts by {now}");
+    assert_eq!(looks_for_its_own(&mut machine, now, Some(("me", 10_000))), releases("me", 10_000));
+    machine.told(Ok(StorageAnswer::Done), at(now));
+    assert_eq!(machine.step(at(now), 0), MachineStep::Wait(at(now + 4000).held), "others go first");
+}
+
+#[test]
+fn who_resigns_and_can_t_give_the_row_back_leaves_it_to_others() {
+    let mut machine = leader();
+    machine.resign();
+    let mut now = 1000;
+    loop {
+        match machine.step(at(now), 0) {
+            MachineStep::Ask(StorageCall::Look) if now < 12_000 => {
+                machine.told(Err(StoreError::unavailable("refused")), at(now));
+            }
+            MachineStep::Wait(until) => now = until.0 / 1_000_000,
+            step => {
+                assert_eq!(step, MachineStep::Ask(StorageCall::Look), "not as its own row, at {now}");
+                break;
+            }
+        }
+    }
+    // By a renewal that landed late, its row lasts until 30 s; others may take it half a second later.
+    machine.told(Ok(seen(Some(("me", 30_000)), now as i64)), at(now));
+    while now < 34_500 {
+        match machine.step(at(now), 0) {
+            MachineStep::Wait(until) => now = until.0 / 1_000_000,
+            step => {
+                assert_eq!(step, MachineStep::Ask(StorageCall::Look), "others go first, at {now}");
+                machine.told(Ok(seen(Some(("me", 30_000)), now as i64)), at(now));
+            }
+        }
+    }
+    let step = machine.step(at(34_500), 0);
+    assert!(matches!(step, MachineStep::Ask(StorageCall::Take { over: Some(_) })), "at {now}: {step:?}");
 }
 
 #[test]

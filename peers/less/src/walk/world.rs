@@ -1,11 +1,14 @@
-//! The world: time, the row, the network between it and the candidates, and what goes wrong with them.
+//! The world: time, the row, the network between it and the candidates.
 
+mod checks;
 mod theirs;
+mod troubles;
 
 use super::{EPOCH, SKEW, TTL};
 use crate::machine::{LeadershipMachine, LeadershipNotice, MachineStep, StorageAnswer, StorageCall};
 use crate::options::CandidateOptions;
 use crate::storage::{LeaderRow, Micros, Seen};
+use checks::WalkChecks;
 use std::collections::BTreeMap;
 use tenure_core::{Now, StoreError, Tick, Wall};
 use theirs::{Their, Theirs};
@@ -20,6 +23,10 @@ pub(super) struct WalkFaults {
     pub(super) losses: bool,
     pub(super) jumps: bool,
     pub(super) resigns: bool,
+    /// The storage refuses calls at once, for a while.
+    pub(super) refuses: bool,
+    /// Leaders lapse, or stop, and begin anew as other candidates.
+    pub(super) ends: bool,
     pub(super) theirs: usize,
 }
 
@@ -27,7 +34,8 @@ pub(super) struct WalkFaults {
 enum WalkEvent {
     /// One of ours is due, if this is still its last wake-up.
     Wake(usize, u64),
-    Lands(usize, u64, StorageCall),
+    /// A call reaches the storage, from a candidate of that id.
+    Lands(usize, String, u64, StorageCall),
     Answered(usize, u64, Result<StorageAnswer, StoreError>),
     TheyTick(usize),
     TheirsLands(usize, Their),
@@ -35,10 +43,13 @@ enum WalkEvent {
     Resigns,
     Stalls,
     Jumps,
+    Refuses,
+    Ends,
 }
 
 pub(super) struct OurCandidate {
     machine: LeadershipMachine,
+    id: String,
     /// Its clock's rate, in thousandths.
     rate: u64,
     pub(super) frozen: u64,
@@ -57,6 +68,9 @@ pub(super) struct LessWorld {
     sequence: u64,
     pub(super) row: Option<(String, u64)>,
     jumped: i64,
+    /// Until then the storage refuses all calls.
+    refuses_until: u64,
+    pub(super) checks: WalkChecks,
     pub(super) ours: Vec<OurCandidate>,
     theirs: Vec<Theirs>,
     pub(super) terms: usize,
@@ -68,6 +82,7 @@ impl LessWorld {
         let ours = (0..3)
             .map(|n| OurCandidate {
                 machine: LeadershipMachine::new(CandidateOptions::new(), format!("ours-{n}")),
+                id: format!("ours-{n}"),
                 rate: 900 + rng.below(201),
                 frozen: 0,
                 wake: 0,
@@ -86,6 +101,8 @@ impl LessWorld {
             sequence: 0,
             row: None,
             jumped: 0,
+            refuses_until: 0,
+            checks: WalkChecks::default(),
             ours,
             theirs,
             terms: 0,
@@ -101,6 +118,8 @@ impl LessWorld {
         world.push(1_000_000, WalkEvent::Resigns);
         world.push(1_000_000, WalkEvent::Stalls);
         world.push(1_000_000, WalkEvent::Jumps);
+        world.push(1_000_000, WalkEvent::Refuses);
+        world.push(1_000_000, WalkEvent::Ends);
         world
     }
 
@@ -140,6 +159,7 @@ impl LessWorld {
             }
             self.at = at;
             self.handle(event);
+            self.checks.is_free(self.at, self.is_free());
             let believers = self.believers();
             assert!(believers.len() <= 1, "at {} µs {believers:?} lead", self.at);
             if !self.faults.stalls && !self.faults.losses && !self.faults.jumps {
@@ -171,11 +191,13 @@ impl LessWorld {
         match event {
             WalkEvent::Wake(n, wake) if wake == self.ours[n].wake => self.step(n),
             WalkEvent::Wake(..) => {}
-            WalkEvent::Lands(n, call, ask) => {
-                let answer = self.land(n, &ask);
+            WalkEvent::Lands(n, me, call, ask) => {
+                let is_refused = self.at < self.refuses_until;
+                let refused = || Err(StoreError::unavailable("refused"));
+                let answer = if is_refused { refused() } else { Ok(self.land(n, me, &ask)) };
                 if !self.is_lost() {
                     let back = self.flight();
-                    self.push(back, WalkEvent::Answered(n, call, Ok(answer)));
+                    self.push(back, WalkEvent::Answered(n, call, answer));
                 }
             }
             WalkEvent::Answered(n, call, told) if call == self.ours[n].call => {
@@ -200,6 +222,8 @@ impl LessWorld {
             WalkEvent::Resigns => self.resign(),
             WalkEvent::Stalls => self.stall(),
             WalkEvent::Jumps => self.jump(),
+            WalkEvent::Refuses => self.refuse(),
+            WalkEvent::Ends => self.end(),
         }
     }
 
@@ -208,20 +232,20 @@ impl LessWorld {
             let (now, random) = (self.now_of(n), self.rng.next());
             let ours = &mut self.ours[n];
             let step = ours.machine.step(now, random);
-            self.terms += ours
-                .machine
-                .notices()
-                .iter()
-                .filter(|notice| matches!(notice, LeadershipNotice::Elected(_)))
-                .count();
+            for notice in ours.machine.notices() {
+                if let LeadershipNotice::Elected(_) = notice {
+                    self.terms += 1;
+                    self.checks.elected(self.at, n);
+                }
+            }
             let until = match step {
-                MachineStep::Over => return,
+                MachineStep::Over => return self.begin_anew(n),
                 MachineStep::Wait(until) => until,
                 MachineStep::Ask(ask) => {
-                    let call = ours.call;
+                    let (call, me) = (ours.call, ours.id.clone());
                     if !self.is_lost() {
                         let there = self.flight();
-                        self.push(there, WalkEvent::Lands(n, call, ask));
+                        self.push(there, WalkEvent::Lands(n, me, call, ask));
                     }
                     let unknown = StoreError::unknown("no answer");
                     self.push(PATIENCE, WalkEvent::Answered(n, call, Err(unknown)));
@@ -240,9 +264,8 @@ impl LessWorld {
     }
 
     /// What our statements do.
-    fn land(&mut self, n: usize, ask: &StorageCall) -> StorageAnswer {
+    fn land(&mut self, n: usize, me: String, ask: &StorageCall) -> StorageAnswer {
         let now = self.server();
-        let me = format!("ours-{n}");
         let done = |is_done| if is_done { StorageAnswer::Done } else { StorageAnswer::Refused };
         let micros = |at: u64| Micros(i64::try_from(at).unwrap());
         match ask {
@@ -261,6 +284,7 @@ impl LessWorld {
                 };
                 if may {
                     self.row = Some((me, now + TTL));
+                    self.checks.took(self.at, Some(n));
                 }
                 done(may)
             }
@@ -278,46 +302,9 @@ impl LessWorld {
         }
     }
 
-    /// Whoever leads is asked to lead no more, from time to time.
-    fn resign(&mut self) {
-        if !self.is_rough() || !self.faults.resigns {
-            return;
-        }
-        if let [leader] = *self.believers() {
-            self.ours[leader].machine.resign();
-            if self.ours[leader].frozen <= self.at {
-                self.step(leader);
-            }
-        }
-        let next = 1 + self.rng.below(30_000_000);
-        self.push(next, WalkEvent::Resigns);
-    }
-
-    fn stall(&mut self) {
-        if !self.is_rough() {
-            return;
-        }
-        if self.faults.stalls {
-            let span = self.rng.below(25_000_000);
-            let who = self.rng.below((self.ours.len() + self.theirs.len()) as u64) as usize;
-            let until = self.at + span;
-            match self.ours.get_mut(who) {
-                Some(ours) => ours.frozen = until,
-                None => self.theirs[who - self.ours.len()].frozen = until,
-            }
-        }
-        let next = 1 + self.rng.below(10_000_000);
-        self.push(next, WalkEvent::Stalls);
-    }
-
-    fn jump(&mut self) {
-        if !self.is_rough() || !self.faults.jumps {
-            return;
-        }
-        // Forwards, far enough for any deadline to be past. A clock that went back would only make deadlines longer.
-        self.jumped += i64::try_from(self.rng.below(60_000_000)).unwrap();
-        let next = 10_000_000 + self.rng.below(40_000_000);
-        self.push(next, WalkEvent::Jumps);
+    /// Whether anybody may take the row.
+    fn is_free(&self) -> bool {
+        self.row.as_ref().is_none_or(|(_, deadline)| deadline + SKEW < self.server())
     }
 }
 

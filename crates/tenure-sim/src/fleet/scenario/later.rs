@@ -156,4 +156,18 @@ pub(super) const ALL: &[FleetScenario] = &[
         excused: &[Rule::S1, Rule::L2, Rule::L3, Rule::C1, Rule::Answered],
         ..USUAL
     },
+    FleetScenario {
+        name: "fleet-store-clock",
+        about: "the store's clock jumps by up to an hour; wall clocks are right",
+        store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: false }),
+        wall_off_ms: 0,
+        faults: &[
+            (FaultKind::StoreClock, 40.0),
+            (FaultKind::Crash, 6.0),
+            (FaultKind::Pause, 6.0),
+            (FaultKind::Cut, 6.0),
+            (FaultKind::Rate, 4.0),
+        ],
+        ..USUAL
+    },
 ];

@@ -126,7 +126,9 @@ impl World {
         }
         node.own.session_deadline = Some(until);
         let node = &self.nodes[index];
-        self.check(Rule::S4, invariants::s4::session_founded(node, until, now));
+        let heartbeats = node.own.heartbeats.iter();
+        let found = invariants::s4::session_founded(&node.who, &node.session, heartbeats, until, now);
+        self.check(Rule::S4, found);
         for key in 0..self.scene.keys.len() {
             let is_attached = |view: &LeaseView| {
                 view.key == key && view.is_attached && matches!(view.stage, LeaseStage::Held(_))

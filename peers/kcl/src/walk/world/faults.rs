@@ -1,8 +1,10 @@
 //! What goes wrong for our workers: they die, stop, stand still, and lose rows that they have.
 
+use super::Micros;
 use super::{FAILOVER, Happens, KclWorld, OurProcess};
+use crate::change::{Edit, RowChange};
 use crate::row::{Fields, Row};
-use crate::worker::WorkerCommand;
+use crate::worker::{ChangePurpose, WorkerCommand};
 use std::sync::atomic::Ordering;
 use tenure_core::Clock;
 use tokio::sync::oneshot;
@@ -49,6 +51,10 @@ impl KclWorld {
             return Ok(());
         };
         ours.clock.now.fetch_max(self.now, Ordering::SeqCst);
+        if self.terms.lapses && self.rng.one_in(2) {
+            self.lapse(who);
+            return self.step(who);
+        }
         let (reply, _) = oneshot::channel();
         match what {
             0 => {
@@ -79,6 +85,44 @@ impl KclWorld {
             }
         }
         self.step(who)
+    }
+
+    /// A lease is updated twice, so that one update waits, perhaps renewed at once with all others, and left to expire.
+    fn lapse(&mut self, who: u64) {
+        let now = self.now;
+        let Some(ours) = self.ours.get_mut(&who) else { return };
+        ours.clock.now.fetch_max(now, Ordering::SeqCst);
+        let Some(held) = ours.believes.pop() else { return };
+        let (key, taken, at) = (held.key().to_owned(), held.counter_at_take(), ours.clock.now());
+        for _ in 0..2 {
+            let (reply, _) = oneshot::channel();
+            let update = WorkerCommand::Update { key: key.clone(), edit: Edit::new(), reply };
+            ours.machine.on_command(at, update);
+        }
+        ours.lapsed.insert(key.clone(), held.cell.until());
+        ours.machine.on_command(at, WorkerCommand::Lapse { key, taken });
+        self.lapses += 1;
+    }
+
+    /// Nothing is done with what was left to expire.
+    pub(super) fn check_lapsed(
+        &mut self,
+        who: u64,
+        now: Micros,
+        change: &RowChange,
+        purpose: &ChangePurpose,
+    ) -> Result<(), String> {
+        let Some(ours) = self.ours.get_mut(&who) else { return Ok(()) };
+        let held = ours.clock.held();
+        ours.lapsed.retain(|_, until| held < *until);
+        match purpose {
+            ChangePurpose::Keep { key, .. } | ChangePurpose::End { key, .. }
+                if ours.lapsed.contains_key(key) =>
+            {
+                Err(format!("at {now}, {who} works on {key}, which was left to expire: {:?}", change.after))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -41,6 +41,8 @@ pub(super) struct OurProcess {
     pub(super) stalled_until: Micros,
     pub(super) under_way: BTreeMap<u64, (Settling, ChangePurpose, Tick)>,
     pub(super) believes: Vec<Held>,
+    /// What was left to expire, and until when.
+    pub(super) lapsed: BTreeMap<String, Tick>,
 }
 
 impl OurProcess {

@@ -44,6 +44,7 @@ impl LessWorld {
                 let may = self.row.as_ref().is_none_or(|(_, until)| *until < now);
                 if may {
                     self.row = Some((me, deadline));
+                    self.checks.took(self.at, None);
                 }
                 may
             }
