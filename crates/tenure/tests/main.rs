@@ -5,6 +5,7 @@ mod common;
 #[cfg(feature = "serde")]
 mod bad_input;
 mod body;
+mod cancelled;
 mod cost;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
