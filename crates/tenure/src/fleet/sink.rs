@@ -20,6 +20,7 @@ pub(super) struct WorkerSink {
     inner: Weak<SharedWorker>,
     /// The same while units are held: what becomes of them is told also when nobody stands for the worker any more.
     kept: Option<Arc<SharedWorker>>,
+    holder: HolderId,
     meters: FleetMeters,
     /// How long the worker's session is believed in from when a renewal was sent.
     belief: Duration,
@@ -30,14 +31,17 @@ pub(super) struct WorkerSink {
 
 impl WorkerSink {
     pub(super) fn new(inner: &Arc<SharedWorker>, meters: FleetMeters, belief: Duration) -> WorkerSink {
-        let (inner, renewals) = (Arc::downgrade(inner), Renewals::of_workers());
-        WorkerSink { inner, kept: None, meters, belief, renewals, told: BTreeMap::new() }
+        let (holder, renewals) = (inner.holder.clone(), Renewals::of_workers());
+        let (inner, told) = (Arc::downgrade(inner), BTreeMap::new());
+        WorkerSink { inner, kept: None, holder, meters, belief, renewals, told }
     }
 }
 
 /// The driver is gone, by a panic or with its runtime: nobody is to wait for it, nor believe for long.
 impl Drop for WorkerSink {
     fn drop(&mut self) {
+        // Where it has stopped in order, that is so already.
+        self.meters.stopped();
         if let Some(inner) = self.inner.upgrade() {
             inner.users().end();
             inner.told.notify_waiters();
@@ -53,7 +57,10 @@ impl Sink<Machine> for WorkerSink {
                 FleetNotice::Assigned { lease, .. } | FleetNotice::Draining(lease, ..) => {
                     commands.push(FleetCommand::Drained(lease));
                 }
-                FleetNotice::Stopped => return ControlFlow::Break(()),
+                FleetNotice::Stopped => {
+                    self.stopped();
+                    return ControlFlow::Break(());
+                }
                 _ => {}
             }
             return ControlFlow::Continue(());
@@ -190,8 +197,7 @@ impl WorkerSink {
                 inner.trouble.send_replace(Some(error));
             }
             FleetNotice::Stopped => {
-                tracing::info!(name: "fleet.stopped", target: "tenure::fleet", %holder, "worker stopped");
-                self.meters.stopped();
+                self.stopped();
                 inner.users().end();
                 return ControlFlow::Break(());
             }
@@ -199,6 +205,13 @@ impl WorkerSink {
         let held = inner.users().shares.len();
         self.meters.held.set(held as f64);
         ControlFlow::Continue(())
+    }
+
+    /// Nothing of what was measured last is so any more.
+    fn stopped(&self) {
+        let holder = &self.holder;
+        tracing::info!(name: "fleet.stopped", target: "tenure::fleet", %holder, "worker stopped");
+        self.meters.stopped();
     }
 
     /// Whether this is to be told: at once, and then every 10 s while that goes on.
