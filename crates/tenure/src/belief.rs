@@ -1,5 +1,6 @@
 //! What a holder believes, in a form that can be asked in a few nanoseconds and without I/O.
 
+use crate::panics::quietly;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -121,10 +122,12 @@ impl LeaseCell {
     pub(crate) fn tell_overrun(&self, holder: &HolderId, most: Duration) {
         let (key, fence) = self.name().map(|name| (display(&name.key), display(name.fence))).unzip();
         let most_ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
-        tracing::warn!(
-            name: "lease.overran", target: "tenure::lease", key, fence, %holder, most_ms,
-            "lease held for as long as it may be"
-        );
+        quietly(|| {
+            tracing::warn!(
+                name: "lease.overran", target: "tenure::lease", key, fence, %holder, most_ms,
+                "lease held for as long as it may be"
+            );
+        });
     }
 
     pub(crate) fn asked(&self, ask: Ask) {

@@ -5,6 +5,7 @@ use crate::cancelled::Cancelled;
 use crate::driver::nap;
 use crate::error::LeaseError;
 use crate::leases::Leases;
+use crate::panics::quietly;
 use crate::pending_claim::PendingClaim;
 use crate::prefixes::LeaseKind;
 use crate::token::LeaseToken;
@@ -76,7 +77,9 @@ impl Guard {
         cell: Arc<LeaseCell>,
     ) -> Guard {
         let holder = leases.holder();
-        tracing::debug!(name: "lease.acquired", target: "tenure::lease", %key, %fence, %holder, "lease acquired");
+        quietly(|| {
+            tracing::debug!(name: "lease.acquired", target: "tenure::lease", %key, %fence, %holder, "lease acquired");
+        });
         let mut guard = Guard::borrowed(leases, id, key, fence, ttl, is_attached, cell);
         guard.spent = AtomicBool::new(false);
         guard.set_metadata(metadata);
@@ -287,7 +290,9 @@ impl Guard {
     fn tell_released(&self) {
         let (key, fence, holder) = (&self.key, self.fence, self.leases.holder());
         if self.is_held() {
-            tracing::debug!(name: "lease.released", target: "tenure::lease", %key, %fence, %holder, "lease released");
+            quietly(|| {
+                tracing::debug!(name: "lease.released", target: "tenure::lease", %key, %fence, %holder, "lease released");
+            });
         }
     }
 
