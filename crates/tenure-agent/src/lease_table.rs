@@ -1,6 +1,8 @@
 //! The leases that clients have, each until the last deadline that its client was told.
 
 mod state;
+#[cfg(test)]
+mod tests;
 
 use crate::events::{self, Event};
 use crate::history::{Ownership, TenureHistory};
@@ -124,10 +126,19 @@ impl LeaseTable {
         let watch = tokio::spawn(Arc::clone(self).watch(id, Arc::clone(&holding), peer.clone()));
         let over_at = terms.at_most.map(|most| boottime().saturating_add(most));
         let LeaseTerms { longest, is_election, .. } = terms;
-        let mut entry =
-            LeaseTableEntry { holding, told: Duration::ZERO, longest, over_at, is_election, peer, watch };
+        let mut entry = LeaseTableEntry {
+            holding,
+            told: Duration::ZERO,
+            due: Duration::ZERO,
+            longest,
+            over_at,
+            is_election,
+            peer,
+            watch,
+        };
         let told = self.tell(id, &mut entry);
-        state.due.insert((entry.told, id));
+        entry.due = entry.told;
+        state.due.insert((entry.due, id));
         if let Some(claim) = self.claim(&entry.holding) {
             let claim = Ownership { since: Some(self.clock.now().wall), ..claim };
             self.history.began(entry.holding.key(), &claim);

@@ -1,5 +1,6 @@
 //! What a holder believes, in a form that can be asked in a few nanoseconds and without I/O.
 
+use crate::panics::quietly;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -109,14 +110,24 @@ impl LeaseCell {
         news.wake.notify_waiters();
     }
 
+    /// Given up, or out of our hands: nobody here acts on it any more.
+    pub(crate) fn end(&self) {
+        self.belief.end();
+        if let Some(cancel) = self.news().as_ref().and_then(|news| news.cancel.as_ref()) {
+            cancel.cancel();
+        }
+    }
+
     /// Says that it is held for as long as it may be.
     pub(crate) fn tell_overrun(&self, holder: &HolderId, most: Duration) {
         let (key, fence) = self.name().map(|name| (display(&name.key), display(name.fence))).unzip();
         let most_ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
-        tracing::warn!(
-            name: "lease.overran", target: "tenure::lease", key, fence, %holder, most_ms,
-            "lease held for as long as it may be"
-        );
+        quietly(|| {
+            tracing::warn!(
+                name: "lease.overran", target: "tenure::lease", key, fence, %holder, most_ms,
+                "lease held for as long as it may be"
+            );
+        });
     }
 
     pub(crate) fn asked(&self, ask: Ask) {
@@ -204,5 +215,16 @@ mod tests {
         cell.lost(Loss::Expired);
         assert_eq!(cell.loss(), Some(Loss::Deleted), "the first reason counts");
         assert!(early.is_cancelled() && cell.token().is_cancelled());
+    }
+
+    #[test]
+    fn what_is_given_up_tells_whoever_has_its_token_and_is_not_lost() {
+        let cell = LeaseCell::default();
+        let token = cell.token();
+        cell.end();
+        assert!(token.is_cancelled() && cell.loss().is_none());
+        let unasked = LeaseCell::default();
+        unasked.end();
+        assert!(unasked.news().is_none(), "nothing is made where nobody asked");
     }
 }

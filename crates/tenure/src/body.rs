@@ -19,6 +19,7 @@ use crate::driver::{nap, sleep_until};
 use crate::error::BodyError;
 use crate::guard::Guard;
 use crate::leases::Leases;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +78,7 @@ impl Held {
         inner.until(&self.cell.belief, self.is_attached).since(inner.clock.held())
     }
 
-    /// Told when the body has to end: it has the grace period from then on.
+    /// Told when the body has to end: it has the grace period from then on. Clones that outlive the body are told of its end, however that came.
     pub fn cancelled(&self) -> Cancelled {
         Cancelled::by(&self.stop, &self.leases.inner.process)
     }
@@ -98,18 +99,23 @@ where
     Fut: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    run_as(guard, limits, |held, under| spawn(body(held), under), |_| None).await
+    run_as(guard, limits, |held, under| spawn(|| body(held), under), |_| None).await
 }
 
-/// A task for a body, in the present span, which keeps what it runs under until the body is no more.
+/// A task for a body, in the present span, which keeps what it runs under until the body is no more. A panic of what makes its future is one of the body's.
 ///
 /// Of each type of future, the compiler makes tasks anew, which takes it a while: each body has its own type, and the boxes of all that have
 /// one output are of one.
-pub(crate) fn spawn<T: Send + 'static, G: Send + Sync + 'static>(
-    body: impl Future<Output = T> + Send + 'static,
-    under: Arc<G>,
-) -> JoinHandle<T> {
-    let body: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(body);
+pub(crate) fn spawn<T, Fut, G>(body: impl FnOnce() -> Fut, under: Arc<G>) -> JoinHandle<T>
+where
+    T: Send + 'static,
+    Fut: Future<Output = T> + Send + 'static,
+    G: Send + Sync + 'static,
+{
+    let body: Pin<Box<dyn Future<Output = T> + Send>> = match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(body) => Box::pin(body),
+        Err(panic) => Box::pin(async move { resume_unwind(panic) }),
+    };
     let body = async move {
         let _under = under;
         body.await
@@ -193,7 +199,7 @@ async fn watch<T: Send + 'static>(
 ) -> Result<T, BodyError<T>> {
     let (guard, running) = &*under;
     let told = told(guard.leases(), &caller_gone, grace, over, |most| guard.tell_overrun(most));
-    match supervise(guard, task, grace, stop, told).await {
+    match supervise_and_tell(guard, task, grace, stop, told).await {
         BodyEnd::Done(done) => finish(guard, done, leave).await,
         BodyEnd::Stopped { why, joined: Some(done) } => {
             let_go(guard, leave(Left::Interrupted)).await;
@@ -326,6 +332,19 @@ pub(crate) async fn supervise<T: Send + 'static>(
         joined = tokio::time::timeout((holding.until_deadline() / 2).max(MOMENT), &mut task).await.ok();
     }
     BodyEnd::Stopped { why, joined }
+}
+
+/// The same, and whoever the body has handed its token to is told of its end, before anything is given up.
+pub(crate) async fn supervise_and_tell<T: Send + 'static>(
+    holding: &impl BodyLease,
+    task: JoinHandle<T>,
+    grace: Duration,
+    stop: CancellationToken,
+    told: impl Future<Output = StopNotice>,
+) -> BodyEnd<T> {
+    // Also where this future is dropped with its runtime.
+    let _tell = stop.clone().drop_guard();
+    supervise(holding, task, grace, stop, told).await
 }
 
 /// An aborted task needs a moment to be joined, also when nothing of the lease is left.

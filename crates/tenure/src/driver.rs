@@ -14,6 +14,7 @@ use flights::Flights;
 use hints::Hints;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +51,9 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
         // At once: a machine that has seen its clocks from the beginning notices when they are set.
         let mut wake_at: Option<Tick> = Some(self.clock.held());
         let mut hints = Hints::of(std::mem::take(&mut self.watches), self.troubles.holder().clone());
-        let pushes = self.store.capabilities().watch;
+        // A store that panics is polled.
+        let capabilities = catch_unwind(AssertUnwindSafe(|| self.store.capabilities()));
+        let pushes = capabilities.is_ok_and(|capabilities| capabilities.watch);
         let mut missed = false;
         let clock = Arc::clone(&self.clock);
         // Not made anew for each event: each begins with a word to the runtime's timers.

@@ -5,6 +5,7 @@ use crate::cancelled::Cancelled;
 use crate::driver::nap;
 use crate::error::LeaseError;
 use crate::leases::Leases;
+use crate::panics::quietly;
 use crate::pending_claim::PendingClaim;
 use crate::prefixes::LeaseKind;
 use crate::token::LeaseToken;
@@ -76,7 +77,9 @@ impl Guard {
         cell: Arc<LeaseCell>,
     ) -> Guard {
         let holder = leases.holder();
-        tracing::debug!(name: "lease.acquired", target: "tenure::lease", %key, %fence, %holder, "lease acquired");
+        quietly(|| {
+            tracing::debug!(name: "lease.acquired", target: "tenure::lease", %key, %fence, %holder, "lease acquired");
+        });
         let mut guard = Guard::borrowed(leases, id, key, fence, ttl, is_attached, cell);
         guard.spent = AtomicBool::new(false);
         guard.set_metadata(metadata);
@@ -199,7 +202,7 @@ impl Guard {
         trouble.map_or(Loss::Expired, |trouble| Loss::Unreachable(trouble.error))
     }
 
-    /// Told when the lease is lost, or its holder is told to stop.
+    /// Told when the lease is lost, or its holder is told to stop; and when it is given up, by whatever of this guard's methods, or its drop.
     pub fn cancelled(&self) -> Cancelled {
         Cancelled::by(&self.cell.token(), &self.leases.inner.process)
     }
@@ -269,7 +272,7 @@ impl Guard {
     pub(crate) async fn give_up(&self, metadata: Option<Metadata>) -> bool {
         self.spend();
         self.tell_released();
-        self.cell.belief.end();
+        self.cell.end();
         if self.is_kept() {
             self.leases.inner.forget(self.id);
             return self.leases.inner.release_at(self.id, metadata, self.free_at).await.unwrap_or(false);
@@ -287,7 +290,9 @@ impl Guard {
     fn tell_released(&self) {
         let (key, fence, holder) = (&self.key, self.fence, self.leases.holder());
         if self.is_held() {
-            tracing::debug!(name: "lease.released", target: "tenure::lease", %key, %fence, %holder, "lease released");
+            quietly(|| {
+                tracing::debug!(name: "lease.released", target: "tenure::lease", %key, %fence, %holder, "lease released");
+            });
         }
     }
 
@@ -318,7 +323,7 @@ impl Guard {
     /// As [`Guard::lapse`], for whoever shares it with a body that goes on.
     pub(crate) async fn leave_to_expire(&self) {
         self.spend();
-        self.cell.belief.end();
+        self.cell.end();
         self.leases.inner.keep_no_longer(self.id);
         // An error means that the driver is gone, and with it the renewals.
         let _ = self.leases.inner.ask(self.id, Command::Lapse(self.id)).await;
@@ -347,7 +352,7 @@ impl Guard {
             );
             return Err(StoreError::invalid(text).into());
         }
-        self.cell.belief.end();
+        self.cell.end();
         self.leases.inner.keep_no_longer(self.id);
         match self.leases.inner.ask(self.id, Command::Detach(self.id, self.ttl)).await {
             Ok(CommandReply::Token(token)) => {
@@ -390,7 +395,7 @@ impl Drop for Guard {
         // A forked child gives nothing of its parent's back.
         if !*self.spent.get_mut() && !self.leases.inner.process.is_forked() {
             self.tell_released();
-            self.cell.belief.end();
+            self.cell.end();
             self.leases.inner.forget(self.id);
             if self.is_kept() {
                 drop(self.leases.inner.release_at(self.id, None, self.free_at));

@@ -128,6 +128,7 @@ mod lock_all;
 mod mail;
 mod meters;
 pub mod once;
+mod panics;
 mod pending_claim;
 mod permit_share;
 pub mod permits;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Fence, InvalidInput, Key, Loss, Ttl};
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// A request for several keys, from [`Leases::lock_all`].
 #[derive(Debug, Clone)]
@@ -268,10 +268,11 @@ async fn give_back(guards: Vec<Guard>) -> bool {
 #[derive(Debug)]
 pub struct Guards {
     guards: Vec<Guard>,
-    /// Cancelled when any is lost or withdrawn.
+    /// Cancelled when any is lost or withdrawn, or they are given up.
     gone: CancellationToken,
+    _told: DropGuard,
     /// Stops waiting for that.
-    _watch: tokio_util::sync::DropGuard,
+    _watch: DropGuard,
 }
 
 impl Guards {
@@ -287,7 +288,7 @@ impl Guards {
                 }
             });
         }
-        Guards { guards, gone, _watch: over.drop_guard() }
+        Guards { guards, _told: gone.clone().drop_guard(), gone, _watch: over.drop_guard() }
     }
 
     /// The guard of each key, in the order of their names.
@@ -321,7 +322,7 @@ impl Guards {
         futures_util::future::select_all(lost).await.0
     }
 
-    /// Told when any of them is lost, or its holder is told to stop.
+    /// Told when any of them is lost, or its holder is told to stop; and when they are given up.
     pub fn cancelled(&self) -> Cancelled {
         Cancelled::by(&self.gone, &self.first().leases().inner.process)
     }
@@ -341,6 +342,8 @@ impl Guards {
     }
 
     async fn give_up(&self) -> bool {
+        // First: from the first that is given up on, not all are held.
+        self.gone.cancel();
         let mut all = true;
         for guard in &self.guards {
             all &= guard.give_up(None).await;
@@ -357,6 +360,7 @@ impl Guards {
     }
 
     async fn leave_to_expire(&self) {
+        self.gone.cancel();
         for guard in &self.guards {
             guard.leave_to_expire().await;
         }
@@ -403,9 +407,9 @@ where
     let bodies = &guards.first().leases().inner.bodies;
     let running = bodies.begin(guards.iter().map(|guard| (guard.id(), guard.ttl())))?;
     let stop = CancellationToken::new();
-    let body = body(Held::under(guards.first(), stop.clone()));
+    let held = Held::under(guards.first(), stop.clone());
     let under = Arc::new((guards, running));
-    let task = body::spawn(body, Arc::clone(&under));
+    let task = body::spawn(|| body(held), Arc::clone(&under));
     body::watched(|caller_gone| watch(under, task, (grace, over), stop, caller_gone)).await
 }
 
@@ -419,7 +423,7 @@ async fn watch<T: Send + 'static>(
     let (guards, running) = &*under;
     let tell = |most| guards.iter().for_each(|guard| guard.tell_overrun(most));
     let told = body::told(guards.first().leases(), &caller_gone, grace, over, tell);
-    match body::supervise(guards, task, grace, stop, told).await {
+    match body::supervise_and_tell(guards, task, grace, stop, told).await {
         BodyEnd::Done(done) => {
             let lost = (!guards.is_held()).then(|| guards.reason());
             let_go(guards).await;

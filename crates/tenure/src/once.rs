@@ -42,6 +42,7 @@ use crate::error::{AcquireError, BodyError, LeaseError};
 use crate::guard::Guard;
 use crate::leases::Leases;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::once::{Delivery, Once, OnceAction, OnceEvent, Refusal};
@@ -226,7 +227,7 @@ impl OncePer {
         let leave = move |left: Left<'_, Result<T, E>>| {
             let (is_well, says) = match left {
                 Left::Returned(Ok(_)) => (true, String::new()),
-                Left::Returned(Err(error)) => (false, error.to_string()),
+                Left::Returned(Err(error)) => (false, text_of(error)),
                 Left::Panicked => (false, "it panicked".to_owned()),
                 // Somebody is to run it again.
                 Left::Interrupted if delivery == Delivery::AtLeastOnce => return None,
@@ -234,7 +235,7 @@ impl OncePer {
             };
             released(begun.on(clock.now().wall, OnceEvent::Ended(is_well, says)))
         };
-        let start = |held, under| body::spawn(body(held), under);
+        let start = |held, under| body::spawn(|| body(held), under);
         match body::run_as(guard, self.limits, start, leave).await {
             Ok(result) => Ok(Ticked::Here(result)),
             Err(error) => Err(OnceError::Body(error)),
@@ -397,6 +398,12 @@ impl BegunTick {
             _ => Err(AcquireError::Stopped),
         }
     }
+}
+
+/// A tick whose error can't be told has ended all the same, and is not to run again for it.
+fn text_of(error: &impl fmt::Display) -> String {
+    let text = catch_unwind(AssertUnwindSafe(|| error.to_string()));
+    text.unwrap_or_else(|_| "its error can't be told, as its text panicked".to_owned())
 }
 
 /// The one thing that is to be done, but for giving the lease up, which a guard does by itself.

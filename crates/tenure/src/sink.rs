@@ -5,6 +5,7 @@ use crate::cells::EndedLease;
 use crate::driver::Sink;
 use crate::error::{AcquireError, LeaseError};
 use crate::meters;
+use crate::panics::quietly;
 use crate::renewals::Renewed;
 use crate::shared::SharedLeases;
 use crate::users::{CommandReply, HeardNotice, LeaseUsers, PendingCommand};
@@ -185,9 +186,11 @@ impl SharedLeases {
         meters::lease_lost(loss, self.prefixes.of(lease));
         let (key, fence) = cell.name().map(|name| (display(&name.key), display(name.fence))).unzip();
         let holder = &self.holder;
-        tracing::warn!(
-            name: "lease.lost", target: "tenure::lease", key, fence, %holder, reason = %loss, "lease lost"
-        );
+        quietly(|| {
+            tracing::warn!(
+                name: "lease.lost", target: "tenure::lease", key, fence, %holder, reason = %loss, "lease lost"
+            );
+        });
     }
 
     /// Why a lease could not be given up.

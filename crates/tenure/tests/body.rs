@@ -130,6 +130,34 @@ async fn s6_a_panic_is_told_and_releases_the_lease() {
     assert!(b.leases.try_acquire("k").await.is_ok());
 }
 
+/// Of a body whose future is never made.
+fn unmade() -> std::future::Ready<()> {
+    panic!("on purpose, before the future is made")
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_a_panic_before_the_bodys_future_is_made_is_told_as_any_other() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    let result = a.leases.lock("k").with_lease(|_| unmade()).await;
+    assert!(matches!(&result, Err(BodyError::Panicked(text)) if text.contains("on purpose")), "{result:?}");
+    let result = a.leases.lock_all(["x", "y"]).with_lease(|_| unmade()).await;
+    assert!(matches!(result, Err(BodyError::Panicked(_))), "{result:?}");
+    let candidate = a.leases.candidate().key("led").start().unwrap();
+    candidate.elected().await.unwrap();
+    let result = candidate.run_while_leader(|_| unmade()).await;
+    assert!(matches!(result, Err(BodyError::Panicked(_))), "{result:?}");
+    assert!(candidate.is_leader());
+    let section = a.leases.section("s").start().unwrap();
+    let result =
+        section.with_lease("0_10".parse::<tenure::range::KeyRange>().unwrap(), TTL, |_| unmade()).await;
+    assert!(matches!(result, Err(BodyError::Panicked(_))), "{result:?}");
+    settle().await;
+    for key in ["k", "x", "y"] {
+        assert!(b.leases.try_acquire(key).await.is_ok(), "{key} is free");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn s6_after_a_suspend_the_body_is_told_soon_after_waking() {
     let (world, ttl) = (World::new(), TTL * 6);

@@ -360,6 +360,20 @@ fn stuck() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_a_worker_that_is_dropped_it_is_told_that_it_has_stopped() {
+    let world = World::new();
+    let fleet =
+        Fleet::with_clock(AnyStore::new(world.memory.clone()), "dropped", world.clock.clone(), 6).unwrap();
+    let worker = fleet.join().ttl(TTL).instance(6).start().unwrap();
+    tokio::time::sleep(TTL).await;
+    let me = worker.holder().clone();
+    drop(worker);
+    tokio::time::sleep(TTL).await;
+    let told = scribe().named("fleet.stopped");
+    assert_eq!(told.iter().filter(|told| told.says("holder") == me.as_str()).count(), 1, "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn of_a_fleet_that_can_not_be_looked_at_no_more_is_told_than_every_ten_seconds() {
     let world = World::new();
     let faults = FaultyStore::new(world.memory.clone());

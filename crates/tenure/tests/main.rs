@@ -5,6 +5,7 @@ mod common;
 #[cfg(feature = "serde")]
 mod bad_input;
 mod body;
+mod cancelled;
 mod cost;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
@@ -28,6 +29,7 @@ mod once;
 mod own_thread;
 #[cfg(all(feature = "postgres", feature = "redis"))]
 mod own_thread_servers;
+mod panics;
 #[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
 mod passwords;
 mod permits;

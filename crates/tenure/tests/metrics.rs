@@ -208,6 +208,44 @@ fn each_counter_is_there_before_anything_has_happened() {
     }
 }
 
+#[test]
+fn of_a_worker_that_is_dropped_no_gauge_stands() {
+    let gauges = |page: &str| -> Vec<String> {
+        let of_fleets =
+            page.lines().filter(|line| line.starts_with("tenure_fleet_") && !line.contains("_total{"));
+        let ours = of_fleets.filter(|line| !line.contains("_seconds_") && !line.contains("quantile"));
+        ours.filter(|line| !line.ends_with(" 0")).map(str::to_owned).collect()
+    };
+    let ended = |by_runtime: bool| {
+        let mut left = None;
+        let counts = measured(async |counts| {
+            let world = World::new();
+            let fleet =
+                Fleet::with_clock(AnyStore::new(world.memory.clone()), "f", world.clock.clone(), 1).unwrap();
+            fleet.create(tenure::fleet::NewUnit::named("u")).await.unwrap();
+            let worker = fleet.join().ttl(TTL).start().unwrap();
+            tokio::time::sleep(TTL * 2).await;
+            let shown = gauges(&counts.render());
+            assert!(
+                shown.iter().any(|line| line == "tenure_fleet_planner{fleet=\"f\",worker=\"0\"} 1"),
+                "{shown:?}"
+            );
+            if by_runtime {
+                left = Some(worker);
+            } else {
+                drop(worker);
+                tokio::time::sleep(TTL * 2).await;
+            }
+        });
+        (counts, left)
+    };
+    let (counts, _) = ended(false);
+    assert_eq!(gauges(&counts.render()), Vec::<String>::new(), "it has left");
+    let (counts, left) = ended(true);
+    assert_eq!(gauges(&counts.render()), Vec::<String>::new(), "its runtime has ended");
+    assert!(left.unwrap().held().is_empty());
+}
+
 /// What the buckets of a histogram show: of how many it is told, and of how many that were no more than this.
 fn buckets(page: &str, name: &str, labels: &str, most: &str) -> [usize; 2] {
     let count = |line: String| {

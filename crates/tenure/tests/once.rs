@@ -196,3 +196,33 @@ async fn its_records_are_none_of_others_locks() {
         "{error}"
     );
 }
+
+/// An error that can't be told.
+#[derive(Debug)]
+struct Untold;
+
+impl std::fmt::Display for Untold {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("on purpose, in the error's text")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_panics_before_its_future_is_made_or_whose_error_can_not_be_told_has_ended_all_the_same()
+{
+    let world = World::new();
+    let process = world.process();
+    let unmade = |_: Held| -> std::future::Ready<Result<u32, String>> { panic!("on purpose") };
+    let ran = tick(&process).run(unmade).await;
+    assert!(matches!(ran, Err(OnceError::Body(BodyError::Panicked(_)))), "{ran:?}");
+    let last = |history: tenure::once::History| format!("{:?}", history.last().unwrap());
+    let state = last(process.leases.last_runs("job").await.unwrap());
+    assert!(state.contains("it panicked"), "{state}");
+    let untold = process.leases.once_every("untold", PERIOD).at_least_once();
+    let ran = untold.clone().run(async |_| Err::<u32, _>(Untold)).await;
+    assert!(matches!(ran, Ok(Ticked::Here(Err(Untold)))));
+    let state = last(process.leases.last_runs("untold").await.unwrap());
+    assert!(state.contains("can't be told"), "{state}");
+    let again = untold.run(ok).await;
+    assert!(matches!(again, Ok(Ticked::Elsewhere(_))), "it is not run again: {again:?}");
+}

@@ -29,6 +29,8 @@ pub(super) struct LeaseTableEntry {
     pub(super) holding: Arc<Holding>,
     /// The latest deadline that was told, by CLOCK_BOOTTIME.
     pub(super) told: Duration,
+    /// Under which it stands among what is due: no later than what was told.
+    pub(super) due: Duration,
     pub(super) longest: Duration,
     /// No deadline is later.
     pub(super) over_at: Option<Duration>,
@@ -67,6 +69,8 @@ pub(super) const OUTLASTS: &str = "it is held until its time is over, as this ag
 impl TableState {
     pub(super) fn take(&mut self, id: Uuid, why: &str) -> Option<LeaseTableEntry> {
         let entry = self.entries.remove(&id)?;
+        // What is left of ranges may be a day, and nothing else limits how many are given back by then.
+        self.due.remove(&(entry.due, id));
         self.ended.insert(id, why.to_owned());
         Some(entry)
     }
@@ -102,14 +106,14 @@ impl TableState {
                 return (lapsed, Some(*at));
             }
             let Some((_, id)) = self.due.pop_first() else { break };
-            match self.entries.get(&id).map(|entry| entry.told) {
-                // It has left already.
+            match self.entries.get_mut(&id) {
                 None => {}
-                Some(told) if told > now => {
-                    self.due.insert((told, id));
+                Some(entry) if entry.told > now => {
+                    entry.due = entry.told;
+                    self.due.insert((entry.due, id));
                 }
-                Some(_) => {
-                    let loss = self.entries.get(&id).and_then(LeaseTableEntry::loss);
+                Some(entry) => {
+                    let loss = entry.loss();
                     let entry = self.take(id, loss.as_deref().unwrap_or(LAPSED));
                     lapsed.extend(entry.map(|entry| (id, entry)));
                 }

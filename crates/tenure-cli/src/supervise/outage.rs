@@ -3,6 +3,7 @@
 
 use crate::output;
 use crate::text::brief;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,14 +43,24 @@ struct CallHistory {
 #[derive(Debug)]
 struct OngoingFailure {
     since: Duration,
-    text: String,
+    /// What was told of in the present pause. Another cause is told at once, and each of them once.
+    told: BTreeSet<Cause>,
     tell_at: Duration,
     pause: Duration,
+}
+
+/// Why a call failed. What is measured differs from call to call, and is no cause of its own.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Cause {
+    Silence,
+    Error(String),
 }
 
 /// The second time it is told after this, then after twice as long, and so on.
 const SOON: Duration = Duration::from_secs(1);
 const SELDOM: Duration = Duration::from_secs(60);
+/// Of so many causes in one pause, each is told: a store's own text may hold what differs from call to call, too.
+const CAUSES: usize = 4;
 
 impl Outage {
     /// `is_told`: to the user, as it goes.
@@ -84,16 +95,18 @@ impl Outage {
     fn note<T>(&self, kind: AccessKind, result: &Result<T, StoreError>) {
         match result {
             Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown) => {
-                self.failed(kind, error.to_string());
+                self.failed(kind, Cause::Error(error.to_string()), error.to_string());
             }
             // What the store refuses it has answered.
             _ => self.worked(kind),
         }
     }
 
-    fn failed(&self, kind: AccessKind, text: String) {
-        let told =
-            self.calls.lock().unwrap_or_else(PoisonError::into_inner)[kind as usize].failed(boottime(), text);
+    fn failed(&self, kind: AccessKind, cause: Cause, text: String) {
+        let told = {
+            let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+            calls[kind as usize].failed(boottime(), cause, text)
+        };
         self.tell(told);
     }
 
@@ -119,24 +132,22 @@ impl Outage {
 
 impl CallHistory {
     /// What is to be told of it now, if anything.
-    fn failed(&mut self, now: Duration, text: String) -> Option<String> {
+    fn failed(&mut self, now: Duration, cause: Cause, text: String) -> Option<String> {
         self.last = Some((now, text.clone()));
         let Some(failing) = &mut self.failing else {
-            self.failing =
-                Some(OngoingFailure { since: now, text: text.clone(), tell_at: now + SOON, pause: SOON });
+            let told = BTreeSet::from([cause]);
+            self.failing = Some(OngoingFailure { since: now, told, tell_at: now + SOON, pause: SOON });
             return Some(format!("{text}; trying on"));
         };
-        let is_other = failing.text != text;
-        if now < failing.tell_at && !is_other {
-            return None;
-        }
         if now >= failing.tell_at {
             failing.pause = (failing.pause * 2).min(SELDOM);
             failing.tell_at = now + failing.pause;
+            failing.told.clear();
+        } else if failing.told.contains(&cause) || failing.told.len() >= CAUSES {
+            return None;
         }
-        let told = format!("{text}; trying on, for {} now", brief(now.saturating_sub(failing.since)));
-        failing.text = text;
-        Some(told)
+        failing.told.insert(cause);
+        Some(format!("{text}; trying on, for {} now", brief(now.saturating_sub(failing.since))))
     }
 
     fn worked(&mut self, now: Duration, kind: AccessKind) -> Option<String> {
@@ -185,7 +196,8 @@ impl Drop for PendingCall<'_> {
         const LONG: Duration = Duration::from_millis(100);
         let waited = boottime().saturating_sub(self.began);
         if waited >= LONG && !self.is_answered {
-            self.outage.failed(self.kind, format!("the store did not answer within {}", brief(waited)));
+            let text = format!("the store did not answer within {}", brief(waited));
+            self.outage.failed(self.kind, Cause::Silence, text);
         }
     }
 }
@@ -254,7 +266,8 @@ mod tests {
     fn an_outage_is_told_at_once_then_now_and_then_and_when_it_is_over() {
         let mut calls = CallHistory::default();
         let at = Duration::from_millis;
-        let mut failed = |ms, text: &str| calls.failed(at(ms), text.to_owned());
+        let mut failed =
+            |ms, text: &str| calls.failed(at(ms), Cause::Error(text.to_owned()), text.to_owned());
         assert_eq!(failed(1000, "full").as_deref(), Some("full; trying on"));
         assert_eq!(failed(1500, "full"), None);
         assert!(
@@ -268,7 +281,32 @@ mod tests {
         let over = calls.worked(at(1_000_000), AccessKind::Writing);
         assert!(over.is_some_and(|over| over.starts_with("the store can be written again, after")));
         assert_eq!(calls.worked(at(1_000_001), AccessKind::Writing), None);
-        assert_eq!(calls.failed(at(1_000_002), "full".to_owned()).as_deref(), Some("full; trying on"));
+        let full = calls.failed(at(1_000_002), Cause::Silence, "full".to_owned());
+        assert_eq!(full.as_deref(), Some("full; trying on"));
+    }
+
+    /// How often it is told in 45 s of an outage, of calls that fail 20 times a second.
+    fn told_of(fail: impl Fn(u64) -> (Cause, String)) -> usize {
+        let mut calls = CallHistory::default();
+        let at = Duration::from_millis;
+        let failed = |n: u64| {
+            let (cause, text) = fail(n);
+            calls.failed(at(n * 50), cause, text)
+        };
+        (20..20 + 900).filter_map(failed).count()
+    }
+
+    #[test]
+    fn neither_measured_waits_nor_causes_in_turn_are_told_more_often_than_one_cause() {
+        let silence = |n: u64| (Cause::Silence, format!("the store did not answer within {}ms", 751 + n % 2));
+        let busy = |text: String| (Cause::Error(text.clone()), text);
+        let one = told_of(|_| busy("busy".to_owned()));
+        assert!((4..8).contains(&one), "{one}");
+        assert_eq!(told_of(silence), one);
+        let two = told_of(|n| if n % 2 == 0 { busy("busy".to_owned()) } else { silence(n / 2) });
+        assert!(two <= one * 2, "{two}");
+        let endless = told_of(|n| busy(format!("busy for {n} ms")));
+        assert!(endless <= one * CAUSES, "{endless}");
     }
 
     #[test]

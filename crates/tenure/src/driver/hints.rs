@@ -1,6 +1,9 @@
 //! Hints of changes in a store, listened to again whenever they end.
 
+use super::flights::crashed;
 use super::sleep_until;
+use crate::panics::quietly;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use tenure_core::op::Hint;
 use tenure_core::{Clock, ErrorKind, HolderId, StoreError, Tick};
@@ -53,7 +56,9 @@ impl Hints {
     /// Listens from now on, or as soon as that is possible. What changed before has to be looked for once.
     pub(super) fn begin(&mut self, store: &AnyStore, now: Tick) {
         self.is_wanted = true;
-        match store.changed(&self.prefix) {
+        // A store that panics must not take all leases with it.
+        let changes = catch_unwind(AssertUnwindSafe(|| store.changed(&self.prefix)));
+        match changes.unwrap_or_else(|panic| Err(crashed(&*panic))) {
             Ok(stream) => self.stream = Some(stream),
             Err(error) => self.ended(&error, now),
         }
@@ -84,10 +89,12 @@ impl Hints {
         self.stream = None;
         if self.failures == 0 {
             let holder = &self.holder;
-            tracing::warn!(
-                name: "store.hints", target: "tenure::store", %holder, reason = %error,
-                "no hints of changes for now: keys that are waited for are polled"
-            );
+            quietly(|| {
+                tracing::warn!(
+                    name: "store.hints", target: "tenure::store", %holder, reason = %error,
+                    "no hints of changes for now: keys that are waited for are polled"
+                );
+            });
         }
         // Up to 64 s.
         let pause = FIRST * (1 << self.failures.min(8));

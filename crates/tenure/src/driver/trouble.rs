@@ -3,6 +3,7 @@
 //! Whoever waits for a key waits through trouble that may pass, so nobody else would say a word of it.
 
 use super::call::CallKind;
+use crate::panics::quietly;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -141,10 +142,12 @@ impl Troubles {
         }
         if is_due {
             let (holder, operation, for_ms) = (&self.holder, call.name(), millis(now.since(since)));
-            tracing::warn!(
-                name: "store.failing", target: "tenure::store", %key, %holder, operation, reason = %error, failures, for_ms,
-                "the store fails; trying on"
-            );
+            quietly(|| {
+                tracing::warn!(
+                    name: "store.failing", target: "tenure::store", %key, %holder, operation, reason = %error, failures, for_ms,
+                    "the store fails; trying on"
+                );
+            });
         }
     }
 
@@ -173,9 +176,11 @@ impl Troubles {
         self.changes.send_replace(());
         if let Some(began) = began {
             let (holder, for_ms) = (&self.holder, millis(now.since(began)));
-            tracing::info!(
-                name: "store.answers", target: "tenure::store", %key, %holder, for_ms, "the store answers again"
-            );
+            quietly(|| {
+                tracing::info!(
+                    name: "store.answers", target: "tenure::store", %key, %holder, for_ms, "the store answers again"
+                );
+            });
         }
     }
 

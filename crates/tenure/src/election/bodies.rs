@@ -1,7 +1,7 @@
 //! Bodies that run while a candidate leads.
 
 use crate::bodies::RunningBody;
-use crate::body::{self, BodyEnd, Held, StopNotice, supervise};
+use crate::body::{self, BodyEnd, Held, StopNotice, supervise_and_tell};
 use crate::error::BodyError;
 use crate::guard::Guard;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -72,7 +72,7 @@ where
     let stop = CancellationToken::new();
     let held = Held::under(guard, stop.clone());
     let under = Arc::new((permit, running));
-    let task = body::spawn(body(held), Arc::clone(&under));
+    let task = body::spawn(|| body(held), Arc::clone(&under));
     body::watched(|caller_gone| watch(under, task, grace, stop, caller_gone)).await
 }
 
@@ -93,7 +93,7 @@ async fn watch<T: Send + 'static>(
         };
         StopNotice { why, within: grace }
     };
-    match supervise(&tenancy.guard, task, grace, stop, told).await {
+    match supervise_and_tell(&tenancy.guard, task, grace, stop, told).await {
         BodyEnd::Done(Ok(value)) if tenancy.guard.is_held() => Ok(value),
         BodyEnd::Done(Ok(value)) => {
             Err(BodyError::Interrupted { why: tenancy.guard.why_over(), value: Some(value) })

@@ -96,7 +96,7 @@ impl JobLock {
         self.guard.is_held()
     }
 
-    /// Told when the lock is lost, so that the job can end.
+    /// Told when the lock is lost, so that the job can end; and when it is unlocked or dropped.
     pub fn cancelled(&self) -> Cancelled {
         self.guard.cancelled()
     }

@@ -91,7 +91,7 @@ where
             target: "tenure::fleet", "unit", %fleet, %holder, key = %unit.key(), %fence
         );
         let unit = unit.clone();
-        span.in_scope(|| body::spawn(async move { body(unit).await.into() }, Arc::clone(&assignment)))
+        span.in_scope(|| body::spawn(|| async move { body(unit).await.into() }, Arc::clone(&assignment)))
     };
     let told = async {
         let within = tokio::select! {

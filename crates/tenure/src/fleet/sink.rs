@@ -8,6 +8,7 @@ use super::unit::Unit;
 use super::users::{EndedByCommand, UnitReply};
 use crate::driver::{NOW_AND_THEN, Sink};
 use crate::meters;
+use crate::panics::quietly;
 use crate::renewals::{Renewals, Renewed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -20,6 +21,7 @@ pub(super) struct WorkerSink {
     inner: Weak<SharedWorker>,
     /// The same while units are held: what becomes of them is told also when nobody stands for the worker any more.
     kept: Option<Arc<SharedWorker>>,
+    holder: HolderId,
     meters: FleetMeters,
     /// How long the worker's session is believed in from when a renewal was sent.
     belief: Duration,
@@ -30,14 +32,17 @@ pub(super) struct WorkerSink {
 
 impl WorkerSink {
     pub(super) fn new(inner: &Arc<SharedWorker>, meters: FleetMeters, belief: Duration) -> WorkerSink {
-        let (inner, renewals) = (Arc::downgrade(inner), Renewals::of_workers());
-        WorkerSink { inner, kept: None, meters, belief, renewals, told: BTreeMap::new() }
+        let (holder, renewals) = (inner.holder.clone(), Renewals::of_workers());
+        let (inner, told) = (Arc::downgrade(inner), BTreeMap::new());
+        WorkerSink { inner, kept: None, holder, meters, belief, renewals, told }
     }
 }
 
 /// The driver is gone, by a panic or with its runtime: nobody is to wait for it, nor believe for long.
 impl Drop for WorkerSink {
     fn drop(&mut self) {
+        // Where it has stopped in order, that is so already.
+        self.meters.stopped();
         if let Some(inner) = self.inner.upgrade() {
             inner.users().end();
             inner.told.notify_waiters();
@@ -53,7 +58,10 @@ impl Sink<Machine> for WorkerSink {
                 FleetNotice::Assigned { lease, .. } | FleetNotice::Draining(lease, ..) => {
                     commands.push(FleetCommand::Drained(lease));
                 }
-                FleetNotice::Stopped => return ControlFlow::Break(()),
+                FleetNotice::Stopped => {
+                    self.stopped();
+                    return ControlFlow::Break(());
+                }
                 _ => {}
             }
             return ControlFlow::Continue(());
@@ -77,7 +85,9 @@ impl WorkerSink {
         match notice {
             FleetNotice::Valid(until) => {
                 if until == Tick(0) && !inner.is_leaving() {
-                    tracing::warn!(name: "fleet.suspended", target: "tenure::fleet", %holder, "session not believed in");
+                    quietly(|| {
+                        tracing::warn!(name: "fleet.suspended", target: "tenure::fleet", %holder, "session not believed in");
+                    });
                 }
                 let renewed =
                     self.renewals.extended(&inner.session, until, self.belief, inner.clock().held());
@@ -88,9 +98,11 @@ impl WorkerSink {
                 }
             }
             FleetNotice::Assigned { unit, lease, fence, how, spec, fields } => {
-                tracing::info!(
-                    name: "fleet.assigned", target: "tenure::fleet", key = %unit, %fence, %holder, "unit assigned"
-                );
+                quietly(|| {
+                    tracing::info!(
+                        name: "fleet.assigned", target: "tenure::fleet", key = %unit, %fence, %holder, "unit assigned"
+                    );
+                });
                 self.meters.assigned(how);
                 let name = inner.fleet.name().unit_of(&unit).unwrap_or_default().to_owned();
                 let now = inner.clock().held();
@@ -104,9 +116,11 @@ impl WorkerSink {
                 if let Some(share) = share {
                     let unit = Unit { share, worker: Arc::clone(inner) };
                     let (key, fence, holder) = unit.named();
-                    tracing::info!(
-                        name: "fleet.draining", target: "tenure::fleet", %key, %fence, %holder, %reason, "unit is to go"
-                    );
+                    quietly(|| {
+                        tracing::info!(
+                            name: "fleet.draining", target: "tenure::fleet", %key, %fence, %holder, %reason, "unit is to go"
+                        );
+                    });
                     self.meters.drained(&reason);
                     unit.share.told_to_drain(reason.clone(), until, inner.clock().held());
                     let mut users = inner.users();
@@ -174,24 +188,27 @@ impl WorkerSink {
             }
             FleetNotice::Rests { unit, failures, rest } => {
                 let rest_ms = u64::try_from(rest.as_millis()).unwrap_or(u64::MAX);
-                tracing::warn!(
-                    name: "fleet.rests", target: "tenure::fleet", key = %unit, %holder, failures, rest_ms,
-                    "this unit has failed, and is tried again later"
-                );
+                quietly(|| {
+                    tracing::warn!(
+                        name: "fleet.rests", target: "tenure::fleet", key = %unit, %holder, failures, rest_ms,
+                        "this unit has failed, and is tried again later"
+                    );
+                });
             }
             FleetNotice::Trouble(error) => {
                 if self.is_due(&error, inner.clock().held()) {
-                    tracing::warn!(
-                        name: "fleet.failing", target: "tenure::fleet", %holder, reason = %error,
-                        "the store could not be asked about the fleet"
-                    );
+                    quietly(|| {
+                        tracing::warn!(
+                            name: "fleet.failing", target: "tenure::fleet", %holder, reason = %error,
+                            "the store could not be asked about the fleet"
+                        );
+                    });
                 }
                 self.meters.trouble.increment(1);
                 inner.trouble.send_replace(Some(error));
             }
             FleetNotice::Stopped => {
-                tracing::info!(name: "fleet.stopped", target: "tenure::fleet", %holder, "worker stopped");
-                self.meters.stopped();
+                self.stopped();
                 inner.users().end();
                 return ControlFlow::Break(());
             }
@@ -199,6 +216,15 @@ impl WorkerSink {
         let held = inner.users().shares.len();
         self.meters.held.set(held as f64);
         ControlFlow::Continue(())
+    }
+
+    /// Nothing of what was measured last is so any more.
+    fn stopped(&self) {
+        let holder = &self.holder;
+        quietly(|| {
+            tracing::info!(name: "fleet.stopped", target: "tenure::fleet", %holder, "worker stopped");
+        });
+        self.meters.stopped();
     }
 
     /// Whether this is to be told: at once, and then every 10 s while that goes on.
@@ -213,9 +239,11 @@ impl WorkerSink {
 
     fn tell_lost(&self, unit: &Unit, loss: &Loss) {
         let (key, fence, holder) = unit.named();
-        tracing::warn!(
-            name: "fleet.lost", target: "tenure::fleet", %key, %fence, %holder, reason = %loss, "unit lost"
-        );
+        quietly(|| {
+            tracing::warn!(
+                name: "fleet.lost", target: "tenure::fleet", %key, %fence, %holder, reason = %loss, "unit lost"
+            );
+        });
         self.meters.lost(loss);
     }
 
@@ -241,13 +269,17 @@ fn tell_planning(inner: &SharedWorker, before: &(Role, Planning), role: Role, pl
     let (holder, name) = (&inner.holder, inner.fleet.name());
     let planner = planning.holder(name).map(|planner| planner.to_string()).unwrap_or_default();
     if (before.0, &before.1.planner) != (role, &planning.planner) {
-        tracing::info!(
-            name: "fleet.role", target: "tenure::fleet", %holder, role = role.name(), planner,
-            "role in the fleet's planning"
-        );
+        quietly(|| {
+            tracing::info!(
+                name: "fleet.role", target: "tenure::fleet", %holder, role = role.name(), planner,
+                "role in the fleet's planning"
+            );
+        });
     }
     if let Some(plan) = planning.plan.filter(|plan| before.1.plan != Some(*plan)) {
-        tracing::debug!(name: "fleet.told", target: "tenure::fleet", %holder, planner, plan, "plan told");
+        quietly(|| {
+            tracing::debug!(name: "fleet.told", target: "tenure::fleet", %holder, planner, plan, "plan told");
+        });
     }
 }
 
@@ -260,14 +292,18 @@ fn causes(summary: &Summary) -> String {
 fn tell_plan(holder: &HolderId, summary: &Summary) {
     let Summary { workers, units, ref uncovered, ref damaged, .. } = *summary;
     let (generation, moves) = (summary.generation, summary.incoming + summary.outgoing);
-    tracing::debug!(
-        name: "fleet.planned", target: "tenure::fleet", %holder, %generation, workers, units, moves,
-        uncovered = uncovered.len(), causes = causes(summary), "fleet planned"
-    );
-    for (key, error) in damaged {
-        tracing::warn!(
-            name: "fleet.unreadable", target: "tenure::fleet", %key, %holder, reason = %error, "this record can't be read"
+    quietly(|| {
+        tracing::debug!(
+            name: "fleet.planned", target: "tenure::fleet", %holder, %generation, workers, units, moves,
+            uncovered = uncovered.len(), causes = causes(summary), "fleet planned"
         );
+    });
+    for (key, error) in damaged {
+        quietly(|| {
+            tracing::warn!(
+                name: "fleet.unreadable", target: "tenure::fleet", %key, %holder, reason = %error, "this record can't be read"
+            );
+        });
     }
 }
 
@@ -279,14 +315,18 @@ fn tell_uncovered(holder: &HolderId, uncovered: &[(Key, Uncovered)], before: &[(
     let before: BTreeSet<&(Key, Uncovered)> = before.iter().collect();
     let mut new = uncovered.iter().filter(|unit| !before.contains(unit));
     for (key, why) in new.by_ref().take(NAMED) {
-        tracing::warn!(
-            name: "fleet.uncovered", target: "tenure::fleet", %key, %holder, reason = %why, "no worker can have this unit"
-        );
+        quietly(|| {
+            tracing::warn!(
+                name: "fleet.uncovered", target: "tenure::fleet", %key, %holder, reason = %why, "no worker can have this unit"
+            );
+        });
     }
     let units = new.count();
     if units > 0 {
-        tracing::warn!(
-            name: "fleet.more_uncovered", target: "tenure::fleet", %holder, units, "no worker can have that many more units"
-        );
+        quietly(|| {
+            tracing::warn!(
+                name: "fleet.more_uncovered", target: "tenure::fleet", %holder, units, "no worker can have that many more units"
+            );
+        });
     }
 }

@@ -2,11 +2,37 @@
 
 use super::described::{COUNTERS, GAUGES, HISTOGRAMS};
 use super::{Fixed, Prefix};
+use crate::panics::quietly;
 use metrics::Unit;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use metrics::{Counter, Gauge, Histogram};
+/// One of a recorder's, which may panic.
+pub(crate) struct Counter(metrics::Counter);
+
+impl Counter {
+    pub(crate) fn increment(&self, by: u64) {
+        quietly(|| self.0.increment(by));
+    }
+}
+
+/// One of a recorder's, which may panic.
+pub(crate) struct Gauge(metrics::Gauge);
+
+impl Gauge {
+    pub(crate) fn set(&self, value: f64) {
+        quietly(|| self.0.set(value));
+    }
+}
+
+/// One of a recorder's, which may panic.
+pub(crate) struct Histogram(metrics::Histogram);
+
+impl Histogram {
+    pub(crate) fn record(&self, value: f64) {
+        quietly(|| self.0.record(value));
+    }
+}
 
 type Labels = [(&'static str, String)];
 
@@ -15,15 +41,15 @@ fn labels(labels: &Labels) -> Vec<metrics::Label> {
 }
 
 pub(crate) fn counter(name: &'static str, of: &Labels) -> Counter {
-    metrics::counter!(name, labels(of))
+    Counter(metrics::counter!(name, labels(of)))
 }
 
 pub(crate) fn gauge(name: &'static str, of: &Labels) -> Gauge {
-    metrics::gauge!(name, labels(of))
+    Gauge(metrics::gauge!(name, labels(of)))
 }
 
 pub(crate) fn histogram(name: &'static str, of: &Labels) -> Histogram {
-    metrics::histogram!(name, labels(of))
+    Histogram(metrics::histogram!(name, labels(of)))
 }
 
 fn fixed(labels: &Fixed, prefix: Prefix<'_>) -> Vec<metrics::Label> {
@@ -32,19 +58,19 @@ fn fixed(labels: &Fixed, prefix: Prefix<'_>) -> Vec<metrics::Label> {
 }
 
 pub(super) fn count(name: &'static str, of: &Fixed, prefix: Prefix<'_>, by: u64) {
-    metrics::counter!(name, fixed(of, prefix)).increment(by);
+    quietly(|| metrics::counter!(name, fixed(of, prefix)).increment(by));
 }
 
 pub(super) fn set(name: &'static str, of: &Fixed, value: f64) {
-    metrics::gauge!(name, fixed(of, None)).set(value);
+    quietly(|| metrics::gauge!(name, fixed(of, None)).set(value));
 }
 
 pub(super) fn change(name: &'static str, of: &Fixed, prefix: Prefix<'_>, by: f64) {
-    metrics::gauge!(name, fixed(of, prefix)).increment(by);
+    quietly(|| metrics::gauge!(name, fixed(of, prefix)).increment(by));
 }
 
 pub(super) fn measure(name: &'static str, of: &Fixed, prefix: Prefix<'_>, span: Duration) {
-    metrics::histogram!(name, fixed(of, prefix)).record(span.as_secs_f64());
+    quietly(|| metrics::histogram!(name, fixed(of, prefix)).record(span.as_secs_f64()));
 }
 
 /// Says what each is, to the recorder that there is now.

@@ -108,7 +108,7 @@ where
     // Counted from here on, so that a section which stops waits for it.
     let running = section.bodies.begin([(guard.id(), guard.duration)])?;
     let under = Arc::new((guard, running));
-    let task = body::spawn(body(lease), Arc::clone(&under));
+    let task = body::spawn(|| body(lease), Arc::clone(&under));
     body::watched(|caller_gone| watch(under, task, grace, caller_gone)).await
 }
 

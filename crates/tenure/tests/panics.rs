@@ -1,0 +1,129 @@
+//! Others' code that panics where leases are renewed, in simulated time. Plan: a subscriber of `tracing` and a recorder of metrics that panic cost what they were to be
+//! told, and nothing else: leases are held, renewed, lost and had as before.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+use crate::common::{Process, TTL, World};
+use metrics::{Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, SharedString, Unit};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tenure_store::Fault;
+use tracing::span;
+
+/// Panics at each event, once it is told to.
+#[derive(Default)]
+struct Broken {
+    panics: AtomicBool,
+    times: AtomicU64,
+}
+
+impl Broken {
+    fn told(&self) {
+        if self.panics.load(Ordering::SeqCst) {
+            self.times.fetch_add(1, Ordering::SeqCst);
+            panic!("on purpose, of whoever is told");
+        }
+    }
+}
+
+struct BrokenSubscriber(Arc<Broken>);
+
+impl tracing::Subscriber for BrokenSubscriber {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target().starts_with("tenure") && *metadata.level() <= tracing::Level::WARN
+    }
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.told();
+    }
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+struct BrokenRecorder(Arc<Broken>);
+
+impl CounterFn for Broken {
+    fn increment(&self, _: u64) {
+        self.told();
+    }
+    fn absolute(&self, _: u64) {
+        self.told();
+    }
+}
+
+impl GaugeFn for Broken {
+    fn increment(&self, _: f64) {
+        self.told();
+    }
+    fn decrement(&self, _: f64) {
+        self.told();
+    }
+    fn set(&self, _: f64) {
+        self.told();
+    }
+}
+
+impl HistogramFn for Broken {
+    fn record(&self, _: f64) {
+        self.told();
+    }
+}
+
+impl metrics::Recorder for BrokenRecorder {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn register_counter(&self, _: &Key, _: &metrics::Metadata<'_>) -> Counter {
+        Counter::from_arc(Arc::clone(&self.0))
+    }
+    fn register_gauge(&self, _: &Key, _: &metrics::Metadata<'_>) -> Gauge {
+        Gauge::from_arc(Arc::clone(&self.0))
+    }
+    fn register_histogram(&self, _: &Key, _: &metrics::Metadata<'_>) -> Histogram {
+        Histogram::from_arc(Arc::clone(&self.0))
+    }
+}
+
+/// A store fails for a while, one lease is lost by that, and all goes on.
+async fn a_store_fails_for_a_while(broken: &Broken) {
+    let world = World::new();
+    let Process { leases, faults, .. } = world.process();
+    let long = leases.lock("long").ttl(TTL * 10).acquire().await.unwrap();
+    let short = leases.lock("short").ttl(TTL).acquire().await.unwrap();
+    broken.panics.store(true, Ordering::SeqCst);
+    faults.always(Fault::Refuse);
+    short.lost().await;
+    tokio::time::sleep(TTL).await;
+    faults.always(Fault::None);
+    tokio::time::sleep(TTL * 20).await;
+    assert!(broken.times.load(Ordering::SeqCst) > 0, "it was told of that");
+    assert!(long.is_held(), "it is renewed");
+    let again = leases.lock("short").ttl(TTL).acquire().await;
+    assert!(again.is_ok_and(|guard| guard.is_held()), "more can be had");
+    assert!(long.release().await);
+}
+
+fn in_simulated_time(scenario: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.unwrap().block_on(scenario);
+}
+
+#[test]
+fn l4_a_subscriber_that_panics_costs_no_lease() {
+    let broken = Arc::<Broken>::default();
+    tracing::subscriber::with_default(BrokenSubscriber(Arc::clone(&broken)), || {
+        in_simulated_time(a_store_fails_for_a_while(&broken));
+    });
+}
+
+#[cfg(feature = "metrics")]
+#[test]
+fn l4_a_recorder_that_panics_costs_no_lease() {
+    let broken = Arc::<Broken>::default();
+    metrics::with_local_recorder(&BrokenRecorder(Arc::clone(&broken)), || {
+        in_simulated_time(a_store_fails_for_a_while(&broken));
+    });
+}
