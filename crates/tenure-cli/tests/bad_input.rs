@@ -131,6 +131,12 @@ fn of_postgres() {
             &["\"nowhere\" does not exist", "name a database that exists"],
         ),
         case(
+            "unknown database behind a pooler",
+            format!("{}?schema=bad_{id}", told("TENURE_TEST_PGBOUNCER").replace("/postgres", "/nowhere")),
+            64,
+            &["\"nowhere\" does not exist", "name a database that exists", "the pooler"],
+        ),
+        case(
             "missing table",
             server("postgres").replace("bad_", "none_"),
             64,
