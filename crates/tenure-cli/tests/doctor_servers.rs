@@ -2,7 +2,8 @@
 //! have to be broken for it.
 //!
 //! Plan: a user who may only read is told so, and is shown all the rest; Redis that evicts, is nearly full, has a replica or a Sentinel;
-//! etcd that is full; PostgreSQL whose triggers or functions are off or gone, and are made anew as it says, or may not be called; nothing is told where it can't be known.
+//! etcd that is full; PostgreSQL whose triggers or functions are off or gone, and are made anew as it says, or may not be called; less's table where nothing can be written;
+//! nothing is told where it can't be known.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::remote::{Remote, told};
@@ -184,4 +185,18 @@ fn an_etcd_that_is_full_is_told_and_so_is_whether_it_is_compacted() {
     wait_until("it to be full", || !etcdctl(server.port, &["put", "x", &long]).status.success());
     let ran = place.run(&["doctor"]);
     assert!(ran.code == 1 && ran.out.contains("NOSPACE") && ran.out.contains("space exceeded"), "{ran:?}");
+}
+
+#[cfg(feature = "less")]
+#[test]
+fn where_no_candidate_can_lead_is_told() {
+    let name = format!("less_reads_{}", std::process::id());
+    let place = Remote::at(format!("{}?dialect=less", told("TENURE_TEST_POSTGRES")));
+    assert_eq!(place.run(&["doctor", "--create-table"]).code, 0);
+    psql(&format!(
+        "CREATE ROLE {name} LOGIN SUPERUSER; ALTER ROLE {name} SET default_transaction_read_only = on"
+    ));
+    let reader = Remote::at(place.url.replace("postgres@", &format!("{name}@")));
+    let said = warned(&reader, &["it is read-only", "name the primary"]);
+    assert!(!said.contains("all that a candidate needs"), "{said}");
 }

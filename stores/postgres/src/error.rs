@@ -40,12 +40,19 @@ pub(crate) fn unconnected(place: &str, error: PoolError) -> StoreError {
 pub(crate) fn not_connected(place: &str, error: Error) -> StoreError {
     let meaning = match error.as_db_error() {
         Some(refusal) => refused(place, Call::Read, refusal.code(), refusal.message()),
-        None => StoreError::unavailable(format!(
-            "{place}: {}; is a PostgreSQL server listening there, and does it speak what the URL says (sslmode)?",
-            words(&error)
-        )),
+        None => strange(place, &words(&error)),
     };
     meaning.because(error)
+}
+
+/// What is at the other end is no server that may be used, or none at all.
+fn strange(place: &str, says: &str) -> StoreError {
+    let remedy = if says.contains("invalid peer certificate") {
+        "name the host as its certificate does, or the authority that signed it with sslrootcert=FILE"
+    } else {
+        "is a PostgreSQL server listening there, and does it speak what the URL says (sslmode)?"
+    };
+    StoreError::unavailable(format!("{place}: {says}; {remedy}"))
 }
 
 /// No connection was made in time.
@@ -247,6 +254,25 @@ mod tests {
             // Whether it came before or after the statement went on to the server is not known.
             let write = refused("there", Call::Write, &SqlState::PROTOCOL_VIOLATION, says);
             assert!(write.kind() == Unknown && write.to_string().contains(remedy), "{says}: {write:?}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_that_is_not_trusted_has_a_remedy_of_its_own() {
+        for (says, remedy, other) in [
+            ("invalid peer certificate: UnknownIssuer", "sslrootcert=FILE", "listening there"),
+            (
+                "invalid peer certificate: certificate not valid for name \"h\"",
+                "name the host as",
+                "listening there",
+            ),
+            ("connection refused", "listening there", "certificate"),
+        ] {
+            let text = strange("there", says).to_string();
+            assert!(
+                text.contains(says) && text.contains(remedy) && !text.replace(says, "").contains(other),
+                "{text}"
+            );
         }
     }
 
