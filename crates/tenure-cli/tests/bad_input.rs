@@ -131,6 +131,12 @@ fn of_postgres() {
             &["\"nowhere\" does not exist", "name a database that exists"],
         ),
         case(
+            "unknown database behind a pooler",
+            format!("{}?schema=bad_{id}", told("TENURE_TEST_PGBOUNCER").replace("/postgres", "/nowhere")),
+            64,
+            &["\"nowhere\" does not exist", "name a database that exists", "the pooler"],
+        ),
+        case(
             "missing table",
             server("postgres").replace("bad_", "none_"),
             64,
@@ -146,7 +152,23 @@ fn of_postgres() {
             "wrong TLS name",
             format!("{}&sslmode=verify-full&sslrootcert={ca}", server("postgres")),
             69,
-            &["invalid peer certificate", "127.0.0.1"],
+            &["invalid peer certificate", "127.0.0.1", "name the host as its certificate does"],
+        ),
+        case(
+            "unknown authority",
+            format!(
+                "{}&sslmode=verify-full&sslrootcert={}",
+                server("postgres"),
+                told("TENURE_TEST_REDIS_CA")
+            ),
+            69,
+            &["invalid peer certificate", "sslrootcert=FILE"],
+        ),
+        case(
+            "a reserved word",
+            server("postgres").replace(&format!("bad_{id}"), "user"),
+            64,
+            &["reserved word"],
         ),
         writing("a replica", server(&format!("replica_{id}")), 69, &["read-only", "name the primary"]),
         case(
@@ -180,6 +202,9 @@ fn of_redis() {
     shared(&["SET", &format!("tenure:{{bad-{id}}}:records"), "mine"]);
     shared(&["SET", &format!("tenure:{{bad-{id}}}:meta"), "mine"]);
     let (primary, evicts) = (redis(""), redis("--maxmemory 100mb --maxmemory-policy allkeys-lru"));
+    shared(&["SET", &format!("tenure:{{bad-records-{id}}}:records"), "mine"]);
+    let crowded = redis("--maxclients 1");
+    let _only = std::net::TcpStream::connect(("127.0.0.1", crowded.port)).unwrap();
     let replica = redis(&format!("--replicaof 127.0.0.1 {}", primary.port));
     let full = redis("--maxmemory-policy noeviction");
     assert_eq!(
@@ -214,7 +239,21 @@ fn of_redis() {
             "wrong TLS name",
             format!("{by_number}?ca={}", told("TENURE_TEST_REDIS_CA")),
             69,
-            &["invalid peer certificate", "127.0.0.1"],
+            &["invalid peer certificate", "127.0.0.1", "name the host as its certificate does"],
+        ),
+        case(
+            "unknown authority",
+            format!("{}?ca={}", told("TENURE_TEST_REDISS"), told("TENURE_TEST_POSTGRES_CA")),
+            69,
+            &["invalid peer certificate", "ca=FILE"],
+        ),
+        case("no TLS there", format!("rediss://127.0.0.1:{port}"), 69, &["does it speak TLS"]),
+        case("no client slot left", at(crowded.port), 69, &["maxclients"]),
+        case(
+            "another program's records",
+            format!("{}?namespace=bad-records-{id}", at(port)),
+            65,
+            &["another program", "namespace="],
         ),
         case("a replica", at(replica.port), 69, &["read-only replica", "name the primary"]),
         writing("a full server", at(full.port), 69, &["memory is full", "raise maxmemory"]),
@@ -267,7 +306,18 @@ fn of_etcd() {
             64,
             &["permission denied", "grant"],
         ),
-        case("wrong TLS name", tls("127.0.0.1"), 69, &["invalid peer certificate", "127.0.0.1"]),
+        case(
+            "wrong TLS name",
+            tls("127.0.0.1"),
+            69,
+            &["invalid peer certificate", "127.0.0.1", "name the host as its certificate does"],
+        ),
+        case(
+            "unknown authority",
+            tls("localhost").replace(&certificate, &told("TENURE_TEST_POSTGRES_CA")),
+            69,
+            &["invalid peer certificate", "ca=FILE"],
+        ),
         writing(
             "a full server",
             format!("etcd://127.0.0.1:{}/p", full.port),
@@ -314,7 +364,7 @@ fn of_dynamodb() {
         ),
         case("no permission", at("jobs", &poor), 64, &["access denied", "the role needs"]),
         case("PostgreSQL", at("jobs", &port(postgres_port())), 69, &["127.0.0.1"]),
-        case("etcd", at("jobs", &port(etcd_port())), 69, &["the service"]),
+        case("etcd", at("jobs", &port(etcd_port())), 69, &["is DynamoDB what listens"]),
         case("nobody answers", at("jobs", &port(unused_port().unwrap())), 69, &["can't be reached"]),
         case("swallows packets", at("jobs", &port(swallows.port)), 69, &["can't be reached"]),
     ]);

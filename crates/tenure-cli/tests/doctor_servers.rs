@@ -2,7 +2,8 @@
 //! have to be broken for it.
 //!
 //! Plan: a user who may only read is told so, and is shown all the rest; Redis that evicts, is nearly full, has a replica or a Sentinel;
-//! etcd that is full; PostgreSQL whose trigger is off; nothing is told where it can't be known.
+//! etcd that is full; PostgreSQL whose triggers or functions are off or gone, and are made anew as it says, or may not be called; less's table where nothing can be written;
+//! nothing is told where it can't be known.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::remote::{Remote, told};
@@ -43,8 +44,47 @@ fn who_may_only_read_postgres_is_told_so_and_shown_the_rest() {
     assert!(!said.contains("races"), "{said}");
     psql(&format!("ALTER TABLE {name}.record DISABLE TRIGGER fence_grows"));
     warned(&place, &["the trigger fence_grows is switched off", "one winner each"]);
+    // As set-ups of replication do.
+    psql(&format!("ALTER TABLE {name}.record ENABLE REPLICA TRIGGER fence_grows"));
+    let said = warned(&place, &["the trigger fence_grows is switched off"]);
+    assert!(!said.contains("triggers refuse a lower fence"), "{said}");
     psql(&format!("DROP TRIGGER fence_grows ON {name}.record"));
-    warned(&place, &["no trigger refuses a lower fence (fence_grows)"]);
+    warned(&place, &["no trigger refuses a lower fence (fence_grows)", "doctor --create-table"]);
+    psql(&format!("DROP FUNCTION {name}.refuse CASCADE; DROP FUNCTION {name}.write_absent"));
+    let ran = place.run(&["doctor"]);
+    assert!(ran.out.contains("functions that write are gone (write_absent)"), "{ran:?}");
+    // The remedy that it names is one.
+    let made = place.run(&["doctor", "--create-table"]);
+    assert!(made.out.contains("up to date; triggers refuse a lower fence"), "{made:?}");
+    let ran = place.run(&["doctor"]);
+    assert!(ran.out.contains("up to date; triggers refuse a lower fence"), "{ran:?}");
+    let lower = Command::new("psql")
+        .args([&told("TENURE_TEST_POSTGRES"), "-qc", &format!("UPDATE {name}.record SET fence = 1")])
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&lower.stderr).contains("can't go back"), "{lower:?}");
+}
+
+#[test]
+fn who_may_not_call_the_functions_of_postgres_is_told_so() {
+    let name = format!("calls_{}", std::process::id());
+    let place = Remote::made(format!("{}?schema={name}&timeout-ms=60000", told("TENURE_TEST_POSTGRES")));
+    one_record(&place);
+    psql(&format!("CREATE ROLE {name} LOGIN; GRANT USAGE ON SCHEMA {name} TO {name}"));
+    psql(&format!("GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA {name} TO {name}"));
+    psql(&format!("REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA {name} FROM PUBLIC"));
+    let user = Remote::at(place.url.replace("postgres@", &format!("{name}@")));
+    let lacks = [
+        "it lacks EXECUTE on",
+        "write_absent",
+        "GRANT EXECUTE ON ALL FUNCTIONS",
+        "and EXECUTE on its functions",
+    ];
+    let said = warned(&user, &lacks);
+    assert!(!said.contains("all that leases need"), "{said}");
+    psql(&format!("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {name} TO {name}"));
+    let ran = user.run(&["doctor"]);
+    assert!(ran.out.contains("all that leases need"), "{ran:?}");
 }
 
 #[test]
@@ -145,4 +185,18 @@ fn an_etcd_that_is_full_is_told_and_so_is_whether_it_is_compacted() {
     wait_until("it to be full", || !etcdctl(server.port, &["put", "x", &long]).status.success());
     let ran = place.run(&["doctor"]);
     assert!(ran.code == 1 && ran.out.contains("NOSPACE") && ran.out.contains("space exceeded"), "{ran:?}");
+}
+
+#[cfg(feature = "less")]
+#[test]
+fn where_no_candidate_can_lead_is_told() {
+    let name = format!("less_reads_{}", std::process::id());
+    let place = Remote::at(format!("{}?dialect=less", told("TENURE_TEST_POSTGRES")));
+    assert_eq!(place.run(&["doctor", "--create-table"]).code, 0);
+    psql(&format!(
+        "CREATE ROLE {name} LOGIN SUPERUSER; ALTER ROLE {name} SET default_transaction_read_only = on"
+    ));
+    let reader = Remote::at(place.url.replace("postgres@", &format!("{name}@")));
+    let said = warned(&reader, &["it is read-only", "name the primary"]);
+    assert!(!said.contains("all that a candidate needs"), "{said}");
 }

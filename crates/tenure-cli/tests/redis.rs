@@ -26,10 +26,17 @@ crate::every_store!(super::namespace);
 #[test]
 fn a_namespace_begins_with_its_first_use() {
     let namespace = namespace("new");
-    for arguments in [&["ls"][..], &["doctor"]] {
+    let ran = namespace.run(&["ls"]);
+    assert!(ran.code == 64 && ran.err.contains("never used"), "{ran:?}");
+    // What can lose leases is told before there are any, and nothing is written for it.
+    for arguments in [&["doctor"][..], &["doctor", "--read-only"], &["doctor", "--json"]] {
         let ran = namespace.run(arguments);
-        assert!(ran.code == 64 && ran.err.contains("never used"), "{ran:?}");
+        assert!([0, 2].contains(&ran.code), "{ran:?}");
+        for says in ["never used", "a primary", "durability", "clock offset"] {
+            assert!(ran.out.contains(says), "{says}: {ran:?}");
+        }
     }
+    assert_eq!(namespace.run(&["ls"]).code, 64);
     assert_eq!(namespace.run(&["run", "k", "--", "true"]).code, 0);
     assert_eq!(namespace.run(&["ls"]).code, 0);
     assert!(well(&namespace.run(&["doctor"])));

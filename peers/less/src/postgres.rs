@@ -7,9 +7,9 @@ use tenure_postgres::PostgresConfig;
 use tenure_postgres::statements::{Call, Lines, Params};
 use tenure_postgres::tokio_postgres::types::Type;
 
-/// A deadline is read as whole microseconds, which is all that the server keeps.
+/// A deadline is read as whole microseconds, which is all that the server keeps. `infinity` is none, and no number.
 const LOOK: &str = "\
-    SELECT r.value, (extract(epoch FROM r.deadline) * 1000000)::bigint, r.key IS NOT NULL,
+    SELECT r.value, CASE WHEN isfinite(r.deadline) THEN (extract(epoch FROM r.deadline) * 1000000)::bigint END, r.key IS NOT NULL,
            (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
     FROM (SELECT 1) AS one LEFT JOIN less.record AS r ON r.key = $1";
 
@@ -18,7 +18,8 @@ const TAKE: &str = "\
     INSERT INTO less.record AS r (key, value, deadline)
     VALUES ($1, $2, clock_timestamp() + $3::bigint * interval '1 microsecond')
     ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value, deadline = EXCLUDED.deadline
-    WHERE r.value = $5::text AND (extract(epoch FROM r.deadline) * 1000000)::bigint = $6::bigint
+    WHERE r.value = $5::text
+      AND CASE WHEN isfinite(r.deadline) THEN (extract(epoch FROM r.deadline) * 1000000)::bigint END = $6::bigint
       AND r.deadline + $4::bigint * interval '1 microsecond' < clock_timestamp()
     RETURNING true";
 
@@ -29,7 +30,8 @@ const RENEW: &str = "\
 
 const RELEASE: &str = "\
     DELETE FROM less.record
-    WHERE key = $1 AND value = $2 AND (extract(epoch FROM deadline) * 1000000)::bigint = $3::bigint
+    WHERE key = $1 AND value = $2
+      AND CASE WHEN isfinite(deadline) THEN (extract(epoch FROM deadline) * 1000000)::bigint END = $3::bigint
     RETURNING true";
 
 /// As less's own migration makes it. Of two sessions that make a schema at once one fails, so only one does; the lock ends with the
@@ -90,6 +92,19 @@ impl PostgresStorage {
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
+    /// Whether nothing can be written there, whatever the role's rights: on a standby, or where transactions are read-only for this role.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn is_read_only(&self) -> Result<bool, StoreError> {
+        let sql = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'";
+        let rows = self.lines.ask(Call::Read, sql, &[]).await.map_err(about)?;
+        Ok(rows.first().is_some_and(|row| row.get(0)))
+    }
+
     /// Makes the schema and the table as less's own migration does, if they are missing. The role needs `CREATE` on the database.
     ///
     /// # Errors
@@ -137,7 +152,7 @@ impl Storage for PostgresStorage {
                 }
                 _ => {
                     return Err(StoreError::foreign(format!(
-                        "the row {key:?} of less.record has no deadline; no program takes it: delete it, or set one"
+                        "the row {key:?} of less.record has no deadline, or an infinite one; no program takes it: delete it, or set one"
                     )));
                 }
             };

@@ -132,15 +132,20 @@ async fn a_renewal_of_a_peer_s_that_comes_late_is_no_renewal_of_ours() {
 
 #[tokio::test]
 async fn a_row_without_a_deadline_is_left_alone_and_told() {
-    let (key, peer) = (unique(), peer().await);
-    peer.execute("INSERT INTO less.record VALUES ($1, 'theirs', NULL)", &[&key]).await.unwrap();
-    let candidate = candidate(&key).await;
-    let mut changes = candidate.changes();
-    let trouble = within(changes.wait_for(|status| status.trouble.is_some())).await.unwrap().trouble.clone();
-    assert!(trouble.unwrap().to_string().contains("no deadline"));
-    candidate.stop().await;
-    let row = peer.query_one("SELECT value FROM less.record WHERE key = $1", &[&key]).await.unwrap();
-    assert_eq!(row.get::<_, &str>(0), "theirs");
+    for deadline in ["NULL", "'infinity'", "'-infinity'"] {
+        let (key, peer) = (unique(), peer().await);
+        let insert = format!("INSERT INTO less.record VALUES ($1, 'theirs', {deadline})");
+        peer.execute(&insert, &[&key]).await.unwrap();
+        let candidate = candidate(&key).await;
+        let mut changes = candidate.changes();
+        let trouble =
+            within(changes.wait_for(|status| status.trouble.is_some())).await.unwrap().trouble.clone();
+        let text = trouble.unwrap().to_string();
+        assert!(text.contains("no deadline") && text.contains(&key), "{deadline}: {text}");
+        candidate.stop().await;
+        let row = peer.query_one("SELECT value FROM less.record WHERE key = $1", &[&key]).await.unwrap();
+        assert_eq!(row.get::<_, &str>(0), "theirs");
+    }
 }
 
 /// A schema that two sessions make at once fails in one of them, even where it is made only if it is missing.

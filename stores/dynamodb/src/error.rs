@@ -55,7 +55,7 @@ fn refused(
 ) -> StoreError {
     // Whatever else comes, from something between or half an answer, does not say that nothing was done.
     let is_refusal = code.is_some() && (400..500).contains(&status);
-    let code = code.unwrap_or("no code");
+    let code = code.unwrap_or(NO_CODE);
     let said = message.unwrap_or("no more was said");
     match code {
         "ResourceNotFoundException" => StoreError::unavailable(format!(
@@ -105,9 +105,16 @@ fn refused(
         _ if !is_refusal && call == Call::Write => StoreError::unknown(format!(
             "{place}: the service failed ({status} {code}); the write may or may not have taken effect"
         )),
+        // Each error of the service's has a code.
+        _ if code == NO_CODE => StoreError::unavailable(format!(
+            "{place}: the service refused the request ({status} {code}); is DynamoDB what listens at the endpoint?"
+        )),
         _ => StoreError::unavailable(format!("{place}: the service refused the request ({status} {code})")),
     }
 }
+
+/// What errors without a code of the service's have in its place.
+const NO_CODE: &str = "no code";
 
 /// Whether the service's words with this code are for everybody: they can't hold what was signed, nor what nobody knows of yet.
 fn is_plain(code: &str) -> bool {

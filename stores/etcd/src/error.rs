@@ -38,10 +38,7 @@ impl AttemptError {
 
     fn meaning(place: &str, status: &Status) -> AttemptError {
         if never_connected(status) {
-            return AttemptError::Unreached(StoreError::unavailable(format!(
-                "{place}: {}; is etcd listening for clients there, and does it speak what the URL says (etcd:, etcds:)?",
-                words(status)
-            )));
+            return AttemptError::Unreached(strange(place, &words(status)));
         }
         let says = status.message();
         let refused =
@@ -117,7 +114,7 @@ impl AttemptError {
     /// A call had no answer in time. It was never sent where nothing but connections were tried.
     pub(crate) fn unanswered(place: &str, sent: bool) -> AttemptError {
         let error = StoreError::unavailable(format!(
-            "{place}: no answer in time; a majority of the members must run and reach each other"
+            "{place}: no answer in time; is etcd listening for clients there, and do most of its members run and reach each other?"
         ));
         if sent { AttemptError::Broken(error) } else { AttemptError::Elsewhere(error) }
     }
@@ -132,6 +129,16 @@ pub(crate) fn unclear(error: &StoreError) -> StoreError {
 /// Whether there was no connection that a request could have been sent by.
 fn never_connected(status: &Status) -> bool {
     causes(status).any(|cause| cause.is::<tonic::ConnectError>())
+}
+
+/// What is at the other end is no member that may be used, or none at all.
+fn strange(place: &str, says: &str) -> StoreError {
+    let remedy = if says.contains("invalid peer certificate") {
+        "name the host as its certificate does, or the authority that signed it with ca=FILE"
+    } else {
+        "is etcd listening for clients there, and does it speak what the URL says (etcd:, etcds:)?"
+    };
+    StoreError::unavailable(format!("{place}: {says}; {remedy}"))
 }
 
 fn not_etcd(status: &Status) -> &'static str {
@@ -160,6 +167,28 @@ mod tests {
     //! Plan: what is certainly not done, what is not known, and that only a write is unknown.
     use super::*;
     use tenure_core::ErrorKind;
+
+    #[test]
+    fn a_certificate_that_is_not_trusted_has_a_remedy_of_its_own() {
+        for (says, remedy, other) in [
+            ("invalid peer certificate: UnknownIssuer", "ca=FILE", "listening"),
+            (
+                "invalid peer certificate: certificate not valid for name \"h\"",
+                "name the host as",
+                "listening",
+            ),
+            ("connection refused", "listening", "certificate"),
+        ] {
+            let text = strange("there", says).to_string();
+            assert!(
+                text.contains(says) && text.contains(remedy) && !text.replace(says, "").contains(other),
+                "{text}"
+            );
+        }
+        // The port may be wrong, too.
+        let silent = AttemptError::unanswered("there", false).into_error(Call::Read).to_string();
+        assert!(silent.contains("is etcd listening") && silent.contains("most of its members"), "{silent}");
+    }
 
     #[test]
     fn only_what_etcd_refuses_is_certainly_not_done() {

@@ -12,6 +12,15 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 /// What errors call it.
 const URL: &str = "the PostgreSQL store's URL";
+/// Words that PostgreSQL 13 to 18 take for a schema's name in quotes only.
+const RESERVED: &str = "\
+    all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate collation column concurrently \
+    constraint create cross current_catalog current_date current_role current_schema current_time current_timestamp current_user default \
+    deferrable desc distinct do else end except false fetch for foreign freeze from full grant group having ilike in initially inner \
+    intersect into is isnull join lateral leading left like limit localtime localtimestamp natural not notnull null offset on only or order \
+    outer overlaps placing primary references returning right select session_user similar some symmetric system_user table tablesample then to \
+    trailing true union unique user using variadic verbose when where window with";
+
 /// What a URL may say besides what every PostgreSQL client understands.
 const OPTIONS: &str =
     "schema, connections, timeout-ms, push, ages, prepare, sslmode, sslrootcert, password-file";
@@ -253,6 +262,11 @@ impl PostgresConfig {
                 "{schema:?} can't be tenure's schema; take at most 40 lower-case letters, digits and _, not beginning with a digit"
             ));
         }
+        if RESERVED.split_whitespace().any(|word| word == schema) {
+            return bad(format!(
+                "the schema {schema:?} is a reserved word of SQL; name another, such as tenure"
+            ));
+        }
         if schema.starts_with("pg_") || schema == "public" || schema == "information_schema" {
             return bad(format!(
                 "the schema {schema:?} belongs to others; name one of tenure's own, such as tenure"
@@ -368,6 +382,8 @@ mod tests {
             ("//u:secret@h/d?schema", "NAME=VALUE"),
             ("//u:secret@h/d?schema=Up", "lower-case"),
             ("//u:secret@h/d?schema=public", "of tenure's own"),
+            ("//u:secret@h/d?schema=user", "reserved word"),
+            ("//u:secret@h/d?schema=with", "reserved word"),
             ("//u:secret@h/d?connections=many", "connections takes a whole number"),
             ("//u:secret@h/d?connections=0", "1 to 100"),
             ("//u:secret@h/d?timeout-ms=1", "10 ms to 60 s"),

@@ -7,7 +7,7 @@ use deadpool_postgres::{PoolError, TimeoutType};
 use tenure_core::StoreError;
 pub use tenure_store::parts::Call;
 use tokio_postgres::Error;
-use tokio_postgres::error::{DbError, SqlState};
+use tokio_postgres::error::SqlState;
 
 /// The error of a statement that was sent.
 pub(crate) fn failed(place: &str, call: Call, error: Error) -> StoreError {
@@ -16,7 +16,7 @@ pub(crate) fn failed(place: &str, call: Call, error: Error) -> StoreError {
 
 fn meaning(place: &str, call: Call, error: &Error) -> StoreError {
     match error.as_db_error() {
-        Some(refusal) => refused(place, call, refusal),
+        Some(refusal) => refused(place, call, refusal.code(), refusal.message()),
         None if call == Call::Read => StoreError::unavailable(format!("{place}: {}", words(error))),
         None => {
             StoreError::unknown(format!("{place}: the connection failed under a write: {}", words(error)))
@@ -39,13 +39,20 @@ pub(crate) fn unconnected(place: &str, error: PoolError) -> StoreError {
 /// The server refused a connection, or there is none.
 pub(crate) fn not_connected(place: &str, error: Error) -> StoreError {
     let meaning = match error.as_db_error() {
-        Some(refusal) => refused(place, Call::Read, refusal),
-        None => StoreError::unavailable(format!(
-            "{place}: {}; is a PostgreSQL server listening there, and does it speak what the URL says (sslmode)?",
-            words(&error)
-        )),
+        Some(refusal) => refused(place, Call::Read, refusal.code(), refusal.message()),
+        None => strange(place, &words(&error)),
     };
     meaning.because(error)
+}
+
+/// What is at the other end is no server that may be used, or none at all.
+fn strange(place: &str, says: &str) -> StoreError {
+    let remedy = if says.contains("invalid peer certificate") {
+        "name the host as its certificate does, or the authority that signed it with sslrootcert=FILE"
+    } else {
+        "is a PostgreSQL server listening there, and does it speak what the URL says (sslmode)?"
+    };
+    StoreError::unavailable(format!("{place}: {says}; {remedy}"))
 }
 
 /// No connection was made in time.
@@ -60,9 +67,7 @@ pub(crate) fn unanswered(place: &str, call: Call) -> StoreError {
     call.unanswered(format!("{place}: no answer in time"))
 }
 
-fn refused(place: &str, call: Call, refusal: &DbError) -> StoreError {
-    let says = refusal.message();
-    let code = refusal.code();
+fn refused(place: &str, call: Call, code: &SqlState, says: &str) -> StoreError {
     let is = |codes: &[SqlState]| codes.contains(code);
     if is(&[SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME]) {
         return missing_tables(place);
@@ -74,7 +79,7 @@ fn refused(place: &str, call: Call, refusal: &DbError) -> StoreError {
     }
     if is(&[SqlState::INSUFFICIENT_PRIVILEGE]) {
         return StoreError::invalid(format!(
-            "{place}: {says}; grant the role USAGE on the schema and SELECT, INSERT, UPDATE on its table"
+            "{place}: {says}; grant the role USAGE on the schema, SELECT, INSERT, UPDATE on its table and EXECUTE on its functions"
         ));
     }
     if is(&[SqlState::INVALID_PASSWORD, SqlState::INVALID_AUTHORIZATION_SPECIFICATION]) {
@@ -98,11 +103,46 @@ fn refused(place: &str, call: Call, refusal: &DbError) -> StoreError {
             "{place}: {says}; the server's disk is full: make room there, and all goes on"
         ));
     }
+    let pooler = (*code == SqlState::PROTOCOL_VIOLATION).then(|| said_by_pooler(says));
     if leaves_open(code) && call == Call::Write {
-        return StoreError::unknown(format!("{place}: {says}"));
+        let remedy = pooler.map(|(_, remedy)| format!("; {remedy}")).unwrap_or_default();
+        return StoreError::unknown(format!("{place}: {says}{remedy}"));
+    }
+    if let Some((passes, remedy)) = pooler {
+        let text = format!("{place}: {says}; {remedy}");
+        return if passes { StoreError::unavailable(text) } else { StoreError::invalid(text) };
     }
     let text = format!("{place}: {says} (SQLSTATE {})", code.code());
     if passes(code) { StoreError::unavailable(text) } else { StoreError::invalid(text) }
+}
+
+/// Whether what a pooler says by this code passes, and what helps. PgBouncer has it for all that it refuses, also for what it heard of the
+/// server, so its words have to tell.
+fn said_by_pooler(says: &str) -> (bool, &'static str) {
+    let has = |words: &[&str]| words.iter().any(|words| says.contains(words));
+    match () {
+        // It may go on with what the server has said at last.
+        () if has(&["login has been failing", "query_wait_timeout", "cannot connect to server"]) => {
+            (true, "a pooler has no connection to the server: is that up, and is the pool large enough?")
+        }
+        () if has(&[
+            "password authentication failed",
+            "authentication failed",
+            "auth failed",
+            "no such user",
+        ]) =>
+        {
+            (false, "check user and password, and the pooler's auth_file or auth_query")
+        }
+        () if has(&["no such database"]) || has(&["database \""]) && has(&["does not exist"]) => {
+            (false, "name a database that exists, and that the pooler knows")
+        }
+        () if has(&["max_client_conn", "max_db_client_connections", "max_user_client_connections"]) => {
+            (true, "raise that limit of the pooler's, or take fewer by connections=…")
+        }
+        () if has(&["SSL required"]) => (false, "leave sslmode=disable out of the URL"),
+        () => (true, "if a pooler stands between, its log says more"),
+    }
 }
 
 /// Whether it is open what became of a statement. Shutting down in the middle of a commit leaves it open whether the commit was recorded; and
@@ -179,5 +219,70 @@ mod tests {
         ] {
             assert_eq!(passes(&SqlState::from_code(code)), is_passing, "{code}");
         }
+    }
+
+    /// What PgBouncer 1.18 and newer ones say, all by one code.
+    #[test]
+    fn what_a_pooler_says_is_told_with_its_remedy() {
+        use tenure_core::ErrorKind::{Invalid, Unavailable, Unknown};
+        for (says, kind, remedy) in [
+            ("password authentication failed", Invalid, "check user and password"),
+            ("SASL authentication failed", Invalid, "auth_file"),
+            ("no such user: app", Invalid, "check user"),
+            ("no such database: nodb", Invalid, "name a database that exists"),
+            ("database \"nodb\" does not exist", Invalid, "name a database that exists"),
+            (
+                "no more connections allowed (max_client_conn)",
+                Unavailable,
+                "raise that limit of the pooler's",
+            ),
+            ("query_wait_timeout", Unavailable, "is that up"),
+            (
+                "server login has been failing, cached error: password authentication failed (server_login_retry)",
+                Unavailable,
+                "no connection to the server",
+            ),
+            ("SSL required", Invalid, "sslmode"),
+            ("pgbouncer is in a mood", Unavailable, "its log"),
+        ] {
+            let error = refused("there", Call::Read, &SqlState::PROTOCOL_VIOLATION, says);
+            let text = error.to_string();
+            assert!(
+                error.kind() == kind && text.contains(says) && text.contains(remedy),
+                "{says}: {error:?}"
+            );
+            // Whether it came before or after the statement went on to the server is not known.
+            let write = refused("there", Call::Write, &SqlState::PROTOCOL_VIOLATION, says);
+            assert!(write.kind() == Unknown && write.to_string().contains(remedy), "{says}: {write:?}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_that_is_not_trusted_has_a_remedy_of_its_own() {
+        for (says, remedy, other) in [
+            ("invalid peer certificate: UnknownIssuer", "sslrootcert=FILE", "listening there"),
+            (
+                "invalid peer certificate: certificate not valid for name \"h\"",
+                "name the host as",
+                "listening there",
+            ),
+            ("connection refused", "listening there", "certificate"),
+        ] {
+            let text = strange("there", says).to_string();
+            assert!(
+                text.contains(says) && text.contains(remedy) && !text.replace(says, "").contains(other),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_missing_right_is_told_with_all_that_is_granted() {
+        let says = "permission denied for function write_absent";
+        let text = refused("there", Call::Write, &SqlState::INSUFFICIENT_PRIVILEGE, says).to_string();
+        assert!(
+            ["USAGE", "SELECT, INSERT, UPDATE", "EXECUTE"].iter().all(|right| text.contains(right)),
+            "{text}"
+        );
     }
 }

@@ -12,8 +12,11 @@
 
 use crate::row::{columns, whole};
 
-/// The statements that make them in a schema.
-pub(crate) fn text(schema: &str) -> String {
+/// Their names.
+pub(crate) const WRITES: [&str; 3] = ["write_absent", "write_vacant", "write_unchanged"];
+
+/// The statements that make them in a schema, by their names.
+pub(crate) fn writes(schema: &str) -> [(&'static str, String); 3] {
     let look = format!("SELECT {} INTO answer FROM {schema}.record AS r WHERE r.key = $1;", standing("r"));
     let insert = |version: &str| {
         format!(
@@ -30,15 +33,16 @@ pub(crate) fn text(schema: &str) -> String {
     // What was written with a tenure has another digest than that of the record alone.
     let raise = put(RAISE, &format!("{VACANT} AND sha256(t.record) = t.digest"));
     let (insert_as_given, insert_as_asked) = (insert("$8"), insert("int8send($8 # $2) || $9"));
-    format!(
-        "
-    CREATE FUNCTION {schema}.write_absent({GIVEN}, bytea) {BEGIN}
+    let absent = format!(
+        "    CREATE FUNCTION {schema}.write_absent({GIVEN}, bytea) {BEGIN}
         {look}
         IF answer IS NULL THEN
             {insert_as_given}
         END IF;
-    {END}
-    CREATE FUNCTION {schema}.write_vacant({GIVEN}, bigint, bytea) {BEGIN}
+    {END}"
+    );
+    let vacant = format!(
+        "    CREATE FUNCTION {schema}.write_vacant({GIVEN}, bigint, bytea) {BEGIN}
         {raise}
         IF answer IS NULL THEN
             {look}
@@ -46,15 +50,18 @@ pub(crate) fn text(schema: &str) -> String {
             {insert_as_asked}
             END IF;
         END IF;
-    {END}
-    CREATE FUNCTION {schema}.write_unchanged({GIVEN}, bytea, bytea) {BEGIN}
+    {END}"
+    );
+    let unchanged = format!(
+        "    CREATE FUNCTION {schema}.write_unchanged({GIVEN}, bytea, bytea) {BEGIN}
         {set}
         IF answer IS NULL THEN
             {look}
         END IF;
-    {END}
-"
-    )
+    {END}"
+    );
+    let [first, second, third] = WRITES;
+    [(first, absent), (second, vacant), (third, unchanged)]
 }
 
 /// Writes over a row whose fence stays, if nobody else wrote it since the version that is expected. Who else did, or whose fence is another one,

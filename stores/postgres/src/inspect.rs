@@ -2,7 +2,9 @@
 
 use crate::config::PostgresConfig;
 use crate::error::Call;
+use crate::functions::WRITES;
 use crate::lines::Lines;
+use crate::schema::TRIGGERS;
 use std::time::Duration;
 use tenure_core::{StoreError, Wall};
 use tenure_store::{Inspection, ServerClock};
@@ -28,7 +30,7 @@ pub(crate) async fn inspect(lines: &Lines, config: &PostgresConfig) -> Inspectio
     let parts = [
         (FAILOVER, add_standbys(lines, &commits, &mut found).await),
         ("rights", add_rights(lines, &config.schema, &mut found).await),
-        ("tables", add_triggers(lines, &config.schema, &mut found).await),
+        ("tables", add_tables(lines, &config.schema, &mut found).await),
         ("pooler", add_pooler(lines, config, &mut found).await),
     ];
     for (about, asked) in parts {
@@ -91,6 +93,10 @@ async fn add_server(lines: &Lines, found: &mut Inspection) -> Result<String, Sto
 
 /// What the promotion of a standby can take away.
 async fn add_standbys(lines: &Lines, commits: &str, found: &mut Inspection) -> Result<(), StoreError> {
+    // A standby may have the setting from its primary, and commits nothing.
+    let sql =
+        "SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE current_setting('synchronous_standby_names') END";
+    let named: String = get(&one(lines, sql).await?, 0)?;
     let sql = "SELECT coalesce(application_name, ''), sync_state, \
                (extract(epoch FROM coalesce(replay_lag, interval '0')) * 1000)::bigint FROM pg_stat_replication";
     let rows = lines.ask(Call::Read, sql, &[]).await?;
@@ -103,16 +109,43 @@ async fn add_standbys(lines: &Lines, commits: &str, found: &mut Inspection) -> R
             found.hazard(FAILOVER, format!("the standby {name:?} is {:.1} s behind", lag.as_secs_f64()));
         }
     }
-    add_failover(&states, commits, found);
+    add_failover(&states, &named, commits, found);
     Ok(())
 }
 
-/// Whether commits wait for standbys in these states, which not every role is told.
-fn add_failover(states: &[Option<String>], commits: &str, found: &mut Inspection) {
+/// How many standbys each commit waits for, as `synchronous_standby_names` says.
+fn awaited(named: &str) -> usize {
+    let named = named.trim_start();
+    if named.trim_end().is_empty() {
+        return 0;
+    }
+    let word = |word: &str| {
+        let (first, rest) = named.split_at_checked(word.len())?;
+        let rest = Some(rest).filter(|_| first.eq_ignore_ascii_case(word))?;
+        rest.starts_with([' ', '\t']).then(|| rest.trim_start())
+    };
+    let listed = word("FIRST").or_else(|| word("ANY")).unwrap_or(named);
+    let number = listed.split_once('(').and_then(|(number, _)| number.trim().parse().ok());
+    number.unwrap_or(1)
+}
+
+/// Whether commits wait for standbys in these states, which not every role is told, and of which some are named.
+fn add_failover(states: &[Option<String>], named: &str, commits: &str, found: &mut Inspection) {
+    let waits = !["off", "local"].contains(&commits);
     let count = |is: fn(Option<&str>) -> bool| states.iter().filter(|state| is(state.as_deref())).count();
     let hidden = count(|state| state.is_none());
     let asynchronous = count(|state| state.is_some_and(|state| !["sync", "quorum"].contains(&state)));
-    if asynchronous > 0 {
+    let (needed, may_answer) = (awaited(named), states.len() - asynchronous);
+    if waits && may_answer < needed {
+        let is = if needed == 1 { "a standby that is" } else { "standbys that are" };
+        found.hazard(
+            FAILOVER,
+            format!(
+                "each commit waits for {is} not there ({may_answer} of {needed} by synchronous_standby_names {named}): no write is answered; \
+                 start what is missing, or empty the setting and reload"
+            ),
+        );
+    } else if asynchronous > 0 {
         found.hazard(
             FAILOVER,
             format!(
@@ -122,7 +155,7 @@ fn add_failover(states: &[Option<String>], commits: &str, found: &mut Inspection
         );
     } else if states.is_empty() {
         found.fine(FAILOVER, "no standby is connected, so there is nothing to fail over to");
-    } else if ["off", "local"].contains(&commits) {
+    } else if !waits {
         found.hazard(
             FAILOVER,
             format!(
@@ -159,7 +192,19 @@ async fn add_rights(lines: &Lines, schema: &str, found: &mut Inspection) -> Resu
             lacking.push(right);
         }
     }
+    let refused = functions(lines, schema).await?.into_iter().filter(|(_, may)| !may);
+    let refused: Vec<String> = refused.map(|(name, _)| name).collect();
+    if !refused.is_empty() {
+        found.hazard(
+            "rights",
+            format!(
+                "it lacks EXECUTE on {}; grant what tenure_postgres::grants says: GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO the role",
+                refused.join(", ")
+            ),
+        );
+    }
     match lacking.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] | ["DELETE"] if !refused.is_empty() => {}
         [] => found.note(
             "rights",
             "it may do everything, also remove records, which only gc, work rm and rm --damaged need",
@@ -178,32 +223,61 @@ async fn add_rights(lines: &Lines, schema: &str, found: &mut Inspection) -> Resu
     Ok(())
 }
 
-/// Whether what keeps fences is there and switched on.
-async fn add_triggers(lines: &Lines, schema: &str, found: &mut Inspection) -> Result<(), StoreError> {
+/// Whether what keeps fences is there and switched on, and the functions that write.
+async fn add_tables(lines: &Lines, schema: &str, found: &mut Inspection) -> Result<(), StoreError> {
     const ABOUT: &str = "tables";
-    let sql = "SELECT t.tgname::text, t.tgenabled = 'D' FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid \
+    // What fires for replicas only fires for no program.
+    let sql = "SELECT t.tgname::text, t.tgenabled NOT IN ('O', 'A') FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid \
                JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'record' AND NOT t.tgisinternal";
-    let mut missing = vec!["fence_grows", "key_stays", "fence_stays", "fences_stay"];
+    let mut missing: Vec<&str> = TRIGGERS.map(|(name, _)| name).to_vec();
+    let mut is_sound = true;
     for row in &lines.ask(Call::Read, sql, &[(&schema, Type::TEXT)]).await? {
         let (name, is_off): (String, bool) = (get(row, 0)?, get(row, 1)?);
+        let is_ours = missing.contains(&&*name);
         missing.retain(|trigger| *trigger != name);
-        if is_off {
+        if is_off && is_ours {
+            is_sound = false;
             let text = format!(
                 "the trigger {name} is switched off; ALTER TABLE {schema}.record ENABLE TRIGGER {name}"
             );
             found.hazard(ABOUT, text);
         }
     }
-    if missing.is_empty() {
+    let role = one(lines, "SELECT current_setting('session_replication_role')").await?;
+    if get::<String>(&role, 0)? == "replica" {
+        is_sound = false;
+        let text = "no trigger refuses a lower fence to this role (session_replication_role replica); set it to origin";
+        found.hazard(ABOUT, text);
+    }
+    let functions = functions(lines, schema).await?;
+    let lost: Vec<&str> =
+        WRITES.into_iter().filter(|name| functions.iter().all(|(found, _)| found != name)).collect();
+    for (lost, what) in
+        [(missing, "no trigger refuses a lower fence"), (lost, "functions that write are gone")]
+    {
+        if !lost.is_empty() {
+            is_sound = false;
+            let lost = lost.join(", ");
+            found.hazard(
+                ABOUT,
+                format!("{what} ({lost}); `tenure doctor --create-table` by their owner makes them anew"),
+            );
+        }
+    }
+    if is_sound {
         found.fine(ABOUT, "up to date; triggers refuse a lower fence, whoever writes");
-    } else {
-        let missing = missing.join(", ");
-        found.hazard(
-            ABOUT,
-            format!("no trigger refuses a lower fence ({missing}); `tenure doctor --create-table` by their owner brings them up to date"),
-        );
     }
     Ok(())
+}
+
+/// The functions that write, and whether the role may call them.
+async fn functions(lines: &Lines, schema: &str) -> Result<Vec<(String, bool)>, StoreError> {
+    let sql = "SELECT p.proname::text, has_function_privilege(p.oid, 'EXECUTE') FROM pg_proc p \
+               JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1";
+    let rows = lines.ask(Call::Read, sql, &[(&schema, Type::TEXT)]).await?;
+    let all = rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?)));
+    let all: Vec<(String, bool)> = all.collect::<Result<_, StoreError>>()?;
+    Ok(all.into_iter().filter(|(name, _)| WRITES.contains(&&**name)).collect())
 }
 
 async fn add_pooler(
@@ -244,23 +318,55 @@ mod tests {
         let standbys = |states: &[&str]| -> Vec<Option<String>> {
             states.iter().map(|state| (!state.is_empty()).then(|| (*state).to_owned())).collect()
         };
-        for (states, commits, says, is_hazard) in [
-            (&["sync"][..], "on", "commits wait for a standby", false),
-            (&["quorum", "quorum"], "remote_apply", "commits wait for a standby", false),
-            (&["sync"], "remote_write", "but not for its disk", false),
-            (&["sync"], "local", "wait for no standby (synchronous_commit local)", true),
-            (&["sync"], "off", "wait for no standby (synchronous_commit off)", true),
-            (&[""], "local", "wait for no standby", true),
-            (&[""], "on", "GRANT pg_monitor", false),
-            (&["sync", "async"], "on", "(1) follow asynchronously", true),
-            (&["async"], "local", "(1) follow asynchronously", true),
-            (&[], "local", "no standby is connected", false),
+        for (states, named, commits, says, is_hazard) in [
+            (&["sync"][..], "*", "on", "commits wait for a standby", false),
+            (&["quorum", "quorum"], "ANY 2 (a, b)", "remote_apply", "commits wait for a standby", false),
+            (&["sync"], "*", "remote_write", "but not for its disk", false),
+            (&["sync"], "*", "local", "wait for no standby (synchronous_commit local)", true),
+            (&["sync"], "*", "off", "wait for no standby (synchronous_commit off)", true),
+            (&[""], "*", "local", "wait for no standby", true),
+            (&[""], "*", "on", "GRANT pg_monitor", false),
+            (&["sync", "async"], "a", "on", "(1) follow asynchronously", true),
+            (&["async"], "", "local", "(1) follow asynchronously", true),
+            (&["async"], "a", "local", "(1) follow asynchronously", true),
+            (&[], "", "on", "no standby is connected", false),
+            (&[], "a", "local", "no standby is connected", false),
+            (&[], " ", "on", "no standby is connected", false),
+            (
+                &[],
+                "nosuch",
+                "on",
+                "a standby that is not there (0 of 1 by synchronous_standby_names nosuch)",
+                true,
+            ),
+            (&[], "nosuch", "remote_write", "no write is answered", true),
+            (&["async"], "nosuch", "on", "not there (0 of 1", true),
+            (&["quorum"], "ANY 2 (a, b)", "on", "standbys that are not there (1 of 2", true),
+            (&["sync", "potential"], "FIRST 2 (a, b)", "on", "(1 of 2", true),
+            (&[""], "2 (a, b)", "on", "(1 of 2", true),
         ] {
             let mut found = Inspection::default();
-            add_failover(&standbys(states), commits, &mut found);
+            add_failover(&standbys(states), named, commits, &mut found);
             let texts: Vec<&str> = found.facts.iter().map(|fact| fact.text.as_str()).collect();
-            assert!(texts.len() == 1 && texts[0].contains(says), "{states:?}, {commits}: {texts:?}");
-            assert_eq!(found.hazards().count() > 0, is_hazard, "{states:?}, {commits}: {texts:?}");
+            assert!(texts.len() == 1 && texts[0].contains(says), "{states:?}, {named}, {commits}: {texts:?}");
+            assert_eq!(found.hazards().count() > 0, is_hazard, "{states:?}, {named}, {commits}: {texts:?}");
+        }
+    }
+
+    #[test]
+    fn how_many_standbys_a_commit_waits_for_is_read_from_the_setting() {
+        for (named, expected) in [
+            ("", 0),
+            ("*", 1),
+            ("a, b", 1),
+            ("first", 1),
+            ("anyone, b", 1),
+            ("2 (a, b, c)", 2),
+            ("FIRST 3 (a, b, c)", 3),
+            ("any 2(a, b, c)", 2),
+            ("\"é (\"", 1),
+        ] {
+            assert_eq!(awaited(named), expected, "{named}");
         }
     }
 }

@@ -14,7 +14,8 @@ const VERSION: i32 = 3;
 const PATIENCE: u32 = 4;
 
 /// What is in place of each version: the steps from version 0, which is an empty schema. `{s}` is the schema, `{functions}` what
-/// [`functions::text`] makes in it, `{digest}` and `{digest_2}` those of a row, as of version 3 and before.
+/// [`functions::writes`] makes in it, `{digest}` and `{digest_2}` those of a row, as of version 3 and before. The names of [`REFUSE`] and
+/// [`TRIGGERS`] stand for what makes them.
 ///
 /// A record's key is bytes, since PostgreSQL's text can't hold a NUL. `digest` covers the record and what conditions and guards compare
 /// besides: a row that was changed around tenure no longer matches it, and no condition holds there.
@@ -43,7 +44,26 @@ const STEPS: [&str; 3] = ["
     COMMENT ON SCHEMA {s} IS 'leases of tenure; see its documentation before changing anything by hand';
     INSERT INTO {s}.meta VALUES ('id', gen_random_uuid()::text);
 ", "
-    CREATE FUNCTION {s}.refuse() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+    {refuse}
+    CREATE TRIGGER fence_grows BEFORE UPDATE ON {s}.record FOR EACH ROW
+        WHEN (NEW.fence < OLD.fence OR NEW.key <> OLD.key) EXECUTE FUNCTION {s}.refuse();
+    {fence_stays}
+    {fences_stay}
+    ALTER TABLE {s}.record DROP CONSTRAINT record_key_check, DROP CONSTRAINT record_version_check, DROP CONSTRAINT record_fence_check,
+        DROP CONSTRAINT record_tenure_check, DROP CONSTRAINT record_digest_check;
+", "
+    DROP TRIGGER fence_grows ON {s}.record;
+    {fence_grows}
+    {key_stays}
+    ALTER TABLE {s}.record ADD COLUMN writer xid;
+    DROP FUNCTION IF EXISTS {s}.write_absent, {s}.write_vacant, {s}.write_unchanged;
+    UPDATE {s}.record AS t SET digest = {digest} WHERE t.digest = {digest_2};
+{functions}"];
+
+/// What refuses, which triggers call.
+const REFUSE: (&str, &str) = (
+    "refuse",
+    "CREATE FUNCTION {s}.refuse() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $$
     BEGIN
         IF TG_OP = 'UPDATE' THEN
             RAISE EXCEPTION USING ERRCODE = 'TNF01',
@@ -56,24 +76,31 @@ const STEPS: [&str; 3] = ["
                 MESSAGE = 'a fence is ahead of the server''s clock: without its record the next one would be lower';
         END IF;
         RETURN NULL;
-    END $$;
-    CREATE TRIGGER fence_grows BEFORE UPDATE ON {s}.record FOR EACH ROW
-        WHEN (NEW.fence < OLD.fence OR NEW.key <> OLD.key) EXECUTE FUNCTION {s}.refuse();
-    CREATE TRIGGER fence_stays BEFORE DELETE ON {s}.record FOR EACH ROW
-        WHEN (OLD.fence >= extract(epoch FROM clock_timestamp()) * 1000) EXECUTE FUNCTION {s}.refuse();
-    CREATE TRIGGER fences_stay BEFORE TRUNCATE ON {s}.record FOR EACH STATEMENT EXECUTE FUNCTION {s}.refuse();
-    ALTER TABLE {s}.record DROP CONSTRAINT record_key_check, DROP CONSTRAINT record_version_check, DROP CONSTRAINT record_fence_check,
-        DROP CONSTRAINT record_tenure_check, DROP CONSTRAINT record_digest_check;
-", "
-    DROP TRIGGER fence_grows ON {s}.record;
-    CREATE TRIGGER fence_grows AFTER UPDATE OF fence ON {s}.record FOR EACH ROW
-        WHEN (NEW.fence < OLD.fence) EXECUTE FUNCTION {s}.refuse();
-    CREATE TRIGGER key_stays AFTER UPDATE OF key ON {s}.record FOR EACH ROW
-        WHEN (NEW.key <> OLD.key) EXECUTE FUNCTION {s}.refuse();
-    ALTER TABLE {s}.record ADD COLUMN writer xid;
-    DROP FUNCTION IF EXISTS {s}.write_absent, {s}.write_vacant, {s}.write_unchanged;
-    UPDATE {s}.record AS t SET digest = {digest} WHERE t.digest = {digest_2};
-{functions}"];
+    END $$;",
+);
+
+/// The triggers of version 3, by their names.
+pub(crate) const TRIGGERS: [(&str, &str); 4] = [
+    (
+        "fence_grows",
+        "CREATE TRIGGER fence_grows AFTER UPDATE OF fence ON {s}.record FOR EACH ROW
+        WHEN (NEW.fence < OLD.fence) EXECUTE FUNCTION {s}.refuse();",
+    ),
+    (
+        "key_stays",
+        "CREATE TRIGGER key_stays AFTER UPDATE OF key ON {s}.record FOR EACH ROW
+        WHEN (NEW.key <> OLD.key) EXECUTE FUNCTION {s}.refuse();",
+    ),
+    (
+        "fence_stays",
+        "CREATE TRIGGER fence_stays BEFORE DELETE ON {s}.record FOR EACH ROW
+        WHEN (OLD.fence >= extract(epoch FROM clock_timestamp()) * 1000) EXECUTE FUNCTION {s}.refuse();",
+    ),
+    (
+        "fences_stay",
+        "CREATE TRIGGER fences_stay BEFORE TRUNCATE ON {s}.record FOR EACH STATEMENT EXECUTE FUNCTION {s}.refuse();",
+    ),
+];
 
 /// The digest of the row `t` before version 3.
 const DIGEST_2: &str = "sha256(t.version || int8send(t.fence) || coalesce(t.tenure, '') || coalesce(t.ride_key, '') \
@@ -108,7 +135,7 @@ pub(crate) async fn examine(lines: &Lines, schema: &str) -> Result<String, Store
     Ok(format!("postgres:{id}"))
 }
 
-/// Makes the tables, or brings them up to date. False if they were so already.
+/// Makes the tables, or brings them up to date, also where a function or a trigger of theirs is gone. False if they were so already.
 pub(crate) async fn migrate(lines: &Lines, schema: &str) -> Result<bool, StoreError> {
     let line = lines.line().await?;
     let place = &lines.place;
@@ -151,19 +178,43 @@ async fn steps(line: &ExclusiveConnection, lines: &Lines, schema: &str) -> Resul
         return Err(foreign(place));
     }
     if version >= VERSION {
-        work.batch_execute("COMMIT").await.map_err(lost)?;
-        return Ok(false);
+        let mut missing = String::new();
+        // A newer program's are its own.
+        if version == VERSION {
+            let there = work.query_typed(PARTS, &[(&schema, Type::TEXT)]).await.map_err(lost)?;
+            missing = parts_but(&there.iter().map(|row| row.get(0)).collect::<Vec<&str>>(), schema);
+        }
+        work.batch_execute(&format!("{missing} COMMIT")).await.map_err(lost)?;
+        return Ok(!missing.is_empty());
     }
     let mut all = format!("CREATE SCHEMA IF NOT EXISTS {schema};");
     for step in STEPS.iter().skip(usize::try_from(version).unwrap_or(0)) {
-        let step = step.replace("{functions}", &functions::text(schema)).replace("{digest_2}", DIGEST_2);
-        all.push_str(&step.replace("{digest}", &row::digest_of("t")).replace("{s}", schema));
+        let mut step =
+            step.replace("{functions}", &functions::writes(schema).map(|(_, text)| text).join("\n"));
+        for (name, text) in [REFUSE].iter().chain(&TRIGGERS) {
+            step = step.replace(&format!("{{{name}}}"), text);
+        }
+        let step = step.replace("{digest_2}", DIGEST_2).replace("{digest}", &row::digest_of("t"));
+        all.push_str(&step.replace("{s}", schema));
     }
     all.push_str(&format!(
         "INSERT INTO {schema}.meta VALUES ('schema', '{VERSION}') ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value; COMMIT"
     ));
     work.batch_execute(&all).await.map_err(lost)?;
     Ok(true)
+}
+
+/// The names of a schema's functions, and of the triggers of its records.
+const PARTS: &str = "SELECT p.proname::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1 \
+     UNION ALL SELECT t.tgname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
+     WHERE n.nspname = $1 AND c.relname = 'record' AND NOT t.tgisinternal";
+
+/// What makes the functions and triggers of version 3 that are not there.
+fn parts_but(there: &[&str], schema: &str) -> String {
+    let fixed = [REFUSE].into_iter().chain(TRIGGERS).map(|(name, text)| (name, text.replace("{s}", schema)));
+    let missing =
+        functions::writes(schema).into_iter().chain(fixed).filter(|(name, _)| !there.contains(name));
+    missing.map(|(_, text)| text).collect::<Vec<_>>().join("\n")
 }
 
 /// What a role needs to use the store: it can't remove a record, so it can't take a fence back to nothing, nor can it switch off what

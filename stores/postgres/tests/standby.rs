@@ -1,6 +1,6 @@
 //! A real standby, by streaming replication: read-only, then promoted though it has not heard all.
 //!
-//! Plan: a standby is read, and says to writers what it is; the primary says what a failover to it can lose. Of several hosts the primary is used, in whatever order they are named.
+//! Plan: a standby is read, and says to writers what it is; the primary says what a failover to it can lose. What waits for a standby that is gone is told. Of several hosts the primary is used, in whatever order they are named.
 //! A lagging standby that is promoted has forgotten a tenure, so two may hold: failover loses what was not replicated. But its next
 //! fence is higher than the one that it never heard of, and who was forgotten loses. A password that was changed is read anew.
 
@@ -68,6 +68,30 @@ async fn a_standby_is_read_and_names_itself_to_writers() {
     let both = format!("postgres://postgres@{},{primary_place}", standby.place());
     let either = PostgresStore::open(PostgresConfig::from_url(&both).unwrap().schema(&name)).await.unwrap();
     won(&either, scribe.unchanged(&key, version, scribe.vacant(5))).await;
+}
+
+/// Reads go on where no commit is answered, so nothing else tells why.
+#[tokio::test]
+async fn a_primary_whose_standby_is_gone_is_told_as_one_that_answers_no_write() {
+    let name = unique("alone");
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    let server = Standby::start("").await;
+    server.cut_off().await;
+    server.promote().await;
+    let there = PostgresConfig::from_url(&server.url("postgres")).unwrap().schema(&name);
+    let store = PostgresStore::open(there).await.unwrap();
+    let tells = async || store.inspect().await.hazards().any(|text| text.contains("no write is answered"));
+    assert!(!tells().await);
+    let admin = server.admin().await;
+    admin.batch_execute("ALTER SYSTEM SET synchronous_standby_names = 'nosuch'").await.unwrap();
+    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    server.shows("SELECT current_setting('synchronous_standby_names') = 'nosuch'").await;
+    let told = async {
+        while !tells().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LONG, told).await.expect("nothing says why no write is answered");
 }
 
 #[tokio::test]

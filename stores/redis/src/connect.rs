@@ -73,7 +73,7 @@ impl RedisConnector {
     pub(crate) async fn line(&self, address: &ServerAddress) -> Result<ServerConnection, StoreError> {
         match tokio::time::timeout(self.config.timeout, self.examined(address)).await {
             Ok(line) => line,
-            Err(_) => Err(unconnected(&self.at(address))),
+            Err(_) => Err(unconnected(&self.at(address), self.tls.is_some())),
         }
     }
 

@@ -14,9 +14,9 @@ pub(crate) fn failed(place: &str, call: Call, error: &RedisError) -> StoreError 
         return refused(place, error);
     }
     let broken = if call == Call::Read {
-        StoreError::unavailable(format!("{place}: {error}"))
+        StoreError::unavailable(format!("{place}: {}", words(error)))
     } else {
-        StoreError::unknown(format!("{place}: the connection failed under a write: {error}"))
+        StoreError::unknown(format!("{place}: the connection failed under a write: {}", words(error)))
     };
     broken.because(error.clone())
 }
@@ -31,11 +31,27 @@ pub(crate) fn not_connected(place: &str, error: &RedisError) -> StoreError {
     match error.kind() {
         ErrorKind::AuthenticationFailed => wrong_password(place, "the user or the password is wrong"),
         _ if is_answer(error) => return refused(place, error),
-        _ => StoreError::unavailable(format!(
-            "{place}: {error}; is a Redis server listening there, and does it speak what the URL says (redis:// or rediss://)?"
-        )),
+        _ => strange(place, &words(error), error.is_connection_dropped()),
     }
     .because(error.clone())
+}
+
+/// What is at the other end is no server that may be used, or none at all. One that ended the connection may have said why, and what it said is lost
+/// where the login came behind.
+fn strange(place: &str, says: &str, is_ended: bool) -> StoreError {
+    let remedy = if says.contains("invalid peer certificate") {
+        "name the host as its certificate does, or the authority that signed it with ca=FILE"
+    } else if is_ended {
+        "is a Redis server listening there, does it speak what the URL says (redis:// or rediss://), and has it room for another client (maxclients)?"
+    } else {
+        "is a Redis server listening there, and does it speak what the URL says (redis:// or rediss://)?"
+    };
+    StoreError::unavailable(format!("{place}: {says}; {remedy}"))
+}
+
+/// The driver's words, in one line: what it could not read has several.
+fn words(error: &RedisError) -> String {
+    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// A command had no answer in time.
@@ -43,10 +59,11 @@ pub(crate) fn unanswered(place: &str, call: Call) -> StoreError {
     call.unanswered(format!("{place}: no answer in time"))
 }
 
-/// No connection was made in time, or what is at its other end says nothing.
-pub(crate) fn unconnected(place: &str) -> StoreError {
+/// No connection was made in time, or what is at its other end says nothing. A server that takes TLS's greeting for a command does so.
+pub(crate) fn unconnected(place: &str, is_tls: bool) -> StoreError {
+    let question = if is_tls { ", does it speak TLS (rediss://)," } else { "," };
     StoreError::unavailable(format!(
-        "{place}: no answer in time; is a Redis server listening there, and does a firewall let this host through?"
+        "{place}: no answer in time; is a Redis server listening there{question} and does a firewall let this host through?"
     ))
 }
 
@@ -107,12 +124,66 @@ fn refused_as(place: &str, code: &str, detail: &str) -> StoreError {
         () if is("OOM") => {
             "its memory is full, so nothing can be acquired or renewed; raise maxmemory or free some"
         }
+        () if detail.contains("max number of clients") => {
+            "it has no room for another client; raise maxclients, or end idle ones"
+        }
         () if is("MISCONF") => "it can't save to its disk, so it takes no writes; free space there",
         () if is("NOREPLICAS") => "it has fewer replicas than min-replicas-to-write, so it takes no writes",
         () if is("CLUSTERDOWN") => "the cluster has no primary for this namespace at present",
         () if is("LOADING") => "it is loading its data",
-        () if is("BUSY") => "another program's script keeps it busy",
+        () if is("BUSY") => "a script keeps it busy",
         () => "it refused the command",
     };
     StoreError::unavailable(format!("{place}: {hint} ({says})"))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: what the server refuses is told with the remedy, and what is no server of Redis's, in one line.
+    use super::*;
+
+    #[test]
+    fn what_the_server_refuses_is_told_with_the_remedy() {
+        for (code, detail, says, kept) in [
+            ("ERR", "max number of clients reached", "raise maxclients", "max number of clients reached"),
+            ("ERR", "max number of clients + cluster connections reached", "raise maxclients", "cluster"),
+            ("BUSY", "Redis is busy running a script.", ": a script keeps it busy", "BUSY"),
+            ("OOM", "command not allowed", "raise maxmemory", "OOM"),
+        ] {
+            let error = refused_as("there", code, detail);
+            let text = error.to_string();
+            assert!(text.contains(says) && text.contains(kept), "{text}");
+            assert_eq!(error.kind(), tenure_core::ErrorKind::Unavailable, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_server_of_redis_s_is_told_in_one_line_with_what_may_help() {
+        let parse = RedisError::from((
+            ErrorKind::Parse,
+            "Parse error",
+            "at 1\nUnexpected `33`\nExpected one of".to_owned(),
+        ));
+        let ended = RedisError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
+        let refused = RedisError::from(std::io::Error::from(std::io::ErrorKind::ConnectionRefused));
+        for (error, says, is_told) in
+            [(&parse, "maxclients", false), (&ended, "maxclients", true), (&refused, "maxclients", false)]
+        {
+            let text = not_connected("there", error).to_string();
+            assert!(!text.contains('\n') && text.contains("is a Redis server listening there"), "{text:?}");
+            assert_eq!(text.contains(says), is_told, "{text}");
+        }
+        let text = failed("there", Call::Read, &parse).to_string();
+        assert!(!text.contains('\n'), "{text:?}");
+        for (says, remedy) in [
+            ("invalid peer certificate: UnknownIssuer", "ca=FILE"),
+            ("invalid peer certificate: certificate not valid for name \"h\"", "name the host as"),
+        ] {
+            let text = strange("there", says, false).to_string();
+            assert!(text.contains(says) && text.contains(remedy) && !text.contains("listening"), "{text}");
+        }
+        for (is_tls, is_asked) in [(true, true), (false, false)] {
+            assert_eq!(unconnected("there", is_tls).to_string().contains("does it speak TLS"), is_asked);
+        }
+    }
 }

@@ -166,7 +166,7 @@ impl ConnectionManager {
         };
         match tokio::time::timeout(self.connector.config.timeout, attempt).await {
             Ok(line) => line,
-            Err(_) => Err(unconnected(&self.place)),
+            Err(_) => Err(unconnected(&self.place, self.connector.config.tls)),
         }
     }
 

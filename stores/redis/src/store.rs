@@ -50,10 +50,12 @@ impl RedisStore {
         let lines = Arc::new(ConnectionManager::new(RedisConnector::new(config.clone())?));
         let name = |what: &str| config.name(what);
         let scripts = Scripts::new();
-        // While a cluster moves the namespace, a script of two keys has to wait. Who makes the namespace needs one.
-        let (both, one) = ([name("meta"), name("records")], [name("meta")]);
-        let meta = if config.create { &one[..] } else { &both[..] };
-        let id = examine(&lines, &scripts, meta, config.create).await?;
+        let Some(id) = examine(&lines, &scripts, &config).await? else {
+            return Err(StoreError::invalid(format!(
+                "{}: the namespace was never used; check its name and the database",
+                lines.place
+            )));
+        };
         // Messages know no databases.
         let channel = name(&format!("changes:{}", config.db));
         // That it is refused is better known now than from waiters that are slow.
@@ -86,15 +88,38 @@ impl RedisStore {
     pub async fn inspect(&self) -> Inspection {
         inspect(&self.inner.lines).await
     }
+
+    /// The same of the server of a namespace that was never used, which no store is opened for without its being begun. Nothing is written. None
+    /// if the namespace is used.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn inspect_unused(config: RedisConfig) -> Result<Option<Inspection>, StoreError> {
+        config.check()?;
+        let (limit, place) = (config.timeout + config.timeout / 2, config.place());
+        let config = config.create(false);
+        let looking = async {
+            let lines = ConnectionManager::new(RedisConnector::new(config.clone())?);
+            let id = examine(&lines, &Scripts::new(), &config).await?;
+            Ok(if id.is_some() { None } else { Some(inspect(&lines).await) })
+        };
+        tokio::time::timeout(limit, looking).await.unwrap_or_else(|_| Err(unanswered(&place, Call::Read)))
+    }
 }
 
-/// Whose the namespace is: its id.
+/// Whose the namespace is: its id. None if it was never used, and is not to be begun.
 async fn examine(
     lines: &ConnectionManager,
     scripts: &Scripts,
-    meta: &[String],
-    create: bool,
-) -> Result<String, StoreError> {
+    config: &RedisConfig,
+) -> Result<Option<String>, StoreError> {
+    let create = config.create;
+    // While a cluster moves the namespace, a script of two keys has to wait. Who makes the namespace needs one.
+    let both = [config.name("meta"), config.name("records")];
+    let meta = if create { &both[..1] } else { &both[..] };
     let layout = LAYOUT.to_string();
     let script =
         Invocation::new(&scripts.meta, meta).arg(layout.as_bytes()).arg(if create { b"1" } else { b"0" });
@@ -115,17 +140,28 @@ async fn examine(
     };
     let (id, layout) = (found.first().and_then(text), found.get(1).and_then(text));
     match (id, layout.and_then(|layout| layout.parse::<u32>().ok())) {
-        (Some(id), Some(LAYOUT)) => Ok(format!("redis:{id}")),
+        (Some(id), Some(LAYOUT)) => Ok(Some(format!("redis:{id}"))),
         (Some(_), Some(newer)) => Err(StoreError::foreign(format!(
             "{place}: the namespace has layout {newer}, this program knows up to {LAYOUT}; upgrade it"
         ))),
-        (None, None) if !create => Err(StoreError::invalid(format!(
-            "{place}: the namespace was never used; check its name and the database"
-        ))),
+        (None, None) if !create => check_free(lines, config).await.map(|()| None),
         _ => Err(StoreError::foreign(format!(
             "{place}: another program uses keys of this namespace; name another with namespace=…"
         ))),
     }
+}
+
+/// That no other program has a key where records and their index would be. Who may not ask hears of it with the first write.
+async fn check_free(lines: &ConnectionManager, config: &RedisConfig) -> Result<(), StoreError> {
+    for (command, what) in [("HLEN", "records"), ("ZCARD", "index")] {
+        let mut ask = redis::cmd(command);
+        ask.arg(config.name(what));
+        match lines.ask::<u64>(&ask).await {
+            Err(error) if error.kind() == ErrorKind::Foreign => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// What a user of the server needs to use a namespace, as a line of its own: no right to remove a record, which `gc`, `work rm` and `rm --damaged`

@@ -104,6 +104,18 @@ impl LessLocation {
         })
     }
 
+    /// Whether the server takes no writes, whatever the role's rights.
+    pub(crate) async fn is_read_only(&self) -> Result<bool, Failure> {
+        Ok(match &self.at {
+            At::Sqlite(_) => false,
+            #[cfg(feature = "postgres")]
+            At::Postgres(url) => {
+                let config = tenure::postgres::PostgresConfig::from_url(url)?;
+                tenure_less::PostgresStorage::open(&config).await?.is_read_only().await?
+            }
+        })
+    }
+
     /// Makes the table as less's own migration does, if it is missing.
     pub(crate) async fn migrate(&self) -> Result<(), Failure> {
         match &self.at {

@@ -266,7 +266,7 @@ impl Measured {
         };
         let rows: Vec<Vec<String>> = self.rows().into_iter().map(row).collect();
         format!(
-            "{}: {} for {} s, half of it bare writes, all by one connection\n{}leases make {:.2} calls in the time of a bare write\n",
+            "{}: {} for {} s, half of it bare writes, all by one store\n{}leases make {:.2} calls in the time of a bare write\n",
             url.shown(),
             count(config.tasks, "task"),
             config.span.as_secs_f64(),

@@ -29,7 +29,7 @@ pub(super) async fn examine(
     }
     findings.add_commands();
     let storage = place.open(Arc::clone(&clock)).await?;
-    add_rights(&place.lacking().await?, findings);
+    add_rights(&place.lacking().await?, place.is_read_only().await?, findings);
     let sent = clock.now();
     let seen = storage.look("default").await?;
     let took = clock.now().held.since(sent.held);
@@ -44,9 +44,17 @@ pub(super) async fn examine(
     Ok(())
 }
 
-fn add_rights(lacking: &[String], findings: &mut Findings) {
+fn add_rights(lacking: &[String], is_read_only: bool, findings: &mut Findings) {
     const ABOUT: &str = "rights";
+    if is_read_only {
+        findings.add(
+            Grade::Warn,
+            "server",
+            "it is read-only: a standby, or transactions are so for this role (default_transaction_read_only); no candidate can lead: name the primary",
+        );
+    }
     match lacking {
+        [] if is_read_only => {}
         [] => findings.add(Grade::Ok, ABOUT, "all that a candidate needs"),
         [one] if one == "DELETE" => findings.add(
             Grade::Warn,
@@ -57,6 +65,34 @@ fn add_rights(lacking: &[String], findings: &mut Findings) {
         _ => {
             let text = format!("it lacks {} on less.record: no candidate can lead; grant them", lacking.join(", "));
             findings.add(Grade::Warn, ABOUT, text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: what keeps candidates from leading is told, and only where nothing does are they said to have all that they need.
+    use super::*;
+
+    #[test]
+    fn what_keeps_candidates_from_leading_is_told() {
+        let all = ["SELECT", "INSERT", "UPDATE", "DELETE"];
+        for (lacking, is_read_only, says) in [
+            (&[][..], false, &["all that a candidate needs"][..]),
+            (&[], true, &["name the primary"]),
+            (&["DELETE"], false, &["grant it"]),
+            (&["DELETE"], true, &["name the primary", "grant it"]),
+            (&all, true, &["name the primary", "SELECT, INSERT, UPDATE, DELETE on less.record"]),
+        ] {
+            let lacking: Vec<String> = lacking.iter().map(ToString::to_string).collect();
+            let mut findings = Findings::default();
+            add_rights(&lacking, is_read_only, &mut findings);
+            let told = findings.told();
+            assert_eq!(told.len(), says.len(), "{told:?}");
+            for ((grade, text), says) in told.iter().zip(says) {
+                assert!(text.contains(says), "{text}");
+                assert_eq!(*grade == Grade::Ok, says.starts_with("all"), "{text}");
+            }
         }
     }
 }

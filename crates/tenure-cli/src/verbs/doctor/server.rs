@@ -15,6 +15,37 @@ pub(super) async fn check(url: &Url, leases: &Leases, findings: &mut Findings) {
         }
     };
     let after = leases.clock().now().wall;
+    add(url, inspected, before, after, findings);
+}
+
+/// Of a store that was never used, and that can't be opened without its being begun: whether it is one, and what its server says then.
+#[cfg(feature = "redis")]
+pub(super) async fn unused(
+    url: &Url,
+    clock: &dyn tenure::Clock,
+    findings: &mut Findings,
+) -> Result<bool, tenure::StoreError> {
+    use tenure::redis::{RedisConfig, RedisStore};
+    let Url::Service(text) = url else { return Ok(false) };
+    if !text.starts_with("redis:") && !text.starts_with("rediss:") {
+        return Ok(false);
+    }
+    let before = clock.now().wall;
+    let Some(inspected) = RedisStore::inspect_unused(RedisConfig::from_url(text)?.push(false)).await? else {
+        return Ok(false);
+    };
+    let after = clock.now().wall;
+    findings.add(
+        Grade::Note,
+        "namespace",
+        "it was never used: leases begin it, and `doctor --create-table` does, which tries a write, too; if it should have been used, check its name and \
+         the database",
+    );
+    add(url, inspected, before, after, findings);
+    Ok(true)
+}
+
+fn add(url: &Url, inspected: Inspection, before: Wall, after: Wall, findings: &mut Findings) {
     for fact in inspected.facts {
         let grade = match fact.bearing {
             Bearing::Fine => Grade::Ok,
