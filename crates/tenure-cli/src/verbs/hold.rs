@@ -77,6 +77,8 @@ async fn held(
     let (lines, mut broken) = OutputQueue::start()?;
     let teller = HoldReporter { json: plan.json, holder: leases.holder().as_str().to_owned(), lines };
     let ended = tokio::select! {
+        // Whoever reads this hears of the lease before it hears of its end, also where that has come already.
+        biased;
         loss = tell_all(&teller, leases, &guard) => Ok(Some(loss)),
         Ok(failure) = &mut broken => {
             // Nobody is told any more, so nobody has the lease.
