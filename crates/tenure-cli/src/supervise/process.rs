@@ -224,7 +224,7 @@ impl RunningCommand {
     }
 }
 
-/// What is said of processes that a command has left running.
+/// What is said of a command that has left processes running.
 pub(crate) fn left_behind(left: &[ProcessEntry]) -> Option<String> {
     const SHOWN: usize = 3;
     let shown: Vec<String> =
@@ -234,9 +234,7 @@ pub(crate) fn left_behind(left: &[ProcessEntry]) -> Option<String> {
         n => format!(" and {n} more"),
     };
     let it = if left.len() == 1 { "it was" } else { "they were" };
-    (!left.is_empty()).then(|| {
-        format!("CMD left {}{more} running; {it} ended, since the lease goes with CMD", shown.join(", "))
-    })
+    (!left.is_empty()).then(|| format!("left {}{more} running; {it} ended", shown.join(", ")))
 }
 
 /// A command's status as the shell tells it: its own, or 128 and the number of the signal that ended it.
