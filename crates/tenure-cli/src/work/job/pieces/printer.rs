@@ -4,6 +4,7 @@ use super::capture::{Captured, Captures};
 use super::order::Order;
 use crate::config::Form;
 use crate::exit::Failure;
+use crate::files;
 use crate::output;
 use crate::text::{escaped, hex};
 use crate::work::units::text_of;
@@ -220,20 +221,24 @@ impl Writer {
         let (out, err) = (io::stdout(), io::stderr());
         let has_err = captured.err.metadata()?.len() > 0;
         output::in_turn(
-            || copy(&captured.out, &mut out.lock(), tag.as_deref()),
-            has_err.then_some(|| copy(&captured.err, &mut err.lock(), tag.as_deref())),
+            |bar| copy(&captured.out, &mut out.lock(), tag.as_deref(), bar),
+            has_err.then_some(|bar| copy(&captured.err, &mut err.lock(), tag.as_deref(), bar)),
         )?;
         self.captures.give_back(captured);
         Ok(())
     }
 }
 
-fn copy(mut from: &File, to: &mut impl Write, tag: Option<&str>) -> io::Result<()> {
+/// Copies all of it, each line behind the tag. A last line without an end is given one if it `must_end`.
+fn copy(mut from: &File, to: &mut impl Write, tag: Option<&str>, must_end: bool) -> io::Result<()> {
     if from.metadata()?.len() == 0 {
         return Ok(());
     }
     let Some(tag) = tag else {
         io::copy(&mut from, to)?;
+        if must_end && files::last_byte(from)? != Some(b'\n') {
+            to.write_all(b"\n")?;
+        }
         return to.flush();
     };
     let mut lines = BufReader::new(from);
