@@ -16,7 +16,8 @@ use std::sync::{Arc, Mutex};
 type Emulator = Arc<Mutex<vt100::Parser>>;
 
 /// What each unit does: the last one waits.
-const LINES: &str = "echo \"out {}\"; echo \"err {}\" >&2; while [ {} = u9 ] && [ ! -e go ]; do sleep 0.02; done; sleep 0.02";
+const LINES: &str =
+    "echo \"out {}\"; echo \"err {}\" >&2; while [ {} = u9 ] && [ ! -e go ]; do sleep 0.02; done; sleep 0.02";
 
 /// Runs it in a terminal, and does `meanwhile` with what is on the screen. Returns what is there in the end, and all that came.
 fn in_terminal(
@@ -94,7 +95,8 @@ fn the_bar_is_below_what_commands_write_and_leaves_nothing_behind() {
 #[test]
 fn what_a_command_writes_without_a_newline_at_its_end_stays_on_the_screen() {
     let bench = Bench::new();
-    let script = "printf \"out {}\"; printf \"err {}\" >&2; while [ {} = u9 ] && [ ! -e go ]; do sleep 0.02; done";
+    let script =
+        "printf \"out {}\"; printf \"err {}\" >&2; while [ {} = u9 ] && [ ! -e go ]; do sleep 0.02; done";
     let (status, screen, _) = in_terminal(&bench, &[], script, |screen| {
         wait_until("the last unit to be alone", || screen().contains("8/9 settled, 1 running here"));
     });

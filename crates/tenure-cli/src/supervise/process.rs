@@ -168,7 +168,7 @@ impl RunningCommand {
             let is_still_so = || stopped_by() == Some(signal);
             if wants_terminal && tries > 0 && suspend::ask_for_terminal(self.subject.group) {
                 tries -= 1;
-            } else if !(by_terminal && suspend::follow_command(is_still_so)) {
+            } else if !(by_terminal && suspend::follow_command(signal, is_still_so)) {
                 // Take the news off the queue, or it is told again at once.
                 let _seen = waitid(id(), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG);
                 if signal == Signal::SIGTSTP && self.process_group.is_resumed.load(Ordering::SeqCst) {
@@ -282,6 +282,8 @@ fn path_of(program: &OsStr) -> Result<PathBuf, Failure> {
 /// What only a shell takes for a command.
 #[derive(Debug, PartialEq, Eq)]
 enum Habit {
+    /// What stands for a unit in arguments.
+    Token,
     /// As flock -c, xargs -I and GNU parallel have it.
     Line,
     Builtin,
@@ -297,6 +299,7 @@ fn habit(program: &OsStr) -> Option<Habit> {
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     });
     match (is_line, is_assignment) {
+        _ if name == "{}" => Some(Habit::Token),
         _ if BUILTINS.contains(&name) => Some(Habit::Builtin),
         (_, true) => Some(Habit::Assignment),
         (true, _) => Some(Habit::Line),
@@ -310,9 +313,19 @@ pub(crate) fn not_started(program: &OsStr, error: &std::io::Error) -> Failure {
     match error.kind() {
         std::io::ErrorKind::NotFound => {
             let hint = match habit(program) {
+                Some(Habit::Token) => {
+                    "; it stands for a unit in CMD's arguments; for units that are commands, write: -- sh -c {}"
+                }
                 Some(Habit::Line) => "; commands are not given to a shell, write: -- sh -c 'LINE'",
                 Some(Habit::Builtin) => "; it is a word of the shell's, write: -- sh -c 'LINE'",
                 Some(Habit::Assignment) => "; a variable is set by: -- env NAME=VALUE CMD",
+                // The file is there: it is what runs it that is not.
+                None if program.as_bytes().contains(&b'/') && Path::new(program).exists() => {
+                    let text = format!(
+                        "{shown}: can't be executed: its interpreter (in its first line, behind #!) is missing"
+                    );
+                    return Failure::new(exit::CANNOT_EXECUTE, text);
+                }
                 None => "",
             };
             Failure::new(exit::NOT_FOUND, format!("{shown}: command not found{hint}"))

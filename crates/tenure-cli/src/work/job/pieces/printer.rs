@@ -258,14 +258,21 @@ fn copy(mut from: &File, to: &mut impl Write, tag: Option<&str>, must_end: bool)
 fn save(directory: &Path, captured: &mut Captured, exit: Option<i64>) -> io::Result<()> {
     captured.out.rewind()?;
     captured.err.rewind()?;
-    std::fs::create_dir_all(directory)?;
+    let named = |path: &Path| {
+        let shown = escaped(&path.to_string_lossy());
+        move |error: io::Error| io::Error::new(error.kind(), format!("{shown}: {error}"))
+    };
+    std::fs::create_dir_all(directory).map_err(named(directory))?;
     for (name, file) in [("stdout", &mut captured.out), ("stderr", &mut captured.err)] {
         let length = file.metadata()?.len();
-        io::copy(&mut (&*file).take(length), &mut File::create(directory.join(name))?)?;
+        let path = directory.join(name);
+        let mut saved = File::create(&path).map_err(named(&path))?;
+        io::copy(&mut (&*file).take(length), &mut saved).map_err(named(&path))?;
     }
     // Last: who finds it finds the rest complete.
     let status = exit.map_or("stopped\n".to_owned(), |exit| format!("{exit}\n"));
-    std::fs::write(directory.join("status"), status)
+    let path = directory.join("status");
+    std::fs::write(&path, status).map_err(named(&path))
 }
 
 /// A unit's directory: its name, with what a file's name can't hold, and what is no text, written as in URLs; or a digest if that is too
