@@ -3,7 +3,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,6 +39,14 @@ pub(crate) fn nameless(directory: &Path) -> Result<File, (PathBuf, io::Error)> {
             Err(error) => return Err((path, error)),
         }
     }
+}
+
+/// The last byte of a file that can be read at any place; none if it is empty.
+pub(crate) fn last_byte(file: &File) -> io::Result<Option<u8>> {
+    let Some(at) = file.metadata()?.len().checked_sub(1) else { return Ok(None) };
+    let mut last = [0];
+    file.read_exact_at(&mut last, at)?;
+    Ok(Some(last[0]))
 }
 
 /// The next limit, if there is to be another; without a number there is none.

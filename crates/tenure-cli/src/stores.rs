@@ -205,6 +205,10 @@ impl Url {
             let text =
                 "is read-only for this process: it is shown as it is now, and nothing in it can be changed";
             crate::output::note(format!("{} {text}", self.shown()));
+        } else if look && self.is_short_of_space() {
+            let text =
+                "has no space left on its disk: it is shown as it is now, and nothing may be changed in it";
+            crate::output::note(format!("{} {text}", self.shown()));
         }
         let opening =
             Opening::default().create(missing == Missing::Create).create_table(create_table).here(true);
@@ -219,6 +223,18 @@ impl Url {
             let directory = path.parent().unwrap_or(Path::new("/")).to_owned();
             path.exists() && [path, directory].iter().any(|path| access(path, AccessFlags::W_OK).is_err())
         })
+    }
+
+    /// Whether it is a file on a disk that is full.
+    pub(crate) fn is_short_of_space(&self) -> bool {
+        /// What whoever opens it first makes beside it.
+        const INDEX: u64 = 32 << 10;
+        let free = |path: &Path| nix::sys::statvfs::statvfs(path).ok();
+        let left = self.path().and_then(free).map(|fs| {
+            let (blocks, size): (u64, u64) = (fs.blocks_available(), fs.fragment_size());
+            blocks.saturating_mul(size)
+        });
+        left.is_some_and(|left| left < INDEX)
     }
 
     /// As another process of this program can read it; none if that could not open the same.

@@ -127,6 +127,18 @@ fn who_is_signalled_or_has_no_reader_any_more_gives_it_back() {
 }
 
 #[test]
+fn a_lease_that_nobody_wants_any_more_is_told_of_before_its_end() {
+    let bench = Bench::new();
+    // Which of both came first was a matter of chance.
+    for n in 0..20 {
+        let ran = bench.run(&["hold", &n.to_string(), "--json", "--try"]);
+        let events: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let names: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
+        assert_eq!((ran.code, names), (0, vec!["acquired", "released"]), "{ran:?}");
+    }
+}
+
+#[test]
 fn who_does_not_want_it_any_more_does_not_wait() {
     let bench = Bench::new();
     let mut holder = Holder::start(&bench, &["k"]);

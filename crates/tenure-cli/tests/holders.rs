@@ -84,6 +84,9 @@ fn the_first_hook_runs_under_the_lease_and_can_forbid_the_command() {
     let inner = format!("{} run --try k -- true; echo $? $TENURE_KEY > hook", env!("CARGO_BIN_EXE_tenure"));
     let ran = bench.run(&["run", "k", "--on-acquire", &inner, "--", "sh", "-c", "cat hook"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "75 k\n"), "it was over before the command began: {ran:?}");
+    let leaves = bench.run(&["run", "k", "--on-acquire", "sleep 1000 &", "--", "true"]);
+    let told = leaves.err.contains("--on-acquire left sleep (") && leaves.err.contains("before CMD starts");
+    assert!(leaves.code == 0 && told, "what is ended is named: {leaves:?}");
     let forbidden = bench.run(&["run", "k", "--on-acquire", "exit 9", "--", "touch", "ran"]);
     assert!(forbidden.code == 9 && forbidden.err.contains("--on-acquire ended with 9"), "{forbidden:?}");
     assert!(!bench.path("ran").exists() && bench.state("k") == "vacant");

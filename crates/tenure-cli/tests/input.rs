@@ -47,6 +47,7 @@ fn the_command_line_itself() {
     refused(&bench, &["run", "k", "--", "cd", "/tmp"], 127, "a word of the shell's, write: -- sh -c");
     refused(&bench, &["run", "k", "--", "A=1", "env"], 127, "is set by: -- env NAME=VALUE CMD");
     refused(&bench, &["run", "k", "--", "none/of"], 127, "none/of: command not found\n");
+    refused(&bench, &["work", "--name=-x", "a", "--", "true"], 64, "can't begin with a hyphen");
     refused(&bench, &["run", "k", "--", ""], 64, "name of the command is empty");
     refused(&bench, &["run", "k", "--ttl", "soon", "--", "true"], 64, "span of time");
     refused(&bench, &["run", "k", "--ttl", "5x", "--", "true"], 64, "no unit of time");
@@ -56,6 +57,16 @@ fn the_command_line_itself() {
     refused(&bench, &["work", "u", "--from", "f", "--", "true"], 64, "cannot be used with");
     refused(&bench, &["man", "fly"], 64, "no verb \"fly\"");
     assert!(!bench.store().exists(), "nothing was touched");
+}
+
+#[test]
+fn why_a_command_can_t_be_started_is_told() {
+    let bench = Bench::new();
+    refused(&bench, &["work", "a", "--", "{}"], 127, "write: -- sh -c {}");
+    bench.write("script", "#!/no/such/interpreter\n");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(bench.path("script"), executable).unwrap();
+    refused(&bench, &["run", "k", "--", "./script"], 126, "interpreter");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `run` as a job of a shell: stopped and continued by its keys and words, in bash and in zsh, on a pseudo-terminal.
 //!
 //! Plan: Ctrl-Z stops tenure and its command as one job, and the lease is held meanwhile; `bg` and `fg` continue both; after `fg` the command has
-//! the terminal again; a pager beside it has the keyboard; one that reads it from the background is a stopped job; what stands still for longer than its lease is ended; other signals
+//! the terminal again; a pager beside it has the keyboard; one that reads it from the background is a stopped job; what stands still for longer than its lease is ended; a script's timeout(1) ends what stands still for want of the terminal; other signals
 //! reach the command. (Where nobody could continue the job, it is not stopped: `run.rs`.)
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -235,6 +235,17 @@ fn what_reads_the_terminal_from_the_background_stops_until_it_is_in_front() {
         wait_until("tenure to go on", || !shell.is_stopped("tenure"));
         shell.types("something\n");
         shell.shows("got something");
+        wait_until("the end", || shell.bench.state("k") == "vacant");
+    }
+}
+
+/// It ignores what a terminal stops others with, so that it can end them.
+#[test]
+fn timeout_ends_what_wants_the_terminal_and_has_it_not() {
+    let shell = Shell::start(SHELLS[0]);
+    for (verb, name) in [("run k -- cat", "ran"), ("hold k", "held")] {
+        shell.types(&format!("bash -c 'timeout 2 $TENURE {verb}; echo {name} $?'\n"));
+        shell.shows(&format!("{name} 124"));
         wait_until("the end", || shell.bench.state("k") == "vacant");
     }
 }

@@ -1,7 +1,8 @@
 //! Looking at a file that can't be written, by the real binary on real files.
 //!
 //! Plan: `ls`, `show`, `leader`, `doctor` and what looks at fleets show what there is, and say that nothing can be changed; what changes something is refused;
-//! a log that can't be read is told, and nothing is shown without it; a file that can't be read, or looked for, is told as that.
+//! a log that can't be read is told, and nothing is shown without it; a file that can't be read, or looked for, is told as that;
+//! a full disk keeps nobody from looking.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, Ran};
@@ -34,6 +35,25 @@ fn set(path: &Path, sealed: bool) {
         (false, false) => ("chmod", "u+w"),
     };
     assert!(Command::new(program).arg(how).arg(path).status().unwrap().success());
+}
+
+#[test]
+fn a_full_disk_keeps_nobody_from_looking() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path("small")).unwrap();
+    let script = "mount -t tmpfs -o size=1m none small && export TENURE_STORE=sqlite:small/leases.db && \
+                  $TENURE run k -- true && { cat /dev/zero > small/rest 2> /dev/null; \
+                  $TENURE show k && $TENURE ls -a && $TENURE doctor > doctor; echo doctor $?; }";
+    // As root, or where users may have namespaces of their own.
+    let own = "unshare --mount true 2> /dev/null && exec unshare --mount \"$@\"; exec unshare --user --map-root-user --mount \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", own, "own", "sh", "-c", script]);
+    let command = bench.settle(&mut command).env("TENURE", env!("CARGO_BIN_EXE_tenure"));
+    let ran = Ran::of(command.output().unwrap());
+    assert!(ran.code == 0 && ran.out.matches("vacant").count() == 2, "{ran:?}");
+    assert!(ran.err.contains("no space left") && ran.out.ends_with("doctor 1\n"), "{ran:?}");
+    let doctor = bench.read("doctor");
+    assert!(doctor.contains("its disk is full") && doctor.contains("records"), "{doctor}");
 }
 
 #[test]

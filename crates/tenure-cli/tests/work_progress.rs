@@ -1,7 +1,7 @@
 //! The bar of `work`, in a terminal emulator, by its screen contents.
 //!
 //! Plan: the real binary on a pseudo-terminal, whose output a terminal emulator reads. While it works the bar is there, below what
-//! commands have written; in the end nothing is left of it, in no line. There is none where outputs pass through, and none with
+//! commands have written, also without a newline; in the end nothing is left of it, in no line. There is none where outputs pass through, and none with
 //! `--progress never`. A terminal that stands still for longer than the ttl, by Ctrl-S or under a piece of output, holds up no lease and
 //! no signal. (Off a terminal: `src/work/job/progress.rs`.)
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
@@ -15,17 +15,21 @@ use std::sync::{Arc, Mutex};
 
 type Emulator = Arc<Mutex<vt100::Parser>>;
 
+/// What each unit does: the last one waits.
+const LINES: &str =
+    "echo \"out {}\"; echo \"err {}\" >&2; while [ {} = u9 ] && [ ! -e go ]; do sleep 0.02; done; sleep 0.02";
+
 /// Runs it in a terminal, and does `meanwhile` with what is on the screen. Returns what is there in the end, and all that came.
 fn in_terminal(
     bench: &Bench,
     more: &[&str],
+    script: &str,
     meanwhile: impl FnOnce(&dyn Fn() -> String),
 ) -> (ExitStatus, String, String) {
     const ROWS: u16 = 100;
     const COLUMNS: u16 = 100;
     let (pty, pts) = pty_process::blocking::open().unwrap();
     pty.resize(pty_process::Size::new(ROWS, COLUMNS)).unwrap();
-    let script = "echo \"out {}\"; echo \"err {}\" >&2; while [ {} = u9 ] && [ ! -e go ]; do sleep 0.02; done; sleep 0.02";
     let base = ["work", "--name", "j", "-p", "3"];
     let units = ["u1", "u2", "u3", "u4", "u5", "u6", "u7", "u8", "u9", "--", "sh", "-c", script];
     let command = pty_process::blocking::Command::new(env!("CARGO_BIN_EXE_tenure"));
@@ -76,7 +80,7 @@ fn expected() -> Vec<String> {
 #[test]
 fn the_bar_is_below_what_commands_write_and_leaves_nothing_behind() {
     let bench = Bench::new();
-    let (status, screen, _) = in_terminal(&bench, &[], |screen| {
+    let (status, screen, _) = in_terminal(&bench, &[], LINES, |screen| {
         wait_until("the last unit to be alone", || screen().contains("8/9 settled, 1 running here"));
         let shown = screen();
         let last = shown.trim_end().lines().last().unwrap();
@@ -89,10 +93,22 @@ fn the_bar_is_below_what_commands_write_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn what_a_command_writes_without_a_newline_at_its_end_stays_on_the_screen() {
+    let bench = Bench::new();
+    let script =
+        "printf \"out {}\"; printf \"err {}\" >&2; while [ {} = u9 ] && [ ! -e go ]; do sleep 0.02; done";
+    let (status, screen, _) = in_terminal(&bench, &[], script, |screen| {
+        wait_until("the last unit to be alone", || screen().contains("8/9 settled, 1 running here"));
+    });
+    assert!(status.success());
+    assert_eq!(written(&screen), expected(), "{screen}");
+}
+
+#[test]
 fn there_is_no_bar_where_it_would_be_torn_to_pieces_or_is_not_wanted() {
     for more in [["--ungroup", "-q"], ["--progress", "never"]] {
         let bench = Bench::new();
-        let (status, screen, raw) = in_terminal(&bench, &more, |screen| {
+        let (status, screen, raw) = in_terminal(&bench, &more, LINES, |screen| {
             wait_until("the last unit to run", || {
                 bench.store().exists() && (screen().contains("out u8") || screen().contains("out u9"))
             });

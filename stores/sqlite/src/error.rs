@@ -63,13 +63,17 @@ pub(crate) fn at_commit(path: &Path, error: Error) -> StoreError {
     }
 }
 
+/// The least bytes of the index of a log.
+pub(crate) const INDEX: u64 = 32 << 10;
+
+/// Whether the disk has no room for the index of a log, which whoever opens the file first makes.
 #[cfg(unix)]
-fn is_full(path: &Path) -> bool {
-    rustix::fs::statvfs(path).is_ok_and(|fs| fs.f_bavail == 0)
+pub(crate) fn is_full(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|fs| fs.f_bavail.saturating_mul(fs.f_frsize) < INDEX)
 }
 
 #[cfg(not(unix))]
-fn is_full(_path: &Path) -> bool {
+pub(crate) fn is_full(_path: &Path) -> bool {
     false
 }
 

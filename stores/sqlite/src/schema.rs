@@ -1,7 +1,7 @@
 //! The tables, and connections that may use them.
 
 use crate::config::SqliteConfig;
-use crate::error::undone;
+use crate::error::{INDEX, is_full, undone};
 use crate::place::{FileLocation, io_error};
 use crate::side;
 use crate::turnstile::Turnstile;
@@ -150,7 +150,9 @@ fn has_log(place: &FileLocation) -> bool {
         path.push(suffix);
         std::fs::metadata(path)
     };
-    beside("-wal").is_ok_and(|log| log.len() > 0) || beside("-shm").is_ok()
+    // One that is shorter was left by whoever could not make it, for want of space.
+    let is_used = |index: std::fs::Metadata| index.len() >= INDEX || !is_full(&place.path);
+    beside("-wal").is_ok_and(|log| log.len() > 0) || beside("-shm").is_ok_and(is_used)
 }
 
 fn log_unread(place: &FileLocation, error: &StoreError) -> StoreError {

@@ -1,6 +1,7 @@
 //! The store itself: hands what is asked to the threads that do it.
 
 use crate::config::SqliteConfig;
+use crate::error::is_full;
 use crate::files::OpenedFiles;
 use crate::guard::SqlGuard;
 use crate::inspect;
@@ -46,11 +47,19 @@ impl SqliteStore {
     /// is busy.
     pub fn open(config: SqliteConfig) -> Result<Self, StoreError> {
         config.check()?;
-        let place = Arc::new(FileLocation::find(&config)?);
+        let place = FileLocation::find(&config)?;
         if place.read_only {
-            return Self::look(place, config);
+            return Self::look(Arc::new(place), config);
         }
-        let Opened { writer, turnstile, side, id } = schema::open(&place, &config)?;
+        let opened = match schema::open(&place, &config) {
+            // What is there can be looked at all the same.
+            Err(error) if config.look && error.is_passing() && is_full(&place.path) => {
+                return Self::look(Arc::new(FileLocation { read_only: true, ..place }), config);
+            }
+            opened => opened?,
+        };
+        let Opened { writer, turnstile, side, id } = opened;
+        let place = Arc::new(place);
         let files = Arc::new(OpenedFiles::opened(&place)?);
         let capabilities = config.capabilities();
         let ages = config.ages();

@@ -38,8 +38,8 @@ pub(crate) struct CommandArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) joblog: Option<PathBuf>,
     /// Give each command so many of the units that are given: N of them, in their order, are one unit, which is done, fails and is tried
-    /// again as one. `{}` by itself stands for N arguments, and in a word for all of them with blanks between. They have 4096
-    /// bytes together at most. Give the same N to all processes of a job
+    /// again as one. `{}` by itself stands for N arguments, and in a word for all of them with blanks between. They are
+    /// fewer where they would have more than 4096 bytes together. A name that holds a newline is left out. Give the same N to all processes of a job
     #[arg(
         long,
         short = 'n',

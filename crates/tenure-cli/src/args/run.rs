@@ -108,7 +108,8 @@ pub(crate) struct VerbosityArgs {
 /// What is run when a lease begins, and when it is lost.
 #[derive(Debug, Clone, Parser)]
 pub(crate) struct HookArgs {
-    /// Run this by sh(1) under the lease, before CMD starts. If it fails, CMD does not run, and its status is that of CMD
+    /// Run this by sh(1) under the lease, before CMD starts. If it fails, CMD does not run, and its status is that of CMD. What it leaves
+    /// running is ended before CMD starts, and named: have CMD itself start what is to run beside it
     #[arg(long, value_name = "CMD")]
     pub(crate) on_acquire: Option<OsString>,
     /// Run this by sh(1) after CMD was stopped because the lease was lost or withdrawn, for a minute at most: with TENURE_KEY, TENURE_FENCE

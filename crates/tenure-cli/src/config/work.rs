@@ -178,6 +178,13 @@ impl args::WorkArgs {
         /// More than any machine runs, and few enough for its threads.
         const MOST_SLOTS: usize = 4096;
         let name = self.name.as_deref().map(JobName::new).transpose()?;
+        // `work status` and the other verbs would take it for an option.
+        if let Some(name) = name.as_ref().filter(|name| name.as_str().starts_with('-')) {
+            return Err(Failure::usage(format!(
+                "--name {}: a job's name can't begin with a hyphen; put something before it",
+                name.shown()
+            )));
+        }
         let slots = self.parallel.unwrap_or(cores);
         if slots == 0 || slots > MOST_SLOTS {
             return Err(Failure::usage(format!("--parallel {slots} is outside 1 to {MOST_SLOTS}")));

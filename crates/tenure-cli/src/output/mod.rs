@@ -98,10 +98,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes a piece of output, in which nothing else stands: its part of standard output, and then its part of standard error.
+/// Writes a piece of output, in which nothing else stands: its part of standard output, and then its part of standard error. Each is told
+/// whether a bar is drawn below it.
 pub(crate) fn in_turn(
-    to_out: impl FnOnce() -> std::io::Result<()>,
-    to_err: Option<impl FnOnce() -> std::io::Result<()>>,
+    to_out: impl FnOnce(bool) -> std::io::Result<()>,
+    to_err: Option<impl FnOnce(bool) -> std::io::Result<()>>,
 ) -> std::io::Result<()> {
     let (out, err) = (std::io::stdout(), std::io::stderr());
     let ours = locked(&OUT_TURN);
@@ -126,14 +127,15 @@ fn in_turn_on_stderr<T>(write: impl FnOnce() -> T) -> T {
     write()
 }
 
-/// Writes while no bar is on the screen, if it may be the same one: a bar must not wait for a pipe.
-fn undisturbed_on<O: IsTerminal, T>(out: &O, write: impl FnOnce() -> T) -> T {
+/// Writes while no bar is on the screen, if it may be the same one: a bar must not wait for a pipe. `write` is told whether there is one. It
+/// is drawn where the text ends then, and takes with it what stands in that line.
+fn undisturbed_on<O: IsTerminal, T>(out: &O, write: impl FnOnce(bool) -> T) -> T {
     if !out.is_terminal() {
-        return write();
+        return write(false);
     }
     match &*locked(&BAR) {
-        Some(bar) => bar.suspend(write),
-        None => write(),
+        Some(bar) => bar.suspend(|| write(true)),
+        None => write(false),
     }
 }
 

@@ -5,9 +5,10 @@
 
 use super::FILE_VARIABLE;
 use crate::exit::Failure;
+use crate::text::escaped;
 use etcetera::BaseStrategy;
 use etcetera::base_strategy::Xdg;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const STATE_VARIABLE: &str = "XDG_STATE_HOME";
 /// The state of this host's services.
@@ -18,7 +19,21 @@ const FIRST_USER: u32 = 1000;
 const NOBODY: u32 = 65_534;
 
 fn xdg() -> Result<Xdg, Failure> {
-    Xdg::new().map_err(|error| Failure::usage(format!("{error}: set HOME, or name a store by --store")))
+    let xdg = Xdg::new()
+        .map_err(|error| Failure::usage(format!("{error}: set HOME, or name a store by --store")))?;
+    check_home(xdg.home_dir())?;
+    Ok(xdg)
+}
+
+/// A home that depends on the working directory would give each of a user's jobs a store of its own.
+fn check_home(home: &Path) -> Result<(), Failure> {
+    if home.is_absolute() {
+        return Ok(());
+    }
+    let shown = escaped(&home.to_string_lossy());
+    Err(Failure::usage(format!(
+        "HOME is \"{shown}\", which is no absolute path: set HOME, or name a store by --store"
+    )))
 }
 
 /// The store that is used if none is named, and why it is that one.
@@ -52,13 +67,13 @@ pub(super) fn files() -> Result<Vec<PathBuf>, Failure> {
     if let Some(named) = std::env::var_os(FILE_VARIABLE).filter(|name| !name.is_empty()) {
         let path = PathBuf::from(named);
         if !path.exists() {
-            let shown = crate::text::escaped(&path.to_string_lossy());
+            let shown = escaped(&path.to_string_lossy());
             return Err(Failure::usage(format!("{FILE_VARIABLE}: there is no file {shown}")));
         }
         return Ok(vec![path]);
     }
     // Who has no home has the host's file.
-    let own = Xdg::new().ok().map(|xdg| xdg.config_dir().join("tenure/config.toml"));
+    let own = xdg().ok().map(|xdg| xdg.config_dir().join("tenure/config.toml"));
     Ok(own.into_iter().chain([PathBuf::from(HOST_CONFIGURATION)]).collect())
 }
 
@@ -84,6 +99,15 @@ mod tests {
             assert_eq!(of(user, Some("/s")).0, "/s/tenure/leases.db", "{user}: what is named counts first");
             assert_eq!(of(user, Some("s")).0, store, "{user}: XDG has relative paths ignored");
         }
+    }
+
+    #[test]
+    fn a_home_that_depends_on_the_working_directory_is_none() {
+        for home in [".", "", "home/u"] {
+            let told = check_home(Path::new(home)).unwrap_err().text;
+            assert!(told.contains("set HOME"), "{told}");
+        }
+        assert!(check_home(Path::new("/home/u")).is_ok());
     }
 
     #[test]

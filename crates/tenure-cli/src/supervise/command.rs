@@ -100,7 +100,8 @@ async fn attend_alone<T: ExclusiveLease>(
     let (program, key) = (command.get_program().to_owned(), tenancy.lease().key().to_owned());
     let (asked, status, stopped) = match see_all(tenancy.lease(), command, input, policy, signals).await {
         Ok((CommandOutcome::Ended { status, stopped, left }, asked)) => {
-            left.into_iter().for_each(output::note);
+            let told = |left| output::note(format!("CMD {left}, since the lease goes with CMD"));
+            left.into_iter().for_each(told);
             (asked, Some(status), stopped)
         }
         Ok((CommandOutcome::TooLate, asked)) => (asked, None, Some(Why::Losing)),
@@ -168,7 +169,11 @@ async fn see_all(
     if let Some(hook) = &policy.hooks.on_acquire {
         let seen = see(lease, hooks::shell(hook), CommandInput::Piped, policy, signals).await?;
         match seen {
-            (CommandOutcome::Ended { status, stopped: None, .. }, None) if status.success() => {}
+            (CommandOutcome::Ended { status, stopped: None, left }, None) if status.success() => {
+                let remedy = "what is to run beside CMD, have CMD itself start";
+                let told = |left| output::note(format!("--on-acquire {left} before CMD starts; {remedy}"));
+                left.as_ref().into_iter().for_each(told);
+            }
             (CommandOutcome::Ended { status, stopped: None, .. }, None) => {
                 let status = shell_status(status);
                 output::note(format!("--on-acquire ended with {status}, so the command was not run"));

@@ -168,7 +168,7 @@ impl RunningCommand {
             let is_still_so = || stopped_by() == Some(signal);
             if wants_terminal && tries > 0 && suspend::ask_for_terminal(self.subject.group) {
                 tries -= 1;
-            } else if !(by_terminal && suspend::follow_command(is_still_so)) {
+            } else if !(by_terminal && suspend::follow_command(signal, is_still_so)) {
                 // Take the news off the queue, or it is told again at once.
                 let _seen = waitid(id(), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG);
                 if signal == Signal::SIGTSTP && self.process_group.is_resumed.load(Ordering::SeqCst) {
@@ -224,7 +224,7 @@ impl RunningCommand {
     }
 }
 
-/// What is said of processes that a command has left running.
+/// What is said of a command that has left processes running.
 pub(crate) fn left_behind(left: &[ProcessEntry]) -> Option<String> {
     const SHOWN: usize = 3;
     let shown: Vec<String> =
@@ -234,9 +234,7 @@ pub(crate) fn left_behind(left: &[ProcessEntry]) -> Option<String> {
         n => format!(" and {n} more"),
     };
     let it = if left.len() == 1 { "it was" } else { "they were" };
-    (!left.is_empty()).then(|| {
-        format!("CMD left {}{more} running; {it} ended, since the lease goes with CMD", shown.join(", "))
-    })
+    (!left.is_empty()).then(|| format!("left {}{more} running; {it} ended", shown.join(", ")))
 }
 
 /// A command's status as the shell tells it: its own, or 128 and the number of the signal that ended it.
@@ -284,6 +282,8 @@ fn path_of(program: &OsStr) -> Result<PathBuf, Failure> {
 /// What only a shell takes for a command.
 #[derive(Debug, PartialEq, Eq)]
 enum Habit {
+    /// What stands for a unit in arguments.
+    Token,
     /// As flock -c, xargs -I and GNU parallel have it.
     Line,
     Builtin,
@@ -299,6 +299,7 @@ fn habit(program: &OsStr) -> Option<Habit> {
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     });
     match (is_line, is_assignment) {
+        _ if name == "{}" => Some(Habit::Token),
         _ if BUILTINS.contains(&name) => Some(Habit::Builtin),
         (_, true) => Some(Habit::Assignment),
         (true, _) => Some(Habit::Line),
@@ -312,9 +313,19 @@ pub(crate) fn not_started(program: &OsStr, error: &std::io::Error) -> Failure {
     match error.kind() {
         std::io::ErrorKind::NotFound => {
             let hint = match habit(program) {
+                Some(Habit::Token) => {
+                    "; it stands for a unit in CMD's arguments; for units that are commands, write: -- sh -c {}"
+                }
                 Some(Habit::Line) => "; commands are not given to a shell, write: -- sh -c 'LINE'",
                 Some(Habit::Builtin) => "; it is a word of the shell's, write: -- sh -c 'LINE'",
                 Some(Habit::Assignment) => "; a variable is set by: -- env NAME=VALUE CMD",
+                // The file is there: it is what runs it that is not.
+                None if program.as_bytes().contains(&b'/') && Path::new(program).exists() => {
+                    let text = format!(
+                        "{shown}: can't be executed: its interpreter (in its first line, behind #!) is missing"
+                    );
+                    return Failure::new(exit::CANNOT_EXECUTE, text);
+                }
                 None => "",
             };
             Failure::new(exit::NOT_FOUND, format!("{shown}: command not found{hint}"))

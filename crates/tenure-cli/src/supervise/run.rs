@@ -86,7 +86,7 @@ pub(crate) enum CommandOutcome {
         status: ExitStatus,
         /// Why it was stopped by us, or may have been by the watchdogs.
         stopped: Option<Why>,
-        /// What there is to say of processes that it left running, which were ended.
+        /// What there is to say of it, where it left processes running, which were ended: `left sleep (7) running; it was ended`.
         left: Option<String>,
     },
     /// It was not started: there was no time for it any more, or it was to stop already.

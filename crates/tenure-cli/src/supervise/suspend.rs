@@ -6,6 +6,7 @@
 
 use super::client::Watchdogs;
 use super::ignored::IgnoredSignals;
+use super::signals;
 use super::table::ProcessTable;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, getpgrp, getsid, tcgetpgrp};
@@ -87,22 +88,40 @@ pub(super) fn was_asked_for_terminal() -> bool {
     IS_ASKED.swap(false, Ordering::SeqCst)
 }
 
-/// A command was stopped by its terminal, and all of us with it, as if it were in our group. False if nobody could continue us then, or
-/// TSTP is ignored: the command alone must not stand still.
-pub(super) fn follow_command(is_still_stopped: impl Fn() -> bool) -> bool {
+/// A command was stopped by its terminal with this signal, and all of us with it, as if it were in our group: whoever ignores that signal, as
+/// timeout(1) ignores TTIN, goes on. False if nobody could continue us then, TSTP is ignored, or we are to end: the command alone must not
+/// stand still.
+pub(super) fn follow_command(signal: Signal, is_still_stopped: impl Fn() -> bool) -> bool {
     let mut is_suspended = lock();
     if *is_suspended {
         return true;
     }
-    if !IS_LISTENING.load(Ordering::SeqCst) || is_orphaned() {
+    if !IS_LISTENING.load(Ordering::SeqCst) || signals::is_ending() || is_orphaned() {
         return false;
     }
     // Old news of a stop that is over must not stop us again.
     if is_still_stopped() {
         *is_suspended = true;
-        let _we_are_in_it = killpg(getpgrp(), Signal::SIGTSTP);
+        stop_group(signal);
     }
     true
+}
+
+/// Stops our group as its terminal does. This process hears TSTP whatever the others hear: only for that does it wait until no transaction
+/// is under way.
+fn stop_group(signal: Signal) {
+    let (own, group) = (Pid::this(), getpgrp());
+    match ProcessTable::read().filter(|_| signal != Signal::SIGTSTP) {
+        Some(table) => {
+            let others =
+                table.all().filter(|entry| entry.group == group.as_raw() && entry.pid != own.as_raw());
+            others.for_each(|entry| super::kill::kill(entry.pid, signal));
+            super::kill::kill(own.as_raw(), Signal::SIGTSTP);
+        }
+        None => {
+            let _we_are_in_it = killpg(group, Signal::SIGTSTP);
+        }
+    }
 }
 
 /// Returns when this process is continued.

@@ -10,8 +10,11 @@ use crate::supervise::signals::Signals;
 use crate::text::{brief, date};
 use crate::verbs::run::holder;
 use crate::verbs::waiting::told;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::{getpgrp, tcgetpgrp};
 use serde_json::{Value, json};
-use std::io::Read;
+use std::io::{IsTerminal, Read};
+use std::os::fd::AsFd;
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::{AcquireError, Ask, Guard, Leases, Loss, Wall};
@@ -35,11 +38,26 @@ fn input_ends() -> Result<oneshot::Receiver<()>, Failure> {
     let read = move || {
         let (mut input, mut buffer) = (std::io::stdin().lock(), [0; 4096]);
         // What is written there means nothing. What can't be read has ended.
-        while matches!(input.read(&mut buffer), Ok(1..)) {}
+        while is_not_for_us(&input) || matches!(input.read(&mut buffer), Ok(1..)) {}
         drop(sender);
     };
     let thread = std::thread::Builder::new().name("input".to_owned()).spawn(read);
     thread.map(|_| ends).map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))
+}
+
+/// Whether it is a terminal that has nothing for this process; returns soon then. To read it in the background would stop all of this process,
+/// and no signal could end it.
+fn is_not_for_us(input: &(impl AsFd + IsTerminal)) -> bool {
+    const PAUSE: Duration = Duration::from_millis(200);
+    if !input.is_terminal() {
+        return false;
+    }
+    if tcgetpgrp(input).is_ok_and(|front| front != getpgrp()) {
+        std::thread::sleep(PAUSE);
+        return true;
+    }
+    let pause = PollTimeout::try_from(PAUSE).unwrap_or(PollTimeout::NONE);
+    poll(&mut [PollFd::new(input.as_fd(), PollFlags::POLLIN)], pause) == Ok(0)
 }
 
 async fn held(
@@ -77,6 +95,8 @@ async fn held(
     let (lines, mut broken) = OutputQueue::start()?;
     let teller = HoldReporter { json: plan.json, holder: leases.holder().as_str().to_owned(), lines };
     let ended = tokio::select! {
+        // Whoever reads this hears of the lease before it hears of its end, also where that has come already.
+        biased;
         loss = tell_all(&teller, leases, &guard) => Ok(Some(loss)),
         Ok(failure) = &mut broken => {
             // Nobody is told any more, so nobody has the lease.

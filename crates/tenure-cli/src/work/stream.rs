@@ -1,10 +1,10 @@
 //! Units from standard input as they come: the first ones are run before the last ones are there.
 
-use super::units::{Given, collect, item};
+use super::units::{Duplicates, Given, Line, Lines, collect, item};
 use crate::exit::Failure;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, IsTerminal, Read};
+use std::io::{BufReader, IsTerminal, Read};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -74,23 +74,25 @@ impl Stream {
 }
 
 struct Reader<R> {
-    input: BufReader<R>,
+    lines: Lines<BufReader<R>>,
     separator: u8,
     most: usize,
-    number: usize,
-    /// Units with their numbers that were read and not given yet.
-    waiting: Vec<(usize, Vec<u8>)>,
+    /// What was read and not given yet.
+    waiting: Vec<Line>,
     /// Those that are too few for one yet. Where a pipe is cut must make no difference to what becomes one.
     few: Given,
-    /// Digests of all units so far, where several become one: what has come before is left out before they do. So many bits of SHA-256
-    /// that no two units have the same.
+    /// Digests of all units so far: what has come before is left out, before several become one. So many bits of SHA-256 that no two units
+    /// have the same.
     seen: BTreeSet<[u8; 16]>,
+    /// Told once, at the end.
+    duplicates: Duplicates,
 }
 
 impl<R: Read> Reader<R> {
     fn new(input: BufReader<R>, separator: u8, most: usize) -> Reader<R> {
-        let (waiting, few, seen) = (Vec::new(), Given::default(), BTreeSet::new());
-        Reader { input, separator, most, number: 0, waiting, few, seen }
+        let (waiting, few, seen, duplicates) = Default::default();
+        let lines = Lines::new(input, separator);
+        Reader { lines, separator, most, waiting, few, seen, duplicates }
     }
 
     /// What there is to read now, in whole units; waits for some.
@@ -99,32 +101,23 @@ impl<R: Read> Reader<R> {
         const LARGEST: usize = 4096;
         let mut is_over = false;
         loop {
-            let mut unit = Vec::new();
-            match self.input.read_until(self.separator, &mut unit) {
-                Ok(0) => is_over = true,
-                Ok(_) => {
-                    self.number += 1;
-                    if unit.last() == Some(&self.separator) {
-                        unit.pop();
-                    }
-                    if !unit.is_empty() {
-                        self.waiting.push((self.number, unit));
-                    }
-                }
+            match self.lines.next() {
+                Ok(None) => is_over = true,
+                Ok(Some(line)) if line.unit.is_empty() => {}
+                Ok(Some(line)) => self.waiting.push(line),
                 Err(error) => {
                     let text = format!("units can't be read from standard input: {error}");
                     return Some(Err(Failure::usage(text)));
                 }
             }
             // More of them have come already: then they are told together.
-            let has_more = self.input.buffer().contains(&self.separator);
+            let has_more = self.lines.input.buffer().contains(&self.separator);
             let are_few = self.waiting.is_empty() || self.waiting.len() < LARGEST && has_more;
             if are_few && !is_over {
                 continue;
             }
             let part = std::mem::take(&mut self.waiting);
-            let units = part.iter().map(|(number, unit)| (*number, unit.as_slice()));
-            match collect(units, item(self.separator), " of standard input") {
+            match collect(part.into_iter(), item(self.separator), " of standard input") {
                 Ok(given) => {
                     if let Some(given) = self.whole(given, is_over) {
                         return Some(given.batched(self.most));
@@ -140,20 +133,21 @@ impl<R: Read> Reader<R> {
 
     /// What can be given now that this has come, if anything.
     fn whole(&mut self, mut given: Given, is_over: bool) -> Option<Given> {
+        given.keep_new(|unit| self.seen.insert(digest(unit)));
+        self.duplicates.extend(given.take_duplicates());
         if self.most > 1 {
-            given.keep(|unit| self.seen.insert(digest(unit)));
+            given.leave_out_newlines();
             let mut all = std::mem::take(&mut self.few);
-            if all.is_nothing() {
-                all = given;
-            } else {
-                all.extend(given);
-            }
+            all.extend(given);
             if !is_over {
                 let whole = all.take_whole(self.most);
                 self.few = all;
                 return whole;
             }
             given = all;
+        }
+        if is_over {
+            given.add_duplicates(std::mem::take(&mut self.duplicates));
         }
         (!given.is_nothing()).then_some(given)
     }
@@ -196,7 +190,10 @@ mod tests {
     #[allow(clippy::disallowed_methods, reason = "time of the test runtime")]
     async fn the_first_units_do_not_wait_for_who_is_silent_nor_for_a_list_without_end() {
         const PAUSE: Duration = Duration::from_millis(20);
-        let part = |name: &str| Ok(collect([(1, name.as_bytes())].into_iter(), "line", "").unwrap());
+        let part = |name: &str| {
+            let line = Line { number: 1, unit: name.as_bytes().to_vec(), bytes: name.len() };
+            Ok(collect([line].into_iter(), "line", "").unwrap())
+        };
         let (parts, stream) = mpsc::channel(4);
         parts.send(part("a")).await.unwrap();
         let began = tokio::time::Instant::now();
@@ -246,6 +243,33 @@ mod tests {
         let lines: Vec<&'static [u8]> = list.split_inclusive(|byte| *byte == b'\n').collect();
         assert_eq!(parts(3, &lines).concat(), ["a\nb\nc", "d\ne\nf", "g"]);
         assert_eq!(parts(2, &[b"a\n", b"a\n", b"a"]).concat(), ["a"]);
+    }
+
+    #[test]
+    fn groups_that_end_for_want_of_room_are_the_same_wherever_a_pipe_is_cut() {
+        let (long, other) = ("x".repeat(3000), "y".repeat(3000));
+        let list: &'static [u8] = Vec::leak(format!("a\n{long}\n{other}\nb\nc\nd\n").into_bytes());
+        let whole: Vec<usize> = parts(3, &[list]).concat().iter().map(String::len).collect();
+        assert_eq!(whole.len(), 3, "{whole:?}");
+        for cut in (1..list.len()).step_by(97) {
+            let (first, second) = list.split_at(cut);
+            let parts: Vec<usize> = parts(3, &[first, second]).concat().iter().map(String::len).collect();
+            assert_eq!(parts, whole, "{cut}");
+        }
+    }
+
+    #[test]
+    fn duplicates_are_told_once_at_the_end() {
+        let input = BufReader::new(Chunks(vec![b"a\nb\n", b"a\nc\nc\n", b"b\na\n"]));
+        let mut reader = Reader::new(input, b'\n', 1);
+        let parts: Vec<Given> = std::iter::from_fn(|| reader.next().map(Result::unwrap)).collect();
+        let told: Vec<String> = parts.iter().filter_map(Given::told_duplicates).collect();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].starts_with("4 duplicates of standard input, run once: \"a\" (line 3, and before)")
+                || told[0].starts_with("4 duplicates of standard input, run once: \"c\" (lines 4 and 5)"),
+            "{told:?}"
+        );
     }
 
     #[test]

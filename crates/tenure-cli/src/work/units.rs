@@ -6,7 +6,7 @@ use crate::output;
 use crate::text::{count, escaped, hex};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Read};
+use std::io::{BufRead, BufReader, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tenure::Key;
@@ -21,10 +21,105 @@ pub(crate) struct Given {
     of: String,
     /// The file that they were read from, if that path leads to it again.
     pub(crate) file: Option<PathBuf>,
-    /// What to tell the user.
-    notes: Vec<String>,
+    duplicates: Duplicates,
     /// What is no unit, and why.
     bad: Vec<String>,
+}
+
+/// What was given more than once.
+#[derive(Debug, Default)]
+pub(super) struct Duplicates {
+    count: usize,
+    /// The first ones, in words.
+    examples: Vec<String>,
+}
+
+impl Duplicates {
+    const SHOWN: usize = 5;
+
+    fn add(&mut self, example: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.examples.len() < Self::SHOWN {
+            self.examples.push(example());
+        }
+    }
+
+    pub(super) fn extend(&mut self, later: Duplicates) {
+        self.count += later.count;
+        self.examples.extend(later.examples);
+        self.examples.truncate(Self::SHOWN);
+    }
+
+    fn note(&self, of: &str) -> Option<String> {
+        let more = if self.count > self.examples.len() { ", …" } else { "" };
+        let duplicates = count(self.count, "duplicate");
+        (self.count > 0).then(|| format!("{duplicates}{of}, run once: {}{more}", self.examples.join(", ")))
+    }
+}
+
+/// A line or an item, as it was read.
+pub(super) struct Line {
+    pub(super) number: usize,
+    /// No more of it than is needed to see that it is too long.
+    pub(super) unit: Vec<u8>,
+    /// All that it has.
+    pub(super) bytes: usize,
+}
+
+/// The lines of a text, or its items; empty ones are skipped. One without end takes no more memory than another.
+pub(super) struct Lines<R> {
+    pub(super) input: R,
+    separator: u8,
+    number: usize,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(super) fn new(input: R, separator: u8) -> Lines<R> {
+        Lines { input, separator, number: 0 }
+    }
+
+    /// The next one, though it be empty; none at the end.
+    pub(super) fn next(&mut self) -> std::io::Result<Option<Line>> {
+        let (mut unit, mut bytes) = (Vec::new(), 0_usize);
+        let is_over = loop {
+            let chunk = match self.input.fill_buf() {
+                Ok(chunk) => chunk,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            if chunk.is_empty() {
+                break bytes == 0;
+            }
+            let end = chunk.iter().position(|byte| *byte == self.separator);
+            let part = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
+            let room = (MOST_BYTES + 1).saturating_sub(unit.len());
+            unit.extend(part.iter().take(room));
+            bytes = bytes.saturating_add(part.len());
+            let read = part.len() + usize::from(end.is_some());
+            self.input.consume(read);
+            if end.is_some() {
+                break false;
+            }
+        };
+        if is_over {
+            return Ok(None);
+        }
+        self.number += 1;
+        Ok(Some(Line { number: self.number, unit, bytes }))
+    }
+
+    /// All of them, to the end.
+    fn collect(mut self, of: &str) -> std::io::Result<Result<Given, Failure>> {
+        let mut collector = Collector::new(item(self.separator), of);
+        while let Some(line) = self.next()? {
+            if !line.unit.is_empty()
+                && let Err(failure) = collector.add(line)
+            {
+                return Ok(Err(failure));
+            }
+        }
+        Ok(Ok(collector.given))
+    }
 }
 
 /// A unit of a job.
@@ -55,24 +150,44 @@ impl Given {
         for (unit, number) in later.units {
             self.units.entry(unit).or_insert(number);
         }
-        self.notes.extend(later.notes);
+        if self.of.is_empty() {
+            (self.item, self.of) = (later.item, later.of);
+        }
+        self.duplicates.extend(later.duplicates);
         self.bad.extend(later.bad);
     }
 
-    /// Keeps only the units that are wanted.
-    pub(super) fn keep(&mut self, mut is_wanted: impl FnMut(&[u8]) -> bool) {
-        self.units.retain(|unit, _| is_wanted(unit));
+    /// Keeps only the units that are new. The others are duplicates.
+    pub(super) fn keep_new(&mut self, mut is_new: impl FnMut(&[u8]) -> bool) {
+        let (item, duplicates) = (self.item, &mut self.duplicates);
+        self.units.retain(|unit, number| {
+            let is_new = is_new(unit);
+            if !is_new {
+                duplicates.add(|| format!("\"{}\" ({item} {number}, and before)", shown(unit)));
+            }
+            is_new
+        });
     }
 
-    /// All but the last ones, which are too few for a command that takes so many; they stay here. None if all are too few.
+    /// What was given more than once; nothing of that is left here.
+    pub(super) fn take_duplicates(&mut self) -> Duplicates {
+        std::mem::take(&mut self.duplicates)
+    }
+
+    pub(super) fn add_duplicates(&mut self, more: Duplicates) {
+        self.duplicates.extend(more);
+    }
+
+    /// All but the last ones, which may be too few for a command that takes so many; they stay here. None if all may be too few.
     pub(super) fn take_whole(&mut self, most: usize) -> Option<Given> {
-        let mut numbers: Vec<usize> = self.units.values().copied().collect();
-        numbers.sort_unstable();
-        let whole = numbers.len() - numbers.len() % most.max(1);
+        let numbered = self.numbered();
+        let ends = ends(&numbered, most);
+        let start = ends.len().checked_sub(2).and_then(|last| ends.get(last)).copied().unwrap_or_default();
+        let whole = if numbered.len() - start == most { numbered.len() } else { start };
         if whole == 0 {
             return None;
         }
-        let rest = numbers.get(whole).copied().unwrap_or(usize::MAX);
+        let rest = numbered.get(whole).map_or(usize::MAX, |(number, _)| *number);
         let all = std::mem::take(&mut self.units).into_iter();
         let (units, rest) = all.partition(|(_, number)| *number < rest);
         let rest = Given { units: rest, item: self.item, of: self.of.clone(), ..Given::default() };
@@ -81,13 +196,21 @@ impl Given {
 
     /// Whether there is nothing to run, and nothing to tell.
     pub(super) fn is_nothing(&self) -> bool {
-        self.units.is_empty() && self.notes.is_empty() && self.bad.is_empty()
+        self.units.is_empty() && self.duplicates.count == 0 && self.bad.is_empty()
     }
 
     /// Tells the user what there is to tell of them: what is given twice, and what is left out.
     pub(crate) fn tell(&self) {
-        self.notes.iter().for_each(output::note);
+        self.tell_duplicates();
         self.tell_left_out();
+    }
+
+    fn tell_duplicates(&self) {
+        self.told_duplicates().iter().for_each(output::tell);
+    }
+
+    pub(super) fn told_duplicates(&self) -> Option<String> {
+        self.duplicates.note(&self.of)
     }
 
     /// Tells the user what is left out.
@@ -95,44 +218,58 @@ impl Given {
         self.bad.iter().for_each(|bad| output::note(format!("{bad}; it is left out")));
     }
 
-    /// The same units, so many in each.
+    /// The same units, so many in each, or as many as there is room for. One that holds a newline, which is what stands between them then, is
+    /// left out.
     ///
     /// # Errors
-    /// One holds a newline, which is what stands between them then; or so many are too long together.
-    pub(crate) fn batched(self, most: usize) -> Result<Given, Failure> {
+    /// Such a one was typed.
+    pub(crate) fn batched(mut self, most: usize) -> Result<Given, Failure> {
         if most <= 1 {
             return Ok(self);
         }
-        let mut numbered: Vec<(usize, &Vec<u8>)> =
-            self.units.iter().map(|(unit, number)| (*number, unit)).collect();
-        numbered.sort_unstable();
-        if let Some((number, unit)) = numbered.iter().find(|(_, unit)| unit.contains(&b'\n')) {
-            let (item, of, unit) = (self.item, &self.of, shown(unit));
-            return Err(Failure::usage(format!(
-                "{item} {number}{of}: the unit \"{unit}\" holds a newline, by which --max-args joins units; leave that out"
-            )));
+        let is_typed = self.of.is_empty();
+        let told = self.leave_out_newlines();
+        if let Some(bad) = told.filter(|_| is_typed) {
+            return Err(Failure::usage(format!("{bad}; leave that out")));
         }
-        let join = |some: &[(usize, &Vec<u8>)]| {
-            let units: Vec<&[u8]> = some.iter().map(|(_, unit)| unit.as_slice()).collect();
-            let (joined, number) = (units.join(&b'\n'), some.first().map_or(0, |(number, _)| *number));
-            if joined.len() > MOST_BYTES {
-                let (item, of, more, bytes) = (self.item, &self.of, some.len() - 1, joined.len());
-                return Err(Failure::usage(format!(
-                    "{item} {number}{of} and the {more} after it are one unit of {bytes} bytes by --max-args {most}; the limit is {MOST_BYTES}: give a smaller one"
-                )));
-            }
-            Ok((joined, number))
-        };
-        let units = numbered.chunks(most).map(join).collect::<Result<_, Failure>>()?;
+        let numbered = self.numbered();
+        let (mut start, mut units) = (0, BTreeMap::new());
+        for end in ends(&numbered, most) {
+            let some = numbered.get(start..end).unwrap_or_default();
+            let joined: Vec<&[u8]> = some.iter().map(|(_, unit)| *unit).collect();
+            units.insert(joined.join(&b'\n'), some.first().map_or(0, |(number, _)| *number));
+            start = end;
+        }
         Ok(Given { units, ..self })
+    }
+
+    /// Leaves out what can't be one of several units of a command, and says what the first one of it was.
+    pub(super) fn leave_out_newlines(&mut self) -> Option<String> {
+        let (item, of) = (self.item, &self.of);
+        let odd = self.units.iter().filter(|(unit, _)| unit.contains(&b'\n'));
+        let told: Vec<String> = odd
+            .map(|(unit, number)| {
+                let unit = shown(unit);
+                format!("{item} {number}{of}: the unit \"{unit}\" holds a newline, by which --max-args joins units")
+            })
+            .collect();
+        self.units.retain(|unit, _| !unit.contains(&b'\n'));
+        let first = told.first().cloned();
+        self.bad.extend(told);
+        first
+    }
+
+    /// In the order in which they were given.
+    fn numbered(&self) -> Vec<(usize, &[u8])> {
+        let mut numbered: Vec<_> =
+            self.units.iter().map(|(unit, number)| (*number, unit.as_slice())).collect();
+        numbered.sort_unstable();
+        numbered
     }
 
     /// What was given of a job, in the order in which it was given.
     pub(crate) fn named(&self, prefix: &str) -> Result<Vec<Named>, Failure> {
-        let mut numbered: Vec<(usize, &Vec<u8>)> =
-            self.units.iter().map(|(unit, number)| (*number, unit)).collect();
-        numbered.sort_unstable();
-        numbered.into_iter().map(|(_, unit)| named(prefix, unit)).collect()
+        self.numbered().into_iter().map(|(_, unit)| named(prefix, unit)).collect()
     }
 
     /// The keys of a fleet's units in byte order, each with `prefix` before the unit.
@@ -146,6 +283,22 @@ impl Given {
         };
         self.units.iter().map(key).collect()
     }
+}
+
+/// Behind which units a command has all of its own: so many, or as many as have room in one name with what stands between them. That depends on
+/// what was given before it alone, so all processes make the same of the same list.
+fn ends(numbered: &[(usize, &[u8])], most: usize) -> Vec<usize> {
+    let (mut ends, mut held, mut bytes) = (Vec::new(), 0, 0);
+    for (n, (_, unit)) in numbered.iter().enumerate() {
+        if held == most || held > 0 && bytes + 1 + unit.len() > MOST_BYTES {
+            ends.push(n);
+            (held, bytes) = (0, 0);
+        }
+        bytes += usize::from(held > 0) + unit.len();
+        held += 1;
+    }
+    ends.extend((held > 0).then_some(numbered.len()));
+    ends
 }
 
 /// The longest name: as long as a path may be. A record's metadata have twice the room, and what is told of a run stands beside it.
@@ -172,7 +325,7 @@ pub(crate) fn is_digest(unit: &str) -> bool {
 /// Reads all units from their source, to its end, and tells the user what there is to tell of them.
 pub(crate) fn read(source: &UnitSource, separator: u8) -> Result<Given, Failure> {
     let given = take(source, separator)?;
-    given.notes.iter().for_each(output::note);
+    given.tell_duplicates();
     Ok(given)
 }
 
@@ -180,25 +333,30 @@ fn take(source: &UnitSource, separator: u8) -> Result<Given, Failure> {
     match source {
         UnitSource::Join => Ok(Given::default()),
         UnitSource::Arguments(units) => {
-            let units = units.iter().enumerate().map(|(n, unit)| (n + 1, unit.as_bytes()));
+            let units = units.iter().enumerate().map(|(n, unit)| {
+                let unit = unit.as_bytes().to_owned();
+                Line { number: n + 1, bytes: unit.len(), unit }
+            });
             collect(units, "argument", "")
         }
         UnitSource::Input => {
-            let mut input = std::io::stdin().lock();
-            let mut text = Vec::new();
-            if !input.is_terminal() {
-                let read = input.read_to_end(&mut text);
-                read.map_err(|error| {
-                    Failure::usage(format!("units can't be read from standard input: {error}"))
-                })?;
+            let input = std::io::stdin().lock();
+            let of = " of standard input";
+            if input.is_terminal() {
+                return Ok(Given { item: item(separator), of: of.to_owned(), ..Given::default() });
             }
-            collect(split(&text, separator), item(separator), " of standard input")
+            Lines::new(input, separator).collect(of).map_err(|error| {
+                Failure::usage(format!("units can't be read from standard input: {error}"))
+            })?
         }
         UnitSource::File(path) => {
             let shown = escaped(&path.to_string_lossy());
-            let text = std::fs::read(path)
-                .map_err(|error| Failure::usage(format!("units can't be read from {shown}: {error}")))?;
-            let given = collect(split(&text, separator), item(separator), &format!(" of {shown}"))?;
+            let read = std::fs::File::open(path).and_then(|file| {
+                Lines::new(BufReader::with_capacity(64 << 10, file), separator)
+                    .collect(&format!(" of {shown}"))
+            });
+            let given =
+                read.map_err(|error| Failure::usage(format!("units can't be read from {shown}: {error}")))??;
             Ok(Given { file: lasting(path), ..given })
         }
     }
@@ -218,59 +376,56 @@ pub(super) fn item(separator: u8) -> &'static str {
     if separator == b'\n' { "line" } else { "item" }
 }
 
-fn split(text: &[u8], separator: u8) -> impl Iterator<Item = (usize, &[u8])> {
-    text.split(move |byte| *byte == separator)
-        .enumerate()
-        .map(|(n, unit)| (n + 1, unit))
-        .filter(|(_, unit)| !unit.is_empty())
-}
-
-pub(super) fn collect<'a>(
-    units: impl Iterator<Item = (usize, &'a [u8])>,
+pub(super) fn collect(
+    lines: impl Iterator<Item = Line>,
     item: &'static str,
     of: &str,
 ) -> Result<Given, Failure> {
-    let mut first_seen: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
-    let mut doubles: Vec<String> = Vec::new();
-    let mut bad: Vec<String> = Vec::new();
-    for (number, unit) in units {
-        if let Err(why) = check(unit) {
+    let mut collector = Collector::new(item, of);
+    for line in lines {
+        collector.add(line)?;
+    }
+    Ok(collector.given)
+}
+
+/// Puts together what is given.
+struct Collector {
+    given: Given,
+}
+
+impl Collector {
+    fn new(item: &'static str, of: &str) -> Collector {
+        Collector { given: Given { item, of: of.to_owned(), ..Given::default() } }
+    }
+
+    fn add(&mut self, Line { number, unit, bytes }: Line) -> Result<(), Failure> {
+        let Given { units, item, of, duplicates, bad, .. } = &mut self.given;
+        if let Err(why) = check(&unit, bytes) {
             let why = format!("{item} {number}{of}: {why}");
             if of.is_empty() {
                 // Typed by somebody who is there to type it again.
                 return Err(Failure::usage(why));
             }
             bad.push(why);
-        } else if let Some(first) = first_seen.get(unit) {
-            doubles.push(format!("\"{}\" ({item}s {first} and {number})", shown(unit)));
+        } else if let Some(first) = units.get(&unit) {
+            duplicates.add(|| format!("\"{}\" ({item}s {first} and {number})", shown(&unit)));
         } else {
-            first_seen.insert(unit.to_owned(), number);
+            units.insert(unit, number);
         }
+        Ok(())
     }
-    let mut notes = Vec::new();
-    if !doubles.is_empty() {
-        const SHOWN: usize = 5;
-        let more = if doubles.len() > SHOWN { ", …" } else { "" };
-        let listed = doubles.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
-        notes.push(format!("{}{of}, run once: {listed}{more}", count(doubles.len(), "duplicate")));
-    }
-    Ok(Given { units: first_seen, item, of: of.to_owned(), file: None, notes, bad })
 }
 
 /// Whether it can be a command's argument.
-fn check(unit: &[u8]) -> Result<(), String> {
+fn check(unit: &[u8], bytes: usize) -> Result<(), String> {
     if unit.is_empty() {
         return Err("a unit can't be empty".to_owned());
     }
     if unit.contains(&0) {
         return Err(format!("the unit \"{}\" holds a NUL, which no argument can", shown(unit)));
     }
-    if unit.len() > MOST_BYTES {
-        return Err(format!(
-            "the unit \"{}\" has {} bytes; the limit is {MOST_BYTES}",
-            shown(unit),
-            unit.len()
-        ));
+    if bytes > MOST_BYTES {
+        return Err(format!("the unit \"{}\" has {bytes} bytes; the limit is {MOST_BYTES}", shown(unit)));
     }
     Ok(())
 }
@@ -295,7 +450,12 @@ pub(crate) fn text_of(unit: &[u8]) -> String {
 /// The beginning of a unit, fit for a terminal.
 fn shown(unit: &[u8]) -> String {
     const MOST: usize = 60;
-    match std::str::from_utf8(unit) {
+    let text = std::str::from_utf8(unit).or_else(|error| match unit.get(..error.valid_up_to()) {
+        // Only the beginning was kept, whose last character may be half a one.
+        Some(whole) if error.error_len().is_none() && unit.len() > MOST_BYTES => std::str::from_utf8(whole),
+        _ => Err(error),
+    });
+    match text {
         Ok(text) if text.chars().count() <= MOST => escaped(text),
         Ok(text) => format!("{}…", escaped(&text.chars().take(MOST).collect::<String>())),
         Err(_) => unit.iter().take(MOST).copied().collect::<Vec<u8>>().escape_ascii().to_string(),
@@ -307,7 +467,7 @@ mod tests {
     use super::*;
 
     fn read_lines(text: &[u8], separator: u8) -> Result<Given, Failure> {
-        collect(split(text, separator), item(separator), " of f")
+        Lines::new(text, separator).collect(" of f").unwrap()
     }
 
     fn keys(text: &[u8]) -> Result<Vec<Key>, Failure> {
@@ -320,7 +480,8 @@ mod tests {
         let all = keys(text).unwrap();
         assert_eq!(all.iter().map(Key::as_str).collect::<Vec<_>>(), ["work/j/a", "work/j/b", "work/j/c"]);
         let given = read_lines(text, b'\n').unwrap();
-        assert_eq!(given.notes, ["1 duplicate of f, run once: \"b\" (lines 1 and 4)"]);
+        let told = given.duplicates.note(&given.of).unwrap();
+        assert_eq!(told, "1 duplicate of f, run once: \"b\" (lines 1 and 4)");
         assert_eq!(read_lines(b"a b\0c\nd\0", 0).unwrap().units().len(), 2);
     }
 
@@ -375,25 +536,44 @@ mod tests {
         let all: Vec<_> =
             given.named("p/").unwrap().into_iter().map(|unit| unit.key.as_str().to_owned()).collect();
         assert_eq!(all, ["p/c\na", "p/b"]);
+        let given = batched(b"c\nd\0a\0b\0").unwrap();
+        assert_eq!((given.units().collect::<Vec<_>>(), given.left_out()), (vec![b"a\nb".as_slice()], 1));
         assert!(
-            batched(b"c\nd\0a\0")
-                .unwrap_err()
-                .to_string()
-                .contains("item 1 of f: the unit \"c\\nd\" holds a newline")
+            given.bad[0].starts_with("item 1 of f: the unit \"c\\nd\" holds a newline"),
+            "{:?}",
+            given.bad
         );
+        let typed = [Line { number: 1, unit: b"c\nd".to_vec(), bytes: 3 }].into_iter();
+        let told = collect(typed, "argument", "").unwrap().batched(2).unwrap_err().to_string();
+        assert!(told.starts_with("argument 1: ") && told.ends_with("leave that out"), "{told}");
     }
 
     #[test]
     fn units_that_are_one_have_no_more_bytes_together_than_one_may_have() {
         // With the newline between them 4096 bytes, and one more.
         let (half, rest) = ("x".repeat(2048), "y".repeat(2047));
-        let batched = |text: String| read_lines(text.as_bytes(), b'\n').unwrap().batched(2);
-        assert_eq!(batched(format!("{half}\n{rest}\nz\n")).unwrap().units().count(), 2);
-        let told = batched(format!("a\nb\n{half}\n{rest}y\n")).unwrap_err().to_string();
-        assert!(
-            told.starts_with("line 3 of f and the 1 after it are one unit of 4097 bytes by --max-args 2"),
-            "{told}"
-        );
+        let batched = |text: String| read_lines(text.as_bytes(), b'\n').unwrap().batched(3).unwrap();
+        let sizes = |text: String| batched(text).named("").unwrap().iter().map(bytes).collect::<Vec<_>>();
+        fn bytes(unit: &Named) -> usize {
+            unit.name.as_ref().map_or(unit.key.as_str().len(), Vec::len)
+        }
+        assert_eq!(sizes(format!("{half}\n{rest}\nz\n")), [4096, 1]);
+        assert_eq!(sizes(format!("a\nb\nc\n{half}\n{rest}y\nz\n")), [5, 2048, 2050], "a group ends sooner");
+        assert_eq!(batched(format!("{half}\n{rest}y\n")).left_out(), 0);
+    }
+
+    #[test]
+    fn a_line_without_end_is_counted_and_not_kept() {
+        let mut long = vec!["é".as_bytes(); 1_000_000].concat();
+        long.extend(b"\nb");
+        let mut lines = Lines::new(BufReader::new(long.as_slice()), b'\n');
+        let line = lines.next().unwrap().unwrap();
+        assert_eq!((line.number, line.unit.len(), line.bytes), (1, MOST_BYTES + 1, 2_000_000));
+        let line = lines.next().unwrap().unwrap();
+        assert_eq!((line.number, line.unit.as_slice(), line.bytes), (2, b"b".as_slice(), 1));
+        assert!(lines.next().unwrap().is_none());
+        let given = read_lines(&long, b'\n').unwrap();
+        assert!(given.bad[0].contains("ééé") && given.bad[0].contains("2000000 bytes"), "{:?}", given.bad);
     }
 
     #[test]

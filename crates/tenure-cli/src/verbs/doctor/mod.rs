@@ -89,7 +89,10 @@ async fn examine(
             "the file or its directory is read-only for this process: it can hold no lease here",
         );
     }
-    if url.is_read_only() || typed.read_only {
+    if url.is_short_of_space() {
+        findings.add(Grade::Fail, "write", "its disk is full: no lease can be held here; free some space");
+    }
+    if url.is_read_only() || url.is_short_of_space() || typed.read_only {
         trial::look(&leases, findings).await;
     } else {
         trial::write(&url, &leases, findings).await;

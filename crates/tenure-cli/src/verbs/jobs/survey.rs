@@ -61,9 +61,10 @@ impl JobSurvey {
         self.waiting + self.running.len()
     }
 
-    /// Results a second, of late.
+    /// Results a second, of late. A job on which nobody works is as fast as it was, whenever one asks.
     pub(super) fn rate(&self, now: Wall) -> Option<f64> {
-        let span = now.since(Wall(self.recent_since?)).min(WINDOW);
+        let ended = self.ended.filter(|_| self.workers.is_empty());
+        let span = ended.map_or(now, Wall).since(Wall(self.recent_since?)).min(WINDOW);
         (self.recent > 0 && !span.is_zero()).then(|| self.recent as f64 / span.as_secs_f64())
     }
 
@@ -222,6 +223,16 @@ mod tests {
     #[test]
     fn a_run_that_began_long_ago_counts_for_the_time_that_is_looked_at() {
         assert_eq!(job(&[(9000, 1)]).rate(Wall(NOW)), Some(1.0 / WINDOW.as_secs_f64()));
+    }
+
+    #[test]
+    fn a_job_that_has_ended_is_as_fast_whenever_one_asks() {
+        let mut ended = job(&[(120, 110), (110, 100)]);
+        assert_eq!(ended.rate(Wall(NOW)), Some(0.1));
+        assert_eq!(ended.rate(Wall(NOW + 60_000)), Some(0.1));
+        let holder = "w".to_owned();
+        ended.workers.push(JobWorker { host: "h".into(), pid: 1, since: Wall(0), held: 0, holder });
+        assert_eq!(ended.rate(Wall(NOW)), Some(2.0 / 120.0), "somebody is at work, and slow");
     }
 
     #[test]

@@ -152,7 +152,10 @@ impl Runner {
                     remains.gone().await;
                 }
                 CommandOutcome::Ended { left: Some(text), .. } => {
-                    output::note(format!("{}: {text}", escaped(unit.name())));
+                    output::note(format!(
+                        "{}: CMD {text}, since the lease goes with CMD",
+                        escaped(unit.name())
+                    ));
                 }
                 _ => {}
             }

@@ -234,7 +234,10 @@ impl Setup {
         match run(guard, command, &self.policy, stopper).await {
             CommandOutcome::Ended { status, stopped, left } => {
                 if let Some(text) = left {
-                    output::note(format!("{}: {text}", escaped(&text_of(unit))));
+                    output::note(format!(
+                        "{}: CMD {text}, since the lease goes with CMD",
+                        escaped(&text_of(unit))
+                    ));
                 }
                 match stopped {
                     // Many end well when they are told to end, in the middle of their work: as for timeout(1), that is no success.

@@ -2,6 +2,7 @@
 //! nobody reads, or lie on a disk that stands still, and leases are renewed by the thread that tells of runs.
 
 use crate::exit::{Failure, INTERNAL};
+use crate::files;
 use crate::output;
 use crate::text::{count, escaped, escaped_bytes};
 use std::fs::{File, OpenOptions};
@@ -133,12 +134,20 @@ impl Joblog {
     }
 }
 
-/// Opens the file, with its heading.
+/// Opens the file, with its heading. Whoever was killed may have left half a line, which gets an end: what comes behind it would be lost to
+/// every reader.
 fn begin(path: &Path) -> io::Result<File> {
     const HEADING: &str = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n";
     let mut file = OpenOptions::new().create(true).append(true).open(path)?;
-    if file.metadata()?.len() == 0 {
+    let metadata = file.metadata()?;
+    if metadata.len() == 0 {
         file.write_all(HEADING.as_bytes())?;
+    } else if metadata.is_file()
+        // Whoever may only write it can't know.
+        && let Ok(before) = File::open(path)
+        && files::last_byte(&before)? != Some(b'\n')
+    {
+        file.write_all(b"\n")?;
     }
     Ok(file)
 }
@@ -150,4 +159,20 @@ fn go_on(mut file: &File, lines: &Receiver<Vec<u8>>, unwritten: &AtomicUsize) ->
         unwritten.fetch_sub(1, Ordering::Relaxed);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_line_gets_an_end_before_another_comes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        for (before, after) in [("Seq\n1\thalf", "Seq\n1\thalf\nnext\n"), ("Seq\n", "Seq\nnext\n")] {
+            std::fs::write(&path, before).unwrap();
+            begin(&path).unwrap().write_all(b"next\n").unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), after);
+        }
+    }
 }

@@ -4,6 +4,7 @@ use super::capture::{Captured, Captures};
 use super::order::Order;
 use crate::config::Form;
 use crate::exit::Failure;
+use crate::files;
 use crate::output;
 use crate::text::{escaped, hex};
 use crate::work::units::text_of;
@@ -220,20 +221,24 @@ impl Writer {
         let (out, err) = (io::stdout(), io::stderr());
         let has_err = captured.err.metadata()?.len() > 0;
         output::in_turn(
-            || copy(&captured.out, &mut out.lock(), tag.as_deref()),
-            has_err.then_some(|| copy(&captured.err, &mut err.lock(), tag.as_deref())),
+            |bar| copy(&captured.out, &mut out.lock(), tag.as_deref(), bar),
+            has_err.then_some(|bar| copy(&captured.err, &mut err.lock(), tag.as_deref(), bar)),
         )?;
         self.captures.give_back(captured);
         Ok(())
     }
 }
 
-fn copy(mut from: &File, to: &mut impl Write, tag: Option<&str>) -> io::Result<()> {
+/// Copies all of it, each line behind the tag. A last line without an end is given one if it `must_end`.
+fn copy(mut from: &File, to: &mut impl Write, tag: Option<&str>, must_end: bool) -> io::Result<()> {
     if from.metadata()?.len() == 0 {
         return Ok(());
     }
     let Some(tag) = tag else {
         io::copy(&mut from, to)?;
+        if must_end && files::last_byte(from)? != Some(b'\n') {
+            to.write_all(b"\n")?;
+        }
         return to.flush();
     };
     let mut lines = BufReader::new(from);
@@ -253,14 +258,21 @@ fn copy(mut from: &File, to: &mut impl Write, tag: Option<&str>) -> io::Result<(
 fn save(directory: &Path, captured: &mut Captured, exit: Option<i64>) -> io::Result<()> {
     captured.out.rewind()?;
     captured.err.rewind()?;
-    std::fs::create_dir_all(directory)?;
+    let named = |path: &Path| {
+        let shown = escaped(&path.to_string_lossy());
+        move |error: io::Error| io::Error::new(error.kind(), format!("{shown}: {error}"))
+    };
+    std::fs::create_dir_all(directory).map_err(named(directory))?;
     for (name, file) in [("stdout", &mut captured.out), ("stderr", &mut captured.err)] {
         let length = file.metadata()?.len();
-        io::copy(&mut (&*file).take(length), &mut File::create(directory.join(name))?)?;
+        let path = directory.join(name);
+        let mut saved = File::create(&path).map_err(named(&path))?;
+        io::copy(&mut (&*file).take(length), &mut saved).map_err(named(&path))?;
     }
     // Last: who finds it finds the rest complete.
     let status = exit.map_or("stopped\n".to_owned(), |exit| format!("{exit}\n"));
-    std::fs::write(directory.join("status"), status)
+    let path = directory.join("status");
+    std::fs::write(&path, status).map_err(named(&path))
 }
 
 /// A unit's directory: its name, with what a file's name can't hold, and what is no text, written as in URLs; or a digest if that is too
