@@ -31,7 +31,11 @@ pub(crate) fn not_connected(place: &str, error: &RedisError) -> StoreError {
     match error.kind() {
         ErrorKind::AuthenticationFailed => wrong_password(place, "the user or the password is wrong"),
         _ if is_answer(error) => return refused(place, error),
-        _ => strange(place, &words(error), error.is_connection_dropped()),
+        _ => {
+            // The driver counts one that was never made among them.
+            let is_ended = error.is_connection_dropped() && !error.is_connection_refusal();
+            strange(place, &words(error), is_ended)
+        }
     }
     .because(error.clone())
 }
