@@ -131,6 +131,7 @@ async fn s6_a_panic_is_told_and_releases_the_lease() {
 }
 
 /// Of a body whose future is never made.
+#[allow(clippy::panic, reason = "what is tested is a panic")]
 fn unmade() -> std::future::Ready<()> {
     panic!("on purpose, before the future is made")
 }

@@ -205,7 +205,7 @@ fn the_first_process_of_a_container_ends_with_the_status_of_the_signal() {
         let command = bench.settle(&mut command).stdin(Stdio::null());
         let mut container = Process::from(command.spawn().unwrap());
         wait_until("the command", || bench.path("runs").exists());
-        let first = children_of(container.id()).pop().unwrap();
+        let first = children_of(container.id() as i32).pop().unwrap();
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(first), signal).unwrap();
         assert_eq!(container.wait(), code, "{signal}");
         assert_eq!(bench.state("k"), "vacant");
