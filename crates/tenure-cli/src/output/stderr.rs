@@ -280,8 +280,8 @@ mod tests {
                     line => break line,
                 }
             };
-            // A pipe holds 64 of them.
-            assert!((MOST_EVENTS..MOST_EVENTS + 100).contains(&read), "{read}");
+            // A pipe holds 64 of them. The line before may still count as unwritten, though it is read already.
+            assert!((MOST_EVENTS - 1..MOST_EVENTS + 100).contains(&read), "{read}");
             assert_eq!(format!("{notice}\n"), lost_before(TOLD - read));
             assert_eq!(more.map(|_| lines.next().unwrap()).as_deref(), more);
         }

@@ -23,6 +23,7 @@ mod table;
 mod terminal;
 mod termination;
 mod threads;
+mod told_to_end;
 pub(crate) mod watchdog;
 pub(crate) mod will;
 

@@ -4,9 +4,9 @@
 
 use super::ignored::IgnoredSignals;
 use super::process::ProcessGroup;
+use super::told_to_end;
 use crate::exit::{Failure, INTERNAL, SIGNAL, end_by_default};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -30,14 +30,6 @@ struct Last(Option<(i32, Duration)>);
 /// Two of a kind that come within this time are one.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
-/// TERM or HUP has come. That is known as soon as this process goes on, before anybody has taken the signal.
-static IS_ENDING: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-
-/// Whether this process was told to end.
-pub(super) fn is_ending() -> bool {
-    IS_ENDING.get().is_some_and(|flag| flag.load(Ordering::SeqCst))
-}
-
 impl Signals {
     pub(crate) fn listen() -> Result<Signals, Failure> {
         let others = [
@@ -54,9 +46,7 @@ impl Signals {
         let streams = listen_to(&ours, ignored)?;
         for signal in [SignalKind::terminate(), SignalKind::hangup()] {
             if !ignored.has(signal.as_raw_value()) {
-                let flag = Arc::clone(IS_ENDING.get_or_init(Arc::default));
-                // Without it a terminal may stop this process once more before it ends.
-                let _flagged = signal_hook::flag::register(signal.as_raw_value(), flag);
+                told_to_end::note(signal.as_raw_value());
             }
         }
         Ok(Signals { streams, others, addressee: None, last: Last::default(), put_back: None })

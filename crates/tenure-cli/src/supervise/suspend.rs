@@ -6,8 +6,8 @@
 
 use super::client::Watchdogs;
 use super::ignored::IgnoredSignals;
-use super::signals;
 use super::table::ProcessTable;
+use super::told_to_end;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, getpgrp, getsid, tcgetpgrp};
 use std::io::Read;
@@ -96,7 +96,7 @@ pub(super) fn follow_command(signal: Signal, is_still_stopped: impl Fn() -> bool
     if *is_suspended {
         return true;
     }
-    if !IS_LISTENING.load(Ordering::SeqCst) || signals::is_ending() || is_orphaned() {
+    if !IS_LISTENING.load(Ordering::SeqCst) || told_to_end::was_told() || is_orphaned() {
         return false;
     }
     // Old news of a stop that is over must not stop us again.

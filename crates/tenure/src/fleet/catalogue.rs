@@ -218,7 +218,7 @@ impl Fleet {
     }
 
     /// All workers whose sessions were not given up, and those whose sessions can't be read. One that died is listed until its units are taken over; its
-    /// [`Member::age`] shows it where the store tells ages.
+    /// [`Member::age`](super::Member::age) shows it where the store tells ages.
     ///
     /// # Errors
     /// The store's.
