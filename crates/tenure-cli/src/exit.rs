@@ -9,7 +9,7 @@ use tenure::{AcquireError, ErrorKind, InvalidInput, Key, LeaseError, StoreError}
 pub(crate) const OK: u8 = 0;
 /// `work`: some units failed. `fleet adopt`: some rows could not be moved. `doctor`: a check failed. `sim`: a promise was broken.
 pub(crate) const SOME_FAILED: u8 = 1;
-/// `doctor`: all checks passed, and something can lose leases all the same.
+/// `doctor`: no check failed, and it warns of something.
 pub(crate) const HAZARDS: u8 = 2;
 /// The command line, or something that it names, is wrong.
 pub(crate) const USAGE: u8 = 64;
@@ -39,7 +39,8 @@ pub(crate) const HELP: &str = "\
 Exit codes:
     0  done
     1  work: some units failed; fleet adopt: some rows could not be moved; doctor: a check failed; sim: a promise was broken
-    2  doctor: all checks passed, but something it warns of can lose leases, or this user lacks a right
+    2  doctor: no check failed, and it warns: a setting can lose leases, a right is missing, a fleet has no worker, or
+       space is short
    64  bad usage, or bad input: the message names it
    65  a record is damaged, or isn't tenure's; it is left as it is (see rm --damaged)
    66  no such record, or nobody holds it

@@ -6,7 +6,9 @@
 use crate::common::*;
 use std::time::Duration;
 use tenure_core::op::{Event, Machine, Op, OpId, Request, Step};
-use tenure_core::{Ask, Command, Holder, KeepAlive, Letter, Nonce, Notice, Record, StoreError, WaitPolicy};
+use tenure_core::{
+    Ask, Command, Holder, KeepAlive, Letter, Loss, Metadata, Nonce, Notice, Record, StoreError, WaitPolicy,
+};
 
 /// The session's renewal at `ms`, by operation `op`, shows a question about `about`; the one after that is sent.
 fn asked_about(a: &mut Holder, ms: u64, op: u64, about: &str) -> Step<Notice> {
@@ -162,6 +164,28 @@ fn s1_what_has_become_plain_data_since_the_look_is_left_alone() {
     assert_eq!((write.expect, &write.record.tenure), (unchanged(nonce(2)), &None));
     let refused = a.step(now(170), lost(6, Some(held("a", nonce(2), nonce(3), 7, 5, 162))));
     assert_eq!((refused.requests, refused.notices), (vec![], vec![]));
+}
+
+#[test]
+fn s3_what_was_seen_before_a_loss_is_not_vacated_after_it() {
+    let mut a = holder();
+    a.step(now(0), acquire("k", KeepAlive::Session, WaitPolicy::Forever));
+    a.step(now(5), won(1, nonce(1), 3));
+    a.step(now(10), unknown(2));
+    a.step(now(156), Event::Wake);
+    let claimed = attached_to(held("a", nonce(2), nonce(2), 7, 5, 5), "session/a", 3);
+    a.step(now(160), seen(3, Some(claimed.clone())));
+    assert_eq!(a.step(now(161), Event::Wake).requests, vec![read(4, "k")]);
+    a.step(now(162), Event::Command(Command::Update(LEASE, Metadata::new())));
+    let taken = a.step(now(165), lost(5, Some(held("b", Nonce(50), Nonce(50), 8, 164, 164))));
+    assert!(matches!(taken.notices[..], [Notice::Lost(LEASE, Loss::Taken(_))]), "{taken:?}");
+    // That look was served before the other one took the key, and is answered after the loss.
+    let late = a.step(now(170), seen(4, Some(claimed)));
+    let writes = late.requests.iter().filter(|request| matches!(request.op, Op::Write(_)));
+    assert_eq!(writes.count(), 0, "{late:?}");
+    let again = a.step(now(171), Event::Wake);
+    let looked = [taken, late, again].iter().any(|step| step.requests.contains(&read(6, "k")));
+    assert!(looked, "what stands there is found out all the same");
 }
 
 #[test]

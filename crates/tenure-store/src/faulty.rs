@@ -146,6 +146,7 @@ impl<S: Store> Store for FaultyStore<S> {
         Ok(self.checked(page))
     }
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
+        self.check(key)?;
         self.meet(Call::Write, self.store.remove(key, version)).await
     }
     async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {

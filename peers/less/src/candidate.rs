@@ -292,6 +292,8 @@ impl CandidateTask {
         mut wished: mpsc::UnboundedReceiver<CandidateCommand>,
     ) {
         tracing::debug!(target: "tenure::election", key = self.shared.key, id = self.shared.id, "the candidate follows");
+        // A channel whose other end is gone is always ready.
+        let mut is_heard = true;
         loop {
             let step = machine.step(self.shared.clock.now(), self.random());
             self.tell(machine.notices());
@@ -300,7 +302,10 @@ impl CandidateTask {
                 MachineStep::Wait(until) => {
                     tokio::select! {
                         () = self.sleep(until) => {}
-                        wish = wished.recv() => heed(&mut machine, wish),
+                        wish = wished.recv(), if is_heard => {
+                            is_heard = wish.is_some();
+                            heed(&mut machine, wish);
+                        }
                     }
                 }
                 MachineStep::Ask(ask) => self.ask(ask, &mut machine, &mut wished).await,

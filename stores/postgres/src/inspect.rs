@@ -227,13 +227,14 @@ async fn add_rights(lines: &Lines, schema: &str, found: &mut Inspection) -> Resu
 async fn add_tables(lines: &Lines, schema: &str, found: &mut Inspection) -> Result<(), StoreError> {
     const ABOUT: &str = "tables";
     // What fires for replicas only fires for no program.
-    let sql = "SELECT t.tgname::text, t.tgenabled NOT IN ('O', 'A') FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid \
+    let sql = "SELECT t.tgname::text, t.tgenabled NOT IN ('O', 'A'), t.tgenabled <> 'A' FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid \
                JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'record' AND NOT t.tgisinternal";
     let mut missing: Vec<&str> = TRIGGERS.map(|(name, _)| name).to_vec();
-    let mut is_sound = true;
+    let (mut is_sound, mut are_replicas_spared) = (true, false);
     for row in &lines.ask(Call::Read, sql, &[(&schema, Type::TEXT)]).await? {
         let (name, is_off): (String, bool) = (get(row, 0)?, get(row, 1)?);
         let is_ours = missing.contains(&&*name);
+        are_replicas_spared |= is_ours && get::<bool>(row, 2)?;
         missing.retain(|trigger| *trigger != name);
         if is_off && is_ours {
             is_sound = false;
@@ -244,7 +245,7 @@ async fn add_tables(lines: &Lines, schema: &str, found: &mut Inspection) -> Resu
         }
     }
     let role = one(lines, "SELECT current_setting('session_replication_role')").await?;
-    if get::<String>(&role, 0)? == "replica" {
+    if are_replicas_spared && get::<String>(&role, 0)? == "replica" {
         is_sound = false;
         let text = "no trigger refuses a lower fence to this role (session_replication_role replica); set it to origin";
         found.hazard(ABOUT, text);

@@ -8,6 +8,7 @@ use crate::place::FileLocation;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 use tenure_core::StoreError;
 
 /// Which file stands at a path.
@@ -17,6 +18,8 @@ type Identity = (u64, u64);
 #[derive(Debug)]
 pub(crate) struct OpenedFiles {
     opened: [(PathBuf, Option<Identity>); 3],
+    /// What is read as if nobody could change it: the size of the database, and when it was changed last.
+    unchanged: Option<(u64, Option<SystemTime>)>,
 }
 
 impl OpenedFiles {
@@ -28,23 +31,40 @@ impl OpenedFiles {
             PathBuf::from(path)
         };
         let paths = [place.path.clone(), beside("-wal"), beside("-shm")];
-        let files = OpenedFiles { opened: paths.map(|path| (path.clone(), identity(&path))) };
+        let opened = paths.map(|path| (path.clone(), identity(&path)));
+        let files = OpenedFiles { opened, unchanged: None };
         match files.opened.iter().find(|(_, identity)| identity.is_none()) {
             Some((path, _)) => Err(StoreError::unavailable(removed(path))),
             None => Ok(files),
         }
     }
 
-    /// Of one that is only looked at: its log comes and goes with those who write.
-    pub(crate) fn looked_at(place: &FileLocation) -> OpenedFiles {
+    /// Of one that is only looked at: its log comes and goes with those who write. `is_immutable`: SQLite reads it as one that nobody
+    /// writes, and would not notice who does.
+    pub(crate) fn looked_at(place: &FileLocation, is_immutable: bool) -> OpenedFiles {
         let file = || (place.path.clone(), identity(&place.path));
-        OpenedFiles { opened: [file(), file(), file()] }
+        let unchanged = is_immutable.then(|| contents(&place.path)).flatten();
+        OpenedFiles { opened: [file(), file(), file()], unchanged }
     }
 
     /// What is wrong with them now, if anything is: then what is done on this handle reaches nobody else.
     pub(crate) fn fault(&self) -> Option<String> {
         let gone = self.opened.iter().find(|(path, opened)| identity(path) != *opened);
-        gone.map(|(path, _)| removed(path))
+        gone.map(|(path, _)| removed(path)).or_else(|| self.change())
+    }
+
+    /// What has changed of a database that is read as if nobody could change it.
+    fn change(&self) -> Option<String> {
+        let (unchanged, [(path, _), ..]) = (self.unchanged.as_ref()?, &self.opened);
+        let mut log = path.clone().into_os_string();
+        log.push("-wal");
+        let is_logged = std::fs::metadata(log).is_ok_and(|log| log.len() > 0);
+        (is_logged || contents(path).as_ref() != Some(unchanged)).then(|| {
+            format!(
+                "{} has changed since it was opened to be looked at as it was; run this again",
+                path.display()
+            )
+        })
     }
 
     /// Prepares a connection for its end. The last one that is closed moves the log into the database, which would damage
@@ -59,6 +79,10 @@ impl OpenedFiles {
 
 fn removed(path: &Path) -> String {
     format!("{} was removed or replaced while it was in use; restart this process", path.display())
+}
+
+fn contents(path: &Path) -> Option<(u64, Option<SystemTime>)> {
+    std::fs::metadata(path).ok().map(|file| (file.len(), file.modified().ok()))
 }
 
 #[cfg(unix)]

@@ -110,21 +110,31 @@ pub(crate) fn reader(place: &FileLocation, config: &SqliteConfig) -> Result<Conn
     Ok(reader)
 }
 
-/// A connection that only reads, and the name of this set of records, where nothing can be written.
-pub(crate) fn look(place: &FileLocation, config: &SqliteConfig) -> Result<(Connection, String), StoreError> {
+/// A file that is only read.
+#[derive(Debug)]
+pub(crate) struct LookedAt {
+    pub(crate) connection: Connection,
+    /// The name of this set of records.
+    pub(crate) id: String,
+    /// The connection takes the file for one that nobody can write.
+    pub(crate) is_immutable: bool,
+}
+
+/// A connection that only reads, where nothing can be written.
+pub(crate) fn look(place: &FileLocation, config: &SqliteConfig) -> Result<LookedAt, StoreError> {
     let connected = |how: &str| {
         let connection = connect_to_look(place, config, how).map_err(|error| undone(&place.path, error))?;
         let owner = owner(place, &connection)?;
         Ok::<_, StoreError>((connection, owner))
     };
-    let (connection, owner) = match connected("mode=ro") {
+    let ((connection, owner), is_immutable) = match connected("mode=ro") {
         // Without a log all is in the file, and nobody has it open. SQLite would want to make the log's index.
-        Err(error) if error.is_passing() && !has_log(place) => connected("mode=ro&immutable=1")?,
+        Err(error) if error.is_passing() && !has_log(place) => (connected("mode=ro&immutable=1")?, true),
         Err(error) if error.is_passing() => return Err(log_unread(place, &error)),
-        connected => connected?,
+        connected => (connected?, false),
     };
     match owner {
-        FileOwner::Tenure { id } => Ok((connection, format!("sqlite:{id}"))),
+        FileOwner::Tenure { id } => Ok(LookedAt { connection, id: format!("sqlite:{id}"), is_immutable }),
         FileOwner::Nobody | FileOwner::Other { .. } => Err(StoreError::foreign(format!(
             "{} has no tables of tenure's, and none can be made here: the file is read-only for this process",
             place.path.display()

@@ -82,8 +82,8 @@ impl SqliteStore {
 
     /// Opens what can't be written.
     fn look(place: Arc<FileLocation>, config: SqliteConfig) -> Result<Self, StoreError> {
-        let (connection, id) = schema::look(&place, &config)?;
-        let files = Arc::new(OpenedFiles::looked_at(&place));
+        let LookedAt { connection, id, is_immutable } = schema::look(&place, &config)?;
+        let files = Arc::new(OpenedFiles::looked_at(&place, is_immutable));
         let capabilities = config.capabilities().without_watch();
         let ages = config.ages();
         // Nobody takes what is to be written: `perform` refuses it.
@@ -153,7 +153,7 @@ impl SqliteStore {
         if self.is_read_only() {
             let at = self.inner.place.path.display();
             return Err(StoreError::unsupported(format!(
-                "{at} or its directory is read-only for this process: it can be looked at, and nothing else"
+                "{at} can be looked at, and nothing else: it or its directory is read-only for this process, or its disk was full"
             )));
         }
         let (reply, answer) = oneshot::channel();

@@ -73,7 +73,8 @@ pub(super) fn files() -> Result<Vec<PathBuf>, Failure> {
         return Ok(vec![path]);
     }
     // Who has no home has the host's file.
-    let own = xdg().ok().map(|xdg| xdg.config_dir().join("tenure/config.toml"));
+    let own = Xdg::new().ok().map(|xdg| xdg.config_dir().join("tenure/config.toml"));
+    let own = own.filter(|path| path.is_absolute());
     Ok(own.into_iter().chain([PathBuf::from(HOST_CONFIGURATION)]).collect())
 }
 

@@ -307,6 +307,14 @@ fn habit(program: &OsStr) -> Option<Habit> {
     }
 }
 
+/// Whether another program runs it.
+fn is_script(program: &OsStr) -> bool {
+    let mut start = [0; 2];
+    let read =
+        std::fs::File::open(program).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut start));
+    read.is_ok() && start == *b"#!"
+}
+
 /// A command that could not be started, in the shell's terms.
 pub(crate) fn not_started(program: &OsStr, error: &std::io::Error) -> Failure {
     let shown = escaped(&program.to_string_lossy());
@@ -321,9 +329,12 @@ pub(crate) fn not_started(program: &OsStr, error: &std::io::Error) -> Failure {
                 Some(Habit::Assignment) => "; a variable is set by: -- env NAME=VALUE CMD",
                 // The file is there: it is what runs it that is not.
                 None if program.as_bytes().contains(&b'/') && Path::new(program).exists() => {
-                    let text = format!(
-                        "{shown}: can't be executed: its interpreter (in its first line, behind #!) is missing"
-                    );
+                    let what = if is_script(program) {
+                        "interpreter (in its first line, behind #!)"
+                    } else {
+                        "loader, or the library of its kind of program,"
+                    };
+                    let text = format!("{shown}: can't be executed: its {what} is missing");
                     return Failure::new(exit::CANNOT_EXECUTE, text);
                 }
                 None => "",

@@ -202,7 +202,7 @@ fn the_first_process_of_a_container_ends_with_the_status_of_the_signal() {
             .args(["--mount-proc", "--pid", "--fork", "--kill-child"])
             .arg(run.get_program())
             .args(run.get_args());
-        let command = bench.settle(&mut command).stdin(Stdio::null());
+        let command = bench.settle(&mut command).env("TENURE_STORE", "sqlite:leases.db").stdin(Stdio::null());
         let mut container = Process::from(command.spawn().unwrap());
         wait_until("the command", || bench.path("runs").exists());
         let first = children_of(container.id() as i32).pop().unwrap();

@@ -147,6 +147,7 @@ impl Holder {
         self.env.detector.end(attached.key());
         self.turns.over(attached.key());
         self.tell(Notice::Lost(id, Loss::shown_by(record, attached.fence())));
+        self.look_anew_for_orphan(now, attached.key());
         let session = self.session.attachment();
         let attachment =
             record.and_then(|record| record.tenure.as_ref()).and_then(|tenure| tenure.attachment.as_ref());

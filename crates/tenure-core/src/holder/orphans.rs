@@ -4,7 +4,7 @@
 //! after a write with an unknown outcome, and when another process asks the session about a key that it doesn't hold.
 //!
 //! Each such key is *waited* for, *read*, and, if it shows an orphaned claim, *vacated*. Then it is waited for again, ever longer, and
-//! dropped after some 64 ttls. A claim that lands later is found when another process asks for the key (see `Ask::Confirm`).
+//! dropped after some 64 ttls, unless the store refuses a look or the release. A claim that lands later is found when another process asks for the key (see `Ask::Confirm`).
 
 use crate::bugs::Bug;
 use crate::holder::Holder;
@@ -129,6 +129,15 @@ impl Orphans {
         self.look_later(ctx, key);
     }
 
+    /// A look that is under way may be answered by what was there before a loss that has just been learned of: it is made again.
+    fn look_anew(&mut self, ctx: &Ctx<'_>, key: &Key) {
+        if let Some(orphan) = self.entries.get_mut(key)
+            && matches!(orphan.state, OrphanState::Reading(_))
+        {
+            orphan.state = OrphanState::Waiting(ctx.now.held);
+        }
+    }
+
     fn look_later(&mut self, ctx: &Ctx<'_>, key: &Key) {
         let Some(orphan) = self.entries.get_mut(key) else { return };
         if orphan.gap > self.ttl.duration() * 32 {
@@ -158,6 +167,11 @@ impl Holder {
         result: Result<Answer, StoreError>,
     ) {
         self.step_orphan(now, key, |orphans, ctx| orphans.answer(ctx, key, op, result));
+    }
+
+    /// A lease of `key` is lost: what a look shows that was sent before is not gone by.
+    pub(crate) fn look_anew_for_orphan(&mut self, now: Now, key: &Key) {
+        self.step_orphan(now, key, |orphans, ctx| orphans.look_anew(ctx, key));
     }
 
     fn step_orphan(&mut self, now: Now, key: &Key, step: impl FnOnce(&mut Orphans, &mut Ctx<'_>)) {

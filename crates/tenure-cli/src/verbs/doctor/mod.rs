@@ -90,7 +90,11 @@ async fn examine(
         );
     }
     if url.is_short_of_space() {
-        findings.add(Grade::Fail, "write", "its disk is full: no lease can be held here; free some space");
+        findings.add(
+            Grade::Fail,
+            "write",
+            "its disk is full: leases are refused here, or soon will be; free some space",
+        );
     }
     if url.is_read_only() || url.is_short_of_space() || typed.read_only {
         trial::look(&leases, findings).await;

@@ -61,7 +61,7 @@ impl JobSurvey {
         self.waiting + self.running.len()
     }
 
-    /// Results a second, of late. A job on which nobody works is as fast as it was, whenever one asks.
+    /// Results a second, of late. A job on which nobody works is as fast as it was, for as long as that is of late.
     pub(super) fn rate(&self, now: Wall) -> Option<f64> {
         let ended = self.ended.filter(|_| self.workers.is_empty());
         let span = ended.map_or(now, Wall).since(Wall(self.recent_since?)).min(WINDOW);

@@ -45,8 +45,10 @@ impl Acquisition {
             WaitPolicy::Until(end) => end,
             WaitPolicy::Forever | WaitPolicy::Follow { .. } | WaitPolicy::Watch { .. } => return false,
         };
-        ctx.now.held >= end.max(first.sent.after(self.goal.ttl.part(2)))
-            && !ctx.rules.bugs.has(Bug::TryClaimsOn)
+        // Of claims from long before the end nothing can land any more.
+        let is_open = self.resolve_by > end;
+        let is_late = ctx.now.held >= end.max(first.sent.after(self.goal.ttl.part(2)));
+        is_open && is_late && !ctx.rules.bugs.has(Bug::TryClaimsOn)
     }
 
     /// Looks until claims that were sent can't land any more.

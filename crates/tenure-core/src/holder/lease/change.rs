@@ -245,6 +245,7 @@ impl Holder {
             }
             (UpdatePurpose::Update | UpdatePurpose::Detach, UpdateEnd::NotOurs(by)) => {
                 self.tell(Notice::Lost(id, Loss::Taken(by)));
+                self.look_anew_for_orphan(now, &token.key);
             }
             (UpdatePurpose::Detach, UpdateEnd::GaveUp(error)) => {
                 // The record shows the lease or the token. The one is attached, and must be vacated; the other expires.

@@ -77,8 +77,10 @@ impl<S: Scene> World<S> {
                 self.at(self.t + span, What::StoreUp);
             }
             FaultKind::WritesHang => {
-                self.hanging.get_or_insert(self.t);
-                self.at(self.t + self.per_mille(6000), What::WritesGoOn);
+                if self.hanging.is_none() {
+                    self.hanging = Some(self.t);
+                    self.at(self.t + self.per_mille(6000), What::WritesGoOn);
+                }
             }
             FaultKind::StoreClock => {
                 let by = self.rng.below(7200 * SECOND) as i64 - (3600 * SECOND) as i64;
