@@ -71,7 +71,7 @@ const SHOWN_IN: &[(Bug, &str, u64)] = &[
     (Bug::AlarmNotRaised, "fleet-rows", 21),
     (Bug::ToldOnce, "fleet-slow-drain", 176),
     (Bug::LeaverTakes, "fleet-slow-drain", 8),
-    (Bug::OldPartStands, "fleet-slow-drain", 597),
+    (Bug::OldPartStands, "fleet-slow-drain", 93),
     (Bug::UnreadPartIgnored, "fleet-spoilt", 2),
     (Bug::PartNotCompared, "fleet-spoilt", 3),
     (Bug::AnySessionsPart, "fleet-spoilt", 48),

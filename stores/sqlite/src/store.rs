@@ -7,7 +7,7 @@ use crate::guard::SqlGuard;
 use crate::inspect;
 use crate::place::FileLocation;
 use crate::reader::{DatabaseReader, Query, ReadingThread};
-use crate::schema::{self, Opened};
+use crate::schema::{self, LookedAt, Opened};
 use crate::side;
 use crate::thread;
 use crate::wake::Watcher;

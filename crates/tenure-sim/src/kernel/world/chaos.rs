@@ -76,11 +76,9 @@ impl<S: Scene> World<S> {
                 let span = self.rng.below(self.per_mille(3000));
                 self.at(self.t + span, What::StoreUp);
             }
-            FaultKind::WritesHang => {
-                if self.hanging.is_none() {
-                    self.hanging = Some(self.t);
-                    self.at(self.t + self.per_mille(6000), What::WritesGoOn);
-                }
+            FaultKind::WritesHang if self.hanging.is_none() => {
+                self.hanging = Some(self.t);
+                self.at(self.t + self.per_mille(6000), What::WritesGoOn);
             }
             FaultKind::StoreClock => {
                 let by = self.rng.below(7200 * SECOND) as i64 - (3600 * SECOND) as i64;
