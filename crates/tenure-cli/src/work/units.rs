@@ -1,10 +1,17 @@
 //! The units as they are given: read, checked one by one, each taken once.
 
+mod duplicates;
+mod lines;
+mod name;
+
 use crate::config::UnitSource;
 use crate::exit::Failure;
 use crate::output;
-use crate::text::{count, escaped, hex};
-use sha2::{Digest, Sha256};
+use crate::text::escaped;
+pub(super) use duplicates::Duplicates;
+pub(super) use lines::{Line, Lines};
+use name::{MOST_BYTES, check, key_of, shown};
+pub(crate) use name::{Named, is_digest, named, text_of};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
@@ -24,110 +31,6 @@ pub(crate) struct Given {
     duplicates: Duplicates,
     /// What is no unit, and why.
     bad: Vec<String>,
-}
-
-/// What was given more than once.
-#[derive(Debug, Default)]
-pub(super) struct Duplicates {
-    count: usize,
-    /// The first ones, in words.
-    examples: Vec<String>,
-}
-
-impl Duplicates {
-    const SHOWN: usize = 5;
-
-    fn add(&mut self, example: impl FnOnce() -> String) {
-        self.count += 1;
-        if self.examples.len() < Self::SHOWN {
-            self.examples.push(example());
-        }
-    }
-
-    pub(super) fn extend(&mut self, later: Duplicates) {
-        self.count += later.count;
-        self.examples.extend(later.examples);
-        self.examples.truncate(Self::SHOWN);
-    }
-
-    fn note(&self, of: &str) -> Option<String> {
-        let more = if self.count > self.examples.len() { ", …" } else { "" };
-        let duplicates = count(self.count, "duplicate");
-        (self.count > 0).then(|| format!("{duplicates}{of}, run once: {}{more}", self.examples.join(", ")))
-    }
-}
-
-/// A line or an item, as it was read.
-pub(super) struct Line {
-    pub(super) number: usize,
-    /// No more of it than is needed to see that it is too long.
-    pub(super) unit: Vec<u8>,
-    /// All that it has.
-    pub(super) bytes: usize,
-}
-
-/// The lines of a text, or its items; empty ones are skipped. One without end takes no more memory than another.
-pub(super) struct Lines<R> {
-    pub(super) input: R,
-    separator: u8,
-    number: usize,
-}
-
-impl<R: BufRead> Lines<R> {
-    pub(super) fn new(input: R, separator: u8) -> Lines<R> {
-        Lines { input, separator, number: 0 }
-    }
-
-    /// The next one, though it be empty; none at the end.
-    pub(super) fn next(&mut self) -> std::io::Result<Option<Line>> {
-        let (mut unit, mut bytes) = (Vec::new(), 0_usize);
-        let is_over = loop {
-            let chunk = match self.input.fill_buf() {
-                Ok(chunk) => chunk,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            };
-            if chunk.is_empty() {
-                break bytes == 0;
-            }
-            let end = chunk.iter().position(|byte| *byte == self.separator);
-            let part = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
-            let room = (MOST_BYTES + 1).saturating_sub(unit.len());
-            unit.extend(part.iter().take(room));
-            bytes = bytes.saturating_add(part.len());
-            let read = part.len() + usize::from(end.is_some());
-            self.input.consume(read);
-            if end.is_some() {
-                break false;
-            }
-        };
-        if is_over {
-            return Ok(None);
-        }
-        self.number += 1;
-        Ok(Some(Line { number: self.number, unit, bytes }))
-    }
-
-    /// All of them, to the end.
-    fn collect(mut self, of: &str) -> std::io::Result<Result<Given, Failure>> {
-        let mut collector = Collector::new(item(self.separator), of);
-        while let Some(line) = self.next()? {
-            if !line.unit.is_empty()
-                && let Err(failure) = collector.add(line)
-            {
-                return Ok(Err(failure));
-            }
-        }
-        Ok(Ok(collector.given))
-    }
-}
-
-/// A unit of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Named {
-    pub(crate) key: Key,
-    /// Its name, where the key only has its digest.
-    pub(crate) name: Option<Vec<u8>>,
 }
 
 impl Given {
@@ -196,7 +99,7 @@ impl Given {
 
     /// Whether there is nothing to run, and nothing to tell.
     pub(super) fn is_nothing(&self) -> bool {
-        self.units.is_empty() && self.duplicates.count == 0 && self.bad.is_empty()
+        self.units.is_empty() && self.duplicates.is_empty() && self.bad.is_empty()
     }
 
     /// Tells the user what there is to tell of them: what is given twice, and what is left out.
@@ -301,27 +204,6 @@ fn ends(numbered: &[(usize, &[u8])], most: usize) -> Vec<usize> {
     ends
 }
 
-/// The longest name: as long as a path may be. A record's metadata have twice the room, and what is told of a run stands beside it.
-const MOST_BYTES: usize = 4096;
-/// What stands in a key for a unit that can't stand there itself: a digest of 256 bits.
-const DIGEST: &str = "sha256-";
-
-/// The unit of a job that is called so. Names that are not UTF-8, or are too long for a key, stand in the record.
-pub(crate) fn named(prefix: &str, unit: &[u8]) -> Result<Named, Failure> {
-    let is_fit = !std::str::from_utf8(unit).is_ok_and(is_digest);
-    if let (true, Ok(key)) = (is_fit, key_of(prefix, unit)) {
-        return Ok(Named { key, name: None });
-    }
-    let digest = hex(&Sha256::digest(unit));
-    Ok(Named { key: Key::new(format!("{prefix}{DIGEST}{digest}"))?, name: Some(unit.to_vec()) })
-}
-
-/// Whether the end of a key is no name.
-pub(crate) fn is_digest(unit: &str) -> bool {
-    unit.strip_prefix(DIGEST)
-        .is_some_and(|digest| digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()))
-}
-
 /// Reads all units from their source, to its end, and tells the user what there is to tell of them.
 pub(crate) fn read(source: &UnitSource, separator: u8) -> Result<Given, Failure> {
     let given = take(source, separator)?;
@@ -345,15 +227,14 @@ fn take(source: &UnitSource, separator: u8) -> Result<Given, Failure> {
             if input.is_terminal() {
                 return Ok(Given { item: item(separator), of: of.to_owned(), ..Given::default() });
             }
-            Lines::new(input, separator).collect(of).map_err(|error| {
+            collect_lines(input, separator, of).map_err(|error| {
                 Failure::usage(format!("units can't be read from standard input: {error}"))
             })?
         }
         UnitSource::File(path) => {
             let shown = escaped(&path.to_string_lossy());
             let read = std::fs::File::open(path).and_then(|file| {
-                Lines::new(BufReader::with_capacity(64 << 10, file), separator)
-                    .collect(&format!(" of {shown}"))
+                collect_lines(BufReader::with_capacity(64 << 10, file), separator, &format!(" of {shown}"))
             });
             let given =
                 read.map_err(|error| Failure::usage(format!("units can't be read from {shown}: {error}")))??;
@@ -388,6 +269,19 @@ pub(super) fn collect(
     Ok(collector.given)
 }
 
+/// All of them, to the end; empty ones are skipped.
+fn collect_lines(input: impl BufRead, separator: u8, of: &str) -> std::io::Result<Result<Given, Failure>> {
+    let (mut lines, mut collector) = (Lines::new(input, separator), Collector::new(item(separator), of));
+    while let Some(line) = lines.next()? {
+        if !line.unit.is_empty()
+            && let Err(failure) = collector.add(line)
+        {
+            return Ok(Err(failure));
+        }
+    }
+    Ok(Ok(collector.given))
+}
+
 /// Puts together what is given.
 struct Collector {
     given: Given,
@@ -416,58 +310,12 @@ impl Collector {
     }
 }
 
-/// Whether it can be a command's argument.
-fn check(unit: &[u8], bytes: usize) -> Result<(), String> {
-    if unit.is_empty() {
-        return Err("a unit can't be empty".to_owned());
-    }
-    if unit.contains(&0) {
-        return Err(format!("the unit \"{}\" holds a NUL, which no argument can", shown(unit)));
-    }
-    if bytes > MOST_BYTES {
-        return Err(format!("the unit \"{}\" has {bytes} bytes; the limit is {MOST_BYTES}", shown(unit)));
-    }
-    Ok(())
-}
-
-fn key_of(prefix: &str, unit: &[u8]) -> Result<Key, String> {
-    let Ok(text) = std::str::from_utf8(unit) else {
-        return Err(format!("the unit \"{}\" is not UTF-8 text; rename it", shown(unit)));
-    };
-    let most = Key::MAX_BYTES.saturating_sub(prefix.len());
-    if unit.len() > most {
-        let (shown, is, prefix) = (shown(unit), unit.len(), escaped(prefix));
-        return Err(format!("the unit \"{shown}\" has {is} bytes; after \"{prefix}\" the limit is {most}"));
-    }
-    Key::new(format!("{prefix}{text}")).map_err(|error| error.to_string())
-}
-
-/// A unit as text that is not mistaken for another's.
-pub(crate) fn text_of(unit: &[u8]) -> String {
-    std::str::from_utf8(unit).map_or_else(|_| unit.escape_ascii().to_string(), str::to_owned)
-}
-
-/// The beginning of a unit, fit for a terminal.
-fn shown(unit: &[u8]) -> String {
-    const MOST: usize = 60;
-    let text = std::str::from_utf8(unit).or_else(|error| match unit.get(..error.valid_up_to()) {
-        // Only the beginning was kept, whose last character may be half a one.
-        Some(whole) if error.error_len().is_none() && unit.len() > MOST_BYTES => std::str::from_utf8(whole),
-        _ => Err(error),
-    });
-    match text {
-        Ok(text) if text.chars().count() <= MOST => escaped(text),
-        Ok(text) => format!("{}…", escaped(&text.chars().take(MOST).collect::<String>())),
-        Err(_) => unit.iter().take(MOST).copied().collect::<Vec<u8>>().escape_ascii().to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn read_lines(text: &[u8], separator: u8) -> Result<Given, Failure> {
-        Lines::new(text, separator).collect(" of f").unwrap()
+        collect_lines(text, separator, " of f").unwrap()
     }
 
     fn keys(text: &[u8]) -> Result<Vec<Key>, Failure> {
@@ -502,20 +350,6 @@ mod tests {
                 && error.contains("limit is 505"),
             "{error}"
         );
-    }
-
-    #[test]
-    fn a_name_that_no_key_can_hold_stands_in_the_record_and_no_other_is_taken_for_it() {
-        let named = |unit: &[u8]| named("work/j/", unit).unwrap();
-        assert_eq!(named("é x".as_bytes()), Named { key: Key::new("work/j/é x").unwrap(), name: None });
-        for odd in [b"a\xff".as_slice(), &[b'x'; 506], &[b'x'; 4096]] {
-            let Named { key, name } = named(odd);
-            let end = key.as_str().strip_prefix("work/j/").unwrap();
-            assert!(is_digest(end), "{end}");
-            assert_eq!(name.as_deref(), Some(odd));
-            assert_ne!(named(end.as_bytes()).key, key, "a unit that is called as that key's end is another");
-        }
-        assert!(!is_digest("sha256-") && !is_digest("a"));
     }
 
     #[test]
