@@ -12,22 +12,23 @@
 //! After the machine was suspended, a body whose lease's time has passed meanwhile is ended within a twentieth of the ttl, 30 s
 //! at most, and without a grace period, of which nothing is left.
 
+mod guarded;
+
 use crate::belief::LeaseCell;
-use crate::bodies::RunningBody;
 use crate::cancelled::Cancelled;
-use crate::driver::{nap, sleep_until};
+use crate::driver::nap;
 use crate::error::BodyError;
 use crate::guard::Guard;
 use crate::leases::Leases;
+pub(crate) use guarded::{BodyLimits, Guarded, Left, run, run_as, run_blocking};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_core::{Fence, Key, Loss, Metadata, Tick};
-use tenure_store::codec::check_metadata;
+use tenure_core::{Fence, Key, Loss};
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument as _, Span};
+use tracing::Instrument as _;
 
 /// What a body knows about the lease that it runs under.
 #[derive(Debug, Clone)]
@@ -84,24 +85,6 @@ impl Held {
     }
 }
 
-/// How long a body may run, and take to end.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct BodyLimits {
-    /// An eighth of the ttl, if nothing is said.
-    pub(crate) grace: Option<Duration>,
-    pub(crate) at_most: Option<Duration>,
-}
-
-/// Runs `body` under `guard` and gives the lease up after it.
-pub(crate) async fn run<T, F, Fut>(guard: Guard, limits: BodyLimits, body: F) -> Result<T, BodyError<T>>
-where
-    F: FnOnce(Held) -> Fut,
-    Fut: Future<Output = T> + Send + 'static,
-    T: Send + 'static,
-{
-    run_as(guard, limits, |held, under| spawn(|| body(held), under), |_| None).await
-}
-
 /// A task for a body, in the present span, which keeps what it runs under until the body is no more. A panic of what makes its future is one of the body's.
 ///
 /// Of each type of future, the compiler makes tasks anew, which takes it a while: each body has its own type, and the boxes of all that have
@@ -123,57 +106,6 @@ where
     tokio::spawn(body.in_current_span())
 }
 
-/// Runs `body` under `guard` on a thread of its own, and gives the lease up after it.
-pub(crate) async fn run_blocking<T, F>(guard: Guard, limits: BodyLimits, body: F) -> Result<T, BodyError<T>>
-where
-    F: FnOnce(Held) -> T + Send + 'static,
-    T: Send + 'static,
-{
-    let span = Span::current();
-    let start = |held, under| {
-        tokio::task::spawn_blocking(move || {
-            let _under: Arc<UnderGuard> = under;
-            span.in_scope(move || body(held))
-        })
-    };
-    run_as(guard, limits, start, |_| None).await
-}
-
-/// What a body runs under. The body has it, and whoever watches over the body: where the runtime of the latter ends, the lease is not given up
-/// before the body is no more.
-pub(crate) type UnderGuard = (Guard, RunningBody);
-
-/// How a body came to its end, for what is written into the record with the release.
-pub(crate) enum Left<'t, T> {
-    /// By itself.
-    Returned(&'t T),
-    Panicked,
-    /// It was told to end.
-    Interrupted,
-}
-
-/// What is written into the record with the release, if anything is.
-type Leave<T> = Box<dyn FnOnce(Left<'_, T>) -> Option<Metadata> + Send>;
-
-/// Runs what `start` starts, under `guard`, and gives the lease up after it, with the metadata that `leave` says, if it does.
-pub(crate) async fn run_as<T: Send + 'static>(
-    mut guard: Guard,
-    limits: BodyLimits,
-    start: impl FnOnce(Held, Arc<UnderGuard>) -> JoinHandle<T>,
-    leave: impl FnOnce(Left<'_, T>) -> Option<Metadata> + Send + 'static,
-) -> Result<T, BodyError<T>> {
-    let grace = limits.grace.unwrap_or_else(|| guard.ttl().part(8));
-    let over = over(guard.leases(), limits.at_most);
-    end_if_unheeded([&mut guard], grace, over);
-    let running = guard.leases().inner.bodies.begin([(guard.id(), guard.ttl())])?;
-    let stop = CancellationToken::new();
-    let held = Held::under(&guard, stop.clone());
-    let under = Arc::new((guard, running));
-    let task = start(held, Arc::clone(&under));
-    let leave: Leave<T> = Box::new(leave);
-    watched(|caller_gone| watch(under, task, (grace, over), stop, caller_gone, leave)).await
-}
-
 /// Awaits a watch over a body, which is told when the caller goes away: then this future is dropped, and the watch goes on in a task of its own.
 pub(crate) async fn watched<T, W>(watch: impl FnOnce(CancellationToken) -> W) -> Result<T, BodyError<T>>
 where
@@ -186,70 +118,6 @@ where
     match watch.await {
         Ok(result) => result,
         Err(error) => Err(BodyError::Panicked(error.to_string())),
-    }
-}
-
-async fn watch<T: Send + 'static>(
-    under: Arc<UnderGuard>,
-    task: JoinHandle<T>,
-    (grace, over): (Duration, Over),
-    stop: CancellationToken,
-    caller_gone: CancellationToken,
-    leave: Leave<T>,
-) -> Result<T, BodyError<T>> {
-    let (guard, running) = &*under;
-    let told = told(guard.leases(), &caller_gone, grace, over, |most| guard.tell_overrun(most));
-    match supervise_and_tell(guard, task, grace, stop, told).await {
-        BodyEnd::Done(done) => finish(guard, done, leave).await,
-        BodyEnd::Stopped { why, joined: Some(done) } => {
-            let_go(guard, leave(Left::Interrupted)).await;
-            Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Stopped), value: done.ok() })
-        }
-        BodyEnd::Stopped { why, joined: None } => {
-            guard.leave_to_expire().await;
-            running.over();
-            Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Expired), value: None })
-        }
-    }
-}
-
-/// When a body that runs for `most` has run for that long, and how long that is.
-pub(crate) type Over = Option<(Tick, Duration)>;
-
-/// From now on.
-pub(crate) fn over(leases: &Leases, most: Option<Duration>) -> Over {
-    most.map(|most| (leases.clock().held().after(most), most))
-}
-
-/// Whoever watches over a body ends its leases in time, on the runtime of the body. Where that is blocked, as by the body, its leases end all the same: a
-/// little later than the watch would have left them to expire.
-pub(crate) fn end_if_unheeded<'g>(
-    guards: impl IntoIterator<Item = &'g mut Guard>,
-    grace: Duration,
-    over: Over,
-) {
-    let Some((at, most)) = over else { return };
-    for guard in guards {
-        guard.end_at(at.after(grace).after(guard.ttl().part(2)).after(MOMENT), most);
-    }
-}
-
-/// Waits until the caller has gone, all is stopped, or the body has run for too long, which is told to `tell`.
-pub(crate) async fn told(
-    leases: &Leases,
-    caller_gone: &CancellationToken,
-    grace: Duration,
-    over: Over,
-    tell: impl FnOnce(Duration),
-) -> StopNotice {
-    let clock = Arc::clone(leases.clock());
-    tokio::select! {
-        () = caller_gone.cancelled() => StopNotice { why: None, within: grace },
-        () = leases.inner.bodies.stopping() => StopNotice { why: Some(Loss::Stopped), within: grace },
-        () = sleep_until(&*clock, over.map(|(at, _)| at)) => {
-            tell(over.map_or(Duration::ZERO, |(_, most)| most));
-            StopNotice { why: Some(Loss::Overran), within: grace }
-        }
     }
 }
 
@@ -275,21 +143,6 @@ pub(crate) trait BodyLease: Sync {
     fn why(&self) -> Loss;
     /// What must be left besides the grace period.
     fn reserve(&self) -> Duration;
-}
-
-impl BodyLease for Guard {
-    fn until_deadline(&self) -> Duration {
-        self.deadline().since(self.leases().clock().held())
-    }
-    fn gone(&self) -> CancellationToken {
-        self.cell().token()
-    }
-    fn why(&self) -> Loss {
-        self.why_over()
-    }
-    fn reserve(&self) -> Duration {
-        self.ttl().part(50)
-    }
 }
 
 /// Why a body is told to end though its lease lasts, and how long it has for that.
@@ -365,29 +218,6 @@ pub(crate) async fn give_up(release: impl Future<Output = bool>) {
     const PATIENCE: Duration = Duration::from_secs(1);
     // Dropping a release does not stop it.
     let _known = tokio::time::timeout(PATIENCE, release).await;
-}
-
-/// Gives a lease up after its body. One whose least time is not over goes by itself.
-async fn let_go(guard: &Guard, metadata: Option<Metadata>) {
-    // What is too large is not written.
-    let metadata = metadata.filter(|metadata| check_metadata(metadata).is_ok());
-    if metadata.is_some() || !guard.is_kept() {
-        give_up(guard.give_up(metadata)).await;
-    }
-}
-
-async fn finish<T>(
-    guard: &Guard,
-    done: Result<T, JoinError>,
-    leave: impl FnOnce(Left<'_, T>) -> Option<Metadata>,
-) -> Result<T, BodyError<T>> {
-    let lost = (!guard.is_held()).then(|| guard.why_over());
-    let_go(guard, leave(done.as_ref().map_or(Left::Panicked, Left::Returned))).await;
-    match (done, lost) {
-        (Ok(value), None) => Ok(value),
-        (Ok(value), Some(why)) => Err(BodyError::Interrupted { why, value: Some(value) }),
-        (Err(error), _) => Err(BodyError::Panicked(error.to_string())),
-    }
 }
 
 /// Resolves when the body has to end: on loss, on withdrawal, or when no more is left than the grace period and a little.

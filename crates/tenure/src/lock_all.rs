@@ -1,18 +1,17 @@
 //! Several keys at once, all or none.
 
-use crate::bodies::RunningBody;
-use crate::body::{self, BodyEnd, BodyLease, BodyLimits, Held};
+mod with_lease;
+
+use crate::body::{self, BodyLease, BodyLimits, Guarded};
 use crate::cancelled::Cancelled;
 use crate::clock;
-use crate::error::{AcquireError, BodyError};
+use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::leases::Leases;
 use crate::lock::{Lock, within};
 use crate::shared::end_of;
-use std::sync::Arc;
 use std::time::Duration;
-use tenure_core::{Fence, InvalidInput, Key, Loss, Ttl};
-use tokio::task::JoinHandle;
+use tenure_core::{Fence, InvalidInput, Key, Loss, Metadata, Ttl};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// A request for several keys, from [`Leases::lock_all`].
@@ -140,30 +139,6 @@ impl LockAll {
         within(patience, self.get(LockAllWait::Until(end))).await
     }
 
-    /// Waits for all of them and runs `body` under them: it is told to end when any is lost, and all are given up after it. What it knows of
-    /// ([`Held`]) is the first of them by name; [`Guards`] has all fences.
-    ///
-    /// # Errors
-    /// As [`Lock::with_lease`](crate::Lock::with_lease).
-    ///
-    /// # Cancel safety
-    /// As [`Lock::with_lease`](crate::Lock::with_lease).
-    pub async fn with_lease<T, F, Fut>(mut self, body: F) -> Result<T, BodyError<T>>
-    where
-        F: FnOnce(Held) -> Fut,
-        Fut: Future<Output = T> + Send + 'static,
-        T: Send + 'static,
-    {
-        if let Some(name) = self.keys.first() {
-            let lock = self.lock(name);
-            let lock = if let Some(grace) = self.limits.grace { lock.grace(grace) } else { lock };
-            let _unasked = lock.checked()?;
-        }
-        // The body is told in time, so the leases' own longest time begins with it.
-        let limits = std::mem::take(&mut self.limits);
-        run(self.acquire().await?, limits, body).await
-    }
-
     fn names(&self) -> Result<Vec<String>, InvalidInput> {
         let mut names = self.keys.clone();
         names.sort_unstable();
@@ -242,13 +217,6 @@ impl LockAll {
             LockAllWait::Until(end) => lock.acquire_within(end.since(self.leases.inner.clock.held())).await,
             LockAllWait::Forever => lock.acquire().await,
         }
-    }
-}
-
-/// After a body. Its result is not kept back for a least time.
-async fn let_go(guards: &Guards) {
-    if !guards.iter().any(Guard::is_kept) {
-        body::give_up(guards.give_up()).await;
     }
 }
 
@@ -394,53 +362,18 @@ impl BodyLease for Guards {
     }
 }
 
-/// Runs `body` under all, and gives them up after it.
-async fn run<T, F, Fut>(mut guards: Guards, limits: BodyLimits, body: F) -> Result<T, BodyError<T>>
-where
-    F: FnOnce(Held) -> Fut,
-    Fut: Future<Output = T> + Send + 'static,
-    T: Send + 'static,
-{
-    let grace = limits.grace.unwrap_or_else(|| guards.first().ttl().part(8));
-    let over = body::over(guards.first().leases(), limits.at_most);
-    body::end_if_unheeded(&mut guards.guards, grace, over);
-    let bodies = &guards.first().leases().inner.bodies;
-    let running = bodies.begin(guards.iter().map(|guard| (guard.id(), guard.ttl())))?;
-    let stop = CancellationToken::new();
-    let held = Held::under(guards.first(), stop.clone());
-    let under = Arc::new((guards, running));
-    let task = body::spawn(|| body(held), Arc::clone(&under));
-    body::watched(|caller_gone| watch(under, task, (grace, over), stop, caller_gone)).await
-}
-
-async fn watch<T: Send + 'static>(
-    under: Arc<(Guards, RunningBody)>,
-    task: JoinHandle<T>,
-    (grace, over): (Duration, body::Over),
-    stop: CancellationToken,
-    caller_gone: CancellationToken,
-) -> Result<T, BodyError<T>> {
-    let (guards, running) = &*under;
-    let tell = |most| guards.iter().for_each(|guard| guard.tell_overrun(most));
-    let told = body::told(guards.first().leases(), &caller_gone, grace, over, tell);
-    match body::supervise_and_tell(guards, task, grace, stop, told).await {
-        BodyEnd::Done(done) => {
-            let lost = (!guards.is_held()).then(|| guards.reason());
-            let_go(guards).await;
-            match (done, lost) {
-                (Ok(value), None) => Ok(value),
-                (Ok(value), Some(why)) => Err(BodyError::Interrupted { why, value: Some(value) }),
-                (Err(error), _) => Err(BodyError::Panicked(error.to_string())),
-            }
-        }
-        BodyEnd::Stopped { why, joined: Some(done) } => {
-            let_go(guards).await;
-            Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Stopped), value: done.ok() })
-        }
-        BodyEnd::Stopped { why, joined: None } => {
-            guards.leave_to_expire().await;
-            running.over();
-            Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Expired), value: None })
-        }
+impl Guarded for Guards {
+    fn guards(&self) -> &[Guard] {
+        &self.guards
+    }
+    fn guards_mut(&mut self) -> &mut [Guard] {
+        &mut self.guards
+    }
+    /// There is no metadata of several.
+    fn give_up(&self, _: Option<Metadata>) -> impl Future<Output = bool> + Send {
+        Guards::give_up(self)
+    }
+    fn leave_to_expire(&self) -> impl Future<Output = ()> + Send {
+        Guards::leave_to_expire(self)
     }
 }

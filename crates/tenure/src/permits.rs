@@ -245,4 +245,38 @@ impl Permits {
     {
         self.lock.with_lease_blocking(body).await
     }
+
+    /// As [`Permits::with_lease_blocking`], if the permits are free.
+    ///
+    /// # Errors
+    /// As [`Lock::try_with_lease`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::with_lease_blocking`].
+    pub async fn try_with_lease_blocking<T, F>(self, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.lock.try_with_lease_blocking(body).await
+    }
+
+    /// As [`Permits::with_lease_blocking`], waiting no longer than `patience`.
+    ///
+    /// # Errors
+    /// As [`Lock::with_lease_within`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::with_lease_blocking`].
+    pub async fn with_lease_blocking_within<T, F>(
+        self,
+        patience: Duration,
+        body: F,
+    ) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.lock.with_lease_blocking_within(patience, body).await
+    }
 }

@@ -210,8 +210,40 @@ async fn a_grace_period_that_is_too_long_is_refused_before_anything_is_asked() {
         matches!(&refused, BodyError::Acquire(error) if error.to_string().contains("grace")),
         "{refused}"
     );
+    let spans = leases.lock_all(["a"]).at_least_for(TTL).at_most_for(TTL / 2);
+    let refused = spans.with_lease_blocking(|_| unreachable!("it contradicts itself")).await.unwrap_err();
+    assert!(
+        matches!(&refused, BodyError::Acquire(error) if error.to_string().contains("no shorter")),
+        "{refused}"
+    );
     assert!(leases.session_remaining().is_zero());
     leases.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_is_run_under_all_or_not_at_all_by_each_of_the_six_ways() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    let all = || a.leases.lock_all(["k1", "k2"]);
+    let other = b.leases.acquire("k2").await.unwrap();
+    let patience = TTL / 4;
+    let held = |told: Result<(), BodyError<()>>| {
+        assert!(matches!(told, Err(BodyError::Acquire(AcquireError::Held(_)))), "{told:?}");
+    };
+    held(all().try_with_lease(async |_| unreachable!("k2 is held")).await);
+    held(all().try_with_lease_blocking(|_| unreachable!("k2 is held")).await);
+    let (told, took) = timed(all().with_lease_within(patience, async |_| unreachable!("k2 is held"))).await;
+    held(told);
+    assert!(took >= patience && took < patience * 2, "{took:?}");
+    held(all().with_lease_blocking_within(patience, |_| unreachable!("k2 is held")).await);
+    assert_eq!(all_free(&b.leases).await, 2, "nothing is kept of what was not had");
+    other.release().await;
+    assert!(all().try_with_lease(async |held| held.is_held()).await.unwrap());
+    assert!(all().with_lease_within(patience, async |held| held.is_held()).await.unwrap());
+    assert!(all().with_lease_blocking(|held| held.is_held()).await.unwrap());
+    assert!(all().try_with_lease_blocking(|held| held.is_held()).await.unwrap());
+    assert!(all().with_lease_blocking_within(patience, |held| held.is_held()).await.unwrap());
+    assert!(a.leases.try_acquire("k1").await.is_ok() && a.leases.try_acquire("k2").await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]

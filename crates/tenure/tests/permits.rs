@@ -8,7 +8,7 @@ use crate::common::{Process, TTL, World, settle, timed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::permits::{SemaphoreLedger, key};
-use tenure::{AcquireError, ErrorKind, LeaseError, Leases, Loss, Metadata, Store};
+use tenure::{AcquireError, BodyError, ErrorKind, Held, LeaseError, Leases, Loss, Metadata, Store};
 use tenure_store::Fault;
 
 async fn ledger(process: &Process, name: &str) -> SemaphoreLedger {
@@ -239,6 +239,37 @@ async fn s8_permits_that_are_spread_over_records_are_as_many_as_there_are() {
     }
     let error = processes[0].leases.fair_lock("s").spread(2).acquire().await.unwrap_err().to_string();
     assert!(error.contains("only a semaphore can be spread"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_is_run_under_permits_or_not_at_all_by_each_of_the_six_ways() {
+    let world = World::new();
+    let process = world.process();
+    let (spread, whole) =
+        (|| process.leases.semaphore("s", 4).spread(2), || process.leases.semaphore("w", 1));
+    let patience = Duration::from_secs(3);
+    let is_held = async |held: Held| held.is_held();
+    assert!(spread().with_lease(is_held).await.unwrap());
+    assert!(spread().try_with_lease(is_held).await.unwrap());
+    assert!(spread().with_lease_within(patience, is_held).await.unwrap());
+    assert!(spread().with_lease_blocking(|held| held.is_held()).await.unwrap());
+    assert!(spread().try_with_lease_blocking(|held| held.is_held()).await.unwrap());
+    assert!(spread().with_lease_blocking_within(patience, |held| held.is_held()).await.unwrap());
+    assert!(whole().try_with_lease_blocking(|held| held.is_held()).await.unwrap());
+    assert!(whole().with_lease_blocking_within(patience, |held| held.is_held()).await.unwrap());
+    let mut taken = vec![whole().acquire().await.unwrap()];
+    for _ in 0..4 {
+        taken.push(spread().acquire().await.unwrap());
+    }
+    let refused = |told: Result<(), BodyError<()>>| {
+        assert!(matches!(told, Err(BodyError::Acquire(AcquireError::Held(_)))), "{told:?}");
+    };
+    refused(spread().try_with_lease(async |_| unreachable!("all are held")).await);
+    refused(spread().with_lease_within(patience, async |_| unreachable!("all are held")).await);
+    refused(spread().try_with_lease_blocking(|_| unreachable!("all are held")).await);
+    refused(spread().with_lease_blocking_within(patience, |_| unreachable!("all are held")).await);
+    refused(whole().try_with_lease_blocking(|_| unreachable!("it is held")).await);
+    refused(whole().with_lease_blocking_within(patience, |_| unreachable!("it is held")).await);
 }
 
 #[tokio::test]

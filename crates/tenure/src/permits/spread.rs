@@ -1,7 +1,7 @@
 //! A semaphore whose permits are spread over several records, as one record takes one write at a time.
 
 use super::Permits;
-use crate::body::{self, Held};
+use crate::body::{BodyLimits, Held, run, run_blocking};
 use crate::clock;
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
@@ -81,10 +81,101 @@ impl Spread {
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
+        let (limits, spread) = self.checked()?;
+        run(spread.acquire().await?, limits, body).await
+    }
+
+    /// As [`Spread::with_lease`], if the permits are free in one of the records.
+    ///
+    /// # Errors
+    /// As [`Permits::try_with_lease`].
+    ///
+    /// # Cancel safety
+    /// As [`Spread::with_lease`].
+    pub async fn try_with_lease<T, F, Fut>(self, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> Fut,
+        Fut: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let (limits, spread) = self.checked()?;
+        run(spread.try_acquire().await?, limits, body).await
+    }
+
+    /// As [`Spread::with_lease`], waiting no longer than `patience`. The body has as long as it needs.
+    ///
+    /// # Errors
+    /// As [`Permits::with_lease_within`].
+    ///
+    /// # Cancel safety
+    /// As [`Spread::with_lease`].
+    pub async fn with_lease_within<T, F, Fut>(self, patience: Duration, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> Fut,
+        Fut: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let (limits, spread) = self.checked()?;
+        run(spread.acquire_within(patience).await?, limits, body).await
+    }
+
+    /// As [`Spread::with_lease`], for a body that blocks; see [`Lock::with_lease_blocking`].
+    ///
+    /// # Errors
+    /// As [`Spread::with_lease`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::with_lease_blocking`].
+    pub async fn with_lease_blocking<T, F>(self, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (limits, spread) = self.checked()?;
+        run_blocking(spread.acquire().await?, limits, body).await
+    }
+
+    /// As [`Spread::with_lease_blocking`], if the permits are free in one of the records.
+    ///
+    /// # Errors
+    /// As [`Spread::try_with_lease`].
+    ///
+    /// # Cancel safety
+    /// As [`Spread::with_lease_blocking`].
+    pub async fn try_with_lease_blocking<T, F>(self, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (limits, spread) = self.checked()?;
+        run_blocking(spread.try_acquire().await?, limits, body).await
+    }
+
+    /// As [`Spread::with_lease_blocking`], waiting no longer than `patience`.
+    ///
+    /// # Errors
+    /// As [`Spread::with_lease_within`].
+    ///
+    /// # Cancel safety
+    /// As [`Spread::with_lease_blocking`].
+    pub async fn with_lease_blocking_within<T, F>(
+        self,
+        patience: Duration,
+        body: F,
+    ) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (limits, spread) = self.checked()?;
+        run_blocking(spread.acquire_within(patience).await?, limits, body).await
+    }
+
+    /// The limits of a body, checked before anything is asked, and the request.
+    fn checked(self) -> Result<(BodyLimits, Spread), AcquireError> {
         let Spread { whole: Permits { lock }, records } = self;
         let (limits, lock) = lock.checked()?;
-        let guard = Spread { whole: Permits { lock }, records }.acquire().await?;
-        body::run(guard, limits, body).await
+        Ok((limits, Spread { whole: Permits { lock }, records }))
     }
 
     async fn get(self, wait: SpreadWait) -> Result<Guard, AcquireError> {

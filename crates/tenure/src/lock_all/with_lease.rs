@@ -1,0 +1,123 @@
+//! Bodies that run under several leases: six ways to ask for these, as for one.
+
+use super::LockAll;
+use crate::body::{BodyLimits, Held, run, run_blocking};
+use crate::error::{AcquireError, BodyError};
+use std::time::Duration;
+
+impl LockAll {
+    /// Waits for all of them and runs `body` under them: it is told to end when any is lost, and all are given up after it. What it knows of
+    /// ([`Held`]) is the first of them by name; [`Guards`](crate::Guards) has all fences.
+    ///
+    /// # Errors
+    /// As [`Lock::with_lease`](crate::Lock::with_lease).
+    ///
+    /// # Cancel safety
+    /// As [`Lock::with_lease`](crate::Lock::with_lease).
+    pub async fn with_lease<T, F, Fut>(self, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> Fut,
+        Fut: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let (limits, locks) = self.checked()?;
+        run(locks.acquire().await?, limits, body).await
+    }
+
+    /// As [`LockAll::with_lease`], if nobody has any of them.
+    ///
+    /// # Errors
+    /// As [`Lock::try_with_lease`](crate::Lock::try_with_lease).
+    ///
+    /// # Cancel safety
+    /// As [`LockAll::with_lease`].
+    pub async fn try_with_lease<T, F, Fut>(self, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> Fut,
+        Fut: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let (limits, locks) = self.checked()?;
+        run(locks.try_acquire().await?, limits, body).await
+    }
+
+    /// As [`LockAll::with_lease`], waiting no longer than `patience` altogether. The body has as long as it needs.
+    ///
+    /// # Errors
+    /// As [`Lock::with_lease_within`](crate::Lock::with_lease_within).
+    ///
+    /// # Cancel safety
+    /// As [`LockAll::with_lease`].
+    pub async fn with_lease_within<T, F, Fut>(self, patience: Duration, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> Fut,
+        Fut: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let (limits, locks) = self.checked()?;
+        run(locks.acquire_within(patience).await?, limits, body).await
+    }
+
+    /// As [`LockAll::with_lease`], for a body that blocks; see [`Lock::with_lease_blocking`](crate::Lock::with_lease_blocking).
+    ///
+    /// # Errors
+    /// As [`LockAll::with_lease`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::with_lease_blocking`](crate::Lock::with_lease_blocking).
+    pub async fn with_lease_blocking<T, F>(self, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (limits, locks) = self.checked()?;
+        run_blocking(locks.acquire().await?, limits, body).await
+    }
+
+    /// As [`LockAll::with_lease_blocking`], if nobody has any of them.
+    ///
+    /// # Errors
+    /// As [`LockAll::try_with_lease`].
+    ///
+    /// # Cancel safety
+    /// As [`LockAll::with_lease_blocking`].
+    pub async fn try_with_lease_blocking<T, F>(self, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (limits, locks) = self.checked()?;
+        run_blocking(locks.try_acquire().await?, limits, body).await
+    }
+
+    /// As [`LockAll::with_lease_blocking`], waiting no longer than `patience` altogether.
+    ///
+    /// # Errors
+    /// As [`LockAll::with_lease_within`].
+    ///
+    /// # Cancel safety
+    /// As [`LockAll::with_lease_blocking`].
+    pub async fn with_lease_blocking_within<T, F>(
+        self,
+        patience: Duration,
+        body: F,
+    ) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (limits, locks) = self.checked()?;
+        run_blocking(locks.acquire_within(patience).await?, limits, body).await
+    }
+
+    /// The limits of a body, checked before anything is asked, and the request. The body is told in time, so the leases' own longest time
+    /// begins with it.
+    fn checked(mut self) -> Result<(BodyLimits, LockAll), AcquireError> {
+        if let Some(name) = self.keys.first() {
+            let lock = self.lock(name).at_least_for(self.at_least);
+            let lock = if let Some(grace) = self.limits.grace { lock.grace(grace) } else { lock };
+            let _unasked = lock.checked()?;
+        }
+        Ok((std::mem::take(&mut self.limits), self))
+    }
+}
