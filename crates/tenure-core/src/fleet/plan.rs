@@ -9,7 +9,7 @@ mod cause;
 mod chain;
 mod loads;
 
-pub use cause::{Cause, JOINING, causes, count};
+pub use cause::{Cause, JOINING, count};
 pub(super) use loads::Loads;
 
 use chain::Failed;

@@ -1,6 +1,6 @@
 //! Why units move: a plan says where each unit goes, and this says what made it so.
 
-use super::{Load, Loads, Plan, Room};
+use super::{Loads, Plan, Room};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -80,21 +80,9 @@ impl fmt::Display for Cause {
 /// A session younger than so many of its ttls is one of a worker that has joined: by then it has its share, unless drains take long.
 pub const JOINING: u32 = 10;
 
-/// For each unit that goes to a worker by `plan`, why it does. Besides what the plan is made from, this needs to know which units' workers are
-/// gone, and which workers have joined lately.
-#[must_use]
-pub fn causes(
-    units: &[Load],
-    workers: &[Room],
-    plan: &Plan,
-    is_gone: impl Fn(usize) -> bool,
-    has_joined: impl Fn(usize) -> bool,
-) -> Vec<Option<Cause>> {
-    units.iter().collect::<Loads>().causes(workers, plan, is_gone, has_joined).collect()
-}
-
 impl Loads {
-    /// The same as [`causes`].
+    /// For each unit that goes to a worker by `plan`, why it does. Besides what the plan is made from, this needs to know which units' workers are
+    /// gone, and which workers have joined lately.
     pub(in crate::fleet) fn causes(
         &self,
         workers: &[Room],
@@ -145,12 +133,22 @@ pub fn count(causes: impl IntoIterator<Item = Cause>) -> BTreeMap<Cause, usize> 
 mod tests {
     //! Plan: each cause by a fleet that has only that; what stays where it is, or can't be had, has none.
     use super::*;
-    use crate::fleet::plan::{Balance, Uncovered, plan};
+    use crate::fleet::plan::{Balance, Load, Uncovered, plan};
     use std::collections::BTreeSet;
 
     fn unit(owner: Option<usize>) -> Load {
         let (needs, declined_by) = (BTreeSet::new(), BTreeSet::new());
         Load { weight: 1, needs, owner, pin: None, stays: false, settled: false, declined_by }
+    }
+
+    fn causes(
+        units: &[Load],
+        workers: &[Room],
+        plan: &Plan,
+        is_gone: impl Fn(usize) -> bool,
+        has_joined: impl Fn(usize) -> bool,
+    ) -> Vec<Option<Cause>> {
+        units.iter().collect::<Loads>().causes(workers, plan, is_gone, has_joined).collect()
     }
 
     fn room() -> Room {
