@@ -227,14 +227,7 @@ impl Url {
 
     /// Whether it is a file on a disk that is full.
     pub(crate) fn is_short_of_space(&self) -> bool {
-        /// What whoever opens it first makes beside it.
-        const INDEX: u64 = 32 << 10;
-        let free = |path: &Path| nix::sys::statvfs::statvfs(path).ok();
-        let left = self.path().and_then(free).map(|fs| {
-            let (blocks, size): (u64, u64) = (fs.blocks_available(), fs.fragment_size());
-            blocks.saturating_mul(size)
-        });
-        left.is_some_and(|left| left < INDEX)
+        self.path().is_some_and(tenure::sqlite::is_full)
     }
 
     /// As another process of this program can read it; none if that could not open the same.

@@ -66,14 +66,17 @@ pub(crate) fn at_commit(path: &Path, error: Error) -> StoreError {
 /// The least bytes of the index of a log.
 pub(crate) const INDEX: u64 = 32 << 10;
 
-/// Whether the disk has no room for the index of a log, which whoever opens the file first makes.
+/// Whether the disk of this file has no room for the index of a log (32 KiB), which whoever opens the file first makes.
 #[cfg(unix)]
-pub(crate) fn is_full(path: &Path) -> bool {
+#[must_use]
+pub fn is_full(path: &Path) -> bool {
     rustix::fs::statvfs(path).is_ok_and(|fs| fs.f_bavail.saturating_mul(fs.f_frsize) < INDEX)
 }
 
+/// Whether the disk of this file is full; that is not known here.
 #[cfg(not(unix))]
-pub(crate) fn is_full(_path: &Path) -> bool {
+#[must_use]
+pub fn is_full(_path: &Path) -> bool {
     false
 }
 

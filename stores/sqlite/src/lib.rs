@@ -84,6 +84,7 @@ mod writer;
 
 pub use boot::{BootClock, BootTime, HostClock};
 pub use config::SqliteConfig;
+pub use error::is_full;
 pub use guard::{SqlGuard, SqlGuardParams};
 pub use pause::{WritesPaused, pause_writes};
 pub use store::SqliteStore;
