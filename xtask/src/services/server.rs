@@ -101,16 +101,20 @@ impl ServerKind {
     }
 
     /// Ends one that was started by a process which is no more, and removes its folder.
+    pub(super) fn end(&self, note: Note) {
+        self.end_while(note, || self.is_ours(note.pid));
+    }
+
+    /// Asks a server to end for as long as it `lives`, ends it without its leave if it does not, and removes its folder.
     #[allow(clippy::disallowed_methods, reason = "chores take real time")]
-    pub(super) fn end(&self, Note { pid, port }: Note) {
-        let start = Instant::now();
+    fn end_while(&self, Note { pid, port }: Note, mut lives: impl FnMut() -> bool) {
         // One that has ended meanwhile can't be asked to, which is as good.
-        let asked = self.is_ours(pid) && signal(self.signal, pid).is_ok();
-        while asked && start.elapsed() < END_LIMIT && self.is_ours(pid) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        if self.is_ours(pid) {
-            let _ = signal("-KILL", pid);
+        for (signal_name, limit) in [(self.signal, END_LIMIT), ("-KILL", KILL_LIMIT)] {
+            let start = Instant::now();
+            let asked = lives() && signal(signal_name, pid).is_ok();
+            while asked && lives() && start.elapsed() < limit {
+                std::thread::sleep(Duration::from_millis(20));
+            }
         }
         // One that keeps nothing on disk has no folder.
         let _ = std::fs::remove_dir_all(self.place(port));
@@ -119,6 +123,8 @@ impl ServerKind {
 
 /// Long enough for a server that was killed in the middle of a checkpoint; then it goes without its leave.
 const END_LIMIT: Duration = Duration::from_secs(10);
+/// Nothing outlives this signal for longer, unless the disk hangs.
+const KILL_LIMIT: Duration = Duration::from_secs(2);
 
 /// Which process a server is, and where it listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,18 +202,9 @@ impl Server {
 }
 
 impl Drop for Server {
-    #[allow(clippy::disallowed_methods, reason = "chores take real time")]
     fn drop(&mut self) {
-        let start = Instant::now();
-        // One that has ended already can't be asked to, which is as good.
-        let asked = signal(self.kind.signal, self.child.id());
-        while asked.is_ok() && start.elapsed() < END_LIMIT && matches!(self.child.try_wait(), Ok(None)) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        // One that keeps nothing on disk has no folder.
-        let _ = std::fs::remove_dir_all(self.kind.place(self.port));
+        let (kind, note) = (self.kind, self.note());
+        kind.end_while(note, || matches!(self.child.try_wait(), Ok(None)));
     }
 }
 
