@@ -80,8 +80,7 @@ mod counting {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Arc, Mutex};
     use tenure::{
-        Capabilities, Expect, Fence, Freshness, Image, Key, Listed, MemoryStore, Outcome, Record, Store,
-        StoreError, Stored, Version, Write,
+        Expect, Fence, Freshness, Key, Listed, MemoryStore, Outcome, Record, Store, StoreError, Stored, Write,
     };
     use tenure_core::Nonce;
 
@@ -139,15 +138,8 @@ mod counting {
     }
 
     impl Store for CountingStore {
-        fn capabilities(&self) -> Capabilities {
-            self.store.capabilities()
-        }
-        fn id(&self) -> String {
-            self.store.id()
-        }
-        async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
-            self.store.read(key).await
-        }
+        tenure_store::pass_on!(store: capabilities, id, read, write_many, list, remove, image, mend, changed);
+
         async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
             self.writes.fetch_add(1, Ordering::SeqCst);
             let is_attached = write.record.tenure.as_ref().is_some_and(|tenure| tenure.attachment.is_some());
@@ -157,9 +149,6 @@ mod counting {
             }
             self.store.write(write).await
         }
-        async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
-            self.store.write_many(writes).await
-        }
         async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
             let shown: Vec<Listed> = keys.iter().filter_map(|key| self.attached().shown(key)).collect();
             if shown.len() == keys.len() {
@@ -167,26 +156,6 @@ mod counting {
                 return Ok(shown);
             }
             self.store.read_many(keys, freshness).await
-        }
-        async fn list(
-            &self,
-            prefix: &str,
-            after: Option<&Key>,
-            limit: usize,
-        ) -> Result<Vec<Listed>, StoreError> {
-            self.store.list(prefix, after, limit).await
-        }
-        async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-            self.store.remove(key, version).await
-        }
-        async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
-            self.store.image(key).await
-        }
-        async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
-            self.store.mend(key, seen, instead).await
-        }
-        fn changed(&self, prefix: &str) -> Result<tenure::Changes, StoreError> {
-            self.store.changed(prefix)
         }
     }
 }

@@ -95,39 +95,7 @@ impl<S: Store> Erased for S {
 }
 
 impl Store for AnyStore {
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
-    }
-    fn id(&self) -> String {
-        self.0.id()
-    }
-    async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
-        self.0.read(key).await
-    }
-    async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
-        self.0.read_many(keys, freshness).await
-    }
-    async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
-        self.0.write(write).await
-    }
-    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
-        self.0.write_many(writes).await
-    }
-    async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
-        self.0.list(prefix, after, limit).await
-    }
-    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-        self.0.remove(key, version).await
-    }
-    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
-        self.0.image(key).await
-    }
-    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
-        self.0.mend(key, seen, instead).await
-    }
-    fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
-        self.0.changed(prefix)
-    }
+    crate::pass_on!(0: capabilities, id, read, read_many, write, write_many, list, remove, image, mend, changed);
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! A store that fails on demand.
 
-use crate::capability::Capabilities;
 use crate::image::Image;
 use crate::parts::Call;
-use crate::store::{Changes, Store};
+use crate::store::Store;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
@@ -119,12 +118,8 @@ impl<S> FaultyStore<S> {
 }
 
 impl<S: Store> Store for FaultyStore<S> {
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-    fn id(&self) -> String {
-        self.store.id()
-    }
+    crate::pass_on!(store: capabilities, id, changed);
+
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
         let stored = self.meet(Call::Read, self.store.read(key)).await?;
         self.check(key).map(|()| stored)
@@ -154,8 +149,5 @@ impl<S: Store> Store for FaultyStore<S> {
     }
     async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
         self.meet(Call::Write, self.store.mend(key, seen, instead)).await
-    }
-    fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
-        self.store.changed(prefix)
     }
 }

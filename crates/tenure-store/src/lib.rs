@@ -15,6 +15,7 @@ mod inspection;
 mod memory;
 mod metered;
 pub mod parts;
+mod pass_on;
 mod prefixed;
 mod store;
 

@@ -1,8 +1,7 @@
 //! A store that counts what is asked of it.
 
-use crate::capability::Capabilities;
 use crate::image::Image;
-use crate::store::{Changes, Store};
+use crate::store::Store;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
@@ -79,12 +78,8 @@ impl<S> MeteredStore<S> {
 }
 
 impl<S: Store> Store for MeteredStore<S> {
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-    fn id(&self) -> String {
-        self.store.id()
-    }
+    crate::pass_on!(store: capabilities, id, changed);
+
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
         self.meters.reads.fetch_add(1, Ordering::SeqCst);
         self.store.read(key).await
@@ -116,8 +111,5 @@ impl<S: Store> Store for MeteredStore<S> {
     async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
         self.meters.removes.fetch_add(1, Ordering::SeqCst);
         self.store.mend(key, seen, instead).await
-    }
-    fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
-        self.store.changed(prefix)
     }
 }

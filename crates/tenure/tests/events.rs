@@ -14,10 +14,10 @@ use std::time::Duration;
 use tenure::fleet::{Event, Fleet, NewUnit, Unit, Verdict, Worker};
 use tenure::range::{KeyRange, Section};
 use tenure::{
-    AnyStore, Candidate, Capabilities, Changes, Clock as _, HolderId, Image, Key, Leases, Listed,
-    MemoryStore, Outcome, Record, Store, StoreError, Stored, Version, Write,
+    AnyStore, Candidate, Changes, Clock as _, HolderId, Key, Leases, Listed, MemoryStore, Outcome, Store,
+    StoreError, Write,
 };
-use tenure_store::{Fault, FaultyStore, Freshness};
+use tenure_store::{Fault, FaultyStore};
 
 /// Takes down what all tests of this program bring about.
 fn scribe() -> &'static Scribe {
@@ -45,26 +45,13 @@ async fn until_told(name: &str) {
 struct Odd(FaultyStore<MemoryStore>);
 
 impl Store for Odd {
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
-    }
-    fn id(&self) -> String {
-        self.0.id()
-    }
-    async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
-        self.0.read(key).await
-    }
-    async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
-        self.0.read_many(keys, freshness).await
-    }
+    tenure_store::pass_on!(0: capabilities, id, read, read_many, write_many, remove, image, mend);
+
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
         if write.key.as_str() == "refused" {
             return Err(StoreError::foreign("not one of ours"));
         }
         self.0.write(write).await
-    }
-    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
-        self.0.write_many(writes).await
     }
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
         let mut page = self.0.list(prefix, after, limit).await?;
@@ -72,15 +59,6 @@ impl Store for Odd {
             listed.stored = Err(StoreError::foreign("cut off"));
         }
         Ok(page)
-    }
-    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-        self.0.remove(key, version).await
-    }
-    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
-        self.0.image(key).await
-    }
-    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
-        self.0.mend(key, seen, instead).await
     }
     fn changed(&self, _: &str) -> Result<Changes, StoreError> {
         Err(StoreError::unavailable("no hints today"))

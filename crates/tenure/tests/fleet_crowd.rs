@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::fleet::{Event, Fleet, NewUnit, Worker};
 use tenure::{AnyStore, HolderId, Key, MemoryStore, StoreError};
-use tenure_core::{Record, Stored, Version};
-use tenure_store::{Capabilities, Changes, Freshness, Image, Listed, Outcome, Store, Write};
+use tenure_core::Stored;
+use tenure_store::{Capabilities, Freshness, Listed, Outcome, Store, Write};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -95,11 +95,10 @@ impl Engine {
 const ONE: Duration = Duration::from_secs(1).checked_div(RATE).unwrap();
 
 impl Store for Engine {
+    tenure_store::pass_on!(store: id, write_many, remove, image, mend, changed);
+
     fn capabilities(&self) -> Capabilities {
         self.store.capabilities().without_watch()
-    }
-    fn id(&self) -> String {
-        self.store.id()
     }
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
         let (store, key) = (self.store.clone(), key.clone());
@@ -114,26 +113,11 @@ impl Store for Engine {
         let store = self.store.clone();
         self.serve(ONE, async move { store.write(write).await }).await
     }
-    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
-        self.store.write_many(writes).await
-    }
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
         let (store, prefix, after) = (self.store.clone(), prefix.to_owned(), after.cloned());
         // A page of a thousand records takes as long as twenty writes.
         let cost = ONE * u32::try_from(limit.div_ceil(50)).unwrap();
         self.serve(cost, async move { store.list(&prefix, after.as_ref(), limit).await }).await
-    }
-    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-        self.store.remove(key, version).await
-    }
-    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
-        self.store.image(key).await
-    }
-    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
-        self.store.mend(key, seen, instead).await
-    }
-    fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
-        self.store.changed(prefix)
     }
 }
 

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tenure::fleet::{About, Fleet, NewUnit};
 use tenure::{
-    AnyStore, Capabilities, Changes, Clock, ErrorKind, Expect, Fence, HolderId, Image, Key, Listed,
-    MemoryStore, Metadata, Nonce, Outcome, Record, Store, StoreError, Stored, Tenure, Ttl, Version, Write,
+    AnyStore, Clock, ErrorKind, Expect, Fence, HolderId, Key, Listed, MemoryStore, Metadata, Nonce, Outcome,
+    Record, Store, StoreError, Tenure, Ttl, Version, Write,
 };
-use tenure_store::{Fault, Freshness, StoreExt};
+use tenure_store::{Fault, StoreExt};
 
 fn fleet(world: &World, store: AnyStore) -> Fleet {
     Fleet::with_clock(store, "f", world.clock.clone(), 7).unwrap()
@@ -137,39 +137,11 @@ async fn a_second_worker_of_a_live_holder_id_says_whose_it_is_until_it_can_join(
 struct Unlisted(MemoryStore, Arc<AtomicUsize>);
 
 impl Store for Unlisted {
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
-    }
-    fn id(&self) -> String {
-        self.0.id()
-    }
-    async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
-        self.0.read(key).await
-    }
-    async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
-        self.0.read_many(keys, freshness).await
-    }
-    async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
-        self.0.write(write).await
-    }
-    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
-        self.0.write_many(writes).await
-    }
+    tenure_store::pass_on!(0: capabilities, id, read, read_many, write, write_many, remove, image, mend, changed);
+
     async fn list(&self, _: &str, _: Option<&Key>, _: usize) -> Result<Vec<Listed>, StoreError> {
         self.1.fetch_add(1, Ordering::SeqCst);
         Err(StoreError::unsupported("listing is denied"))
-    }
-    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-        self.0.remove(key, version).await
-    }
-    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
-        self.0.image(key).await
-    }
-    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
-        self.0.mend(key, seen, instead).await
-    }
-    fn changed(&self, keys: &str) -> Result<Changes, StoreError> {
-        self.0.changed(keys)
     }
 }
 

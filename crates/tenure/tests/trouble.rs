@@ -10,8 +10,8 @@ use crate::common::{TTL, World, settle, timed};
 use std::time::Duration;
 use tenure::fleet::{Fleet, NewUnit};
 use tenure::{
-    AcquireError, AnyStore, Ask, BodyError, Candidate, Capabilities, Changes, ErrorKind, Held, Image, Key,
-    Leases, Listed, Loss, MemoryStore, Outcome, Record, Store, StoreError, Stored, Version, Write,
+    AcquireError, AnyStore, Ask, BodyError, Candidate, ErrorKind, Held, Key, Leases, Listed, Loss,
+    MemoryStore, Outcome, Store, StoreError, Stored, Write,
 };
 use tenure_store::{Fault, Freshness};
 
@@ -204,12 +204,8 @@ impl Without {
 }
 
 impl Store for Without {
-    fn capabilities(&self) -> Capabilities {
-        self.1.capabilities()
-    }
-    fn id(&self) -> String {
-        self.1.id()
-    }
+    tenure_store::pass_on!(1: capabilities, id, write_many, list, remove, image, mend, changed);
+
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
         self.check(key)?;
         self.1.read(key).await
@@ -221,24 +217,6 @@ impl Store for Without {
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
         self.check(&write.key)?;
         self.1.write(write).await
-    }
-    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
-        self.1.write_many(writes).await
-    }
-    async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
-        self.1.list(prefix, after, limit).await
-    }
-    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-        self.1.remove(key, version).await
-    }
-    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
-        self.1.image(key).await
-    }
-    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
-        self.1.mend(key, seen, instead).await
-    }
-    fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
-        self.1.changed(prefix)
     }
 }
 

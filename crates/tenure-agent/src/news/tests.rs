@@ -6,10 +6,10 @@ use super::*;
 use crate::config::Limits;
 use crate::{Agent, history::PastTenure};
 use serde_json::Value;
+use tenure::Stored;
 use tenure::{
     AnyStore, Capabilities, Expect, Fence, HolderId, Metadata, Nonce, Record, Tenure, Ttl, Wall, Write,
 };
-use tenure::{Image, Outcome, Stored, Version};
 use tenure_store::{Fault, FaultyStore, MemoryStore};
 use tokio::sync::broadcast::Receiver;
 
@@ -18,36 +18,11 @@ use tokio::sync::broadcast::Receiver;
 struct Mute(MemoryStore, bool);
 
 impl Store for Mute {
+    tenure_store::pass_on!(0: id, read, read_many, write, write_many, list, remove, image, mend);
+
     fn capabilities(&self) -> Capabilities {
         let Mute(store, says_it_tells) = self;
         if *says_it_tells { store.capabilities() } else { store.capabilities().without_watch() }
-    }
-    fn id(&self) -> String {
-        self.0.id()
-    }
-    async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
-        self.0.read(key).await
-    }
-    async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
-        self.0.read_many(keys, freshness).await
-    }
-    async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
-        self.0.write(write).await
-    }
-    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
-        self.0.write_many(writes).await
-    }
-    async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
-        self.0.list(prefix, after, limit).await
-    }
-    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-        self.0.remove(key, version).await
-    }
-    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
-        self.0.image(key).await
-    }
-    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
-        self.0.mend(key, seen, instead).await
     }
     fn changed(&self, _: &str) -> Result<Changes, StoreError> {
         let (sender, changes) = tokio::sync::mpsc::channel(1);

@@ -7,8 +7,7 @@ use serde_json::json;
 use std::time::Duration;
 use tenure::range::{KeyRange, Section};
 use tenure::{
-    AnyStore, Capabilities, Changes, Expiry, Freshness, Image, Key, Listed, Outcome, Record, Store,
-    StoreError, Stored, Version, Write,
+    AnyStore, Capabilities, Expiry, Freshness, Key, Listed, Outcome, Store, StoreError, Stored, Write,
 };
 use tenure_store::MemoryStore;
 
@@ -30,13 +29,12 @@ fn all_untimed(mut listed: Vec<Listed>) -> Vec<Listed> {
 }
 
 impl Store for AgelessStore {
+    tenure_store::pass_on!(0: id, write_many, remove, image, mend, changed);
+
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = self.0.capabilities();
         capabilities.expiry = Expiry::ObservedSilence;
         capabilities
-    }
-    fn id(&self) -> String {
-        self.0.id()
     }
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
         Ok(self.0.read(key).await?.map(untimed))
@@ -50,23 +48,8 @@ impl Store for AgelessStore {
             won => won,
         })
     }
-    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
-        self.0.write_many(writes).await
-    }
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
         Ok(all_untimed(self.0.list(prefix, after, limit).await?))
-    }
-    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-        self.0.remove(key, version).await
-    }
-    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
-        self.0.image(key).await
-    }
-    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
-        self.0.mend(key, seen, instead).await
-    }
-    fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
-        self.0.changed(prefix)
     }
 }
 

@@ -3,9 +3,9 @@
 use crate::clock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use tenure_core::op::{Listed, Outcome, Write};
-use tenure_core::{Key, Record, StoreError, Stored, Version};
-use tenure_store::{Capabilities, Changes, Freshness, Image, MemoryStore, Store};
+use tenure_core::op::Listed;
+use tenure_core::{Key, StoreError, Stored};
+use tenure_store::{Changes, Freshness, MemoryStore, Store};
 use tokio::sync::{Semaphore, mpsc};
 
 pub(super) type Log = Arc<Mutex<Vec<String>>>;
@@ -36,12 +36,8 @@ impl Noting {
 }
 
 impl Store for Noting {
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-    fn id(&self) -> String {
-        self.store.id()
-    }
+    tenure_store::pass_on!(store: capabilities, id, write, write_many, remove, image, mend);
+
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
         self.note(format!("read {key}"));
         assert!(self.panics_at != Some(key.as_str()), "no {key} here");
@@ -55,24 +51,9 @@ impl Store for Noting {
         self.note("look");
         self.store.read_many(keys, freshness).await
     }
-    async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
-        self.store.write(write).await
-    }
-    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
-        self.store.write_many(writes).await
-    }
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
         self.note("page");
         self.store.list(prefix, after, limit).await
-    }
-    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-        self.store.remove(key, version).await
-    }
-    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
-        self.store.image(key).await
-    }
-    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
-        self.store.mend(key, seen, instead).await
     }
     fn changed(&self, _prefix: &str) -> Result<Changes, StoreError> {
         if self.asked_for_hints.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
