@@ -262,12 +262,7 @@ impl LeaseTable {
     }
 
     fn asked(&self, id: Uuid, holding: &Holding, ask: Ask) {
-        let what = match ask {
-            Ask::HandOver => "hand over",
-            Ask::Revoke => "revoke",
-            // The machine answers all others.
-            _ => return,
-        };
+        let Some(what) = ask.told() else { return };
         self.say("asked", id, holding, Some(what.to_owned()));
     }
 

@@ -171,13 +171,7 @@ fn encode_tenure<W: CborWrite>(e: &mut Encoder<W>, tenure: &Tenure, nonce: Nonce
     if !tenure.mail.is_empty() {
         e.u8(6)?.array(tenure.mail.len() as u64)?;
         for letter in &tenure.mail {
-            let ask = match letter.ask {
-                Ask::HandOver => 0,
-                Ask::Revoke => 1,
-                Ask::Take => 3,
-                _ => 2,
-            };
-            e.array(2)?.str(letter.key.as_str())?.u8(ask)?;
+            e.array(2)?.str(letter.key.as_str())?.u8(letter.ask.code())?;
         }
     }
     if !tenure.marks.is_empty() {
@@ -298,14 +292,7 @@ fn decode_mail(d: &mut Decoder<'_>) -> Result<Vec<Letter>, DecodeError> {
     for _ in 0..count {
         pair(d)?;
         let key = decode_key(d)?;
-        // A request that only a newer version knows is treated as one to confirm, which is always harmless.
-        let ask = match d.u64()? {
-            0 => Ask::HandOver,
-            1 => Ask::Revoke,
-            3 => Ask::Take,
-            _ => Ask::Confirm,
-        };
-        mail.push(Letter::new(key, ask));
+        mail.push(Letter::new(key, Ask::of_code(d.u64()?)));
     }
     Ok(mail)
 }

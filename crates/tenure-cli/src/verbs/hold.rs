@@ -183,12 +183,7 @@ impl HoldReporter {
     }
 
     fn asked(&self, guard: &Guard, ask: Ask) {
-        let what = match ask {
-            Ask::HandOver => "hand over",
-            Ask::Revoke => "revoke",
-            // The machine answers all others.
-            _ => return,
-        };
+        let Some(what) = ask.told() else { return };
         let key = guard.key();
         self.tell(json!({ "event": "asked", "key": key.as_str(), "ask": what }), || {
             format!("asked of {key}: {what}")

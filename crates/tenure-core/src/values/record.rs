@@ -148,6 +148,38 @@ pub enum Ask {
     Take,
 }
 
+impl Ask {
+    /// All that there are.
+    pub const ALL: [Ask; 4] = [Ask::HandOver, Ask::Revoke, Ask::Confirm, Ask::Take];
+
+    /// Its number in a record.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Ask::HandOver => 0,
+            Ask::Revoke => 1,
+            Ask::Confirm => 2,
+            Ask::Take => 3,
+        }
+    }
+
+    /// What has this number. One that only a newer version knows is a question, which is always harmless.
+    #[must_use]
+    pub fn of_code(code: u64) -> Ask {
+        Ask::ALL.into_iter().find(|ask| u64::from(ask.code()) == code).unwrap_or(Ask::Confirm)
+    }
+
+    /// What a program that holds the key is told; none of what the machines answer by themselves.
+    #[must_use]
+    pub fn told(self) -> Option<&'static str> {
+        match self {
+            Ask::HandOver => Some("hand over"),
+            Ask::Revoke => Some("revoke"),
+            Ask::Confirm | Ask::Take => None,
+        }
+    }
+}
+
 impl fmt::Display for Ask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -307,6 +339,26 @@ impl Sighting {
 mod tests {
     //! Plan: a full mailbox takes a request in the place of a question, and nothing else.
     use super::*;
+
+    #[test]
+    fn each_ask_has_a_number_of_its_own_and_what_is_unknown_is_a_question() {
+        // One that is new does not compile here before it stands in the list of all.
+        let next = |ask| match ask {
+            None => Some(Ask::HandOver),
+            Some(Ask::HandOver) => Some(Ask::Revoke),
+            Some(Ask::Revoke) => Some(Ask::Confirm),
+            Some(Ask::Confirm) => Some(Ask::Take),
+            Some(Ask::Take) => None,
+        };
+        let mut last = None;
+        for ask in Ask::ALL {
+            last = next(last);
+            assert_eq!(last, Some(ask));
+            assert_eq!(Ask::of_code(ask.code().into()), ask);
+        }
+        assert_eq!(next(last), None);
+        assert_eq!(Ask::of_code(99), Ask::Confirm);
+    }
 
     #[test]
     fn a_request_takes_the_place_of_a_question_where_the_mailbox_is_full() {

@@ -30,7 +30,7 @@ fn tenure() -> impl Strategy<Value = Tenure> {
     let attachment = prop::option::of((".{1,20}", 0..=Fence::MAX.0)).prop_map(|attachment| {
         attachment.map(|(key, fence)| Attachment { session: Key::new(key).unwrap(), fence: Fence(fence) })
     });
-    let ask = prop_oneof![Just(Ask::HandOver), Just(Ask::Revoke), Just(Ask::Confirm)];
+    let ask = prop::sample::select(Ask::ALL.to_vec());
     let letter = (".{1,20}", ask, prop::option::of(0..=Fence::MAX.0)).prop_map(|(key, ask, fence)| {
         let letter = Letter::new(Key::new(key).unwrap(), ask);
         Letter { fence: fence.map(Fence), ..letter }

@@ -50,8 +50,8 @@ pub async fn every_kind_of_metadata_comes_back_intact(subject: &AnySubject) {
 pub async fn every_part_of_a_tenure_comes_back_intact(subject: &AnySubject) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let longest = |c: &str, bytes: usize| c.repeat(bytes / c.len());
-    let asks = [Ask::HandOver, Ask::Revoke, Ask::Confirm, Ask::Take];
-    let mail = (0..MAILBOX).map(|n| Letter::new(scribe.key(&format!("{n}\u{1b}")), asks[n % asks.len()]));
+    let mail =
+        (0..MAILBOX).map(|n| Letter::new(scribe.key(&format!("{n}\u{1b}")), Ask::ALL[n % Ask::ALL.len()]));
     let mark = Mark { boot: u64::MAX, held: Tick(u64::MAX), waited: Tick(u64::MAX), wall: Wall(u64::MAX) };
     let tenure = Tenure {
         id: scribe.nonce(),
