@@ -18,7 +18,7 @@ use crate::text::brief;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
-use tenure::range::KeyRange;
+use tenure::range::{KeyRange, PREFIX};
 use tenure::{Key, Ttl, reserved};
 
 /// How long to wait for a key that another holds.
@@ -290,9 +290,14 @@ pub(crate) fn ttl(span: Duration) -> Result<Duration, Failure> {
     Ok(Ttl::new(span)?.duration())
 }
 
-/// The name of a section, as typed.
+/// The name of a section, as it was typed: by itself, or as the key of its record, which other verbs show.
+pub(crate) fn section_name(typed: &str) -> &str {
+    typed.strip_prefix(PREFIX).unwrap_or(typed)
+}
+
 fn section(text: &OsStr) -> Result<String, Failure> {
     let name = text.to_str().ok_or_else(|| Failure::usage("the name of a section must be UTF-8"))?;
+    let name = section_name(name);
     tenure_core::section::key(name)?;
     Ok(name.to_owned())
 }

@@ -55,6 +55,17 @@ fn what_others_hold_is_left_out_and_all_of_it_is_status_75() {
 }
 
 #[test]
+fn a_section_is_one_by_its_name_and_by_the_key_of_its_record() {
+    let bench = Bench::new();
+    let _other = bench.start(&["range", "s", "10..20", "--", "sh", "-c", "echo $$ > pid; sleep 1000"]);
+    bench.await_number("pid");
+    let ran = bench.run(&["range", "section/s", "0..30", "--", "sh", "-c", "echo $TENURE_KEY; cat"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "section/s\n0_10\n20_30\n"), "{ran:?}");
+    assert_eq!(bench.run(&["reclaim", "section/s", "--now", "--yes"]).code, 0);
+    assert_eq!(bench.run(&["range", "section/", "0..30", "--", "true"]).code, 64);
+}
+
+#[test]
 fn with_all_a_command_runs_for_all_of_it_or_not_at_all_and_waits_as_long_as_it_is_told() {
     let bench = Bench::new();
     let mut other = bench.start(&["range", "s", "10..20", "--", "sh", "-c", "echo $$ > pid; sleep 1000"]);

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// The first INT, TERM or HUP stops CMD cleanly and then hands the ranges back; a second one does so at once.
 #[derive(Debug, Parser)]
 pub(crate) struct RangeArgs {
-    /// The name of the section: not empty; with `section/` before it, the key of its record
+    /// The name of the section, or the key of its record: section/NAME
     pub(crate) section: OsString,
     /// The keys: two hexadecimal numbers, of any width, the second excluded
     #[arg(value_name = "LO..HI")]

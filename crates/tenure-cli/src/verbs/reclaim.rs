@@ -2,6 +2,7 @@
 
 use super::look::view;
 use crate::args;
+use crate::config::section_name;
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::stores::Url;
@@ -17,7 +18,7 @@ use tenure::{Key, Nonce};
 const EVERY: Duration = Duration::from_millis(500);
 
 pub(crate) async fn reclaim(url: &Url, typed: &args::ReclaimArgs) -> Result<u8, Failure> {
-    let name = typed.section.strip_prefix(PREFIX).unwrap_or(&typed.section);
+    let name = section_name(&typed.section);
     let key = Key::new(format!("{PREFIX}{name}"))?;
     let leases = super::open(url).await?;
     let stored = view(&leases, &key).await?.sound()?.clone();
