@@ -251,7 +251,7 @@ impl Holder {
         for part in due {
             match part {
                 OpOwner::Session => self.wake_session(now),
-                OpOwner::Lease(id) => self.wake_lease(now, LeaseId(id), Wakeup::Time),
+                OpOwner::Lease(id) => self.wake_lease(now, id, Wakeup::Time),
                 OpOwner::Orphan(key) => self.wake_orphan(now, &key),
                 OpOwner::Semaphore(key) => self.wake_semaphore(now, key),
                 // It goes by the session's renewals.
@@ -263,7 +263,7 @@ impl Holder {
     fn answer(&mut self, now: Now, op: OpId, result: Result<Answer, StoreError>) {
         match self.env.ops.remove(&op) {
             Some(OpOwner::Session) => self.answer_session(now, op, result),
-            Some(OpOwner::Lease(id)) => self.answer_lease(now, LeaseId(id), op, result),
+            Some(OpOwner::Lease(id)) => self.answer_lease(now, id, op, result),
             Some(OpOwner::Orphan(key)) => self.answer_orphan(now, &key, op, result),
             Some(OpOwner::Semaphore(key)) => self.answer_semaphore(now, key, op, result),
             Some(OpOwner::Audit) => self.answer_audit(now, op, result),

@@ -43,6 +43,7 @@ use super::planning::{Planning, Role};
 use super::talk::{FleetCommand, FleetNotice, Options, Reason};
 use crate::bugs::Bug;
 use crate::holder::command::Command;
+use crate::holder::ctx::call_timeout;
 use crate::holder::lease_id::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::{Holder, Identity};
@@ -72,7 +73,6 @@ use pace::Pace;
 use rest::Rest;
 use retry::Retries;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 use tell::Telling;
 
 /// Tells the worker's own nonces from its holder's.
@@ -263,8 +263,7 @@ impl Worker {
     }
 
     fn send(&mut self, flight: InFlight, op: Op) {
-        let timeout = self.ttl.part(4).min(Duration::from_secs(5));
-        self.io.send(flight, op, timeout);
+        self.io.send(flight, op, call_timeout(self.ttl));
     }
 
     fn has_bug(&self, bug: Bug) -> bool {
@@ -378,12 +377,12 @@ impl Worker {
     fn wake_at(&self, now: Now) -> Option<Tick> {
         let own = if self.life.joined && !self.life.stopping {
             let restart = self.life.session.is_none().then_some(self.life.restart_at);
-            let parts = [self.look.wake_at(), self.advance.wake_at(), self.listing_wakes()];
+            let parts = [self.look.wake_at(), self.advance.wake_at(), self.listing_wake_at()];
             let [look, advance, listing] = parts;
-            let doubts = self.doubts.wake_at().into_iter().chain(self.retries_wake(now));
+            let doubts = self.doubts.wake_at().into_iter().chain(self.retries_wake_at(now));
             let doubts = doubts.chain(self.letters.wake_at()).min();
-            let hearing = self.hearing_wakes();
-            [restart, look, advance, listing, hearing, self.drains_at(), self.leaving_wakes(), doubts]
+            let hearing = self.hearing_wake_at();
+            [restart, look, advance, listing, hearing, self.drains_wake_at(), self.leaving_wake_at(), doubts]
         } else {
             [None; 8]
         };

@@ -143,7 +143,7 @@ impl Holder {
     /// The record shows that a lease is over.
     fn deposed(&mut self, now: Now, id: LeaseId, record: Option<&Record>) {
         let Some(LeaseState::Attached(attached)) = self.leases.remove(&id) else { return };
-        self.set_wake(OpOwner::Lease(id.0), None);
+        self.forget_wake(id);
         self.env.detector.end(attached.key());
         self.turns.over(attached.key());
         self.tell(Notice::Lost(id, Loss::shown_by(record, attached.fence())));

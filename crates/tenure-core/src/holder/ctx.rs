@@ -2,6 +2,7 @@
 
 use crate::bugs::Bug;
 use crate::holder::failure_detector::FailureDetector;
+use crate::holder::lease_id::LeaseId;
 use crate::op::{Freshness, Op, OpId, Request, Write};
 use crate::rules::Rules;
 use crate::values::fence::{Nonce, Nonces};
@@ -17,7 +18,7 @@ pub(crate) enum OpOwner {
     /// The session; it comes before all that is attached to it.
     Session,
     /// A lease, by its id.
-    Lease(u64),
+    Lease(LeaseId),
     /// An orphaned claim: a key that may still show a claim which nobody here wants.
     Orphan(Key),
     /// A semaphore, by its key.
@@ -147,9 +148,9 @@ fn pause(ttl: Ttl, failures: u32) -> Duration {
 }
 
 /// So long one call may take, and the pause after one that has failed.
-const MOMENT: Duration = Duration::from_secs(5);
+pub(crate) const MOMENT: Duration = Duration::from_secs(5);
 
 /// How long a call that is not a renewal may take: a quarter of the ttl, and 5 s at most.
-fn call_timeout(ttl: Ttl) -> Duration {
+pub(crate) fn call_timeout(ttl: Ttl) -> Duration {
     ttl.part(4).min(MOMENT)
 }

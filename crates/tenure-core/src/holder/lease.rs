@@ -3,6 +3,7 @@
 mod acquiring;
 mod attached;
 pub(super) mod change;
+mod changed;
 mod ending;
 
 use crate::holder::Holder;
@@ -174,22 +175,22 @@ impl OwnTenures for LeaseMap<LeaseState> {
 
 impl Holder {
     pub(crate) fn put(&mut self, id: LeaseId, lease: LeaseState) {
-        self.set_wake(OpOwner::Lease(id.0), lease.wake_at());
+        self.set_wake(OpOwner::Lease(id), lease.wake_at());
         self.leases.insert(id, lease);
     }
 
-    /// Takes a lease out for good.
-    fn drop_lease(&mut self, id: LeaseId) {
-        self.set_wake(OpOwner::Lease(id.0), None);
+    /// Nothing wakes it any more, and it waits for no session: it is out of the table.
+    pub(super) fn forget_wake(&mut self, id: LeaseId) {
+        self.set_wake(OpOwner::Lease(id), None);
         self.queued.remove(&id);
     }
 
     pub(crate) fn wake_lease(&mut self, now: Now, id: LeaseId, why: Wakeup) {
-        let part = OpOwner::Lease(id.0);
-        let Some(lease) = self.leases.remove(&id) else { return self.drop_lease(id) };
+        let part = OpOwner::Lease(id);
+        let Some(lease) = self.leases.remove(&id) else { return self.forget_wake(id) };
         match lease {
             LeaseState::Queued(goal) if goal.patience_is_over(now) => {
-                self.drop_lease(id);
+                self.forget_wake(id);
                 let error = StoreError::unavailable("the session could not be begun in time");
                 self.tell(Notice::Failed(id, error));
             }
@@ -233,7 +234,7 @@ impl Holder {
         op: OpId,
         result: Result<Answer, StoreError>,
     ) {
-        let part = OpOwner::Lease(id.0);
+        let part = OpOwner::Lease(id);
         match self.leases.remove(&id) {
             Some(LeaseState::Acquiring(mut acquisition) | LeaseState::Abandoned(mut acquisition)) => {
                 let end = self.lend(now, part, |ctx| acquisition.answer(ctx, op, result));
@@ -257,8 +258,8 @@ impl Holder {
     }
 
     fn after_renewal(&mut self, id: LeaseId, renewal: Box<Renewal>, out: Vec<RenewalStep>) {
-        for held in out {
-            match held {
+        for step in out {
+            match step {
                 RenewalStep::Extended(until) => self.tell(Notice::Valid(id, until)),
                 RenewalStep::Suspended => self.tell(Notice::Valid(id, Tick(0))),
                 RenewalStep::Updated => self.tell(Notice::Updated(id)),
@@ -267,7 +268,7 @@ impl Holder {
                     self.tell_mail(id, &letters);
                 }
                 RenewalStep::Lost(loss) => {
-                    self.drop_lease(id);
+                    self.forget_wake(id);
                     self.env.detector.end(&renewal.key);
                     self.tell(Notice::Lost(id, loss));
                     return;

@@ -25,7 +25,7 @@ pub enum Notice {
         /// The metadata that it carries.
         metadata: Metadata,
     },
-    /// WaitPolicy is over and another holds the key.
+    /// The patience is over, and another holds the key.
     Held(LeaseId, Option<Occupant>),
     /// To who follows or watches a key: it has another holder now, or none.
     Seen(LeaseId, Option<Box<Sighting>>),

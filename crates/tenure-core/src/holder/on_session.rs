@@ -127,7 +127,7 @@ impl Holder {
                 self.queued.insert(id);
             } else {
                 self.leases.remove(&id);
-                self.set_wake(OpOwner::Lease(id.0), None);
+                self.forget_wake(id);
                 self.tell(Notice::Failed(id, error.clone()));
             }
         }
@@ -149,7 +149,7 @@ impl Holder {
         self.leave_lines(now, &attached);
         for id in attached {
             let Some(lease) = self.leases.remove(&id) else { continue };
-            self.set_wake(OpOwner::Lease(id.0), None);
+            self.forget_wake(id);
             self.end_with_session(now, id, lease, loss);
         }
         self.permits_lost(now, loss);

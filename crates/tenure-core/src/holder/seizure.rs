@@ -8,6 +8,7 @@
 //! The process that takes a lease away may die half-way. The letter does the rest: its holder gives the key up.
 
 use crate::bugs::Bug;
+use crate::holder::ctx::{MOMENT, call_timeout};
 use crate::holder::failure_detector::{FailureDetector, HolderVerdict};
 use crate::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Request, Step, Write};
 use crate::rules::Rules;
@@ -150,8 +151,7 @@ impl Seizure {
     fn send(&mut self, op: Op) -> OpId {
         self.last_op += 1;
         let id = OpId(self.last_op);
-        let timeout =
-            self.meant.map_or(Duration::from_secs(5), |(_, ttl)| ttl.part(4).min(Duration::from_secs(5)));
+        let timeout = self.meant.map_or(MOMENT, |(_, ttl)| call_timeout(ttl));
         self.requests.push(Request { id, op, timeout, urgent: false });
         id
     }

@@ -306,8 +306,8 @@ impl Session {
     ) -> Vec<SessionStep> {
         self.state = SessionState::Up(renewal);
         let mut outcomes = Vec::new();
-        for held in out {
-            outcomes.extend(match held {
+        for step in out {
+            outcomes.extend(match step {
                 RenewalStep::Extended(until) => Some(SessionStep::Extended(until)),
                 RenewalStep::Suspended => Some(SessionStep::Suspended),
                 RenewalStep::Mail(letters) => Some(SessionStep::Mail(letters)),

@@ -165,7 +165,7 @@ impl Holder {
     ) {
         match self.leases.remove(&id) {
             Some(LeaseState::Acquiring(mut acquisition)) => {
-                let end = self.lend(now, OpOwner::Lease(id.0), |ctx| f(&mut acquisition, ctx));
+                let end = self.lend(now, OpOwner::Lease(id), |ctx| f(&mut acquisition, ctx));
                 self.after_acquisition(now, id, *acquisition, end);
             }
             Some(lease) => self.put(id, lease),
@@ -183,7 +183,7 @@ impl Holder {
         purpose: UpdatePurpose,
     ) {
         let key = attached.key().clone();
-        let is_plain = fields == Fields::Keep && attached.cap().is_none();
+        let is_plain = fields == Fields::Keep && !attached.is_capped();
         if let Some(next) = self.next(now, &key).filter(|_| is_plain) {
             let token = self.token_of_attached(&attached);
             return self.part_with(now, id, token, UpdateKind::Next(Box::new(next)), purpose, fields);

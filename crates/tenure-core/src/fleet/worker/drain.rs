@@ -65,7 +65,7 @@ impl Worker {
         if self.life.leaving { self.life.leave_from.map(|from| from.max(at)) } else { Some(at) }
     }
 
-    pub(super) fn drains_at(&self) -> Option<Tick> {
+    pub(super) fn drains_wake_at(&self) -> Option<Tick> {
         // Once they are due, it is a look that is waited for.
         self.drains_from().filter(|_| !self.drains.is_due)
     }

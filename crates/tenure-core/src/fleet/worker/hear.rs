@@ -91,7 +91,7 @@ impl Worker {
         self.news().is_some()
     }
 
-    pub(super) fn hearing_wakes(&self) -> Option<Tick> {
+    pub(super) fn hearing_wake_at(&self) -> Option<Tick> {
         if self.is_deaf() || self.hearing.is_reading() {
             return None;
         }
@@ -109,7 +109,7 @@ impl Worker {
         if self.is_deaf() {
             return self.hearing.end_reading();
         }
-        if self.hearing_wakes().is_none_or(|at| now.held < at) {
+        if self.hearing_wake_at().is_none_or(|at| now.held < at) {
             return;
         }
         let news = self.news();

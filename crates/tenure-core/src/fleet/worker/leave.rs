@@ -43,7 +43,7 @@ impl Worker {
         self.life.leaving && self.own.is_empty() && is_told && is_said && !self.letters.are_owed()
     }
 
-    pub(super) fn leaving_wakes(&self) -> Option<Tick> {
+    pub(super) fn leaving_wake_at(&self) -> Option<Tick> {
         self.life.leave_from.filter(|_| self.has_left())
     }
 }

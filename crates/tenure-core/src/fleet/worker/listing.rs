@@ -74,7 +74,7 @@ pub(super) struct Listing {
 }
 
 impl Worker {
-    pub(super) fn listing_wakes(&self) -> Option<Tick> {
+    pub(super) fn listing_wake_at(&self) -> Option<Tick> {
         self.session_fence()?;
         match &self.listing {
             Some(listing) => listing.ask_at,

@@ -232,7 +232,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn retries_wake(&self, now: Now) -> Option<Tick> {
+    pub(super) fn retries_wake_at(&self, now: Now) -> Option<Tick> {
         self.retries.wake_at(now.held < self.life.valid)
     }
 

@@ -52,7 +52,7 @@ impl Holder {
         if goal.takes_turns() && self.turns.join(&goal.key, id) {
             return self.after_acquisition(now, id, Acquisition::behind(goal), None);
         }
-        let (acquisition, end) = self.lend(now, OpOwner::Lease(id.0), |ctx| Acquisition::start(goal, ctx));
+        let (acquisition, end) = self.lend(now, OpOwner::Lease(id), |ctx| Acquisition::start(goal, ctx));
         self.after_acquisition(now, id, acquisition, end);
     }
 
@@ -64,7 +64,7 @@ impl Holder {
         mut acquisition: Acquisition,
         end: Option<AcquisitionEnd>,
     ) {
-        let (part, is_abandoned) = (OpOwner::Lease(id.0), acquisition.is_abandoned());
+        let (part, is_abandoned) = (OpOwner::Lease(id), acquisition.is_abandoned());
         let Some(end) = end else {
             self.set_wake(part, acquisition.wake_at());
             if let Some(seen) = acquisition.take_news() {

@@ -70,6 +70,11 @@ impl AttachedLease {
         self.rare.as_ref()?.cap
     }
 
+    /// Whether it ends at a set time, however long the session lasts: it was withdrawn, or is left to expire.
+    pub(crate) fn is_capped(&self) -> bool {
+        self.cap().is_some()
+    }
+
     pub(super) fn set_cap(&mut self, cap: Tick) {
         self.rare().cap = Some(cap);
     }

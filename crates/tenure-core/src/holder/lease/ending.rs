@@ -10,13 +10,14 @@ use crate::holder::renewal::Loss;
 use crate::holder::update::{Fields, Token, Transferee, UpdateKind};
 use crate::values::metadata::Metadata;
 use crate::values::time::{Now, Tick};
+use std::time::Duration;
 
 impl Holder {
     pub(crate) fn release(&mut self, now: Now, id: LeaseId, fields: Fields) {
         let Some(lease) = self.leases.remove(&id) else { return self.tell(Notice::Released(id, false)) };
         match lease {
             LeaseState::Queued(_) => {
-                self.drop_lease(id);
+                self.forget_wake(id);
                 self.tell(Notice::Released(id, false));
             }
             LeaseState::Acquiring(mut acquisition) | LeaseState::Abandoned(mut acquisition) => {
@@ -117,19 +118,13 @@ impl Holder {
             Some(LeaseState::Attached(attached)) if self.env.rules.bugs.has(Bug::LapseVacates) => {
                 return self.vacate(now, id, attached, Fields::Keep, UpdatePurpose::Release);
             }
-            Some(LeaseState::Attached(mut attached)) => {
-                self.turns.over(attached.key());
-                attached.set_cap(now.held.after(self.env.identity.ttl.duration()));
-                self.lapsing += 1;
-                self.put(id, LeaseState::Lapsing(attached));
+            Some(LeaseState::Attached(attached)) => {
+                self.leave_to_expire(now, id, attached, self.env.identity.ttl.duration());
             }
             Some(LeaseState::Updating(mut updating)) if updating.attached.is_some() => {
                 // The change goes on; whoever changed it still has it, so it can be vacated after a ttl only.
-                if let Some(mut attached) = updating.attached.take() {
-                    self.turns.over(attached.key());
-                    attached.set_cap(now.held.after(self.env.identity.ttl.duration()));
-                    self.lapsing += 1;
-                    self.put(id, LeaseState::Lapsing(attached));
+                if let Some(attached) = updating.attached.take() {
+                    self.leave_to_expire(now, id, attached, self.env.identity.ttl.duration());
                 }
             }
             // A claim that may have landed, or a change that gives the key up anyway: neither can be let go of.
@@ -146,17 +141,23 @@ impl Holder {
                 attached.set_cap(now.held.after(self.env.identity.ttl.duration()));
                 self.put(id, LeaseState::Lapsing(attached));
             }
-            _ => self.drop_lease(id),
+            _ => self.forget_wake(id),
         }
         self.tell(Notice::Released(id, false));
     }
 
     /// A withdrawn lease that was not given up in time: whoever acted under it may not have ended, so it is vacated no sooner
     /// than one that had beaten for itself would have expired.
-    pub(super) fn lapse_revoked(&mut self, now: Now, id: LeaseId, mut attached: AttachedLease) {
+    pub(super) fn lapse_revoked(&mut self, now: Now, id: LeaseId, attached: AttachedLease) {
         let ttl = self.env.identity.ttl;
+        let rest = ttl.duration().saturating_sub(self.env.rules.drift.belief(ttl));
+        self.leave_to_expire(now, id, attached, rest);
+    }
+
+    /// Lets a lease go without touching its record before so long has passed.
+    fn leave_to_expire(&mut self, now: Now, id: LeaseId, mut attached: AttachedLease, span: Duration) {
         self.turns.over(attached.key());
-        attached.set_cap(now.held.after(ttl.duration().saturating_sub(self.env.rules.drift.belief(ttl))));
+        attached.set_cap(now.held.after(span));
         self.lapsing += 1;
         self.put(id, LeaseState::Lapsing(attached));
     }

@@ -11,11 +11,11 @@ fn what_goes_is_drained_once_the_others_have_made_the_same_plan() {
     has(&mut worker, 0, Stage::Held, Some(0));
     let plan = |target| vec![(0, Owner::Worker(session(0)), target)];
     assert_eq!(follow(&mut worker, 100, plan(Ok(0))).outgoing, 0);
-    assert_eq!(worker.drains_at(), None);
+    assert_eq!(worker.drains_wake_at(), None);
     follow(&mut worker, 101, plan(Ok(1)));
-    assert_eq!(worker.drains_at(), Some(at(104).held));
+    assert_eq!(worker.drains_wake_at(), Some(at(104).held));
     follow(&mut worker, 103, plan(Ok(1)));
-    assert_eq!(worker.drains_at(), Some(at(104).held), "another plan puts nothing off");
+    assert_eq!(worker.drains_wake_at(), Some(at(104).held), "another plan puts nothing off");
 }
 
 #[test]
@@ -35,11 +35,11 @@ fn a_drain_waits_for_the_newest_plan_or_for_one_that_was_made_since() {
         (worker.look.seen_from, worker.look.next) = (at(seen).held, at(900).held);
         worker.drains.at = Some(at(100).held);
         worker.wake_drains(at(99));
-        assert_eq!((worker.look.next, worker.drains_at()), (at(900).held, Some(at(100).held)));
+        assert_eq!((worker.look.next, worker.drains_wake_at()), (at(900).held, Some(at(100).held)));
         worker.wake_drains(at(101));
         assert_eq!(worker.look.next, at(101).held, "it looks whether the plan is the newest");
         worker.look.next = at(900).held;
-        assert_eq!(worker.drains_at(), None, "the look will wake it");
+        assert_eq!(worker.drains_wake_at(), None, "the look will wake it");
         let says = format!("{seen} {listed} {planned}");
         let draining = FleetNotice::Draining(LeaseId(1), Reason::Moved(holder(1)), at(106).held);
         assert_eq!(told(&mut worker), if drains { vec![draining] } else { vec![] }, "{says}");

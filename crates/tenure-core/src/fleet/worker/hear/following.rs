@@ -11,6 +11,7 @@ use crate::fleet::worker::claims::Claim;
 use crate::fleet::worker::listed::{Owner, Peer, Unit};
 use crate::fleet::worker::own::Stage;
 use crate::holder::command::Command;
+use crate::holder::lease_id::LeaseId;
 use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce};
 use crate::values::key::{HolderId, Key};
@@ -21,6 +22,19 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// So many others are remembered in any fleet.
 const STRANGERS: usize = 32;
 
+/// What comes of a part's tasks for units that are not this worker's yet.
+#[derive(Default)]
+struct Followed {
+    /// What may be claimed.
+    free: VecDeque<Claim>,
+    /// What belongs to a session that is missing.
+    missing: Sorted<Unit>,
+    /// Leases of this worker whose records were seen to be another's when the part was made.
+    doubtful: Vec<LeaseId>,
+    /// What has become another's since the part was made.
+    overtaken: BTreeSet<Key>,
+}
+
 impl Worker {
     /// Sets to work on this worker's part of a plan. Whether a unit that it should have is another's by now.
     pub(super) fn follow_part(
@@ -30,13 +44,7 @@ impl Worker {
         found: BTreeMap<Key, Result<Stored, StoreError>>,
         is_news: bool,
     ) -> bool {
-        for (holder, (fence, ttl)) in &part.peers {
-            let Ok(session) = self.options.fleet.worker(holder) else { continue };
-            let known = self.peers.get(&session).filter(|peer| peer.fence == *fence).cloned();
-            let peer = known.unwrap_or_else(|| Peer::new(holder.clone(), *fence, *ttl));
-            self.peers.insert(session, peer);
-        }
-        self.forget_strangers(part);
+        self.meet_peers(part);
         let mut tasks: BTreeMap<Key, (Shows, Task)> = BTreeMap::new();
         for (name, task) in &part.tasks {
             if let Ok(unit) = self.options.fleet.unit(name) {
@@ -48,48 +56,18 @@ impl Worker {
         self.revise_resting(now, &found);
         self.revise_told(&tasks);
         let awaited = std::mem::take(&mut self.awaited);
-        let mut free = VecDeque::new();
-        let (mut missing, mut doubtful, mut overtaken) = (Sorted::default(), Vec::new(), BTreeSet::new());
+        let mut followed = Followed::default();
         for (unit, (shows, task)) in &tasks {
             if let Some(own) = self.own.get(unit) {
                 if task.takes() && matches!(own.stage, Stage::Held | Stage::Draining) {
                     // By its record it is another's.
-                    doubtful.push(own.lease);
+                    followed.doubtful.push(own.lease);
                 }
-                continue;
-            }
-            let Some(stored) = found.get(unit) else { continue };
-            let Ok((spec, _)) = UnitSpec::parse(stored.record.metadata.clone()) else { continue };
-            if spec.status != Status::Open && !self.has_bug(Bug::DeletedTaken) {
-                continue;
-            }
-            let claim = |seen| Claim { key: unit.clone(), seen, target: Some(self.me.clone()) };
-            let is_due = Shows::of(&stored.record) == *shows || self.has_bug(Bug::StateIgnored);
-            let is_vacant = stored.record.tenure.is_none();
-            // Somebody has written it since it was planned, as whoever keeps its weight does: the claim is conditional on what it shows now.
-            let is_open = is_news && is_vacant && self.may_have(unit, &spec);
-            let seen = stored.clone().into();
-            match task {
-                // To be had even if only to be passed on.
-                Task::Pass(who) if self.is_attached_here(stored) => {
-                    free.push_back(Claim { target: self.options.fleet.worker(who).ok(), ..claim(None) });
-                }
-                _ if self.is_attached_here(stored) => free.push_back(claim(None)),
-                Task::Await(_) if is_vacant => free.push_back(claim(Some(seen))),
-                Task::Await(_) if is_due && !self.has_bug(Bug::AwaitedForgotten) => {
-                    self.awaited.insert(unit.clone());
-                }
-                Task::Take if is_due || is_open => free.push_back(claim(Some(seen))),
-                Task::TakeMissing if is_due => {
-                    let (owner, shows) = (Owner::Missing(seen), *shows);
-                    missing.insert(unit.clone(), Unit { spec: spec.into(), owner, held: None, shows });
-                }
-                _ if !is_due && task.takes() => {
-                    overtaken.insert(unit.clone());
-                }
-                _ => {}
+            } else if let Some(stored) = found.get(unit) {
+                self.follow_task(unit, *shows, task, stored, is_news, &mut followed);
             }
         }
+        let Followed { mut free, mut missing, doubtful, overtaken } = followed;
         for unit in awaited.iter().filter(|unit| !tasks.contains_key(*unit) && !self.own.contains_key(*unit))
         {
             // It came before this plan was made.
@@ -124,6 +102,59 @@ impl Worker {
             self.look_now(now);
         }
         !overtaken.is_empty()
+    }
+
+    /// What a part says of others, so that who they are is known without a listing.
+    fn meet_peers(&mut self, part: &Part) {
+        for (holder, (fence, ttl)) in &part.peers {
+            let Ok(session) = self.options.fleet.worker(holder) else { continue };
+            let known = self.peers.get(&session).filter(|peer| peer.fence == *fence).cloned();
+            let peer = known.unwrap_or_else(|| Peer::new(holder.clone(), *fence, *ttl));
+            self.peers.insert(session, peer);
+        }
+        self.forget_strangers(part);
+    }
+
+    /// What is to be done for one unit that is not this worker's yet, by what its record shows now.
+    fn follow_task(
+        &mut self,
+        unit: &Key,
+        shows: Shows,
+        task: &Task,
+        stored: &Stored,
+        is_news: bool,
+        followed: &mut Followed,
+    ) {
+        let Ok((spec, _)) = UnitSpec::parse(stored.record.metadata.clone()) else { return };
+        if spec.status != Status::Open && !self.has_bug(Bug::DeletedTaken) {
+            return;
+        }
+        let claim = |seen| Claim { key: unit.clone(), seen, target: Some(self.me.clone()) };
+        let is_due = Shows::of(&stored.record) == shows || self.has_bug(Bug::StateIgnored);
+        let is_vacant = stored.record.tenure.is_none();
+        // Somebody has written it since it was planned, as whoever keeps its weight does: the claim is conditional on what it shows now.
+        let is_open = is_news && is_vacant && self.may_have(unit, &spec);
+        let seen = stored.clone().into();
+        match task {
+            // To be had even if only to be passed on.
+            Task::Pass(who) if self.is_attached_here(stored) => {
+                followed.free.push_back(Claim { target: self.options.fleet.worker(who).ok(), ..claim(None) });
+            }
+            _ if self.is_attached_here(stored) => followed.free.push_back(claim(None)),
+            Task::Await(_) if is_vacant => followed.free.push_back(claim(Some(seen))),
+            Task::Await(_) if is_due && !self.has_bug(Bug::AwaitedForgotten) => {
+                self.awaited.insert(unit.clone());
+            }
+            Task::Take if is_due || is_open => followed.free.push_back(claim(Some(seen))),
+            Task::TakeMissing if is_due => {
+                let owner = Owner::Missing(seen);
+                followed.missing.insert(unit.clone(), Unit { spec: spec.into(), owner, held: None, shows });
+            }
+            _ if !is_due && task.takes() => {
+                followed.overtaken.insert(unit.clone());
+            }
+            _ => {}
+        }
     }
 
     /// Whether this worker wants a unit, has all that it needs and room for its weight, and it is pinned to nobody else.

@@ -110,7 +110,7 @@ fn a_read_that_failed_is_made_again_and_a_part_that_cant_be_read_has_all_listed(
     news(&mut worker, 5, Some(&[0]));
     assert!(reads(&mut worker));
     worker.heard(at(101), Err(StoreError::unavailable("away")));
-    assert_eq!(worker.hearing_wakes(), Some(at(104).held));
+    assert_eq!(worker.hearing_wake_at(), Some(at(104).held));
     worker.wake_hearing(at(104));
     let damaged =
         Listed { key: fleet().part(&holder(0)).unwrap(), stored: Err(StoreError::foreign("damaged")) };

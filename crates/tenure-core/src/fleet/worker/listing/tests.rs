@@ -56,7 +56,7 @@ fn all_is_listed_when_something_may_be_new_and_else_when_it_is_time_for_that() {
     let wakes = |change: &dyn Fn(&mut Worker)| {
         let mut worker = rested();
         change(&mut worker);
-        let wakes = worker.listing_wakes().unwrap();
+        let wakes = worker.listing_wake_at().unwrap();
         worker.wake_listing(Now { held: Tick(wakes.0 - 1), ..at(0) });
         assert!(worker.listing.is_none());
         worker.wake_listing(Now { held: wakes, ..at(0) });
@@ -128,7 +128,7 @@ fn others_list_only_what_they_can_not_be_told() {
         (worker.list_at, worker.relist_at) = (at(50).held, at(60).held);
         worker.listed = Some(Fence(6));
         change(&mut worker);
-        let wakes = worker.listing_wakes();
+        let wakes = worker.listing_wake_at();
         if let Some(wakes) = wakes {
             worker.wake_listing(Now { held: wakes, ..at(0) });
         }
@@ -244,7 +244,7 @@ fn what_changes_while_all_is_listed_is_listed_again() {
     }
     assert!(worker.listing.is_none() && worker.is_behind());
     assert_eq!(worker.planned_from, at(100).held, "what was planned is as old as that listing's beginning");
-    let again = worker.listing_wakes().unwrap();
+    let again = worker.listing_wake_at().unwrap();
     assert!(again < at(120).held, "{again:?}");
     worker.wake_listing(Now { held: again, ..at(120) });
     assert_eq!(worker.listing.as_ref().map(|listing| listing.generation), Some(Fence(8)));

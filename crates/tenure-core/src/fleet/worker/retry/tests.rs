@@ -89,7 +89,7 @@ fn whoever_gets_it_goes_by_its_record_and_never_waits_for_long() {
         assert_eq!(told(&mut worker).iter().any(assigned), rests == 0, "{since} {secs}");
         worker.life.valid = at(99_999).held;
         let wakes = if rests == 0 { 100 + 48 * 4 } else { 100 + rests };
-        assert_eq!(worker.retries_wake(at(100)), Some(at(wakes).held), "{since} {secs}");
+        assert_eq!(worker.retries_wake_at(at(100)), Some(at(wakes).held), "{since} {secs}");
         worker.wake_retries(at(wakes));
         assert_eq!(told(&mut worker).iter().any(assigned), rests > 0, "{since} {secs}");
     }
@@ -104,7 +104,7 @@ fn s6_what_is_being_given_up_is_not_begun_when_its_rest_is_over() {
         worker.retries.rests.insert(unit(0), at(200).held);
         worker.life.valid = at(9999).held;
         worker.wake_retries(at(200));
-        assert_eq!(worker.retries_wake(at(200)), None);
+        assert_eq!(worker.retries_wake_at(at(200)), None);
         told(&mut worker).iter().any(|told| matches!(told, FleetNotice::Assigned { .. }))
     };
     assert!(begins(Stage::Held));
