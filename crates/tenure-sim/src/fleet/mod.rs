@@ -232,8 +232,8 @@ impl Scene for FleetScene {
         world.delay(envelope)
     }
 
-    fn lag(world: &mut World, envelope: &Envelope) -> True {
-        world.lag(envelope)
+    fn lag(world: &mut World, _: &Envelope) -> True {
+        world.lag()
     }
 
     fn denies(world: &World, envelope: &Envelope) -> bool {
@@ -245,6 +245,7 @@ impl Scene for FleetScene {
     }
 
     fn performed(world: &mut World, envelope: &Envelope, result: &Result<Answer, StoreError>) {
+        world.note_listing(envelope, result);
         world.count_refused(envelope, result);
         world.outlive_aim(envelope);
     }

@@ -27,13 +27,18 @@ impl World {
     }
 
     /// How far reads of a recent state lag behind: in the calm a little.
-    pub(super) fn lag(&mut self, envelope: &Envelope) -> True {
-        if matches!(&envelope.op, Op::List { prefix, after: None, .. } if *prefix == self.scene.fleet.unit_prefix())
+    pub(super) fn lag(&mut self) -> True {
+        let most = if self.healed.is_none() && self.rng.chance(0.1) { 1000 } else { self.scenario.lag };
+        self.rng.below(self.per_mille(most))
+    }
+
+    /// When somebody began to list the units: by this, audits are known.
+    pub(super) fn note_listing(&mut self, envelope: &Envelope, result: &Result<Answer, StoreError>) {
+        if let (Op::List { prefix, after: None, .. }, Ok(_)) = (&envelope.op, result)
+            && *prefix == self.scene.fleet.unit_prefix()
         {
             self.scene.listed = self.t;
         }
-        let most = if self.healed.is_none() && self.rng.chance(0.1) { 1000 } else { self.scenario.lag };
-        self.rng.below(self.per_mille(most))
     }
 
     /// What units that are refused cost, while all is settled.

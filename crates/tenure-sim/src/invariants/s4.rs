@@ -102,7 +102,7 @@ pub(crate) fn updated(
 
 /// A user was told that it did not get what it wanted. Then every claim of that attempt was looked for, or is old.
 pub(crate) fn resolved(node: usize, claims: &[SentClaim], key: usize, now: Tick) -> Result<(), String> {
-    match claims.iter().find(|c| c.key == key && !c.settled && now.since(c.sent) < c.wait_policy) {
+    match claims.iter().find(|c| c.key == key && !c.settled && now.since(c.sent) < c.searched_for) {
         Some(claim) => Err(format!(
             "n{node} told its user that it did not get k{key}, but never looked for its claim of {:?} ago",
             now.since(claim.sent)
@@ -117,7 +117,7 @@ pub(crate) struct SentClaim {
     pub(crate) id: Nonce,
     pub(crate) key: usize,
     pub(crate) sent: Tick,
-    pub(crate) wait_policy: Duration,
+    pub(crate) searched_for: Duration,
     /// Its answer is known, or the record was looked at since.
     pub(crate) settled: bool,
 }

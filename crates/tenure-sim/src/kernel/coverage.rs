@@ -7,7 +7,7 @@ use super::kinds::kinds;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "each is described by `Deed::about`")]
+#[allow(missing_docs, reason = "each is described by `Coverage::about`")]
 pub enum Coverage {
     Renewed,
     TakenOver,
@@ -63,3 +63,6 @@ kinds! { Coverage,
     Caught "caught": "a unit that was being moved was withdrawn or asked for, and was to stay after all",
     Burst "burst": "many units came or went and workers left in one instant",
 }
+
+/// How many kinds there are.
+pub(crate) const MOMENTS: usize = Coverage::ALL.len();

@@ -105,21 +105,51 @@ pub(crate) const KINDS: usize = FaultKind::ALL.len();
 impl FaultKind {
     /// Whether it befalls one node.
     pub(crate) fn is_of_node(self) -> bool {
-        !matches!(
-            self,
+        match self {
             FaultKind::StoreDown
-                | FaultKind::Stall
-                | FaultKind::Throttle
-                | FaultKind::StoreClock
-                | FaultKind::SharedClock
-                | FaultKind::WritesHang
-                | FaultKind::Failover
-                | FaultKind::RecordDeleted
-                | FaultKind::RecordRestored
-                | FaultKind::ForcedRelease
-                | FaultKind::RecordDamaged
-                | FaultKind::Forbidden
-        )
+            | FaultKind::Stall
+            | FaultKind::Throttle
+            | FaultKind::StoreClock
+            | FaultKind::SharedClock
+            | FaultKind::WritesHang
+            | FaultKind::Failover
+            | FaultKind::RecordDeleted
+            | FaultKind::RecordRestored
+            | FaultKind::ForcedRelease
+            | FaultKind::RecordDamaged
+            | FaultKind::Forbidden => false,
+            FaultKind::RequestLost
+            | FaultKind::AnswerLost
+            | FaultKind::Slow
+            | FaultKind::Zombie
+            | FaultKind::Duplicated
+            | FaultKind::Refused
+            | FaultKind::HintLost
+            | FaultKind::Cut
+            | FaultKind::CutRequests
+            | FaultKind::CutAnswers
+            | FaultKind::Flap
+            | FaultKind::Pause
+            | FaultKind::PauseMidStep
+            | FaultKind::PauseBeforeEffect
+            | FaultKind::Crash
+            | FaultKind::Suspend
+            | FaultKind::Hidden
+            | FaultKind::Rate
+            | FaultKind::WallJump
+            | FaultKind::WallDecade
+            | FaultKind::SpuriousWake
+            | FaultKind::SpuriousHint
+            | FaultKind::Deleted
+            | FaultKind::Frozen
+            | FaultKind::Denied
+            | FaultKind::SameId
+            | FaultKind::LateClaim
+            | FaultKind::Reboot
+            | FaultKind::Buried
+            | FaultKind::Unfit
+            | FaultKind::HintLate => true,
+        }
     }
 
     /// The kind of this name.
@@ -132,6 +162,8 @@ impl FaultKind {
 /// A set of kinds of faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FaultSet(u64);
+
+const _: () = assert!(KINDS <= u64::BITS as usize);
 
 impl FaultSet {
     /// This set and `fault`.

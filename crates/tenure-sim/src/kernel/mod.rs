@@ -27,7 +27,7 @@
 //!    write the trace yourself). For one scene, it is in that scene's `strike`.
 //! 3. Add it to a scenario, in the scene's `scenario.rs`, with its frequency. Add it to the usual ones, too, if their promises hold in it. The scenarios are played
 //!    in turn. One more makes each seed of all of them another world: run the tests `promises` and `bugs`.
-//! 4. If the fault breaks a promise, the scenario names that in `excused`. A unit test plays it with nothing excused, as in `sections/gc.rs`.
+//! 4. If the fault breaks a promise, the scenario names that in `excused`. Say there which assumption of the promise it takes away.
 //! 5. `cargo xtask api`.
 //!
 //! # To add a scene

@@ -7,7 +7,7 @@ mod phase;
 pub(super) mod scene;
 
 use super::clock::{MILLI, NodeClock, SECOND, True};
-use super::coverage::Coverage;
+use super::coverage::{Coverage, MOMENTS};
 use super::envelope::Envelope;
 use super::fault::{FaultKind, FaultSet, KINDS};
 use super::registers::{Registers, StoreSpec};
@@ -81,12 +81,12 @@ pub(crate) struct WorldTally {
     pub(crate) events: u64,
     pub(crate) steps: u64,
     pub(crate) faults: [u64; KINDS],
-    pub(crate) coverage: [u64; 32],
+    pub(crate) coverage: [u64; MOMENTS],
 }
 
 impl Default for WorldTally {
     fn default() -> Self {
-        WorldTally { events: 0, steps: 0, faults: [0; KINDS], coverage: [0; 32] }
+        WorldTally { events: 0, steps: 0, faults: [0; KINDS], coverage: [0; MOMENTS] }
     }
 }
 

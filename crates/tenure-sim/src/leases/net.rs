@@ -99,8 +99,8 @@ impl World {
             if claims.len() >= 16 {
                 claims.remove(0);
             }
-            let wait_policy = tenure.ttl.duration();
-            claims.push(SentClaim { id: tenure.id, key, sent: now.held, wait_policy, settled: false });
+            let searched_for = tenure.ttl.duration();
+            claims.push(SentClaim { id: tenure.id, key, sent: now.held, searched_for, settled: false });
         }
     }
 

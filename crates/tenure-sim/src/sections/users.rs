@@ -156,8 +156,8 @@ impl World {
 
     /// Half of the duration, and ten seconds at the most, by its own clock.
     fn answer_by(&self, index: usize, duration: Ttl) -> Option<Tick> {
-        let wait_policy = (duration.duration() / 2).min(std::time::Duration::from_secs(10));
-        Some(self.nodes[index].clock.held(self.t).after(wait_policy))
+        let patience = (duration.duration() / 2).min(std::time::Duration::from_secs(10));
+        Some(self.nodes[index].clock.held(self.t).after(patience))
     }
 
     fn give_up(&mut self, index: usize, task: usize, lease: LeaseId, command: SectionCommand) {

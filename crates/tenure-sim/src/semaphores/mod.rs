@@ -356,7 +356,7 @@ impl World {
             return;
         }
         node.stopping = true;
-        node.own.views.retain(|_, view| view.is_lapsed());
+        node.own.views.clear();
         for slot in &mut node.own.tasks {
             *slot = (PermitActivity::Idle, slot.1 + 1);
         }

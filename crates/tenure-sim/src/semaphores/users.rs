@@ -49,10 +49,6 @@ impl PermitView {
         self.stage == PermitStage::Wanted
     }
 
-    pub(super) fn is_lapsed(&self) -> bool {
-        false
-    }
-
     pub(super) fn believed<'a>(&self, holder: &'a HolderId) -> Option<BelievedPermits<'a>> {
         let PermitStage::Held(fence) = self.stage else { return None };
         Some(BelievedPermits { holder, fence, mode: self.mode, permits: self.permits })

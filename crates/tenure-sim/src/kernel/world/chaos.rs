@@ -91,7 +91,33 @@ impl<S: Scene> World<S> {
             }
             FaultKind::Failover => self.fail_over(),
             FaultKind::SpuriousWake => self.deliver(index, NodeInput::Wake),
-            _ => {}
+            // It goes on already.
+            FaultKind::WritesHang => {}
+            // These befall calls, hints and steps, each by a chance of its own.
+            FaultKind::RequestLost
+            | FaultKind::AnswerLost
+            | FaultKind::Slow
+            | FaultKind::Zombie
+            | FaultKind::Duplicated
+            | FaultKind::Refused
+            | FaultKind::Denied
+            | FaultKind::HintLost
+            | FaultKind::HintLate
+            | FaultKind::PauseMidStep
+            | FaultKind::PauseBeforeEffect
+            | FaultKind::LateClaim => {}
+            // These are a scene's own: one that makes them has just done so.
+            FaultKind::SpuriousHint
+            | FaultKind::Deleted
+            | FaultKind::RecordDeleted
+            | FaultKind::RecordRestored
+            | FaultKind::ForcedRelease
+            | FaultKind::SameId
+            | FaultKind::RecordDamaged
+            | FaultKind::Forbidden
+            | FaultKind::Reboot
+            | FaultKind::Buried
+            | FaultKind::Unfit => {}
         }
     }
 
