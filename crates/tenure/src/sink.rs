@@ -11,7 +11,7 @@ use crate::shared::SharedLeases;
 use crate::users::{CommandReply, HeardNotice, LeaseUsers, PendingCommand};
 use std::ops::ControlFlow;
 use std::sync::Weak;
-use tenure_core::{Command, Holder, LeaseId, Loss, Notice};
+use tenure_core::{Command, Holder, LeaseId, Loss, Notice, Tick};
 use tracing::field::display;
 
 pub(crate) struct LeaseSink {
@@ -50,6 +50,19 @@ enum EndNews {
     Kept,
 }
 
+impl EndNews {
+    fn of_release(users: &LeaseUsers, lease: LeaseId, ours: bool) -> EndNews {
+        let was_given_up =
+            users.replies.get(&lease).is_some_and(|(asked, _)| *asked == PendingCommand::Release);
+        match (ours, was_given_up) {
+            (true, _) => EndNews::Released,
+            // A body ends before its lease does, so that is given up before it is lost, and then can't be.
+            (false, true) => EndNews::Kept,
+            (false, false) => EndNews::None,
+        }
+    }
+}
+
 impl SharedLeases {
     fn take(&self, notice: Notice, commands: &mut Vec<Command>) -> ControlFlow<()> {
         let now = self.clock.held();
@@ -71,10 +84,10 @@ impl SharedLeases {
                 }
                 if let Some(listener) = users.listeners.get(&lease) {
                     let notice = Notice::Acquired { lease, fence, until, metadata };
-                    if listener.send(HeardNotice { notice, cell: Some(cell) }).is_err() {
-                        drop(users);
-                        self.forget(lease);
-                        commands.push(Command::Release(lease, None));
+                    let is_heard = listener.send(HeardNotice { notice, cell: Some(cell) }).is_ok();
+                    drop(users);
+                    if !is_heard {
+                        self.give_back(lease, commands);
                     }
                     return ControlFlow::Continue(());
                 }
@@ -84,14 +97,7 @@ impl SharedLeases {
             Notice::Absent(lease) => (lease, CommandReply::Refused(AcquireError::Absent)),
             Notice::Failed(lease, error) => (lease, CommandReply::Refused(AcquireError::Store(error))),
             Notice::Valid(lease, until) => {
-                let LeaseUsers { cells, leases, .. } = &mut *users;
-                let renewed = cells.get(lease).and_then(|cell| {
-                    let own_ttl = cell.name().and_then(|name| name.own_ttl);
-                    let renewed = own_ttl
-                        .and_then(|ttl| leases.extended(&cell.belief, until, self.drift.belief(ttl), now));
-                    cell.belief.set(until);
-                    renewed
-                });
+                let renewed = self.valid(&mut users, lease, until, now);
                 drop(users);
                 renewed.iter().for_each(Renewed::measure);
                 return ControlFlow::Continue(());
@@ -121,14 +127,7 @@ impl SharedLeases {
             Notice::Updated(lease) => (lease, CommandReply::Updated),
             Notice::Released(lease, ours) => {
                 ended = users.cells.end(lease, now);
-                let was_given_up =
-                    users.replies.get(&lease).is_some_and(|(asked, _)| *asked == PendingCommand::Release);
-                news = match (ours, was_given_up) {
-                    (true, _) => EndNews::Released,
-                    // A body ends before its lease does, so that is given up before it is lost, and then can't be.
-                    (false, true) => EndNews::Kept,
-                    (false, false) => EndNews::None,
-                };
+                news = EndNews::of_release(&users, lease, ours);
                 users.over(lease, &Loss::Released);
                 (lease, CommandReply::Released(ours))
             }
@@ -159,10 +158,25 @@ impl SharedLeases {
         let is_heard = asker.is_some_and(|asker| asker.send(reply).is_ok());
         if is_acquired && !is_heard {
             // Whoever asked has gone away.
-            self.forget(lease);
-            commands.push(Command::Release(lease, None));
+            self.give_back(lease, commands);
         }
         ControlFlow::Continue(())
+    }
+
+    fn give_back(&self, lease: LeaseId, commands: &mut Vec<Command>) {
+        self.forget(lease);
+        commands.push(Command::Release(lease, None));
+    }
+
+    /// A lease is believed in until then: what its renewal is measured by, if it has one of its own.
+    fn valid(&self, users: &mut LeaseUsers, lease: LeaseId, until: Tick, now: Tick) -> Option<Renewed> {
+        let LeaseUsers { cells, leases, .. } = users;
+        let cell = cells.get(lease)?;
+        let own_ttl = cell.name().and_then(|name| name.own_ttl);
+        let renewed =
+            own_ttl.and_then(|ttl| leases.extended(&cell.belief, until, self.drift.belief(ttl), now));
+        cell.belief.set(until);
+        renewed
     }
 
     /// What is told of a lease's end, if that is one.

@@ -14,8 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tenure_core::fleet::{FleetCommand, FleetNotice, Planning, Role, Summary, Uncovered, Worker as Machine};
-use tenure_core::{HolderId, Key, LeaseId, Loss, StoreError, Tick};
+use tenure_core::fleet::{
+    FleetCommand, FleetNotice, Planning, Reason, RequestId, Role, Summary, Uncovered, UnitSpec,
+    Worker as Machine,
+};
+use tenure_core::{Fence, HolderId, Key, LeaseId, Loss, Metadata, StoreError, Tick};
 
 pub(super) struct WorkerSink {
     inner: Weak<SharedWorker>,
@@ -81,56 +84,14 @@ impl WorkerSink {
         notice: FleetNotice,
         commands: &mut Vec<FleetCommand>,
     ) -> ControlFlow<()> {
-        let holder = &inner.holder;
         match notice {
-            FleetNotice::Valid(until) => {
-                if until == Tick(0) && !inner.is_leaving() {
-                    quietly(|| {
-                        tracing::warn!(name: "fleet.suspended", target: "tenure::fleet", %holder, "session not believed in");
-                    });
-                }
-                let renewed =
-                    self.renewals.extended(&inner.session, until, self.belief, inner.clock().held());
-                inner.session.set(until);
-                renewed.iter().for_each(Renewed::measure);
-                if until > Tick(0) {
-                    inner.entry.send_if_modified(|entry| entry.joined());
-                }
-            }
+            FleetNotice::Valid(until) => self.valid(inner, until),
             FleetNotice::Assigned { unit, lease, fence, how, spec, fields } => {
-                quietly(|| {
-                    tracing::info!(
-                        name: "fleet.assigned", target: "tenure::fleet", key = %unit, %fence, %holder, "unit assigned"
-                    );
-                });
                 self.meters.assigned(how);
-                let name = inner.fleet.name().unit_of(&unit).unwrap_or_default().to_owned();
-                let now = inner.clock().held();
-                let share = Arc::new(SharedUnit::new(lease, (unit, name), fence, (spec, fields), now));
-                let mut users = inner.users();
-                users.shares.insert(lease, Arc::clone(&share));
-                users.news.add(NewsItem::Assigned(share));
+                assigned(inner, lease, unit, fence, (spec, fields));
             }
             FleetNotice::Draining(lease, reason, until) => {
-                let share = inner.users().shares.get(&lease).cloned();
-                if let Some(share) = share {
-                    let unit = Unit { share, worker: Arc::clone(inner) };
-                    let (key, fence, holder) = unit.named();
-                    quietly(|| {
-                        tracing::info!(
-                            name: "fleet.draining", target: "tenure::fleet", %key, %fence, %holder, %reason, "unit is to go"
-                        );
-                    });
-                    self.meters.drained(&reason);
-                    unit.share.told_to_drain(reason.clone(), until, inner.clock().held());
-                    let mut users = inner.users();
-                    if users.news.take_back(lease) {
-                        // Nothing was begun for it, so there is nothing to end.
-                        commands.push(FleetCommand::Drained(lease));
-                    } else {
-                        users.news.add(NewsItem::Draining { unit: unit.name().to_owned(), reason, until });
-                    }
-                }
+                self.draining(inner, lease, &reason, until, commands)
             }
             FleetNotice::Withdrawn(lease, until) => {
                 if let Some(share) = inner.users().shares.get(&lease) {
@@ -151,42 +112,15 @@ impl WorkerSink {
                     commands.push(FleetCommand::Decline(lease, users.draw()));
                 }
             }
-            FleetNotice::Released(lease, request, ours) => {
-                let mut users = inner.users();
-                users.news.take_back(lease);
-                let share = users.shares.remove(&lease);
-                drop(users);
-                if let Some(share) = share {
-                    share.measure_end(&self.meters, ours, inner.clock().held());
-                    if !ours && share.is_lost_if_kept() {
-                        // What is done for a unit ends before it is lost, so that is let go of before, and then can't be.
-                        let trouble = inner.trouble.borrow().clone();
-                        let loss = trouble.map_or(Loss::Taken(None), Loss::Unreachable);
-                        self.tell_lost(&Unit { share, worker: Arc::clone(inner) }, &loss);
-                    }
-                }
-                let mut users = inner.users();
-                if let Some(request) = request {
-                    users.answer(lease, request, UnitReply::Released(ours));
-                }
-                users.answer_all(lease, &Loss::Released);
-            }
-            FleetNotice::Planned(summary) => {
-                self.meters.planned(&summary);
-                let before = inner.summary.send_replace((*summary).clone());
-                tell_plan(holder, &summary);
-                // Whoever leaves alone leaves all units to nobody, on purpose.
-                if !inner.is_leaving() {
-                    tell_uncovered(holder, &summary.uncovered, &before.uncovered);
-                }
-                inner.trouble.send_if_modified(|trouble| trouble.take().is_some());
-            }
+            FleetNotice::Released(lease, request, ours) => self.released(inner, lease, request, ours),
+            FleetNotice::Planned(summary) => self.planned(inner, &summary),
             FleetNotice::Planning(role, planning) => {
                 self.meters.planning(role, &planning);
                 let before = inner.planning.send_replace((role, (*planning).clone()));
                 tell_planning(inner, &before, role, &planning);
             }
             FleetNotice::Rests { unit, failures, rest } => {
+                let holder = &inner.holder;
                 let rest_ms = u64::try_from(rest.as_millis()).unwrap_or(u64::MAX);
                 quietly(|| {
                     tracing::warn!(
@@ -195,18 +129,7 @@ impl WorkerSink {
                     );
                 });
             }
-            FleetNotice::Trouble(error) => {
-                if self.is_due(&error, inner.clock().held()) {
-                    quietly(|| {
-                        tracing::warn!(
-                            name: "fleet.failing", target: "tenure::fleet", %holder, reason = %error,
-                            "the store could not be asked about the fleet"
-                        );
-                    });
-                }
-                self.meters.trouble.increment(1);
-                inner.trouble.send_replace(Some(error));
-            }
+            FleetNotice::Trouble(error) => self.trouble(inner, error),
             FleetNotice::Stopped => {
                 self.stopped();
                 inner.users().end();
@@ -216,6 +139,102 @@ impl WorkerSink {
         let held = inner.users().shares.len();
         self.meters.held.set(held as f64);
         ControlFlow::Continue(())
+    }
+
+    fn valid(&mut self, inner: &SharedWorker, until: Tick) {
+        let holder = &inner.holder;
+        if until == Tick(0) && !inner.is_leaving() {
+            quietly(|| {
+                tracing::warn!(name: "fleet.suspended", target: "tenure::fleet", %holder, "session not believed in");
+            });
+        }
+        let renewed = self.renewals.extended(&inner.session, until, self.belief, inner.clock().held());
+        inner.session.set(until);
+        renewed.iter().for_each(Renewed::measure);
+        if until > Tick(0) {
+            inner.entry.send_if_modified(|entry| entry.joined());
+        }
+    }
+
+    /// A unit is to go: told to whoever has it, unless nothing was begun for it yet.
+    fn draining(
+        &self,
+        inner: &Arc<SharedWorker>,
+        lease: LeaseId,
+        reason: &Reason,
+        until: Tick,
+        commands: &mut Vec<FleetCommand>,
+    ) {
+        let share = inner.users().shares.get(&lease).cloned();
+        if let Some(share) = share {
+            let unit = Unit { share, worker: Arc::clone(inner) };
+            let (key, fence, holder) = unit.named();
+            quietly(|| {
+                tracing::info!(
+                    name: "fleet.draining", target: "tenure::fleet", %key, %fence, %holder, %reason, "unit is to go"
+                );
+            });
+            self.meters.drained(reason);
+            unit.share.told_to_drain(reason.clone(), until, inner.clock().held());
+            let mut users = inner.users();
+            if users.news.take_back(lease) {
+                // Nothing was begun for it, so there is nothing to end.
+                commands.push(FleetCommand::Drained(lease));
+            } else {
+                users.news.add(NewsItem::Draining {
+                    unit: unit.name().to_owned(),
+                    reason: reason.clone(),
+                    until,
+                });
+            }
+        }
+    }
+
+    fn released(&self, inner: &Arc<SharedWorker>, lease: LeaseId, request: Option<RequestId>, ours: bool) {
+        let mut users = inner.users();
+        users.news.take_back(lease);
+        let share = users.shares.remove(&lease);
+        drop(users);
+        if let Some(share) = share {
+            share.measure_end(&self.meters, ours, inner.clock().held());
+            if !ours && share.is_lost_if_kept() {
+                // What is done for a unit ends before it is lost, so that is let go of before, and then can't be.
+                let trouble = inner.trouble.borrow().clone();
+                let loss = trouble.map_or(Loss::Taken(None), Loss::Unreachable);
+                self.tell_lost(&Unit { share, worker: Arc::clone(inner) }, &loss);
+            }
+        }
+        let mut users = inner.users();
+        if let Some(request) = request {
+            users.answer(lease, request, UnitReply::Released(ours));
+        }
+        users.answer_all(lease, &Loss::Released);
+    }
+
+    fn planned(&self, inner: &SharedWorker, summary: &Summary) {
+        let holder = &inner.holder;
+        self.meters.planned(summary);
+        let before = inner.summary.send_replace(summary.clone());
+        tell_plan(holder, summary);
+        // Whoever leaves alone leaves all units to nobody, on purpose.
+        if !inner.is_leaving() {
+            tell_uncovered(holder, &summary.uncovered, &before.uncovered);
+        }
+        inner.trouble.send_if_modified(|trouble| trouble.take().is_some());
+    }
+
+    fn trouble(&mut self, inner: &SharedWorker, error: StoreError) {
+        let holder = &inner.holder;
+        if self.is_due(&error, inner.clock().held()) {
+            quietly(|| {
+                tracing::warn!(
+                    name: "fleet.failing", target: "tenure::fleet", %holder, reason = %error,
+                    "the store could not be asked about the fleet"
+                );
+            });
+        }
+        self.meters.trouble.increment(1);
+        inner.trouble.send_replace(Some(error));
     }
 
     /// Nothing of what was measured last is so any more.
@@ -262,6 +281,27 @@ impl WorkerSink {
         }
         inner.users().answer_all(lease, loss);
     }
+}
+
+fn assigned(
+    inner: &SharedWorker,
+    lease: LeaseId,
+    unit: Key,
+    fence: Fence,
+    (spec, fields): (UnitSpec, Metadata),
+) {
+    let holder = &inner.holder;
+    quietly(|| {
+        tracing::info!(
+            name: "fleet.assigned", target: "tenure::fleet", key = %unit, %fence, %holder, "unit assigned"
+        );
+    });
+    let name = inner.fleet.name().unit_of(&unit).unwrap_or_default().to_owned();
+    let now = inner.clock().held();
+    let share = Arc::new(SharedUnit::new(lease, (unit, name), fence, (spec, fields), now));
+    let mut users = inner.users();
+    users.shares.insert(lease, Arc::clone(&share));
+    users.news.add(NewsItem::Assigned(share));
 }
 
 /// Who plans, by name; nobody is the empty one.
