@@ -52,6 +52,19 @@ fn who_waits_is_told_by_whom_it_is_held() {
 }
 
 #[test]
+fn who_waits_for_many_keys_is_told_of_no_key_that_it_has_itself() {
+    let bench = Bench::new();
+    let _one = bench.start(&["run", "z", "--", "sh", "-c", STAYS]);
+    bench.await_number("pid");
+    // They are had one after the other, which takes a while, and then given back.
+    let free: Vec<String> = (100..700).map(|n| format!("k{n}")).collect();
+    let free: Vec<&str> = free.iter().map(String::as_str).collect();
+    let ran = bench.run(&[&["run", "--wait", "3s"], &free[..], &["z", "--", "true"]].concat());
+    let lines: Vec<&str> = ran.err.lines().filter(|line| line.contains("waiting for ")).collect();
+    assert!(ran.code == 75 && lines.iter().all(|line| line.contains("waiting for z, held by ")), "{ran:?}");
+}
+
+#[test]
 fn waiting_ends_when_nobody_holds_it_or_somebody_does_or_its_time_is_over() {
     let bench = Bench::new();
     assert_eq!(bench.run(&["run", "other", "--", "true"]).code, 0);

@@ -211,6 +211,7 @@ bugs! {
         PermitsUnaudited: "nobody looks whether a semaphore's record still shows what is held",
         TicketBelieved: "whoever has joined a semaphore's queue counts as a holder",
         SemaphoreUnconditional: "a semaphore is written whatever others have made of it meanwhile",
+        FullRemembered: "whoever has once seen a semaphore's record full says so without another look at it, and at who is dead there",
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::table::{KEY, Table, grants, queued, tenths};
 use std::time::Duration;
 use tenure_core::op::{Answer, Op};
-use tenure_core::semaphore::{Mode, SemaphoreLedger, Wish};
+use tenure_core::semaphore::{Mode, SemaphoreFull, SemaphoreLedger, Wish};
 use tenure_core::{Command, ErrorKind, Key, LeaseId, Loss, Metadata, Notice, StoreError, WaitPolicy};
 
 /// One permit of three, waited for.
@@ -412,6 +412,52 @@ fn l5_in_a_full_record_there_is_room_to_grant_all_who_wait_at_once() {
     table.give(0, 1);
     let (held, size) = (table.ledger().holders.len(), table.ledger().to_metadata().1);
     assert!(held == readers && size <= most, "{held} of {readers} in {size} bytes");
+}
+
+/// A process takes permits until the record has no room for one more. Which leases they are.
+fn fill(table: &mut Table, seat: usize, wish: &Wish) -> Vec<u64> {
+    let fits = |lease: &u64| {
+        table.want(seat, *lease, wish.clone());
+        !is_told_full(table, seat)
+    };
+    (1..100).take_while(fits).collect()
+}
+
+fn is_told_full(table: &Table, seat: usize) -> bool {
+    matches!(table.told(seat), [.., Notice::Failed(_, error)] if SemaphoreFull::is_why(error))
+}
+
+#[test]
+fn l5_who_once_found_a_record_full_looks_again_before_it_says_so_once_more() {
+    let mut table = Table::with_bytes(2, 400);
+    let wish = Wish { permits: 1 << 20, ..one() };
+    let leases = fill(&mut table, 0, &wish);
+    table.want(1, 200, wish.clone());
+    assert!(leases.len() > 2 && is_told_full(&table, 1), "{leases:?} {:?}", table.told(1));
+    for lease in leases {
+        table.give(0, lease);
+    }
+    table.want(1, 201, wish.clone());
+    assert_eq!(table.held(1), [201], "{:?}", table.told(1));
+    table.want(0, 202, tried(wish));
+    assert_eq!(table.held(0), [202], "{:?}", table.told(0));
+}
+
+#[test]
+fn l5_a_record_that_is_full_of_the_dead_has_room_for_who_comes() {
+    let mut table = Table::with_bytes(3, 400);
+    let wish = Wish { permits: 1 << 20, ..one() };
+    let leases = fill(&mut table, 0, &wish);
+    table.kill(0);
+    table.run(tenths(5));
+    table.want(1, 200, wish.clone());
+    assert!(leases.len() > 2 && is_told_full(&table, 1), "a moment ago it lived: {:?}", table.told(1));
+    table.run(tenths(15));
+    // It has never looked before.
+    table.want(2, 201, wish.clone());
+    assert_eq!((table.held(2), grants(&table)), (vec![201], vec![201]), "{:?}", table.told(2));
+    table.want(1, 202, wish);
+    assert_eq!(table.held(1), [202], "{:?}", table.told(1));
 }
 
 #[test]

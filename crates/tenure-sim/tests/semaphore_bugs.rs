@@ -40,6 +40,8 @@ fn scenario_of(bug: Bug) -> &'static str {
         Bug::SessionNotFenced => "semaphores-crowd",
         Bug::PermitsUnaudited => "semaphores-hands",
         Bug::GapIgnored => "semaphores-hidden",
+        Bug::GhostForgotten => "semaphores-hints",
+        Bug::FullRemembered => "semaphores-full",
         _ => "semaphores-all",
     }
 }

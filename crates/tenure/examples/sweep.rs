@@ -10,7 +10,7 @@ use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tenure::range::sweep::{Page, Source, Sweep};
-use tenure::range::{KeyRange, Point, Section};
+use tenure::range::{KeyRange, Point, RangeLease, Section};
 use tenure::registry::{Opening, Registry};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -45,7 +45,7 @@ impl Reminders {
         Ok(done.await??)
     }
 
-    async fn handle(&self, batch: Vec<Reminder>) -> Result<(), Error> {
+    async fn handle(&self, batch: Vec<Reminder>, lease: RangeLease) -> Result<(), Error> {
         self.with(move |connection| {
             let transaction = connection.transaction()?;
             let mut mark = transaction.prepare("UPDATE reminder SET handled = handled + 1 WHERE key = ?1")?;
@@ -53,7 +53,8 @@ impl Reminders {
                 mark.execute([&reminder.key])?;
             }
             drop(mark);
-            transaction.commit()
+            // This thread goes on where the handler is aborted, as while it waited for another writer: then these reminders are another's by now.
+            if lease.is_held() { transaction.commit() } else { transaction.rollback() }
         })
         .await
     }
@@ -96,9 +97,9 @@ async fn take_part(dir: &Path) -> Result<(), Error> {
         .duration(Duration::from_secs(6));
     let handler = Arc::clone(&reminders);
     let swept = sweep
-        .run(reminders, move |batch, _lease| {
+        .run(reminders, move |batch, lease| {
             let handler = Arc::clone(&handler);
-            async move { handler.handle(batch).await }
+            async move { handler.handle(batch, lease).await }
         })
         .await;
     let swept = swept.map_err(|error| error.to_string())?;

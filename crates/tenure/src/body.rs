@@ -30,53 +30,75 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-/// What a body knows about the lease that it runs under.
+/// What a body knows about the lease that it runs under, or the [several](Leases::lock_all).
 #[derive(Debug, Clone)]
 pub struct Held {
-    key: Key,
-    fence: Fence,
     stop: CancellationToken,
     leases: Leases,
+    first: HeldLease,
+    /// The others, of a body that runs under several.
+    others: Arc<[HeldLease]>,
+}
+
+/// One of the leases that a body runs under.
+#[derive(Debug, Clone)]
+struct HeldLease {
+    key: Key,
+    fence: Fence,
     cell: Arc<LeaseCell>,
     is_attached: bool,
 }
 
-impl Held {
-    /// What a body that runs under `guard` knows; `stop` tells it to end.
-    pub(crate) fn under(guard: &Guard, stop: CancellationToken) -> Held {
-        Held {
-            key: guard.key().clone(),
-            fence: guard.fence(),
-            stop,
-            leases: guard.leases().clone(),
-            cell: Arc::clone(guard.cell()),
-            is_attached: guard.is_attached(),
-        }
+impl HeldLease {
+    fn of(guard: &Guard) -> HeldLease {
+        let (key, cell) = (guard.key().clone(), Arc::clone(guard.cell()));
+        HeldLease { key, fence: guard.fence(), cell, is_attached: guard.is_attached() }
     }
 
-    /// The key.
+    fn remaining(&self, leases: &Leases) -> Duration {
+        let inner = &leases.inner;
+        inner.until(&self.cell.belief, self.is_attached).since(inner.clock.held())
+    }
+}
+
+impl Held {
+    /// What a body that runs under `guard` knows, and these others if there are any; `stop` tells it to end.
+    pub(crate) fn under(guard: &Guard, others: &[Guard], stop: CancellationToken) -> Held {
+        let others = others.iter().map(HeldLease::of).collect();
+        Held { stop, leases: guard.leases().clone(), first: HeldLease::of(guard), others }
+    }
+
+    /// The key: of several, the first by name.
     #[must_use]
     pub fn key(&self) -> &Key {
-        &self.key
+        &self.first.key
     }
 
-    /// The fencing token.
+    /// The fencing token of that key.
     #[must_use]
     pub fn fence(&self) -> Fence {
-        self.fence
+        self.first.fence
     }
 
-    /// Whether the lease is held at this instant.
+    /// The fencing token of each key, in the order of their names: one, unless the body runs under [several](Leases::lock_all).
+    pub fn fences(&self) -> impl Iterator<Item = (&Key, Fence)> {
+        self.all().map(|lease| (&lease.key, lease.fence))
+    }
+
+    /// Whether the lease is held at this instant: of several, all of them.
     #[must_use]
     pub fn is_held(&self) -> bool {
         !self.remaining().is_zero()
     }
 
-    /// How long the lease is held if no renewal succeeds from now on.
+    /// How long the lease is held if no renewal succeeds from now on: of several, all of them.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        let inner = &self.leases.inner;
-        inner.until(&self.cell.belief, self.is_attached).since(inner.clock.held())
+        self.all().map(|lease| lease.remaining(&self.leases)).min().unwrap_or_default()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &HeldLease> {
+        std::iter::once(&self.first).chain(&*self.others)
     }
 
     /// Told when the body has to end: it has the grace period from then on. Clones that outlive the body are told of its end, however that came.

@@ -129,6 +129,7 @@ mod mail;
 mod meters;
 pub mod once;
 mod panics;
+mod patience;
 mod pending_claim;
 mod permit_share;
 pub mod permits;

@@ -7,17 +7,18 @@ use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::leases::Leases;
 use crate::meters::{self, WaitMeter};
+use crate::patience::within;
 use crate::pending_claim::PendingClaim;
 use crate::permit_share::PermitShare;
 use crate::prefixes::LeaseKind;
 use crate::shared::end_of;
-use crate::ttl::{check_drift, checked_ttl};
+use crate::ttl::{check_drift, checked_ttl, ttl_for};
 use crate::users::CommandReply;
 use std::time::Duration;
 use tenure_core::semaphore::{self, Wish};
 use tenure_core::{
-    Command, InvalidInput, KeepAlive, Key, LeaseId, Metadata, MetadataPolicy, StoreError, Stored, Ttl,
-    WaitPolicy, Want, reserved,
+    Command, InvalidInput, KeepAlive, Key, LeaseId, Metadata, MetadataPolicy, Stored, Tick, Ttl, WaitPolicy,
+    Want, reserved,
 };
 
 /// How long one waits, at least, while the store can't be asked, unless told otherwise: as long as a server may take to start.
@@ -85,20 +86,6 @@ impl Leases {
         patience: Duration,
     ) -> Result<Guard, AcquireError> {
         self.lock(key).acquire_within(patience).await
-    }
-}
-
-/// What is acquired for at most `patience` is waited for a moment longer: an answer may be on its way.
-pub(crate) async fn within<T>(
-    patience: Duration,
-    acquired: impl Future<Output = Result<T, AcquireError>>,
-) -> Result<T, AcquireError> {
-    const LAST_CALL: Duration = Duration::from_millis(100);
-    match tokio::time::timeout(patience.saturating_add(LAST_CALL), acquired).await {
-        Ok(result) => result,
-        Err(_) => {
-            Err(StoreError::unavailable(format!("the store has not answered within {patience:?}")).into())
-        }
     }
 }
 
@@ -209,7 +196,12 @@ impl Lock {
     /// As [`Lock::try_acquire`].
     pub async fn acquire_within(self, patience: Duration) -> Result<Guard, AcquireError> {
         let end = end_of(&*self.leases.inner.clock, patience);
-        within(patience, self.get(WaitPolicy::Until(end))).await
+        within(patience, self.acquire_until(end)).await
+    }
+
+    /// The same until `end`, for whoever does not wait for ever for the store's answer.
+    pub(crate) async fn acquire_until(self, end: Tick) -> Result<Guard, AcquireError> {
+        self.get(WaitPolicy::Until(end)).await
     }
 
     /// The limits of a body, checked before anything is asked, and the request.
@@ -249,7 +241,7 @@ impl Lock {
             return self.ttl;
         }
         let ttl = self.ttl.unwrap_or(self.leases.inner.session_ttl.duration());
-        Some(ttl.max(self.at_least.min(Ttl::MAX.duration())))
+        Some(ttl_for(ttl, self.at_least))
     }
 
     fn own_ttl(&self, ttl: Duration) -> Result<Ttl, InvalidInput> {

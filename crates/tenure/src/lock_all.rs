@@ -8,10 +8,11 @@ use crate::clock;
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::leases::Leases;
-use crate::lock::{Lock, within};
-use crate::shared::end_of;
+use crate::lock::Lock;
+use crate::patience::SharedPatience;
+use crate::ttl::ttl_for;
 use std::time::Duration;
-use tenure_core::{Fence, InvalidInput, Key, Loss, Metadata, Ttl};
+use tenure_core::{Fence, InvalidInput, Key, Loss, Metadata, Occupant};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// A request for several keys, from [`Leases::lock_all`].
@@ -53,22 +54,27 @@ const TROUBLE: Duration = Duration::from_millis(250);
 #[derive(Debug, Clone, Copy)]
 enum LockAllWait {
     Try,
-    Until(tenure_core::Tick),
+    Within(SharedPatience),
     Forever,
 }
 
 impl LockAllWait {
     fn left(self, leases: &Leases) -> Duration {
         match self {
-            LockAllWait::Until(end) => end.since(leases.inner.clock.held()),
+            LockAllWait::Within(patience) => patience.end().since(leases.inner.clock.held()),
             LockAllWait::Try | LockAllWait::Forever => Duration::MAX,
         }
+    }
+
+    /// How long to wait for what is given back.
+    fn left_to_give_back(self, leases: &Leases) -> Duration {
+        if let LockAllWait::Within(patience) = self { patience.left(leases) } else { Duration::MAX }
     }
 
     /// Whether to try again after that. Only who waits for ever waits for trouble that may pass, too.
     fn goes_on_after(self, error: &AcquireError, leases: &Leases) -> bool {
         match (self, error) {
-            (LockAllWait::Until(end), AcquireError::Held(_)) => leases.inner.clock.held() < end,
+            (LockAllWait::Within(_), AcquireError::Held(_)) => !self.left(leases).is_zero(),
             (LockAllWait::Forever, AcquireError::Held(_)) => true,
             (LockAllWait::Forever, AcquireError::Store(error)) => error.is_passing(),
             _ => false,
@@ -129,14 +135,13 @@ impl LockAll {
     /// Takes all of them, waiting for at most `patience` altogether.
     ///
     /// # Errors
-    /// As [`LockAll::try_acquire`].
+    /// As [`LockAll::try_acquire`]. `Held` also where the store answers, but too slowly for so many keys: with nobody if none was held.
     ///
     /// # Cancel safety
     /// As [`LockAll::try_acquire`].
     pub async fn acquire_within(self, patience: Duration) -> Result<Guards, AcquireError> {
-        let end = end_of(&*self.leases.inner.clock, patience);
-        // What was had by then is given back in the background.
-        within(patience, self.get(LockAllWait::Until(end))).await
+        let patience = SharedPatience::new(&self.leases, patience);
+        self.get(LockAllWait::Within(patience)).await
     }
 
     fn names(&self) -> Result<Vec<String>, InvalidInput> {
@@ -157,14 +162,20 @@ impl LockAll {
 
     async fn get(self, wait: LockAllWait) -> Result<Guards, AcquireError> {
         let names = self.names()?;
-        let (mut first, mut tries) = (0, 0u32);
+        let (mut first, mut tries, mut by, mut answered) = (0, 0u32, None, false);
+        // Where patience ends, whoever was in the way last is told.
+        let told = |error: AcquireError, by: &Option<Occupant>| match error {
+            AcquireError::Held(None) => AcquireError::Held(by.clone()),
+            error => error,
+        };
         loop {
             // Dropping what was had gives it back.
             let mut guards = Vec::with_capacity(names.len());
-            guards.push(self.one(&names[first], wait).await?);
+            guards.push(self.one(&names[first], wait, answered).await.map_err(|error| told(error, &by))?);
+            answered = true;
             let mut missed = None;
             for (at, name) in names.iter().enumerate().filter(|(at, _)| *at != first) {
-                match self.one(name, LockAllWait::Try).await {
+                match self.try_one(name, wait).await {
                     Ok(guard) => guards.push(guard),
                     Err(error) => {
                         missed = Some((at, error));
@@ -180,10 +191,14 @@ impl LockAll {
                 }
                 return Ok(Guards::new(guards));
             };
-            // Whoever comes next finds it free. It goes on in the background where the store is away.
-            body::give_up(give_back(guards)).await;
+            if let AcquireError::Held(Some(occupant)) = &error {
+                by = Some(occupant.clone());
+            }
+            // Whoever comes next finds it free. It goes on in the background where the store is away, or patience is over.
+            let left = wait.left_to_give_back(&self.leases);
+            let _known = tokio::time::timeout(left, body::give_up(give_back(guards))).await;
             if !wait.goes_on_after(&error, &self.leases) {
-                return Err(error);
+                return Err(told(error, &by));
             }
             // That one is waited for now, which bounds how long trouble with it may last.
             first = at;
@@ -199,10 +214,9 @@ impl LockAll {
     fn lock(&self, name: &str) -> Lock {
         let lock = self.leases.lock(name);
         let lock = match self.ttl {
-            // What is to be held for some time must last for it by itself.
             _ if !self.at_least.is_zero() => {
                 let ttl = self.ttl.unwrap_or(self.leases.inner.session_ttl.duration());
-                lock.ttl(ttl.max(self.at_least.min(Ttl::MAX.duration())))
+                lock.ttl(ttl_for(ttl, self.at_least))
             }
             Some(ttl) => lock.ttl(ttl),
             None => lock,
@@ -210,12 +224,25 @@ impl LockAll {
         if let Some(longest) = self.limits.at_most { lock.at_most_for(longest) } else { lock }
     }
 
-    async fn one(&self, name: &str, wait: LockAllWait) -> Result<Guard, AcquireError> {
+    /// The one that is waited for. `answered`: the store has answered something before.
+    async fn one(&self, name: &str, wait: LockAllWait, answered: bool) -> Result<Guard, AcquireError> {
         let lock = self.lock(name);
         match wait {
             LockAllWait::Try => lock.try_acquire().await,
-            LockAllWait::Until(end) => lock.acquire_within(end.since(self.leases.inner.clock.held())).await,
+            LockAllWait::Within(patience) => {
+                let attempt = lock.acquire_until(patience.end());
+                patience.attempt(&self.leases, answered, attempt).await
+            }
             LockAllWait::Forever => lock.acquire().await,
+        }
+    }
+
+    /// One of those that come after it.
+    async fn try_one(&self, name: &str, wait: LockAllWait) -> Result<Guard, AcquireError> {
+        let attempt = self.lock(name).try_acquire();
+        match wait {
+            LockAllWait::Within(patience) => patience.attempt(&self.leases, true, attempt).await,
+            LockAllWait::Try | LockAllWait::Forever => attempt.await,
         }
     }
 }

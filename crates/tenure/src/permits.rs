@@ -50,7 +50,9 @@
 //! All holders and all who wait stand in one record, under `semaphore/NAME`. They are attached to their processes' sessions, so holding costs nothing more, and
 //! permits have the ttl of the session ([`LeasesBuilder::session_ttl`](crate::LeasesBuilder::session_ttl)). Whoever gives permits up grants them to the next in the
 //! same write. A [lock](Leases::lock) of the same name is another key. One record has room for some 2,000 processes, and takes one write at a time: where the order does
-//! not matter, [spread](Permits::spread) the permits over several records.
+//! not matter, [spread](Permits::spread) the permits over several records. Who finds
+//! a record full looks at it again, and at 15 of the processes in it: where none of these is known to be dead, it is refused with `Invalid`. Where the store
+//! tells no ages, that is known a ttl after this process has first looked: ask again.
 
 mod spread;
 
@@ -79,11 +81,15 @@ impl Leases {
     }
 
     /// `name` for a reader: beside all other readers, and no [writer](Leases::exclusive).
+    ///
+    /// A reader can't become a writer: who asks for `name` exclusively while it holds it shared waits for itself, for ever, and stops all later readers.
+    /// Let it give up what it has first, and read again as a writer: what it has read may have changed by then.
     pub fn shared(&self, name: impl AsRef<str>) -> Permits {
         Permits::new(self, name.as_ref(), SemaphoreLedger::MOST_PERMITS, Mode::Shared)
     }
 
-    /// `name` for a writer: beside nobody who holds it [shared](Leases::shared) or exclusively.
+    /// `name` for a writer: beside nobody who holds it [shared](Leases::shared) or exclusively, this very process included: nothing is reentrant, and
+    /// nothing is upgraded.
     pub fn exclusive(&self, name: impl AsRef<str>) -> Permits {
         Permits::new(self, name.as_ref(), SemaphoreLedger::MOST_PERMITS, Mode::Exclusive)
     }

@@ -15,6 +15,13 @@ pub(crate) fn checked_ttl(store: &AnyStore, ttl: Duration) -> Result<Ttl, Invali
     Ttl::new(ttl)
 }
 
+/// The ttl of what is to be held for so long at the least: it must last for that by itself. In whole milliseconds.
+pub(crate) fn ttl_for(ttl: Duration, at_least: Duration) -> Duration {
+    const MILLI: u128 = 1_000_000;
+    let millis = u64::try_from(at_least.as_nanos().div_ceil(MILLI)).unwrap_or(u64::MAX);
+    ttl.max(Duration::from_millis(millis).min(Ttl::MAX.duration()))
+}
+
 /// Whether a holder can keep a lease at all where clocks drift so much: one renewal may fail, and the next must be in time
 /// (promise L4).
 pub(crate) fn check_drift(drift: Drift, ttl: Ttl, renew_every: Duration) -> Result<(), InvalidInput> {

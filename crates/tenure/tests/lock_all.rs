@@ -3,9 +3,9 @@
 //! trouble with the store to pass, whichever key it befalls, and nobody else does: patience is kept whatever the store does.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::{TTL, World, timed};
+use crate::common::{TTL, World, slow_down, timed};
 use std::time::Duration;
-use tenure::{AcquireError, BodyError, Loss};
+use tenure::{AcquireError, BodyError, Expect, Fence, Held, Key, Loss, Nonce, Outcome, Record, Store, Write};
 use tenure_store::Fault;
 
 #[tokio::test(start_paused = true)]
@@ -290,4 +290,65 @@ async fn the_patience_for_permits_that_are_spread_is_kept_whatever_the_store_doe
     let (result, took) = timed(spread.acquire_within(patience)).await;
     assert!(matches!(result, Err(AcquireError::Store(_))), "{result:?}");
     assert!(took < patience + patience / 4, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_store_answers_all_along_the_end_of_patience_is_no_trouble_with_it() {
+    let world = World::new();
+    let (process, other) = (world.process(), world.process());
+    slow_down(&process.faults, Duration::from_millis(20));
+    let keys: Vec<String> = (100..500).map(|n| format!("k{n}")).collect();
+    let patience = Duration::from_millis(500);
+    let (result, took) = timed(process.leases.lock_all(&keys).acquire_within(patience)).await;
+    assert!(matches!(result, Err(AcquireError::Held(None))), "nobody is in the way: {result:?}");
+    assert!(took < patience * 2, "{took:?}");
+    let _held = other.leases.acquire("k105").await.unwrap();
+    let (result, took) = timed(process.leases.lock_all(&keys).acquire_within(patience)).await;
+    let Err(AcquireError::Held(Some(by))) = &result else { panic!("{result:?}") };
+    assert!(by.holder == *other.leases.holder() && took < patience * 2, "{by:?} {took:?}");
+    // It was given back.
+    for key in [&keys[0], &keys[4], &keys[6]] {
+        let got = other.leases.acquire_within(key, TTL).await;
+        assert!(got.is_ok(), "{key}: {got:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_under_several_keys_knows_all_fences_and_whether_all_are_held() {
+    let world = World::new();
+    let process = world.process();
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let body = async move |held: Held| {
+        tell.send(held).unwrap();
+        std::future::pending::<()>().await;
+    };
+    let looks = async {
+        let held = told.await.unwrap();
+        let fences: Vec<(String, Fence)> =
+            held.fences().map(|(key, fence)| (key.to_string(), fence)).collect();
+        assert_eq!((fences[0].0.as_str(), fences[0].1), (held.key().as_str(), held.fence()));
+        assert!(fences.len() == 2 && held.is_held() && !held.remaining().is_zero());
+        // Somebody vacates the second one's record: its next renewal shows that.
+        let key = Key::new("k2").unwrap();
+        let stored = world.memory.read(&key).await.unwrap().unwrap();
+        assert_eq!(stored.record.fence, fences[1].1);
+        let record = Record { nonce: Nonce(9), tenure: None, ..stored.record };
+        let write = Write { key, expect: Expect::Unchanged(stored.version), record };
+        assert!(matches!(world.memory.write(write).await, Ok(Outcome::Won { .. })));
+        held.cancelled().await;
+        assert!(!held.is_held() && held.remaining().is_zero(), "the first one alone is of no use");
+    };
+    let all = process.leases.lock_all(["k2", "k1"]).ttl(TTL);
+    let (result, ()) = tokio::join!(all.with_lease(body), looks);
+    assert!(matches!(result, Err(BodyError::Interrupted { why: Loss::Released, .. })), "{result:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_least_time_that_is_no_whole_number_of_milliseconds_will_do() {
+    let process = World::new().process();
+    let least = Duration::from_secs(50) / 3;
+    let one = process.leases.lock("one").at_least_for(least).try_acquire().await.unwrap();
+    let several = process.leases.lock_all(["k1", "k2"]).at_least_for(least).try_acquire().await.unwrap();
+    // It renews itself with a ttl of that length.
+    assert!(one.remaining() > TTL && several.remaining() > TTL);
 }

@@ -4,11 +4,14 @@
 //! that are spread over records are as many as there are.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::{Process, TTL, World, settle, timed};
+use crate::common::{Process, TTL, World, settle, slow_down, timed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::permits::{SemaphoreLedger, key};
-use tenure::{AcquireError, BodyError, ErrorKind, Held, LeaseError, Leases, Loss, Metadata, Store};
+use tenure::{
+    AcquireError, BodyError, ErrorKind, Expect, Held, LeaseError, Leases, Loss, Metadata, Nonce, Outcome,
+    Record, Store, Write,
+};
 use tenure_store::Fault;
 
 async fn ledger(process: &Process, name: &str) -> SemaphoreLedger {
@@ -329,4 +332,68 @@ async fn s6_a_body_under_permits_ends_before_they_are_granted_on() {
     a.faults.always(Fault::Refuse);
     assert!(body.await.unwrap().is_err());
     assert!(next.await.unwrap().is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_store_answers_all_along_spread_permits_that_are_out_are_told_to_be_held() {
+    let world = World::new();
+    let (process, other) = (world.process(), world.process());
+    let mut out = Vec::new();
+    for _ in 0..10 {
+        out.push(other.leases.semaphore("s", 10).spread(10).acquire().await.unwrap());
+    }
+    // With its session up, one round of all records takes longer than most of these.
+    process.leases.acquire("k").await.unwrap().release().await;
+    slow_down(&process.faults, Duration::from_millis(40));
+    for patience in [Duration::from_millis(150), Duration::from_millis(300), Duration::from_secs(2)] {
+        let (result, took) =
+            timed(process.leases.semaphore("s", 10).spread(10).acquire_within(patience)).await;
+        let Err(AcquireError::Held(Some(by))) = &result else { panic!("{patience:?}: {result:?}") };
+        assert!(by.holder == *other.leases.holder(), "{by:?}");
+        assert!(took < patience + Duration::from_millis(300), "{took:?}");
+    }
+}
+
+/// A record's one claim is put into it so often that there is no room for another.
+async fn fill(world: &World, name: &str) {
+    let key = key(name).unwrap();
+    let stored = world.memory.read(&key).await.unwrap().unwrap();
+    let mut ledger = SemaphoreLedger::of(&stored.record).unwrap();
+    let one = ledger.holders[0].clone();
+    let grants = (1..).map(|n| {
+        let mut grant = one.clone();
+        grant.ticket.id = Nonce(n);
+        grant
+    });
+    ledger.holders.extend(grants.take(8000));
+    while let Some(excess) = ledger.to_metadata().1.checked_sub(SemaphoreLedger::MAX_BYTES + 1) {
+        ledger.holders.truncate(ledger.holders.len() - 1 - excess / 64);
+    }
+    let (metadata, _) = ledger.to_metadata();
+    let record = Record { nonce: Nonce(77), metadata, ..stored.record };
+    let write = Write { key, expect: Expect::Unchanged(stored.version), record };
+    assert!(matches!(world.memory.write(write).await, Ok(Outcome::Won { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_is_full_is_passed_over_where_permits_are_spread() {
+    let world = World::new();
+    let spread = |process: &Process| process.leases.semaphore("s", 1 << 20).spread(2);
+    let first = world.process();
+    let _one = spread(&first).acquire().await.unwrap();
+    let at = usize::from(world.memory.read(&key("s/0").unwrap()).await.unwrap().is_none());
+    fill(&world, &format!("s/{at}")).await;
+    let processes: Vec<Process> = (0..8).map(|_| world.process()).collect();
+    let mut had = Vec::new();
+    for process in &processes {
+        had.push(spread(process).try_acquire().await.unwrap());
+        had.push(spread(process).acquire_within(TTL).await.unwrap());
+    }
+    assert_eq!(ledger(&first, &format!("s/{}", 1 - at)).await.holders.len(), 16);
+    fill(&world, &format!("s/{}", 1 - at)).await;
+    let late = world.process();
+    for result in [spread(&late).try_acquire().await, spread(&late).acquire_within(TTL).await] {
+        let Err(AcquireError::Store(error)) = &result else { panic!("{result:?}") };
+        assert!(error.to_string().contains("divide them among several semaphores"), "{error}");
+    }
 }

@@ -186,6 +186,122 @@ async fn nothing_is_handled_after_the_lease_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn l3_a_batch_whose_handler_ends_as_it_is_told_to_is_handled_again_whatever_it_returns() {
+    for says in [Ok(()), Err("no time left")] {
+        let world = World::new();
+        let items = Items::new(0..30);
+        let (counted, is_first) = (Arc::clone(&items), AtomicBool::new(true));
+        let handle = move |batch: Vec<u64>, lease: RangeLease| {
+            let (counted, is_first) = (Arc::clone(&counted), is_first.swap(false, Ordering::SeqCst));
+            async move {
+                if is_first {
+                    lease.cancelled().await;
+                    return says;
+                }
+                for key in batch {
+                    *counted.0.lock().unwrap().get_mut(&key).unwrap() += 1;
+                }
+                Ok(())
+            }
+        };
+        let one = sweep(AnyStore::new(world.memory.clone()), &world);
+        let swept = one.run(Arc::clone(&items), handle).await.unwrap();
+        assert_eq!((swept.items, items.counts()), (30, vec![1; 30]), "{says:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_takes_longer_than_any_lease_is_told_of() {
+    let world = World::new();
+    let one = sweep(AnyStore::new(world.memory.clone()), &world);
+    // It does not heed the word, or does.
+    for heeds in [false, true] {
+        let handle = move |_, lease: RangeLease| async move {
+            tokio::select! {
+                () = lease.cancelled(), if heeds => {}
+                () = tokio::time::sleep(Duration::from_secs(60)) => {}
+            }
+            Ok(())
+        };
+        let (result, took) = crate::common::timed(one.run(Items::new(0..30), handle)).await;
+        let Err(error @ SweepError::Slow { times: 10, .. }) = &result else { panic!("{result:?}") };
+        assert!(error.to_string().contains("a longer duration, or a smaller batch"), "{error}");
+        assert!(took < Duration::from_secs(110), "{took:?}");
+    }
+    // One that is slow now and then is not.
+    let world = World::new();
+    let one = sweep(AnyStore::new(world.memory.clone()), &world);
+    let handled = Arc::new(Mutex::new(0u64));
+    let counted = Arc::clone(&handled);
+    let handle = move |_, _| {
+        let count = {
+            let mut count = counted.lock().unwrap();
+            *count += 1;
+            *count
+        };
+        async move {
+            let secs = if count.is_multiple_of(3) { 60 } else { 1 };
+            tokio::time::sleep(Duration::from_secs(secs)).await;
+            Ok(())
+        }
+    };
+    one.run(Items::new((0..3000).map(|n| n * 1_000_000)), handle).await.unwrap();
+    let handled = *handled.lock().unwrap();
+    assert!(handled > 300, "{handled} batches, with those that were begun anew");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_is_not_complete_before_its_last_batch_is_written_down() {
+    let world = World::new();
+    let items = Items::new([1, 2, 3]);
+    let (faults, line) = world.line();
+    let counted = Arc::clone(&items);
+    let is_first = AtomicBool::new(true);
+    let handle = move |batch: Vec<u64>, _| {
+        let (counted, faults) = (Arc::clone(&counted), faults.clone());
+        let is_first = is_first.swap(false, Ordering::SeqCst);
+        async move {
+            for key in batch {
+                *counted.0.lock().unwrap().get_mut(&key).unwrap() += 1;
+            }
+            if is_first {
+                // The store is away until the lease is long over.
+                faults.always(Fault::Hang);
+                tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_secs(30)).await;
+                    faults.always(Fault::None);
+                });
+            }
+            Ok(())
+        }
+    };
+    let one = sweep(AnyStore::new(line), &world).shards(1);
+    one.run(Arc::clone(&items), handle).await.unwrap();
+    assert_eq!(items.counts(), [2, 2, 2], "what was not written down is handled again, by this very process");
+    let again = run(sweep(AnyStore::new(world.memory.clone()), &world), Arc::clone(&items)).await.unwrap();
+    assert_eq!((again, items.counts()), (Swept::default(), vec![2; 3]), "it is complete");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_the_last_piece_of_a_sweep_looks_less_and_less_often() {
+    let world = World::new();
+    let (_faults, line) = world.line();
+    let slow = |batch: Vec<u64>, _| async move {
+        tokio::time::sleep(Duration::from_secs(if batch.contains(&7) { 5 } else { 0 })).await;
+        Ok(())
+    };
+    let mine = sweep(AnyStore::new(world.memory.clone()), &world).shards(1).duration(Duration::from_secs(60));
+    let other = tokio::spawn(async move { mine.run(Items::new([7]), slow).await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let waits = sweep(AnyStore::new(line.clone()), &world).shards(1);
+    let swept = waits.run(Items::new([7]), slow).await.unwrap();
+    assert_eq!((swept.items, other.await.unwrap().unwrap().items), (0, 1));
+    // At once, and then in pauses that double up to a second; two reads each time.
+    let calls = line.counts().reads;
+    assert!((10..60).contains(&calls), "{calls}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_source_that_finds_nothing_but_says_that_there_is_more_is_told_of() {
     let world = World::new();
     let source = Scans(|_| async { Ok(Page::new(vec![], false)) });
@@ -276,6 +392,25 @@ async fn sections_of_similar_names_have_sweeps_of_their_own() {
         let items = Items::new([1, 2, 3]);
         let swept = run(Sweep::new(section, "one", KeyRange::universe_of_bytes(4)), items).await.unwrap();
         assert_eq!(swept.items, 3, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_by_which_two_sweeps_could_have_one_record_are_refused_before_any_io() {
+    let world = World::new();
+    let (faults, line) = world.line();
+    faults.always(Fault::Hang);
+    for (section, name) in [
+        ("a", "b/covered/c"),
+        ("a/covered/b", "c"),
+        ("a/covered", "c"),
+        ("a", "covered/c"),
+        ("a", "/covered/c"),
+    ] {
+        let section = Section::builder(AnyStore::new(line.clone()), section).clock(world.clock.clone());
+        let bad = Sweep::new(section.start().unwrap(), name, KeyRange::universe_of_bytes(4));
+        let error = run(bad, Items::new([1])).await.unwrap_err().to_string();
+        assert!(error.contains("could be taken for another one"), "{error}");
     }
 }
 

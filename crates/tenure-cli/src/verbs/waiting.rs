@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::time::Duration;
-use tenure::{Key, Leases, Value, Wall};
+use tenure::{HolderId, Key, Leases, Value, Wall};
 
 /// What is over sooner needs no words.
 const SOON: Duration = Duration::from_millis(500);
@@ -34,8 +34,11 @@ pub(super) async fn told<T>(
     patience: WaitLimit,
     work: impl Future<Output = T>,
 ) -> T {
-    // A store that fails is told of by whoever waits for it.
-    let look = async |key: &Key| view(leases, key).await.ok().and_then(|view| holding(&view));
+    // A store that fails is told of by whoever waits for it. Of several keys, this process may have some already.
+    let look = async |key: &Key| {
+        let view = view(leases, key).await.ok()?;
+        holding(&view).filter(|_| !is_held_by(&view, leases.holder()))
+    };
     told_by(look, keys, patience, work).await
 }
 
@@ -90,6 +93,11 @@ async fn tell(look: impl AsyncFn(&Key) -> Option<CurrentHolder>, keys: &[&Key]) 
             }
         }
     }
+}
+
+fn is_held_by(view: &View, holder: &HolderId) -> bool {
+    let tenure = view.stored.as_ref().ok().and_then(|stored| stored.record.tenure.as_ref());
+    tenure.is_some_and(|tenure| tenure.holder == *holder)
 }
 
 /// None where nobody holds it.

@@ -19,7 +19,7 @@ pub use ledger::{FIELD, Grant, PREFIX, SemaphoreLedger, Ticket, is_idle, is_sema
 pub(crate) use machine::Semaphore;
 
 use crate::holder::acquisition::WaitPolicy;
-use crate::values::error::InvalidInput;
+use crate::values::error::{InvalidInput, StoreError};
 use crate::values::key::Key;
 
 /// How a permit is held.
@@ -30,6 +30,24 @@ pub enum Mode {
     Shared,
     /// Beside nobody.
     Exclusive,
+}
+
+/// Why permits are refused that others would get: their record has no room for one more claim. It is the source of that error.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{key} has too many holders and waiters for one record of {most} bytes; divide them among several semaphores"
+)]
+pub struct SemaphoreFull {
+    key: Key,
+    most: usize,
+}
+
+impl SemaphoreFull {
+    /// Whether that is what an error is about.
+    #[must_use]
+    pub fn is_why(error: &StoreError) -> bool {
+        std::error::Error::source(error).is_some_and(|source| source.is::<SemaphoreFull>())
+    }
 }
 
 /// Permits that a user wants.

@@ -37,6 +37,16 @@ pub(crate) fn not_blamed(node: usize, error: &StoreError, shares_ids: bool) -> R
     Ok(())
 }
 
+/// A user was told that a record has no room for one more. `was_full`: it had little, at some time since that was asked for.
+pub(crate) fn is_full(node: usize, key: usize, was_full: bool) -> Result<(), String> {
+    if was_full {
+        return Ok(());
+    }
+    Err(format!(
+        "n{node} is told that the record of k{key} is full, which it was not since that was asked for"
+    ))
+}
+
 /// Users are told that the session's record shows what they announced: once, and if it is so.
 pub(crate) fn announced(node: &mut Node, store: &Registers) -> Result<(), String> {
     if node.own.announced.take().is_none() {

@@ -9,7 +9,7 @@ use tenure_core::semaphore::{Grant, SemaphoreLedger, Ticket};
 
 impl World {
     /// Whether the process that made this claim runs, on the same session.
-    fn lives(&self, ticket: &Ticket) -> bool {
+    pub(super) fn lives(&self, ticket: &Ticket) -> bool {
         self.nodes.iter().any(|node| {
             let fence = node.machine.as_ref().and_then(Holder::session_fence);
             node.who == ticket.holder && node.acts() && fence == Some(ticket.attachment.fence)
@@ -21,7 +21,8 @@ impl World {
             return;
         }
         self.at(self.t + self.per_mille(100), What::Own(SemaphoreDue::Look));
-        let bound = if self.scenario.trying == 100 { 2500 } else { 1700 };
+        let is_scarce = self.scenario.most_bytes < SemaphoreLedger::MAX_BYTES;
+        let bound = if self.scenario.trying == 100 || is_scarce { 2500 } else { 1700 };
         let (mut untold, mut dead, mut strays) = (Vec::new(), Vec::new(), Vec::new());
         for key in 0..self.scene.keys.len() {
             let ledger = self.ledger(key);
@@ -33,6 +34,9 @@ impl World {
                 // Nobody waits: those who try find out who is dead.
                 let gone = ledger.holders.iter().filter(|grant| !self.lives(&grant.ticket));
                 dead.extend(gone.map(|grant| (grant.ticket.id, grant.ticket.id)));
+            }
+            if is_scarce && self.is_full_of_the_dead(&ledger) {
+                dead.extend(ledger.tickets().map(|ticket| (ticket.id, ticket.id)));
             }
             for waiter in ledger.queue.iter().filter(|ticket| self.lives(ticket)) {
                 let place = ledger.place(waiter.id).unwrap_or(0);

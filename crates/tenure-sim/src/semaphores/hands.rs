@@ -92,6 +92,7 @@ impl World {
         self.scene.behind.extend(believed.into_iter().chain(granted).map(|fence| (key, fence)));
         self.scene.put_back.extend(shown.tickets().map(|ticket| ticket.id));
         self.scene.grants[key].put_back(&shown);
+        self.note_room(key);
         self.hint(&self.scene.keys[key].clone());
     }
 

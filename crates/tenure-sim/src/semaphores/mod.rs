@@ -2,6 +2,7 @@
 
 mod calm;
 mod hands;
+mod room;
 mod scenario;
 mod users;
 
@@ -15,6 +16,7 @@ use crate::kernel::registers::{Ages, Landed, StoreSpec};
 use crate::kernel::rng::Rng;
 use crate::kernel::{self, Envelope, Frame, NewProcess, NodeInput, Scene};
 use crate::leases::node::Heartbeat;
+use room::RecordRoom;
 pub(crate) use scenario::SCENARIOS;
 use scenario::SemaphoreScenario;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -36,6 +38,7 @@ const TTL_MS: u64 = 10_000;
 pub(crate) struct SemaphoresScene {
     keys: Vec<Key>,
     grants: Vec<Grants>,
+    room: Vec<RecordRoom>,
     last_lease: u64,
     /// Grants whose records were changed by hand: their holders may believe in them for a while.
     behind: BTreeSet<(usize, Fence)>,
@@ -130,6 +133,7 @@ impl Scene for SemaphoresScene {
         SemaphoresScene {
             keys: (0..keys).map(name).collect(),
             grants: (0..keys).map(|_| Grants::default()).collect(),
+            room: vec![RecordRoom::default(); keys],
             last_lease: 0,
             behind: BTreeSet::new(),
             put_back: BTreeSet::new(),
@@ -163,7 +167,8 @@ impl Scene for SemaphoresScene {
         let identity = Identity { holder: who.clone(), session: session.clone(), ttl, about, instance };
         let host = Host { boot: index as u64, held: Tick(0), waited: Tick(0) };
         let (bugs, poll) = (world.setup.bugs, ttl.duration());
-        let rules = Rules { bugs, poll, host: Some(host), ..Rules::default() };
+        let semaphore_bytes = world.scenario.most_bytes;
+        let rules = Rules { bugs, poll, host: Some(host), semaphore_bytes, ..Rules::default() };
         Some(NewProcess { who, session, machine: Holder::new(identity, rules) })
     }
 
@@ -337,6 +342,7 @@ impl World {
         self.check(Rule::S3, found);
         self.check(Rule::L5, l5::nothing_is_left_free(&after));
         self.check(Rule::L6, l6::nobody_is_overtaken(&before, &after));
+        self.note_room(key);
     }
 
     fn lease(&mut self) -> LeaseId {

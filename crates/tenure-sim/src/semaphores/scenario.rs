@@ -3,6 +3,7 @@
 use crate::invariants::Rule;
 use crate::kernel::fault::FaultKind;
 use crate::kernel::registers::{Ages, StoreSpec};
+use tenure_core::semaphore::SemaphoreLedger;
 
 /// What one key of a world is used as.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +41,8 @@ pub(crate) struct SemaphoreScenario {
     pub(crate) think: u64,
     pub(crate) hold: u64,
     pub(crate) gc: bool,
+    /// The most that the store takes for a record.
+    pub(crate) most_bytes: usize,
     /// Whoever puts older records back does so with sessions, and not with records of semaphores.
     pub(crate) restores_sessions: bool,
     /// The mean number of each fault in 100 ttls.
@@ -92,6 +95,7 @@ const USUAL: SemaphoreScenario = SemaphoreScenario {
     think: 1500,
     hold: 1000,
     gc: false,
+    most_bytes: SemaphoreLedger::MAX_BYTES,
     restores_sessions: false,
     faults: &[
         (FaultKind::Pause, 5.0),
@@ -253,6 +257,25 @@ pub(crate) const SCENARIOS: &[SemaphoreScenario] = &[
             (FaultKind::Pause, 6.0),
             (FaultKind::Cut, 6.0),
             (FaultKind::Rate, 4.0),
+        ],
+        ..USUAL
+    },
+    SemaphoreScenario {
+        name: "semaphores-full",
+        about: "a fair lock whose record has room for three claims, of the twelve users of four processes: now and then for those of the dead alone",
+        tasks: 3,
+        keys: &[FAIR],
+        wall_off_ms: 100,
+        store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: false }),
+        // Who only tries looks for the dead anyway.
+        trying: 0,
+        think: 300,
+        most_bytes: 160,
+        faults: &[
+            (FaultKind::Crash, 10.0),
+            (FaultKind::Pause, 6.0),
+            (FaultKind::Rate, 4.0),
+            (FaultKind::StoreDown, 1.0),
         ],
         ..USUAL
     },

@@ -32,6 +32,7 @@ pub(super) struct PermitView {
     mode: Mode,
     permits: u32,
     stage: PermitStage,
+    asked: True,
 }
 
 /// Permits that could not be ended: their process may not take them out before this, by its clock.
@@ -104,7 +105,7 @@ impl World {
         let (wished, permits) = (self.scene.keys[key].clone(), of.permits);
         let wish = Wish { key: wished, permits, take, mode, barges, wait_policy };
         let lease = self.lease();
-        let view = PermitView { key, task, mode, permits: take, stage: PermitStage::Wanted };
+        let view = PermitView { key, task, mode, permits: take, stage: PermitStage::Wanted, asked: self.t };
         self.nodes[index].own.views.insert(lease, view);
         if wait_policy == WaitPolicy::Try {
             self.scene.late.insert(lease, self.t);
@@ -167,7 +168,11 @@ impl World {
             Notice::Acquired { lease, fence, .. } => self.acquired(index, lease, fence),
             Notice::SessionValid(until) => self.session_valid(index, now, until),
             Notice::Held(lease, _) | Notice::Failed(lease, _) | Notice::Lost(lease, _) => {
-                if let Some(view) = self.nodes[index].own.views.remove(&lease)
+                let view = self.nodes[index].own.views.remove(&lease);
+                if let (Some(view), Notice::Failed(_, error)) = (&view, &notice) {
+                    self.check_full(index, view.key, view.asked, error);
+                }
+                if let Some(view) = view
                     && view.stage != PermitStage::Ending
                 {
                     self.think(index, view.task);

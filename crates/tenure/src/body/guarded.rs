@@ -15,7 +15,7 @@ use tracing::Span;
 
 /// What a body runs under: a guard, or several that are held together.
 pub(crate) trait Guarded: BodyLease + Send + 'static {
-    /// One at the least. The first one is what the body knows of.
+    /// One at the least, in the order of their names.
     fn guards(&self) -> &[Guard];
     fn guards_mut(&mut self) -> &mut [Guard];
     /// Gives them up, with this metadata in the same write if there is some. Whether all were held until then.
@@ -128,7 +128,7 @@ pub(crate) async fn run_as<G: Guarded, T: Send + 'static>(
     let bodies = &leases.first().leases().inner.bodies;
     let running = bodies.begin(leases.guards().iter().map(|guard| (guard.id(), guard.ttl())))?;
     let stop = CancellationToken::new();
-    let held = Held::under(leases.first(), stop.clone());
+    let held = Held::under(leases.first(), &leases.guards()[1..], stop.clone());
     let under = Arc::new((leases, running));
     let task = start(held, Arc::clone(&under));
     let leave: Leave<T> = Box::new(leave);

@@ -70,7 +70,7 @@ where
     let guard = &permit.tenancy.guard;
     let running = guard.leases().inner.bodies.begin([(guard.id(), guard.ttl())])?;
     let stop = CancellationToken::new();
-    let held = Held::under(guard, stop.clone());
+    let held = Held::under(guard, &[], stop.clone());
     let under = Arc::new((permit, running));
     let task = body::spawn(|| body(held), Arc::clone(&under));
     body::watched(|caller_gone| watch(under, task, grace, stop, caller_gone)).await

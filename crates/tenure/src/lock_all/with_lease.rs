@@ -6,8 +6,8 @@ use crate::error::{AcquireError, BodyError};
 use std::time::Duration;
 
 impl LockAll {
-    /// Waits for all of them and runs `body` under them: it is told to end when any is lost, and all are given up after it. What it knows of
-    /// ([`Held`]) is the first of them by name; [`Guards`](crate::Guards) has all fences.
+    /// Waits for all of them and runs `body` under them: it is told to end when any is lost, and all are given up after it.
+    /// [`Held::is_held`] and [`Held::remaining`] are of all of them, and [`Held::fences`] has each one's fence.
     ///
     /// # Errors
     /// As [`Lock::with_lease`](crate::Lock::with_lease).

@@ -5,10 +5,11 @@ use crate::body::{BodyLimits, Held, run, run_blocking};
 use crate::clock;
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
-use crate::lock::{LEAST_STORE_PATIENCE, Lock, within};
-use crate::shared::end_of;
+use crate::leases::Leases;
+use crate::lock::{LEAST_STORE_PATIENCE, Lock};
+use crate::patience::SharedPatience;
 use std::time::Duration;
-use tenure_core::semaphore::{Mode, SemaphoreLedger};
+use tenure_core::semaphore::{Mode, SemaphoreFull, SemaphoreLedger};
 use tenure_core::{InvalidInput, Tick};
 
 /// How long one waits in the queue of one record before the others are tried again.
@@ -26,8 +27,8 @@ impl Permits {
     /// The permits are divided among so many records, `semaphore/NAME/0` and so on: for more holders than one record has room for, or more
     /// acquires a second than it takes. All who use the name at a time must say the same number.
     ///
-    /// There is no order among those who wait, and what is [taken](Permits::take) at once must be free in one record. Only a
-    /// [semaphore](crate::Leases::semaphore) can be spread.
+    /// There is no order among those who wait, and what is [taken](Permits::take) at once must be free in one record. A record that has no room for
+    /// one more is passed over; that all are full is told. Only a [semaphore](crate::Leases::semaphore) can be spread.
     pub fn spread(self, records: u32) -> Spread {
         Spread { whole: self, records }
     }
@@ -42,7 +43,7 @@ impl Spread {
     /// # Cancel safety
     /// As [`Permits::try_acquire`].
     pub async fn try_acquire(self) -> Result<Guard, AcquireError> {
-        self.get(SpreadWait::Until(Tick(0))).await
+        self.get(SpreadWait::Try).await
     }
 
     /// As [`Permits::acquire`], in no order. It waits in one record's queue at a time, for a second.
@@ -64,8 +65,8 @@ impl Spread {
     /// # Cancel safety
     /// As [`Permits::acquire`].
     pub async fn acquire_within(self, patience: Duration) -> Result<Guard, AcquireError> {
-        let end = end_of(&**self.whole.lock.leases().clock(), patience);
-        within(patience, self.get(SpreadWait::Until(end))).await
+        let patience = SharedPatience::new(self.whole.lock.leases(), patience);
+        self.get(SpreadWait::Within(patience)).await
     }
 
     /// Waits for the permits and runs `body` under them, as [`Permits::with_lease`] does.
@@ -187,24 +188,48 @@ impl Spread {
         let least = LEAST_STORE_PATIENCE.max(leases.inner.session_ttl.duration().saturating_mul(6));
         let patience = leases.inner.store_patience.unwrap_or(least);
         let (mut turn, mut trouble_since) = (clock::instance() as usize % parts.len(), None);
+        let (mut by, mut answered, mut full_turns) = (None, false, 0);
         loop {
             let mut got = Err(AcquireError::Held(None));
+            let mut full = 0;
             for n in 0..parts.len() {
-                got = parts[(turn + n) % parts.len()].clone().try_acquire().await;
-                if !matches!(got, Err(AcquireError::Held(_))) {
-                    break;
+                let part = parts[(turn + n) % parts.len()].clone();
+                got = wait.attempt(&leases, answered, part.try_acquire()).await;
+                answered = true;
+                match &got {
+                    Err(AcquireError::Held(occupant)) => by = occupant.clone().or(by),
+                    // The others may have room, and permits.
+                    got if is_full(got) => full += 1,
+                    _ => break,
                 }
+            }
+            if is_full(&got) && full < parts.len() {
+                got = Err(AcquireError::Held(None));
             }
             let now = leases.clock().held();
-            let left = wait.left(now);
-            if matches!(got, Err(AcquireError::Held(_))) && !left.is_zero() {
-                got = parts[turn % parts.len()].clone().acquire_within(TURN.min(left)).await;
+            if matches!(got, Err(AcquireError::Held(_))) && !wait.left(now).is_zero() {
+                let part = parts[turn % parts.len()].clone();
+                got = match wait {
+                    SpreadWait::Within(patience) => {
+                        let queued = part.acquire_until(now.after(TURN).min(patience.end()));
+                        patience.attempt(&leases, true, queued).await
+                    }
+                    SpreadWait::Try | SpreadWait::Forever => part.acquire_within(TURN).await,
+                };
+                full_turns = if is_full(&got) { full_turns + 1 } else { 0 };
+                // Each has its turn before all are told to be full.
+                if full_turns > 0 && full_turns < parts.len() {
+                    got = Err(AcquireError::Held(None));
+                }
             }
             match got {
-                Err(AcquireError::Held(by)) if wait.left(leases.clock().held()).is_zero() => {
-                    return Err(AcquireError::Held(by));
+                Err(AcquireError::Held(occupant)) if wait.left(leases.clock().held()).is_zero() => {
+                    return Err(AcquireError::Held(occupant.or(by)));
                 }
-                Err(AcquireError::Held(_)) => trouble_since = None,
+                Err(AcquireError::Held(occupant)) => {
+                    by = occupant.or(by);
+                    trouble_since = None;
+                }
                 // Trouble that may pass. Only who waits for ever waits for that, too.
                 Err(AcquireError::Store(error))
                     if error.is_passing() && matches!(wait, SpreadWait::Forever) =>
@@ -256,18 +281,38 @@ impl Spread {
     }
 }
 
+/// Whether a record has no room for one more.
+fn is_full(got: &Result<Guard, AcquireError>) -> bool {
+    matches!(got, Err(AcquireError::Store(error)) if SemaphoreFull::is_why(error))
+}
+
 /// How long to wait.
 #[derive(Debug, Clone, Copy)]
 enum SpreadWait {
-    Until(Tick),
+    Try,
+    Within(SharedPatience),
     Forever,
 }
 
 impl SpreadWait {
     fn left(self, now: Tick) -> Duration {
         match self {
-            SpreadWait::Until(end) => end.since(now),
+            SpreadWait::Try => Duration::ZERO,
+            SpreadWait::Within(patience) => patience.end().since(now),
             SpreadWait::Forever => Duration::MAX,
+        }
+    }
+
+    /// What comes of asking one record. `answered`: the store has answered something before.
+    async fn attempt(
+        self,
+        leases: &Leases,
+        answered: bool,
+        attempt: impl Future<Output = Result<Guard, AcquireError>>,
+    ) -> Result<Guard, AcquireError> {
+        match self {
+            SpreadWait::Within(patience) => patience.attempt(leases, answered, attempt).await,
+            SpreadWait::Try | SpreadWait::Forever => attempt.await,
         }
     }
 }

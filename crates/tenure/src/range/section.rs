@@ -31,6 +31,9 @@ impl Section {
     ///
     /// A store that does not answer the release keeps the body's result back for a second at the most; the release goes on.
     ///
+    /// A body is aborted as a future is: what it has started elsewhere, such as a thread of `spawn_blocking` that it awaits, goes on without the ranges.
+    /// Let such work ask [`RangeLease::is_held`] before it commits, or check the [fence](RangeLease::fence).
+    ///
     /// # Errors
     /// [`BodyError::Acquire`] when the store can't be reached, the section is full, or the input is bad: the body did not run.
     /// [`BodyError::Interrupted`] when the body had to be stopped. [`BodyError::Panicked`] when it panicked. What the body itself

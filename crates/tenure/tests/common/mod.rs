@@ -136,6 +136,18 @@ pub(crate) struct Process {
     pub(crate) store: TestStore,
 }
 
+/// From now on each call takes a while: up to this long.
+pub(crate) fn slow_down(faults: &FaultyStore<MemoryStore>, most: Duration) {
+    faults.always(tenure_store::Fault::Held);
+    let faults = faults.clone();
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(most).await;
+            faults.go_on();
+        }
+    });
+}
+
 /// Lets everything that is ready run, without time passing.
 pub(crate) async fn settle() {
     for _ in 0..100 {

@@ -302,10 +302,6 @@ impl SemaphoreJobs {
         self.jobs.values().map(SemaphoreJob::id)
     }
 
-    pub(super) fn id(&self, lease: LeaseId) -> Option<Nonce> {
-        self.jobs.get(&lease).map(SemaphoreJob::id)
-    }
-
     pub(super) fn has(&self, lease: LeaseId) -> bool {
         self.jobs.contains_key(&lease)
     }

@@ -5,6 +5,7 @@ use crate::bugs::Bug;
 use crate::holder::ctx::Ctx;
 use crate::holder::lease_id::LeaseId;
 use crate::op::{Expect, OpId, Write};
+use crate::semaphore::SemaphoreFull;
 use crate::semaphore::ledger::{SemaphoreLedger, Ticket};
 use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce, Version};
@@ -109,7 +110,7 @@ impl Semaphore {
                 since: wanted.since,
             };
             if ledger.take(ticket, wanted.is_patient(ctx.now), fence, floor, bugs) {
-                added.push(lease);
+                added.push((lease, wanted.id, is_fresh && is_judged));
             } else if is_fresh && is_judged {
                 over.push((lease, None));
             } else {
@@ -117,11 +118,16 @@ impl Semaphore {
             }
         }
         while !added.is_empty() && ledger.most_bytes() > self.most_bytes {
-            let Some(lease) = added.pop() else { break };
-            let id = self.jobs.id(lease);
-            ledger.remove(|ticket| Some(ticket.id) == id);
-            over.push((lease, Some(full(&self.key, self.most_bytes))));
+            let Some((lease, id, is_known)) = added.pop() else { break };
+            ledger.remove(|ticket| ticket.id == id);
+            // There may be room by now. And nobody in the record may live, so whoever finds none in it looks for the dead.
+            if is_known || bugs.has(Bug::FullRemembered) {
+                over.push((lease, Some(full(&self.key, self.most_bytes))));
+            } else {
+                needs_look = true;
+            }
         }
+        let added = added.into_iter().map(|(lease, ..)| lease).collect();
         for (lease, error) in over {
             self.jobs.give_up(lease, error.ok_or_else(|| seen.ledger.occupant()));
         }
@@ -168,7 +174,6 @@ fn differs(key: &crate::Key, are: u32, said: u32) -> StoreError {
 }
 
 fn full(key: &crate::Key, most: usize) -> StoreError {
-    StoreError::invalid(format!(
-        "{key} has too many holders and waiters for one record of {most} bytes; divide them among several semaphores"
-    ))
+    let full = SemaphoreFull { key: key.clone(), most };
+    StoreError::invalid(full.to_string()).because(full)
 }

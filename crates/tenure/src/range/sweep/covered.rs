@@ -26,6 +26,12 @@ impl Covered {
     pub(super) fn new(section: &Section, sweep: &str) -> Result<Covered, InvalidInput> {
         let key = section.key().as_str();
         let name = key.strip_prefix(section::PREFIX).unwrap_or(key);
+        // Else two sweeps could have one record.
+        if [format!("{name}/"), format!("/{sweep}")].iter().any(|name| name.contains("/covered/")) {
+            return Err(InvalidInput::new(format!(
+                "the sweep {sweep:?} in the section {name:?} could be taken for another one: choose names without \"covered\" between slashes"
+            )));
+        }
         let key = section::key(&format!("{name}/covered/{sweep}"))?;
         let nonces = Nonces::new(crate::clock::instance());
         Ok(Covered { section: section.clone(), key, nonces, seen: None, parts: RangeSet::new() })
@@ -38,7 +44,8 @@ impl Covered {
 
     /// Whether that takes so many bytes that it should not be cut into more pieces.
     pub(super) fn is_fragmented(&self) -> bool {
-        let (_, size) = self.ledger(Nonce::default(), Fence::default(), Wall::default()).into_cover();
+        let parts = self.parts.clone();
+        let (_, size) = self.ledger(parts, Nonce::default(), Fence::default(), Wall::default()).into_cover();
         size > self.section.store().capabilities().section_bytes() / 2
     }
 
@@ -61,16 +68,17 @@ impl Covered {
         Ok(())
     }
 
-    /// Writes down that `more` is covered, too. Adding twice does no harm, so a lost answer is simply repeated.
+    /// Writes down that `more` is covered, too. Adding twice does no harm, so a lost answer is simply repeated. It counts as covered once it stands
+    /// in the record: whoever is dropped before leaves it to be handled again.
     pub(super) async fn add(&mut self, more: &RangeSet) -> Result<(), StoreError> {
         let mut failures = 0;
-        self.parts = self.parts.union(more);
         for _ in 0..TRIES {
-            let (write, seen_before) = self.write();
+            let (write, seen_before) = self.write(more);
             match self.section.inner.direct.write(write.clone()).await {
                 Ok(Outcome::Won { version, fence }) => {
                     let record = Record { fence, ..write.record };
                     self.seen = Some(Stored::new(record).versioned(version));
+                    self.parts = self.parts.union(more);
                     return Ok(());
                 }
                 Ok(Outcome::Lost(seen)) => self.see(seen)?,
@@ -84,20 +92,20 @@ impl Covered {
         Err(StoreError::unavailable(format!("{} is changed by others all the time", self.key)))
     }
 
-    fn write(&mut self) -> (Write, Option<Stored>) {
+    fn write(&mut self, more: &RangeSet) -> (Write, Option<Stored>) {
         let wall = self.section.clock().now().wall;
         let nonce = self.nonces.draw();
         let seen = self.seen.take();
         let fence = seen.as_ref().map_or(Fence::floor(wall), |seen| seen.record.fence);
         let expect = seen.as_ref().map_or(Expect::Absent, |seen| Expect::Unchanged(seen.version));
-        let (metadata, _) = self.ledger(nonce, fence, wall).into_cover();
+        let (metadata, _) = self.ledger(self.parts.union(more), nonce, fence, wall).into_cover();
         let record = Record { fence, nonce, stamp: wall, tenure: None, metadata };
         (Write { key: self.key.clone(), expect, record }, seen)
     }
 
-    /// One entry of all that is covered, as if this process held it.
-    fn ledger(&self, id: Nonce, fence: Fence, stamp: Wall) -> SectionLedger {
-        let (holder, parts) = (self.section.holder().clone(), self.parts.clone());
+    /// One entry of these parts, as if this process held it.
+    fn ledger(&self, parts: RangeSet, id: Nonce, fence: Fence, stamp: Wall) -> SectionLedger {
+        let holder = self.section.holder().clone();
         let entry = Entry::new(id, holder, fence, stamp, Ttl::MIN, parts);
         SectionLedger::new(if entry.parts.is_empty() { vec![] } else { vec![entry] })
     }

@@ -7,9 +7,10 @@ use crate::error::BodyError;
 use crate::range::{RangeLease, Section};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tenure_core::InvalidInput;
 use tenure_core::range::{KeyRange, Point, RangeSet};
+use tenure_core::{InvalidInput, Loss};
 use tokio::sync::Mutex;
 
 /// A sweep: what is covered, in which pieces, and how it is shared.
@@ -40,6 +41,10 @@ const PIECES: usize = 1024;
 const MOST_SHARDS: u64 = 1 << 16;
 /// A source that says so many times in a row that there is more, but not what, will not say so the next time either.
 const FRUITLESS: u32 = 10;
+/// So many leases in a row within which no batch was handled are no accident.
+const SLOW: u32 = 10;
+/// A process that finds all pieces with others looks again after no more than this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A piece is cut into at most so many.
 const CUTS: u64 = 16;
 /// A piece of a shard is not cut more often than so many times in a row.
@@ -59,12 +64,28 @@ struct Worked<E> {
     cut: Vec<KeyRange>,
     /// The source has found nothing, and says that there is more.
     is_fruitless: bool,
+    /// The lease was over while a batch was scanned or handled, and nothing was covered under it.
+    is_slow: bool,
     error: Option<SweepError<E>>,
 }
 
 impl<E> Worked<E> {
     fn nothing() -> Worked<E> {
-        Worked { items: 0, cut: Vec::new(), is_fruitless: false, error: None }
+        Worked { items: 0, cut: Vec::new(), is_fruitless: false, is_slow: false, error: None }
+    }
+}
+
+/// How far the work under a lease has come, which outlives a body that is aborted.
+#[derive(Debug, Default)]
+struct SweepProgress {
+    /// A batch is scanned or handled.
+    is_at_work: AtomicBool,
+    has_covered: AtomicBool,
+}
+
+impl SweepProgress {
+    fn is_slow(&self) -> bool {
+        self.is_at_work.load(Ordering::SeqCst) && !self.has_covered.load(Ordering::SeqCst)
     }
 }
 
@@ -105,7 +126,9 @@ impl Sweep {
         self
     }
 
-    /// How long leases last: what a dead process had is taken up after that. 30 s by default; must be ample for a batch.
+    /// How long leases last: what a dead process had is taken up after that. 30 s by default; must be ample for a batch. A batch that takes longer than
+    /// two thirds of it is aborted and handled anew under the next lease, with [a warning](super#what-is-logged); after ten leases in a row without one
+    /// that was handled, the sweep ends with [`SweepError::Slow`].
     #[must_use]
     pub fn duration(mut self, duration: Duration) -> Self {
         self.duration = duration;
@@ -115,10 +138,15 @@ impl Sweep {
     /// Takes part until the whole space is covered, by this process and others.
     ///
     /// `handle` gets a batch and the lease, and returns when the batch is handled; it should end soon when the lease is
-    /// [cancelled](RangeLease::cancelled).
+    /// [cancelled](RangeLease::cancelled). What it returns after that does not count, be it `Ok` or an error: the batch is not covered, and is handled
+    /// again under another lease. The same holds for a scan.
+    ///
+    /// A handler is a future, and is aborted as one: what it has started elsewhere, as by `spawn_blocking`, goes on without the lease. Let such work ask
+    /// [`RangeLease::is_held`] before it commits, as the example `sweep` does.
     ///
     /// # Errors
-    /// When the source or the handler fails, or the store does for long. What was covered stays so.
+    /// When the source or the handler fails, or the store does for long, or [no batch](Sweep::duration) is handled within a lease. What was covered stays so.
+    /// Bad input, such as names with `/covered/` in them, is told before any I/O.
     ///
     /// # Cancel safety
     /// When the future is dropped, the batch under way is aborted after its grace period, and its piece left to others.
@@ -132,7 +160,7 @@ impl Sweep {
         let covered =
             Covered::new(&self.section, &self.name).map_err(|error| SweepError::Covered(error.into()))?;
         let (covered, handle) = (Arc::new(Mutex::new(covered)), Arc::new(handle));
-        let (mut swept, mut idle, mut fruitless) = (Swept::default(), 0u32, 0u32);
+        let (mut swept, mut idle, mut fruitless, mut slow) = (Swept::default(), 0u32, 0u32, 0u32);
         let mut pieces: VecDeque<RangePiece> = VecDeque::new();
         loop {
             let (left, is_fragmented) = {
@@ -156,10 +184,10 @@ impl Sweep {
             }
             let worked = self.work(desired, &covered, &source, &handle).await?;
             let Some(worked) = worked else {
-                // All of that piece is others'. When all pieces are, look again a little later: a look is one small read.
-                idle += 1;
+                // All of that piece is others'. When all pieces are, look again a little later.
                 if pieces.is_empty() || is_fragmented {
-                    tokio::time::sleep(Duration::from_millis(5 << idle.min(4))).await;
+                    tokio::time::sleep(Duration::from_millis(5 << idle.min(8)).min(LONGEST_PAUSE)).await;
+                    idle += 1;
                 }
                 continue;
             };
@@ -176,11 +204,30 @@ impl Sweep {
             if let Some(error) = worked.error {
                 return Err(error);
             }
+            slow = if worked.is_slow { slow + 1 } else { 0 };
+            if slow > 0 {
+                self.tell_slow(&piece.range, slow);
+                if slow == SLOW {
+                    return Err(SweepError::Slow {
+                        range: piece.range,
+                        duration: self.duration,
+                        times: slow,
+                    });
+                }
+            }
             if piece.depth < DEPTH && pieces.len() < PIECES {
                 let depth = piece.depth + 1;
                 worked.cut.into_iter().rev().for_each(|range| pieces.push_front(RangePiece { range, depth }));
             }
         }
+    }
+
+    fn tell_slow(&self, range: &KeyRange, in_a_row: u32) {
+        let (key, sweep) = (self.section.key(), &self.name);
+        tracing::warn!(
+            name: "sweep.batch_aborted", target: "tenure::range", %key, %sweep, %range, in_a_row,
+            "a lease was over before one batch was handled"
+        );
     }
 
     /// What is left, cut along the shards, beginning at a place that differs between processes.
@@ -215,11 +262,13 @@ impl Sweep {
         H: Fn(Vec<S::Item>, RangeLease) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), S::Error>> + Send + 'static,
     {
+        let progress = Arc::new(SweepProgress::default());
         let share = SweepTask {
             batch: self.batch,
             share: self.share,
             covered: Arc::clone(covered),
             source: Arc::clone(source),
+            progress: Arc::clone(&progress),
         };
         let handle = Arc::clone(handle);
         let body = move |lease: RangeLease| async move {
@@ -229,8 +278,9 @@ impl Sweep {
         match self.section.with_lease(desired, self.duration, body).await {
             Ok(worked) => Ok(worked),
             // Its time was over. What it has covered is written down; the rest is looked at again.
-            Err(BodyError::Interrupted { value, .. }) => {
-                Ok(Some(value.flatten().unwrap_or_else(Worked::nothing)))
+            Err(BodyError::Interrupted { value, why }) => {
+                let worked = value.flatten().unwrap_or_else(Worked::nothing);
+                Ok(Some(Worked { is_slow: why == Loss::Overran && progress.is_slow(), ..worked }))
             }
             Err(BodyError::Acquire(error)) => Err(error.into()),
             Err(BodyError::Panicked(text)) => Err(SweepError::Panicked(text)),
@@ -249,6 +299,7 @@ struct SweepTask<S> {
     share: usize,
     covered: Arc<Mutex<Covered>>,
     source: Arc<S>,
+    progress: Arc<SweepProgress>,
 }
 
 impl<S: Source> SweepTask<S> {
@@ -292,8 +343,12 @@ impl<S: Source> SweepTask<S> {
                 let limit = most.min(self.batch);
                 let budget = lease.remaining() / 2;
                 // One more than is handled shows whether the last key goes on beyond the page.
-                let scan = self.source.scan(&rest, limit.saturating_add(1), budget);
-                let Page { items: mut page, mut is_all } = scan.await.map_err(SweepError::Failed)?;
+                self.progress.is_at_work.store(true, Ordering::SeqCst);
+                let scanned = self.source.scan(&rest, limit.saturating_add(1), budget).await;
+                if is_over(lease) {
+                    return Ok(());
+                }
+                let Page { items: mut page, mut is_all } = scanned.map_err(SweepError::Failed)?;
                 self.check(&rest, &page)?;
                 if page.len() > limit {
                     page.truncate(limit);
@@ -308,15 +363,19 @@ impl<S: Source> SweepTask<S> {
                     }
                     _ => rest.high().clone(),
                 };
-                if is_over(lease) {
-                    return Ok(());
-                }
                 if !page.is_empty() {
-                    handle(page, lease.clone()).await.map_err(SweepError::Failed)?;
+                    let handled = handle(page, lease.clone()).await;
+                    // Whoever ends because it was told to has not handled all, whatever it says.
+                    if is_over(lease) {
+                        return Ok(());
+                    }
+                    handled.map_err(SweepError::Failed)?;
                 }
-                worked.items += count;
+                self.progress.is_at_work.store(false, Ordering::SeqCst);
                 let done = KeyRange::new(rest.low().clone(), next.clone()).unwrap_or_default();
                 self.covered.lock().await.add(&done.into()).await?;
+                self.progress.has_covered.store(true, Ordering::SeqCst);
+                worked.items += count;
                 rest = KeyRange::new(next, rest.high().clone()).unwrap_or_default();
             }
         }
