@@ -259,7 +259,8 @@ fn perform(typed: Typed) -> Result<u8, Failure> {
             let result = runtime.block_on(async {
                 #[cfg(feature = "serve")]
                 if let Some(address) = typed.args.telemetry.metrics {
-                    telemetry::serve(address, typed.metrics_from, verb.stays()).await?;
+                    let lacks = chosen.url.unmeasured();
+                    telemetry::serve(address, typed.metrics_from, verb.stays(), lacks).await?;
                 }
                 on_store(&chosen.url, chosen.is_named(), verb).await
             });

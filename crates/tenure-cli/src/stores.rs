@@ -161,6 +161,14 @@ impl Url {
         self.plain().split(['?', '&']).skip(1).any(|option| option.starts_with("dialect="))
     }
 
+    /// The dialect of a table on which nothing is measured, if it is such a one.
+    #[cfg(feature = "serve")]
+    pub(crate) fn unmeasured(&self) -> Option<&'static str> {
+        let options = self.plain();
+        let named = |dialect| options.split(['?', '&']).skip(1).any(|option| option == dialect);
+        ["dialect=kcl", "dialect=tabletheory"].into_iter().find(|dialect| named(*dialect))
+    }
+
     /// What follows `dynamodb:`, if this is a table in the layout of that dialect.
     #[cfg(feature = "dynamodb")]
     pub(crate) fn of_dialect(&self, wanted: Dialect) -> Result<Option<&str>, Failure> {

@@ -139,8 +139,22 @@ mod on {
     }
 
     /// Records metrics, and serves them in the background. By the variable, only a verb that `stays` does, and if it can.
-    pub(crate) async fn serve(address: SocketAddr, from: AddressFrom, stays: bool) -> Result<(), Failure> {
+    /// `unmeasured` names a dialect of which there are none: an empty page would look healthy.
+    pub(crate) async fn serve(
+        address: SocketAddr,
+        from: AddressFrom,
+        stays: bool,
+        unmeasured: Option<&str>,
+    ) -> Result<(), Failure> {
         if from == AddressFrom::Variable && !stays {
+            return Ok(());
+        }
+        if let Some(dialect) = unmeasured {
+            let text = format!("nothing is measured on a table with {dialect}");
+            if from == AddressFrom::Option {
+                return Err(Failure::usage(format!("--metrics: {text}; leave it out, and see --log info")));
+            }
+            output::note(format!("TENURE_METRICS: {text}; this process serves no metrics"));
             return Ok(());
         }
         let server = match MetricsServer::open(address).await {

@@ -3,7 +3,7 @@
 //!
 //! Plan: units that a worker brings are run at once; units are created in the peers' layout and spread evenly; a command never runs twice at a time, while workers join, are
 //! killed and leave; who leaves gives everything back after its commands have ended, and others' attributes stay; what means
-//! nothing on such a table is refused, naming what works; `fleet adopt` moves all of it to a native fleet while it runs, also when
+//! nothing on such a table is refused, naming what works; shards are worked on between their parents' end and their own; `fleet adopt` moves all of it to a native fleet while it runs, also when
 //! it is killed half way.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 use std::process::Stdio;
 use tenure::dynamodb::aws_sdk_dynamodb::types::AttributeValue;
-use tenure_kcl::{Edit, Place, Row, Table};
+use tenure_kcl::{Edit, Fields, Place, Row, Table};
 use tokio::runtime::Runtime;
 
 struct Fleet {
@@ -166,6 +166,32 @@ fn others_attributes_stay_and_commands_end_before_the_lease_does() {
 }
 
 #[test]
+fn a_shard_that_was_read_to_its_end_is_given_back_and_its_children_come_after_it() {
+    let fleet = fleet("shards", "kcl");
+    let child_of = |key: &str, parent: &str| {
+        let parents = AttributeValue::Ss(vec![parent.to_owned()]);
+        let fields = [("parentShardId".to_owned(), parents)].into();
+        fleet.runtime.block_on(fleet.table.create(key, fields)).unwrap();
+    };
+    child_of("c", "b");
+    child_of("b", "a");
+    let mut worker = fleet.worker("one", &["--units", "a"], TICKS);
+    wait_until("the parent to run", || fleet.bench.ticks("a").len() > 1);
+    let end = Edit::new().set("checkpoint", AttributeValue::S("SHARD_END".to_owned()));
+    fleet.runtime.block_on(fleet.table.force_update("a", &end)).unwrap();
+    wait_until("its child to run", || !fleet.bench.ticks("b").is_empty());
+    let row = |key: &str| fleet.rows().into_iter().find(|row| row.key() == key).unwrap();
+    wait_until("the parent to be given back", || row("a").owner().is_none());
+    assert!(fleet.bench.read("notes").contains("SHARD_END"), "{}", fleet.bench.read("notes"));
+    let (at_end, of_child) = (fleet.bench.ticks("a").len(), fleet.bench.ticks("b").len());
+    wait_until("the child to go on", || fleet.bench.ticks("b").len() > of_child + 20);
+    assert!(row("a").owner().is_none() && fleet.bench.ticks("a").len() == at_end);
+    assert!(row("c").owner().is_none() && fleet.bench.ticks("c").is_empty(), "its parent is not at its end");
+    worker.signal(Signal::SIGTERM);
+    assert_eq!(worker.wait(), 128 + 15);
+}
+
+#[test]
 fn what_means_nothing_on_such_a_table_is_refused() {
     let fleet = fleet("refused", "kcl");
     let forever = ["work", "--forever", "--name", "f", "--join"];
@@ -178,6 +204,7 @@ fn what_means_nothing_on_such_a_table_is_refused() {
         (&["--most-weight", "3"], "--most-weight means nothing"),
         (&["--balance", "weight"], "--balance weight means nothing"),
         (&["--ttl", "100ms"], "failover"),
+        (&["--metrics", "127.0.0.1:0"], "--metrics: nothing is measured on a table with dialect=kcl"),
     ] {
         refused(&[&forever[..], option, &["--", "true"]].concat(), says);
     }
@@ -251,4 +278,9 @@ fn a_running_fleet_is_adopted_though_the_adopter_is_killed() {
     drop(ours);
     fleet.bench.no_overlaps(&UNITS);
     assert_eq!(with(&["--yes"]).code, 0, "there is nothing left to move");
+
+    // As the KCL's leader does later.
+    fleet.runtime.block_on(fleet.table.create("a", Fields::new())).unwrap();
+    let dry = with(&["--dry-run"]);
+    assert!(dry.code == 1 && dry.out.contains("a: nobody works on it, beside the fleet"), "{dry:?}");
 }

@@ -48,6 +48,10 @@ impl Reader {
         for table in ["my-consumers", "tenure-leases", "app-table"] {
             here = here.replace(&format!("//{table}?"), &format!("//{table}-{}?", std::process::id()));
         }
+        if command.starts_with("tenure fleet adopt") {
+            // No KCL's leader runs here, for which it would watch for minutes.
+            here.push_str(" --watch 1s");
+        }
         let mut shell = Command::new("sh");
         self.bench.settle(&mut shell);
         let path = format!("{}:{}", self.bench.path("").display(), std::env::var("PATH").unwrap());

@@ -375,6 +375,7 @@ fn what_can_t_work_is_refused_with_what_can() {
         ("&namespace=x", &[], 64, "tenure's own layout"),
         ("&sk=x", &[], 64, "no option \"sk\"; there are region"),
         ("&pk_name=id", &[], 64, "a HASH key \"id\" and a RANGE key \"sk\""),
+        ("", &["--metrics", "127.0.0.1:0"], 64, "nothing is measured on a table with dialect=tabletheory"),
         ("&lock_sort_key=L", &["--try"], 0, ""),
     ] {
         let ran = run(more, arguments);

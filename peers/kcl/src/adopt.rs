@@ -90,8 +90,11 @@ pub struct AdoptionFindings {
     /// Rows that can't be read, and units that can't; but for rows without a counter that go when units of an earlier adoption are
     /// opened.
     pub damaged: Vec<StoreError>,
-    /// Rows of units that the fleet has open, made again after they had been moved by a write that knows no condition.
+    /// Rows without a counter of units that the fleet has open, made again after they had been moved by a write that knows no condition.
     pub remade: BTreeSet<String>,
+    /// Rows that are leases, beside units of their names that the fleet has open: who works on each. Made again after they had been moved, as
+    /// the KCL's leader does with missing ones; or the unit is no adoption's.
+    pub beside: BTreeMap<String, Option<String>>,
     /// How many rows are no leases by the KCL, because they have another `entityType`. They are left as they are.
     pub skipped: usize,
 }
@@ -170,8 +173,14 @@ impl Adopter {
         found.damaged.extend(units.damaged.into_iter().map(|(unit, error)| error.about(unit)));
         let open =
             units.units.iter().filter(|unit| unit.spec.status == Status::Open && mark(&unit.spec).is_none());
-        found.remade =
-            open.map(|unit| unit.name.clone()).filter(|name| listing.bare.contains(name)).collect();
+        for unit in open {
+            if listing.bare.contains(&unit.name) {
+                found.remade.insert(unit.name.clone());
+            }
+            if let Some(worker) = found.rows.get(&unit.name) {
+                found.beside.insert(unit.name.clone(), worker.clone());
+            }
+        }
         Ok(found)
     }
 

@@ -43,7 +43,8 @@ impl Coordinator {
             held: Arc::clone(&held),
         };
         let worker = WorkerMachine::new(table.format(), Arc::clone(&coordinator.options));
-        let users = CoordinatorUsers { clock: Arc::clone(table.clock()), events, shown: held };
+        let holder = coordinator.options.worker.clone();
+        let users = CoordinatorUsers { holder, clock: Arc::clone(table.clock()), events, shown: held };
         tokio::spawn(driver::run(table.clone(), worker, users, orders));
         Ok((coordinator, Events::new(told)))
     }

@@ -14,12 +14,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use tenure_core::{Clock, ErrorKind, StoreError};
+use std::time::Duration;
+use tenure_core::{Clock, ErrorKind, Loss, StoreError};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 /// What users see of a worker.
 pub(crate) struct CoordinatorUsers {
+    /// The worker's id.
+    pub(crate) holder: String,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) events: mpsc::UnboundedSender<Event>,
     /// What is held, by name.
@@ -31,7 +34,50 @@ impl CoordinatorUsers {
         Held { cell, clock: Arc::clone(&self.clock) }
     }
 
+    /// What a log has of it, by the names that events of fleets have.
+    fn log(&self, notice: &WorkerNotice) {
+        let holder = &*self.holder;
+        match notice {
+            WorkerNotice::Taken(cell) => {
+                let (key, fence) = (cell.key(), cell.counter_at_take());
+                tracing::info!(name: "fleet.assigned", target: "tenure::fleet", key, fence, holder, "lease taken");
+            }
+            WorkerNotice::Lost(cell, loss) => {
+                let (key, fence) = (cell.key(), cell.counter_at_take());
+                if *loss == Loss::Released {
+                    tracing::info!(name: "fleet.released", target: "tenure::fleet", key, fence, holder, "lease given up");
+                } else {
+                    tracing::warn!(name: "fleet.lost", target: "tenure::fleet", key, fence, holder, reason = %loss, "lease lost");
+                }
+            }
+            WorkerNotice::Wanted(cell, by) => {
+                let key = cell.key();
+                tracing::info!(name: "fleet.draining", target: "tenure::fleet", key, holder, by, "lease is to go to another");
+            }
+            WorkerNotice::Finished(cell) => {
+                let key = cell.key();
+                tracing::info!(name: "fleet.finished", target: "tenure::fleet", key, holder, "shard was read to its end");
+            }
+            WorkerNotice::LookFailed(error) => {
+                tracing::warn!(name: "fleet.failing", target: "tenure::fleet", holder, reason = %error, "the table could not be read");
+            }
+            WorkerNotice::Foreign(error) => {
+                tracing::warn!(name: "fleet.unreadable", target: "tenure::fleet", holder, reason = %error, "this row is no lease");
+            }
+            WorkerNotice::Revived(worker) => {
+                tracing::warn!(
+                    name: "fleet.revived", target: "tenure::fleet", holder, worker,
+                    "a worker lives of which a lease was taken because it had been silent"
+                );
+            }
+            WorkerNotice::Skipped(rows) => {
+                tracing::info!(name: "fleet.skipped", target: "tenure::fleet", holder, rows, "rows are no leases by the KCL");
+            }
+        }
+    }
+
     fn hear(&self, notice: WorkerNotice) {
+        self.log(&notice);
         let event = match notice {
             WorkerNotice::Taken(cell) => {
                 let lease = self.held(cell);
@@ -41,6 +87,7 @@ impl CoordinatorUsers {
             }
             WorkerNotice::Lost(cell, loss) => Event::Lost { lease: self.held(cell), loss },
             WorkerNotice::Wanted(cell, by) => Event::Wanted { lease: self.held(cell), by },
+            WorkerNotice::Finished(cell) => Event::Finished(self.held(cell)),
             WorkerNotice::LookFailed(error) => Event::LookFailed(error),
             WorkerNotice::Foreign(error) => Event::Foreign(error),
             WorkerNotice::Revived(worker) => Event::Revived(worker),
@@ -65,7 +112,9 @@ pub(crate) async fn run(
     loop {
         for output in worker.step(clock.now()) {
             match output {
-                WorkerOutput::Request(request) => drop(jobs.spawn(perform(table.clone(), request))),
+                WorkerOutput::Request(request) => {
+                    drop(jobs.spawn(perform(table.clone(), request, worker.look_patience())))
+                }
                 WorkerOutput::Notice(notice) => users.hear(notice),
                 WorkerOutput::Hide(key) => users.hide(&key),
                 WorkerOutput::Reply(answered) => answered.tell(),
@@ -95,9 +144,11 @@ pub(crate) async fn run(
 }
 
 /// Whatever happens, there is an answer: a lease without one would stay busy, and a worker without one would take no more.
-async fn perform(table: Table, request: WorkerRequest) -> WorkerAnswer {
+async fn perform(table: Table, request: WorkerRequest, patience: Duration) -> WorkerAnswer {
     match request {
-        WorkerRequest::Look => WorkerAnswer::Looked(caught(ErrorKind::Unavailable, table.list()).await),
+        WorkerRequest::Look => {
+            WorkerAnswer::Looked(caught(ErrorKind::Unavailable, table.list_for(patience)).await)
+        }
         WorkerRequest::Settle(settling, purpose) => {
             let settled = caught(ErrorKind::Unknown, table.settle(*settling)).await;
             WorkerAnswer::Settled(purpose, Box::new(settled))

@@ -26,6 +26,10 @@ pub enum Event {
         /// Who is to have it.
         by: String,
     },
+    /// The checkpoint of a lease that is held says that its shard was read to the end (`SHARD_END`). Told once for each tenure, where rows are
+    /// [shards](crate::Options::shards). It stays held until it is [deleted](crate::Coordinator::delete), which is due once its
+    /// children have begun, or [released](crate::Coordinator::release); no worker of tenure takes it then.
+    Finished(Held),
     /// The table could not be read. It is read again soon, and what is held is renewed meanwhile.
     LookFailed(StoreError),
     /// A row can't be read as a lease, and is left as it is. Told once for each text.

@@ -17,6 +17,7 @@ mod rng;
 mod row;
 mod schema;
 mod settling;
+mod shards;
 mod table;
 mod taker;
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub struct Options {
     pub(crate) at_once: usize,
     pub(crate) look_every: Option<Duration>,
     pub(crate) settle_steals: bool,
+    pub(crate) shards: Option<bool>,
     pub(crate) drift: Drift,
     pub(crate) lots: u64,
 }
@@ -31,6 +32,7 @@ impl Options {
             at_once: 32,
             look_every: None,
             settle_steals: true,
+            shards: None,
             drift: Drift::default(),
             lots: 0,
         }
@@ -74,6 +76,15 @@ impl Options {
     #[must_use]
     pub fn settle_steals(self, settle_steals: bool) -> Self {
         Options { settle_steals, ..self }
+    }
+
+    /// Whether rows are shards of a stream, as the KCL's consumers write them: what has the checkpoint `SHARD_END` is not taken, nor what has a
+    /// parent (`parentShardId`) in the table that has not. One that is held and gets that checkpoint is told by
+    /// [`Event::Finished`](crate::Event::Finished). Rows without these attributes are taken as ever. In the KCL's layout yes, in `a8m/lease`'s no,
+    /// unless said otherwise.
+    #[must_use]
+    pub fn shards(self, are_shards: bool) -> Self {
+        Options { shards: Some(are_shards), ..self }
     }
 
     /// How far clock rates may be off. 10 %, unless said otherwise.
@@ -125,6 +136,11 @@ impl Options {
             }
             _ => Ok(()),
         }
+    }
+
+    /// How long each page of a look is asked for before the look has failed.
+    pub(crate) fn look_patience(&self) -> Duration {
+        self.failover / 2
     }
 
     /// How often to look.

@@ -12,17 +12,18 @@ pub struct Place {
     pub(crate) config: DynamoConfig,
     pub(crate) format: Format,
     steal: usize,
+    shards: Option<bool>,
 }
 
 impl Place {
     /// What follows `dynamodb:` in a URL: `//TABLE?dialect=kcl&region=…`. Options of its own: `peers=kcl|a8m` (whose conditions
     /// are followed where they differ; `kcl` by default), `unowned=absent|null` (how "nobody" is written; as those peers do by
-    /// default) and `steal=N` (how many leases a worker steals at a time; 1 by default).
+    /// default), `steal=N` (how many leases a worker steals at a time; 1 by default) and `shards=yes|no` (see [`Options::shards`](crate::Options::shards)).
     ///
     /// # Errors
     /// `Invalid`, naming the option and those that there are.
     pub fn from_url(rest: &str) -> Result<Place, StoreError> {
-        let (config, own) = Dialect::Kcl.options(rest, &["peers", "unowned", "steal"])?;
+        let (config, own) = Dialect::Kcl.options(rest, &["peers", "unowned", "steal", "shards"])?;
         let option = |name: &str| own.get(name).map(String::as_str);
         let bad = |text: String| Err(StoreError::invalid(text));
         let mut format = match option("peers") {
@@ -41,7 +42,13 @@ impl Place {
             Some(Ok(steal)) if steal > 0 => steal,
             Some(_) => return bad("steal= is the number of leases to steal at a time, 1 or more".to_owned()),
         };
-        Ok(Place { config, format, steal })
+        let shards = match option("shards") {
+            None => None,
+            Some("yes") => Some(true),
+            Some("no") => Some(false),
+            Some(other) => return bad(format!("shards={other:?} is neither yes nor no")),
+        };
+        Ok(Place { config, format, steal, shards })
     }
 
     /// The table's name.
@@ -60,6 +67,12 @@ impl Place {
     #[must_use]
     pub fn leases_to_steal(&self) -> usize {
         self.steal
+    }
+
+    /// Whether rows are shards, if the URL says so: see [`Options::shards`](crate::Options::shards).
+    #[must_use]
+    pub fn shards(&self) -> Option<bool> {
+        self.shards
     }
 }
 
@@ -82,11 +95,15 @@ mod tests {
         assert_eq!((place.table(), place.format(), place.leases_to_steal()), ("jobs", Format::kcl(), 1));
         let place = Place::from_url("//jobs?dialect=kcl&peers=a8m&unowned=absent&steal=7").unwrap();
         assert_eq!((place.format(), place.leases_to_steal()), (Format::a8m().unowned(Unowned::Absent), 7));
+        assert_eq!(place.shards(), None);
+        let shards = |says| Place::from_url(&format!("//jobs?dialect=kcl&shards={says}")).unwrap().shards();
+        assert_eq!((shards("yes"), shards("no")), (Some(true), Some(false)));
         for (options, says) in [
             ("peers=java", "neither kcl nor a8m"),
             ("unowned=none", "neither absent nor null"),
             ("steal=0", "1 or more"),
             ("steal=x", "1 or more"),
+            ("shards=1", "neither yes nor no"),
             ("namespace=x", "namespace"),
             ("regoin=x", "steal"),
         ] {

@@ -11,11 +11,13 @@ use super::schema;
 use super::settling::{ChangeAnswer, Settled, Settling};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use tenure_core::{Clock, ErrorKind, StoreError};
 use tenure_dynamodb::DynamoConfig;
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
+use tenure_dynamodb::aws_sdk_dynamodb::operation::scan::ScanOutput;
 use tenure_dynamodb::aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
-use tenure_dynamodb::service::{Call, Ended, Service, text};
+use tenure_dynamodb::service::{Call, Ended, Item, Service, text};
 
 /// A lease table in the KCL's or `a8m/lease`'s layout. Clones share their connections.
 #[derive(Clone)]
@@ -154,7 +156,8 @@ impl Table {
         self.row(answer.item.as_ref())
     }
 
-    /// All rows, over all pages, by consistent reads.
+    /// All rows, over all pages, by consistent reads. A page that is refused for a reason that passes, such as a throttled one, is asked for
+    /// again until its time is over.
     ///
     /// # Errors
     /// `Unavailable`. Rows that can't be read are in the listing, each with its error.
@@ -162,18 +165,15 @@ impl Table {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn list(&self) -> Result<RowListing, StoreError> {
+        self.list_for(self.inner.service.timeout()).await
+    }
+
+    /// The same with so much patience for each page.
+    pub(crate) async fn list_for(&self, patience: Duration) -> Result<RowListing, StoreError> {
         let mut listing = RowListing::default();
         let mut start = None;
         loop {
-            let request = self
-                .inner
-                .service
-                .client()
-                .scan()
-                .table_name(self.inner.service.table())
-                .consistent_read(true);
-            let answer = request.set_exclusive_start_key(start).send().await;
-            let answer = answer.map_err(|error| self.inner.service.failed(Call::Read, error))?;
+            let answer = self.page(start, patience).await?;
             for item in answer.items() {
                 match Row::read(self.inner.format, item) {
                     Ok(Some(row)) => listing.rows.push(row),
@@ -190,6 +190,26 @@ impl Table {
                 listing.rows.sort_by(|a, b| a.key().cmp(b.key()));
                 return Ok(listing);
             }
+        }
+    }
+
+    /// One page. What was read before is not paid for again because this one is throttled.
+    async fn page(&self, start: Option<Item>, patience: Duration) -> Result<ScanOutput, StoreError> {
+        const LONGEST: Duration = Duration::from_secs(1);
+        let deadline = self.inner.clock.held().after(patience);
+        let mut pause = Duration::from_millis(25);
+        loop {
+            let request = self.inner.service.client().scan().table_name(self.inner.service.table());
+            let request = request.consistent_read(true).set_exclusive_start_key(start.clone());
+            let error = match request.send().await {
+                Ok(page) => return Ok(page),
+                Err(error) => self.inner.service.failed(Call::Read, error),
+            };
+            if !error.is_passing() || self.inner.clock.held().after(pause) >= deadline {
+                return Err(error);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST);
         }
     }
 

@@ -2,10 +2,12 @@
 //!
 //! A row is free when nobody has it, or when its counter has not changed for a full failover time that this worker itself has
 //! watched. Each worker wants its even share, of what is free first; only if nothing is free does it steal from the worker that
-//! has most. What may have been stolen from one who does not know yet can be taken at once, and is believed in later.
+//! has most. What may have been stolen from one who does not know yet can be taken at once, and is believed in later. A shard that was
+//! read to its end, or whose parents were not, is no work.
 
 use super::rng::SplitMix64;
 use super::row::Row;
+use super::shards::OpenShards;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure_core::Tick;
@@ -140,6 +142,8 @@ pub(crate) struct TakerView<'v> {
     pub(crate) failover: Duration,
     pub(crate) most: usize,
     pub(crate) steal: usize,
+    /// Rows may be shards of a stream.
+    pub(crate) shards: bool,
 }
 
 impl TakerView<'_> {
@@ -160,9 +164,13 @@ impl TakerView<'_> {
         let mut lots = SplitMix64::new(lots);
         let mut available = Vec::new();
         let mut of_others: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
-        let mut left = 0;
+        let (mut left, mut idle) = (0, 0);
+        let open = self.shards.then(|| OpenShards::of(self.rows));
+        let gives_no_work = |row: &Row| open.as_ref().is_some_and(|open| open.gives_no_work(row));
         for row in self.rows.iter().filter(|row| !self.held.contains(row.key())) {
             match (self.availability(row), row.owner().or_else(|| row.holder())) {
+                // Nobody's share: it is work for nobody.
+                (Some(_), _) if gives_no_work(row) => idle += 1,
                 (Some(why), _) => available.push((row, why)),
                 (None, Some(owner)) if owner != self.me => of_others.entry(owner).or_default().push(row),
                 // An earlier start of the same name had it, or this one before it stood still: it isn't ours before it is silent,
@@ -172,18 +180,20 @@ impl TakerView<'_> {
         }
         let mine = self.held.len() + left;
         let workers = of_others.len() + 1;
-        let target = self.rows.len().div_ceil(workers).min(self.most);
+        let target = (self.rows.len() - idle).div_ceil(workers).min(self.most);
         let needed = target.saturating_sub(mine);
         if !available.is_empty() || needed == 0 {
             lots.shuffle(&mut available);
             return available.into_iter().take(needed).map(|(row, why)| (row.clone(), why)).collect();
         }
+        // One that is being handed over goes its own way.
+        let is_moved = |row: &&Row| row.handing_over().is_none() && !gives_no_work(row);
+        of_others.retain(|_, rows| rows.iter().any(is_moved));
         let Some(most) = of_others.values().map(Vec::len).max() else { return Vec::new() };
         let mut victims: Vec<Vec<&Row>> = of_others.into_values().filter(|rows| rows.len() == most).collect();
         lots.shuffle(&mut victims);
-        // One that is being handed over goes its own way.
         let victim = victims.into_iter().next().unwrap_or_default();
-        let mut rows: Vec<&Row> = victim.into_iter().filter(|row| row.handing_over().is_none()).collect();
+        let mut rows: Vec<&Row> = victim.into_iter().filter(is_moved).collect();
         lots.shuffle(&mut rows);
         let over = most.saturating_sub(target);
         // Where all others have their share exactly and two are wanting here, one of theirs is too much.

@@ -49,6 +49,8 @@ struct HeldRow {
     told: bool,
     /// It is being given up, and not believed any more.
     ends: bool,
+    /// Users know that its shard was read to the end.
+    finished: bool,
     /// It is left to expire: nothing is done with it any more.
     lapsed: bool,
     /// Nobody else can believe in it.
@@ -133,6 +135,15 @@ impl WorkerMachine {
             outputs: Vec::new(),
             under_way: 0,
         }
+    }
+
+    /// Whether rows may be shards of a stream.
+    fn has_shards(&self) -> bool {
+        self.options.shards.unwrap_or_else(|| self.format.is_kcl())
+    }
+
+    pub(crate) fn look_patience(&self) -> Duration {
+        self.options.look_patience()
     }
 
     /// Whether it has seen that somebody has the row.
@@ -302,7 +313,8 @@ impl WorkerMachine {
         if self.may_look() && now.waited >= self.look_at {
             self.looking = true;
             self.served.append(&mut self.asked);
-            self.send(WorkerRequest::Look);
+            // Beside the bound: renewals don't wait for a large table.
+            self.outputs.push(WorkerOutput::Request(WorkerRequest::Look));
         }
         while self.under_way < self.options.at_once {
             if !self.launch_one(now) {
@@ -319,7 +331,7 @@ impl WorkerMachine {
         }
         while let Some(key) = self.renewals.pop(now.held) {
             if self.holdings.get(&key).is_some_and(HeldRow::is_idle) {
-                self.keep(&key, Edit::new(), None);
+                self.keep(now, &key, Edit::new(), None);
                 return true;
             }
         }
@@ -346,7 +358,7 @@ impl WorkerMachine {
         }
         match wish {
             None => return true,
-            Some(LeaseWish::Update(edit, reply)) => self.keep(key, edit, Some(reply)),
+            Some(LeaseWish::Update(edit, reply)) => self.keep(now, key, edit, Some(reply)),
             Some(LeaseWish::End { delete, reply }) => {
                 holding.busy = true;
                 self.renewals.remove(key);
@@ -365,12 +377,15 @@ impl WorkerMachine {
     }
 
     /// Renews a lease, with a change of its fields or without.
-    fn keep(&mut self, key: &str, edit: Edit, reply: Option<Reply<Done<()>>>) {
+    fn keep(&mut self, now: Now, key: &str, edit: Edit, reply: Option<Reply<Done<()>>>) {
         let Some(holding) = self.holdings.get_mut(key) else { return };
         holding.busy = true;
         let change = RowChange::renew(self.format, &holding.row, &edit);
         let update = reply.map(|reply| (edit, reply));
-        let (tenure, deadline) = (holding.tenure, holding.cell.until());
+        // One that is being given up is believed no more, but an update that was asked for before is made all the same.
+        let deadline =
+            if holding.ends { now.held.after(self.options.failover) } else { holding.cell.until() };
+        let tenure = holding.tenure;
         let purpose = ChangePurpose::Keep { key: key.to_owned(), tenure, update };
         self.send(WorkerRequest::Settle(Box::new(Settling::new(change, deadline)), purpose));
     }

@@ -6,7 +6,7 @@
 //! back is moved at once: who had an earlier row of that name may not know yet. A whole fleet
 //! that steals much is moved with hardly a take too many and no unit idle for long. A scripted peer that writes without a condition
 //! makes rows again: before anybody takes them they are deleted again, also of units that are not open yet; what was taken, or is made
-//! again without end, is named. An adopter knows of another that lives, and not of one that is dead.
+//! again without end, is named; so it is with the leases that the KCL's leader makes again. An adopter knows of another that lives, and not of one that is dead.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -327,6 +327,56 @@ async fn what_looks_as_if_nobody_ever_had_it_is_kept_until_who_had_an_earlier_ro
     assert_eq!(timeout(LONG, adopted).await.expect("moved in time").unwrap(), Adopted::Moved);
     let kept = steps[&AdoptionStep::Quiet].saturating_sub(steps[&AdoptionStep::Taken]);
     assert!(kept >= FAILOVER, "it was kept for {kept:?}");
+}
+
+/// As the KCL's leader does where a shard has no lease.
+async fn create_if_not_exists(table: &str, unit: &str) {
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let item = [
+        ("leaseKey", text(unit)),
+        ("leaseCounter", number(0)),
+        ("checkpoint", text("TRIM_HORIZON")),
+        ("checkpointSubSequenceNumber", number(0)),
+        ("ownerSwitchesSinceCheckpoint", number(0)),
+    ];
+    let put = plain().put_item().table_name(table);
+    let put = put.set_item(Some(item.map(|(name, value)| (name.to_owned(), value)).into()));
+    put.condition_expression("attribute_not_exists(leaseKey)").send().await.unwrap();
+}
+
+#[tokio::test]
+async fn leases_that_the_kcl_s_leader_makes_again_are_deleted_and_later_ones_are_named() {
+    let table = lease_table("leader").await;
+    let name = format!("adopt-leader-{}", std::process::id());
+    let units = ["a", "b"].map(str::to_owned);
+    for unit in &units {
+        table.create(unit, Fields::new()).await.unwrap();
+    }
+    let fleet = Fleet::new(memory(), "f").unwrap();
+    let adopter = Adopter::new(table.clone(), fleet, options("a")).unwrap();
+    let mut leader = None;
+    let all = adopter.adopt_all(units.into(), BTreeSet::new(), FAILOVER, |progress| {
+        if let AdoptionProgress::Watching(_) = progress {
+            let name = name.clone();
+            leader = Some(tokio::spawn(async move {
+                for unit in ["a", "b"] {
+                    create_if_not_exists(&name, unit).await;
+                }
+            }));
+        }
+    });
+    let all = timeout(LONG, all).await.expect("an end").unwrap();
+    assert_eq!((all.moved, all.remade.deleted.len(), all.remade.taken.len()), (2, 2, 0), "{all:?}");
+    assert!(!all.remade.is_doubtful() && table.list().await.unwrap().rows.is_empty());
+
+    assert_eq!(adopter.find().await.unwrap().beside, BTreeMap::new());
+    create_if_not_exists(&name, "a").await;
+    create_if_not_exists(&name, "b").await;
+    let row = table.read("b").await.unwrap().unwrap();
+    table.take(&row, "kcl-A").await.unwrap();
+    let found = adopter.find().await.unwrap();
+    let beside = [("a".to_owned(), None), ("b".to_owned(), Some("kcl-A".to_owned()))];
+    assert_eq!((found.beside, found.remade.len()), (beside.into(), 0));
 }
 
 /// As a peer does that knows no condition.

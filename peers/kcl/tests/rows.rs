@@ -2,7 +2,7 @@
 //!
 //! Plan: only tables with the right key open; a row is created once, read with all its fields, taken, renewed, updated, evicted
 //! and deleted on condition of what was read, and fields of every type stay to the byte; rows as the peers write them, and as
-//! nobody should; a table of several pages is read to its end; lost answers are resolved by reading.
+//! nobody should; a table of several pages is read to its end, though pages are throttled; lost answers are resolved by reading.
 
 #![allow(
     clippy::unwrap_used,
@@ -58,6 +58,33 @@ async fn only_a_table_of_leases_opens() {
     let error = Table::open(config(&other), Format::kcl(), clock()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("leaseKey") && error.to_string().contains("namespace"), "{error}");
+}
+
+#[tokio::test]
+async fn a_throttled_page_is_asked_for_again_from_there_on() {
+    let name = name_of(&lease_table("kcl-throttled", Format::kcl()).await);
+    for key in ["a", "b", "c", "d", "e", "f"] {
+        let long = AttributeValue::B(Blob::new(vec![7; 390_000]));
+        put(&name, &[("leaseKey", text(key)), ("leaseCounter", number("1")), ("x", long)]).await;
+    }
+    // The whole of a burst goes into the first page.
+    let (refusals, firsts) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (refused, begun) = (Arc::clone(&refusals), Arc::clone(&firsts));
+    let stub = Stub::start(move |action, body| match action {
+        "Scan" if !body.contains("ExclusiveStartKey") => {
+            begun.fetch_add(1, Ordering::SeqCst);
+            Fate::Through
+        }
+        "Scan" if refused.fetch_add(1, Ordering::SeqCst) < 4 => {
+            Fate::refusal(400, "ProvisionedThroughputExceededException", "too fast")
+        }
+        _ => Fate::Through,
+    })
+    .await;
+    let table = open(client(&stub.endpoint), &name, Format::kcl()).await;
+    assert_eq!(table.list().await.unwrap().rows.len(), 6);
+    assert!(refusals.load(Ordering::SeqCst) > 4, "there are two pages");
+    assert_eq!(firsts.load(Ordering::SeqCst), 1, "what was read is not read again");
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 #![doc = include_str!("../docs/less.md")]
 
 mod candidate;
+#[cfg(feature = "sqlite")]
+mod files;
 mod machine;
 mod options;
 #[cfg(feature = "postgres")]

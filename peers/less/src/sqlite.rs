@@ -3,12 +3,13 @@
 //! The column holds the deadline as text in the writer's own zone, and less compares it *as text*. So what is written here has the
 //! offset that the row shows already, unless that is what this host's zone had then; what is read is compared by instant.
 
+use crate::files::{self, OpenedFiles};
 use crate::storage::{Calling, LeaderRow, Micros, Seen, Storage};
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, Zoned};
 use rusqlite::{
-    Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params,
+    Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, ffi, params,
 };
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,9 +32,21 @@ pub struct SqliteStorage {
 
 struct SharedDatabase {
     path: PathBuf,
-    connection: Mutex<Connection>,
+    database: Mutex<OpenDatabase>,
     clock: Arc<dyn Clock>,
     zone: TimeZone,
+}
+
+/// A connection, and the files that it has open.
+struct OpenDatabase {
+    connection: Connection,
+    files: OpenedFiles,
+}
+
+impl Drop for OpenDatabase {
+    fn drop(&mut self) {
+        self.files.leave(&self.connection);
+    }
 }
 
 impl std::fmt::Debug for SqliteStorage {
@@ -68,6 +81,7 @@ impl SqliteStorage {
         zone: TimeZone,
     ) -> Result<Self, StoreError> {
         let path = path.as_ref();
+        let files = OpenedFiles::at(path);
         let connection = connect(path, OpenFlags::empty())?;
         let asks = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'less_record'";
         let tables: i64 = connection
@@ -79,7 +93,12 @@ impl SqliteStorage {
                 path.display()
             )));
         }
-        let inner = SharedDatabase { path: path.to_owned(), connection: Mutex::new(connection), clock, zone };
+        // One that was replaced while it was opened.
+        if let Some(fault) = files.fault() {
+            return Err(StoreError::unavailable(fault));
+        }
+        let database = Mutex::new(OpenDatabase { connection, files });
+        let inner = SharedDatabase { path: path.to_owned(), database, clock, zone };
         Ok(SqliteStorage { inner: Arc::new(inner) })
     }
 
@@ -147,6 +166,10 @@ fn failed(path: &Path, call: DatabaseCall, error: rusqlite::Error) -> StoreError
 }
 
 fn meaning(path: &Path, call: DatabaseCall, error: &rusqlite::Error) -> StoreError {
+    // As SQLite notices by itself, before it begins a journal under the name of the other file.
+    if error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_READONLY_DBMOVED) {
+        return StoreError::unavailable(files::removed(path));
+    }
     let text = format!("{}: {error}", path.display());
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::foreign(text),
@@ -168,7 +191,11 @@ impl SharedDatabase {
         work: impl FnOnce(&SharedDatabase, &Transaction<'_>) -> Result<T, DatabaseError>,
     ) -> Result<T, StoreError> {
         // A transaction that a panic has left open was rolled back when it was dropped.
-        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        let OpenDatabase { connection, files } = &mut *database;
+        if let Some(fault) = files.fault() {
+            return Err(StoreError::unavailable(fault));
+        }
         let behavior = match call {
             DatabaseCall::Read => TransactionBehavior::Deferred,
             DatabaseCall::Write => TransactionBehavior::Immediate,
@@ -180,8 +207,14 @@ impl SharedDatabase {
             DatabaseError::Sql(error) => failed(&self.path, DatabaseCall::Read, error),
             DatabaseError::Store(error) => error.about(self.path.display()),
         })?;
+        files.see(&transaction).map_err(|error| failed(&self.path, DatabaseCall::Read, error))?;
         transaction.commit().map_err(|error| failed(&self.path, call, error))?;
-        Ok(result)
+        match files.fault() {
+            None => Ok(result),
+            Some(fault) if call == DatabaseCall::Read => Err(StoreError::unavailable(fault)),
+            // Committed, though perhaps to a file that is not the others' any more: they may have judged without it.
+            Some(fault) => Err(StoreError::unknown(fault)),
+        }
     }
 
     fn now(&self) -> Micros {

@@ -1,13 +1,13 @@
 //! Candidates on less's table in a PostgreSQL database, beside what less's own statements do to it.
 //!
 //! Plan: one leads, and hands over when it stops; a peer's live row is respected, its dead one taken, also where the host's wall clock says
-//! otherwise; a renewal of a peer's that comes late extends nobody's belief; a row without a deadline is left alone and told; missing
+//! otherwise; a peer's host whose clock is ahead is believed; a renewal of a peer's that comes late extends nobody's belief; a row without a deadline is left alone and told; missing
 //! tables and rights are named.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 use tenure::Clock;
 use tenure_less::{Candidate, CandidateOptions, PostgresStorage, Storage};
 use tenure_postgres::PostgresConfig;
@@ -63,13 +63,19 @@ async fn candidate(key: &str) -> Candidate {
     Candidate::start(storage().await, options(key), tenure::clock::system(), tenure::clock::uuid).unwrap()
 }
 
-/// less's `SetNX`. The peer's clock is right.
-async fn set_nx(peer: &Client, key: &str, value: &str, ttl_ms: i64) -> bool {
-    let sql = "INSERT INTO less.record(key, value, deadline) VALUES ($1, $2, clock_timestamp() + $3 * interval '1 ms') \
+/// less's `SetNX`, which writes and compares by the clock of its host. That one is right.
+async fn set_nx(peer: &Client, key: &str, value: &str, ttl_ms: u64) -> bool {
+    set_nx_ahead(peer, key, value, ttl_ms, 0).await
+}
+
+/// The same from a host whose clock is so far ahead.
+async fn set_nx_ahead(peer: &Client, key: &str, value: &str, ttl_ms: u64, ahead_ms: u64) -> bool {
+    let sql = "INSERT INTO less.record(key, value, deadline) VALUES ($1, $2, $3) \
         ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value, deadline = EXCLUDED.deadline \
-        WHERE less.record.deadline < clock_timestamp() RETURNING value";
-    let ttl = ttl_ms as f64;
-    peer.query_opt(sql, &[&key, &value, &ttl]).await.unwrap().is_some()
+        WHERE less.record.deadline < $4 RETURNING value";
+    let now = tenure::clock::system().now().wall.0 + ahead_ms;
+    let [now, deadline] = [now, now + ttl_ms].map(|ms| UNIX_EPOCH + Duration::from_millis(ms));
+    peer.query_opt(sql, &[&key, &value, &deadline, &now]).await.unwrap().is_some()
 }
 
 async fn within<T>(what: impl Future<Output = T>) -> T {
@@ -109,6 +115,17 @@ async fn a_peer_s_row_is_respected_while_it_lives_and_taken_when_it_is_dead() {
     assert!(!set_nx(&peer, &key, "theirs", 3000).await, "to the peer it is alive");
     candidate.stop().await;
     assert!(set_nx(&peer, &key, "theirs", 3000).await, "what was given back is free for the peer, too");
+}
+
+#[tokio::test]
+async fn a_peer_whose_host_s_clock_is_ahead_takes_the_row_of_a_live_leader_who_hears_of_it() {
+    let (key, peer) = (unique(), peer().await);
+    let candidate = candidate(&key).await;
+    let term = within(candidate.elected()).await.unwrap();
+    assert!(!set_nx(&peer, &key, "theirs", 60_000).await, "by a right clock it is alive");
+    assert!(set_nx_ahead(&peer, &key, "theirs", 60_000, 12_000).await);
+    assert_eq!(within(term.ended()).await, Some(tenure_less::EndCause::Taken));
+    candidate.stop().await;
 }
 
 #[tokio::test]

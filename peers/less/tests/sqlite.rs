@@ -2,15 +2,17 @@
 //!
 //! Plan: one leads, and hands over when it stops; a peer's live row is respected, its dead one taken; what is written looks alive to a peer
 //! that compares texts; a row that can't be read is left alone and told; several keys; what can't be opened is named; a store that is
-//! locked for long ends the leadership at its deadline.
+//! locked for long ends the leadership at its deadline; a file that is removed or replaced, or whose log is, is noticed in each journal
+//! mode, nobody leads on, and what others have written meanwhile stays; a file may come into WAL mode at any time, and be opened by a link.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use rusqlite::{Connection, OptionalExtension, params};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
-use tenure::Clock;
+use tenure::{Clock, ErrorKind};
 use tenure_less::{Candidate, CandidateOptions, SqliteStorage, Storage};
 
 /// More than any step here takes on a busy machine.
@@ -197,6 +199,123 @@ async fn a_file_that_is_locked_for_long_ends_the_leadership_at_its_deadline() {
     peer.connection.execute_batch("COMMIT").unwrap();
     within(candidate.elected()).await.unwrap();
     assert!(!term.is_held(), "a term that is over stays so");
+}
+
+/// As users of less's own driver do, at any time.
+fn use_wal(path: &Path) {
+    let mode: String =
+        Connection::open(path).unwrap().query_row("PRAGMA journal_mode = wal", [], |row| row.get(0)).unwrap();
+    assert_eq!(mode, "wal");
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    PathBuf::from(format!("{}{suffix}", path.display()))
+}
+
+/// Another file of the same contents takes the place of this one, as by a restore.
+fn replace(path: &Path) {
+    let backup = beside(path, ".backup");
+    SqliteStorage::migrate(&backup).unwrap();
+    use_wal(&backup);
+    std::fs::rename(backup, path).unwrap();
+    for suffix in ["-wal", "-shm"] {
+        let _there_is_none_in_other_modes = std::fs::remove_file(beside(path, suffix));
+    }
+}
+
+#[tokio::test]
+async fn s1_nobody_leads_on_in_a_file_that_was_replaced() {
+    for is_wal in [true, false] {
+        let table = Table::new();
+        if is_wal {
+            use_wal(&table.path());
+        }
+        let old = table.candidate("k");
+        let term = within(old.elected()).await.unwrap();
+        replace(&table.path());
+        assert_ne!(within(term.ended()).await, None, "in WAL mode: {is_wal}");
+        let new = table.candidate("k");
+        let term = within(new.elected()).await.unwrap();
+        let says = |candidate: &Candidate| {
+            candidate.changes().borrow().trouble.as_ref().is_some_and(|error| {
+                error
+                    .to_string()
+                    .contains("was removed or replaced while it was in use; restart this process")
+            })
+        };
+        until("the remedy is told", || says(&old)).await;
+        assert!(!old.is_leader() && term.is_held());
+        old.stop().await;
+        new.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn s1_nothing_is_won_or_read_in_files_that_are_not_the_others_any_more() {
+    let (ttl, skew) = (Duration::from_secs(60), Duration::ZERO);
+    let (whole, database, log, memory) = (&[][..], &[""][..], &["-wal"][..], &["-shm"][..]);
+    for (is_wal, gone) in [
+        (true, whole),
+        (true, database),
+        (true, log),
+        (true, memory),
+        (true, &["-wal", "-shm"]),
+        (false, whole),
+        (false, database),
+    ] {
+        let table = Table::new();
+        let storage = table.storage();
+        assert!(storage.take("k", "ours", ttl, skew, None).await.unwrap());
+        if is_wal {
+            // After it was opened.
+            use_wal(&table.path());
+            assert!(storage.renew("k", "ours", ttl).await.unwrap(), "another mode is no fault");
+        }
+        for suffix in gone {
+            std::fs::remove_file(beside(&table.path(), suffix)).unwrap();
+        }
+        let (won, read) = (storage.renew("k", "ours", ttl).await, storage.look("k").await);
+        if gone.is_empty() {
+            assert!(won.unwrap() && read.unwrap().row.is_some());
+            continue;
+        }
+        for error in [won.unwrap_err(), read.unwrap_err()] {
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{gone:?}: {error}");
+            assert!(error.to_string().contains("restart this process"), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_others_write_meanwhile_outlives_the_process_that_lost_its_log() {
+    let table = Table::new();
+    use_wal(&table.path());
+    let storage = table.storage();
+    let (ttl, skew) = (Duration::from_secs(60), Duration::ZERO);
+    assert!(storage.take("k", "ours", ttl, skew, None).await.unwrap());
+    for suffix in ["-wal", "-shm"] {
+        std::fs::remove_file(beside(&table.path(), suffix)).unwrap();
+    }
+    // Another process, since all connections of one have the same shared memory. It is the last of its log, which it moves into the file.
+    let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); \
+        c.execute(\"INSERT INTO less_record VALUES ('k', 'theirs', '2099-01-01 00:00:00+00:00')\"); c.commit(); c.close()";
+    let wrote = Command::new("python3").args(["-c", script]).arg(table.path()).status().unwrap();
+    assert!(wrote.success(), "what was in the log is gone");
+    drop(storage);
+    assert_eq!(table.peer().row("k").unwrap().0, "theirs");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_may_be_opened_by_a_link() {
+    let table = Table::new();
+    use_wal(&table.path());
+    let link = table.directory.path().join("link.db");
+    std::os::unix::fs::symlink(table.path(), &link).unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(SqliteStorage::open(link, tenure::clock::system()).unwrap());
+    let (ttl, skew) = (Duration::from_secs(60), Duration::ZERO);
+    assert!(storage.take("k", "ours", ttl, skew, None).await.unwrap());
+    assert!(storage.renew("k", "ours", ttl).await.unwrap());
 }
 
 #[test]

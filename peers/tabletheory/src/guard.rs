@@ -1,7 +1,7 @@
 //! A lease as a condition of the caller's own transaction.
 
 use super::error::LeaseError;
-use super::lease::HeldLease;
+use super::lease::{HeldLease, Refreshes};
 use super::manager::Manager;
 use super::request::RequestExpressions;
 use tenure_core::StoreError;
@@ -13,14 +13,19 @@ impl Manager {
     /// leases come to a fence, for what is in DynamoDB itself.
     ///
     /// A lease that has ended and that nobody has taken yet still satisfies it. It goes by the token, so it is to be made of the
-    /// lease as it is after its last refresh. The role needs `dynamodb:ConditionCheckItem`.
+    /// lease as it is after its last refresh; of one that is kept in the background, [`Hold::guard`](super::Hold::guard) makes it. The
+    /// role needs `dynamodb:ConditionCheckItem`.
     ///
     /// # Errors
     /// [`LeaseError::Invalid`]: the lease has no token.
     pub fn guard(&self, lease: &HeldLease) -> Result<TransactWriteItem, LeaseError> {
         self.options().check_lease(lease)?;
         let calls = self.calls();
-        let asked = RequestExpressions::is_of(&calls.options.names, lease.token());
+        let (names, token) = (&calls.options.names, lease.token());
+        let asked = match &lease.refreshes {
+            Refreshes::Open(Some(next)) => RequestExpressions::is_of_either(names, token, next),
+            Refreshes::Open(None) | Refreshes::Settled => RequestExpressions::is_of(names, token),
+        };
         let check = ConditionCheck::builder()
             .table_name(calls.service.table())
             .set_key(Some(calls.keys(lease.key())))

@@ -5,7 +5,9 @@ use super::lease::{Belief, HeldLease};
 use super::manager::Manager;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::Mutex as AsyncMutex;
+use tenure_core::{InvalidInput, Loss};
+use tenure_dynamodb::aws_sdk_dynamodb::types::TransactWriteItem;
+use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio::task::JoinHandle;
 
 /// A lease that is refreshed in the background. Dropped, it is not refreshed any more, and ends by itself.
@@ -23,11 +25,15 @@ struct SharedHold {
     lease: AsyncMutex<HeldLease>,
     /// What can be known of it meanwhile.
     state: Mutex<HoldState>,
+    /// Whoever waits for its end looks when a refresh was answered.
+    wake: Notify,
 }
 
 #[derive(Debug)]
 struct HoldState {
     belief: Belief,
+    token: String,
+    expires_at: i64,
     /// Once it is lost, it is lost for good, whatever a late answer says.
     is_lost: bool,
     /// What the last refresh was told.
@@ -35,15 +41,23 @@ struct HoldState {
 }
 
 impl Manager {
-    /// Keeps `lease` by refreshing it for `duration`, at about every third of that.
+    /// Keeps `lease` by refreshing it for `duration`, at about every third of that. Where that is too short to be held
+    /// ([`Manager::acquire`] says so), it is not refreshed, and ends by itself.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     #[must_use]
     pub fn hold(&self, lease: HeldLease, duration: Duration) -> Hold {
-        let state = HoldState { belief: lease.belief(), is_lost: false, trouble: None };
         let key = lease.key().clone();
-        let shared = Arc::new(SharedHold { lease: AsyncMutex::new(lease), state: Mutex::new(state) });
+        let state = HoldState {
+            belief: lease.belief(),
+            token: lease.token().to_owned(),
+            expires_at: lease.expires_at(),
+            is_lost: false,
+            trouble: None,
+        };
+        let (lease, state) = (AsyncMutex::new(lease), Mutex::new(state));
+        let shared = Arc::new(SharedHold { lease, state, wake: Notify::new() });
         let task = tokio::spawn(keep(self.clone(), duration, Arc::clone(&shared)));
         Hold { manager: self.clone(), key, shared, task }
     }
@@ -74,10 +88,69 @@ impl Hold {
         self.shared.state().trouble.clone()
     }
 
+    /// That it is held. Where work goes step by step, this before each step, and after the last, tells half a result from a whole one.
+    ///
+    /// # Errors
+    /// Why it was lost.
+    pub fn check(&self) -> Result<(), LeaseError> {
+        if self.is_held() {
+            return Ok(());
+        }
+        Err(self.trouble().unwrap_or_else(|| LeaseError::NotOwned { key: self.key.clone() }))
+    }
+
+    /// Waits until it is lost: no later than at its deadline, also where nothing refreshes it any more. Why, if a refresh was told that;
+    /// else its time ran out. After a suspend over the deadline that is noticed soon, within 30 s at most.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn lost(&self) -> Option<LeaseError> {
+        loop {
+            let mut news = std::pin::pin!(self.shared.wake.notified());
+            news.as_mut().enable();
+            let left = self.remaining();
+            if left.is_zero() {
+                return self.trouble();
+            }
+            // The runtime's timers stop while the machine is suspended.
+            let nap = (left / 8).clamp(Duration::from_millis(1), Duration::from_secs(30));
+            tokio::select! {
+                () = news => {}
+                () = tokio::time::sleep(left.min(nap)) => {}
+            }
+        }
+    }
+
+    /// The token, as of the last refresh. It stays the same until a refresh is lost on its way.
+    #[must_use]
+    pub fn token(&self) -> String {
+        self.shared.state().token.clone()
+    }
+
+    /// When it ends unless it is refreshed again, in Unix seconds, as far as that is known; zero once a refresh was told that it is lost.
+    #[must_use]
+    pub fn expires_at(&self) -> i64 {
+        self.shared.state().expires_at
+    }
+
+    /// As [`Manager::guard`], of the lease as it is now: a refresh under way is waited for. Make it right before each transaction, as a
+    /// later refresh may change the token. A transaction that is refused though the lease is held may be tried again with a new one.
+    ///
+    /// # Errors
+    /// Why it was lost.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn guard(&self) -> Result<TransactWriteItem, LeaseError> {
+        let lease = self.shared.lease.lock().await;
+        self.check()?;
+        self.manager.guard(&lease)
+    }
+
     /// Gives the lease back.
     ///
     /// # Errors
-    /// As [`Manager::release`].
+    /// As [`Manager::release`]. That it was lost is no error: [`Self::check`] tells.
     ///
     /// # Cancel safety
     /// When the future is dropped, the lease may have been given back; otherwise it ends by itself.
@@ -110,10 +183,20 @@ impl SharedHold {
 }
 
 async fn keep(manager: Manager, duration: Duration, shared: Arc<SharedHold>) {
+    let key = shared.lease.lock().await.key().to_string();
+    if let Err(error) = manager.options().check_held(duration) {
+        return unfit(&key, error, &shared);
+    }
     let mut failures = 0u32;
     loop {
         let left = shared.remaining(&manager);
         if left.is_zero() {
+            let reason = shared
+                .state()
+                .trouble
+                .as_ref()
+                .map_or_else(|| Loss::Expired.to_string(), LeaseError::to_string);
+            tracing::warn!(name: "lease.lost", target: "tenure::lease", key, reason, "lease lost");
             return;
         }
         tokio::time::sleep(pause(left, failures)).await;
@@ -125,13 +208,26 @@ async fn keep(manager: Manager, duration: Duration, shared: Arc<SharedHold>) {
         }
         let mut lease = shared.lease.lock().await;
         let told = manager.refresh(&mut lease, duration).await.err();
+        failures = if told.is_some() { failures.saturating_add(1) } else { 0 };
+        if let Some(error) = told.as_ref().filter(|_| failures == 1) {
+            tracing::warn!(name: "lease.failing", target: "tenure::lease", key, reason = %error, "a refresh failed");
+        }
         // An answer that comes when the time is over comes too late.
         let _noted = shared.remaining(&manager);
-        let mut state = shared.state();
-        state.belief = lease.belief();
-        failures = if told.is_some() { failures.saturating_add(1) } else { 0 };
-        state.trouble = told;
+        {
+            let mut state = shared.state();
+            state.belief = lease.belief();
+            (state.token, state.expires_at) = (lease.token().to_owned(), lease.expires_at());
+            state.trouble = told;
+        }
+        shared.wake.notify_waiters();
     }
+}
+
+/// It can't be kept for that long, and why is to be told.
+fn unfit(key: &str, error: InvalidInput, shared: &SharedHold) {
+    tracing::warn!(name: "lease.failing", target: "tenure::lease", key, reason = %error, "a refresh would end the lease");
+    shared.state().trouble = Some(error.into());
 }
 
 /// How long to wait with the next refresh, of the time that is left. While they fail, that is less.

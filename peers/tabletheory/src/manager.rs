@@ -98,7 +98,8 @@ impl Manager {
     /// margin less.
     ///
     /// # Errors
-    /// [`LeaseError::Held`]. [`LeaseError::Invalid`], before anything is sent. `Foreign`, when the item is no lease: it is left as
+    /// [`LeaseError::Held`]. [`LeaseError::Invalid`], before anything is sent: also of a duration of no more than a second and the skew margin,
+    /// of which nothing may be left. `Foreign`, when the item is no lease: it is left as
     /// it is. `Unknown`, when the service could not be asked either what became of the request: whoever asks this manager
     /// again gets the lease if it was won.
     ///
@@ -110,7 +111,7 @@ impl Manager {
         let options = self.options();
         let key = LeaseKey { pk: pk.to_owned(), sk: sk.to_owned() };
         options.check_key(&key)?;
-        options.check_duration(duration)?;
+        options.check_held(duration)?;
         let token = self.token()?;
         let sent = clock.now();
         let (now, expires_at) = (judge::seconds(sent.wall), judge::expiry(sent.wall, duration));

@@ -221,6 +221,21 @@ impl TableTheoryOptions {
         Ok(())
     }
 
+    /// The same, and that it can be held at all: it ends at a whole second, and the margin sooner for its holder.
+    pub(crate) fn check_held(&self, duration: Duration) -> Result<(), InvalidInput> {
+        const CUT: Duration = Duration::from_secs(1);
+        self.check_duration(duration)?;
+        let least = CUT.saturating_add(self.skew);
+        if duration <= least && self.validated {
+            return Err(InvalidInput::new(format!(
+                "a lease of {duration:?} may be over before it is held: it ends at a whole second, and {:?} sooner for its holder (the \
+                 skew margin); ask for more than {least:?}",
+                self.skew
+            )));
+        }
+        Ok(())
+    }
+
     /// That the keys of a lease are there.
     pub(crate) fn check_key(&self, key: &LeaseKey) -> Result<(), InvalidInput> {
         for (what, key) in [("partition", &key.pk), ("sort", &key.sk)] {
@@ -316,6 +331,11 @@ mod tests {
                 && unchecked.check_duration(Duration::ZERO).is_ok()
         );
         assert!(options.check_duration(Duration::from_nanos(1)).is_ok());
+        let (least, more) = (Duration::from_millis(1500), Duration::from_millis(1501));
+        let short = options.check_held(least).unwrap_err().to_string();
+        assert!(short.contains("more than 1.5s"), "{short}");
+        assert!(options.check_held(more).is_ok() && unchecked.check_held(least).is_ok());
+        assert!(options.check_held(Duration::ZERO).is_err());
         let year = Duration::from_secs(366 * 24 * 3600);
         assert!(options.check_duration(year).is_ok());
         assert!(unchecked.check_duration(year + Duration::from_nanos(1)).is_err());

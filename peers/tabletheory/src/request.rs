@@ -85,4 +85,13 @@ impl RequestExpressions {
             [(":token", text(token))],
         )
     }
+
+    /// That it is still one of both: a refresh has given the lease the token `next`, or may do so.
+    pub(crate) fn is_of_either(names: &Names, token: &str, next: &str) -> RequestExpressions {
+        RequestExpressions::new(
+            "#lease_token = :token OR #lease_token = :next",
+            &[("#lease_token", &names.token)],
+            [(":token", text(token)), (":next", text(next))],
+        )
+    }
 }

@@ -5,7 +5,7 @@
 //! ends sooner; a wall clock that is set while a request is under way prolongs nothing. A refresh counts as landed only if the
 //! item shows what it did not show before; what is open stays so, whatever fails later; what was told first is told, unless the
 //! item is no lease. A lease that is kept in the background is not believed for longer than a refresh under way may leave it,
-//! and no late answer revives it.
+//! and no late answer revives it; it guards transactions by whatever token it has, and its end is told to whoever waits for it.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,9 +23,9 @@ use tenure_core::{Clock, ErrorKind, Wall};
 use tenure_dynamodb::aws_sdk_dynamodb::config::interceptors::AfterDeserializationInterceptorContextRef;
 use tenure_dynamodb::aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use tenure_dynamodb::aws_sdk_dynamodb::error::BoxError;
-use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
+use tenure_dynamodb::aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
 use tenure_dynamodb_testkit::stub::{Fate, Stub};
-use tenure_dynamodb_testkit::{client, endpoint};
+use tenure_dynamodb_testkit::{client, endpoint, plain};
 use tenure_tabletheory::{LeaseError, Manager, TableTheoryOptions};
 use tenure_testkit::{ManualClock, unique};
 
@@ -321,6 +321,64 @@ async fn while_it_is_refreshed_in_the_background_the_sooner_expiry_counts() {
     // Whoever gives it back does not wait for that.
     hold.release().await.unwrap();
     assert_eq!((ours.stub.requests("UpdateItem").len(), item(&pk, "LOCK").await), (1, None));
+}
+
+/// Whether a transaction under this condition is performed.
+async fn is_performed(guard: TransactWriteItem, pk: &str) -> bool {
+    let item = [("pk", pk), ("sk", "RESULT")];
+    let item = item.map(|(name, value)| (name.to_owned(), AttributeValue::S(value.to_owned())));
+    let put = Put::builder().table_name(TABLE).set_item(Some(item.into())).build().unwrap();
+    let put = TransactWriteItem::builder().put(put).build();
+    plain().transact_write_items().transact_items(guard).transact_items(put).send().await.is_ok()
+}
+
+#[tokio::test]
+async fn a_lease_that_is_kept_in_the_background_guards_transactions_whatever_became_of_its_token() {
+    let ours = scripted().await;
+    let (pk, span) = (unique("guarding"), Duration::from_secs(3));
+    let mut lease = ours.manager.acquire(&pk, span).await.unwrap();
+    ours.next([Fate::RequestLost, Fate::RequestLost]);
+    ours.manager.refresh(&mut lease, span).await.unwrap_err();
+    let before = lease.clone();
+    // The next one changes the token, and its answer is lost.
+    ours.next([Fate::AnswerLost, Fate::RequestLost]);
+    ours.manager.refresh(&mut lease, span).await.unwrap_err();
+    assert!(!is_performed(ours.manager.guard(&before).unwrap(), &pk).await, "it has another token");
+    assert!(is_performed(ours.manager.guard(&lease).unwrap(), &pk).await, "the lease knows of it");
+    let hold = ours.manager.hold(lease, span);
+    assert!(is_performed(hold.guard().await.unwrap(), &pk).await);
+    until(async || hold.token() != before.token()).await;
+    assert!(is_performed(hold.guard().await.unwrap(), &pk).await);
+    assert_eq!(
+        (hold.check(), hold.expires_at()),
+        (Ok(()), i64::try_from(expiry(&pk).await.unwrap()).unwrap())
+    );
+
+    let delete = plain().delete_item().table_name(TABLE);
+    let keys = [("pk", &*pk), ("sk", "LOCK")];
+    let keys = keys.map(|(name, value)| (name.to_owned(), AttributeValue::S(value.to_owned())));
+    delete.set_key(Some(keys.into())).send().await.unwrap();
+    let lost = tokio::time::timeout(Duration::from_secs(60), hold.lost()).await.unwrap();
+    let not_owned = LeaseError::NotOwned { key: hold.key().clone() };
+    assert_eq!((lost, hold.check()), (Some(not_owned.clone()), Err(not_owned.clone())));
+    assert_eq!(hold.guard().await.unwrap_err(), not_owned);
+}
+
+#[tokio::test]
+async fn who_waits_for_the_end_of_what_nobody_refreshes_is_told_at_its_deadline() {
+    let ours = scripted().await;
+    let lease = ours.manager.acquire(&unique("ends"), TEN).await.unwrap();
+    // Too short to be held.
+    let hold = ours.manager.hold(lease, Duration::from_secs(1));
+    let brief = Duration::from_millis(100);
+    assert!(tokio::time::timeout(brief, hold.lost()).await.is_err(), "it is held");
+    ours.clock.advance(TEN);
+    let lost = tokio::time::timeout(Duration::from_secs(60), hold.lost()).await.unwrap();
+    assert!(
+        matches!(&lost, Some(LeaseError::Invalid(error)) if error.to_string().contains("more than 1.5s")),
+        "{lost:?}"
+    );
+    assert!(ours.stub.requests("UpdateItem").is_empty());
 }
 
 /// Counts answers. Whoever waits for one goes on before any other task of this thread does.

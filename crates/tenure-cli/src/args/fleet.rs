@@ -163,8 +163,9 @@ pub(crate) struct FleetAdoptArgs {
     /// The failover time of the workers there
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
     pub(crate) failover: Duration,
-    /// How long to delete rows that programs make again which write without a condition (a8m's ForceUpdate); twice the failover
-    /// time unless said otherwise
+    /// How long to delete rows that are made again, by programs that write without a condition (a8m's ForceUpdate) or by the KCL's leader, each two
+    /// minutes where it finds none: end the KCL's processes within that time; twice the failover time unless said otherwise, and on a table of
+    /// the KCL's 3m at least
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) watch: Option<Duration>,
     /// Say what there is to move, and change nothing

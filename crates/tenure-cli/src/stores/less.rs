@@ -81,6 +81,11 @@ impl LessLocation {
             .skew_margin(self.skew)
     }
 
+    /// By how much clocks may differ.
+    pub(crate) fn skew(&self) -> Duration {
+        self.skew
+    }
+
     pub(crate) async fn open(&self, clock: Arc<dyn Clock>) -> Result<Arc<dyn Storage>, Failure> {
         Ok(match &self.at {
             At::Sqlite(path) => Arc::new(SqliteStorage::open(path, clock)?),

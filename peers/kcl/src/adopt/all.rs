@@ -41,8 +41,8 @@ pub struct AdoptedAll {
 }
 
 impl Adopter {
-    /// Moves units, many side by side, and then watches over their rows for `watch`: a peer that writes without a condition makes
-    /// deleted rows again, which are deleted for as long as nobody has taken them. `known` are units that earlier adoptions have
+    /// Moves units, many side by side, and then watches over their rows for `watch`: the KCL's leader, or a peer that writes without a
+    /// condition, makes deleted rows again, which are deleted for as long as nobody has taken them. `known` are units that earlier adoptions have
     /// moved, which are watched as well. The watch begins anew with each row that is made again, for a limited time.
     ///
     /// # Errors

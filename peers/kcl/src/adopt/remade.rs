@@ -1,10 +1,12 @@
 //! Rows that are made again after they were moved.
 //!
-//! A peer that writes fields without a condition (a8m's `ForceUpdate`) makes a deleted row again, without a counter. Its fleet takes
-//! such a row for a free lease, beside the unit that is open by then. So moved rows are watched for a while and deleted again
+//! A peer that writes fields without a condition (a8m's `ForceUpdate`) makes a deleted row again, without a counter. The KCL's leader
+//! makes the leases again that are missing beside the stream's shards, at their initial position: each two minutes, if there is none at all.
+//! Their fleets take such a row for a free lease, beside the unit that is open by then. So moved rows are watched for a while and deleted again
 //! before anybody takes them.
 
 use super::Adopter;
+use crate::{LeaseError, Row};
 use std::collections::{BTreeMap, BTreeSet};
 use tenure_core::StoreError;
 
@@ -12,7 +14,7 @@ use tenure_core::StoreError;
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Remade {
-    /// They were made again without a counter, and deleted again before anybody took them.
+    /// They were made again, and deleted again before anybody took them.
     pub deleted: BTreeSet<String>,
     /// They are leases again, beside the units of their names: who works on each.
     pub taken: BTreeMap<String, Option<String>>,
@@ -39,6 +41,12 @@ impl Adopter {
     pub async fn sweep(&self, moved: &BTreeSet<String>) -> Result<Remade, StoreError> {
         let (listing, mut remade) = (self.table.list().await?, Remade::default());
         for row in listing.rows.iter().filter(|row| moved.contains(row.key())) {
+            let is_new = self.table.format().is_kcl() && row.was_never_taken();
+            // Where somebody takes it just now, it is told as taken.
+            if is_new && self.deleted(row).await? {
+                remade.deleted.insert(row.key().to_owned());
+                continue;
+            }
             remade.taken.insert(row.key().to_owned(), row.holder().map(str::to_owned));
         }
         for key in listing.bare.into_iter().filter(|key| moved.contains(key)) {
@@ -48,5 +56,14 @@ impl Adopter {
             }
         }
         Ok(remade)
+    }
+
+    /// Whether the row was deleted as it was read.
+    async fn deleted(&self, row: &Row) -> Result<bool, StoreError> {
+        match self.table.delete(row).await {
+            Ok(()) => Ok(true),
+            Err(LeaseError::Store(error)) => Err(error),
+            Err(_) => Ok(false),
+        }
     }
 }

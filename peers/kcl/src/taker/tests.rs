@@ -1,10 +1,11 @@
 //! Plan: silence is counted from the end of the read that first showed a row so, for each spelling of a change; the even
 //! share, with and without free rows, with a limit; stealing from the most loaded only, as many as allowed, and never for
-//! ever; rows of an earlier start of the same name; a simulated fleet comes to rest evenly.
+//! ever; shards only between their parents' end and their own; rows of an earlier start of the same name; a simulated fleet comes to rest evenly.
 use super::super::change::RowChange;
 use super::super::format::Format;
 use super::super::row::Fields;
 use super::*;
+use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 
 const FAILOVER: Duration = Duration::from_secs(10);
 
@@ -26,7 +27,17 @@ fn choice(rows: &[Row], now: Tick, most: usize, steal: usize) -> Vec<(Row, TakeR
     let mut watch = RowWatch::default();
     watch.look(secs(0), rows);
     let held = rows.iter().filter(|row| row.owner() == Some("me")).map(|row| row.key().to_owned()).collect();
-    let view = TakerView { me: "me", held: &held, rows, watch: &watch, now, failover: FAILOVER, most, steal };
+    let view = TakerView {
+        me: "me",
+        held: &held,
+        rows,
+        watch: &watch,
+        now,
+        failover: FAILOVER,
+        most,
+        steal,
+        shards: true,
+    };
     view.choose(7)
 }
 
@@ -70,6 +81,54 @@ fn what_is_free_or_silent_is_taken_up_to_the_even_share() {
     assert!(choice(&[], secs(0), 9, 1).is_empty());
 }
 
+/// `row` as a shard, with this checkpoint and these parents.
+fn shard(key: &str, owner: Option<&str>, checkpoint: &str, parents: &[&str]) -> Row {
+    let mut row = row(key, owner);
+    row.fields.insert("checkpoint".to_owned(), tenure_dynamodb::service::text(checkpoint));
+    let parents = AttributeValue::Ss(parents.iter().map(ToString::to_string).collect());
+    row.fields.insert("parentShardId".to_owned(), parents);
+    row
+}
+
+#[test]
+fn a_shard_is_taken_neither_after_its_end_nor_before_that_of_its_parents() {
+    let keys = |rows: &[Row], at| {
+        let mut keys: Vec<String> =
+            choice(rows, secs(at), 9, 9).into_iter().map(|(row, _)| row.key().to_owned()).collect();
+        keys.sort();
+        keys
+    };
+    let mut rows = [
+        shard("done", None, "SHARD_END", &[]),
+        shard("parent", Some("v"), "49", &[]),
+        shard("child", None, "TRIM_HORIZON", &["parent"]),
+        shard("heir", None, "TRIM_HORIZON", &["done"]),
+    ];
+    assert_eq!(keys(&rows, 0), ["heir"]);
+    assert_eq!(keys(&rows, 10), ["heir", "parent"], "whoever had the parent is silent");
+    rows[1] = shard("parent", Some("v"), "SHARD_END", &[]);
+    assert_eq!(keys(&rows, 0), ["child", "heir"], "two of three: what is over and nobody's is in no share");
+    // Nobody's end is stolen, nor a child that waits with its worker.
+    let theirs = [
+        shard("done", Some("v"), "SHARD_END", &[]),
+        shard("parent", Some("w"), "49", &[]),
+        shard("child", Some("v"), "TRIM_HORIZON", &["parent"]),
+        shard("other", Some("v"), "TRIM_HORIZON", &["parent"]),
+        shard("work", Some("v"), "50", &[]),
+    ];
+    assert_eq!(keys(&theirs, 0), ["work"]);
+    // Who has most has nothing to give.
+    let theirs = [
+        shard("parent", Some("w"), "49", &[]),
+        shard("a", Some("v"), "TRIM_HORIZON", &["parent"]),
+        shard("b", Some("v"), "TRIM_HORIZON", &["parent"]),
+        shard("c", Some("v"), "TRIM_HORIZON", &["parent"]),
+        shard("work", Some("w"), "50", &[]),
+    ];
+    assert_eq!(keys(&theirs, 0).len(), 1);
+    assert!(["parent".to_owned(), "work".to_owned()].contains(&keys(&theirs, 0)[0]));
+}
+
 #[test]
 fn what_was_evicted_is_believed_in_later_than_what_nobody_can_believe_in() {
     let evicted = [RowChange::evict(Format::kcl(), &row("a", Some("v"))).after];
@@ -91,8 +150,17 @@ fn s1_what_was_made_anew_is_believed_in_once_whoever_had_it_before_must_have_not
     let why = |watch: &RowWatch, now| {
         let rows = std::slice::from_ref(&made);
         let held = BTreeSet::new();
-        let view =
-            TakerView { me: "me", held: &held, rows, watch, now, failover: FAILOVER, most: 9, steal: 1 };
+        let view = TakerView {
+            me: "me",
+            held: &held,
+            rows,
+            watch,
+            now,
+            failover: FAILOVER,
+            most: 9,
+            steal: 1,
+            shards: true,
+        };
         view.choose(7).pop().map(|(_, why)| why)
     };
     for is_seen_missing in [false, true] {
@@ -170,6 +238,7 @@ fn what_an_earlier_start_of_the_same_name_left_is_taken_when_it_is_silent() {
         failover: FAILOVER,
         most: 9,
         steal: 9,
+        shards: true,
     };
     assert!(view(secs(9)).choose(1).is_empty());
     assert_eq!(view(secs(10)).choose(1), [(left[0].clone(), TakeReason::Expired)]);
@@ -190,6 +259,7 @@ fn what_still_bears_the_worker_s_own_name_is_waited_for_and_not_made_up_for_by_s
         failover: FAILOVER,
         most: 9,
         steal: 9,
+        shards: true,
     };
     assert!(view(secs(1)).choose(1).is_empty(), "it has two still, and one more is no share");
     let own = view(secs(10)).choose(1);
@@ -217,6 +287,7 @@ fn a_fleet_comes_to_rest_evenly_and_lots_decide_which() {
                 failover: FAILOVER,
                 most: leases,
                 steal: 1,
+                shards: true,
             };
             let taken = view.choose(lots + round as u64);
             calm = if taken.is_empty() { calm + 1 } else { 0 };
@@ -241,6 +312,7 @@ fn a_fleet_comes_to_rest_evenly_and_lots_decide_which() {
             failover: FAILOVER,
             most: 3,
             steal: 1,
+            shards: true,
         };
         view.choose(lots).into_iter().map(|(row, _)| row.key().to_owned()).collect::<Vec<_>>()
     };

@@ -345,6 +345,7 @@ impl KclWorld {
                 }
             }
             WorkerNotice::Wanted(..)
+            | WorkerNotice::Finished(_)
             | WorkerNotice::LookFailed(_)
             | WorkerNotice::Foreign(_)
             | WorkerNotice::Skipped(_)

@@ -8,6 +8,7 @@ use crate::error::LeaseError;
 use crate::held::TenureCell;
 use crate::row::Row;
 use crate::settling::Settled;
+use crate::shards::is_at_end;
 use crate::table::RowListing;
 use crate::taker::{TakeReason, TakerView};
 use std::collections::{BTreeSet, VecDeque};
@@ -30,11 +31,11 @@ pub(crate) fn loss_by(standing: Option<&Row>, wall: Wall) -> Loss {
 
 impl WorkerMachine {
     pub(crate) fn on_answer(&mut self, now: Now, answer: WorkerAnswer) {
-        self.under_way = self.under_way.saturating_sub(1);
         let (purpose, settled) = match answer {
             WorkerAnswer::Looked(listing) => return self.looked(now, listing),
             WorkerAnswer::Settled(purpose, settled) => (purpose, *settled),
         };
+        self.under_way = self.under_way.saturating_sub(1);
         match purpose {
             ChangePurpose::Take { row, why } => {
                 self.taking.remove(row.key());
@@ -121,6 +122,7 @@ impl WorkerMachine {
             failover: self.options.failover,
             most: self.options.most,
             steal: self.options.steal,
+            shards: self.has_shards(),
         };
         let lots = self.options.lots ^ hash(&self.options.worker) ^ self.looks.rotate_left(32) ^ now.wall.0;
         if !self.takes_none {
@@ -154,6 +156,7 @@ impl WorkerMachine {
             trouble: None,
             told: false,
             ends: false,
+            finished: false,
             lapsed: false,
             alone: !why.may_be_believed(),
         };
@@ -221,6 +224,7 @@ impl WorkerMachine {
                 }
                 self.renewals.set(key, self.options.renewed_at(sent));
                 self.confirmed(key);
+                self.tell_end(key);
                 Ok(())
             }
             Ok(Settled::Refused(_)) if holding.lapsed => Err(LeaseError::NotHeld(key.to_owned())),
@@ -244,6 +248,18 @@ impl WorkerMachine {
         };
         if let Some((_, reply)) = update {
             self.reply(Answered::Done(reply, told));
+        }
+    }
+
+    /// Tells users once that a shard which they have was read to its end, by whoever wrote that.
+    fn tell_end(&mut self, key: &str) {
+        let has_shards = self.has_shards();
+        let Some(holding) = self.holdings.get_mut(key).filter(|holding| holding.told && !holding.ends) else {
+            return;
+        };
+        if has_shards && is_at_end(&holding.row) && !std::mem::replace(&mut holding.finished, true) {
+            let cell = Arc::clone(&holding.cell);
+            self.tell(WorkerNotice::Finished(cell));
         }
     }
 

@@ -70,6 +70,8 @@ pub(crate) enum WorkerNotice {
     Lost(Arc<TenureCell>, Loss),
     /// Another is to have it.
     Wanted(Arc<TenureCell>, String),
+    /// Its shard was read to the end.
+    Finished(Arc<TenureCell>),
     LookFailed(StoreError),
     Foreign(StoreError),
     Revived(String),

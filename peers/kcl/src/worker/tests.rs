@@ -1,7 +1,8 @@
 //! Plan: all that comes of each step of one lease's life, in order: whoever asked for a look is answered after the lease is told
 //! that it brought; who gives a lease up is answered after it is no longer shown; one that the KCL's leader begins to hand over just
 //! then is handed over before that answer, and one that is ours all the same is given up again; a lease whose time has run out is
-//! hidden and told as lost, without an answer of the table's, counted from before the last renewal that won was sent.
+//! hidden and told as lost, without an answer of the table's, counted from before the last renewal that won was sent; an update that waits is made though the lease is to be given up after it;
+//! a look keeps no renewal waiting; the end of a shard is told once.
 use super::*;
 use crate::row::Fields;
 use crate::settling::{ChangeAnswer, Settled};
@@ -194,6 +195,89 @@ fn s6_an_update_that_waits_is_not_made_once_the_lease_is_left_to_expire() {
         let told = step(&mut worker, at(5), &mut asked);
         assert!(!told.contains(&"change".to_owned()), "{told:?}");
         assert!(told.iter().any(|text| text.starts_with("done: ")), "whoever asked is answered: {told:?}");
+    }
+}
+
+#[test]
+fn an_update_that_waits_is_made_before_the_lease_is_given_up() {
+    for all in [false, true] {
+        let mut asked = Vec::new();
+        let mut worker = holder(&mut asked);
+        worker.on_command(at(2), WorkerCommand::StopTaking);
+        assert_eq!(step(&mut worker, at(5), &mut asked), ["change"], "a renewal, which takes its time");
+        asked_update(&mut worker, at(6));
+        if all {
+            worker.stop(at(7), None);
+        } else {
+            let (reply, _) = oneshot::channel();
+            worker
+                .on_command(at(7), WorkerCommand::End { key: "a".into(), taken: None, delete: false, reply });
+        }
+        let told = step(&mut worker, at(7), &mut asked);
+        assert!(!told.contains(&"change".to_owned()), "one after the other: {told:?}");
+        made(&mut worker, at(5), at(8), &mut asked);
+        assert_eq!(step(&mut worker, at(8), &mut asked), ["change"]);
+        let (settling, purpose) = asked.last().unwrap();
+        assert!(matches!(purpose, ChangePurpose::Keep { update: Some(_), .. }), "{purpose:?}");
+        assert!(settling.patience(at(8).held) > FAILOVER / 3, "there is time for an answer");
+        made(&mut worker, at(8), at(9), &mut asked);
+        let told = step(&mut worker, at(9), &mut asked);
+        assert_eq!(told.last().unwrap(), "change", "and then it is given up: {told:?}");
+        assert!(told.contains(&"done: Ok(())".to_owned()), "{told:?}");
+        assert!(asked.last().unwrap().0.change.after.holder().is_none());
+    }
+}
+
+#[test]
+fn leases_are_renewed_while_the_table_is_read_however_few_requests_may_be_under_way() {
+    let options = Options::new("me").failover(FAILOVER).requests_at_once(1);
+    let mut asked = Vec::new();
+    let mut worker = WorkerMachine::new(Format::kcl(), Arc::new(options));
+    assert_eq!(step(&mut worker, at(0), &mut asked), ["look"]);
+    let rows = ["a", "b"].map(|key| Row::new(Format::kcl(), key, Fields::new()).unwrap());
+    let listing = RowListing { rows: rows.into(), ..RowListing::default() };
+    worker.on_answer(at(0), WorkerAnswer::Looked(Ok(listing)));
+    for _ in 0..2 {
+        assert_eq!(step(&mut worker, at(0), &mut asked).last().unwrap(), "change", "one at a time");
+        made(&mut worker, at(0), at(0), &mut asked);
+    }
+    step(&mut worker, at(0), &mut asked);
+    // The next look, which takes its time.
+    assert_eq!(step(&mut worker, at(5), &mut asked), ["look", "change"]);
+    made(&mut worker, at(5), at(5), &mut asked);
+    assert_eq!(step(&mut worker, at(5), &mut asked), ["change"]);
+}
+
+#[test]
+fn a_shard_that_was_read_to_its_end_is_told_once_where_rows_are_shards() {
+    for (format, shards, is_told) in [
+        (Format::kcl(), None, true),
+        (Format::kcl(), Some(false), false),
+        (Format::a8m(), None, false),
+        (Format::a8m(), Some(true), true),
+    ] {
+        let mut options = Options::new("me").failover(FAILOVER);
+        options.shards = shards;
+        let mut asked = Vec::new();
+        let mut worker = WorkerMachine::new(format, Arc::new(options));
+        step(&mut worker, at(0), &mut asked);
+        let row = Row::new(format, "a", Fields::new()).unwrap();
+        let listing = RowListing { rows: vec![row], ..RowListing::default() };
+        worker.on_answer(at(0), WorkerAnswer::Looked(Ok(listing)));
+        step(&mut worker, at(0), &mut asked);
+        made(&mut worker, at(0), at(0), &mut asked);
+        step(&mut worker, at(0), &mut asked);
+        worker.on_command(at(0), WorkerCommand::StopTaking);
+        for (now, says) in [(4, is_told), (8, false)] {
+            assert_eq!(step(&mut worker, at(now), &mut asked), ["change"]);
+            let (settling, purpose) = asked.pop().unwrap();
+            let mut after = settling.change.after;
+            after.fields.insert("checkpoint".to_owned(), text("SHARD_END"));
+            let settled = Settled::Made(at(now).held, Some(after));
+            worker.on_answer(at(now), WorkerAnswer::Settled(purpose, Box::new(Ok(settled))));
+            let told = step(&mut worker, at(now), &mut asked);
+            assert_eq!(told.iter().any(|text| text.starts_with("Finished")), says, "{told:?}");
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::exit::Failure;
 use crate::stores::less::LessLocation;
 use crate::text::brief;
 use std::sync::Arc;
+use std::time::Duration;
 use tenure::Clock;
 use tenure_less::Micros;
 
@@ -35,13 +36,27 @@ pub(super) async fn examine(
     let took = clock.now().held.since(sent.held);
     findings.add(Grade::Ok, "table", format!("it is there, and was read in {}", brief(took)));
     let here = Micros(i64::try_from(sent.wall.0.saturating_mul(1000)).unwrap_or(i64::MAX));
-    let (ahead, behind) = (here.since(seen.now), seen.now.since(here.after(took)));
-    let text = format!(
-        "this host's is at most {} from the one that deadlines are written by",
-        brief(ahead.max(behind) + took)
-    );
-    findings.add(Grade::Ok, "clock", text);
+    add_clock(here, seen.now, took, place.skew(), findings);
     Ok(())
+}
+
+/// How far this host's clock, which showed `here` when the other was asked, is from that, which showed `there` no more than `took` later.
+/// Ours don't go by it; less's candidates on this host do, when they write and when they compare.
+fn add_clock(here: Micros, there: Micros, took: Duration, skew: Duration, findings: &mut Findings) {
+    let (ahead, behind) = (here.since(there), there.since(here.after(took)));
+    let off = ahead.max(behind);
+    if off > skew {
+        let side = if ahead > behind { "ahead of" } else { "behind" };
+        let (off, skew) = (brief(off), brief(skew));
+        let text = format!(
+            "this host's is {off} {side} the server's or more, where {skew} are allowed (skew_ms): less's candidates on this host write and \
+             compare deadlines by it, so that two may lead; set the clock"
+        );
+        return findings.add(Grade::Warn, "clock", text);
+    }
+    let text =
+        format!("this host's is at most {} from the one that ours write deadlines by", brief(off + took));
+    findings.add(Grade::Ok, "clock", text);
 }
 
 fn add_rights(lacking: &[String], is_read_only: bool, findings: &mut Findings) {
@@ -71,8 +86,29 @@ fn add_rights(lacking: &[String], is_read_only: bool, findings: &mut Findings) {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: what keeps candidates from leading is told, and only where nothing does are they said to have all that they need.
+    //! Plan: what keeps candidates from leading is told, and only where nothing does are they said to have all that they need; a clock
+    //! that is off by more than the margin is told, to either side, and not what the time of the request explains.
     use super::*;
+
+    #[test]
+    fn a_clock_that_is_off_by_more_than_the_margin_is_told() {
+        let at = |ms: i64| Micros(1_795_330_800_000_000 + ms * 1000);
+        let ms = Duration::from_millis;
+        for (there, says) in [
+            (0, "at most 100ms"),
+            (600, "at most 600ms"),
+            (-500, "at most 600ms"),
+            (-501, "501ms ahead of"),
+            (601, "501ms behind"),
+            (-3_600_000, "60m ahead of the server's or more, where 500ms are allowed"),
+        ] {
+            let mut findings = Findings::default();
+            add_clock(at(0), at(there), ms(100), ms(500), &mut findings);
+            let told = findings.told();
+            assert!(told[0].1.contains(says), "{there}: {told:?}");
+            assert_eq!(told[0].0 == Grade::Ok, says.starts_with("at most"), "{there}: {told:?}");
+        }
+    }
 
     #[test]
     fn what_keeps_candidates_from_leading_is_told() {

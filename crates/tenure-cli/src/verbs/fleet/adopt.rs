@@ -13,7 +13,7 @@ use tenure::dynamodb::Dialect;
 use tenure::fleet::{Fleet, FleetName};
 use tenure::{AcquireError, Clock, Guard, Leases, StoreError};
 use tenure_kcl::adopt::{Adopted, AdoptedAll, Adopter, AdoptionFindings, AdoptionProgress, AdoptionStep};
-use tenure_kcl::{Options, Place, Table};
+use tenure_kcl::{Options, Peers, Place, Table};
 
 pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8, Failure> {
     let name = config::name(&typed.fleet)?;
@@ -31,6 +31,8 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
     let options = Options::new(worker).failover(typed.failover);
     options.check()?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
+    let of_kcl = place.format().peers() == Peers::Kcl;
+    let watch = typed.watch.unwrap_or_else(|| usual_watch(of_kcl, typed.failover));
     let table = Table::at(place, Arc::clone(&clock)).await?;
     // A look makes nothing.
     let is_missing = url.path().is_some_and(|path| !path.exists());
@@ -48,7 +50,9 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
     if typed.dry_run {
         let lines: String = chosen.iter().map(|unit| format!("{}\n", shown(&found, unit))).collect();
         output::print(&lines)?;
-        return Ok(exit::OK);
+        let is_doubtful =
+            !found.remade.is_empty() || chosen.iter().any(|unit| found.beside.contains_key(unit));
+        return if is_doubtful { Err(Failure::silent(exit::SOME_FAILED)) } else { Ok(exit::OK) };
     }
     if chosen.is_empty() && found.remade.is_empty() {
         output::note("there is nothing to move");
@@ -67,13 +71,27 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
         return Err(adopts_already(&rival));
     }
     let damaged = found.damaged.len() - found.remade.len();
-    let all = move_all(&adopter, chosen, found.remade, typed.watch.unwrap_or(typed.failover * 2)).await;
+    let all = move_all(&adopter, chosen, found.remade, watch).await;
     turn.release().await;
     leases.stop().await;
     let all = all?;
     output::note(format!("{} moved", count(all.moved, "unit")));
+    if of_kcl {
+        output::note(
+            "end the KCL's processes now, if they still run: their leader makes missing leases again, at the initial position \
+             (leasesRecoveryAuditorExecutionFrequencyMillis, each 2 minutes), and the shards would be worked on twice",
+        );
+    }
     let is_done = all.failed.is_empty() && !all.remade.is_doubtful() && damaged == 0;
     if is_done { Ok(exit::OK) } else { Err(Failure::silent(exit::SOME_FAILED)) }
+}
+
+/// How long rows are watched unless said otherwise.
+fn usual_watch(of_kcl: bool, failover: Duration) -> Duration {
+    /// The KCL's leader fills an empty table at its next look, which comes each two minutes.
+    const LEADER: Duration = Duration::from_secs(180);
+    let usual = failover.saturating_mul(2);
+    if of_kcl { usual.max(LEADER) } else { usual }
 }
 
 /// How long an adopter's turn lasts that has died.
@@ -117,10 +135,20 @@ fn chosen(found: &AdoptionFindings, only: &BTreeSet<String>) -> Result<Vec<Strin
 
 fn shown(found: &AdoptionFindings, unit: &str) -> String {
     let name = escaped(unit);
+    let who = |worker: &Option<String>| match worker {
+        Some(worker) => format!("{} works on it", escaped(worker)),
+        None => "nobody works on it".to_owned(),
+    };
+    if let Some(worker) = found.beside.get(unit) {
+        let who = who(worker);
+        return format!(
+            "{name}: {who}, beside the fleet, which has a unit of that name open: two may work on it; end whoever makes that row, and delete \
+             one of the two"
+        );
+    }
     match found.rows.get(unit) {
         None => format!("{name}: moved already, but not open yet"),
-        Some(None) => format!("{name}: nobody works on it"),
-        Some(Some(worker)) => format!("{name}: {} works on it", escaped(worker)),
+        Some(worker) => format!("{name}: {}", who(worker)),
     }
 }
 
@@ -138,14 +166,13 @@ async fn move_all(
         AdoptionProgress::Done(unit, adopted) => {
             output::note(format!("{}: {}", escaped(unit), outcome(adopted)))
         }
-        AdoptionProgress::Watching(span) => output::note(format!(
-            "watching for {} whether programs that write without a condition make rows again",
-            brief(span)
-        )),
+        AdoptionProgress::Watching(span) => {
+            output::note(format!("watching for {} whether other programs make rows again", brief(span)))
+        }
         AdoptionProgress::Remade(remade) => {
             for unit in &remade.deleted {
                 output::note(format!(
-                    "{}: its row was made again by a write without a condition, and is deleted again",
+                    "{}: its row was made again by another program, and is deleted again",
                     escaped(unit)
                 ));
             }
@@ -164,8 +191,8 @@ async fn move_all(
     }
     for unit in &all.remade.restless {
         output::note(format!(
-            "{}: its row is made again and again by a program that writes without a condition; stop that program, and then run this \
-             again, which deletes the row",
+            "{}: its row is made again and again, by the KCL's leader or by a program that writes without a condition; stop that program, and then \
+             run this again, which deletes the row",
             escaped(unit)
         ));
     }

@@ -55,6 +55,9 @@ pub(super) async fn enlist(rest: &str, plan: &Forever, clock: Arc<dyn Clock>) ->
     let (host, pid) = (tenure::clock::host_name(), std::process::id());
     let worker = format!("{}/{host}-{pid}-{}", plan.name, tenure::clock::uuid());
     let mut options = Options::new(&worker).failover(plan.ttl).leases_to_steal(place.leases_to_steal());
+    if let Some(are_shards) = place.shards() {
+        options = options.shards(are_shards);
+    }
     if let Some(most) = plan.most {
         options = options.max_leases(usize::try_from(most).unwrap_or(usize::MAX));
     }
@@ -104,6 +107,12 @@ impl Kcl {
                 let (_, draining) = self.assignments.get(&tenure_of(&lease))?;
                 draining.store(true, Ordering::SeqCst);
                 let why = format!("goes to {}", crate::text::escaped(&by));
+                Some(Event::Draining { unit: lease.key().to_owned(), why, within: self.grace })
+            }
+            kcl::Event::Finished(lease) => {
+                let (_, draining) = self.assignments.get(&tenure_of(&lease))?;
+                draining.store(true, Ordering::SeqCst);
+                let why = "has the checkpoint SHARD_END, and is given back".to_owned();
                 Some(Event::Draining { unit: lease.key().to_owned(), why, within: self.grace })
             }
             kcl::Event::LookFailed(error) | kcl::Event::Foreign(error) => {
