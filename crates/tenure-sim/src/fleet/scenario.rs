@@ -3,6 +3,8 @@
 mod aimed;
 mod later;
 
+pub(crate) use aimed::STEPS;
+
 use crate::invariants::Rule;
 use crate::kernel::fault::FaultKind;
 use crate::kernel::registers::{Ages, StoreSpec};
