@@ -171,8 +171,9 @@ impl CellStage<'_> {
     pub(crate) fn heal(&mut self, inflicted: &Inflicted) -> Result<u64, String> {
         match inflicted.fault {
             InjectedFault::HolderStopped => {
+                let stopped = self.contenders[0].process.stopped();
                 self.contenders[0].process.signal(Signal::CONT);
-                Ok(1)
+                Ok(stopped)
             }
             InjectedFault::HolderSuspended => {
                 self.wake(inflicted, &[ClockKind::Monotonic])?;
@@ -223,16 +224,20 @@ impl CellStage<'_> {
                 shown.map(|shown| shown.into_iter().sum())
             }
             InjectedFault::ServerStopped => {
+                let each = inflicted.members.iter().map(|&member| self.lane.servers.stopped(member));
+                let stopped = each.min().unwrap_or(0);
                 for &member in &inflicted.members {
                     self.lane.servers.signal(member, Signal::CONT);
                 }
-                self.lane.answers().map(|()| 1)
+                let unserved = self.was_unserved(inflicted);
+                self.lane.answers().map(|()| if unserved { stopped } else { 0 })
             }
             InjectedFault::ServerKilled => {
                 for &member in &inflicted.members {
                     self.lane.servers.begin(member)?;
                 }
-                self.lane.answers().map(|()| 1)
+                let unserved = self.was_unserved(inflicted);
+                self.lane.answers().map(|()| u64::from(unserved))
             }
             InjectedFault::PowerCut => {
                 self.lane.servers.revive()?;
@@ -248,6 +253,7 @@ impl CellStage<'_> {
                 let met = self.lane.machines[0].open()?;
                 self.lane.answers().map(|()| met)
             }
+            // Nobody was promoted without an error, and the new primary answers.
             InjectedFault::SynchronousFailover => self.lane.answers().map(|()| 1),
             InjectedFault::Failover => {
                 // The old primary is gone for good; its machine will follow the new one.
@@ -259,6 +265,11 @@ impl CellStage<'_> {
                 Ok(1)
             }
         }
+    }
+
+    /// Whether the store did no write while these servers were away; a cluster does without its leader.
+    fn was_unserved(&self, inflicted: &Inflicted) -> bool {
+        inflicted.refused || inflicted.members.len() < self.lane.servers.always().len()
     }
 
     /// What has files open on a server's host ends, before that does.

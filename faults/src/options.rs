@@ -71,6 +71,14 @@ pub(crate) fn parse(words: &[String]) -> Result<FaultsArgs, String> {
     if faults.is_empty() && cells {
         faults = FAULTS.to_vec();
     }
+    // A fault that was asked for and befalls none of these stores would pass without a cell.
+    let is_played = |fault: &InjectedFault| kinds.iter().any(|kind| promise(*kind, *fault).is_ok());
+    if let Some(fault) = faults.iter().find(|fault| !is_played(fault)) {
+        return Err(format!(
+            "there is no cell of {:?} with these stores; see --list\n\n{HELP}",
+            fault.name()
+        ));
+    }
     Ok(FaultsArgs { kinds, faults, extent, proofs, machines, again, only_list })
 }
 
@@ -108,6 +116,7 @@ mod tests {
         let some = parsed("--store/redis/--store/etcd/--fault/holder killed/--long/--episodes/7").unwrap();
         assert_eq!(some.kinds, [StoreKind::Redis, StoreKind::Etcd]);
         assert_eq!((some.faults, some.extent.episodes), (vec![InjectedFault::HolderKilled], 7));
+        assert!(parsed("--store/etcd/--store/redis/--fault/lagging failover").is_ok());
         assert!(parsed("--no-cells/--machines").unwrap().faults.is_empty());
         assert!(parsed("--share").unwrap().again && !all.again);
     }
@@ -119,6 +128,11 @@ mod tests {
             ("--fault/rain", "no fault \"rain\""),
             ("--episodes/0", "above 0"),
             ("--episodes", "takes a value"),
+            ("--store/etcd/--fault/lagging failover", "no cell of \"lagging failover\""),
+            (
+                "--store/etcd/--fault/holder killed/--fault/lagging failover",
+                "no cell of \"lagging failover\"",
+            ),
             ("fast", "no option \"fast\""),
         ] {
             let mistake = parsed(line).unwrap_err();

@@ -112,6 +112,13 @@ impl OwnedProcess {
         }
     }
 
+    /// How many of these processes stand still.
+    pub(crate) fn stopped(&self) -> u64 {
+        let is_stopped =
+            |pid: &Pid| field(pid.as_raw_nonzero().get().unsigned_abs(), 0).is_some_and(|state| state == "T");
+        self.family().iter().filter(|pid| is_stopped(pid)).count() as u64
+    }
+
     pub(crate) fn kill(&mut self) {
         self.signal(Signal::KILL);
         let _ = self.child.wait();
@@ -156,10 +163,37 @@ impl Drop for OwnedProcess {
 fn parents() -> Vec<(u32, u32)> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_string_lossy().parse::<u32>().ok());
-    let parent = |pid: u32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name, in parentheses, may have any character.
-        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
-    };
-    pids.filter_map(|pid| Some((pid, parent(pid)?))).collect()
+    pids.filter_map(|pid| Some((pid, field(pid, 1)?.parse().ok()?))).collect()
+}
+
+/// What Linux tells of a process, by the place after its name.
+fn field(pid: u32, place: usize) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may have any character.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(place).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a process that is stopped is told from one that is not, and so are those below it.
+    use super::*;
+    use std::process::Stdio;
+
+    #[test]
+    fn processes_that_stand_still_are_counted() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 600; true"]).stdin(Stdio::null());
+        let process = OwnedProcess { child: command.spawn().unwrap() };
+        let until = |what: &dyn Fn() -> bool| {
+            while !what() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        until(&|| process.family().len() == 2);
+        assert_eq!(process.stopped(), 0);
+        process.signal(Signal::STOP);
+        until(&|| process.stopped() == 2);
+        process.signal(Signal::CONT);
+        until(&|| process.stopped() == 0);
+    }
 }

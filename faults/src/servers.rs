@@ -218,6 +218,11 @@ impl StoreServers {
         self.always().into_iter().for_each(|member| self.kill(member));
     }
 
+    /// How many processes of one stand still.
+    pub(crate) fn stopped(&self, member: usize) -> u64 {
+        self.members[member].process.as_ref().map_or(0, OwnedProcess::stopped)
+    }
+
     pub(crate) fn signal(&self, member: usize, signal: Signal) {
         if let Some(process) = &self.members[member].process {
             process.signal(signal);

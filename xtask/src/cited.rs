@@ -1,4 +1,5 @@
-//! Files that documentation and comments cite must be in the repository: a reader looks for them there.
+//! Files that documentation and comments cite must be in the repository, and so must tests and metrics that pages name: a reader looks for them
+//! there.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,11 +13,18 @@ const NO_FILES: [&str; 1] = ["docs.rs"];
 /// What is not searched: git's own, what was built, and the tests here, which cite what is nowhere.
 const LEFT_OUT: [&str; 3] = [".git", "target", "cited.rs"];
 
-/// Fails if a comment or a page names a file that is not here, or a page links one that is not where the link leads.
+/// A name of so many parts is that of a test, or of a metric. A shorter one may be a word of a command or of another program.
+const PARTS_OF_A_NAME: usize = 5;
+
+/// The page that names what there was once.
+const OF_THE_PAST: &str = "CHANGELOG.md";
+
+/// Fails if a comment or a page names a file that is not here, or a page links one that is not where the link leads, or names a test that is nowhere.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let mut files = Vec::new();
     list(root, root, &mut files)?;
     let mut missing = Vec::new();
+    let known = code_words(root, &files);
     for file in files.iter().filter(|file| ["rs", "md"].contains(&kind(file))) {
         let path = root.join(file);
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -31,6 +39,9 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
             let beside = root.join(file).parent().map_or_else(|| root.to_owned(), Path::to_owned);
             gone.extend(linked(&text).into_iter().filter(|(_, path)| !beside.join(path).exists()));
         }
+        if !is_code && file != OF_THE_PAST {
+            gone.extend(long_names(&text).into_iter().filter(|(_, name)| !known.contains(*name)));
+        }
         gone.sort_unstable();
         gone.dedup();
         missing.extend(gone.into_iter().map(|(line, word)| format!("{file}:{line}: {word}")));
@@ -39,7 +50,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "files are cited that are not in the repository; name one that is, or say what it says:\n{}",
+        "files or tests are cited that are not in the repository; name one that is, or say what it says:\n{}",
         missing.join("\n")
     ))
 }
@@ -152,6 +163,34 @@ fn linked(text: &str) -> Vec<(usize, &str)> {
     all
 }
 
+/// The names of a page in backticks that have as many parts as those of tests have.
+fn long_names(text: &str) -> Vec<(usize, &str)> {
+    let mut all = Vec::new();
+    for (place, line) in lines(text, false) {
+        let TextLine::Prose(line) = line else { continue };
+        let quoted = line.split('`').skip(1).step_by(2).map(|word| word.rsplit("::").next().unwrap_or(word));
+        all.extend(quoted.filter(|word| is_long_name(word)).map(|word| (place, word)));
+    }
+    all
+}
+
+fn is_long_name(word: &str) -> bool {
+    let is_part =
+        |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    word.split('_').count() >= PARTS_OF_A_NAME && word.split('_').all(is_part)
+}
+
+/// All words of such names in files that are no pages. What is no text has none.
+fn code_words(root: &Path, files: &[String]) -> BTreeSet<String> {
+    let code = files.iter().filter(|file| kind(file) != "md");
+    let texts = code.filter_map(|file| std::fs::read_to_string(root.join(file)).ok());
+    let words = |text: String| {
+        let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        words.filter(|word| is_long_name(word)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    texts.flat_map(words).collect()
+}
+
 fn words<'a>(line: &'a str, kinds: &'a [&str]) -> impl Iterator<Item = &'a str> {
     let is_of_path = |c: char| c.is_ascii_alphanumeric() || "_./-".contains(c);
     // What has a scheme is elsewhere; what has a wildcard or a variable is no one file.
@@ -222,11 +261,15 @@ mod tests {
         let root = std::env::temp_dir().join(format!("tenure-cited-{}", std::process::id()));
         std::fs::create_dir_all(root.join("docs")).unwrap();
         // The file is in the repository, but not where the link leads.
-        let page = "here.md, and\nthere.md,\n`docs/gone`,\n[here](docs/here.md)\n[here](here.md)\n";
+        let page = "here.md, and\nthere.md,\n`docs/gone`,\n[here](docs/here.md)\n[here](here.md)\n\
+                    `a_test_that_is_here`, `m::a_test_that_is_gone`, `of_four_parts_only`, a_test_that_is_bare\n";
         std::fs::write(root.join("docs/here.md"), page).unwrap();
+        std::fs::write(root.join("docs/t.py"), "def a_test_that_is_here():").unwrap();
+        std::fs::write(root.join(OF_THE_PAST), "`a_test_that_is_gone`").unwrap();
         let error = check(&root).unwrap_err();
         std::fs::remove_dir_all(&root).unwrap();
-        let told = ":\ndocs/here.md:2: there.md\ndocs/here.md:3: docs/gone\ndocs/here.md:4: docs/here.md";
+        let told = ":\ndocs/here.md:2: there.md\ndocs/here.md:3: docs/gone\ndocs/here.md:4: docs/here.md\n\
+                    docs/here.md:6: a_test_that_is_gone";
         assert!(error.ends_with(told), "{error}");
     }
 }

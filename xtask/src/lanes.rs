@@ -1,7 +1,8 @@
 //! Programs that run side by side: most of a test's time is waiting, and what waits leaves its core to another.
 //!
 //! The tests share some lanes, and chores such as lints have one of their own beside them, with a low priority. What mostly waits and is no
-//! test runs together after that: faults have bounds, and one missed its beside compilers. What asserts how soon something happens
+//! program of tests fills the lanes while the last chores run, and what is left of it runs together with faults after them: these have bounds, and
+//! one missed its beside compilers. What asserts how soon something happens
 //! runs last, alone. Tests that only compute have lanes of their own from the beginning to the end: the system gives them nothing but the time
 //! in which a core would be idle, so that nobody waits for them.
 #![allow(clippy::disallowed_methods, reason = "chores take real time, and that is what is shown")]
@@ -23,6 +24,15 @@ pub(crate) struct LaneJob {
     pub(crate) place: Placement,
     /// One that takes longer hangs.
     pub(crate) limit: Duration,
+    /// What a program of tests must tell; nothing is asked of others.
+    pub(crate) tests: Option<TestCount>,
+}
+
+/// How many tests must have passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TestCount {
+    Some,
+    Exactly(usize),
 }
 
 /// Beside what a job runs.
@@ -34,36 +44,12 @@ pub(crate) enum Placement {
     Computing,
     /// Those that share lanes, with what they leave of the cores; one at a time.
     Beside,
-    /// Others of its kind, and no tests but what computes: it mostly waits, and is no program of tests.
+    /// The last chores, where no test wants the lane; or what runs together. It mostly waits, and is no program of tests.
+    Filling,
+    /// Others of its kind, and no tests but what computes: it mostly waits, is no program of tests, and bears no compiler beside it.
     Together,
     /// Nothing but what computes: it asserts how long something takes.
     Alone,
-}
-
-/// A chore's command, which is nicer than tests that wait.
-pub(crate) fn nice(command: &Command) -> Command {
-    by("nice", &["-n", "10"], command)
-}
-
-/// The command of what computes: whatever wakes up takes the core from it at once, however nice that is.
-pub(crate) fn idle(command: &Command) -> Command {
-    by("chrt", &["--idle", "0"], command)
-}
-
-/// The command, started by a program that becomes it.
-fn by(program: &str, words: &[&str], command: &Command) -> Command {
-    let mut started = Command::new(program);
-    started.args(words).arg(command.get_program()).args(command.get_args());
-    if let Some(folder) = command.get_current_dir() {
-        started.current_dir(folder);
-    }
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => started.env(name, value),
-            None => started.env_remove(name),
-        };
-    }
-    started
 }
 
 /// What became of a job.
@@ -77,7 +63,11 @@ pub(crate) struct FinishedJob {
     /// All that it printed, in one piece.
     pub(crate) output: String,
     pub(crate) result: Result<(), String>,
+    pub(crate) tests: Option<TestCount>,
 }
+
+/// Which stage is that of what runs together.
+const TOGETHER: usize = 1;
 
 /// How many run at once, and where what they print is kept.
 pub(crate) struct Lanes {
@@ -93,6 +83,7 @@ struct RunningJob {
     name: String,
     place: Placement,
     limit: Duration,
+    tests: Option<TestCount>,
     child: Child,
     start: Instant,
     log: PathBuf,
@@ -109,6 +100,11 @@ impl LaneQueue {
     fn has_work(&self) -> bool {
         !(self.waiting.is_empty() && self.running.is_empty())
     }
+
+    /// So many of its lanes it does not want itself.
+    fn free(&self) -> usize {
+        self.count.saturating_sub(self.waiting.len() + self.running.len())
+    }
 }
 
 impl Lanes {
@@ -120,6 +116,7 @@ impl Lanes {
         };
         let mut jobs = jobs;
         let mut computing = of(Placement::Computing, &mut jobs, self.computing);
+        let mut filling = of(Placement::Filling, &mut jobs, 0);
         let first = vec![of(Placement::Shared, &mut jobs, self.count), of(Placement::Beside, &mut jobs, 1)];
         let then = vec![of(Placement::Together, &mut jobs, self.count)];
         let last = vec![of(Placement::Alone, &mut jobs, 1)];
@@ -130,8 +127,18 @@ impl Lanes {
         let count = stages.len();
         for (stage, mut queues) in stages.into_iter().enumerate() {
             let is_last = stage + 1 == count;
-            while queues.iter().any(LaneQueue::has_work) || is_last && computing.has_work() {
-                let all_queues = queues.iter_mut().chain([&mut computing]);
+            loop {
+                let (room, must_end) = match queues.as_slice() {
+                    [tests, chores] if chores.has_work() => (tests.free(), false),
+                    [together] if stage == TOGETHER => (together.free(), true),
+                    _ => (0, false),
+                };
+                let has_work = queues.iter().any(LaneQueue::has_work);
+                if !(has_work || must_end && filling.has_work() || is_last && computing.has_work()) {
+                    break;
+                }
+                filling.count = room;
+                let all_queues = queues.iter_mut().chain([&mut filling, &mut computing]);
                 let mut done: Vec<FinishedJob> = all_queues.flat_map(|queue| self.go_on(queue)).collect();
                 if let Some(stops) = &mut stops {
                     let running = queues.iter().flat_map(|queue| &queue.running);
@@ -184,6 +191,7 @@ impl Lanes {
                 name: job.name,
                 place: job.place,
                 limit: job.limit,
+                tests: job.tests,
                 child,
                 start: Instant::now(),
                 log,
@@ -195,6 +203,7 @@ impl Lanes {
                 processor: None,
                 output: String::new(),
                 result: Err(format!("did not start: {error}")),
+                tests: job.tests,
             }),
         }
     }
@@ -221,7 +230,8 @@ impl Lanes {
             |bytes| String::from_utf8_lossy(&bytes).into_owned(),
         );
         let name = std::mem::take(&mut running.name);
-        Some(FinishedJob { name, place: running.place, took, processor, output, result })
+        let (place, tests) = (running.place, running.tests);
+        Some(FinishedJob { name, place, took, processor, output, result, tests })
     }
 }
 
@@ -231,11 +241,13 @@ mod tests {
     //! each with its priority; what computes also goes on beside what runs alone; what each printed is in one piece; one that fails, can't be started or hangs is told, and the others run all the same;
     //! stops, which end.
     use super::*;
+    use crate::command::{idle, nice};
 
     fn job(name: &str, script: &str) -> LaneJob {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        LaneJob { name: name.into(), command, place: Placement::Shared, limit: Duration::from_secs(60) }
+        let limit = Duration::from_secs(60);
+        LaneJob { name: name.into(), command, place: Placement::Shared, limit, tests: None }
     }
 
     fn run(jobs: Vec<LaneJob>, name: &str) -> Vec<FinishedJob> {

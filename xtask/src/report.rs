@@ -1,21 +1,30 @@
 //! What a run of programs says: what became of each, and the tests that failed.
 
-use crate::lanes::{FinishedJob, Placement};
+use crate::lanes::{FinishedJob, Placement, TestCount};
 use crate::step;
 use std::time::Duration;
 
 /// How many of the slowest are shown.
 const SLOWEST: usize = 15;
 
-/// Why a program has failed, if it has. One of tests that ends well without a word of them has not run them.
+/// Why a program has failed, if it has. One of tests that ends well without a word of them has not run them; and a name that is no test is none that passed.
 pub(crate) fn result(done: &FinishedJob) -> Result<(), String> {
     done.result.clone()?;
-    let is_tests = !matches!(done.place, Placement::Beside | Placement::Together);
-    if !is_tests || done.output.contains("test result: ok.") {
-        Ok(())
-    } else {
-        Err("it told of no result".into())
+    let Some(wanted) = done.tests else { return Ok(()) };
+    let passed = passed(&done.output).ok_or("it told of no result")?;
+    match wanted {
+        TestCount::Some if passed == 0 => Err("it ran no test".into()),
+        TestCount::Exactly(tests) if passed != tests => {
+            Err(format!("{passed} tests passed, and {tests} were wanted"))
+        }
+        _ => Ok(()),
     }
+}
+
+/// How many tests passed, as the last of its results says: one that it printed of another program came before.
+fn passed(output: &str) -> Option<usize> {
+    let results = output.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
+    results.last()?.split_once(" passed")?.0.parse().ok()
 }
 
 pub(crate) fn told(done: &FinishedJob) -> String {
@@ -23,22 +32,25 @@ pub(crate) fn told(done: &FinishedJob) -> String {
     format!("\n--> {}: {result} in {:.1} s\n{}", done.name, done.took.as_secs_f64(), done.output.trim_start())
 }
 
-/// A table of what is no test, of the programs of tests that took longest, and of what all of them took.
-pub(crate) fn slowest(done: &[FinishedJob]) -> String {
+/// A table of what is no test, of the programs of tests that took longest, and of what all of them and the `servers` took.
+pub(crate) fn slowest(done: &[FinishedJob], servers: Option<Duration>) -> String {
     let line = |name: &str, took: Duration, processor: Option<Duration>| {
         format!("{}  {name}\n", step::columns(took, processor))
     };
     let mut sorted: Vec<&FinishedJob> = done.iter().collect();
     sorted.sort_by_key(|done| std::cmp::Reverse(done.took));
+    let is_chore = |place| matches!(place, Placement::Beside | Placement::Together | Placement::Filling);
     let (chores, tests): (Vec<&FinishedJob>, Vec<&FinishedJob>) =
-        sorted.into_iter().partition(|done| matches!(done.place, Placement::Beside | Placement::Together));
+        sorted.into_iter().partition(|done| is_chore(done.place));
     let rows = chores.into_iter().chain(tests.into_iter().take(SLOWEST));
     let rows = rows.map(|done| line(&done.name, done.took, done.processor));
     let took = done.iter().map(|done| done.took).sum();
     let processor = done.iter().map(|done| done.processor).sum();
+    let servers = servers.map(|time| format!("{:>10} {:>8.1} s  servers\n", "", time.as_secs_f64()));
     format!(
-        "      took  processor  (with children, where these were waited for)\n{}{}",
+        "      took  processor  (with children, where these were waited for)\n{}{}{}",
         rows.collect::<String>(),
+        servers.unwrap_or_default(),
         line(&format!("all {} programs", done.len()), took, processor)
     )
 }
@@ -102,6 +114,7 @@ mod tests {
             processor,
             output: output.into(),
             result,
+            tests: Some(TestCount::Some),
         }
     }
 
@@ -128,14 +141,37 @@ mod tests {
         assert_eq!(said(&long).lines().next(), Some("59"), "a chore's last lines");
         assert_eq!(told(&all[0]), format!("\n--> good: passed in 1.0 s\n{passes}"));
         assert!(told(&all[2]).starts_with("\n--> mute: FAILED: it told of no result in 3.0 s\n"));
-        for place in [Placement::Beside, Placement::Together] {
-            let chore = FinishedJob { place, ..done("lints", 0, "", Ok(())) };
+        for place in [Placement::Beside, Placement::Together, Placement::Filling] {
+            let chore = FinishedJob { place, tests: None, ..done("lints", 0, "", Ok(())) };
             assert_eq!(result(&chore), Ok(()));
-            assert!(slowest(&[chore]).contains("lints"));
+            let many = (1..=SLOWEST as u64)
+                .map(|n| done("test", n, passes, Ok(())))
+                .chain([chore])
+                .collect::<Vec<_>>();
+            assert!(slowest(&many, None).contains("lints"), "chores are all there");
         }
-        let table = slowest(&all);
+        let table = slowest(&all, Some(Duration::from_millis(174_200)));
         let rows: Vec<&str> = table.lines().skip(1).map(str::trim).collect();
         assert_eq!(rows[0], "3.0 s      1.5 s  mute");
-        assert_eq!(rows[3], "6.0 s      4.5 s  all 3 programs");
+        assert_eq!(rows[3..], ["174.2 s  servers", "6.0 s      4.5 s  all 3 programs"]);
+        assert_eq!(
+            table.lines().nth(4).map(|line| line.find(" s  ")),
+            table.lines().nth(1).map(|line| line.find(" s  m"))
+        );
+    }
+
+    #[test]
+    fn a_program_that_ran_no_test_or_not_all_that_were_asked_for_has_failed() {
+        let ran = |wanted, output: &str| {
+            result(&FinishedJob { tests: Some(wanted), ..done("p", 1, output, Ok(())) })
+        };
+        let some = "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out\n";
+        let none = "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out\n";
+        assert_eq!((ran(TestCount::Some, some), ran(TestCount::Exactly(2), some)), (Ok(()), Ok(())));
+        assert_eq!(ran(TestCount::Some, none), Err("it ran no test".into()));
+        assert_eq!(ran(TestCount::Exactly(3), some), Err("2 tests passed, and 3 were wanted".into()));
+        assert_eq!(ran(TestCount::Exactly(1), none), Err("0 tests passed, and 1 were wanted".into()));
+        // What a test printed of a program that it ran.
+        assert_eq!(ran(TestCount::Exactly(2), &format!("{none}{some}")), Ok(()));
     }
 }

@@ -15,6 +15,7 @@ mod rust;
 mod server;
 
 use crate::background::{self, AtFailure};
+use crate::processor_time;
 use crate::step::CheckStep;
 use crate::workspace::built;
 use reaper::Reaper;
@@ -24,6 +25,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 use std::rc::Rc;
+use std::time::Duration;
 use tenure_ports::unused_port;
 
 /// All kinds, in the order in which they are started: each after those that it needs.
@@ -247,6 +249,12 @@ impl RunningServers {
             *reaper = Some(Reaper::start()?);
         }
         reaper.as_mut().map_or(Ok(()), |reaper| reaper.tell(server))
+    }
+
+    /// The processor time that they have taken until now.
+    pub(crate) fn processor(&self) -> Option<Duration> {
+        let roots: Vec<u32> = self.running.borrow().iter().map(Server::id).collect();
+        processor_time::of_trees(&roots)
     }
 
     /// What it takes to find them.

@@ -32,13 +32,12 @@ const SAME: [(&str, &str); 4] =
 /// How a report names its history.
 const HISTORY: &str = "history ";
 
-/// Builds both packages' tests, which take the place of those that the workspace's build has. The core's unit tests stay as they are, since they
-/// take no time. Then the example, of which `cargo test` would make a test.
-pub(crate) fn builds(suite: &Rc<Suite>) -> [CheckStep; 3] {
-    let [both, unit, example] = all_words();
+/// Builds both packages' tests, which take the place of those that the workspace's build has. Their unit tests stay as they are, since they
+/// take no time, and each library would be built once more for them. Then the example, of which `cargo test` would make a test.
+pub(crate) fn builds(suite: &Rc<Suite>) -> [CheckStep; 2] {
+    let [both, example] = all_words();
     [
         suite.build("build of the simulator, its tests and the core's", &both, &[]),
-        suite.build("build of the simulator's unit tests", &unit, &[]),
         CheckStep::cargo("build of the simulator as a program", &example),
     ]
 }
@@ -47,20 +46,16 @@ pub(crate) fn builds(suite: &Rc<Suite>) -> [CheckStep; 3] {
 /// code after another, so that they alone would leave a core idle.
 pub(crate) fn build_beside() -> (CheckStep, CheckStep) {
     let commands = || {
-        let [mut both, mut unit, example] = all_words();
-        [&mut both, &mut unit].into_iter().for_each(|words| words.push("--no-run".to_owned()));
-        Ok([both, unit, example].map(|words| cargo_command(&words)).into())
+        let [mut both, example] = all_words();
+        both.push("--no-run".to_owned());
+        Ok([both, example].map(|words| cargo_command(&words)).into())
     };
     let what = ["the simulator begins to be built", "the simulator is built"];
     background::steps(what, commands, built().join("tests").join("simulator.log"), AtFailure::Stop)
 }
 
-fn all_words() -> [Vec<String>; 3] {
-    [
-        words("test", &["--package", CORE, "--test", "*"]),
-        words("test", &["--lib"]),
-        words("build", &["--example", EXAMPLE]),
-    ]
+fn all_words() -> [Vec<String>; 2] {
+    [words("test", &["--package", CORE, "--test", "*"]), words("build", &["--example", EXAMPLE])]
 }
 
 fn words(verb: &str, which: &[&str]) -> Vec<String> {
@@ -113,8 +108,8 @@ mod tests {
     #[test]
     fn it_is_built_with_its_profile_and_bugs() {
         assert_eq!(
-            words("test", &["--lib"]).join(" "),
-            "test --profile simulator --package tenure-sim --features tenure-sim/bugs,tenure-core/serde --lib"
+            words("build", &["--example", EXAMPLE]).join(" "),
+            "build --profile simulator --package tenure-sim --features tenure-sim/bugs,tenure-core/serde --example sim"
         );
     }
 

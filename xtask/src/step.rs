@@ -1,7 +1,8 @@
 //! A step of a chore, and a run of steps in order: stop at the first failure, say how long each took, count.
 #![allow(clippy::disallowed_methods, reason = "chores take real time, and that is what is shown")]
 
-use crate::lanes::{self, LaneJob, Placement};
+use crate::command::nice;
+use crate::lanes::{LaneJob, Placement};
 use crate::processor_time::{of_children, of_children_since};
 use std::fmt;
 use std::io::Write;
@@ -75,17 +76,16 @@ impl CheckStep {
         CheckStep { passes_with: codes, ..self }
     }
 
-    /// The same as a chore that runs beside the tests, with a low priority. A check runs in this process, and is none.
-    pub(crate) fn beside(self) -> Option<LaneJob> {
-        let StepWork::Command(command) = self.work else { return None };
-        let command = lanes::nice(&command);
-        Some(LaneJob { name: self.name, command, place: Placement::Beside, limit: self.limit })
-    }
-
-    /// The same as a job that runs together with others that mostly wait. A check is none.
-    pub(crate) fn together(self) -> Option<LaneJob> {
-        let StepWork::Command(command) = self.work else { return None };
-        Some(LaneJob { name: self.name, command, place: Placement::Together, limit: self.limit })
+    /// The same as a job of a place for what is no program of tests: a chore beside the tests has a low priority.
+    ///
+    /// # Errors
+    /// A check runs in this process, and can be none.
+    pub(crate) fn job(self, place: Placement) -> Result<LaneJob, String> {
+        let CheckStep { name, work: StepWork::Command(command), limit, .. } = self else {
+            return Err(format!("{} is a check, which can't run beside others", self.name));
+        };
+        let command = if place == Placement::Beside { nice(&command) } else { command };
+        Ok(LaneJob { name, command, place, limit, tests: None })
     }
 
     fn run(self) -> Result<(), String> {
@@ -314,6 +314,17 @@ mod tests {
         let command = cargo_command(&["build"]);
         let is_removed = |name: &str| command.get_envs().any(|(n, value)| n == name && value.is_none());
         assert!(is_removed("CARGO_MANIFEST_DIR"));
+    }
+
+    #[test]
+    fn a_check_is_no_job_and_is_not_dropped_without_a_word() {
+        let error = CheckStep::check("look", || Ok(())).job(Placement::Beside).map(|job| job.name);
+        assert!(error.is_err_and(|error| error.starts_with("look is a check")));
+        let job = shell("one", "exit 0").within(Duration::from_secs(7)).job(Placement::Filling).unwrap();
+        assert_eq!(
+            (job.name.as_str(), job.place, job.limit),
+            ("one", Placement::Filling, Duration::from_secs(7))
+        );
     }
 
     #[test]

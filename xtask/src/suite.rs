@@ -3,12 +3,18 @@
 //! The tests of a package are one program, because each program costs seconds to link and tens of megabytes. Its files are run side by side, as if each were a
 //! program.
 
+mod jobs;
+
 use crate::again;
-use crate::lanes::{self, FinishedJob, LaneJob, Lanes, Placement};
+use crate::lanes::{FinishedJob, LaneJob, Lanes, Placement};
 use crate::program::{Program, artifacts};
 use crate::report::{failed_tests, failures, reasons, result, slowest, told};
+use crate::services::RunningServers;
 use crate::step::{self, CheckStep};
 use crate::workspace::built;
+#[cfg(test)]
+pub(crate) use jobs::named;
+use jobs::{in_order, job};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,42 +23,6 @@ use std::time::Duration;
 
 /// Long enough for a clean build on a slow machine.
 const BUILD_LIMIT: Duration = Duration::from_secs(60 * 60);
-
-/// The longest waits for some two minutes; what takes many times as long hangs.
-const PROGRAM_LIMIT: Duration = Duration::from_secs(30 * 60);
-
-/// The same for what computes, which has what all others leave of the cores: the simulator's five minutes took it 24 on a busy machine.
-const COMPUTING_LIMIT: Duration = Duration::from_secs(75 * 60);
-
-/// What runs while nothing else does: it asserts how soon something happens, or leaves processes
-/// behind that others would find, or asks cargo, which would wait for chores.
-const ALONE: [&str; 11] = [
-    "tenure-cli::dashboard",
-    "tenure-cli::dashboard_large",
-    "tenure-cli::kill",
-    "tenure-cli::run",
-    "tenure-cli::runaway",
-    "tenure-cli::serve",
-    "tenure-cli::stuck",
-    "tenure-cli::watchdog",
-    "tenure::own_thread",
-    "tenure::own_thread_servers",
-    "xtask::bin/xtask",
-];
-
-/// What takes a minute or more begins first, so that nothing is left to run by itself at the end: what computes and what waits in
-/// turn.
-const FIRST: [&str; 9] = [
-    "tenure-sim::promises",
-    "tenure-sim::bugs",
-    "tenure-dynamodb::processes",
-    "tenure-dynamodb::episodes",
-    "tenure-sim::sections",
-    "tenure-kcl::coordinator",
-    "tenure-sim::peers",
-    "tenure-kcl::interop",
-    "tenure-dynamodb::conformance",
-];
 
 /// What has been built for tests.
 #[derive(Debug, Default)]
@@ -115,22 +85,28 @@ impl Suite {
         })
     }
 
-    /// A step that runs all that has been built, with these environment variables, these chores beside it, and then what mostly waits and
-    /// is no test. It fails if one of them does.
+    /// A step that runs all that has been built, with these environment variables and what is no test. It fails if one of them does.
     pub(crate) fn run(
         self: &Rc<Suite>,
         name: impl Into<String>,
         environment: Environment,
         on: Cores,
-        chores: Vec<CheckStep>,
-        together: Vec<CheckStep>,
+        beside: Beside,
     ) -> CheckStep {
         let suite = Rc::clone(self);
         CheckStep::check(name, move || {
             let programs = in_order(suite.programs.borrow().clone());
-            let jobs = programs.iter().map(|program| job(program, &environment, on));
-            let jobs = jobs.chain(chores.into_iter().filter_map(CheckStep::beside));
-            let jobs = jobs.chain(together.into_iter().filter_map(CheckStep::together)).collect();
+            let mut jobs: Vec<LaneJob> =
+                programs.iter().map(|program| job(program, &environment, on)).collect();
+            let Beside { chores, filling, together, servers } = beside;
+            for (place, steps) in
+                [(Placement::Beside, chores), (Placement::Filling, filling), (Placement::Together, together)]
+            {
+                for step in steps {
+                    jobs.push(step.job(place)?);
+                }
+            }
+            let served = servers.map(|servers| (servers.processor(), servers));
             let lanes = Lanes {
                 count: on.lanes(),
                 computing: on.count(),
@@ -139,7 +115,8 @@ impl Suite {
             };
             println!("{} at once, and {} that compute", lanes.count, lanes.computing);
             let done = lanes.run(jobs, |done| print!("{}", told(done)));
-            print!("\n{}{}{}", slowest(&done), kept(), reasons(&done));
+            let served = served.and_then(|(before, servers)| servers.processor()?.checked_sub(before?));
+            print!("\n{}{}{}", slowest(&done, served), kept(), reasons(&done));
             let done = suite.run_again(&lanes, &programs, done, |program| job(program, &environment, on));
             failures(&done)
         })
@@ -180,6 +157,19 @@ impl Suite {
             Ok(())
         })
     }
+}
+
+/// What runs with the tests and is none, and what serves them.
+#[derive(Default)]
+pub(crate) struct Beside {
+    /// What the compiler does while tests wait.
+    pub(crate) chores: Vec<CheckStep>,
+    /// What mostly waits.
+    pub(crate) filling: Vec<CheckStep>,
+    /// What mostly waits, and bears no compiler beside it.
+    pub(crate) together: Vec<CheckStep>,
+    /// Their processor time is told.
+    pub(crate) servers: Option<Rc<RunningServers>>,
 }
 
 /// Environment variables.
@@ -240,43 +230,6 @@ fn kept() -> String {
     )
 }
 
-/// Those that take long before the others.
-fn in_order(mut programs: Vec<Program>) -> Vec<Program> {
-    let place =
-        |program: &Program| FIRST.iter().position(|first| *first == program.name).unwrap_or(FIRST.len());
-    programs.sort_by_key(place);
-    programs
-}
-
-fn job(program: &Program, environment: &[(&'static str, String)], on: Cores) -> LaneJob {
-    let mut command = on.command(&program.path);
-    if !program.only.is_empty() {
-        command.arg("--exact").args(&program.only);
-    }
-    step::forget_package(&mut command);
-    command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
-    command.envs(environment.iter().map(|(name, value)| (name, value)));
-    let (place, limit) = if ALONE.contains(&program.name.as_str()) {
-        (Placement::Alone, PROGRAM_LIMIT)
-    } else if program.is_on_simulated_time() {
-        command = lanes::idle(&command);
-        (Placement::Computing, COMPUTING_LIMIT)
-    } else {
-        (Placement::Shared, PROGRAM_LIMIT)
-    };
-    LaneJob { name: program.name.clone(), command, place, limit: limit * on.times() }
-}
-
-/// The tests in folders `tests` that are named here, by their packages and names.
-#[cfg(test)]
-pub(crate) fn named() -> impl Iterator<Item = (&'static str, &'static str)> {
-    ALONE
-        .iter()
-        .chain(&FIRST)
-        .filter_map(|name| name.split_once("::"))
-        .filter(|(_, name)| !name.starts_with("bin/"))
-}
-
 /// The path of an example that has been built with the tests.
 pub(crate) fn example(name: &str) -> PathBuf {
     built_in("debug").join("examples").join(name)
@@ -295,41 +248,8 @@ pub(crate) fn built_in(profile: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: what takes long begins first, what computes has its lanes, and what is sensitive is
-    //! alone; the environment; a build that fails or lacks an example; a test that fails once, or always, and its second run.
+    //! Plan: a build that fails or lacks an example; a test that fails once, or always, and its second run.
     use super::*;
-
-    #[test]
-    fn what_takes_long_begins_first_and_what_is_sensitive_is_alone() {
-        let program = |name: &str| Program {
-            name: name.into(),
-            path: "/p".into(),
-            folder: "/f".into(),
-            many: false,
-            only: vec![],
-        };
-        let programs = in_order(["a", "tenure-cli::run", "tenure-sim::promises", "b"].map(program).into());
-        let names: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
-        assert_eq!(names, ["tenure-sim::promises", "a", "tenure-cli::run", "b"]);
-        let jobs: Vec<LaneJob> =
-            programs.iter().map(|program| job(program, &[("A", "b".to_owned())], Cores::All)).collect();
-        let alone: Vec<&str> =
-            jobs.iter().filter(|job| job.place == Placement::Alone).map(|job| job.name.as_str()).collect();
-        assert_eq!(alone, ["tenure-cli::run"]);
-        assert_eq!(jobs[0].place, Placement::Computing);
-        assert_eq!(jobs[0].command.get_current_dir(), Some(Path::new("/f")));
-        let has = |name: &str, value: &str| {
-            jobs[0].command.get_envs().any(|(n, v)| n == name && v.is_some_and(|v| v == value))
-        };
-        assert!(has("A", "b") && has("CARGO_MANIFEST_DIR", "/f"));
-        let of_a_file = Program { only: vec!["a::b".into()], ..programs[0].clone() };
-        assert_eq!(
-            step::shown(&job(&of_a_file, &[], Cores::All).command),
-            "CARGO_MANIFEST_DIR='/f' chrt --idle 0 /p --exact a::b"
-        );
-        let on_one = job(&programs[1], &[], Cores::One).command;
-        assert_eq!(step::shown(&on_one), "CARGO_MANIFEST_DIR='/f' taskset --cpu-list 0 /p");
-    }
 
     #[test]
     fn a_build_that_fails_or_lacks_an_example_fails() {
@@ -379,6 +299,10 @@ mod tests {
         assert_eq!((failures(&done), unsteady), (Ok(()), vec!["tenure-cli::f again: f::b".to_owned()]));
         let (done, unsteady) = run_twice(Suite::with_a_second_run(), "always", FAILS);
         assert!(failures(&done).unwrap_err().contains("f::b") && unsteady.is_empty());
+        // A name that is no test, such as one that a nested program printed.
+        let gone = once.replace("1 passed", "0 passed");
+        let (done, unsteady) = run_twice(Suite::with_a_second_run(), "gone", &gone);
+        assert!(failures(&done).is_err() && unsteady.is_empty(), "no test passed at the second run");
         let (done, unsteady) = run_twice(Suite::default(), "soak", &once);
         assert!(failures(&done).is_err() && unsteady.is_empty(), "a soak runs nothing again");
     }

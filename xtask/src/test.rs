@@ -13,7 +13,7 @@ use crate::services::{self, RunningServers};
 use crate::shipped;
 use crate::simulator;
 use crate::step::{CheckStep, cargo};
-use crate::suite::{self, Cores, Suite};
+use crate::suite::{self, Beside, Cores, Suite};
 use crate::workspace::{ALL_STORES, Target, TargetKind, WorkspacePackage, packages};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use std::time::Duration;
 /// An example shows something to a person, who would not wait longer either.
 pub(crate) const EXAMPLE_LIMIT: Duration = Duration::from_secs(5 * 60);
 
-/// The client for Python waits for two minutes, and fetches what it is built with; the faults take as long, or twice that on a busy machine.
+/// Some tests of the client for Python wait for a minute, and pages fetch what is built with them; the faults take as long, or twice that on a busy machine.
 const LIMIT_TOGETHER: Duration = Duration::from_secs(15 * 60);
 
 /// What the simulator does in some seconds, each scenario in turn.
@@ -59,16 +59,20 @@ pub(crate) fn steps(servers: &Rc<RunningServers>) -> Result<Vec<CheckStep>, Stri
     let faults = faults::share(servers)?;
     steps.extend(clients::lay_outs());
     // What takes longest begins first.
-    let mut together = clients::checks(&suite::program("tenure"))?;
-    together.insert(1, faults);
-    together.extend(examples(&packages).map(|name| example(name, &suite::example(name))));
-    together.push(example(simulator::EXAMPLE, &simulator::program()));
-    together.extend(scripts()?.iter().map(|path| script(path)));
-    let together = together.into_iter().map(|step| step.within(LIMIT_TOGETHER)).collect();
+    let mut filling = clients::checks(&suite::program("tenure"))?;
+    filling.extend(examples(&packages).map(|name| example(name, &suite::example(name))));
+    filling.push(example(simulator::EXAMPLE, &simulator::program()));
+    filling.extend(scripts()?.iter().map(|path| script(path)));
+    let in_time = |step: CheckStep| step.within(LIMIT_TOGETHER);
+    let beside = Beside {
+        chores: chores(&packages, servers)?,
+        filling: filling.into_iter().map(in_time).collect(),
+        together: vec![in_time(faults)],
+        servers: Some(Rc::clone(servers)),
+    };
     // A run is long: it is to tell of every test that fails, not of the first only.
-    let chores = chores(&packages, servers)?;
     let name = "tests, clients, faults and examples";
-    steps.push(suite.run(name, servers.environment()?, Cores::All, chores, together));
+    steps.push(suite.run(name, servers.environment()?, Cores::All, beside));
     steps.extend(dist::checks(&suite::program("tenure"), &first_example(), EXAMPLE_LIMIT)?);
     steps.push(suite.unsteady());
     Ok(steps)
@@ -99,10 +103,9 @@ pub(crate) fn soak(times: u32, on: Cores, servers: &Rc<RunningServers>) -> Resul
     steps.extend(simulator::builds(&suite));
     steps.extend(servers.start());
     for n in 1..=times {
+        let beside = Beside { servers: Some(Rc::clone(servers)), ..Beside::default() };
         steps.push(
-            suite
-                .run(format!("tests, {n} of {times}"), servers.environment()?, on, vec![], vec![])
-                .and_go_on(),
+            suite.run(format!("tests, {n} of {times}"), servers.environment()?, on, beside).and_go_on(),
         );
     }
     Ok(steps)
@@ -137,7 +140,7 @@ pub(crate) fn quick() -> Result<Vec<CheckStep>, String> {
         // Only what has changed is linted again.
         lints(&packages),
         suite.build("build of the tests of the core", &words(&packages, &which), &[]),
-        suite.run("tests of the core", vec![], Cores::All, vec![], vec![]),
+        suite.run("tests of the core", vec![], Cores::All, Beside::default()),
         CheckStep::cargo("build of the simulator", &program),
         CheckStep::command("simulator", simulator).within(EXAMPLE_LIMIT),
     ])
@@ -213,8 +216,7 @@ fn example(name: &str, path: &Path) -> CheckStep {
     CheckStep::command(format!("example {name}"), Command::new(path))
 }
 
-/// The examples that are not a program of a crate but a script over the command line.
-/// The examples that are run by themselves: those that may be executed. Others want something of whoever runs them, as tests do.
+/// The examples that are a script over the command line and are run by themselves: those that may be executed. Others want something of whoever runs them, as tests do.
 fn scripts() -> Result<Vec<PathBuf>, String> {
     let error = |error| format!("{EXAMPLES}: {error}");
     let entries =

@@ -1,6 +1,6 @@
 //! The command line of the simulator, for whoever has one: `tenure sim` passes its arguments on.
 
-use crate::{FaultKind, FaultSet, SimOptions};
+use crate::{FaultKind, FaultSet, Rule, SimOptions};
 use std::fmt::Write as _;
 use tenure_core::{Bug, Bugs, InvalidInput};
 
@@ -16,7 +16,7 @@ pub enum SimCommand {
 /// How the simulator is used.
 pub const USAGE: &str = "\
 usage: tenure sim [--scenario NAME] [--seed N] [--hours H] [--worlds N]
-                  [--without FAULT,…] [--nodes N] [--bug NAME] [--jobs N] [--no-shrink]
+                  [--without FAULT,…] [--nodes N] [--bug NAME] [--only PROMISE] [--jobs N] [--no-shrink]
        tenure sim --list";
 
 /// Understands the arguments that follow `tenure sim`.
@@ -56,6 +56,7 @@ pub fn parse<S: AsRef<str>>(args: impl IntoIterator<Item = S>) -> Result<SimComm
                 hours_given = true;
             }
             "--without" => options.without = faults(&value()?)?,
+            "--only" => options.only = Some(promise(&value()?)?),
             "--bug" => options.bugs = with_bug(options.bugs, &value()?)?,
             _ => return Err(InvalidInput::new(format!("{name:?} is not known\n{USAGE}"))),
         }
@@ -76,6 +77,13 @@ fn faults(text: &str) -> Result<FaultSet, InvalidInput> {
         None => {
             Err(InvalidInput::new(format!("there is no fault {name:?}; `tenure sim --list` has them all")))
         }
+    })
+}
+
+fn promise(name: &str) -> Result<Rule, InvalidInput> {
+    let known = Rule::ALL.iter().find(|rule| rule.name() == name);
+    known.copied().ok_or_else(|| {
+        InvalidInput::new(format!("there is no promise {name:?}; `tenure sim --list` has them all"))
     })
 }
 
@@ -107,7 +115,7 @@ fn list() -> String {
         let _infallible = writeln!(text, "  {:<22} {}", fault.name(), fault.about());
     }
     text += "\npromises\n";
-    for rule in crate::Rule::ALL {
+    for rule in Rule::ALL {
         let _infallible = writeln!(text, "  {:<22} {}", rule.to_string(), rule.about());
     }
     text += "\nbugs on purpose\n";
@@ -130,14 +138,17 @@ mod tests {
 
     #[test]
     fn a_replay_line_is_understood() {
-        let got =
-            options("--scenario storm --seed 7 --worlds=1 --without cut,slow --nodes 2 --no-shrink").unwrap();
+        let got = options(
+            "--scenario storm --seed 7 --worlds=1 --without cut,slow --nodes 2 --only S7 --no-shrink",
+        )
+        .unwrap();
         assert_eq!((got.scenario.as_deref(), got.seed, got.worlds, got.nodes), (Some("storm"), 7, 1, 2));
         assert!(
             got.without.has(FaultKind::Cut)
                 && got.without.has(FaultKind::Slow)
                 && !got.without.has(FaultKind::Crash)
         );
+        assert_eq!(got.only, Some(Rule::S7));
         assert!(!got.shrink && got.hours == f64::MAX);
     }
 
@@ -148,6 +159,7 @@ mod tests {
             ("--seed x", "needs a number, not \"x\""),
             ("--without rain", "no fault \"rain\""),
             ("--bug Moth", "no bug \"Moth\""),
+            ("--only S77", "no promise \"S77\""),
             ("--tea", "\"--tea\" is not known"),
         ] {
             let error = options(line).unwrap_err();

@@ -19,6 +19,9 @@ mod sections;
 mod semaphores;
 
 pub use args::{SimCommand, USAGE, parse};
+/// For this package's tests alone: in its unit tests, the library would be built once more for them.
+#[doc(hidden)]
+pub use fleet::aim::{PlannedChange, deaths_at_each_step};
 pub use invariants::{Rule, Violation};
 pub use kernel::coverage::Coverage;
 pub use kernel::fault::{FaultKind, FaultSet};

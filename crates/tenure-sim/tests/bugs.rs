@@ -1,14 +1,14 @@
 //! Bugs on purpose. Plan: each one that `tenure-core` has is switched on, and must be caught; a table tells by what, with
-//! which seed, after how much simulated time and in how much of a core's. One that survives, or takes longer than a minute,
+//! which seed, after how much simulated time and in how much of a core's. One that survives, or takes longer than ten seconds,
 //! fails the test: then a fault or an invariant is missing. Those of sections are in `section_bugs.rs`, those of semaphores in `semaphore_bugs.rs`. And each scenario that
-//! is named after a peer's bug shows that bug, switched on. Of each kind of world a history that breaks a promise is shrunk, and its line replays it.
+//! is named after a peer's bug shows that bug, switched on. Each promise is broken by some bug, and its own check finds that while no other one looks. Of each kind of world a history that breaks a promise is shrunk, and its line replays it.
 //!
 //! The table: `cargo test --profile simulator -p tenure-sim --features bugs --test bugs -- --nocapture --test-threads 1`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::time::Duration;
 use tenure_core::{Bug, Bugs};
-use tenure_sim::{SimCommand, SimOptions, parse, run, scenario};
+use tenure_sim::{Rule, SimCommand, SimOptions, parse, run, scenario};
 
 /// A world allocates all the time: with the system's allocator it takes an eighth more.
 #[global_allocator]
@@ -21,7 +21,10 @@ const WORLDS: u64 = 4000;
 const FLEETS: u64 = 192;
 
 /// How long it may take to catch one, on a core of its own.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Worlds in which a bug is to be seen of which it is known where it shows. A change of the protocol may hide it in the first.
+const NEAR: u64 = 20;
 
 /// The scenario of a peer's bug, and that bug.
 const PEERS: &[(&str, Bug)] = &[
@@ -39,15 +42,15 @@ const PEERS: &[(&str, Bug)] = &[
 ];
 
 /// Where a bug is looked for that shows in one kind of world only, or in one world of dozens: the scenario, and the first seed. That
-/// world shows it. Where a change of the protocol hides it there, the worlds after that one are looked at, too.
+/// world shows it. Where a change of the protocol hides it there, `NEAR` worlds are looked at; if none shows it, the seed is to be moved.
 const SHOWN_IN: &[(Bug, &str, u64)] = &[
     (Bug::StopVacatesSession, "attached", 45),
-    (Bug::WithdrawnUncapped, "attached", 45),
-    (Bug::LetterForAny, "client-go-728", 39),
-    (Bug::StampNotCorrected, "cron-clocks", 10),
+    (Bug::WithdrawnUncapped, "attached", 77),
+    (Bug::LetterForAny, "client-go-728", 40),
+    (Bug::StampNotCorrected, "cron-clocks", 13),
     (Bug::MarkIsOneWitness, "cron-clocks", 273),
     (Bug::MissingNotMarked, "cron-clocks", 1323),
-    (Bug::MarkWithoutWall, "cron-clones", 527),
+    (Bug::MarkWithoutWall, "cron-clones", 534),
     (Bug::TurnOfTheGone, "damaged", 342),
     (Bug::OnePageListed, "fleet-a8m-one-page", 14),
     (Bug::ForeignTenureIgnored, "fleet-churn", 8),
@@ -55,22 +58,22 @@ const SHOWN_IN: &[(Bug, &str, u64)] = &[
     (Bug::PlannerUnwatched, "fleet-failing", 8),
     (Bug::RetryForgotten, "fleet-failing", 7),
     (Bug::TransfereeUntold, "fleet-failing", 7),
-    (Bug::RefusalIsMiss, "fleet-forbidden", 1),
+    (Bug::RefusalIsMiss, "fleet-forbidden", 6),
     (Bug::AwaitedForEver, "fleet-forbidden", 25),
-    (Bug::ToldEachTime, "fleet-forbidden", 270),
+    (Bug::ToldEachTime, "fleet-forbidden", 282),
     (Bug::MissingForgotten, "fleet-hands", 10),
     (Bug::BoardTrusted, "fleet-hands", 47),
-    (Bug::OverflowIsNothing, "fleet-names", 15),
+    (Bug::OverflowIsNothing, "fleet-names", 21),
     (Bug::LargePartCut, "fleet-names", 34),
     (Bug::HintedVersionIgnored, "fleet-prompt-push", 20),
     (Bug::OnePageWatched, "fleet-rests", 1),
     (Bug::RestersUntold, "fleet-rests", 1),
-    (Bug::AgesTrusted, "fleet-rests", 31),
-    (Bug::RestsUnseen, "fleet-rests", 138),
+    (Bug::AgesTrusted, "fleet-rests", 33),
+    (Bug::RestsUnseen, "fleet-rests", 139),
     (Bug::MissedPlanIgnored, "fleet-rows", 77),
     (Bug::AlarmNotRaised, "fleet-rows", 21),
-    (Bug::ToldOnce, "fleet-slow-drain", 176),
-    (Bug::LeaverTakes, "fleet-slow-drain", 8),
+    (Bug::ToldOnce, "fleet-slow-drain", 213),
+    (Bug::LeaverTakes, "fleet-slow-drain", 10),
     (Bug::OldPartStands, "fleet-slow-drain", 93),
     (Bug::UnreadPartIgnored, "fleet-spoilt", 2),
     (Bug::PartNotCompared, "fleet-spoilt", 3),
@@ -80,27 +83,62 @@ const SHOWN_IN: &[(Bug, &str, u64)] = &[
     (Bug::MarkedFirst, "fleet-telling", 304),
     (Bug::StateIgnored, "fleet-telling", 1376),
     (Bug::UnderWayForgotten, "fleet-telling", 1738),
-    (Bug::MissingIsDead, "fleet-ttls-hands", 19),
+    (Bug::MissingIsDead, "fleet-ttls-hands", 20),
     (Bug::UnfitPlans, "fleet-unfit", 1),
     (Bug::UnfitPlansAgain, "fleet-unfit", 55),
     (Bug::PinIgnored, "fleet-weights", 12),
     (Bug::WeightIgnored, "fleet-weights", 12),
     (Bug::LapseUntold, "fleet-withdrawn", 1),
-    (Bug::HiddenTimeMissed, "frozen", 228),
-    (Bug::MisdatedBelieved, "frozen", 2538),
-    (Bug::AuditByName, "hands", 46),
-    (Bug::TryClaimsOn, "hanging-writes", 1),
+    (Bug::HiddenTimeMissed, "frozen", 230),
+    (Bug::MisdatedBelieved, "frozen", 2568),
+    (Bug::GcForgetsFloor, "gc-clocks", 212),
+    (Bug::GcTrustsItsClock, "gc-clocks", 3202),
+    (Bug::AuditByName, "hands", 62),
     (Bug::HintWhileLooking, "hands-many", 135),
-    (Bug::DenialIsFinal, "hands-many", 509),
+    (Bug::DenialIsFinal, "hands-many", 520),
+    (Bug::TryClaimsOn, "hanging-writes", 1),
     (Bug::OrphanNotAsked, "orphans", 234),
-    (Bug::TryForgetsSilence, "same-id", 763),
+    (Bug::TryForgetsSilence, "same-id", 934),
     (Bug::SharedClockTrusted, "shared-clock", 1),
-    (Bug::WaiterCountsSuspend, "suspend", 183),
-    (Bug::RunsUnheld, "ticks", 13),
-    (Bug::BeginNotAwaited, "ticks", 40),
-    (Bug::UnwrittenRuns, "ticks-clocks", 125),
+    (Bug::WithdrawnClaimBelieved, "shedlock-1986", 86),
+    (Bug::WaiterCountsSuspend, "suspend", 208),
+    (Bug::RunsUnheld, "ticks", 1449),
+    (Bug::BeginNotAwaited, "ticks", 42),
+    (Bug::UnwrittenRuns, "ticks-clocks", 184),
     (Bug::TickCollected, "ticks-gc", 42),
     (Bug::GcDropsRiddenSession, "ticks-gc", 1806),
+    (Bug::AttachedBeforeSession, "tokens", 55),
+];
+
+/// A bug that breaks each promise, the scenario, and the first seed. Where it breaks several, another check would be the first to see it, and this one
+/// could be missing. Each kind of world has its own use of the resource that checks fences.
+const BREAKS: &[(Rule, Bug, &str, u64)] = &[
+    (Rule::S1, Bug::SilenceTooShort, "storm", 2),
+    (Rule::S2, Bug::FenceNotRaised, "usual", 1),
+    (Rule::S3, Bug::ReleaseUnconditional, "storm", 2),
+    (Rule::S4, Bug::NoDriftMargin, "usual", 1),
+    (Rule::S5, Bug::RenewAfterExpiry, "usual", 1),
+    (Rule::S6, Bug::LapseVacates, "storm", 2),
+    (Rule::S7, Bug::SectionOverlaps, "sections-clocks", 2),
+    (Rule::S8, Bug::PermitsUncounted, "semaphores", 1),
+    (Rule::S10, Bug::AttachedUnaudited, "hands-many", 5),
+    (Rule::P2, Bug::FenceNotRaised, "storm", 2),
+    (Rule::P2, Bug::FenceNotRaised, "fleet-usual", 1),
+    (Rule::P2, Bug::SectionUnconditional, "sections", 1),
+    (Rule::P2, Bug::SemaphoreUnconditional, "semaphores-crowd", 2),
+    (Rule::L1, Bug::MailProlongs, "attached", 3),
+    (Rule::L2, Bug::PlansFromStaleRoster, "fleet-usual", 1),
+    (Rule::L3, Bug::DeadNeverJudged, "usual", 1),
+    (Rule::L4, Bug::RenewTooLate, "kept", 11),
+    (Rule::L5, Bug::GrantForgotten, "semaphores", 1),
+    (Rule::L6, Bug::QueueReversed, "semaphores", 1),
+    (Rule::C1, Bug::RenewEachAttached, "storm", 2),
+    (Rule::Mail, Bug::MailLost, "usual", 1),
+    (Rule::Withdrawn, Bug::WithdrawnClaimBelieved, "shedlock-1986", 86),
+    (Rule::Answered, Bug::UnknownReleaseIsDone, "usual", 1),
+    (Rule::Cooldown, Bug::CooldownIgnored, "election", 29),
+    (Rule::Turns, Bug::TurnsUnending, "attached", 3),
+    (Rule::Ticks, Bug::OlderTickRuns, "ticks", 44),
 ];
 
 /// The scenario and the first seed to look for a bug with.
@@ -123,7 +161,7 @@ fn every_bug_on_purpose_is_caught() {
         "{:<22} {:<14} {:<9} {:>6} {:>10} {:>7}  replay",
         "bug", "scenario", "broken", "seed", "simulated", "core"
     );
-    let mut survivors = Vec::new();
+    let (mut survivors, mut far) = (Vec::new(), Vec::new());
     // The others have programs of their own.
     for bug in Bug::OF_LEASES.iter().chain(Bug::OF_FLEETS) {
         let began = core_time();
@@ -139,6 +177,11 @@ fn every_bug_on_purpose_is_caught() {
         };
         let report = run(&options).unwrap();
         let took = core_time() - began;
+        let is_known = SHOWN_IN.iter().any(|(shown, ..)| shown == bug);
+        let seed_found = report.failure.as_ref().map(|failure| failure.seed);
+        if let Some(found) = seed_found.filter(|_| is_known && report.worlds > NEAR) {
+            far.push(format!("{bug}: the {}th world shows it: move its seed to {found}", report.worlds));
+        }
         let (simulated, ms) = (format!("{:.0} s", report.seconds()), format!("{} ms", took.as_millis()));
         match report.failure {
             Some(failure) => println!(
@@ -156,6 +199,7 @@ fn every_bug_on_purpose_is_caught() {
         }
         assert!(took <= LIMIT, "{bug} took {ms}");
     }
+    assert!(far.is_empty(), "{}", far.join("\n"));
     assert!(
         survivors.is_empty(),
         "not caught in {WORLDS} worlds of {} scenarios: {survivors:?}",
@@ -176,6 +220,28 @@ fn a_world_that_shows_a_bug_breaks_nothing_without_it() {
         };
         let report = run(&options).unwrap();
         assert!(report.failure.is_none(), "{bug}\n{report}");
+    }
+}
+
+#[test]
+fn each_promise_is_broken_by_some_bug_and_its_own_check_finds_that() {
+    for rule in Rule::ALL {
+        assert!(BREAKS.iter().any(|(broken, ..)| broken == rule), "no bug breaks {rule}");
+    }
+    for (rule, bug, scenario, seed) in BREAKS {
+        let options = SimOptions {
+            scenario: Some((*scenario).to_owned()),
+            seed: *seed,
+            bugs: Bugs::default().with(*bug),
+            only: Some(*rule),
+            worlds: NEAR,
+            hours: 1e9,
+            shrink: false,
+            ..SimOptions::default()
+        };
+        let report = run(&options).unwrap();
+        let found = report.failure.as_ref().map(|failure| failure.violation.rule);
+        assert_eq!(found, Some(*rule), "{bug} in {NEAR} worlds of {scenario} from {seed}\n{report}");
     }
 }
 

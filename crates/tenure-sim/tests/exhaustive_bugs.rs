@@ -7,6 +7,10 @@ use stateright::{Checker, Model};
 use tenure_core::semaphore::Mode;
 use tenure_core::{Bug, Bugs};
 
+/// The checker allocates all the time, as worlds do.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[test]
 fn the_checker_finds_a_bug_that_is_there() {
     for bug in [Bug::TakeWithoutCondition, Bug::FenceNotRaised, Bug::SilenceNotRestarted] {

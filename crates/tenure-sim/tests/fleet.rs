@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use tenure_sim::{Coverage, SimOptions, SimReport, run};
+use tenure_sim::{Coverage, PlannedChange, SimOptions, SimReport, deaths_at_each_step, run};
 
 /// Worlds of all scenarios in turn that each CI run takes.
 const WORLDS: u64 = 192;
@@ -65,6 +65,21 @@ fn a_unit_whose_body_outlasts_its_withdrawal_is_had_by_another_once_it_is_vacate
 #[test]
 fn a_planner_that_is_cut_off_in_the_midst_of_planning_comes_back_with_a_stale_plan() {
     nothing_is_broken_by("fleet-island", 12, &[(Coverage::PlannerStruck, 60)]);
+}
+
+#[test]
+fn the_planner_dies_before_and_after_each_step_of_planning_and_telling() {
+    for (lookers, push) in [(3, false), (1000, false), (1000, true)] {
+        for change in [PlannedChange::Units, PlannedChange::Death, PlannedChange::Leave] {
+            for before in [true, false] {
+                let case = format!("lookers {lookers}, push {push}, {change:?}, before {before}");
+                let steps = deaths_at_each_step(lookers, push, change, before);
+                println!("{case}: {steps:?} steps");
+                // It lists sessions, parts and units, writes parts, and marks the board.
+                assert!(steps.as_ref().is_ok_and(|steps| (5..100).contains(steps)), "{case}: {steps:?}");
+            }
+        }
+    }
 }
 
 #[test]

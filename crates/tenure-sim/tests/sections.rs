@@ -2,7 +2,7 @@
 //! purpose are in `section_bugs.rs`.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use tenure_sim::{SimOptions, SimReport, run};
+use tenure_sim::{Coverage, SimOptions, SimReport, run};
 
 fn worlds(scenario: &str, worlds: u64, seed: u64) -> SimReport {
     let scenario = Some(scenario.to_owned());
@@ -18,6 +18,15 @@ fn no_promise_of_sections_is_broken() {
         report.seconds() >= 7e5 && report.fault_count() >= 50_000 && report.tenures >= 100_000,
         "{report}"
     );
+}
+
+#[test]
+fn sections_are_removed_in_many_worlds_and_no_promise_is_broken() {
+    let reports = ["sections-clocks", "sections-asked"].map(|name| worlds(name, 50, 0));
+    reports.iter().for_each(|report| assert!(report.failure.is_none(), "{report}"));
+    let removals: u64 = reports.iter().map(|report| report.coverage(Coverage::SectionRemoved)).sum();
+    println!("{removals} removals");
+    assert!(removals >= 20, "{removals}");
 }
 
 #[test]

@@ -177,6 +177,10 @@ impl Server {
         &self.kind
     }
 
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(super) fn note(&self) -> Note {
         Note { pid: self.child.id(), port: self.port }
     }

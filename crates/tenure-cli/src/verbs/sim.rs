@@ -53,6 +53,7 @@ fn options(typed: &args::SimArgs) -> Result<SimOptions, Failure> {
         nodes: typed.nodes,
         shrink: !typed.no_shrink,
         jobs: typed.jobs,
+        ..SimOptions::default()
     })
 }
 

@@ -1,7 +1,7 @@
 //! The scene of fleets: workers, units and those who change them from outside. Users are bodies that work on units.
 
 mod ahead;
-mod aim;
+pub(crate) mod aim;
 mod bodies;
 mod calm;
 mod chaos;

@@ -4,6 +4,8 @@ mod aimed;
 mod later;
 mod usual;
 
+pub(crate) use aimed::STEPS;
+
 use crate::invariants::Rule;
 use crate::kernel::fault::FaultKind;
 use crate::kernel::registers::StoreSpec;

@@ -112,12 +112,17 @@ pub(crate) struct Checks {
     pub(crate) tenures: s2::TenureLog,
     pub(crate) resource: p2::FencedResource,
     pub(crate) excused: &'static [Rule],
+    /// If there is one, nothing but this is looked at.
+    pub(crate) only: Option<Rule>,
     pub(crate) broken: Option<Violation>,
 }
 
 impl Checks {
     /// Reports what a check found that is never excused.
     pub(crate) fn must(&mut self, at: True, rule: Rule, found: Result<(), String>) {
+        if self.only.is_some_and(|only| only != rule) {
+            return;
+        }
         if let (Err(text), None) = (found, &self.broken) {
             self.broken = Some(Violation { rule, at, text });
         }

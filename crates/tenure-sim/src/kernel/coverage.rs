@@ -34,6 +34,7 @@ pub enum Coverage {
     Burst,
     Outlasted,
     Caught,
+    SectionRemoved,
 }
 
 kinds! { Coverage,
@@ -61,6 +62,7 @@ kinds! { Coverage,
     MailboxFull "mailbox-full": "there was no room for letters to a worker",
     Outlasted "outlasted": "the body of a unit outlasted the unit's withdrawal",
     Caught "caught": "a unit that was being moved was withdrawn or asked for, and was to stay after all",
+    SectionRemoved "section-removed": "`gc` removed a section",
     Burst "burst": "many units came or went and workers left in one instant",
 }
 

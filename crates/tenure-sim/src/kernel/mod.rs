@@ -52,7 +52,6 @@ pub(crate) mod trace;
 mod world;
 
 pub(crate) use envelope::{Envelope, key_of};
-#[cfg(test)]
 pub(crate) use world::WorldSetup;
 pub(crate) use world::node::{Node, NodeInput};
 pub(crate) use world::scene::{Frame, NewProcess, Scene};

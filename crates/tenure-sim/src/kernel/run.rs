@@ -8,6 +8,7 @@ use super::shrink;
 use super::world::scene::{Frame, Scene};
 use super::world::{WorldSetup, WorldTally};
 use crate::fleet::{self, FleetScene};
+use crate::invariants::Rule;
 use crate::leases::{LeasesScene, scenario};
 use crate::sections::{self, SectionsScene};
 use crate::semaphores::{self, SemaphoresScene};
@@ -30,6 +31,9 @@ pub struct SimOptions {
     pub without: FaultSet,
     /// How many nodes take part; 0 for as many as the scenario has.
     pub nodes: usize,
+    /// The one promise that is checked; none for all of them. What breaks several shows the one that is checked first, so that the
+    /// others' checks are seen to work in no other way.
+    pub only: Option<Rule>,
     /// Whether to look for a shorter history when a promise is broken.
     pub shrink: bool,
     /// How many worlds run at a time, each on a thread of its own. The report is the same with any number.
@@ -46,6 +50,7 @@ impl Default for SimOptions {
             bugs: Bugs::default(),
             without: FaultSet::default(),
             nodes: 0,
+            only: None,
             shrink: true,
             jobs: 1,
         }
@@ -123,6 +128,7 @@ pub fn run(options: &SimOptions) -> Result<SimReport, InvalidInput> {
             bugs: options.bugs,
             without: options.without,
             nodes: options.nodes,
+            only: options.only,
             trace: false,
         };
         (&*plays[(number % plays.len() as u64) as usize], setup)

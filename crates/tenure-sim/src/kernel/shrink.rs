@@ -103,5 +103,8 @@ fn replay_line(scenario: &str, setup: &WorldSetup) -> String {
     if setup.nodes > 0 {
         line += &format!(" --nodes {}", setup.nodes);
     }
+    if let Some(rule) = setup.only {
+        line += &format!(" --only {rule}");
+    }
     line
 }

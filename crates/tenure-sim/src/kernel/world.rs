@@ -114,6 +114,8 @@ pub(crate) struct WorldSetup {
     pub(crate) without: FaultSet,
     /// Nodes that take part; zero for all.
     pub(crate) nodes: usize,
+    /// The one promise that is checked; none for all.
+    pub(crate) only: Option<Rule>,
     pub(crate) trace: bool,
 }
 
@@ -192,7 +194,7 @@ impl<S: Scene> World<S> {
             healed: None,
             rounds_left: frame.rounds,
             admin: Nonces::new(u64::MAX),
-            checks: Checks { excused: frame.excused, ..Checks::default() },
+            checks: Checks { excused: frame.excused, only: setup.only, ..Checks::default() },
             tally: WorldTally::default(),
             trace: Trace::new(setup.trace),
             over: false,

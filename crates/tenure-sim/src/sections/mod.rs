@@ -38,8 +38,6 @@ pub(crate) struct SectionsScene {
     anchor: Anchor,
     /// Until then nobody wants anything anew.
     rest_until: True,
-    /// How often the section was removed.
-    removals: u64,
     last_lease: u64,
     entries: Entries,
     /// When each entry was sent, in true time.
@@ -120,7 +118,6 @@ impl Scene for SectionsScene {
             key: section::key("s").unwrap_or_else(|_| unreachable!("short and not empty")),
             anchor: Anchor::default(),
             rest_until: 0,
-            removals: 0,
             last_lease: 0,
             entries: Entries::default(),
             posted: BTreeMap::new(),

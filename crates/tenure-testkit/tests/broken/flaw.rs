@@ -61,6 +61,15 @@ pub(crate) enum Flaw {
     ListsButDeniesIt,
     HasAnIdForEachHandle,
     TakesNoBatches,
+    ReadsAnotherKeys,
+    RepeatsVersions,
+    ForgetsMarks,
+    TakesSlashesForNothing,
+    RefusesEmptyBatches,
+    DeniesListsInLaterHandles,
+    WritesOverTheDamaged,
+    MendsWhateverIsThere,
+    ListsWithoutTheDamaged,
 }
 
 impl Flaw {
@@ -70,6 +79,7 @@ impl Flaw {
         let text = match self {
             Flaw::CutsTextAtNul => text.split_once('\0').map_or(text, |(head, _)| head).to_owned(),
             Flaw::FoldsCase => text.to_lowercase(),
+            Flaw::TakesSlashesForNothing => text.trim_end_matches('/').to_owned(),
             Flaw::TrimsKeys => text.trim_end().to_owned(),
             _ => return key.clone(),
         };
@@ -86,6 +96,11 @@ impl Flaw {
             Flaw::AcceptsMuchMail => {
                 if let Some(tenure) = &mut record.tenure {
                     tenure.mail.truncate(tenure_core::MAILBOX);
+                }
+            }
+            Flaw::ForgetsMarks => {
+                if let Some(tenure) = &mut record.tenure {
+                    tenure.marks.clear();
                 }
             }
             Flaw::ForgetsNulls => record.metadata.retain(|_, value| *value != Value::Null),

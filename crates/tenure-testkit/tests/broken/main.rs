@@ -1,5 +1,5 @@
 //! The suite is sharp: a store with any one of these flaws fails the check that is named for it, and no check fails on the
-//! store without a flaw. What a check says of its failure is short.
+//! store without a flaw. Some flaw is named for each check. What a check says of its failure is short.
 //!
 //! Every check is run against every flaw, on a runtime whose time is simulated, so that checks which wait for something
 //! that never comes don't really wait.
@@ -7,13 +7,15 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking, also in what they share")]
 
 mod flaw;
+mod spoilt;
 mod store;
 
 use flaw::Flaw;
+use spoilt::Spoilt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use store::Broken;
-use tenure_testkit::{AnySubject, Clones, ManualClock, checks};
+use tenure_testkit::{AnySubject, ManualClock, checks};
 
 /// As many bytes as somebody reads of a check that failed.
 const LEGIBLE: usize = 4000;
@@ -23,7 +25,7 @@ fn failing(flaw: Flaw) -> Vec<&'static str> {
     let checks = checks::all();
     let fails = |check: &checks::Check| {
         let clock = Arc::new(ManualClock::new());
-        let subject = AnySubject::new(Clones::new(Broken::new(flaw, clock.clone()), clock));
+        let subject = AnySubject::new(Spoilt::new(Broken::new(flaw, clock.clone()), clock));
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().start_paused(true).build().unwrap();
         let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| runtime.block_on((check.run)(&subject))));
@@ -41,8 +43,18 @@ fn no_check_fails_on_a_sound_store() {
     assert_eq!(failing(Flaw::None), [""; 0]);
 }
 
+#[test]
+fn some_flaw_is_named_for_each_check() {
+    let all = checks::all();
+    let bare: Vec<&str> = all.iter().map(|check| check.name).filter(|name| !NAMED.contains(name)).collect();
+    assert_eq!(bare, [""; 0], "nothing shows that they can fail");
+}
+
 macro_rules! flaws {
     ($($test:ident: $flaw:ident => $check:literal,)*) => {
+        /// The checks for which a flaw is named.
+        const NAMED: &[&str] = &[$($check,)*];
+
         $(
             #[test]
             fn $test() {
@@ -114,4 +126,17 @@ flaws! {
     list_denied: ListsButDeniesIt => "a_list_capability_that_is_off_is_refused",
     id_per_handle: HasAnIdForEachHandle => "handles_agree_on_the_store_s_id",
     no_batches: TakesNoBatches => "they_make_sense",
+    another_key_read: ReadsAnotherKeys => "nothing_is_read_where_nothing_was_written",
+    versions_repeated: RepeatsVersions => "each_write_has_its_own_version",
+    marks_forgotten: ForgetsMarks => "every_part_of_a_tenure_comes_back_intact",
+    slashes: TakesSlashesForNothing => "keys_that_begin_alike_are_told_apart",
+    named_key_listed: ListsTheLastKeyTwice => "a_listing_begins_after_the_key_that_is_named",
+    empty_batch: RefusesEmptyBatches => "an_empty_batch_has_no_outcomes",
+    batch_half_written: StopsBatchesAtLosses => "a_batch_with_an_oversized_record_writes_nothing",
+    compare_then_write_nothing: ComparesThenWrites => "one_contender_wins_an_absent_key",
+    batches_mixed_up: ReversesOutcomes => "batches_and_single_writes_do_not_mix_up",
+    handles_differ: DeniesListsInLaterHandles => "they_are_the_same_in_every_handle",
+    damaged_written_over: WritesOverTheDamaged => "a_damaged_record_is_foreign_and_left_alone",
+    damaged_mended_unseen: MendsWhateverIsThere => "a_damaged_record_is_mended_only_as_it_was_seen",
+    damaged_not_listed: ListsWithoutTheDamaged => "a_damaged_record_is_listed_with_the_reason",
 }

@@ -1,6 +1,7 @@
 //! A store with a flaw.
 
 use crate::flaw::Flaw;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,6 +12,9 @@ use tenure_store::{
 };
 use tenure_testkit::ManualClock;
 
+/// What stands before what is left of a damaged record.
+const DAMAGED: &str = "damaged ";
+
 /// A memory store with a flaw. A clone is another handle.
 pub(crate) struct Broken {
     flaw: Flaw,
@@ -20,12 +24,14 @@ pub(crate) struct Broken {
     cache: Mutex<std::collections::BTreeMap<Key, Stored>>,
     firsts: Arc<Mutex<std::collections::BTreeMap<Key, Stored>>>,
     first_runtime: std::sync::OnceLock<tokio::runtime::Handle>,
+    /// Nobody can understand their records any more.
+    damaged: Arc<Mutex<BTreeSet<Key>>>,
 }
 
 impl Clone for Broken {
     fn clone(&self) -> Self {
         let handle = self.handles.fetch_add(1, Ordering::SeqCst);
-        let (handles, firsts) = (self.handles.clone(), self.firsts.clone());
+        let (handles, firsts, damaged) = (self.handles.clone(), self.firsts.clone(), self.damaged.clone());
         Broken {
             flaw: self.flaw,
             store: self.store.clone(),
@@ -34,6 +40,7 @@ impl Clone for Broken {
             cache: Mutex::default(),
             firsts,
             first_runtime: self.first_runtime.clone(),
+            damaged,
         }
     }
 }
@@ -49,7 +56,31 @@ impl Broken {
             cache: Mutex::default(),
             firsts: Arc::default(),
             first_runtime: std::sync::OnceLock::new(),
+            damaged: Arc::default(),
         }
+    }
+
+    /// From now on its record can't be understood. False if there is none.
+    pub(crate) async fn damage(&self, key: &Key) -> bool {
+        let stands = self.store.read(key).await.unwrap().is_some();
+        stands && self.damaged.lock().unwrap().insert(key.clone())
+    }
+
+    fn is_damaged(&self, key: &Key) -> bool {
+        self.damaged.lock().unwrap().contains(key)
+    }
+
+    /// What is said of a key whose record can't be understood.
+    fn understood(&self, key: &Key) -> Result<(), StoreError> {
+        if self.is_damaged(key) { Err(StoreError::foreign("damaged")) } else { Ok(()) }
+    }
+
+    /// The same for a write, if the flaw is not that it wins.
+    fn writable(&self, key: &Key) -> Result<(), StoreError> {
+        if self.flaw == Flaw::WritesOverTheDamaged {
+            self.damaged.lock().unwrap().remove(key);
+        }
+        self.understood(key)
     }
 
     /// Writes whatever stands there.
@@ -77,7 +108,7 @@ impl Broken {
         let vacant = standing.filter(|stored| stored.record.tenure.is_none());
         let wins = match (self.flaw, *expect) {
             (Flaw::IgnoresConditions, _) => true,
-            (Flaw::IgnoresVersions, Expect::Unchanged(_)) => standing.is_some(),
+            (Flaw::IgnoresVersions | Flaw::RepeatsVersions, Expect::Unchanged(_)) => standing.is_some(),
             (Flaw::ComparesHalfOfVersions, Expect::Unchanged(version)) => {
                 standing.is_some_and(|stored| stored.version.0 as u64 == version.0 as u64)
             }
@@ -149,6 +180,7 @@ impl Store for Broken {
             Flaw::WatchesButDeniesIt => capabilities.watch = false,
             Flaw::ListsButDeniesIt => capabilities.list = false,
             Flaw::TakesNoBatches => capabilities.batch = 0,
+            Flaw::DeniesListsInLaterHandles if self.handle > 0 => capabilities.list = false,
             Flaw::TellsAgesThatItDenies => capabilities.expiry = Expiry::ObservedSilence,
             _ => {}
         }
@@ -161,6 +193,11 @@ impl Store for Broken {
 
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
         let key = self.flaw.key(key);
+        self.understood(&key)?;
+        if self.flaw == Flaw::ReadsAnotherKeys && self.store.read(&key).await?.is_none() {
+            let other = self.store.list("", None, 1).await?;
+            return other.into_iter().next().map(|other| other.stored).transpose();
+        }
         if self.flaw == Flaw::ReadsFromACache
             && let Some(cached) = self.cache.lock().unwrap().get(&key)
         {
@@ -175,6 +212,7 @@ impl Store for Broken {
 
     async fn write(&self, mut write: Write) -> Result<Outcome, StoreError> {
         write.key = self.flaw.key(&write.key);
+        self.writable(&write.key)?;
         self.flaw.accept(&mut write.record);
         let standing = self.store.read(&write.key).await?;
         tenure_store::codec::check(&write.record)?;
@@ -200,6 +238,9 @@ impl Store for Broken {
                 let firsts = self.firsts.lock().unwrap();
                 Ok(Outcome::Lost(firsts.get(&write.key).cloned().or(standing)))
             }
+            (Flaw::RepeatsVersions, Outcome::Won { fence, .. }) => {
+                Ok(Outcome::Won { version: Version(7), fence })
+            }
             (Flaw::AnswersWithTheFloor, Outcome::Won { version, .. }) => {
                 Ok(Outcome::Won { version, fence: write.record.fence })
             }
@@ -212,8 +253,12 @@ impl Store for Broken {
 
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
         let mut outcomes = Vec::new();
+        writes.iter().try_for_each(|write| self.writable(&write.key))?;
         let most = self.store.capabilities().batch;
         match self.flaw {
+            Flaw::RefusesEmptyBatches if writes.is_empty() => {
+                return Err(StoreError::new(ErrorKind::Invalid, "nothing is asked"));
+            }
             Flaw::RefusesLargeBatches if writes.len() > 100 => {
                 return Err(StoreError::new(ErrorKind::Invalid, "too many"));
             }
@@ -286,18 +331,25 @@ impl Store for Broken {
             page.retain(|listed| listed.stored.as_ref().is_ok_and(|stored| stored.record.tenure.is_some()));
         }
         for listed in &mut page {
-            listed.stored = listed.stored.clone().map(|stored| self.age(&listed.key, stored, false));
+            listed.stored = match self.understood(&listed.key) {
+                Ok(()) => listed.stored.clone().map(|stored| self.age(&listed.key, stored, false)),
+                Err(error) => Err(error),
+            };
+        }
+        if self.flaw == Flaw::ListsWithoutTheDamaged {
+            page.retain(|listed| listed.stored.is_ok());
         }
         Ok(page)
     }
 
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
         let key = self.flaw.key(key);
+        self.writable(&key)?;
         match self.flaw {
             Flaw::RemovesNothing => {
                 Ok(self.store.read(&key).await?.is_some_and(|stored| stored.version == version))
             }
-            Flaw::RemovesUnconditionally => match self.store.read(&key).await? {
+            Flaw::RemovesUnconditionally | Flaw::RepeatsVersions => match self.store.read(&key).await? {
                 None => Ok(false),
                 Some(stored) => self.store.remove(&key, stored.version).await,
             },
@@ -306,10 +358,27 @@ impl Store for Broken {
     }
 
     async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
-        self.store.image(key).await
+        let mut image = self.store.image(key).await?;
+        if let (Some(image), Err(error)) = (&mut image, self.understood(key)) {
+            image.copy.insert_str(0, DAMAGED);
+            image.record = Err(error);
+        }
+        Ok(image)
     }
     async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
-        self.store.mend(key, seen, instead).await
+        let Some(mut now) = self.store.image(key).await? else { return Ok(false) };
+        let is_same = self.image(key).await?.is_some_and(|image| image.copy == seen.copy);
+        if self.flaw != Flaw::MendsWhateverIsThere {
+            if !is_same {
+                return Ok(false);
+            }
+            now.copy = seen.copy.strip_prefix(DAMAGED).unwrap_or(&seen.copy).to_owned();
+        }
+        let is_mended = self.store.mend(key, &now, instead).await?;
+        if is_mended {
+            self.damaged.lock().unwrap().remove(key);
+        }
+        Ok(is_mended)
     }
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
         match self.flaw {

@@ -18,14 +18,16 @@ const AIMED: FleetScenario = FleetScenario {
     ..USUAL
 };
 
+pub(crate) const STEPS: FleetScenario = FleetScenario {
+    name: "fleet-steps",
+    about: "the planner dies before or after one step of planning and telling, by parts and by letters",
+    lookers: 3,
+    disturbances: &[Disturbance::Step],
+    ..AIMED
+};
+
 pub(super) const ALL: &[FleetScenario] = &[
-    FleetScenario {
-        name: "fleet-steps",
-        about: "the planner dies before or after one step of planning and telling, by parts and by letters",
-        lookers: 3,
-        disturbances: &[Disturbance::Step],
-        ..AIMED
-    },
+    STEPS,
     FleetScenario {
         name: "fleet-heads",
         about: "the planner and both standbys die at once, and owners with them",
