@@ -47,7 +47,7 @@ const SHOWN_IN: &[(Bug, &str, u64)] = &[
     (Bug::PermitsUnaudited, "semaphores-hands", 213),
     (Bug::GapIgnored, "semaphores-hidden", 121),
     (Bug::GhostForgotten, "semaphores-hints", 917),
-    (Bug::FullRemembered, "semaphores-full", 0),
+    (Bug::FullRemembered, "semaphores-full", 1),
 ];
 
 #[test]
