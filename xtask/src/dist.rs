@@ -88,6 +88,7 @@ pub(crate) fn checks(program: &Path, example: &Path, limit: Duration) -> Result<
     let install = CheckStep::check("the Debian package is installed", move || {
         let deb = package.debian()?;
         install(&deb, &installed)?;
+        is_private(&installed.join("var/lib/tenure"))?;
         package.archive()?;
         verify_units(&installed)
     });
@@ -144,8 +145,8 @@ impl DistPackage {
         let mut pages = files(&root.join("usr/share/man/man1"))?;
         pages.push(root.join(doc).join("changelog"));
         run(Command::new("gzip").arg("-9n").args(pages))?;
-        // That of system users' default store.
-        run(Command::new("install").args(["-d", "-m", "755"]).arg(root.join("var/lib/tenure")))?;
+        // That of system users' default store, for root alone: whoever may read a store's files can hold up its leases.
+        run(Command::new("install").args(["-d", "-m", "700"]).arg(root.join("var/lib/tenure")))?;
         Ok(root)
     }
 
@@ -214,6 +215,16 @@ fn install(deb: &Path, root: &Path) -> Result<(), String> {
     option.push(root);
     // What it depends on is not below there.
     run(Command::new("dpkg").arg(option).args(["--force-depends", "--install"]).arg(deb))
+}
+
+/// Whether a directory is open to its user alone.
+fn is_private(directory: &Path) -> Result<(), String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let found = std::fs::metadata(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    match found.permissions().mode() & 0o777 {
+        0o700 => Ok(()),
+        mode => Err(format!("{} has the mode {mode:o}, not 700", directory.display())),
+    }
 }
 
 /// The examples for systemd, by systemd's own words where it is here.
