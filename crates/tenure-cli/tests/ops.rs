@@ -264,7 +264,19 @@ fn doctor_finds_a_healthy_store_healthy_and_leaves_nothing() {
         1,
         "its probes are gone"
     );
-    std::fs::set_permissions(bench.store(), std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+    let set_mode = |path: &std::path::Path, mode: u32| {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    };
+    // Where nobody gets at the file, its mode lets nobody in.
+    let directory = bench.store().parent().unwrap().to_owned();
+    set_mode(&bench.store(), 0o644);
+    for (mode, is_told) in [(0o700, false), (0o755, true)] {
+        set_mode(&directory, mode);
+        let ran = bench.run(&["doctor"]);
+        assert_eq!(ran.out.contains("chmod o-r"), is_told, "{mode:o}: {ran:?}");
+        assert!(!is_told || ran.code == 2, "{ran:?}");
+    }
+    set_mode(&bench.store(), 0o666);
     let ran = bench.run(&["doctor"]);
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(

@@ -1,6 +1,6 @@
 //! What the connections to a file say of themselves: whether a commit is on the disk before it is answered.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, MAIN_DB};
 use tenure_core::StoreError;
 use tenure_store::Inspection;
 
@@ -9,6 +9,8 @@ use tenure_store::Inspection;
 pub(crate) struct ConnectionSettings {
     synchronous: i64,
     journal: String,
+    /// It says nothing of how those write that do.
+    only_reads: bool,
 }
 
 impl ConnectionSettings {
@@ -16,6 +18,7 @@ impl ConnectionSettings {
         Ok(ConnectionSettings {
             synchronous: connection.query_row("PRAGMA synchronous", [], |row| row.get(0))?,
             journal: connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?,
+            only_reads: connection.is_readonly(MAIN_DB)?,
         })
     }
 }
@@ -25,13 +28,16 @@ pub(crate) fn told(settings: Result<ConnectionSettings, StoreError>) -> Inspecti
     const FULL: i64 = 2;
     let mut found = Inspection::default();
     match settings {
-        Ok(ConnectionSettings { synchronous, journal }) if synchronous >= FULL && journal == "wal" => {
+        Ok(ConnectionSettings { only_reads: true, .. }) => {
+            found.note("durability", "can't be told where the file can't be written");
+        }
+        Ok(ConnectionSettings { synchronous, journal, .. }) if synchronous >= FULL && journal == "wal" => {
             found.fine(
                 "durability",
                 "each commit is on the disk before it is answered (synchronous FULL, WAL)",
             );
         }
-        Ok(ConnectionSettings { synchronous, journal }) => found.hazard(
+        Ok(ConnectionSettings { synchronous, journal, .. }) => found.hazard(
             "durability",
             format!("a power cut can lose the last commits (synchronous {synchronous}, journal {journal})"),
         ),
@@ -46,9 +52,12 @@ mod tests {
 
     #[test]
     fn what_a_power_cut_can_lose_is_told() {
-        let told = |synchronous, journal: &str| {
-            told(Ok(ConnectionSettings { synchronous, journal: journal.to_owned() })).hazards().count()
+        let told = |synchronous, journal: &str, only_reads| {
+            let settings = ConnectionSettings { synchronous, journal: journal.to_owned(), only_reads };
+            told(Ok(settings)).hazards().count()
         };
-        assert_eq!([told(2, "wal"), told(3, "wal"), told(1, "wal"), told(2, "delete")], [0, 0, 1, 1]);
+        let writes = [(2, "wal"), (3, "wal"), (1, "wal"), (2, "delete")];
+        assert_eq!(writes.map(|(synchronous, journal)| told(synchronous, journal, false)), [0, 0, 1, 1]);
+        assert_eq!(told(2, "delete", true), 0, "it is another one's journal");
     }
 }

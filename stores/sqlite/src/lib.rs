@@ -41,7 +41,8 @@
 //!   own start there. If the file, its `-wal` or its `-shm` is removed or replaced, nothing is read or won through what was
 //!   open: calls are answered with `Unavailable` until the process restarts. What was granted before is believed up to its
 //!   deadline, as when a record is deleted by hand.
-//! - A hostile process with write access to the file can do anything to it.
+//! - A hostile process with write access to the file can do anything to it. One that can only read it, or a file beside it, can lock it, and so
+//!   hold up all others. So a new file is made with the mode 0600 (Linux), and the files beside it as it is.
 //!
 //! # A lease as a condition of your own transaction
 //!

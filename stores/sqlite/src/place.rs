@@ -76,6 +76,20 @@ impl FileLocation {
         Ok(place)
     }
 
+    /// Makes the file for its user alone, where it is not there yet: whoever may read a database may lock it, and so hold up all others. SQLite would
+    /// let everyone read it whom the umask lets.
+    ///
+    /// No descriptor of it is opened, and so none closed (see above).
+    #[cfg(target_os = "linux")]
+    pub(crate) fn make(&self) {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        // What is there stays as it is. Where none can be made, SQLite can't either, and says why.
+        let _made = mknodat(CWD, &self.path, FileType::RegularFile, Mode::RUSR | Mode::WUSR, 0);
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn make(&self) {}
+
     /// Why the file can't be made, where that will not pass: a directory may take no files though its permissions allow it, as in /proc.
     pub(crate) fn unmakeable(&self, config: &SqliteConfig) -> Option<StoreError> {
         if !config.create || self.path.exists() {

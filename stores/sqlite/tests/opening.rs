@@ -222,6 +222,26 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_new_database_is_its_users_alone_and_one_that_was_there_keeps_its_mode() {
+    let directory = tempfile::tempdir().unwrap();
+    let modes = |name: &str| {
+        let store = open(&directory.path().join(name));
+        let files = ["", "-wal", "-shm", "-lock"].map(|end| directory.path().join(format!("{name}{end}")));
+        let modes = files.map(|file| mode(&file));
+        drop(store);
+        modes
+    };
+    // Whoever may read one of them may lock it.
+    assert_eq!(modes("new.db"), [0o600; 4]);
+    assert_eq!(modes("new.db"), [0o600; 4]);
+    let there = directory.path().join("there.db");
+    std::fs::write(&there, "").unwrap();
+    set_mode(&there, 0o640);
+    assert_eq!(modes("there.db"), [0o640; 4], "made by who shares it");
+}
+
+#[test]
 fn who_may_use_the_database_may_use_its_lock() {
     let directory = tempfile::tempdir().unwrap();
     let (path, lock) = (directory.path().join("leases.db"), directory.path().join("leases.db-lock"));

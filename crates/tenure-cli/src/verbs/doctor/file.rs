@@ -17,6 +17,13 @@ pub(super) fn check(path: &Path, findings: &mut Findings) {
         );
     }
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if mode & 0o006 == 0o004 && std::fs::metadata(directory).is_ok_and(|parent| parent.mode() & 0o001 != 0) {
+        findings.add(
+            Grade::Warn,
+            "permissions",
+            "everyone on this host can read the file, and so lock it, which stops all leases: chmod o-r it and its -wal, -shm and -lock",
+        );
+    }
     if let Ok(parent) = std::fs::metadata(directory)
         && parent.mode() & 0o1002 == 0o0002
     {
