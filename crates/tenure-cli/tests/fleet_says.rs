@@ -1,7 +1,7 @@
 //! What `tenure work --forever` says, and how it weighs, by the real binary on real files.
 //!
 //! Plan: weights are evened out, and limited, when asked for; units that no worker can have, damaged records and a store that
-//! can't be asked are said once each; two TERMs at about the same time are one; a unit pinned to a worker that is full.
+//! can't be asked are said once each; the last worker leaves without alarm; two TERMs at about the same time are one; a unit pinned to a worker that is full.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, OBEYS, Process, wait_until};
@@ -41,6 +41,18 @@ fn weights_are_evened_out_and_limited() {
     assert_eq!((ran.code, ran.err.contains("--most-weight 0")), (64, true), "{ran:?}");
     let ran = bench.run(&["work", "u", "--balance", "weight", "--", "true"]);
     assert_eq!((ran.code, ran.err.contains("--forever")), (64, true), "{ran:?}");
+}
+
+#[test]
+fn the_last_worker_that_leaves_says_nothing_of_units_that_nobody_has_then() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["fleet", "add", "f", "a", "b"]).code, 0);
+    let mut worker = worker(&bench, "notes", &[]);
+    wait_until("both units", || bench.read("notes").matches(": owned").count() == 2);
+    worker.signal(Signal::SIGTERM);
+    worker.wait();
+    let notes = bench.read("notes");
+    assert!(notes.contains("since this worker leaves") && !notes.contains("no worker can have"), "{notes}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub(super) struct Alarms {
     summaries: Latest<Summary>,
     trouble: Latest<Option<StoreError>>,
     said: Said,
+    is_leaving: bool,
 }
 
 /// What was said, and is still so.
@@ -39,14 +40,24 @@ impl Alarms {
             summaries: worker.summaries(),
             trouble: worker.trouble(),
             said: Said { memory, ..Said::default() },
+            is_leaving: false,
         }
+    }
+
+    /// From now on the worker leaves. Whoever leaves alone leaves all units to nobody, on purpose.
+    pub(super) fn leaving(&mut self) {
+        self.is_leaving = true;
     }
 
     /// Says what is new.
     pub(super) fn sound(&mut self) {
         let mut lines = Vec::new();
         if self.summaries.has_changed().unwrap_or(false) {
-            lines = self.said.planned(&self.fleet, &self.summaries.get_and_update());
+            let mut summary = self.summaries.get_and_update();
+            if self.is_leaving {
+                summary.uncovered.clear();
+            }
+            lines = self.said.planned(&self.fleet, &summary);
         }
         if self.trouble.has_changed().unwrap_or(false) {
             let error = self.trouble.get_and_update();

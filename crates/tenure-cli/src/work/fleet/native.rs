@@ -83,6 +83,7 @@ impl Member for Native {
     }
 
     fn leave(&mut self) {
+        self.alarms.leaving();
         let worker = self.worker.clone();
         tokio::spawn(async move { worker.leave().await });
     }
