@@ -4,10 +4,14 @@ use crate::args::telemetry::{LogFormat, TelemetryArgs};
 use crate::exit::{Failure, INTERNAL};
 use crate::output;
 use crate::text::escaped;
-use std::io;
+use std::{fmt, io};
+use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::fmt::{FmtContext, layer};
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 
 /// Begins to log, if that was asked for, or `unasked` is a filter.
 pub(crate) fn log(typed: &TelemetryArgs, unasked: &str) -> Result<(), Failure> {
@@ -30,13 +34,52 @@ pub(crate) fn log(typed: &TelemetryArgs, unasked: &str) -> Result<(), Failure> {
     }
     let filter: Targets = filter.parse().map_err(|error| wrong(format!("{error}")))?;
     output::tell_by_thread()?;
-    let lines = tracing_subscriber::fmt::layer().with_writer(|| LogEvents).with_ansi(false);
-    let lines = match typed.log_format {
-        LogFormat::Text => lines.boxed(),
-        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    let lines = layer().with_writer(|| LogEvents).with_ansi(false);
+    let format = typed.log_format;
+    let lines = match format {
+        LogFormat::Text => lines.map_event_format(|lines| WithName { lines, format }).boxed(),
+        LogFormat::Json => {
+            let lines = lines.json().flatten_event(true);
+            lines.map_event_format(|lines| WithName { lines, format }).boxed()
+        }
     };
     let all = tracing_subscriber::registry().with(lines.with_filter(filter));
     tracing::subscriber::set_global_default(all).map_err(|error| Failure::new(INTERNAL, error.to_string()))
+}
+
+/// Lines that end with the name of their event, by which pages and alarms call it.
+struct WithName<F> {
+    lines: F,
+    format: LogFormat,
+}
+
+impl<S, N, F> FormatEvent<S, N> for WithName<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut line = String::new();
+        self.lines.format_event(context, Writer::new(&mut line), event)?;
+        let name = event.metadata().name();
+        // One that was given none is named after its place in the source.
+        if name.starts_with("event ") {
+            return writer.write_str(&line);
+        }
+        let line = line.trim_end_matches('\n');
+        match (self.format, line.strip_suffix('}')) {
+            (LogFormat::Json, Some(open)) => {
+                writeln!(writer, "{open},\"event_name\":{}}}", serde_json::Value::from(name))
+            }
+            _ => writeln!(writer, "{line} event_name={name}"),
+        }
+    }
 }
 
 /// Events on their way to standard error. Threads that renew leases log, too, and must not wait for who reads that.
@@ -57,6 +100,11 @@ impl io::Write for LogEvents {
 /// How often this process has led: `tenure elect` holds a plain lease, of which the library does not know what it is for.
 #[cfg(feature = "serve")]
 pub(crate) mod leaderships {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// A term is under way, and its end is not counted yet. One process has one at a time.
+    static LEADS: AtomicBool = AtomicBool::new(false);
+
     /// How a term of the command line's ends, as the library's do.
     const CAUSES: [&str; 4] = ["resigned", "stopping", "asked", "lost"];
 
@@ -67,12 +115,15 @@ pub(crate) mod leaderships {
     }
 
     pub(crate) fn begun() {
+        LEADS.store(true, Ordering::SeqCst);
         metrics::counter!("tenure_leaderships_begun_total").increment(1);
     }
 
-    /// One of the causes.
+    /// One of the causes. Nothing is counted without a term, or twice of one.
     pub(crate) fn ended(cause: &'static str) {
-        add(cause, 1);
+        if LEADS.swap(false, Ordering::SeqCst) {
+            add(cause, 1);
+        }
     }
 
     fn add(cause: &'static str, by: u64) {

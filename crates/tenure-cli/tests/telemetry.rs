@@ -145,6 +145,58 @@ fn elect_tells_of_its_terms() {
     }
 }
 
+/// A release by force is what an operator wants, and no alarm.
+#[test]
+fn a_term_that_is_ended_by_force_is_not_lost() {
+    let bench = Bench::new();
+    let (mut leader, leads) = with_metrics(&bench, &["elect", "--ttl", "1s", "e", "--", "sleep", "600"]);
+    wait_until("the leader", || scrape(&leads).contains("\ntenure_leaderships_begun_total 1\n"));
+    assert_eq!(bench.run(&["release", "--now", "--yes", "e"]).code, 0);
+    let ended =
+        |cause: &str, count: u8| format!("\ntenure_leaderships_ended_total{{cause=\"{cause}\"}} {count}\n");
+    let page = wait_for("its end", || Some(scrape(&leads)).filter(|page| page.contains(&ended("asked", 1))));
+    assert!(page.contains(&ended("lost", 0)), "{page}");
+    leader.signal(Signal::SIGTERM);
+    leader.wait();
+}
+
+/// The store is away for as long as this looks: nothing waits for the release to land.
+#[test]
+fn what_stops_a_command_is_counted_and_logged_while_the_store_is_away() {
+    let bench = Bench::new();
+    let arguments = ["--log", "warn", "--metrics", "127.0.0.1:0", "elect", "--ttl", "3s", "e"];
+    let script = ["--", "sh", "-c", "touch began; exec sleep 600"];
+    let mut leader = bench.tenure(&[&arguments[..], &script].concat());
+    let log = std::fs::File::create(bench.path("log")).unwrap();
+    let mut leader: Process = leader.stdin(Stdio::null()).stderr(log).spawn().unwrap().into();
+    wait_until("the command", || bench.path("began").exists());
+    let said = bench.read("log");
+    let address =
+        said.split("metrics at http://").nth(1).and_then(|rest| rest.split("/metrics").next()).unwrap();
+    let writer = rusqlite::Connection::open(bench.store()).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let lost = "\ntenure_leases_lost_total{kind=\"lock\",reason=\"unreachable\"} ";
+    let page =
+        wait_for("the loss", || Some(scrape(address)).filter(|page| page.contains(&format!("{lost}1\n"))));
+    for line in ["tenure_leaderships_ended_total{cause=\"lost\"} 1", "tenure_leases_held{kind=\"lock\"} 0"] {
+        wait_until(line, || scrape(address).lines().any(|shown| shown == line));
+    }
+    assert!(
+        page.contains("\ntenure_leases_released_total{kind=\"lock\"} 0\n"),
+        "it is yet to be given up: {page}"
+    );
+    // By the name that docs/operate.md tells, with the word of the alarm.
+    let is_told =
+        |line: &str| line.contains("event_name=lease.lost") && line.contains("loss=\"unreachable\"");
+    wait_until("the log", || bench.read("log").lines().any(is_told));
+    writer.execute_batch("ROLLBACK").unwrap();
+    wait_until("the next term", || scrape(address).contains("\ntenure_leaderships_begun_total 2\n"));
+    let page = scrape(address);
+    assert!(page.contains(&format!("{lost}1\n")) && page.contains("cause=\"lost\"} 1\n"), "once: {page}");
+    leader.signal(Signal::SIGTERM);
+    leader.wait();
+}
+
 #[test]
 fn silent_connections_keep_no_scrape_out_and_are_none_of_the_agents() {
     let bench = Bench::new();
@@ -200,6 +252,9 @@ fn logs_are_text_or_json_on_standard_error() {
         text.out == "out\n" && text.err.contains("lease acquired") && text.err.contains("key=k"),
         "{text:?}"
     );
+    let by_name =
+        |line: &str| line.contains("lease acquired") && line.ends_with(" event_name=lease.acquired");
+    assert!(text.err.lines().any(by_name), "{text:?}");
     let json = run(&["--log", "debug", "--log-format", "json"]);
     let lines: Vec<Value> = json.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let acquired = lines.iter().find(|line| line["message"] == "lease acquired").unwrap();
@@ -207,6 +262,7 @@ fn logs_are_text_or_json_on_standard_error() {
         acquired["key"] == "k" && acquired["level"] == "DEBUG" && acquired["fence"].is_string(),
         "{json:?}"
     );
+    assert_eq!(acquired["event_name"], "lease.acquired", "{json:?}");
     let mut by_variable = bench.tenure(&["run", "k", "--", "true"]);
     let by_variable = by_variable.env("TENURE_LOG", "tenure::lease=debug").output().unwrap();
     assert!(String::from_utf8_lossy(&by_variable.stderr).contains("lease released"));
@@ -297,6 +353,33 @@ fn each_trouble_sets_its_alarm_off_and_nothing_else_does() {
     run(&["test", "rules", "prometheus-alerts.test.yml"]);
     let tested = root("ops/prometheus-alerts.test.yml");
     assert_eq!(tested.matches("labels: '{alertname=").count(), rules, "each alarm is set off");
+}
+
+/// An operator searches the log for what the table of alarms names.
+#[test]
+fn events_that_the_table_of_alarms_names_are_those_that_are_logged() {
+    let page = root("docs/operate.md");
+    let events = ["", "fleet/", "election/", "range/"].map(|part| match part {
+        "" => root("crates/tenure/src/lib.rs"),
+        part => root(&format!("crates/tenure/src/{part}mod.rs")),
+    });
+    let rows = page.lines().filter(|line| line.starts_with("| Tenure"));
+    let named: Vec<&str> = rows
+        .flat_map(|row| row.split('`').skip(1).step_by(2))
+        .filter(|word| {
+            word.split_once('.')
+                .is_some_and(|(part, _)| ["lease", "fleet", "election", "range"].contains(&part))
+        })
+        .collect();
+    assert!(named.len() >= 4, "{named:?}");
+    for name in named {
+        let row = format!("//! | `{name}` | ");
+        assert!(events.iter().any(|table| table.contains(&row)), "{name} is no event");
+    }
+    let alarms = root("ops/prometheus-alerts.yml");
+    for alarm in alarms.split("- alert: ").skip(1).filter_map(|rest| rest.lines().next()) {
+        assert!(page.contains(&format!("\n| {alarm} |")), "{alarm} has no row");
+    }
 }
 
 #[test]

@@ -282,6 +282,13 @@ impl Guard {
         matches!(reply.await, Ok(CommandReply::Released(true)))
     }
 
+    /// Counts and logs the lease as lost from now on: for whoever has to end what it protects before the deadline, since the lease can't be renewed. From
+    /// now on belief is not prolonged. The lease is still to be released, or left to [lapse](Guard::lapse); if that fails, it is not counted as
+    /// lost again.
+    pub fn tell_losing(&self) {
+        self.leases.inner.tell_losing(self.id, &self.why_over());
+    }
+
     /// Says that it is held for as long as it may be.
     pub(crate) fn tell_overrun(&self, most: Duration) {
         self.cell.tell_overrun(self.leases.holder(), most);

@@ -33,7 +33,7 @@
 //! |---|---|---|---|
 //! | `lease.acquired` | debug | lease acquired | `key`, `fence`, `holder` |
 //! | `lease.released` | debug | lease released | `key`, `fence`, `holder` |
-//! | `lease.lost` | warn | lease lost | `key`, `fence`, `holder`, `reason` |
+//! | `lease.lost` | warn | lease lost | `key`, `fence`, `holder`, `reason`, `loss` (the word for it in metrics, as in `unreachable`) |
 //! | `lease.overran` | warn | lease held for as long as it may be | `key`, `fence`, `holder`, `most_ms` |
 //! | `leases.left` | warn | not all leases are given back yet; if the process ends now, others wait for them until their ttl is over | `holder` |
 //!

@@ -196,13 +196,28 @@ impl SharedLeases {
         }
     }
 
+    /// Tells of a lease as lost while it is still ours, if it is.
+    pub(crate) fn tell_losing(&self, lease: LeaseId, loss: &Loss) {
+        // A thread of the parent's may have had the lock as it forked.
+        if self.process.is_forked() {
+            return;
+        }
+        let now = self.clock.held();
+        let ended = self.users().cells.end(lease, now);
+        if let Some(ended) = ended {
+            ended.measure(&self.prefixes);
+            self.tell_lost(lease, &ended.cell, loss);
+        }
+    }
+
     fn tell_lost(&self, lease: LeaseId, cell: &LeaseCell, loss: &Loss) {
         meters::lease_lost(loss, self.prefixes.of(lease));
         let (key, fence) = cell.name().map(|name| (display(&name.key), display(name.fence))).unzip();
         let holder = &self.holder;
         quietly(|| {
             tracing::warn!(
-                name: "lease.lost", target: "tenure::lease", key, fence, %holder, reason = %loss, "lease lost"
+                name: "lease.lost", target: "tenure::lease", key, fence, %holder, reason = %loss, loss = loss.name(),
+                "lease lost"
             );
         });
     }

@@ -107,6 +107,7 @@ async fn events_of_leases_and_of_the_store_are_those_of_the_crates_page() {
     assert_eq!(of_key("lease.lost", "lost").says("fence"), lost.fence().to_string());
     let reason = "the store could not be reached in time (store unavailable: injected fault: refused)";
     assert_eq!(of_key("lease.lost", "lost").says("reason"), reason);
+    assert_eq!(of_key("lease.lost", "lost").says("loss"), "unreachable");
     let failing = of_key("store.failing", "lost");
     assert_eq!(
         (failing.says("operation"), failing.says("reason")),

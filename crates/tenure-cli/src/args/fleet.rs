@@ -118,6 +118,8 @@ pub(crate) struct FleetMoveArgs {
 }
 
 /// Ask a worker to leave: it ends what it does, passes its units on, and stops.
+///
+/// It ends with 0. Where something starts it again then (systemd's `Restart=always`, a Deployment, a shell's loop), it is back at once: stop it there instead.
 #[derive(Debug, Parser)]
 pub(crate) struct FleetDrainArgs {
     /// The fleet's name

@@ -10,6 +10,7 @@ use super::stopping::{Stopper, Why};
 use super::terminal::Terminal;
 use crate::exit::{self, Asked, Failure};
 use crate::output::{self, Lost};
+use crate::telemetry::leaderships;
 use crate::text::brief;
 use std::pin::pin;
 use std::process::Command;
@@ -27,6 +28,8 @@ pub(crate) enum CommandEnd {
     Done(u8),
     /// It was stopped because the lease was lost, or about to be: in words.
     Lost(String),
+    /// It was stopped because somebody has released the lease: in words.
+    Released(String),
     /// It was stopped because the lease was withdrawn: in words.
     Withdrawn(String),
 }
@@ -36,7 +39,9 @@ impl CommandEnd {
     pub(crate) fn status(self) -> Result<u8, Failure> {
         match self {
             CommandEnd::Done(status) => Ok(status),
-            CommandEnd::Lost(text) | CommandEnd::Withdrawn(text) => Err(Failure::new(exit::LOST, text)),
+            CommandEnd::Lost(text) | CommandEnd::Released(text) | CommandEnd::Withdrawn(text) => {
+                Err(Failure::new(exit::LOST, text))
+            }
         }
     }
 }
@@ -70,7 +75,7 @@ pub(crate) async fn attend<T: ExclusiveLease>(
     };
     let ended = attend_alone(tenancy, command, input, policy, signals).await;
     let reason = match &ended {
-        Ok(CommandEnd::Lost(text) | CommandEnd::Withdrawn(text)) => text,
+        Ok(CommandEnd::Lost(text) | CommandEnd::Released(text) | CommandEnd::Withdrawn(text)) => text,
         Err(failure) if failure.code == exit::LOST => &failure.text,
         _ => return ended,
     };
@@ -123,6 +128,15 @@ async fn attend_alone<T: ExclusiveLease>(
     };
     tenancy.ended(status, stopped.or(asked.map(|_| Why::Asked)));
     let (loss, trouble) = (tenancy.loss().await, tenancy.trouble());
+    // Now: the release may take as long as the outage, and may land after all. A loss that is known is counted already.
+    if stopped == Some(Why::Losing) {
+        if loss.is_none() {
+            tenancy.tell_losing();
+        }
+        if loss.as_ref().is_none_or(|loss| !loss.is_wanted()) {
+            leaderships::ended("lost");
+        }
+    }
     // Its outcome changes nothing any more: the command is over, and an expired lease is given up as well.
     // It may be kept for its least time; who asks to stop does not wait for that.
     let patience = if asked.is_some() { policy.ttl.min(MOMENT) } else { policy.ttl };
@@ -149,6 +163,9 @@ async fn attend_alone<T: ExclusiveLease>(
         (_, Some(Why::Overran), ..) => {
             let most = policy.at_most.map_or_else(String::new, |most| format!(" {}", brief(most)));
             Ok(CommandEnd::Lost(stopped_since(&format!("it ran for longer than the{most} of --max"))))
+        }
+        (_, _, Some(loss), _) if loss.is_wanted() => {
+            Ok(CommandEnd::Released(stopped_since(&because(loss.why))))
         }
         (_, _, Some(Lost { why, remedy }), _) => {
             let remedy = remedy.map_or_else(String::new, |remedy| format!(" ({remedy})"));

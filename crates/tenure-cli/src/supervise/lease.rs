@@ -58,6 +58,9 @@ pub(crate) trait ExclusiveLease {
     /// What went wrong with the store of late, in words.
     fn trouble(&self) -> Option<String>;
 
+    /// Its command was stopped since it is being lost: metrics and the log are told now, whatever becomes of it.
+    fn tell_losing(&self) {}
+
     /// Its command has ended: with this status, if it ran; and why it was stopped, if it was, or may have been.
     fn ended(&mut self, _status: Option<ExitStatus>, _stopped: Option<Why>) {}
 
@@ -111,6 +114,10 @@ impl ExclusiveLease for NativeLease<'_> {
 
     fn trouble(&self) -> Option<String> {
         self.outage.within(self.ttl)
+    }
+
+    fn tell_losing(&self) {
+        self.guard.tell_losing();
     }
 
     async fn release(self) {
@@ -182,6 +189,10 @@ impl ExclusiveLease for NativeAll<'_> {
 
     fn trouble(&self) -> Option<String> {
         self.outage.within(self.ttl)
+    }
+
+    fn tell_losing(&self) {
+        self.all.guards.iter().for_each(Guard::tell_losing);
     }
 
     async fn release(self) {

@@ -22,6 +22,8 @@ pub(crate) struct Outage {
     calls: Mutex<[CallHistory; 2]>,
     /// It was said that nothing is pushed.
     is_unpushed: AtomicBool,
+    /// A write was answered: this process has been let in, and may do what it is to do.
+    was_let_in: AtomicBool,
     /// Tells of the first call that is made.
     asked: Notify,
 }
@@ -69,6 +71,7 @@ impl Outage {
             is_told,
             calls: Mutex::default(),
             is_unpushed: AtomicBool::new(false),
+            was_let_in: AtomicBool::new(false),
             asked: Notify::new(),
         })
     }
@@ -92,8 +95,21 @@ impl Outage {
         last.find(|(at, _)| is_recent(*at)).map(|(_, text)| text.clone())
     }
 
+    /// Whether a refusal may pass: whoever was let in before is let in again, once a password or a right that is being changed is right again.
+    pub(crate) fn may_pass(&self, error: &StoreError) -> bool {
+        error.is_passing() || (error.kind() == ErrorKind::Invalid && self.was_let_in.load(Ordering::Relaxed))
+    }
+
     fn note<T>(&self, kind: AccessKind, result: &Result<T, StoreError>) {
+        if kind == AccessKind::Writing && result.is_ok() {
+            self.was_let_in.store(true, Ordering::Relaxed);
+        }
         match result {
+            // Said by whoever asked. But a lease may be lost for it.
+            Err(error) if error.kind() == ErrorKind::Invalid && self.may_pass(error) => {
+                let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+                calls[kind as usize].last = Some((boottime(), error.to_string()));
+            }
             Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown) => {
                 self.failed(kind, Cause::Error(error.to_string()), error.to_string());
             }
@@ -326,5 +342,19 @@ mod tests {
         outage.note::<()>(AccessKind::Writing, &Err(StoreError::unavailable("full")));
         outage.note(AccessKind::Reading, &Ok(()));
         assert_eq!(outage.within(Duration::from_secs(60)).as_deref(), Some("store unavailable: full"));
+    }
+
+    #[test]
+    fn a_login_is_refused_for_good_only_to_whoever_never_was_let_in() {
+        let outage = Outage::new(false);
+        let refused = StoreError::invalid("the password is wrong");
+        outage.note::<()>(AccessKind::Writing, &Err(refused.clone()));
+        outage.note(AccessKind::Reading, &Ok(()));
+        assert!(!outage.may_pass(&refused) && outage.within(Duration::from_secs(60)).is_none());
+        outage.note(AccessKind::Writing, &Ok(()));
+        outage.note::<()>(AccessKind::Writing, &Err(refused.clone()));
+        assert!(outage.may_pass(&refused) && !outage.may_pass(&StoreError::unsupported("never")));
+        let why = outage.within(Duration::from_secs(60));
+        assert!(why.is_some_and(|why| why.contains("the password is wrong")), "a lease is lost for it");
     }
 }

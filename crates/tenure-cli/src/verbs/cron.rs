@@ -110,7 +110,7 @@ async fn at(
         CommandEnd::Done(status) => {
             output::note(format!("{}: the tick {tick} ended with status {status}", plan.key))
         }
-        CommandEnd::Lost(text) | CommandEnd::Withdrawn(text) => {
+        CommandEnd::Lost(text) | CommandEnd::Released(text) | CommandEnd::Withdrawn(text) => {
             output::note(format!("{text} (the tick {tick})"))
         }
     }
@@ -196,6 +196,10 @@ impl ExclusiveLease for Ticking<'_> {
 
     fn trouble(&self) -> Option<String> {
         self.outage.within(self.ttl)
+    }
+
+    fn tell_losing(&self) {
+        self.guard.lease().tell_losing();
     }
 
     fn ended(&mut self, status: Option<ExitStatus>, stopped: Option<Why>) {

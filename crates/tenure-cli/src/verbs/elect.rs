@@ -19,7 +19,8 @@ use crate::telemetry::leaderships;
 use crate::verbs::waiting::told;
 use hook::{Hook, LeaderInfo};
 use std::time::Duration;
-use tenure::{AcquireError, Leases};
+use tenure::clock::boottime;
+use tenure::{AcquireError, Key, Leases};
 
 pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8, Failure> {
     let found = process::find(&plan.term.command.program)?;
@@ -51,13 +52,11 @@ pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8
         None => None,
     };
     let elected = async || {
-        let lock = leases.lock(term.key.as_str()).ttl(term.ttl).metadata(term.about.metadata());
-        let guard = told(&leases, &[&term.key], WaitLimit::Forever, lock.acquire()).await.map_err(
-            |error| match error {
-                AcquireError::Store(error) => Failure::about(&term.key, error),
-                error => error.into(),
-            },
-        )?;
+        let acquired = outlasting_refusals(&term.key, &outage, term.ttl / 5, async || {
+            let lock = leases.lock(term.key.as_str()).ttl(term.ttl).metadata(term.about.metadata());
+            lock.acquire().await
+        });
+        let guard = told(&leases, &[&term.key], WaitLimit::Forever, acquired).await?;
         Ok(NativeLease { guard, outage: &outage, ttl: term.ttl })
     };
     let will = || Will::of(url, &leases, [term.key.as_str()].into_iter());
@@ -68,6 +67,31 @@ pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8
         following.end().await;
     }
     result
+}
+
+/// What comes of `acquire`. A refusal that may pass is said, and outlasted: else a password that is changed would end all who stand by.
+async fn outlasting_refusals<T>(
+    key: &Key,
+    outage: &Outage,
+    pause: Duration,
+    mut acquire: impl AsyncFnMut() -> Result<T, AcquireError>,
+) -> Result<T, Failure> {
+    const SELDOM: Duration = Duration::from_secs(60);
+    let mut said: Option<(String, Duration)> = None;
+    loop {
+        let error = match acquire().await {
+            Ok(acquired) => return Ok(acquired),
+            Err(AcquireError::Store(error)) if outage.may_pass(&error) => error,
+            Err(AcquireError::Store(error)) => return Err(Failure::about(key, error)),
+            Err(error) => return Err(error.into()),
+        };
+        let (text, now) = (error.to_string(), boottime());
+        if said.as_ref().is_none_or(|(last, at)| *last != text || now.saturating_sub(*at) >= SELDOM) {
+            output::note(format!("{key}: {text}; trying on"));
+            said = Some((text, now));
+        }
+        tokio::time::sleep(pause).await;
+    }
 }
 
 /// Term after term, until the command ends by itself or the user stops us. `elected` waits to be elected, through any trouble that
@@ -97,7 +121,9 @@ async fn terms<T: ExclusiveLease>(
         leaderships::ended(cause(&ended));
         match ended? {
             CommandEnd::Done(status) => return Ok(status),
-            CommandEnd::Lost(text) => output::note(format!("{text}; standing by")),
+            CommandEnd::Lost(text) | CommandEnd::Released(text) => {
+                output::note(format!("{text}; standing by"));
+            }
             CommandEnd::Withdrawn(text) => {
                 output::note(format!("{text}; standing by"));
                 // Whoever was told to stop lets the others go first.
@@ -112,10 +138,39 @@ fn cause(ended: &Result<CommandEnd, Failure>) -> &'static str {
     match ended {
         Ok(CommandEnd::Done(_)) => "resigned",
         Ok(CommandEnd::Lost(_)) => "lost",
-        Ok(CommandEnd::Withdrawn(_)) => "asked",
+        Ok(CommandEnd::Released(_) | CommandEnd::Withdrawn(_)) => "asked",
         // What can't be killed leaves its lease to expire.
         Err(failure) if failure.code == exit::LOST => "lost",
         Err(failure) if failure.by.is_some() => "stopping",
         Err(_) => "resigned",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a refusal ends who stands by only where the store never let it write.
+    use super::*;
+    use tenure::{AnyStore, StoreError};
+
+    fn refused() -> AcquireError {
+        AcquireError::Store(StoreError::invalid("the password is wrong"))
+    }
+
+    #[tokio::test]
+    async fn a_password_that_is_changed_ends_nobody_who_stands_by() {
+        let (key, outage) = (Key::new("k").unwrap(), Outage::new(false));
+        let mut tries = 0;
+        let mut acquire = async || {
+            tries += 1;
+            if tries % 3 == 0 { Ok(tries) } else { Err(refused()) }
+        };
+        let pause = Duration::from_millis(1);
+        let never = outlasting_refusals(&key, &outage, pause, &mut acquire).await;
+        assert!(never.is_err_and(|failure| failure.code == exit::USAGE), "it never was let in");
+        let leases = Leases::new(outage.watch(AnyStore::new(tenure::memory()))).unwrap();
+        leases.acquire("other").await.unwrap().release().await;
+        assert_eq!(outlasting_refusals(&key, &outage, pause, &mut acquire).await.unwrap(), 3);
+        let unsupported = async || Err::<(), _>(AcquireError::Store(StoreError::unsupported("never")));
+        assert!(outlasting_refusals(&key, &outage, pause, unsupported).await.is_err());
     }
 }

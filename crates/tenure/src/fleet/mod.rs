@@ -71,7 +71,7 @@
 //! |---|---|---|---|
 //! | `fleet.assigned` | info | unit assigned | `key`, `fence`, `holder` |
 //! | `fleet.draining` | info | unit is to go | `key`, `fence`, `holder`, `reason` |
-//! | `fleet.lost` | warn | unit lost | `key`, `fence`, `holder`, `reason` |
+//! | `fleet.lost` | warn | unit lost | `key`, `fence`, `holder`, `reason`, `loss` (the word for it in metrics) |
 //! | `fleet.suspended` | warn | session not believed in | `holder` |
 //! | `fleet.role` | info | role in the fleet's planning | `holder`, `role` (`planner`, `standby` or `member`), `planner` (nobody: empty) |
 //! | `fleet.told` | debug | plan told | `holder`, `planner`, `plan` |

@@ -260,7 +260,8 @@ impl WorkerSink {
         let (key, fence, holder) = unit.named();
         quietly(|| {
             tracing::warn!(
-                name: "fleet.lost", target: "tenure::fleet", %key, %fence, %holder, reason = %loss, "unit lost"
+                name: "fleet.lost", target: "tenure::fleet", %key, %fence, %holder, reason = %loss, loss = loss.name(),
+                "unit lost"
             );
         });
         self.meters.lost(loss);
