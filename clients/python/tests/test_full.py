@@ -141,6 +141,19 @@ class Closed(unittest.TestCase):
                 self.assertEqual(lease._deadline_ns < boottime_ns(), not is_told)
                 self.assertGreater(len(asked), 2)
 
+    def test_a_worker_whose_connection_was_closed_leaves_all_the_same(self):
+        asked = []
+
+        def answer(method, path, body):
+            if method == "POST":
+                return 201, {"id": "w", "fleet": "f", "holder": "h", "ask_in_ms": 50}
+            asked.append(path)
+            return None if len(asked) < 3 else {"released": True}
+
+        with FakeAgent(answer) as agent:
+            tenure.Client(agent.address).worker("f").leave()
+        self.assertEqual(asked, ["/v1/workers/w"] * 3)
+
     def test_no_agent_at_all_is_not_waited_for(self):
         def answer(method, path, body):
             return 201, {"id": "1", "key": "k", "fence": 1, "good_for_ms": 600_000, "beat_in_ms": 200_000}

@@ -251,14 +251,22 @@ class Client:
             wire.close()
 
     def _leave_fleet(self, worker: str) -> None:
-        # Units that nobody lets go of last until their deadlines.
-        wire = self._wire(None)
-        try:
-            wire.ask("DELETE", f"/v1/workers/{worker}")
-        except LeaseLost:
-            pass
-        finally:
-            wire.close()
+        pauses, end_ns = Pauses(), boottime_ns() + int(_PATIENCE * 1e9)
+        while True:
+            # Units that nobody lets go of last until their deadlines.
+            wire = self._wire(None)
+            try:
+                wire.ask("DELETE", f"/v1/workers/{worker}")
+                return
+            except LeaseLost:
+                return
+            except Closed:
+                # A full agent. A worker that nobody asks for leaves by itself in the end.
+                if boottime_ns() >= end_ns:
+                    raise
+            finally:
+                wire.close()
+            time.sleep(pauses.next())
 
     def list(self, prefix: str = "") -> Iterator[Dict[str, Any]]:
         """The store's records whose keys begin so, whoever holds them."""
