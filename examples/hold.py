@@ -11,8 +11,10 @@ class Lease:
 
     def hear(self, line):
         event = json.loads(line)
-        self.fence = event.get("fence")
-        self.until = event.get("deadline_boottime_ms", 0)  # nothing after "lost" and "released"
+        if "deadline_boottime_ms" in event:  # "acquired" and "extended"
+            self.fence, self.until = event["fence"], event["deadline_boottime_ms"]
+        elif event["event"] in ("lost", "released"):  # "asked" ends nothing by itself; the fence stays, so that late writes are refused
+            self.until = 0
 
     def is_held(self):
         return time.clock_gettime(time.CLOCK_BOOTTIME) * 1000 < self.until
@@ -22,6 +24,7 @@ class Lease:
         self.process.wait()
 
 
-lease = Lease(sys.argv[1])
-print("working with fence", lease.fence, "held:", lease.is_held())
-lease.release()
+if __name__ == "__main__":
+    lease = Lease(sys.argv[1])
+    print("working with fence", lease.fence, "held:", lease.is_held())
+    lease.release()

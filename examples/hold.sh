@@ -2,6 +2,10 @@
 # Holds a lease around a few commands of a script, without any library: sh hold.sh KEY. Needs `tenure` in the PATH.
 set -eu
 dir=$(mktemp -d)
+trap 'rm -r "$dir"' EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
 mkfifo "$dir/in" "$dir/out"
 tenure hold "$1" --json <"$dir/in" >"$dir/out" &
 exec 3>"$dir/in" 4<"$dir/out"
@@ -12,4 +16,3 @@ echo "working with fence $fence"
 exec 3>&-
 while read -r line <&4; do last=$line; done
 echo "$last"
-rm -r "$dir"

@@ -65,6 +65,8 @@ def raised_by_a_signal(interrupt):
 
 class WithAgent(unittest.TestCase):
     ttl = "3s"
+    #: Further ones of the agent.
+    options: "list[str]" = []
 
     def setUp(self):
         self.directory = tempfile.TemporaryDirectory()
@@ -81,7 +83,7 @@ class WithAgent(unittest.TestCase):
         self.start()
 
     def start(self):
-        command = [PROGRAM, "serve", "--listen", self.address, "--ttl", self.ttl]
+        command = [PROGRAM, "serve", "--listen", self.address, "--ttl", self.ttl, *self.options]
         self.agent = subprocess.Popen(command, env=self.environment, stderr=subprocess.DEVNULL)
         self.addCleanup(self.agent.wait)
         self.addCleanup(self.agent.kill)
@@ -101,6 +103,10 @@ class WithAgent(unittest.TestCase):
 
     def tenure(self, *arguments):
         return subprocess.run([PROGRAM, *arguments], env=self.environment, capture_output=True, text=True)
+
+    def clients(self):
+        """How many leases the agent's clients have."""
+        return self.client()._ask("GET", "/v1/overview")["clients"]
 
     def state(self, key):
         for row in self.client().list(key):

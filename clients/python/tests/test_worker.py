@@ -1,11 +1,12 @@
 """A worker by itself, with an agent that answers what a test says.
 
 Plan: a child that was forked off takes no part in the fleet, and its parent's worker stays there. A worker with a long ttl asks for no longer wait than an
-agent grants. What comes out of a body is logged.
+agent grants. What comes out of a body is logged. Who can't go on has all bodies end first.
 """
 
 import asyncio
 import threading
+import time
 import unittest
 
 from harness import LONG, FakeAgent, in_a_child, tenure, wait_until
@@ -125,6 +126,58 @@ class Exceptions(unittest.TestCase):
         with self.agent() as agent, self.assertLogs("tenure", "ERROR") as logs:
             asyncio.run(asyncio.wait_for(main(agent.address), LONG))
         self.is_told(logs)
+
+    def test_who_can_not_go_on_has_all_bodies_end_before_it_raises(self):
+        def answer(method, path, body):
+            if path == "/v1/fleets/f/workers":
+                return 201, JOINED
+            if path.endswith("/next") and not given:
+                given.append(path)
+                return {"id": "1", "key": "fleet/f/u", "unit": "u", "fields": {}, "fence": 1, "good_for_ms": 60_000, "beat_in_ms": 20_000}
+            # Not before the body is at work.
+            begun.wait(LONG)
+            return 401, {"code": "wrong_token", "message": "the token is not one of this agent's"}
+
+        def body(unit):
+            begun.set()
+            wait_until("the word", lambda: not unit.wanted)
+            time.sleep(0.2)
+            ended.append(unit)
+
+        for run in (lambda client: client.worker("f").run(body), lambda client: client.work("f", body)):
+            given, ended, begun = [], [], threading.Event()
+            with FakeAgent(answer) as agent, self.assertRaises(tenure.Refused):
+                run(tenure.Client(agent.address))
+            self.assertEqual(len(ended), 1)
+
+        async def patient(unit):
+            begun.set()
+            try:
+                await asyncio.sleep(LONG)
+            finally:
+                await asyncio.sleep(0.2)
+                ended.append(unit)
+
+        async def worker(client):
+            await (await client.worker("f")).run(patient)
+
+        for run in (worker, lambda client: client.work("f", patient)):
+            given, ended, begun = [], [], threading.Event()
+            with FakeAgent(answer) as agent, self.assertRaises(tenure.Refused):
+                asyncio.run(asyncio.wait_for(run(tenure.AsyncClient(agent.address)), LONG))
+            self.assertEqual(len(ended), 1)
+
+    def test_too_many_waits_are_waited_out(self):
+        def answer(method, path, body):
+            if path == "/v1/fleets/f/workers":
+                return 201, JOINED
+            asked.append(path)
+            return (429, {"code": "too_many", "message": "so many wait"}) if len(asked) < 3 else (410, {"code": "over", "message": "it has left"})
+
+        asked = []
+        with FakeAgent(answer) as agent:
+            tenure.Client(agent.address).worker("f").run(print)
+        self.assertEqual(len(asked), 3)
 
     def is_told(self, logs):
         [record] = logs.records

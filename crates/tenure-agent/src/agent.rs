@@ -64,7 +64,7 @@ fn describe() {
     describe_gauge!("tenure_agent_connections", "Connections of clients to the agent");
     describe_counter!(
         "tenure_agent_leases_ended_total",
-        "Clients' leases that are over: released, lapsed, exited or lost"
+        "Clients' leases that are over: released, lapsed, exited, lost or stopped"
     );
     describe_counter!(
         "tenure_agent_strangers_closed_total",
@@ -80,7 +80,7 @@ fn describe() {
         "Connections that were closed at once, as there were too many"
     );
     // Nobody sees a counter rise that begins with its first event.
-    for how in ["released", "lapsed", "exited", "lost"] {
+    for how in ["released", "lapsed", "exited", "lost", "stopped"] {
         metrics::counter!("tenure_agent_leases_ended_total", "how" => how).increment(0);
     }
     metrics::counter!("tenure_agent_refused_total").increment(0);

@@ -8,6 +8,7 @@ use crate::news::NewsFeed;
 use crate::room::ConnectionRoom;
 use crate::sections::Sections;
 use crate::seizures::Seizures;
+use crate::waits::Waits;
 use crate::workers::Workers;
 use std::sync::{Arc, Mutex};
 use tenure::Leases;
@@ -23,6 +24,8 @@ pub(crate) struct AgentState {
     pub(crate) limits: Limits,
     /// Of all its connections. Who may only look has half of it at the most.
     pub(crate) room: Arc<ConnectionRoom>,
+    /// Of those among them that are kept for long.
+    pub(crate) waits: Waits,
     pub(crate) scrape: Option<Scrape>,
     pub(crate) seizures: Seizures,
     sweeper: AbortHandle,
@@ -32,7 +35,7 @@ impl AgentState {
     /// The sweeper of clients' leases begins with it.
     pub(crate) fn new(leases: Leases, limits: Limits, scrape: Option<Scrape>) -> AgentState {
         let history = Arc::new(TenureHistory::new(Arc::clone(leases.clock())));
-        let table = LeaseTable::new(&leases, Arc::clone(&history), limits.leases);
+        let table = LeaseTable::new(&leases, Arc::clone(&history), &limits);
         let news = NewsFeed::new();
         let sweeper = {
             let table = Arc::clone(&table);
@@ -49,6 +52,7 @@ impl AgentState {
             workers,
             sections,
             limits,
+            waits: Waits::among(limits.connections, &room),
             room,
             scrape,
             seizures,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tenure::{Clock, InvalidInput, Wall};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
@@ -119,7 +119,10 @@ impl Certificate {
         names.iter().any(|name| is(name))
     }
 
-    pub(crate) async fn shake_hands(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
+    pub(crate) async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: S,
+    ) -> std::io::Result<TlsStream<S>> {
         self.acceptor.accept(stream).await
     }
 

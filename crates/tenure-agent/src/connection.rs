@@ -2,9 +2,11 @@
 
 use crate::certificate::Certificate;
 use crate::config::Limits;
+use crate::delivery::DeliveringStream;
 use crate::door::{AgentListener, Door};
 use crate::peer::ClientIdentity;
 use crate::room::{ConnectionPlace, ConnectionRoom};
+use crate::socket::ClientSocket;
 use crate::strangers::Stranger;
 use axum::Router;
 use axum::body::Body;
@@ -13,6 +15,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::net::sockopt;
+use std::convert::Infallible;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -110,23 +114,34 @@ struct Guest {
 impl Guest {
     async fn greet(self, stream: ClientStream) {
         match stream {
-            ClientStream::Unix(stream) => self.attend(stream).await,
-            ClientStream::Tcp(stream) => self.attend(at_once(stream)).await,
+            ClientStream::Unix(stream) => self.attend_at(stream.into()).await,
+            ClientStream::Tcp(stream) => self.attend_at(at_once(stream).into()).await,
             ClientStream::Tls(stream, certificate) => {
-                let shaken = certificate.shake_hands(at_once(stream));
+                let socket = ClientSocket::from(at_once(stream));
+                let shaken = certificate.shake_hands(socket.clone());
                 // Whoever takes too long, or speaks no TLS, is cut off.
                 if let Ok(Ok(stream)) = tokio::time::timeout(self.limits.patience, shaken).await {
-                    self.attend(stream).await;
+                    self.attend(stream, Some(socket)).await;
                 }
             }
         }
     }
 
-    async fn attend<S: AsyncRead + AsyncWrite + Send + 'static>(self, stream: S) {
+    async fn attend_at(self, socket: ClientSocket) {
+        self.attend(socket.clone(), Some(socket)).await;
+    }
+
+    /// `socket`: by which its end is heard, however much there still is to read.
+    async fn attend<S: AsyncRead + AsyncWrite + Send + 'static>(
+        self,
+        stream: S,
+        socket: Option<ClientSocket>,
+    ) {
         const HEADERS: usize = 64;
         const HEAD_BYTES: usize = 16 * 1024;
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(self.limits.patience));
+        let stream = DeliveringStream::new(Box::pin(stream), Arc::clone(self.peer.delivery()));
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(Arc::clone(&self.peer));
@@ -134,17 +149,33 @@ impl Guest {
                 request.extensions_mut().insert(Arc::clone(stranger));
             }
             // A router is always ready.
-            self.router.clone().call(request)
+            let (answer, socket) = (self.router.clone().call(request), socket.clone());
+            async move {
+                tokio::select! {
+                    biased;
+                    answer = answer => answer.map_err(|never: Infallible| match never {}),
+                    () = has_gone(socket) => Err(io::Error::from(io::ErrorKind::ConnectionAborted)),
+                }
+            }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.limits.patience)
             .max_headers(HEADERS)
             .max_buf_size(HEAD_BYTES)
-            .serve_connection(TokioIo::new(Box::pin(stream)), service);
+            .serve_connection(TokioIo::new(stream), service);
         // How a connection ends is its client's affair.
         let _ = connection.await;
     }
+}
+
+/// Waits until a client is gone that a request of is under way.
+async fn has_gone(socket: Option<ClientSocket>) {
+    /// Some end what they send with their request, and wait for an answer that is to come at once.
+    const MOMENT: Duration = Duration::from_millis(100);
+    let Some(socket) = socket else { return std::future::pending().await };
+    socket.ended().await;
+    tokio::time::sleep(MOMENT).await;
 }
 
 #[cfg(test)]
@@ -170,7 +201,7 @@ mod tests {
         let limits = Limits { patience: Duration::from_millis(50), ..Limits::default() };
         let place = ConnectionRoom::of_clients(1, 0, 0).enter(true).unwrap();
         let guest = Guest { peer: Arc::new(ClientIdentity::unknown()), place, router, limits };
-        (client, tokio::spawn(guest.attend(server)))
+        (client, tokio::spawn(guest.attend(server, None)))
     }
 
     #[tokio::test]

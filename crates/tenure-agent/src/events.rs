@@ -1,5 +1,6 @@
 //! What happens to clients' leases, told to whoever listens, as server-sent events.
 
+use crate::waits::WaitPlace;
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
@@ -17,7 +18,7 @@ use utoipa::ToSchema;
 #[non_exhaustive]
 pub struct Event {
     /// `acquired`; `asked`: somebody wants it, see `reason`; `lost`: it is not held any more, see `reason`; `released`: its client gave it back;
-    /// `lapsed`: no beat came in time; `exited`: its client's process has ended; `stopping`: the agent prolongs nothing any more; `missed`: so many events as
+    /// `lapsed`: no beat came in time; `exited`: its client's process has ended; `stopped`: its deadline is over, while the agent is being stopped; `stopping`: the agent prolongs nothing any more; `missed`: so many events as
     /// `count` says were told faster than this listener has read, and are not told again.
     pub event: &'static str,
     /// The client's lease.
@@ -64,6 +65,8 @@ pub(crate) struct Subscription {
     pub(crate) events: broadcast::Receiver<Event>,
     /// News of the store, if it wants them, as lines.
     pub(crate) news: Option<broadcast::Receiver<Arc<str>>>,
+    /// Held while it listens.
+    pub(crate) _place: WaitPlace,
 }
 
 impl Subscription {

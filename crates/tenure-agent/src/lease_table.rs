@@ -4,6 +4,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+use crate::config::Limits;
 use crate::events::{self, Event};
 use crate::history::{Ownership, TenureHistory};
 use crate::holding::{End, Holding};
@@ -11,7 +12,7 @@ use crate::listing::RecordRow;
 use crate::peer::ClientIdentity;
 use crate::problem::Problem;
 use crate::wire::{LeaseReply, OnExit, millis};
-use state::{EXITED, LAPSED, LeaseTableEntry, OUTLASTS, RELEASED, TableState, id_of};
+use state::{EXITED, LAPSED, LeaseTableEntry, OUTLASTS, RELEASED, STOPPED, TableState, UNDELIVERED, id_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -41,6 +42,8 @@ pub(crate) struct LeaseTable {
     history: Arc<TenureHistory>,
     boot: Option<String>,
     most: usize,
+    /// Whoever beats so often keeps its connection, which is closed after a rest.
+    longest_rest: Duration,
     state: Mutex<TableState>,
     /// A deadline is earlier than all others, or the table is empty.
     changed: Notify,
@@ -48,7 +51,7 @@ pub(crate) struct LeaseTable {
 }
 
 impl LeaseTable {
-    pub(crate) fn new(leases: &Leases, history: Arc<TenureHistory>, most: usize) -> Arc<LeaseTable> {
+    pub(crate) fn new(leases: &Leases, history: Arc<TenureHistory>, limits: &Limits) -> Arc<LeaseTable> {
         let (events, _) = broadcast::channel(events::UNREAD);
         let table = LeaseTable {
             drift: leases.drift(),
@@ -56,7 +59,8 @@ impl LeaseTable {
             holder: leases.holder().clone(),
             history,
             boot: boot_name(),
-            most,
+            most: limits.leases,
+            longest_rest: limits.patience * 2 / 3,
             state: Mutex::default(),
             changed: Notify::new(),
             events,
@@ -122,6 +126,12 @@ impl LeaseTable {
         if state.is_stopping {
             return Err(Problem::stopping());
         }
+        let table = Arc::downgrade(self);
+        peer.delivery().gives(move || {
+            if let Some(table) = table.upgrade() {
+                table.undelivered(id);
+            }
+        });
         let peer = if terms.on_exit == OnExit::Release { state.watched(peer) } else { None };
         let watch = tokio::spawn(Arc::clone(self).watch(id, Arc::clone(&holding), peer.clone()));
         let over_at = terms.at_most.map(|most| boottime().saturating_add(most));
@@ -167,7 +177,7 @@ impl LeaseTable {
             deadline_boottime_ms: millis(now + left),
             boot: self.boot.clone(),
             good_for_ms: millis(self.drift.least(left)),
-            beat_in_ms: millis(self.drift.least(left) / 3),
+            beat_in_ms: millis((self.drift.least(left) / 3).min(self.longest_rest)),
             is_revoked: entry.holding.is_revoked(),
             on_exit: if entry.peer.is_some() { OnExit::Release } else { OnExit::Lapse },
             drain_in_ms: entry.holding.draining().map(millis),
@@ -282,8 +292,18 @@ impl LeaseTable {
         };
         let Some(entry) = entry else { return false };
         self.left("exited", id, &entry.holding, None);
-        tokio::spawn(give_back(entry, EXITED));
+        tokio::spawn(give_back(entry, End::Gone(EXITED), EXITED));
         true
+    }
+
+    /// The answer that tells of it can't be written, so that its client has never had it.
+    fn undelivered(&self, id: Uuid) {
+        let Some(entry) = self.state().take(id, UNDELIVERED) else { return };
+        self.left("released", id, &entry.holding, Some(UNDELIVERED.to_owned()));
+        // A runtime that ends drops it, and so gives it back, too.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(give_back(entry, End::GivenBack, UNDELIVERED));
+        }
     }
 
     /// Gives back what no beat came for. Runs for as long as the agent does.
@@ -292,12 +312,21 @@ impl LeaseTable {
         const LONGEST: Duration = Duration::from_secs(1);
         loop {
             let changed = self.changed.notified();
-            let (lapsed, next) = self.state().lapsed(boottime());
+            let (lapsed, next, silence) = {
+                let mut state = self.state();
+                let (lapsed, next) = state.lapsed(boottime());
+                (lapsed, next, state.silence())
+            };
             for (id, entry) in lapsed {
                 let loss = entry.loss();
-                let event = if loss.is_some() { "lost" } else { "lapsed" };
+                let event = match (&loss, silence) {
+                    (Some(_), _) => "lost",
+                    // Its client may have beaten in time, in vain.
+                    (None, STOPPED) => "stopped",
+                    (None, _) => "lapsed",
+                };
                 self.left(event, id, &entry.holding, loss);
-                tokio::spawn(give_back(entry, LAPSED));
+                tokio::spawn(give_back(entry, End::Gone(silence), silence));
             }
             let wait = next.map(|at| at.saturating_sub(boottime()).min(LONGEST));
             tokio::select! {
@@ -357,6 +386,7 @@ impl LeaseTable {
             let how = match event {
                 "released" => RELEASED,
                 "exited" => EXITED,
+                "stopped" => STOPPED,
                 _ => LAPSED,
             };
             self.history.ended(holding.key(), &claim, reason.as_deref().unwrap_or(how));
@@ -373,9 +403,9 @@ impl LeaseTable {
 }
 
 /// Gives back what its client can't give back any more. What fails is logged: the lease lasts until it expires then.
-async fn give_back(entry: LeaseTableEntry, why: &'static str) {
+async fn give_back(entry: LeaseTableEntry, end: End, why: &'static str) {
     let (key, fence) = (entry.holding.key().clone(), entry.holding.fence());
-    match entry.give_back(End::Gone(why)).await {
+    match entry.give_back(end).await {
         Ok(true) => {}
         Ok(false) => {
             tracing::debug!(name: "agent.lease", target: "tenure::agent", %key, %fence, why, "nothing was left to give back");

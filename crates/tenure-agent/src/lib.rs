@@ -11,7 +11,8 @@
 //! - Anywhere else it counts `good_for_ms` by its own clock, from when *it sent* the request that was answered. That is what is left by the
 //!   agent's clock times (1−ρ)/(1+ρ), so no clock whose rate is within ρ gets past the deadline.
 //! - A later deadline is told by the answer to a beat and by nothing else. An [event](Event) may bring bad news early.
-//! - The agent keeps a lease until the last deadline that it told, and gives it back then if no beat came. A closed connection means nothing.
+//! - The agent keeps a lease until the last deadline that it told, and gives it back then if no beat came. A closed connection means nothing, but for a lease
+//!   of which the agent could not write the answer: nobody was told of it, and it is given back.
 //! - A client that asks with `"on_exit": "release"` has its lease given back as soon as its process is seen to have ended. That is for who does all
 //!   of its work in that one process: what it has started would otherwise be at work beside the next holder.
 //! - An agent that is told to stop prolongs nothing more, and ends when all that it told is over. One that is killed leaves its session to
@@ -37,7 +38,7 @@
 //! | name | kind | what |
 //! |---|---|---|
 //! | `tenure_agent_leases` | gauge | leases that clients have |
-//! | `tenure_agent_leases_ended_total` | counter | clients' leases that are over, by `how`: `released`, `lapsed`, `exited`, `lost` |
+//! | `tenure_agent_leases_ended_total` | counter | clients' leases that are over, by `how`: `released`, `lapsed`, `exited`, `lost`, or `stopped`: at their deadlines, while the agent is being stopped |
 //! | `tenure_agent_operator_total` | counter | requests of operators, by `action`: `revoke`, `drain`, `release`, `move`; each is logged to the target `tenure::agent::operator`, too |
 //! | `tenure_agent_connections` | gauge | connections of clients |
 //! | `tenure_agent_refused_total` | counter | connections that were closed at once, as there were too many |
@@ -66,6 +67,7 @@ mod certificate;
 mod config;
 mod connection;
 mod dashboard;
+mod delivery;
 mod directory;
 mod door;
 mod events;
@@ -74,6 +76,7 @@ mod holding;
 mod lease_table;
 mod listing;
 mod metrics_server;
+mod named;
 mod news;
 mod openapi;
 mod peer;
@@ -85,7 +88,9 @@ mod router;
 mod routes;
 mod sections;
 mod seizures;
+mod socket;
 mod strangers;
+mod waits;
 mod wire;
 mod workers;
 

@@ -1,10 +1,12 @@
 //! The process at the other end of a Unix socket, and its end.
 
+use crate::delivery::Delivery;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use tokio::io::unix::AsyncFd;
 use tokio::net::UnixStream;
 use tokio::net::unix::UCred;
@@ -16,6 +18,8 @@ pub(crate) struct ClientIdentity {
     name: String,
     /// None for a client of a TCP address, and where the system doesn't tell.
     process: Option<PeerProcess>,
+    /// Of the connection that it has made.
+    delivery: Arc<Delivery>,
 }
 
 /// It can't be mistaken for another: a descriptor names the process, not its number.
@@ -29,17 +33,22 @@ impl ClientIdentity {
     /// Nobody that is known.
     #[cfg(test)]
     pub(crate) fn unknown() -> ClientIdentity {
-        ClientIdentity { name: "unknown".to_owned(), process: None }
+        ClientIdentity { name: "unknown".to_owned(), process: None, delivery: Arc::default() }
     }
 
     /// Whoever has connected from this address. Its process can't be watched.
     pub(crate) fn at(address: SocketAddr) -> ClientIdentity {
-        ClientIdentity { name: address.to_string(), process: None }
+        ClientIdentity { name: address.to_string(), process: None, delivery: Arc::default() }
     }
 
     /// Its address, or the user and the process, as far as the system tells.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What its connection is answering.
+    pub(crate) fn delivery(&self) -> &Arc<Delivery> {
+        &self.delivery
     }
 
     /// The process that has connected.
@@ -59,7 +68,7 @@ impl ClientIdentity {
             let descriptor = AsyncFd::new(descriptor(stream, id)?).ok()?;
             Some(PeerProcess { id, descriptor })
         });
-        ClientIdentity { name, process }
+        ClientIdentity { name, process, delivery: Arc::default() }
     }
 
     /// The number of its process, if its end can be seen.

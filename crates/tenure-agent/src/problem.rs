@@ -109,6 +109,13 @@ impl Problem {
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message)
     }
 
+    pub(crate) fn too_many_wait(most: usize) -> Problem {
+        let message = format!(
+            "this agent's connections are in use, or {most} of them by requests that wait already, and the others are for those that do not; ask again later, without a wait, or an agent with a higher --max-connections"
+        );
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message)
+    }
+
     pub(crate) fn too_many_workers(most: usize) -> Problem {
         let message = format!(
             "this agent's clients have {most} workers in fleets, which is all it bears; run others beside another agent"

@@ -42,6 +42,11 @@ impl ConnectionRoom {
         Arc::new(ConnectionRoom { places, strangers, counts })
     }
 
+    /// How many more could come, and be known.
+    pub(crate) fn free(&self) -> usize {
+        self.places.available_permits() + self.strangers.count()
+    }
+
     /// Lets one in. Where there is no place left, it has that of whoever has shown no token for longest, or else has only looked for longest.
     /// Where all are known, the connection is to be closed.
     pub(crate) fn enter(&self, is_open: bool) -> Option<ConnectionPlace> {
@@ -84,8 +89,10 @@ mod tests {
     async fn a_newcomer_has_the_place_of_a_stranger_else_of_a_reader_and_of_nobody_who_is_known() {
         let room = ConnectionRoom::of_clients(4, 64, 2);
         let mut places: Vec<ConnectionPlace> = (0..4).map(|_| room.enter(false).unwrap()).collect();
+        assert_eq!(room.free(), 4);
         assert!(places[0].stranger().unwrap().is_known());
         assert!(places[1].stranger().unwrap().is_reader());
+        assert_eq!(room.free(), 3, "who may only look makes room, too");
         // Of two strangers, the first goes, and then the other.
         for first in [2, 3] {
             places.push(room.enter(false).unwrap());

@@ -7,11 +7,15 @@ mod description;
 #[cfg(test)]
 mod many_sections;
 #[cfg(test)]
+mod parted;
+#[cfg(test)]
 mod refused;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod unreadable;
+#[cfg(test)]
+mod waiting;
 
 use crate::agent_state::AgentState;
 use crate::problem::Problem;

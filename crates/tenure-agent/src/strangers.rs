@@ -73,6 +73,10 @@ impl ConnectionQueue {
         one.is_asked_to_go.notify_one();
     }
 
+    fn count(&self) -> usize {
+        self.waiting().len()
+    }
+
     fn leave(&self, one: &Arc<StrangerSeat>) {
         self.waiting().retain(|other| !Arc::ptr_eq(other, one));
     }
@@ -105,6 +109,11 @@ impl Strangers {
         let seat = Arc::new(StrangerSeat { is_asked_to_go: Notify::new(), place: Mutex::new(Some(place)) });
         self.silent.enter(&seat);
         Stranger { all: Arc::clone(self), seat }
+    }
+
+    /// How many would make room for others.
+    pub(crate) fn count(&self) -> usize {
+        self.silent.count() + self.readers.count()
     }
 
     /// A place for a newcomer, if any of these can go. A newcomer has it at once, so that nobody else can take it meanwhile.

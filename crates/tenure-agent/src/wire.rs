@@ -112,7 +112,7 @@ pub(crate) struct LeaseReply {
     pub(crate) boot: Option<String>,
     /// How long it is held by the client's clock, counted from when the client sent the request that this answers.
     pub(crate) good_for_ms: u64,
-    /// When to send the next beat at the latest, if one may fail.
+    /// When to send the next beat at the latest, if one may fail: within 20 s, so that the connection by which beats are sent is not closed as idle.
     pub(crate) beat_in_ms: u64,
     /// It was withdrawn: no beat prolongs it.
     pub(crate) is_revoked: bool,

@@ -9,7 +9,7 @@ use crate::common::{Bench, Process, Ran, full_pipe, now_ms, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use tenure::clock::boottime;
 
@@ -156,14 +156,24 @@ fn no_time_at_all_is_refused_by_the_options_name() {
     assert!(ran.code == 64 && ran.err.contains("--max 0s") && !bench.path("leases.db").exists(), "{ran:?}");
 }
 
-/// Runs an example with the real binary in its PATH.
-fn example(bench: &Bench, program: &str, name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
+/// Where the examples are.
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
+}
+
+/// A program with the real binary in its PATH.
+fn beside(bench: &Bench, program: &str) -> Command {
     let binaries = Path::new(env!("CARGO_BIN_EXE_tenure")).parent().unwrap();
     let search = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap());
     let mut command = Command::new(program);
-    command.arg(path).arg("nightly").env("PATH", search);
-    command.env("TENURE_STORE", format!("sqlite:{}", bench.store().display()));
+    command.env("PATH", search).env("TENURE_STORE", format!("sqlite:{}", bench.store().display()));
+    command
+}
+
+/// Runs an example.
+fn example(bench: &Bench, program: &str, name: &str) -> String {
+    let mut command = beside(bench, program);
+    command.arg(examples().join(name)).arg("nightly");
     let output = command.output().unwrap_or_else(|error| panic!("this test needs {program}: {error}"));
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -178,6 +188,62 @@ fn programs_in_python_and_shell_hold_a_lease() {
     let said = example(&bench, "python3", "hold.py");
     assert!(said.starts_with("working with fence 1") && said.contains("held: True"), "{said}");
     assert_eq!(bench.state("nightly"), "vacant");
+}
+
+#[test]
+fn the_program_in_python_knows_its_fence_and_its_lease_until_it_is_over() {
+    let bench = Bench::new();
+    let program = "\
+import subprocess, sys, time
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+import hold
+heard = []
+class Watched(hold.Lease):
+    def hear(self, line):
+        super().hear(line)
+        heard.append(line)
+lease = Watched('nightly')
+fence = lease.fence
+subprocess.run(['tenure', 'revoke', 'nightly', '--yes'], check=True, stdout=subprocess.DEVNULL)
+while not any('asked' in line for line in heard): time.sleep(0.01)
+print(lease.fence == fence, lease.is_held())
+lease.release()
+while not any('released' in line or 'lost' in line for line in heard): time.sleep(0.01)
+print(lease.fence == fence, lease.is_held())
+";
+    let ran = beside(&bench, "python3").args(["-c", program]).arg(examples()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "True True\nTrue False\n", "{ran:?}");
+}
+
+#[test]
+fn the_program_in_shell_leaves_nothing_behind_however_it_ends() {
+    let bench = Bench::new();
+    let temporary = bench.path("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let left = || std::fs::read_dir(&temporary).unwrap().count();
+    let script = || {
+        let mut command = beside(&bench, "sh");
+        command.arg(examples().join("hold.sh")).arg("nightly").env("TMPDIR", &temporary);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    let nowhere = script().env("TENURE_STORE", "sqlite:/nonexistent/leases.db").status().unwrap();
+    assert_eq!((nowhere.code(), left()), (Some(75), 0));
+    assert_eq!((script().status().unwrap().code(), left()), (Some(0), 0));
+    let mut holder = Holder::start(&bench, &["nightly", "--json"]);
+    holder.event("acquired");
+    for (signal, status) in [(Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
+        let mut waits: Process = script().spawn().unwrap().into();
+        let has_pipes = || {
+            let mut folders = std::fs::read_dir(&temporary).unwrap();
+            folders.next().is_some_and(|folder| folder.unwrap().path().join("out").exists())
+        };
+        wait_until("its pipes", has_pipes);
+        waits.signal(signal);
+        assert_eq!((waits.wait(), left()), (status, 0));
+    }
+    assert_eq!(holder.end(), 0);
 }
 
 #[test]

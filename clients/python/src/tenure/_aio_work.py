@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, AsyncIterator, Awaitable, Callable, Dict, Generic, Mapping, Optional, Set, Type, TypeVar
 
 from ._errors import AgentError, LeaseLost, Refused, may_pass
-from ._fleet import Pauses, Unit, Worker, has_failed
+from ._fleet import Pauses, Unit, Worker, goes_on_after, has_failed
 from ._lease import Lease
 from ._once import Tick, runs_elsewhere
 from ._wanted import in_thread
@@ -184,7 +184,7 @@ class AsyncWorker:
                 has_left.set()
                 return
             except AgentError as error:
-                if not (is_patient and may_pass(error)):
+                if not goes_on_after(error, is_patient):
                     raise
                 await asyncio.sleep(pauses.next())
                 continue
@@ -197,7 +197,7 @@ class AsyncWorker:
             yield unit
 
     async def run(self, body: Body) -> None:
-        """As `Worker.run`, with a task for each unit. Who is cancelled cancels them, and their units are given back."""
+        """As `Worker.run`, with a task for each unit. Who is cancelled, or can't go on, cancels them and waits for them, and their units are given back."""
         await self._run(body, False)
 
     async def _run(self, body: Body, is_patient: bool) -> None:
@@ -209,8 +209,9 @@ class AsyncWorker:
                 task.add_done_callback(tasks.discard)
             if tasks:
                 await asyncio.wait(tasks)
-        except asyncio.CancelledError:
-            for task in tasks:
+        except (Exception, asyncio.CancelledError):
+            self._worker._tell_all_to_end()
+            for task in list(tasks):
                 task.cancel()
             if tasks:
                 await asyncio.wait(tasks)

@@ -17,6 +17,23 @@ def timed(ttl: Optional[float], at_most: Optional[float], **fields: Any) -> Dict
     return fields
 
 
+#: The agent keeps 200 bytes of it, and bears no request of any length.
+_MOST_SAID = 1000
+
+
+def said(text: str) -> str:
+    """What is to be said of an end: in short, and as text that can be sent."""
+    return str(text)[:_MOST_SAID].encode("utf-8", "replace").decode()
+
+
+def raised(error: BaseException) -> str:
+    """What is to be said of an exception. It may have no text."""
+    try:
+        return said(repr(error))
+    except Exception:
+        return type(error).__name__
+
+
 def lease(key: str, ttl: Optional[float], at_most: Optional[float], about: Optional[Mapping[str, str]]) -> Asked:
     return "/v1/leases", timed(ttl, at_most, key=key, about=dict(about or {}))
 

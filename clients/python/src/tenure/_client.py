@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from . import _asks
 from ._clock import boottime_ns
-from ._errors import AgentError, HeldByAnother, LeaseLost, may_pass
+from ._errors import AgentError, Closed, HeldByAnother, LeaseLost, Refused, Unreachable, may_pass
 from ._fleet import Pauses, Unit, Worker
 from ._lease import Lease, Ranges
 from ._once import OncePer, Tick, wish
@@ -77,7 +77,12 @@ class Client:
     def _begin(self) -> None:
         """Holds nothing. A forked child has none of its parent's leases, no thread that keeps them, and a lock that such a thread may hold for ever."""
         self._lock = threading.Condition()
-        self._held: Dict[str, Lease] = {}
+        # One that no caller has any more is not kept: nobody could give it back.
+        self._held: "weakref.WeakValueDictionary[str, Lease]" = weakref.WeakValueDictionary()
+        # An open connection while something is held. A full agent may have no place for another.
+        self._kept: Optional[Wire] = None
+        # How many requests tell of an end now.
+        self._ends = 0
         self._keeper: Optional[threading.Thread] = None
 
     def lease(
@@ -194,7 +199,13 @@ class Client:
         if drain is not None:
             body["drain_ms"] = int(drain * 1000)
         body["on_exit"] = self._on_exit
-        joined = self._ask("POST", f"/v1/fleets/{quote(fleet, safe='')}/workers", body)
+        try:
+            joined = self._ask("POST", f"/v1/fleets/{quote(fleet, safe='')}/workers", body)
+        except Refused as error:
+            if error.status != 413:
+                raise
+            remedy = f"add so many units by `tenure fleet add {fleet} UNIT...`, and join without `units`"
+            raise Refused(f"{error}; {remedy}", error.code, error.status) from None
         return Worker(joined, self._next_unit, self._leave_fleet)
 
     def work(self, fleet: str, body: Callable[[Unit], Any], *, stop: Optional[threading.Event] = None, **options: Any) -> None:
@@ -230,9 +241,9 @@ class Client:
             told = wire.ask("POST", f"/v1/workers/{worker}/next", {"wait_ms": int(wait * 1000)})
             if not told:
                 return None
-            unit = Unit(told, self._end, self._ask)
+            unit = Unit(told, self._end, self._ask_by_kept)
             if self._counts_on(unit, told, sent_ns, wire):
-                self._keep(unit)
+                self._keep(unit, wire)
                 return unit
             unit.release()
             return None
@@ -240,14 +251,22 @@ class Client:
             wire.close()
 
     def _leave_fleet(self, worker: str) -> None:
-        # Units that nobody lets go of last until their deadlines.
-        wire = self._wire(None)
-        try:
-            wire.ask("DELETE", f"/v1/workers/{worker}")
-        except LeaseLost:
-            pass
-        finally:
-            wire.close()
+        pauses, end_ns = Pauses(), boottime_ns() + int(_PATIENCE * 1e9)
+        while True:
+            # Units that nobody lets go of last until their deadlines.
+            wire = self._wire(None)
+            try:
+                wire.ask("DELETE", f"/v1/workers/{worker}")
+                return
+            except LeaseLost:
+                return
+            except Closed:
+                # A full agent. A worker that nobody asks for leaves by itself in the end.
+                if boottime_ns() >= end_ns:
+                    raise
+            finally:
+                wire.close()
+            time.sleep(pauses.next())
 
     def list(self, prefix: str = "") -> Iterator[Dict[str, Any]]:
         """The store's records whose keys begin so, whoever holds them."""
@@ -266,14 +285,25 @@ class Client:
             self._is_closed = True
             held = list(self._held.values())
             self._lock.notify_all()
+        refused: Optional[Refused] = None
         for lease in held:
-            lease.release()
+            try:
+                lease.release()
+            except Refused as error:
+                refused = refused or error
+        if refused is not None:
+            raise refused
 
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            self.close()
+        except Refused:
+            # What has ended the block says more.
+            if error is None:
+                raise
 
     def _wire_for(self, wait: Optional[float]) -> Wire:
         """For requests that wait for so long: an agent that is stopped answers none of them."""
@@ -314,7 +344,7 @@ class Client:
                     continue
                 lease = made(told["key"], told["fence"], self._release)
                 if self._counts_on(lease, told, sent_ns, wire):
-                    self._keep(lease)
+                    self._keep(lease, wire)
                     return lease
                 why = lease.reason or "its deadline was over when its agent's answer came"
                 lease.release()
@@ -334,48 +364,130 @@ class Client:
             self._beat(wire, [lease])
         return lease.held
 
-    def _keep(self, lease: Lease) -> None:
+    def _keep(self, lease: Lease, wire: Wire) -> None:
+        """Prolongs it from now on, by the connection that was answered."""
+        try:
+            with self._lock:
+                self._held[lease.id] = lease
+                if self._keeper is None or not self._keeper.is_alive():
+                    self._keeper = threading.Thread(target=self._keep_all, name="tenure", daemon=True)
+                    self._keeper.start()
+                self._lock.notify_all()
+            # Whoever waits for it in asyncio may be cancelled yet, which is to end nothing of this.
+            self._put_back(wire.given_on())
+        except BaseException:
+            # A signal's exception, too: whoever asked for it does not get it.
+            self._drop(lease, "who asked for it was interrupted")
+            threading.Thread(target=self._give_back, args=(lease,), name="tenure end", daemon=True).start()
+            raise
+
+    def _give_back(self, lease: Lease) -> None:
+        try:
+            self._release(lease)
+        except AgentError:
+            # It lapses at its deadline.
+            pass
+
+    def _take(self) -> Wire:
+        """The connection that is kept, or another."""
         with self._lock:
-            self._held[lease.id] = lease
-            if self._keeper is None or not self._keeper.is_alive():
-                self._keeper = threading.Thread(target=self._keep_all, name="tenure", daemon=True)
-                self._keeper.start()
-            self._lock.notify_all()
+            wire, self._kept = self._kept, None
+        if wire is None:
+            return self._wire(_PATIENCE)
+        wire.set_timeout(_PATIENCE)
+        return wire
+
+    def _put_back(self, wire: Wire) -> None:
+        """It is kept for as long as there is something that needs one."""
+        with self._lock:
+            if self._kept is None and wire.is_open and (self._held or self._ends):
+                self._kept = wire
+                return
+        wire.close()
+
+    def _ask_by_kept(self, lease: Lease, method: str, path: str, body: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
+        """Asks for something of a lease that may be asked for twice. A full agent, which has closed the connection, is asked until the lease is over by itself."""
+        pauses = Pauses()
+        while True:
+            wire = self._take()
+            try:
+                return wire.ask(method, path, body)
+            except Closed:
+                left = (lease._deadline_ns - boottime_ns()) / 1e9
+                if left <= 0:
+                    raise
+            finally:
+                self._put_back(wire)
+            time.sleep(min(left, pauses.next()))
 
     def _release(self, lease: Lease) -> bool:
         return self._end(lease, "it was released", "DELETE", f"/v1/leases/{lease.id}")
 
     def _end(self, lease: Lease, why: str, method: str, path: str, body: Optional[Dict[str, Any]] = None) -> bool:
-        """Tells the agent that this process is done with it, and how. It is not held from here on, whatever becomes of the request."""
-        self._drop(lease, why)
+        """Tells the agent that this process is done with it, and how. It is not held from here on, whatever becomes of the request: if that fails, it lapses at
+        its deadline, and no end is told of it. A refusal is raised."""
+        with self._lock:
+            self._ends += 1
         try:
-            return bool(self._ask(method, path, body)["released"])
-        except (AgentError, OSError):
-            # It lapses at its deadline, and no end is told of it.
+            self._drop(lease, why)
+            return bool(self._ask_by_kept(lease, method, path, body)["released"])
+        except (Unreachable, LeaseLost, OSError):
             return False
+        except Refused as error:
+            if may_pass(error):
+                return False
+            raise
+        finally:
+            with self._lock:
+                self._ends -= 1
+            self._leave_idle()
+
+    def _leave_idle(self) -> None:
+        """Whoever has nothing leaves its place in the agent to others."""
+        with self._lock:
+            wire = None
+            if not self._held and not self._ends:
+                wire, self._kept = self._kept, None
+        if wire is not None:
+            wire.close()
 
     def _keep_all(self) -> None:
-        wire = self._wire(_PATIENCE)
-        while True:
-            with self._lock:
-                while True:
-                    if not self._held and self._is_closed:
-                        wire.close()
-                        return
-                    now = boottime_ns()
-                    next_ns = min((lease._beat_at_ns for lease in self._held.values()), default=None)
-                    if next_ns is not None and next_ns <= now:
-                        break
-                    # The wait's clock may stand still while the machine is suspended.
-                    self._lock.wait(1.0 if next_ns is None else min(1.0, (next_ns - now) / 1e9))
-                # What is due soon goes along.
-                soon = now + max(0, min(lease._deadline_ns - now for lease in self._held.values()) // 8)
-                due = [lease for lease in self._held.values() if lease._beat_at_ns <= soon]
-            # A connection may be dead without a sign. Time is left then to make another, before the first of these is over.
-            left = (min(lease._deadline_ns for lease in due) - boottime_ns()) / 1e9
-            wire.set_timeout(min(_PATIENCE, max(_LEAST_PATIENCE, left / 2)))
-            for first in range(0, len(due), _MOST_BEATS):
-                self._beat(wire, due[first : first + _MOST_BEATS])
+        while self._beat_all(self._wait_for_due()):
+            self._leave_idle()
+
+    def _wait_for_due(self) -> List[Lease]:
+        """What is to be prolonged now; nothing when nothing will be."""
+        with self._lock:
+            while True:
+                # Nothing here outlasts the wait, so that what nobody else has goes.
+                now, wait = boottime_ns(), 1.0
+                held = list(self._held.values())
+                if not held:
+                    self._leave_idle()
+                    if self._is_closed:
+                        return []
+                next_ns = min((lease._beat_at_ns for lease in held), default=None)
+                if next_ns is not None and next_ns <= now:
+                    # What is due soon goes along.
+                    soon = now + max(0, min(lease._deadline_ns - now for lease in held) // 8)
+                    return [lease for lease in held if lease._beat_at_ns <= soon]
+                if next_ns is not None:
+                    wait = min(wait, (next_ns - now) / 1e9)
+                del held
+                # The wait's clock may stand still while the machine is suspended.
+                self._lock.wait(wait)
+
+    def _beat_all(self, due: List[Lease]) -> bool:
+        if not due:
+            return False
+        # A connection may be dead without a sign. Time is left then to make another, before the first of these is over.
+        left = (min(lease._deadline_ns for lease in due) - boottime_ns()) / 1e9
+        wire = self._take()
+        wire.set_timeout(min(_PATIENCE, max(_LEAST_PATIENCE, left / 2)))
+        for first in range(0, len(due), _MOST_BEATS):
+            self._beat(wire, due[first : first + _MOST_BEATS])
+        self._put_back(wire)
+        return True
 
     def _beat(self, wire: Wire, due: List[Lease]) -> None:
         sent_ns = boottime_ns()

@@ -13,6 +13,10 @@ class Unreachable(AgentError):
     """The agent, or the program, can't be reached."""
 
 
+class Closed(Unreachable):
+    """The connection was closed before an answer: the agent has no place for another, or has just ended."""
+
+
 class Refused(AgentError):
     """The agent says no; `code` is its word for programs."""
 

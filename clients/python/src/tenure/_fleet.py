@@ -9,7 +9,8 @@ import weakref
 from types import TracebackType
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Type
 
-from ._errors import AgentError, LeaseLost, may_pass
+from ._asks import raised, said
+from ._errors import AgentError, LeaseLost, Refused, may_pass
 from ._lease import Lease
 
 
@@ -39,9 +40,9 @@ class Unit(Lease):
         self,
         told: Dict[str, Any],
         end: Callable[[Unit, str, str, str, Optional[Dict[str, Any]]], bool],
-        ask: Callable[[str, str, Dict[str, Any]], Any],
+        ask: Callable[[Unit, str, str, Dict[str, Any]], Any],
     ) -> None:
-        super().__init__(told["key"], told["fence"], lambda _: self._let_go("DELETE", f"/v1/leases/{self.id}", None))
+        super().__init__(told["key"], told["fence"], _give_back)
         self.name: str = told["unit"]
         #: What it carries for its users, as it was when this worker was given it. `checkpoint` is what was written last by that.
         self.fields: Dict[str, str] = told["fields"]
@@ -60,17 +61,22 @@ class Unit(Lease):
         return self.held and not self.draining
 
     def done(self, fields: Optional[Mapping[str, str]] = None) -> bool:
-        """Nobody is to have it again; with these fields in place of all others, if given. False: it was lost before, or no agent answered, so that nobody knows."""
+        """Nobody is to have it again; with these fields in place of all others, if given. False: it was lost before, or no agent answered, so that nobody knows.
+
+        Raises `TypeError`, and the unit is held still, unless the fields are texts; `Refused` if the agent says no, and then it is run again."""
         body = {} if fields is None else {"fields": dict(fields)}
+        for name, value in body.get("fields", {}).items():
+            if not (isinstance(name, str) and isinstance(value, str)):
+                raise TypeError(f"{self.key}: the field {name!r} is {value!r}; fields are texts by name, such as {str(name)!r}: {str(value)!r}")
         return self._let_go("POST", f"/v1/units/{self.id}/done", body)
 
     def failed(self, says: str = "") -> bool:
         """Another worker has a go, and this one again after a while. False: as of `done`."""
-        return self._let_go("POST", f"/v1/units/{self.id}/failed", {"says": says})
+        return self._let_go("POST", f"/v1/units/{self.id}/failed", {"says": said(says)})
 
     def checkpoint(self, value: str) -> None:
         """Writes how far the work has come, for whoever has the unit next. Raises `LeaseLost` if it is not this worker's any more."""
-        self._ask("POST", f"/v1/units/{self.id}/checkpoint", {"value": value})
+        self._ask(self, "POST", f"/v1/units/{self.id}/checkpoint", {"value": value})
         self.fields["checkpoint"] = value
 
     def _let_go(self, method: str, path: str, body: Optional[Dict[str, Any]]) -> bool:
@@ -92,10 +98,19 @@ class Unit(Lease):
         elif error is None:
             self.done()
         elif isinstance(error, Exception):
-            self.failed(repr(error))
+            try:
+                self.failed(raised(error))
+            except Refused as refused:
+                # What has ended the block says more, and is raised.
+                _log.error("the failure of %s was refused: %s", self.key, refused)
         else:
             # Ctrl-C says nothing about the unit.
             self.release()
+
+
+def _give_back(unit: Lease) -> bool:
+    # It names no unit by itself: one that nobody has any more is to be nobody's at once.
+    return isinstance(unit, Unit) and unit._let_go("DELETE", f"/v1/leases/{unit.id}", None)
 
 
 class Worker:
@@ -154,7 +169,7 @@ class Worker:
                 self._has_left.set()
                 return
             except AgentError as error:
-                if not (is_patient and may_pass(error)):
+                if not goes_on_after(error, is_patient):
                     raise
                 self._has_left.wait(pauses.next())
                 continue
@@ -167,7 +182,8 @@ class Worker:
             yield unit
 
     def run(self, body: Callable[[Unit], Any]) -> None:
-        """Runs `body` in a thread for each unit that this worker is given, until it has left. Returns when all have ended.
+        """Runs `body` in a thread for each unit that this worker is given, until it has left. Returns when all have ended, and raises then, too: who can't go on tells
+        all bodies to end (`unit.wanted` is false), and waits for them.
 
         A body that returns has done its unit; one that raises has failed, and is logged by "tenure". One that ends after its unit was to go (`unit.wanted` is
         false) has it given back. A worker that its agent knows no more, as that was started anew, has left. `Unreachable` says that no agent answers.
@@ -176,12 +192,26 @@ class Worker:
 
     def _run(self, body: Callable[[Unit], Any], is_patient: bool) -> None:
         threads: List[threading.Thread] = []
-        for unit in self._given(is_patient):
-            threads = [thread for thread in threads if thread.is_alive()]
-            threads.append(threading.Thread(target=_attend, args=(body, unit), name=f"tenure unit {unit.name}", daemon=True))
-            threads[-1].start()
-        for thread in threads:
-            thread.join()
+        try:
+            for unit in self._given(is_patient):
+                threads = [thread for thread in threads if thread.is_alive()]
+                thread = threading.Thread(target=_attend, args=(body, unit), name=f"tenure unit {unit.name}", daemon=True)
+                # It has the unit from here on.
+                del unit
+                thread.start()
+                threads.append(thread)
+        except BaseException:
+            self._tell_all_to_end()
+            raise
+        finally:
+            for thread in threads:
+                thread.join()
+
+    def _tell_all_to_end(self) -> None:
+        """Its units are to go."""
+        with self._lock:
+            for unit in self._units:
+                unit._drain.set()
 
     def leave(self) -> None:
         """Takes no more units, and waits until those that it has are let go of, or their deadlines are over. A body that watches `unit.wanted` ends."""
@@ -208,6 +238,11 @@ class Worker:
             # What has ended the block says more than that no agent was there to be told.
             if error is None:
                 raise
+
+
+def goes_on_after(error: AgentError, is_patient: bool) -> bool:
+    """Whether a worker asks for units again: while too many requests wait, and if it is patient, while no agent answers."""
+    return may_pass(error) and (is_patient or (isinstance(error, Refused) and error.status == 429))
 
 
 def _attend(body: Callable[[Unit], Any], unit: Unit) -> None:

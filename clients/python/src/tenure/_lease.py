@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Callable, Dict, List, Optional, Type
 
 from ._clock import boottime_ns, timeline
-from ._errors import LeaseLost
+from ._errors import LeaseLost, Refused
 
 _NS_PER_MS = 1_000_000
 
@@ -16,7 +16,7 @@ _NS_PER_MS = 1_000_000
 class Lease:
     """The right to one key until a deadline, which is put off in the background for as long as the lease is wanted.
 
-    As a context manager it is given back at the end. A process that was forked off does not hold it.
+    As a context manager it is given back at the end. One that nobody has any more is not prolonged. A process that was forked off does not hold it.
     """
 
     def __init__(self, key: str, fence: int, release: Callable[[Lease], bool]) -> None:
@@ -71,7 +71,8 @@ class Lease:
         return True
 
     def release(self) -> bool:
-        """Gives it back; false if it was lost before. Whatever was done under it must have ended."""
+        """Gives it back; false if it was lost before, or no agent answered. Whatever was done under it must have ended. Raises `Refused` if the agent says no,
+        so that it lasts until its deadline."""
         return self._is_ours and self._release(self)
 
     def __enter__(self) -> Lease:
@@ -80,7 +81,12 @@ class Lease:
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
-        self.release()
+        try:
+            self.release()
+        except Refused:
+            # What has ended the block says more.
+            if error is None:
+                raise
 
     def __repr__(self) -> str:
         return f"<Lease {self.key!r} fence {self.fence} {'held' if self.held else 'not held'}>"

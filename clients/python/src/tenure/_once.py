@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
+import logging
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Callable, Dict, Optional, Type, TypeVar, Union
 
-from ._asks import timed
+from ._asks import raised, said, timed
 from ._errors import Refused
 from ._lease import Lease
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_log = logging.getLogger("tenure")
 
 
 class Tick(Lease):
@@ -23,8 +25,9 @@ class Tick(Lease):
     _say: Callable[[Tick, str, str, str, Dict[str, Any]], bool]
 
     def end(self, is_well: bool = True, says: str = "") -> bool:
-        """It has ended, well or not, with this to be said of it, of which 200 bytes are kept. False: its lease was lost before."""
-        body = {"is_well": is_well, "says": says}
+        """It has ended, well or not, with this to be said of it, of which 200 bytes are kept. False: its lease was lost before, or no agent answered, so that nobody
+        knows. Raises `Refused` if the agent says no."""
+        body = {"is_well": is_well, "says": said(says)}
         return self._is_ours and self._say(self, "it has ended", "POST", f"/v1/once/{self.id}/end", body)
 
     def __enter__(self) -> Tick:
@@ -36,7 +39,11 @@ class Tick(Lease):
         if error is None:
             self.end()
         elif isinstance(error, Exception):
-            self.end(False, repr(error))
+            try:
+                self.end(False, raised(error))
+            except Refused as refused:
+                # What has ended the block says more, and is raised.
+                _log.error("the end of %s was refused: %s", self.key, refused)
         else:
             # Ctrl-C: what is to run at least once is run again.
             self.release()

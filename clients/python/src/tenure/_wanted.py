@@ -88,5 +88,6 @@ class Wanted(Generic[_L]):
     async def __aexit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
-        if self._lease is not None:
-            await in_thread(self._lease.release)
+        lease = self._lease
+        if lease is not None:
+            await in_thread(lambda: lease.__exit__(kind, error, trace))

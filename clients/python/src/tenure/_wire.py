@@ -7,15 +7,29 @@ import json
 import os
 import socket
 import ssl
+import weakref
 from ipaddress import ip_address
 from typing import Any, Dict, Optional
 from urllib.parse import SplitResult, urlsplit
 
 from ._clock import boottime_ns
-from ._errors import HeldByAnother, LeaseLost, Refused, Unreachable
+from ._errors import Closed, HeldByAnother, LeaseLost, Refused, Unreachable
 
 #: For one answer that is not waited for.
 _PATIENCE = 10.0
+#: Those of this process.
+_wires: "weakref.WeakSet[Wire]" = weakref.WeakSet()
+
+
+def _forked() -> None:
+    """A connection ends for the agent when nobody has it open, so a child of this process must not keep it."""
+    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for wire in list(_wires):
+        wire._leave_to_parent(nothing)
+    os.close(nothing)
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def check_wait(wait: Optional[float]) -> None:
@@ -127,6 +141,15 @@ def _look_after(connected: socket.socket) -> None:
             connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
+def _shut(opened: Optional[socket.socket], how: int) -> None:
+    if opened is not None:
+        try:
+            # Of a connection with TLS, too: its own method would make it one without, for whoever reads from it.
+            socket.socket.shutdown(opened, how)
+        except OSError:
+            pass
+
+
 class Wire:
     """One connection, made when it is needed. For one thread at a time."""
 
@@ -137,11 +160,36 @@ class Wire:
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
         self._connection = _connection(address, timeout, tls)
-        self._address, self._timeout, self._tls = address, timeout, tls
+        self._address, self._token, self._timeout, self._tls = address, token, timeout, tls
+        self._process = os.getpid()
+        self._is_asking = False
         self.is_aborted = False
+        _wires.add(self)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection. The agent may have closed it."""
+        return self._connection.sock is not None
 
     def close(self) -> None:
+        if self._is_asking and os.getpid() == self._process:
+            # The agent hears that nobody wants its answer, also while a child of this process has the connection open.
+            _shut(self._connection.sock, socket.SHUT_RDWR)
+        self._is_asking = False
         self._connection.close()
+
+    def given_on(self) -> Wire:
+        """Its connection, as a wire by itself: whoever aborts this one then ends nothing of that."""
+        other = Wire(self._address, self._token, self._timeout, self._tls)
+        other._connection, self._connection = self._connection, other._connection
+        return other
+
+    def _leave_to_parent(self, nothing: int) -> None:
+        """In a forked child, whose copy of the connection ends here without a sign. The number stays taken, so that a late close hits nothing else."""
+        opened = self._connection.sock
+        if opened is not None and opened.fileno() >= 0:
+            os.dup2(nothing, opened.fileno(), inheritable=False)
+            opened.close()
 
     def set_timeout(self, timeout: float) -> None:
         """For all that is asked from now on."""
@@ -150,14 +198,12 @@ class Wire:
             self._connection.sock.settimeout(timeout)
 
     def abort(self) -> None:
-        """Ends what another thread waits for, or is about to: the agent hears that nobody wants its answer."""
+        """Ends what another thread waits for, or is about to: the agent hears that nobody wants its answer.
+
+        An answer that is on its way still arrives: what it gives has to be given back.
+        """
         self.is_aborted = True
-        opened = self._connection.sock
-        if opened is not None:
-            try:
-                opened.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+        _shut(self._connection.sock, socket.SHUT_WR)
 
     def ask(
         self, method: str, path: str, body: Optional[Dict[str, Any]] = None, *, patience: Optional[float] = None
@@ -175,13 +221,15 @@ class Wire:
             # Whoever aborts after this finds a connection to end.
             if self.is_aborted:
                 raise ConnectionAbortedError("nobody waits for it any more")
+            self._is_asking = True
             self._connection.request(method, path, data, self._headers)
             answer = self._answer(patience)
             status, text = answer.status, answer.read()
+            self._is_asking = False
         except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError) as error:
             self.close()
             if is_new:
-                raise Unreachable(f"the agent at {self._address} has closed the connection: {error}") from error
+                raise Closed(f"the agent at {self._address} has closed the connection: {error}") from error
             return self.ask(method, path, body, patience=patience)
         except ssl.SSLCertVerificationError as error:
             self.close()

@@ -208,7 +208,7 @@ function heard(event) {
   if (event.event === "stopping") return wake();
   if (["missed", "watching"].includes(event.event)) return fall_behind();
   if (event.event === "changed") return records.take(event.leases ?? [], event.gone ?? []);
-  const reasons = { lost: "lost", lapsed: "no beat came in time", exited: "its client has ended", asked: "asked to give it up" };
+  const reasons = { lost: "lost", lapsed: "no beat came in time", exited: "its client has ended", stopped: "its agent is being stopped", asked: "asked to give it up" };
   if (event.event in reasons) records.note(event.key, reasons[event.event], { fence: event.fence }, event.reason);
   pending.add(event.key);
   if (pending.size === 1) setTimeout(read_pending, 50);

@@ -62,6 +62,9 @@ impl EndedLeases {
 }
 
 pub(super) const LAPSED: &str = "no beat came before its deadline";
+pub(super) const STOPPED: &str =
+    "its deadline is over, and its agent, which is being stopped, prolongs nothing";
+pub(super) const UNDELIVERED: &str = "the answer that tells of it could not be delivered";
 pub(super) const EXITED: &str = "its client's process has ended";
 pub(super) const RELEASED: &str = "it was released";
 pub(super) const OUTLASTS: &str = "it is held until its time is over, as this agent is being stopped";
@@ -98,6 +101,11 @@ impl TableState {
         self.ended.reasons.get(&id).map_or_else(unknown, |reason| Problem::over(reason))
     }
 
+    /// Why a lease is over that no beat has prolonged.
+    pub(super) fn silence(&self) -> &'static str {
+        if self.is_stopping { STOPPED } else { LAPSED }
+    }
+
     /// What is over by now, and when to look again.
     pub(super) fn lapsed(&mut self, now: Duration) -> (Vec<(Uuid, LeaseTableEntry)>, Option<Duration>) {
         let mut lapsed = Vec::new();
@@ -114,7 +122,7 @@ impl TableState {
                 }
                 Some(entry) => {
                     let loss = entry.loss();
-                    let entry = self.take(id, loss.as_deref().unwrap_or(LAPSED));
+                    let entry = self.take(id, loss.as_deref().unwrap_or(self.silence()));
                     lapsed.extend(entry.map(|entry| (id, entry)));
                 }
             }

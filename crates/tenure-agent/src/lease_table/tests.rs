@@ -1,4 +1,4 @@
-//! Plan: of a lease that has left the table, however it did, no note of its deadline stays, also of one whose deadline is a day ahead.
+//! Plan: of a lease that has left the table, however it did, no note of its deadline stays, also of one whose deadline is a day ahead. Beats are so near that their connection stays.
 use super::*;
 use tenure::range::KeyRange;
 
@@ -11,7 +11,11 @@ fn terms() -> LeaseTerms {
 #[tokio::test]
 async fn of_what_has_left_the_table_no_note_stays() {
     let leases = Leases::new(tenure::memory()).unwrap();
-    let table = LeaseTable::new(&leases, Arc::new(TenureHistory::new(Arc::clone(leases.clock()))), 100);
+    let table = LeaseTable::new(
+        &leases,
+        Arc::new(TenureHistory::new(Arc::clone(leases.clock()))),
+        &Limits::default(),
+    );
     let section = leases.section("s").start().unwrap();
     let client = Arc::new(ClientIdentity::unknown());
     for how in ["ended", "lost", "outlasts"] {
@@ -21,6 +25,8 @@ async fn of_what_has_left_the_table_no_note_stays() {
         // A beat tells of a later deadline.
         table.beat(&reply.id, &client).unwrap();
         assert_eq!(table.state().due.len(), 1, "{how}");
+        // A connection that rests for half a minute is closed.
+        assert!(reply.beat_in_ms <= 20_000, "{reply:?}");
         match how {
             "ended" => assert!(table.end(&reply.id, End::GivenBack).await.unwrap()),
             "lost" => {
@@ -36,5 +42,34 @@ async fn of_what_has_left_the_table_no_note_stays() {
             }
         }
         assert_eq!((table.count(), table.state().due.len()), (0, 0), "{how}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_over_while_its_agent_stops_is_not_told_as_a_client_that_was_silent() {
+    let leases = Leases::new(tenure::memory()).unwrap();
+    let history = Arc::new(TenureHistory::new(Arc::clone(leases.clock())));
+    let table = LeaseTable::new(&leases, history, &Limits::default());
+    let mut heard = table.listen(1).unwrap();
+    let client = Arc::new(ClientIdentity::unknown());
+    let short = LeaseTerms { longest: Duration::from_millis(100), ..terms() };
+    for (key, is_stopped, event) in [("silent", false, "lapsed"), ("stopped", true, "stopped")] {
+        let guard = leases.acquire(key).await.unwrap();
+        let reply = table.enter(Holding::Lease(guard), short, &client).unwrap();
+        let over = async {
+            if is_stopped {
+                tokio::join!(table.stop(), async {
+                    assert_eq!(table.beat(&reply.id, &client).unwrap_err().code(), "stopping");
+                });
+            }
+            loop {
+                let told = heard.recv().await.unwrap();
+                if told.id == reply.id && told.event != "acquired" {
+                    return told.event;
+                }
+            }
+        };
+        let told = tokio::select! { () = table.sweep() => unreachable!(), told = over => told };
+        assert_eq!(told, event);
     }
 }

@@ -29,9 +29,13 @@ impl RouterFixture {
     }
 
     pub(super) fn on(store: AnyStore) -> RouterFixture {
+        RouterFixture::limited(store, Limits::default())
+    }
+
+    pub(super) fn limited(store: AnyStore, limits: Limits) -> RouterFixture {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let entered = runtime.enter();
-        let agent = Agent::new(Leases::new(store).unwrap(), Limits::default(), None);
+        let agent = Agent::new(Leases::new(store).unwrap(), limits, None);
         drop(entered);
         let access = Access { is_open: true, ..Access::default() };
         let router = router(&agent.shared).layer(axum::middleware::from_fn_with_state(access, guard));
@@ -42,7 +46,7 @@ impl RouterFixture {
         self.runtime.block_on(self.asked(method, path, body))
     }
 
-    async fn asked(&self, method: &str, path: &str, body: Vec<u8>) -> (u16, Value) {
+    pub(super) async fn asked(&self, method: &str, path: &str, body: Vec<u8>) -> (u16, Value) {
         let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
         // What is no request at all does not get here.
         let Ok(request) = request.extension(Arc::new(ClientIdentity::unknown())).body(Body::from(body))
@@ -55,7 +59,7 @@ impl RouterFixture {
         (status, serde_json::from_slice(&body).unwrap_or_default())
     }
 
-    fn join(&self, wish: &Value) -> Value {
+    pub(super) fn join(&self, wish: &Value) -> Value {
         let (status, joined) = self.ask("POST", "/v1/fleets/f/workers", wish.to_string().into_bytes());
         assert_eq!(status, 201, "{joined}");
         joined
@@ -179,6 +183,24 @@ fn any_path_and_query_is_answered() {
         prop_assert!(status < 500, "{} {} {}: {}", method, path, status, answer);
     });
     assert_eq!(served.agent.held(), 0);
+}
+
+#[test]
+fn a_name_in_the_path_that_is_no_text_is_refused_as_json() {
+    let served = RouterFixture::new();
+    let (_, document) = served.ask("GET", "/openapi.json", Vec::new());
+    let mut count = 0;
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let Some((before, rest)) = path.split_once('{') else { continue };
+        let wrong = format!("{before}%ff{}", rest.split_once('}').unwrap().1);
+        for method in methods.as_object().unwrap().keys() {
+            let (status, answer) = served.ask(&method.to_uppercase(), &wrong, b"{}".to_vec());
+            assert_eq!((status, &answer["code"]), (400, &json!("bad_request")), "{method} {wrong}: {answer}");
+            assert!(answer["message"].as_str().unwrap().contains("UTF-8"), "{answer}");
+            count += 1;
+        }
+    }
+    assert!(count >= 15, "{count}");
 }
 
 #[test]

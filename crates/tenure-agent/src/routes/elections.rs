@@ -4,11 +4,12 @@ use super::LeaseRequest;
 use crate::agent_state::AgentState;
 use crate::holding::{End, Holding};
 use crate::listing::{self, RecordRow};
+use crate::named::Named;
 use crate::peer::ClientIdentity;
 use crate::posted::Posted;
 use crate::problem::Problem;
 use crate::wire::{Campaign, LeaseReply, ReleaseReply, metadata};
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::Deserialize;
@@ -31,7 +32,7 @@ pub(crate) struct Resign {
 )]
 pub(crate) async fn leader(
     State(shared): State<Arc<AgentState>>,
-    Path(key): Path<String>,
+    Named(key): Named,
 ) -> Result<Json<RecordRow>, Problem> {
     let key = Key::new(key)?;
     let row = listing::one(&shared.leases, &key).await?;
@@ -45,12 +46,13 @@ pub(crate) async fn leader(
     post, path = "/v1/elections/{key}/campaign", tag = "elections", request_body = Campaign,
     params(("key" = String, Path, description = "Percent-encoded, slashes too")),
     responses((status = 201, description = "This client leads", body = LeaseReply), (status = 409, description = "Another leads", body = Problem),
+        (status = 429, description = "The agent has too many", body = Problem),
         (status = 400, description = "The request is wrong", body = Problem))
 )]
 pub(crate) async fn campaign(
     State(shared): State<Arc<AgentState>>,
     Extension(peer): Extension<Arc<ClientIdentity>>,
-    Path(key): Path<String>,
+    Named(key): Named,
     Posted(asked): Posted<Campaign>,
 ) -> Result<(StatusCode, Json<LeaseReply>), Problem> {
     reserved::check(&Key::new(&key)?)?;
@@ -72,7 +74,7 @@ pub(crate) async fn campaign(
 )]
 pub(crate) async fn resign(
     State(shared): State<Arc<AgentState>>,
-    Path(_key): Path<String>,
+    Named(_key): Named,
     Posted(asked): Posted<Resign>,
 ) -> Result<Json<ReleaseReply>, Problem> {
     super::ended(&shared, &asked.id, End::GivenBack).await

@@ -35,7 +35,8 @@ pub(crate) async fn listen(
 ) -> Result<Response, Problem> {
     let Query(asked) = asked.map_err(|error| Problem::bad_request(error.body_text()))?;
     let most = shared.limits.connections.div_ceil(4);
+    let place = shared.waits.stay()?;
     let events = shared.table.listen(most).ok_or_else(|| Problem::too_many_listen(most))?;
     let news = asked.records.then(|| shared.news.listen(&shared.leases, &shared.table, &shared.history));
-    Ok(events::stream_of(Subscription { events, news }))
+    Ok(events::stream_of(Subscription { events, news, _place: place }))
 }

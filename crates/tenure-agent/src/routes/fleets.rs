@@ -3,12 +3,13 @@
 use super::LeaseRequest;
 use crate::agent_state::AgentState;
 use crate::holding::{End, Holding};
+use crate::named::Named;
 use crate::peer::ClientIdentity;
 use crate::posted::Posted;
 use crate::problem::Problem;
 use crate::wire::{LeaseReply, OnExit, ReleaseReply, metadata, millis};
 use crate::workers::ClientWorker;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
@@ -107,7 +108,7 @@ pub(crate) struct Joined {
 pub(crate) async fn join(
     State(shared): State<Arc<AgentState>>,
     Extension(peer): Extension<Arc<ClientIdentity>>,
-    Path(name): Path<String>,
+    Named(name): Named,
     Posted(asked): Posted<Join>,
 ) -> Result<(StatusCode, Json<Joined>), Problem> {
     const USUAL: Duration = Duration::from_secs(10);
@@ -179,13 +180,14 @@ pub(crate) struct GivenUnit {
 #[utoipa::path(
     post, path = "/v1/workers/{id}/next", tag = "fleets", operation_id = "next_unit", request_body = NextUnitRequest, params(("id" = String, Path)),
     responses((status = 200, description = "It is held", body = GivenUnit), (status = 204, description = "There is none yet: ask again"),
+        (status = 429, description = "There is none yet, and too many requests wait: ask again after a pause", body = Problem),
         (status = 404, description = "The agent knows nothing of this worker: it has left, or the agent was started anew", body = Problem),
         (status = 410, description = "It has left", body = Problem))
 )]
 pub(crate) async fn next(
     State(shared): State<Arc<AgentState>>,
     Extension(peer): Extension<Arc<ClientIdentity>>,
-    Path(id): Path<String>,
+    Named(id): Named,
     Posted(asked): Posted<NextUnitRequest>,
 ) -> Result<Response, Problem> {
     let member = shared.workers.find(&id)?;
@@ -196,7 +198,14 @@ pub(crate) async fn next(
         )));
     }
     let room = shared.table.room()?;
-    let Some(assignment) = member.next(Duration::from_millis(asked.wait_ms)).await? else {
+    let mut wait = Duration::from_millis(asked.wait_ms);
+    let place = shared.waits.enter(wait);
+    // Whoever can't wait here has what there is, and its worker stays.
+    if place.is_err() {
+        wait = Duration::ZERO;
+    }
+    let Some(assignment) = member.next(wait).await? else {
+        place?;
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
     let unit = assignment.unit().clone();
@@ -225,7 +234,7 @@ fn texts(unit: &Unit) -> BTreeMap<String, String> {
 )]
 pub(crate) async fn leave(
     State(shared): State<Arc<AgentState>>,
-    Path(id): Path<String>,
+    Named(id): Named,
 ) -> Result<Json<ReleaseReply>, Problem> {
     shared.workers.leave(&id).await?;
     Ok(Json(ReleaseReply { released: true }))
@@ -248,7 +257,7 @@ pub(crate) struct DoneRequest {
 )]
 pub(crate) async fn done(
     State(shared): State<Arc<AgentState>>,
-    Path(id): Path<String>,
+    Named(id): Named,
     Posted(asked): Posted<DoneRequest>,
 ) -> Result<Json<ReleaseReply>, Problem> {
     super::ended(&shared, &id, End::Done(asked.fields)).await
@@ -273,7 +282,7 @@ pub(crate) struct FailureReport {
 )]
 pub(crate) async fn failed(
     State(shared): State<Arc<AgentState>>,
-    Path(id): Path<String>,
+    Named(id): Named,
     Posted(asked): Posted<FailureReport>,
 ) -> Result<Json<ReleaseReply>, Problem> {
     super::ended(&shared, &id, End::Failed(asked.says)).await
@@ -295,7 +304,7 @@ pub(crate) struct Checkpoint {
 )]
 pub(crate) async fn checkpoint(
     State(shared): State<Arc<AgentState>>,
-    Path(id): Path<String>,
+    Named(id): Named,
     Posted(asked): Posted<Checkpoint>,
 ) -> Result<StatusCode, Problem> {
     shared.table.unit(&id)?.checkpoint(asked.value).await?;

@@ -4,12 +4,13 @@ use super::LeaseRequest;
 use crate::agent_state::AgentState;
 use crate::holding::{End, Holding};
 use crate::listing::{self, RecordPage};
+use crate::named::Named;
 use crate::peer::ClientIdentity;
 use crate::posted::Posted;
 use crate::problem::Problem;
 use crate::wire::{Acquire, AllBeaten, Beaten, Beats, LeaseReply, ListQuery, ReleaseReply, metadata};
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub(crate) async fn acquire(
 pub(crate) async fn beat(
     State(shared): State<Arc<AgentState>>,
     Extension(peer): Extension<Arc<ClientIdentity>>,
-    Path(id): Path<String>,
+    Named(id): Named,
 ) -> Result<Json<LeaseReply>, Problem> {
     Ok(Json(shared.table.beat(&id, &peer)?))
 }
@@ -88,7 +89,7 @@ pub(crate) async fn beats(
 )]
 pub(crate) async fn release(
     State(shared): State<Arc<AgentState>>,
-    Path(id): Path<String>,
+    Named(id): Named,
 ) -> Result<Json<ReleaseReply>, Problem> {
     super::ended(&shared, &id, End::GivenBack).await
 }

@@ -17,6 +17,7 @@ use crate::holding::{End, Holding};
 use crate::lease_table::{LeaseTerms, ReservedSlot};
 use crate::peer::ClientIdentity;
 use crate::problem::Problem;
+use crate::waits::WaitPlace;
 use crate::wire::{LeaseReply, OnExit, ReleaseReply};
 use axum::Json;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ struct LeaseRequest {
     wait: Duration,
     terms: LeaseTerms,
     room: ReservedSlot,
+    /// Held while it waits.
+    _place: Option<WaitPlace>,
 }
 
 impl LeaseRequest {
@@ -65,7 +68,8 @@ impl LeaseRequest {
             on_exit,
             is_election: false,
         };
-        Ok(LeaseRequest { wait: Duration::from_millis(wait_ms), terms, room: shared.table.room()? })
+        let wait = Duration::from_millis(wait_ms);
+        Ok(LeaseRequest { wait, terms, room: shared.table.room()?, _place: shared.waits.enter(wait)? })
     }
 
     /// Takes in what came of it, and tells of it.

@@ -3,11 +3,12 @@
 use super::LeaseRequest;
 use crate::agent_state::AgentState;
 use crate::holding::{Again, End, Holding};
+use crate::named::Named;
 use crate::peer::ClientIdentity;
 use crate::posted::Posted;
 use crate::problem::Problem;
 use crate::wire::{LeaseReply, OnExit, ReleaseReply};
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::Deserialize;
@@ -49,6 +50,7 @@ pub(crate) struct TickRequest {
     post, path = "/v1/once", tag = "once", operation_id = "begin_tick", request_body = TickRequest,
     responses((status = 201, description = "It is to run here", body = LeaseReply),
         (status = 409, description = "`ran`: it, or a later one, has run; `held`: one runs now; `ahead`: the record shows one that lies ahead of this host's clock", body = Problem),
+        (status = 429, description = "The agent has too many", body = Problem),
         (status = 400, description = "The request is wrong, or the tick is not due", body = Problem))
 )]
 pub(crate) async fn begin(
@@ -115,7 +117,7 @@ pub(crate) struct TickEnd {
 )]
 pub(crate) async fn end(
     State(shared): State<Arc<AgentState>>,
-    Path(id): Path<String>,
+    Named(id): Named,
     Posted(asked): Posted<TickEnd>,
 ) -> Result<Json<ReleaseReply>, Problem> {
     let end = if asked.is_well { End::Ran(asked.says) } else { End::Failed(asked.says) };

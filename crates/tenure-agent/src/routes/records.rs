@@ -1,11 +1,12 @@
 //! What an operator does to a lease, whoever holds it.
 
 use crate::agent_state::AgentState;
+use crate::named::Named;
 use crate::peer::ClientIdentity;
 use crate::posted::Posted;
 use crate::problem::Problem;
 use crate::wire::millis;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
@@ -47,7 +48,7 @@ pub(crate) struct AskAccepted {
 pub(crate) async fn revoke(
     State(shared): State<Arc<AgentState>>,
     Extension(peer): Extension<Arc<ClientIdentity>>,
-    Path(key): Path<String>,
+    Named(key): Named,
     Posted(meant): Posted<Meant>,
 ) -> Result<(StatusCode, Json<AskAccepted>), Problem> {
     ask(&shared, &peer, "revoke", key, &meant, Ask::Revoke).await
@@ -63,7 +64,7 @@ pub(crate) async fn revoke(
 pub(crate) async fn drain(
     State(shared): State<Arc<AgentState>>,
     Extension(peer): Extension<Arc<ClientIdentity>>,
-    Path(key): Path<String>,
+    Named(key): Named,
     Posted(meant): Posted<Meant>,
 ) -> Result<(StatusCode, Json<AskAccepted>), Problem> {
     ask(&shared, &peer, "drain", key, &meant, Ask::HandOver).await
@@ -84,7 +85,7 @@ pub(crate) async fn drain(
 pub(crate) async fn release(
     State(shared): State<Arc<AgentState>>,
     Extension(peer): Extension<Arc<ClientIdentity>>,
-    Path(key): Path<String>,
+    Named(key): Named,
     Posted(meant): Posted<Meant>,
 ) -> Result<(StatusCode, Json<AskAccepted>), Problem> {
     let key = Key::new(key)?;
@@ -146,7 +147,7 @@ pub(crate) struct Moved {
 pub(crate) async fn move_unit(
     State(shared): State<Arc<AgentState>>,
     Extension(peer): Extension<Arc<ClientIdentity>>,
-    Path(key): Path<String>,
+    Named(key): Named,
     Posted(asked): Posted<MoveRequest>,
 ) -> Result<Json<Moved>, Problem> {
     let worker = asked.worker.map(HolderId::new).transpose()?;

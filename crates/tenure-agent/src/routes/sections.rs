@@ -3,11 +3,12 @@
 use super::LeaseRequest;
 use crate::agent_state::AgentState;
 use crate::holding::Holding;
+use crate::named::Named;
 use crate::peer::ClientIdentity;
 use crate::posted::Posted;
 use crate::problem::Problem;
 use crate::wire::{LeaseReply, OnExit};
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
@@ -48,12 +49,13 @@ pub(crate) struct LeasedRanges {
 #[utoipa::path(
     post, path = "/v1/sections/{section}/leases", tag = "sections", operation_id = "acquire_ranges", request_body = AcquireRange, params(("section" = String, Path)),
     responses((status = 201, description = "They are held", body = LeasedRanges), (status = 409, description = "Others hold them", body = Problem),
+        (status = 429, description = "The agent has too many", body = Problem),
         (status = 400, description = "The request is wrong", body = Problem))
 )]
 pub(crate) async fn acquire(
     State(shared): State<Arc<AgentState>>,
     Extension(peer): Extension<Arc<ClientIdentity>>,
-    Path(name): Path<String>,
+    Named(name): Named,
     Posted(asked): Posted<AcquireRange>,
 ) -> Result<(StatusCode, Json<LeasedRanges>), Problem> {
     let wish = LeaseRequest::checked(&shared, asked.wait_ms, None, None, asked.on_exit)?;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 #[utoipa::path(
     post, path = "/v1/semaphores", tag = "semaphores", operation_id = "acquire_permits", request_body = AcquirePermits,
     responses((status = 201, description = "They are held", body = LeaseReply), (status = 409, description = "Others hold them", body = Problem),
+        (status = 429, description = "The agent has too many", body = Problem),
         (status = 400, description = "The request is wrong", body = Problem))
 )]
 pub(crate) async fn acquire(
