@@ -14,6 +14,7 @@ mod agent_section;
 mod agent_tls;
 #[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
 mod bad_input;
+mod completions;
 mod cron;
 mod damaged;
 #[cfg(feature = "serve")]
