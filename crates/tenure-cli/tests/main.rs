@@ -74,6 +74,7 @@ mod seize;
 #[cfg(feature = "serve")]
 mod serve;
 mod settings;
+mod side_by_side;
 #[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
 mod stores_page;
 mod stuck;
