@@ -36,6 +36,7 @@ mod fleet;
 mod fleet_ops;
 mod fleet_says;
 mod given_back;
+mod gone;
 mod hold;
 mod holders;
 mod input;

@@ -33,7 +33,7 @@ pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8
     let clock = tenure::clock::system();
     let store = signals.unless(url.open(Missing::Create, clock.clone())).await??;
     let outage = Outage::new(true);
-    let store = outage.watch(store);
+    let (store, file) = (outage.watch(store), url.watch());
     // A fifth of the ttl is how often candidates look, unless the store tells of changes.
     let leases = Leases::builder(store).clock(clock).session_ttl(term.ttl).poll(term.ttl / 5);
     let leases = leases.store_patience(Duration::MAX).start()?;
@@ -52,12 +52,17 @@ pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8
     };
     let elected = async || {
         let lock = leases.lock(term.key.as_str()).ttl(term.ttl).metadata(term.about.metadata());
-        let guard = told(&leases, &[&term.key], WaitLimit::Forever, lock.acquire()).await.map_err(
-            |error| match error {
-                AcquireError::Store(error) => Failure::about(&term.key, error),
-                error => error.into(),
-            },
-        )?;
+        let keys = [&term.key];
+        let guard = tokio::select! {
+            biased;
+            got = told(&leases, &keys, WaitLimit::Forever, lock.acquire()) => got,
+            // Whoever holds nothing, and never will, is better started anew.
+            failure = file.gone(term.ttl) => return Err(failure),
+        };
+        let guard = guard.map_err(|error| match error {
+            AcquireError::Store(error) => Failure::about(&term.key, error),
+            error => error.into(),
+        })?;
         Ok(NativeLease { guard, outage: &outage, ttl: term.ttl })
     };
     let will = || Will::of(url, &leases, [term.key.as_str()].into_iter());
