@@ -120,6 +120,12 @@ impl Failure {
         if is_named { failure } else { Failure::new(failure.code, format!("{key}: {}", failure.text)) }
     }
 
+    /// There is no thread to be had for something that is needed.
+    pub(crate) fn no_thread(error: std::io::Error) -> Failure {
+        let text = format!("no thread can be started: {error}; allow more processes (ulimit -u), or memory");
+        Failure::new(INTERNAL, text)
+    }
+
     /// All has been said already.
     pub(crate) fn silent(code: u8) -> Failure {
         Failure::new(code, String::new())

@@ -1,11 +1,14 @@
-//! Open files: how many this process may have at a time (1,024, as a rule, for programs that don't ask for more), and those without a name.
+//! Open files: how many this process may have at a time (1,024, as a rule, for programs that don't ask for more), how large they may be, and
+//! those without a name.
 
+use nix::sys::signal::Signal;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// As many as it may have at all.
 #[cfg(feature = "serve")]
@@ -19,6 +22,15 @@ pub(crate) fn allow(n: u64) {
     if let Some(more) = more(current, maximum, n) {
         // Where that is refused, whoever opens a file is told.
         let _as_before = setrlimit(Resource::Nofile, Rlimit { current: more, maximum });
+    }
+}
+
+/// Where files may be only so large (ulimit -f), whoever writes beyond that is told, as on a full disk. This process would be killed by a signal
+/// otherwise. The programs that it starts have that signal as they would have it without this.
+pub(crate) fn outlive_size_limit() {
+    if getrlimit(Resource::Fsize).current.is_some() {
+        let _killed_by_it =
+            signal_hook::flag::register(Signal::SIGXFSZ as i32, Arc::new(AtomicBool::new(false)));
     }
 }
 

@@ -1,6 +1,7 @@
 //! The `tenure` command: leases for people and scripts.
 
 mod args;
+mod completions;
 mod config;
 mod exit;
 mod files;
@@ -23,11 +24,13 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Subcommand};
 use exit::Failure;
 use settings::fit::RunDefaults;
 use settings::{Chosen, NAMESPACE_VARIABLE, STORE_VARIABLE, SettingSource, Settings, Sourced};
+use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 use stores::Url;
 use text::escaped;
 
 fn main() -> ExitCode {
+    files::outlive_size_limit();
     let typed: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     // Helpers of ours, which nobody types.
@@ -42,7 +45,9 @@ fn main() -> ExitCode {
             return ExitCode::from(tell_of(&error));
         }
     };
-    let code = match perform(typed) {
+    // A fault of ours is told by the panic itself. Its own status would be taken for that of a command.
+    let performed = std::panic::catch_unwind(AssertUnwindSafe(|| perform(typed)));
+    let code = match performed.unwrap_or_else(|_| Err(Failure::silent(exit::INTERNAL))) {
         Ok(code) => code,
         Err(failure) => {
             if !failure.text.is_empty() && wants_json() {
@@ -232,12 +237,7 @@ fn is_of_variable(matches: &ArgMatches, name: &str) -> bool {
 
 fn perform(typed: Typed) -> Result<u8, Failure> {
     match typed.args.verb {
-        Verb::Completions(completions) => {
-            let mut script = Vec::new();
-            clap_complete::generate(completions.shell, &mut args::command(), "tenure", &mut script);
-            output::print(&String::from_utf8_lossy(&script))?;
-            Ok(exit::OK)
-        }
+        Verb::Completions(typed) => completions::completions(&typed),
         Verb::Sim(typed) => verbs::sim(&typed),
         Verb::Man(typed) => manual::manual(&typed),
         verb => {

@@ -82,11 +82,25 @@ fn write_page(command: &Command, to: &mut dyn io::Write) -> io::Result<()> {
     if command.get_subcommands().any(|verb| !verb.is_hide_set()) {
         page.render_subcommands_section(to)?;
     }
-    if command.get_after_long_help().is_some() || command.get_after_help().is_some() {
-        page.render_extra_section(to)?;
+    if let Some(help) = command.get_after_long_help().or_else(|| command.get_after_help()) {
+        write_section(&help.to_string(), to)?;
     }
     if command.get_version().is_some() || command.get_long_version().is_some() {
         page.render_version_section(to)?;
     }
     Ok(())
+}
+
+/// What stands below the options in `--help`, under the name that man(7) has for it: the library's own is EXTRA. Its lines stay as they are.
+fn write_section(help: &str, to: &mut dyn io::Write) -> io::Result<()> {
+    const NAMES: [(&str, &str); 2] = [("Examples:\n", "EXAMPLES"), ("Exit codes:\n", "EXIT STATUS")];
+    let named = NAMES.iter().find_map(|(heading, name)| Some((*name, help.strip_prefix(heading)?)));
+    let (name, text) = named.unwrap_or(("NOTES", help));
+    let mut section = Roff::new();
+    section.control("SH", [name]).control("nf", []);
+    for line in text.lines() {
+        section.text([roman(line)]);
+    }
+    section.control("fi", []);
+    section.to_writer(to)
 }

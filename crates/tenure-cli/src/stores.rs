@@ -1,5 +1,6 @@
 //! Stores by URL.
 
+pub(crate) mod file;
 #[cfg(feature = "less")]
 pub(crate) mod less;
 pub(crate) mod pages;
@@ -126,6 +127,11 @@ impl Url {
             Url::Sqlite(path) | Url::Default(path) => Some(path),
             Url::Memory | Url::Service(_) => None,
         }
+    }
+
+    /// Its file, which was just opened, if it is one.
+    pub(crate) fn watch(&self) -> file::FileWatch {
+        file::FileWatch::of(self.path())
     }
 
     /// The table of less's, if this names one.

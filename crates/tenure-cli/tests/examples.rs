@@ -198,7 +198,7 @@ fn each_verb_has_a_manual_page_that_man_can_show() {
         let name = [&["tenure".to_owned()], &path[..]].concat().join("-");
         let page = bench.read(&format!("man/man1/{name}.1"));
         assert!(
-            page.contains(&format!(".TH {name} 1")) && page.contains("Examples:") != path.is_empty(),
+            page.contains(&format!(".TH {name} 1")) && page.contains(".SH EXAMPLES\n") != path.is_empty(),
             "{name}"
         );
         let words: Vec<&str> = path.iter().map(String::as_str).collect();

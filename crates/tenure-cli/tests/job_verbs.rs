@@ -52,6 +52,19 @@ fn a_job_is_listed_and_its_failed_units_are_told_with_their_exit_codes() {
 }
 
 #[test]
+fn a_unit_may_be_typed_as_it_is_shown() {
+    let bench = Bench::new();
+    let words = ["work", "--name", "j", "--retries", "0", "-n", "2", "a", "b", "c", "--", "false"];
+    assert_eq!(bench.run(&words).code, 1);
+    let told = bench.run(&["work", "status", "j"]).out;
+    assert!(told.contains(r"  a\nb: exit 1"), "{told}");
+    let ran = bench.run(&["work", "retry", "j", r"a\nb", "--json"]);
+    assert!(ran.code == 0 && ran.json()["retried"] == 1, "{ran:?}");
+    let ran = bench.run(&["work", "retry", "j", r"a\nc"]);
+    assert!(ran.code == 66 && ran.err.contains("has no unit"), "{ran:?}");
+}
+
+#[test]
 fn what_is_said_to_try_failed_units_again_can_be_typed_so() {
     let bench = Bench::new();
     for name in ["plain", "my job", "it's $HOME"] {

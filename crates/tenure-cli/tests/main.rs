@@ -14,6 +14,7 @@ mod agent_section;
 mod agent_tls;
 #[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
 mod bad_input;
+mod completions;
 mod cron;
 mod damaged;
 #[cfg(feature = "serve")]
@@ -35,6 +36,7 @@ mod fleet;
 mod fleet_ops;
 mod fleet_says;
 mod given_back;
+mod gone;
 mod hold;
 mod holders;
 mod input;
@@ -73,6 +75,7 @@ mod seize;
 #[cfg(feature = "serve")]
 mod serve;
 mod settings;
+mod side_by_side;
 #[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
 mod stores_page;
 mod stuck;

@@ -319,13 +319,17 @@ fn completions_and_manual_pages_are_printed() {
     }
     let page = bench.run(&["man"]).out;
     assert!(
-        page.contains(".TH tenure 1") && page.contains("Exit codes") && page.contains("sqlite:PATH"),
+        page.contains(".TH tenure 1")
+            && page.contains(".SH \"EXIT STATUS\"")
+            && page.contains("TENURE_STORE")
+            && page.contains("sqlite:PATH"),
         "{page}"
     );
     let page = bench.run(&["man", "run"]).out;
     assert!(page.contains(".TH tenure\\-run 1") || page.contains(".TH tenure-run 1"), "{page}");
     assert!(page.contains("\" \" \"tenure "), "its date would be what comes next: {page}");
-    assert!(page.contains("TENURE_FENCE"));
+    assert!(page.contains("TENURE_FENCE") && page.contains("TENURE_NAMESPACE"));
+    assert!(page.contains(".SH EXAMPLES") && !page.contains("EXTRA"), "{page}");
     let help = bench.run(&["--help"]);
     assert!(help.code == 0 && help.out.contains("held by another"), "{help:?}");
 }

@@ -1,6 +1,7 @@
 //! `run` within the command of another `run`, by the real binary on real files.
 //!
-//! Plan: who waits for the lease under which it was started is told so, also through another one; others are not.
+//! Plan: who waits for the lease under which it was started is told so, also through another one, and so is `work` in a unit of its own job; others are
+//! not.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::Bench;
@@ -36,4 +37,22 @@ fn who_waits_for_the_lease_that_it_runs_under_is_told_so() {
     // Another key stays as it was.
     let ran = inner(&["a"], "exec \"$0\" run b -- true");
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+}
+
+#[test]
+fn work_in_a_unit_of_its_own_job_is_told_so() {
+    let bench = Bench::new();
+    let told = "work/j/a is held for the command by which this one was started (TENURE_HELD)";
+    let inner = |job: &str| {
+        let until = "n=0; until grep -q 'TENURE_HELD\\|done' told || [ $n = 1000 ]; do sleep 0.02; n=$((n + 1)); done";
+        let within = format!("\"$0\" work --name {job} a -- true 2> told & {until}; kill $!; wait");
+        let words =
+            ["work", "--name", "j", "--fresh", "a", "--", "sh", "-c", &within, env!("CARGO_BIN_EXE_tenure")];
+        assert_eq!(bench.run(&words).code, 0);
+        bench.read("told")
+    };
+    let heard = inner("j");
+    assert!(heard.matches(told).count() == 1, "{heard}");
+    let heard = inner("k");
+    assert!(!heard.contains("TENURE_HELD") && heard.contains("1 of 1 unit done"), "{heard}");
 }

@@ -373,6 +373,11 @@ fn a_unit_that_kills_its_workers_fails_in_the_end_and_takes_no_other_with_it() {
     let record = |unit: &str| bench.show(&format!("work/j/{unit}"))["metadata"].clone();
     assert_eq!(record("bad")["status"], "failed");
     assert!(record("bad")["reason"].as_str().unwrap().contains("3 workers died"));
+    let failed = &bench.run(&["work", "status", "j", "--json"]).json()["failed_units"][0];
+    assert!(
+        failed["host"].is_string() && failed["finished"].is_string() && failed["exit"].is_null(),
+        "{failed}"
+    );
     for unit in ["a", "b", "c"] {
         assert_eq!(record(unit)["status"], "done", "{unit}");
     }

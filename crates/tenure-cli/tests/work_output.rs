@@ -296,6 +296,42 @@ fn a_unit_whose_output_could_not_be_written_out_is_not_done() {
 }
 
 #[test]
+fn a_unit_whose_errors_could_not_be_written_out_is_not_done() {
+    let bench = Bench::new();
+    let script = ["sh", "-c", "echo err $1 >&2", "x"];
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let ran = Ran::of(bench.tenure(&work(&["-p", "2", "a", "b"], &script)).stderr(full()).output().unwrap());
+    assert_eq!(ran.code, 70);
+    assert_eq!(bench.run(&["work", "status", "j", "--json"]).json()["done"], 0);
+    let again = bench.run(&work(&["-p", "2", "a", "b"], &script));
+    assert!(again.code == 0 && again.err.contains("err a\n") && again.err.contains("err b\n"), "{again:?}");
+    // What nobody reads is not lost by that, and what is saved is not lost at all.
+    let (reader, unread) = std::io::pipe().unwrap();
+    drop(reader);
+    let fresh = work(&["--fresh", "-p", "2", "a", "b"], &script);
+    assert_eq!(Ran::of(bench.tenure(&fresh).stderr(unread).output().unwrap()).code, 0);
+    let saved = work(&["--fresh", "--results", "out", "a", "b"], &script);
+    assert_eq!(Ran::of(bench.tenure(&saved).stderr(full()).output().unwrap()).code, 0);
+    assert_eq!(bench.read("out/b/stderr"), "err b\n");
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_told_as_a_full_disk_is() {
+    let bench = Bench::new();
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -f 0; exec \"$0\" run k -- true", env!("CARGO_BIN_EXE_tenure")]);
+    let ran = Ran::of(bench.settle(&mut command).env("TENURE_STORE", "sqlite:leases.db").output().unwrap());
+    assert!(ran.code == 69 && ran.err.contains("leases.db"), "{ran:?}");
+    // What it starts is killed as it would be without it.
+    assert_eq!(bench.run(&["run", "k", "--", "true"]).code, 0);
+    let script = "ulimit -S -f 100; exec \"$0\" run k -- sh -c 'head -c 1000000 /dev/zero > large'";
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_tenure")]);
+    let ran = Ran::of(bench.settle(&mut command).env("TENURE_STORE", "sqlite:leases.db").output().unwrap());
+    assert_eq!(ran.code, 128 + nix::sys::signal::Signal::SIGXFSZ as i32, "{ran:?}");
+}
+
+#[test]
 fn results_of_names_that_look_alike_are_kept_apart() {
     let bench = Bench::new();
     bench.write("list", b"\xff\n\\xff\n\x80\n\xc2\x80\n");
@@ -305,6 +341,16 @@ fn results_of_names_that_look_alike_are_kept_apart() {
         std::fs::read_dir(bench.path("out")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["%80", "%C2%80", "%FF", "\\xff"]);
+}
+
+#[test]
+fn a_summary_is_the_last_line_behind_what_commands_have_written() {
+    let bench = Bench::new();
+    let ran = bench.run(&work(&["--json", "-k", "-p", "2", "a", "b"], &["echo"]));
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert!(matches!(lines[..], ["a", "b", summary] if summary.starts_with('{')), "{ran:?}");
+    let summary: serde_json::Value = serde_json::from_str(lines[2]).unwrap();
+    assert_eq!(summary["done"], 2);
 }
 
 #[test]

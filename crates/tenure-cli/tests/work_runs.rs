@@ -146,6 +146,12 @@ fn several_units_go_into_one_command() {
     }
     let status = bench.run(&["work", "status", "j", "--json"]).json();
     assert_eq!(status["units"], 2);
+    // A list that has grown by less than a group makes another one.
+    let told = "1 name in other groups of this job, too, such as \"c\"";
+    let grown = bench.run(&work(&["-k", "-n", "2", "a", "b", "c", "d"], &["echo"]));
+    assert!(grown.out == "c d\n" && grown.err.contains(told), "{grown:?}");
+    let again = bench.run(&work(&["-k", "-n", "2", "a", "b", "c", "d", "e"], &["echo"]));
+    assert!(again.out == "e\n" && !again.err.contains("name in other"), "{again:?}");
 }
 
 #[test]

@@ -292,9 +292,16 @@ async fn sqlite(rest: String, opening: Opening) -> Result<AnyStore, StoreError> 
         ));
     }
     let config = tenure_sqlite::SqliteConfig::new(path).create(opening.create).look(opening.look);
-    match tokio::task::spawn_blocking(|| tenure_sqlite::SqliteStore::open(config)).await {
+    // A thread of its own: the runtime's panic where there is none to be had.
+    let (tell, opened) = tokio::sync::oneshot::channel();
+    let open = move || {
+        let _nobody_waits = tell.send(tenure_sqlite::SqliteStore::open(config));
+    };
+    let thread = std::thread::Builder::new().name("tenure-sqlite-open".to_owned()).spawn(open);
+    thread.map_err(|error| StoreError::unavailable(format!("can't start a thread: {error}")))?;
+    match opened.await {
         Ok(store) => Ok(AnyStore::new(store?)),
-        Err(error) => Err(StoreError::unavailable(format!("the store's code failed: {error}"))),
+        Err(_) => Err(StoreError::unavailable("the store's code failed")),
     }
 }
 

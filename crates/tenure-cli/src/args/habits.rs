@@ -7,6 +7,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 const SEPARATORS: [&str; 4] = [":::", "::::", ":::+", "::::+"];
 const BEFORE: &str = "units stand before --, and the command after it, as in: tenure work a b -- CMD {}; a list of them in a file is --from FILE";
 const QUOTES: &str = "the schedule is one word, in quotes: tenure cron '*/5 * * * *' KEY -- CMD";
+const HYPHEN: &str =
+    "a unit that begins with a hyphen comes by a list: printf '%s\\n' -x | tenure work -- CMD {}";
 const BEHIND: &str = "the command and its arguments stand after --, as in: -- ./backup.sh";
 
 /// What is wanted by this verb.
@@ -84,6 +86,9 @@ fn of_option(verb: &str, option: &str) -> Option<&'static str> {
 
 /// The error with what is to be typed instead, for what `words` say besides.
 pub(crate) fn told(error: clap::Error, words: &[String]) -> clap::Error {
+    if error.kind() == ErrorKind::ArgumentConflict {
+        return named_as_typed(error, words);
+    }
     let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let tip = match error.kind() {
         ErrorKind::MissingRequiredArgument | ErrorKind::UnknownArgument
@@ -109,6 +114,9 @@ pub(crate) fn told(error: clap::Error, words: &[String]) -> clap::Error {
                     None => error,
                 };
             }
+            if is_in_units(words) {
+                return with(error, HYPHEN);
+            }
             let of_option =
                 words.iter().take_while(|word| *word != "--").find_map(|verb| of_option(verb, &option));
             let is_like_none = error.get(ContextKind::SuggestedArg).is_none();
@@ -120,6 +128,28 @@ pub(crate) fn told(error: clap::Error, words: &[String]) -> clap::Error {
         Some(tip) => with(error, tip),
         None => error,
     }
+}
+
+/// Whether the last option that is known there is that of units, so that what looks like another one may be a unit.
+fn is_in_units(words: &[String]) -> bool {
+    let typed = words.iter().take_while(|word| *word != "--");
+    let options = typed.filter(|word| word.starts_with("--"));
+    words.iter().any(|word| word == "work") && options.last().is_some_and(|last| last == "--units")
+}
+
+/// Of options that exclude each other, only those are named that were typed.
+fn named_as_typed(mut error: clap::Error, words: &[String]) -> clap::Error {
+    if let Some(ContextValue::Strings(all)) = error.get(ContextKind::PriorArg) {
+        let is_typed = |shown: &&String| {
+            let name = shown.split([' ', '=']).next().unwrap_or_default();
+            words.iter().any(|word| word.split('=').next() == Some(name))
+        };
+        let typed: Vec<String> = all.iter().filter(is_typed).cloned().collect();
+        if !typed.is_empty() {
+            error.insert(ContextKind::PriorArg, ContextValue::Strings(typed));
+        }
+    }
+    error
 }
 
 /// Whether an option may be one of a command, before which `--` was forgotten.
@@ -151,6 +181,19 @@ pub(crate) fn units_behind(command: &[std::ffi::OsString]) -> Option<String> {
 mod tests {
     //! Plan: no tip is of what is known here; what a tip names is known.
     use super::*;
+
+    #[test]
+    fn what_is_refused_is_told_by_what_was_typed() {
+        let told = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let error = crate::args::command().try_get_matches_from(&words).unwrap_err();
+            told(error, &words).to_string()
+        };
+        let text = told("tenure work --units -x -- echo");
+        assert!(text.contains("begins with a hyphen") && !text.contains("N units"), "{text}");
+        let text = told("tenure work --forever --name n --halt now,fail=1 a -- echo");
+        assert!(text.contains("--halt <WHEN>") && !text.contains("--joblog"), "{text}");
+    }
 
     #[test]
     fn tips_are_of_what_is_not_known_here() {

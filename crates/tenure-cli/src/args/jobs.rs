@@ -39,7 +39,9 @@ pub(crate) struct CommandArgs {
     pub(crate) joblog: Option<PathBuf>,
     /// Give each command so many of the units that are given: N of them, in their order, are one unit, which is done, fails and is tried
     /// again as one. `{}` by itself stands for N arguments, and in a word for all of them with blanks between. They are
-    /// fewer where they would have more than 4096 bytes together. A name that holds a newline is left out. Give the same N to all processes of a job
+    /// fewer where they would have more than 4096 bytes together. A name that holds a newline is left out. Give
+    /// all processes of a job the same N, and the same list in the same order: groups are known as a whole, so a list that has changed, or has grown by less than
+    /// a group, makes other groups, and runs their names again
     #[arg(
         long,
         short = 'n',

@@ -36,7 +36,7 @@ impl OutputQueue {
             }
         };
         let thread = std::thread::Builder::new().name("lines".to_owned()).spawn(write);
-        thread.map_err(|error| Failure::new(INTERNAL, error.to_string()))?;
+        thread.map_err(Failure::no_thread)?;
         Ok((OutputQueue { sender, waiting }, broken))
     }
 

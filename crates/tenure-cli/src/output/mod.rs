@@ -17,6 +17,7 @@ use crate::exit::Failure;
 use crate::output::listener::OutputReader;
 use crate::output::stderr::StderrQueue;
 use indicatif::ProgressBar;
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::fstat;
 use std::fs::File;
@@ -115,9 +116,19 @@ pub(crate) fn in_turn(
         drop(ours);
         locked(&ERR_TURN)
     };
-    // That errors can't be told is no reason to stop.
-    let _unread = undisturbed_on(&err, to_err);
-    Ok(())
+    match undisturbed_on(&err, to_err) {
+        Err(error) if !is_without_reader(&error) => {
+            Err(std::io::Error::other(format!("standard error can't be written: {error}")))
+        }
+        // That nobody reads it is no reason to stop.
+        _ => Ok(()),
+    }
+}
+
+/// Whether what is written is refused since it has no reader: a pipe's has ended, a terminal has hung up, or there is neither.
+fn is_without_reader(error: &std::io::Error) -> bool {
+    const WITHOUT: [Errno; 3] = [Errno::EPIPE, Errno::EIO, Errno::EBADF];
+    error.raw_os_error().is_some_and(|raw| WITHOUT.contains(&Errno::from_raw(raw)))
 }
 
 /// Writes a line to standard error. Who writes a piece elsewhere is not waited for.

@@ -117,7 +117,7 @@ impl StderrQueue {
         let shared = Arc::<Shared>::default();
         let serving = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("stderr".to_owned());
-        thread.spawn(move || serving.serve(&out)).map_err(failed)?;
+        thread.spawn(move || serving.serve(&out)).map_err(Failure::no_thread)?;
         Ok(StderrQueue { shared, most_events })
     }
 

@@ -3,17 +3,19 @@
 //! There are two, so that no single SIGKILL or SIGSTOP leaves a command without anybody to stop it, even one that strikes tenure
 //! itself at the same instant: the second does what the first can't.
 
+mod owners;
 mod pair;
 
 use super::children::{AdoptedProcesses, Children};
 use super::helper;
 use super::kill::signal_group;
-use super::mark::{MARK, is_of, marked, settled_marks_of};
+use super::mark::{MARK, marked, settled_marks_of};
 use super::table::{self, ProcessEntry, ProcessTable};
 use super::watchdog::LeadTime;
 use super::will::Will;
 use crate::exit::{Failure, INTERNAL};
 use nix::sys::signal::Signal;
+use owners::Owners;
 use pair::When;
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -33,6 +35,7 @@ pub(crate) struct Watchdogs {
     lead: LeadTime,
     children: Children,
     commands: AtomicU64,
+    owners: Mutex<Owners>,
     state: Mutex<WatchdogsState>,
     /// What wakes the thread that sees to dead children; gone with this.
     on_child: Option<signal_hook::SigId>,
@@ -112,6 +115,7 @@ impl Watchdogs {
             lead,
             children,
             commands,
+            owners: Mutex::default(),
             state: Mutex::new(state),
             on_child,
             seen: Mutex::default(),
@@ -119,7 +123,7 @@ impl Watchdogs {
         let watchdogs = Arc::new(watchdogs);
         let of_thread = Arc::downgrade(&watchdogs);
         let thread = std::thread::Builder::new().name("children".to_owned()).stack_size(256 << 10);
-        thread.spawn(move || see_to_children(woken, &of_thread)).map_err(not_started)?;
+        thread.spawn(move || see_to_children(woken, &of_thread)).map_err(Failure::no_thread)?;
         // The last: what is started takes the processor from whoever starts it.
         watchdogs.complete(&mut watchdogs.state(), When::First).map_err(not_started)?;
         Ok(watchdogs)
@@ -142,12 +146,17 @@ impl Watchdogs {
         let mark = format!("{}.{n}", self.mark);
         command.env(MARK, marked(&mark)).process_group(0);
         let start = table::ticks(boottime());
+        self.owners().begin(&mark, start);
         let mut state = self.state();
         state.wanted = TWO;
         // Until it is known, it is found by its mark.
         self.tell(&mut state, "?\n");
         drop(state);
         let child = self.children.start(command);
+        match &child {
+            Ok(child) => self.owners().is_in(&mark, child.id().cast_signed()),
+            Err(_) => self.owners().forget(&mark),
+        }
         let mut state = self.state();
         match child {
             Ok(child) => {
@@ -178,11 +187,8 @@ impl Watchdogs {
         };
         let in_group = table.all().filter(|entry| entry.group == subject.group).map(|entry| entry.pid);
         let leader = (!subject.is_reaped).then_some(subject.group);
-        /// In all, however many have an empty environment for good.
-        const TRIES: u32 = 5;
-        let tries = Cell::new(TRIES);
-        let is_its = |pid: &i32| self.is_of(*pid, subject, adopted.is_certain, &tries);
-        let adopted = adopted.pids.iter().copied().filter(is_its);
+        self.note_marks(&adopted, &table);
+        let adopted = self.owners().of(subject, &adopted, &table);
         let alive = table.below(in_group.chain(leader).chain(adopted));
         alive.into_iter().filter(|entry| !is_watchdog(entry) && !is_keyboard(entry)).collect()
     }
@@ -192,13 +198,36 @@ impl Watchdogs {
         self.children.has_adopted_nobody()
     }
 
-    /// Whose mark it bears tells whose it is. Without one it may be that of any command that is older.
-    fn is_of(&self, pid: i32, subject: &SupervisedCommand, is_certain: bool, tries: &Cell<u32>) -> bool {
-        let marks = settled_marks_of(pid, tries);
-        match marks.iter().find(|mark| is_of(mark, &self.mark)) {
-            Some(mark) => *mark == subject.mark,
-            None => is_certain && ProcessEntry::of(pid).is_some_and(|entry| entry.start >= subject.start),
-        }
+    /// Notes whose marks those bear of whom it is not known whose they are.
+    fn note_marks(&self, adopted: &AdoptedProcesses, table: &ProcessTable) {
+        /// In all, however many have an empty environment for good.
+        const TRIES: u32 = 5;
+        let unknown = self.owners().unknown(adopted, table);
+        let tries = Cell::new(TRIES);
+        // Nobody waits for these looks.
+        let marks = unknown.into_iter().map(|process| (process, settled_marks_of(process.0, &tries)));
+        let marks: Vec<_> = marks.collect();
+        marks.into_iter().for_each(|(process, marks)| self.owners().note(process, marks, &self.mark));
+    }
+
+    /// A command has ended. What may also be another's that still runs is left to that one; the last one has it.
+    pub(crate) fn has_ended(&self, subject: &SupervisedCommand) {
+        self.owners().end(&subject.mark);
+    }
+
+    /// What it has left is ended as well.
+    pub(crate) fn is_over(&self, subject: &SupervisedCommand) {
+        self.owners().forget(&subject.mark);
+    }
+
+    /// Whether one of these may have been left by another command, which was over before.
+    pub(crate) fn is_doubtful(&self, left: &[ProcessEntry]) -> bool {
+        let owners = self.owners();
+        left.iter().any(|entry| owners.is_doubtful(entry))
+    }
+
+    fn owners(&self) -> MutexGuard<'_, Owners> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The table of processes, as it was a moment ago, but not so long that these are not on it.
@@ -297,6 +326,7 @@ impl Watchdogs {
         }
         let all = adopted.pids.iter().filter_map(|pid| Some((*pid, ProcessEntry::of(*pid)?.start)));
         let all: BTreeSet<(i32, u64)> = all.collect();
+        self.owners().see(&all, &self.mark);
         let news: String =
             all.difference(&state.adopted).map(|(pid, start)| format!("={pid} {start}\n")).collect();
         state.adopted = all;

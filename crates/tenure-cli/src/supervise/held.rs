@@ -34,6 +34,11 @@ pub(crate) fn is_ours(key: &Key, fence: Fence) -> bool {
     has(&inherited(), key, fence)
 }
 
+/// Whether this process was started under a lease of one of these keys, as far as its environment tells.
+pub(crate) fn has_one_below(prefix: &str) -> bool {
+    inherited().lines().any(|line| line.split_once(' ').is_some_and(|(_, key)| key.starts_with(prefix)))
+}
+
 fn inherited() -> String {
     std::env::var(HELD).unwrap_or_default()
 }

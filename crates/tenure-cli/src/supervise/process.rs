@@ -105,6 +105,8 @@ pub(crate) struct CommandExit {
     pub(crate) status: ExitStatus,
     /// What it left running, and was ended then.
     pub(crate) left: Vec<ProcessEntry>,
+    /// Whether another command may have left that, which was over before.
+    pub(crate) is_doubtful: bool,
     /// Whether something of that can't be killed, and may still act.
     pub(crate) is_stuck: bool,
 }
@@ -145,8 +147,8 @@ impl RunningCommand {
         let status = self.child.wait()?;
         self.watchdogs.reaped(group);
         self.subject.is_reaped = true;
-        let (left, is_stuck) = self.end_leftovers(grace());
-        Ok(CommandExit { status, left, is_stuck })
+        self.watchdogs.has_ended(&self.subject);
+        Ok(self.end_leftovers(status, grace()))
     }
 
     /// CMD stands still: returns when it goes on, or all of us have stood still, or it stays as it is, which is not told again.
@@ -182,14 +184,14 @@ impl RunningCommand {
 
     /// What the command has left running gets TERM, and KILL after `grace`. Says what it was, unless the command was being
     /// stopped already, and whether something is alive even then.
-    fn end_leftovers(&self, grace: Duration) -> (Vec<ProcessEntry>, bool) {
+    fn end_leftovers(&self, status: ExitStatus, grace: Duration) -> CommandExit {
         const STEP: Duration = Duration::from_millis(5);
         /// What ends with the command needs a moment for it.
         const MOMENT: Duration = Duration::from_millis(25);
         let SupervisedCommand { group, .. } = self.subject;
         // As long as the group has a member, its number can't be given to another.
         if is_group_gone(group) && self.watchdogs.has_adopted_nobody() {
-            return (Vec::new(), false);
+            return CommandExit { status, left: Vec::new(), is_doubtful: false, is_stuck: false };
         }
         let was_signalled = self.process_group.was_signalled.load(Ordering::SeqCst);
         self.process_group.set(Some(GuardedCommand {
@@ -206,7 +208,7 @@ impl RunningCommand {
         while !left.is_empty() && !was_signalled && boottime() < moment {
             left = after_a_pause();
         }
-        let mut is_stuck = false;
+        let (is_doubtful, mut is_stuck) = (self.watchdogs.is_doubtful(&left), false);
         if !left.is_empty() {
             self.process_group.signal(Signal::SIGTERM);
             let mut ending = Termination::new(grace);
@@ -220,12 +222,19 @@ impl RunningCommand {
         }
         self.process_group.set(None);
         self.watchdogs.forget(group);
-        (if was_signalled { Vec::new() } else { left }, is_stuck)
+        let left = if was_signalled { Vec::new() } else { left };
+        CommandExit { status, left, is_doubtful, is_stuck }
     }
 }
 
-/// What is said of a command that has left processes running.
-pub(crate) fn left_behind(left: &[ProcessEntry]) -> Option<String> {
+impl Drop for RunningCommand {
+    fn drop(&mut self) {
+        self.watchdogs.is_over(&self.subject);
+    }
+}
+
+/// What is said of a command that has left processes running, or of the last one that may have.
+pub(crate) fn left_behind(left: &[ProcessEntry], is_doubtful: bool) -> Option<String> {
     const SHOWN: usize = 3;
     let shown: Vec<String> =
         left.iter().take(SHOWN).map(|entry| format!("{} ({})", escaped(&entry.name), entry.pid)).collect();
@@ -234,7 +243,8 @@ pub(crate) fn left_behind(left: &[ProcessEntry]) -> Option<String> {
         n => format!(" and {n} more"),
     };
     let it = if left.len() == 1 { "it was" } else { "they were" };
-    (!left.is_empty()).then(|| format!("left {}{more} running; {it} ended", shown.join(", ")))
+    let or_another = if is_doubtful { ", or another that ended before did" } else { "" };
+    (!left.is_empty()).then(|| format!("left {}{more} running{or_another}; {it} ended", shown.join(", ")))
 }
 
 /// A command's status as the shell tells it: its own, or 128 and the number of the signal that ended it.

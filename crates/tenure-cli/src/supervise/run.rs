@@ -239,10 +239,10 @@ impl Started {
         };
         match ended {
             Ok(Err(outcome)) => outcome,
-            Ok(Ok(Ok(process::CommandExit { status, left, is_stuck: false }))) => {
+            Ok(Ok(Ok(process::CommandExit { status, left, is_doubtful, is_stuck: false }))) => {
                 let by_watchdog = || watchdogs.may_have_stopped(self.began).then_some(Why::Losing);
                 let stopped = stopper.why().or_else(by_watchdog);
-                CommandOutcome::Ended { status, stopped, left: process::left_behind(&left) }
+                CommandOutcome::Ended { status, stopped, left: process::left_behind(&left, is_doubtful) }
             }
             // It may still act; or nobody knows of it.
             _ => CommandOutcome::Stuck(Remains(None)),

@@ -11,6 +11,7 @@ pub(crate) struct ProcessEntry {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
     pub(crate) group: i32,
+    pub(crate) session: i32,
     /// When it was started, in clock ticks since boot. With the number it names a process for good.
     pub(crate) start: u64,
     pub(crate) state: char,
@@ -31,7 +32,8 @@ impl ProcessEntry {
     pub(crate) fn of_group(group: i32) -> Option<ProcessEntry> {
         let is_there = group > 1 && killpg(Pid::from_raw(group), None).is_ok();
         let name = "a process".to_owned();
-        let entry = ProcessEntry { pid: group, parent: 0, group, start: 0, state: 'S', threads: 1, name };
+        let entry =
+            ProcessEntry { pid: group, parent: 0, group, session: 0, start: 0, state: 'S', threads: 1, name };
         is_there.then_some(entry)
     }
 
@@ -44,7 +46,8 @@ impl ProcessEntry {
         let state = fields.first()?.chars().next()?;
         let long = |n: usize| fields.get(n)?.parse().ok();
         let (threads, start) = (long(17)?, long(19)?);
-        Some(ProcessEntry { pid, parent: number(1)?, group: number(2)?, start, state, threads, name })
+        let (parent, group, session) = (number(1)?, number(2)?, number(3)?);
+        Some(ProcessEntry { pid, parent, group, session, start, state, threads, name })
     }
 
     /// What is dead and waits for a parent to notice does nothing more. Some containers' first process never notices. One whose first
@@ -128,14 +131,15 @@ mod tests {
     use tenure::clock::boottime;
 
     fn entry(pid: i32, parent: i32, state: char) -> ProcessEntry {
-        let stat = format!("{pid} (a) b (c)) {state} {parent} 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0 0");
+        let stat = format!("{pid} (a) b (c)) {state} {parent} 7 8 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0 0");
         ProcessEntry::parse(pid, &stat).unwrap()
     }
 
     #[test]
     fn a_line_of_the_table_is_read_whatever_the_name_holds() {
         let name = "a) b (c)".to_owned();
-        let expected = ProcessEntry { pid: 5, parent: 4, group: 7, start: 99, state: 'S', threads: 1, name };
+        let expected =
+            ProcessEntry { pid: 5, parent: 4, group: 7, session: 8, start: 99, state: 'S', threads: 1, name };
         assert_eq!(entry(5, 4, 'S'), expected);
         assert_eq!(ProcessEntry::parse(5, "5 (a) S 4"), None);
         let own = ProcessEntry::of(std::process::id().cast_signed());

@@ -34,7 +34,7 @@ pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8
     let clock = tenure::clock::system();
     let store = signals.unless(url.open(Missing::Create, clock.clone())).await??;
     let outage = Outage::new(true);
-    let store = outage.watch(store);
+    let (store, file) = (outage.watch(store), url.watch());
     // A fifth of the ttl is how often candidates look, unless the store tells of changes.
     let leases = Leases::builder(store).clock(clock).session_ttl(term.ttl).poll(term.ttl / 5);
     let leases = leases.store_patience(Duration::MAX).start()?;
@@ -56,7 +56,13 @@ pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8
             let lock = leases.lock(term.key.as_str()).ttl(term.ttl).metadata(term.about.metadata());
             lock.acquire().await
         });
-        let guard = told(&leases, &[&term.key], WaitLimit::Forever, acquired).await?;
+        let keys = [&term.key];
+        let guard = tokio::select! {
+            biased;
+            got = told(&leases, &keys, WaitLimit::Forever, acquired) => got?,
+            // Whoever holds nothing, and never will, is better started anew.
+            failure = file.gone(term.ttl) => return Err(failure),
+        };
         Ok(NativeLease { guard, outage: &outage, ttl: term.ttl })
     };
     let will = || Will::of(url, &leases, [term.key.as_str()].into_iter());

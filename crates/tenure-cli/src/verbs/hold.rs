@@ -42,7 +42,7 @@ fn input_ends() -> Result<oneshot::Receiver<()>, Failure> {
         drop(sender);
     };
     let thread = std::thread::Builder::new().name("input".to_owned()).spawn(read);
-    thread.map(|_| ends).map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))
+    thread.map(|_| ends).map_err(Failure::no_thread)
 }
 
 /// Whether it is a terminal that has nothing for this process; returns soon then. To read it in the background would stop all of this process,

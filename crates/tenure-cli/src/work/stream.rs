@@ -34,7 +34,7 @@ impl Stream {
             }
         };
         let thread = std::thread::Builder::new().name("units".to_owned()).spawn(read);
-        thread.map_err(|error| Failure::new(crate::exit::INTERNAL, error.to_string()))?;
+        thread.map_err(Failure::no_thread)?;
         Ok(Stream(stream))
     }
 

@@ -9,6 +9,7 @@ use crate::stores::{Url, patiently};
 use crate::text::{count, escaped};
 use crate::verbs::open;
 use crate::work::job::presence::{LivingProcess, job_of, living};
+use crate::work::job::unit::Unit;
 use crate::work::job::writes::{instance, reset};
 use crate::work::units::{named, text_of};
 use serde_json::json;
@@ -23,19 +24,24 @@ pub(super) async fn retry(url: &Url, typed: &WorkRetryArgs) -> Result<u8, Failur
     let name = JobName::new(&typed.job)?;
     let prefix = name.prefix();
     let unit = |unit: &OsString| Ok((named(&prefix, unit.as_bytes())?.key, text_of(unit.as_bytes())));
-    let wanted = typed.units.iter().map(unit).collect::<Result<BTreeMap<Key, String>, Failure>>()?;
+    let mut wanted = typed.units.iter().map(unit).collect::<Result<BTreeMap<Key, String>, Failure>>()?;
     let leases = open(url).await?;
     let all = records(leases.store(), &name).await?;
     if all.is_empty() {
         return Err(super::absent(&name));
     }
     let there: BTreeSet<&Key> = all.iter().map(|listed| &listed.key).collect();
-    let is_missing = |(key, _): &(&Key, &String)| !there.contains(key);
-    if let Some((_, unit)) = wanted.iter().find(is_missing) {
-        return Err(Failure::new(
-            exit::ABSENT,
-            format!("the job \"{}\" has no unit \"{}\"", name.shown(), escaped(unit)),
-        ));
+    let missing: Vec<Key> = wanted.keys().filter(|key| !there.contains(key)).cloned().collect();
+    for key in missing {
+        let Some(unit) = wanted.remove(&key) else { continue };
+        // It may be typed as it was shown.
+        let Some(meant) = shown_so(&all, &unit) else {
+            return Err(Failure::new(
+                exit::ABSENT,
+                format!("the job \"{}\" has no unit \"{}\"", name.shown(), escaped(&unit)),
+            ));
+        };
+        wanted.insert(meant, unit);
     }
     let mut nonces = Nonces::new(instance(&leases));
     let chosen = all.iter().filter(|listed| wanted.is_empty() || wanted.contains_key(&listed.key));
@@ -55,6 +61,17 @@ pub(super) async fn retry(url: &Url, typed: &WorkRetryArgs) -> Result<u8, Failur
         output::note(format!("{} to be tried again", count(n, "unit")));
     }
     Ok(exit::OK)
+}
+
+/// The one unit that is shown as this text, if it is one.
+fn shown_so(all: &[Listed], text: &str) -> Option<Key> {
+    let is_meant = |listed: &&Listed| {
+        let unit = listed.stored.as_ref().ok().map(|stored| Unit::name(&listed.key, &stored.record.metadata));
+        unit.flatten().is_some_and(|unit| escaped(&text_of(&unit)) == text)
+    };
+    let mut meant = all.iter().filter(is_meant);
+    let first = meant.next()?;
+    meant.next().is_none().then(|| first.key.clone())
 }
 
 pub(super) async fn rm(url: &Url, typed: &WorkRmArgs) -> Result<u8, Failure> {

@@ -3,6 +3,7 @@
 mod anew;
 mod board;
 pub(crate) mod failed;
+mod groups;
 mod naming;
 mod pacing;
 pub(crate) mod pieces;
@@ -27,7 +28,7 @@ use crate::supervise::process;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::supervise::will::Will;
-use crate::text::{brief, count, date};
+use crate::text::{brief, count, date, escaped};
 use crate::work::stream::Stream;
 use crate::work::units;
 use naming::List;
@@ -78,7 +79,7 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     let store = signals.unless(url.open(Missing::Create, clock.clone())).await??;
     // What goes wrong is told by the scheduler, which is what waits for it.
     let outage = Outage::new(false);
-    let store = outage.watch(store);
+    let (store, file) = (outage.watch(store), url.watch());
     let about = Metadata::from([
         ("host".to_owned(), Value::from(tenure::clock::host_name())),
         ("pid".to_owned(), Value::from(i64::from(std::process::id()))),
@@ -109,6 +110,7 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     policy.watchdogs.bequeath(Will::of(url, &leases, std::iter::empty()));
     let mut scheduler = Scheduler::new(plan, name, leases, outage, policy, registered.board, named)?;
     scheduler.log_to(joblog);
+    scheduler.is_in(file);
     scheduler.take(incoming);
     let mut result = scheduler.work(&mut signals).await;
     if let Some(last) = done_before.filter(|_| scheduler.is_idle() && matches!(result, Ok(exit::OK))) {
@@ -182,6 +184,12 @@ fn greet(name: &JobName, joining: Option<&str>, registered: Registered) -> Resul
         count(counts.total(), "unit"),
         registered.created
     ));
+    if let Some(key) = &registered.around {
+        output::note(format!(
+            "{} is held for the command by which this one was started (TENURE_HELD): if that waits for this one, both wait for ever",
+            escaped(key.as_str())
+        ));
+    }
     if let Some(units) = joining {
         output::tell(format!(
             "the same command here, with {units}, joins it; from elsewhere, add --join --name {name}"

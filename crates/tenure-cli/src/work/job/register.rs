@@ -2,6 +2,7 @@
 
 use super::anew::{self, Earlier};
 use super::board::{Board, Local};
+use super::groups::GroupedNames;
 use super::presence::await_session;
 use super::unit::{Status, Unit};
 use super::writes::{instance, made, registered, reset, won};
@@ -11,6 +12,7 @@ use crate::keys::JobName;
 use crate::output;
 use crate::stores::pages::Pages;
 use crate::stores::patiently;
+use crate::supervise::held;
 use crate::text::count;
 use crate::work::units::Named;
 use std::collections::BTreeMap;
@@ -25,6 +27,8 @@ pub(crate) struct Registered {
     all_done: Option<Wall>,
     /// When the last of all units was done.
     last_done: Option<Wall>,
+    /// The unit whose command has started this process.
+    pub(crate) around: Option<Key>,
 }
 
 impl Registered {
@@ -67,7 +71,10 @@ pub(crate) async fn register(
             output::tell(format!("{} to be tried again", count(n, "failed unit")));
         }
     }
-    let (mut board, mut found, mut pages) = (Board::default(), FoundUnits::default(), Pages::default());
+    let (mut board, mut pages) = (Board::default(), Pages::default());
+    let is_within = held::has_one_below(&prefix);
+    let grouped = GroupedNames::of(units, &prefix, plan.max_args);
+    let mut found = FoundUnits { is_within, grouped, ..FoundUnits::default() };
     while let Some(page) = patiently(async || pages.next(store, &prefix).await).await? {
         board.refresh(&page);
         page.into_iter().for_each(|listed| found.see(listed, &given));
@@ -82,6 +89,9 @@ pub(crate) async fn register(
             continue;
         }
         is_complete = false;
+        if let Some(grouped) = &mut found.grouped {
+            missing.iter().for_each(|(_, unit)| grouped.add(unit));
+        }
         let writes: Vec<Write> = missing.iter().map(|(_, unit)| made(leases, &mut nonces, unit)).collect();
         // Repeating a batch is harmless: what it has made already is not absent any more.
         let outcomes = patiently(async || store.write_all(writes.clone()).await).await?;
@@ -95,11 +105,12 @@ pub(crate) async fn register(
             }
         }
     }
+    found.grouped.iter().for_each(GroupedNames::tell);
     board.merge();
     board.try_first(found.in_order());
     board.forgive(|key| given.has(key));
     let all_done = found.given_done.filter(|_| is_complete && !found.is_one_open);
-    Ok(Registered { board, created, all_done, last_done: found.last_done })
+    Ok(Registered { board, created, all_done, last_done: found.last_done, around: found.around })
 }
 
 /// So many records are made together.
@@ -134,9 +145,14 @@ impl GivenOrder<'_> {
 
 /// What is to be known of all records of a job at its beginning.
 #[derive(Default)]
-struct FoundUnits {
+struct FoundUnits<'a> {
+    /// Where units are groups of names.
+    grouped: Option<GroupedNames<'a>>,
     /// Somebody is at work on it.
     is_worked_on: bool,
+    /// The command of one of its units has started this process, as far as that is known.
+    is_within: bool,
+    around: Option<Key>,
     /// The first ones, by their places, that were given and nobody has tried.
     first: BTreeMap<usize, (Key, Stored)>,
     /// One of the given ones is not done.
@@ -147,7 +163,7 @@ struct FoundUnits {
     last_done: Option<Wall>,
 }
 
-impl FoundUnits {
+impl FoundUnits<'_> {
     fn see(&mut self, Listed { key, stored }: Listed, given: &GivenOrder<'_>) {
         let is_given = given.has(&key);
         let done = stored.as_ref().ok().and_then(|stored| done_at(&stored.record.metadata));
@@ -159,8 +175,16 @@ impl FoundUnits {
         match stored {
             Ok(stored) => {
                 self.is_worked_on |= stored.record.tenure.is_some();
-                if let Some(number) = given.number(&key) {
-                    self.offer(number, key, stored);
+                let is_held = self.is_within && stored.record.tenure.is_some();
+                if is_held && held::is_ours(&key, stored.record.fence) {
+                    self.around = Some(key.clone());
+                }
+                match (given.number(&key), &mut self.grouped) {
+                    (Some(number), _) => self.offer(number, key, stored),
+                    (None, Some(grouped)) => {
+                        Unit::name(&key, &stored.record.metadata).iter().for_each(|unit| grouped.see(unit));
+                    }
+                    (None, None) => {}
                 }
             }
             Err(error) => output::note(format!("{key}: {error}; it is left as it is, and not run")),

@@ -80,7 +80,8 @@ pub(crate) fn print(
             "seconds": took.as_secs_f64(),
         });
         // What is said to people is said all the same.
-        written = output::json(&document);
+        // One line, so that it is told from what commands have written before it.
+        written = output::print(&format!("{document}\n"));
     }
     let mut text =
         format!("job \"{}\": {} of {} done", name.shown(), counts.done, count(counts.total(), "unit"));

@@ -53,7 +53,7 @@ impl Unit {
         })
     }
 
-    /// When it was last run to its end, in Unix milliseconds; 0 if never.
+    /// When it was last run to its end, or given up, in Unix milliseconds; 0 if never.
     pub(crate) fn finished(metadata: &Metadata) -> u64 {
         number(metadata, "finished")
     }
@@ -133,10 +133,17 @@ impl Unit {
         metadata
     }
 
-    /// The metadata of a unit that has come to no result, and is not tried again for this reason.
-    pub(crate) fn give_up(mut metadata: Metadata, reason: &str) -> Metadata {
+    /// The metadata of a unit that has come to no result, and is not tried again for this reason, as that host found at that time, in Unix
+    /// milliseconds.
+    pub(crate) fn give_up(mut metadata: Metadata, reason: &str, host: &str, at: u64) -> Metadata {
         set_status(&mut metadata, Status::Failed);
         metadata.insert(REASON.to_owned(), reason.into());
+        metadata.insert("host".to_owned(), host.into());
+        metadata.insert("finished".to_owned(), whole(at).into());
+        // Of a run before, which has ended by itself.
+        for field in ["exit", "started", OUTPUT] {
+            metadata.remove(field);
+        }
         metadata
     }
 
@@ -196,7 +203,8 @@ mod tests {
         assert_eq!(takeovers(&twice), 2);
         let ran = Ran { exit: 3, host: "h", worker: "w", started: 5, finished: 9, output: None };
         assert_eq!(takeovers(&Unit::record(twice.clone(), Status::Pending, 1, None, &ran)), 0);
-        let failed = Unit::give_up(twice, "why");
+        let failed = Unit::give_up(twice, "why", "h", 7);
+        assert_eq!((Unit::finished(&failed), failed["host"].as_text()), (7, Some("h")));
         assert_eq!(Unit::of(&failed).unwrap().status, Status::Failed);
         assert_eq!(failed.get("reason").and_then(Value::as_text), Some("why"));
         let reset = Unit::reset(failed);
@@ -215,7 +223,7 @@ mod tests {
         let done = Unit::record(named.clone(), Status::Done, 0, None, &ran);
         assert_eq!((text(&done).as_str(), Unit::of(&done).unwrap().status), ("named-done", Status::Done));
         assert_eq!(
-            (text(&Unit::reset(done)).as_str(), text(&Unit::give_up(named, "x")).as_str()),
+            (text(&Unit::reset(done)).as_str(), text(&Unit::give_up(named, "x", "h", 7)).as_str()),
             ("named-pending", "named-failed")
         );
         assert_eq!(Unit::called(None), Unit::fresh());

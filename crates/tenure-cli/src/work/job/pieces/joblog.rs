@@ -1,7 +1,7 @@
 //! `--joblog`: a line for each run, in the columns of GNU parallel's. A thread of its own opens the file and writes it: that may be a pipe that
 //! nobody reads, or lie on a disk that stands still, and leases are renewed by the thread that tells of runs.
 
-use crate::exit::{Failure, INTERNAL};
+use crate::exit::Failure;
 use crate::files;
 use crate::output;
 use crate::text::{count, escaped, escaped_bytes};
@@ -72,7 +72,7 @@ impl Joblog {
             }
         };
         let thread = std::thread::Builder::new().name("joblog".to_owned());
-        thread.spawn(write).map_err(|error| Failure::new(INTERNAL, error.to_string()))?;
+        thread.spawn(write).map_err(Failure::no_thread)?;
         match opened.recv_timeout(SOON) {
             Ok(None) => {}
             Ok(Some(trouble)) => return Err(Failure::usage(format!("{trouble}; give another file"))),

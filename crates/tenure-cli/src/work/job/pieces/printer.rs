@@ -86,7 +86,7 @@ impl Printer {
             writer.run(&to_do, written, trouble);
             let _left = told.send(());
         };
-        thread.spawn(write).map_err(|error| Failure::new(crate::exit::INTERNAL, error.to_string()))?;
+        thread.spawn(write).map_err(Failure::no_thread)?;
         Ok(Printer { order, captures, saves, jobs, unwritten, over })
     }
 
@@ -220,10 +220,13 @@ impl Writer {
         let tag = self.form.tag.then(|| format!("{}\t", escaped(&text_of(&unit))));
         let (out, err) = (io::stdout(), io::stderr());
         let has_err = captured.err.metadata()?.len() > 0;
-        output::in_turn(
-            |bar| copy(&captured.out, &mut out.lock(), tag.as_deref(), bar),
-            has_err.then_some(|bar| copy(&captured.err, &mut err.lock(), tag.as_deref(), bar)),
-        )?;
+        let to_err = |bar| {
+            let copied = copy(&captured.err, &mut err.lock(), tag.as_deref(), bar);
+            // What is saved is not lost.
+            if self.form.results.is_some() { Ok(()) } else { copied }
+        };
+        let to_out = |bar| copy(&captured.out, &mut out.lock(), tag.as_deref(), bar);
+        output::in_turn(to_out, has_err.then_some(to_err))?;
         self.captures.give_back(captured);
         Ok(())
     }

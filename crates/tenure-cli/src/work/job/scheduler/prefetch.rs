@@ -42,10 +42,12 @@ impl Prefetch {
     /// As many units as end while a claim is under way, with some to spare, and as end in a moment, as what is claimed together costs
     /// less. None if runs are so long that waiting for a claim does not matter.
     fn ahead(&self, slots: usize) -> usize {
+        /// But for slots, however many these are.
+        const MOST: usize = 512;
         let Some(run_secs) = self.run_secs else { return 0 };
         let while_claiming = (3.0 * self.claim_secs).max(2.0 * MOMENT.as_secs_f64());
         let ended = slots as f64 * while_claiming / run_secs.max(1e-6);
-        if run_secs > 50.0 * self.claim_secs { 0 } else { (ended.ceil() as usize).clamp(slots, 512) }
+        if run_secs > 50.0 * self.claim_secs { 0 } else { (ended.ceil() as usize).min(MOST).max(slots) }
     }
 }
 
@@ -59,5 +61,20 @@ impl Scheduler {
     /// there, or a request, where it has such. One by one if runs are long.
     pub(super) fn batch(&self) -> usize {
         self.ahead() / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_runs_are_claimed_ahead_for_any_number_of_slots() {
+        let mut prefetch = Prefetch::new();
+        assert_eq!(prefetch.ahead(4096), 0);
+        prefetch.ran(Duration::from_millis(1));
+        for (slots, ahead) in [(1, 50), (16, 512), (512, 512), (513, 513), (4096, 4096)] {
+            assert_eq!(prefetch.ahead(slots), ahead);
+        }
     }
 }

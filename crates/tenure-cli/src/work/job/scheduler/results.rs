@@ -115,7 +115,7 @@ impl Scheduler {
         let reason = format!("{times} died while they had it, one after the other");
         output::note(format!("{key}: failed: {reason}; --retry-failed tries it again"));
         self.tally.failures += 1;
-        let metadata = Unit::give_up(guard.metadata().clone(), &reason);
+        let metadata = Unit::give_up(guard.metadata().clone(), &reason, &self.host, self.wall());
         self.record(UnitResult { key, guard, to: Local::Failed, metadata });
         self.tally.failed += 1;
         self.halt_if_asked();
