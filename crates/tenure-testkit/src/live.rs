@@ -17,7 +17,7 @@ pub trait Fixture: Send + Sync + 'static {
     /// Opens another handle, as by another process. Stores that need a clock of the caller's take `clock`.
     fn open(&self, clock: Arc<dyn Clock>) -> impl Future<Output = Self::Store> + Send;
 
-    /// Cuts the record of `key` short, as another program or a hand would. False if this can.t be done.
+    /// Cuts the record of `key` short, as another program or a hand would. False if this can't be done.
     fn damage(&self, key: &Key) -> impl Future<Output = bool> + Send;
 }
 
