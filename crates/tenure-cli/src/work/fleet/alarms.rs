@@ -37,7 +37,7 @@ impl Alarms {
         Alarms {
             fleet: worker.fleet().name().to_string(),
             summaries: worker.summaries(),
-            trouble: worker.trouble(),
+            trouble: worker.troubles(),
             said: Said { memory, ..Said::default() },
         }
     }
