@@ -5,6 +5,7 @@ use tenure_core::StoreError;
 
 /// How it is decided that a holder's time is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub enum Expiry {
     /// Contenders watch a record for a full ttl.
@@ -19,6 +20,7 @@ pub enum Expiry {
 
 /// What a store can do. What is off is refused with an error of kind `Unsupported`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Capabilities {
     /// How holders' time ends.

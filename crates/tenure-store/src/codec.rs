@@ -12,8 +12,8 @@ use minicbor::encode::Write as CborWrite;
 use minicbor::{Decoder, Encoder};
 use tenure_core::section::{self, SectionLedger};
 use tenure_core::{
-    Ask, Attachment, Fence, HolderId, Key, Letter, MAILBOX, MARKS, Mark, Metadata, Nonce, Record, StoreError,
-    Tenure, Tick, Ttl, Wall,
+    Ask, Attachment, Fence, HolderId, InvalidInput, Key, Letter, MAILBOX, MARKS, Mark, Metadata, Nonce,
+    Record, StoreError, Tenure, Tick, Ttl, Wall,
 };
 use tenure_core::{fleet, semaphore};
 
@@ -37,7 +37,8 @@ const MAGIC: u8 = b'T';
 /// As [`encode`].
 pub fn check(record: &Record) -> Result<(), StoreError> {
     check_bounds(record)?;
-    encode_metadata(&record.metadata, || most_metadata(record)).map(drop)
+    encode_metadata(&record.metadata, || most_metadata(record))?;
+    Ok(())
 }
 
 fn most_metadata(record: &Record) -> usize {
@@ -79,8 +80,8 @@ fn check_bounds(record: &Record) -> Result<(), StoreError> {
 /// Whether these metadata may be a user's.
 ///
 /// # Errors
-/// `Invalid` when it is too large or too deep.
-pub fn check_metadata(metadata: &Metadata) -> Result<(), StoreError> {
+/// When it is too large or too deep.
+pub fn check_metadata(metadata: &Metadata) -> Result<(), InvalidInput> {
     encode_metadata(metadata, || MAX_METADATA_BYTES).map(drop)
 }
 
@@ -101,7 +102,7 @@ pub fn encode(record: &Record) -> Result<Vec<u8>, StoreError> {
 }
 
 /// `most` is asked only where the metadata are more than every record may have.
-fn encode_metadata(metadata: &Metadata, most: impl FnOnce() -> usize) -> Result<Vec<u8>, StoreError> {
+fn encode_metadata(metadata: &Metadata, most: impl FnOnce() -> usize) -> Result<Vec<u8>, InvalidInput> {
     let mut bytes = Vec::new();
     if metadata.is_empty() {
         return Ok(bytes);
@@ -109,7 +110,7 @@ fn encode_metadata(metadata: &Metadata, most: impl FnOnce() -> usize) -> Result<
     let depth = metadata.values().map(tenure_core::Value::depth).max().unwrap_or(0);
     if depth > tenure_core::Value::MAX_DEPTH {
         let deepest = tenure_core::Value::MAX_DEPTH;
-        return Err(StoreError::invalid(format!(
+        return Err(InvalidInput::new(format!(
             "metadata nested {depth} deep is over the limit of {deepest}"
         )));
     }
@@ -119,7 +120,7 @@ fn encode_metadata(metadata: &Metadata, most: impl FnOnce() -> usize) -> Result<
         && let most = most()
         && is > most
     {
-        return Err(StoreError::invalid(format!(
+        return Err(InvalidInput::new(format!(
             "metadata of {is} encoded bytes is over the limit of {most}; keep large data elsewhere"
         )));
     }

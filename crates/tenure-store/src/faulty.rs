@@ -64,7 +64,8 @@ impl<S> FaultyStore<S> {
         self.gate.notify_waiters();
     }
 
-    /// From now on the record of `key` can't be read, as one that is damaged: calls that see or change it answer `Foreign`.
+    /// From now on the record of `key` can't be read, as one that is damaged: calls that read or write it answer `Foreign`. What
+    /// repairs it does not: [`Store::image`] and [`Store::mend`] show and change the record that is there, which is sound.
     pub fn damage(&self, key: Key) {
         self.plan().damaged.insert(key);
     }

@@ -3,6 +3,7 @@
 /// What became of a transaction that was to be done only while a lease stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
+#[non_exhaustive]
 pub enum Fenced<T> {
     /// It was committed while the lease stood; with what its work returned.
     Committed(T),

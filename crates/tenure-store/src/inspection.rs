@@ -5,6 +5,8 @@ use tenure_core::Wall;
 
 /// How a fact bears on leases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub enum Bearing {
     /// As it should be.
     Fine,
@@ -16,6 +18,8 @@ pub enum Bearing {
 
 /// One thing that a server says of itself, or that it does not tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Fact {
     /// How it bears on leases.
     pub bearing: Bearing,
@@ -27,6 +31,8 @@ pub struct Fact {
 
 /// What a server's own clock showed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct ServerClock {
     /// At some time while it was asked.
     pub wall: Wall,
@@ -34,8 +40,18 @@ pub struct ServerClock {
     pub resolution: Duration,
 }
 
+impl ServerClock {
+    /// One that showed this, and may have been so much further on.
+    #[must_use]
+    pub fn new(wall: Wall, resolution: Duration) -> ServerClock {
+        ServerClock { wall, resolution }
+    }
+}
+
 /// All that a store's server says of itself. What this user may not see is among the facts, as a note.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Inspection {
     /// What was found, in the order in which it was asked.
     pub facts: Vec<Fact>,

@@ -17,6 +17,7 @@ mod metered;
 pub mod parts;
 mod pass_on;
 mod prefixed;
+mod shared;
 mod store;
 
 pub use any::AnyStore;
@@ -31,8 +32,8 @@ pub use prefixed::PrefixedStore;
 pub use store::{Changes, Store, StoreExt};
 pub use tenure_core::op::{Expect, Freshness, Hint, Listed, Outcome, Write};
 pub use tenure_core::{
-    Attachment, ErrorKind, Fence, HolderId, InvalidInput, Key, Metadata, Nonce, Record, StoreError, Stored,
-    Tenure, Times, Ttl, Version, Wall,
+    Attachment, Clock, ErrorKind, Fence, HolderId, InvalidInput, Key, Metadata, Nonce, Now, Record,
+    StoreError, Stored, Tenure, Tick, Times, Ttl, Version, Wall,
 };
 
 /// The examples of the crate's page in registries are compiled and run.

@@ -30,6 +30,7 @@ struct MemoryState {
     watchers: Subscribers,
 }
 
+#[derive(Clone)]
 struct MemoryEntry {
     record: Record,
     written: Tick,
@@ -55,6 +56,38 @@ impl MemoryEntry {
 }
 
 impl MemoryState {
+    /// All of them, or none where one is refused: whoever is told so knows that nothing was done.
+    fn write_all(&mut self, writes: Vec<Write>, now: Tick) -> Result<Vec<Outcome>, StoreError> {
+        let mut before = Vec::with_capacity(writes.len());
+        let mut outcomes = Vec::with_capacity(writes.len());
+        for write in writes {
+            let key = write.key.clone();
+            let standing = self.records.get(&key).cloned();
+            match self.write(write, now) {
+                Ok(outcome) => {
+                    before.push((key, standing));
+                    outcomes.push(outcome);
+                }
+                Err(error) => {
+                    for (key, standing) in before.into_iter().rev() {
+                        match standing {
+                            Some(entry) => drop(self.records.insert(key, entry)),
+                            None => drop(self.records.remove(&key)),
+                        }
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        for ((key, _), outcome) in before.into_iter().zip(&outcomes) {
+            if let Outcome::Won { version, .. } = outcome {
+                self.watchers.tell(&Hint::Written(key, *version));
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// Nobody is told of it yet.
     fn write(&mut self, write: Write, now: Tick) -> Result<Outcome, StoreError> {
         let Write { key, expect, mut record } = write;
         let standing = self.records.get(&key);
@@ -72,8 +105,7 @@ impl MemoryState {
             record.fence = entry.record.fence.next(record.fence)?;
         }
         let (version, fence): (Version, Fence) = (record.version(), record.fence);
-        self.records.insert(key.clone(), MemoryEntry { record, written: now });
-        self.watchers.tell(&Hint::Written(key, version));
+        self.records.insert(key, MemoryEntry { record, written: now });
         Ok(Outcome::Won { version, fence })
     }
 }
@@ -107,15 +139,20 @@ impl Store for MemoryStore {
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
         codec::check(&write.record)?;
         let now = self.inner.clock.now().held;
-        self.lock().write(write, now)
+        let mut state = self.lock();
+        let key = write.key.clone();
+        let outcome = state.write(write, now)?;
+        if let Outcome::Won { version, .. } = outcome {
+            state.watchers.tell(&Hint::Written(key, version));
+        }
+        Ok(outcome)
     }
 
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
         self.capabilities().check_batch(writes.len())?;
         writes.iter().try_for_each(|write| codec::check(&write.record))?;
         let now = self.inner.clock.now().held;
-        let mut state = self.lock();
-        writes.into_iter().map(|write| state.write(write, now)).collect()
+        self.lock().write_all(writes, now)
     }
 
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
@@ -164,5 +201,48 @@ impl Store for MemoryStore {
 
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
         Ok(self.lock().watchers.subscribe(prefix))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: of a batch that is refused in its middle nothing is done, and nobody is told of any of it.
+    use super::*;
+    use tenure_core::{ErrorKind, Metadata, Nonce, Now, Wall};
+
+    struct Stopped;
+
+    impl Clock for Stopped {
+        fn now(&self) -> Now {
+            Now::default()
+        }
+    }
+
+    fn vacant(key: &str, nonce: u128, fence: Fence) -> Write {
+        let record =
+            Record { fence, nonce: Nonce(nonce), stamp: Wall(0), tenure: None, metadata: Metadata::new() };
+        Write { key: Key::new(key).unwrap(), expect: Expect::Vacant, record }
+    }
+
+    #[tokio::test]
+    async fn of_a_batch_that_is_refused_in_the_middle_nothing_is_done() {
+        let store = MemoryStore::new("memory:test", Arc::new(Stopped));
+        let keys = ["a", "b", "used"].map(|key| Key::new(key).unwrap());
+        store.write(vacant("a", 1, Fence(1))).await.unwrap();
+        store.write(vacant("used", 2, Fence::MAX)).await.unwrap();
+        let before = store.read_many(&keys, Freshness::Latest).await.unwrap();
+        let mut hints = store.changed("").unwrap();
+        let batch = vec![
+            vacant("a", 3, Fence(1)),
+            vacant("b", 4, Fence(1)),
+            vacant("a", 5, Fence(1)),
+            vacant("used", 6, Fence(1)),
+        ];
+        let error = store.write_many(batch).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Foreign, "{error}");
+        assert_eq!(store.read_many(&keys, Freshness::Latest).await.unwrap(), before);
+        assert!(hints.try_recv().is_err(), "a hint of what was not written");
+        store.write_many(vec![vacant("a", 7, Fence(1)), vacant("b", 8, Fence(1))]).await.unwrap();
+        assert!(hints.try_recv().is_ok() && hints.try_recv().is_ok());
     }
 }

@@ -71,6 +71,7 @@ pub enum LostMessage {
 
 /// Why a lease was not had, or not prolonged.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LeaseRefusal {
     /// Another holds the key.
     Held,

@@ -42,7 +42,8 @@ pub use live::{Fixture, Live, unique};
 pub use scribe::Scribe;
 pub use subject::{Clones, Prefixed, Subject};
 #[doc(hidden)]
-pub use suite::{examine, run};
+pub use suite::examine;
+pub use suite::run;
 
 /// The examples of the crate's page in registries are compiled and run.
 #[cfg(doctest)]

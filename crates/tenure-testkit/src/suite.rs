@@ -5,8 +5,10 @@ use crate::checks;
 use std::future::Future;
 use std::pin::Pin;
 
-/// Runs a check to its end on a runtime of its own.
-#[doc(hidden)]
+/// Runs a check to its end on a runtime of its own, in real time.
+///
+/// # Panics
+/// When the check fails.
 #[allow(clippy::expect_used, reason = "a test without a runtime can only fail")]
 pub fn run(check: Pin<Box<dyn Future<Output = ()> + '_>>) {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -29,6 +31,17 @@ pub fn examine(subject: Pin<Box<dyn Future<Output = AnySubject>>>, check: &str) 
 ///
 /// The first argument names the module, the second is a closure that returns the future of a fresh
 /// [`Subject`](crate::Subject).
+///
+/// ```test_harness,edition2021
+/// use std::sync::Arc;
+/// use tenure_store::MemoryStore;
+/// use tenure_testkit::{Clones, ManualClock, conformance};
+///
+/// conformance!(memory, || async {
+///     let clock = Arc::new(ManualClock::new());
+///     Clones::new(MemoryStore::new("memory", clock.clone()), clock)
+/// });
+/// ```
 #[macro_export]
 macro_rules! conformance {
     ($module:ident, $make:expr) => {
@@ -38,7 +51,9 @@ macro_rules! conformance {
 
             // Once for all checks, which are compiled with the testkit: a test is then little to compile.
             #[cfg(test)]
-            fn subject() -> std::pin::Pin<Box<dyn Future<Output = $crate::AnySubject>>> {
+            fn subject()
+            -> ::std::pin::Pin<::std::boxed::Box<dyn ::std::future::Future<Output = $crate::AnySubject>>>
+            {
                 Box::pin(async { $crate::AnySubject::new(($make)().await) })
             }
 

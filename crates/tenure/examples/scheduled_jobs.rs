@@ -92,7 +92,7 @@ async fn start(node: usize, store: AnyStore, log: Log) -> Result<(JobScheduler, 
     let locked = Job::new_async("*/3 * * * * *", move |_, _| {
         let (locker, clock, log) = (locker.clone(), Arc::clone(&clock), log_of_locked.clone());
         Box::pin(async move {
-            match locker.lock("nightly-report").await {
+            match locker.try_lock("nightly-report").await {
                 Ok(Some(lock)) => {
                     log.ran("locked", node, &*clock);
                     drop(lock);

@@ -69,7 +69,8 @@ fn fleet(dir: &Path) -> Result<Fleet> {
 
 /// One worker process, until it is killed or told to leave by the end of its input.
 async fn worker(dir: &Path, steps: i64) -> Result<()> {
-    let worker = fleet(dir)?.join().ttl(Duration::from_millis(1000)).drain(Duration::from_secs(1)).start()?;
+    let worker =
+        fleet(dir)?.join().ttl(Duration::from_millis(1000)).drain_time(Duration::from_secs(1)).start()?;
     let leaves = worker.clone();
     std::thread::spawn(move || {
         // Nothing is ever written: this returns when the parent closes the pipe, or is gone.

@@ -52,7 +52,7 @@ async fn consumer(dir: &Path, name: &str) -> Result<()> {
         .join()
         .holder(HolderId::new(name)?)
         .ttl(Duration::from_millis(1500))
-        .drain(Duration::from_secs(1))
+        .drain_time(Duration::from_secs(1))
         .start()?;
     let leaves = worker.clone();
     std::thread::spawn(move || {

@@ -13,6 +13,7 @@ use crate::shared::SharedLeases;
 use crate::sink::LeaseSink;
 use crate::ttl::{check_drift, checked_ttl};
 use crate::users::LeaseUsers;
+use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tenure_core::{
@@ -27,6 +28,7 @@ const LINGER: Duration = Duration::from_millis(500);
 
 /// Settings of [`Leases`], each with a default.
 #[derive(Clone)]
+#[must_use = "nothing happens until it is started"]
 pub struct LeasesBuilder {
     store: AnyStore,
     clock: Option<Arc<dyn Clock>>,
@@ -44,7 +46,6 @@ pub struct LeasesBuilder {
 
 impl Leases {
     /// Leases on `store`, of whatever kind, with settings.
-    #[must_use]
     pub fn builder(store: impl Store) -> LeasesBuilder {
         LeasesBuilder::new(AnyStore::new(store))
     }
@@ -78,7 +79,6 @@ impl LeasesBuilder {
 
     /// The session's ttl, which is also that of all leases that are attached to it; 10 s by default. A dead process's leases can
     /// be taken over after this time; the process renews once in a third of it.
-    #[must_use]
     #[doc(alias = "ttl")]
     pub fn session_ttl(mut self, ttl: Duration) -> Self {
         self.session_ttl = ttl;
@@ -87,7 +87,6 @@ impl LeasesBuilder {
 
     /// This process's name as others see it. It must differ for each start, so the default, host name, process id and
     /// random bits, is a good choice.
-    #[must_use]
     #[doc(alias = "id")]
     pub fn holder(mut self, holder: HolderId) -> Self {
         self.holder = Some(holder);
@@ -95,14 +94,12 @@ impl LeasesBuilder {
     }
 
     /// What the session's key begins with; `session/` by default. The holder's id follows.
-    #[must_use]
     pub fn session_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.session_prefix = prefix.into();
         self
     }
 
     /// Metadata of the session's record, for people: where this process runs and what it is.
-    #[must_use]
     #[doc(alias("metadata", "labels"))]
     pub fn about(mut self, metadata: Metadata) -> Self {
         self.about = metadata;
@@ -112,7 +109,6 @@ impl LeasesBuilder {
     /// How far the clocks' rates may be off; 10 % by default. Up to 20 % goes with the usual rate of renewals, more with
     /// [a higher one](Self::renew_every). A store that reckons with a clock of its own, as DynamoDB's does, has a setting of this
     /// name, too.
-    #[must_use]
     pub fn drift(mut self, drift: Drift) -> Self {
         self.rules.drift = drift;
         self
@@ -120,14 +116,12 @@ impl LeasesBuilder {
 
     /// Whether a dead holder's lease may be taken at first sight where two witnesses, the store's clock and the wall
     /// clocks, agree that its time is over. On by default.
-    #[must_use]
     pub fn first_sight(mut self, on: bool) -> Self {
         self.rules.first_sight = on;
         self
     }
 
     /// The longest time between two looks at a key that is waited for; 1 s by default.
-    #[must_use]
     pub fn poll(mut self, longest: Duration) -> Self {
         self.rules.poll = longest;
         self
@@ -135,7 +129,6 @@ impl LeasesBuilder {
 
     /// How often the session, and each lease that renews itself, is renewed: at most, and by default, once in a
     /// third of the ttl. Somewhat more often at random, if this is set, so that not all processes renew at once.
-    #[must_use]
     pub fn renew_every(mut self, rate: Duration) -> Self {
         self.rules.renew = Some(rate);
         self
@@ -144,7 +137,6 @@ impl LeasesBuilder {
     /// How long [`Lock::acquire`](crate::Lock::acquire) waits while the store can't be asked: as long as no call about the key, or
     /// about the session that the lease is to be attached to, is answered. A minute by default, or six ttls if that is longer.
     /// [`Duration::MAX`] is for ever.
-    #[must_use]
     pub fn store_patience(mut self, longest: Duration) -> Self {
         self.store_patience = Some(longest);
         self
@@ -155,7 +147,6 @@ impl LeasesBuilder {
     ///
     /// The store's connections are where it was opened: on that thread, too, if [`open`](crate::open) did it, and on the runtime around its
     /// own `open` otherwise. A runtime that is busy delays what is asked of its connections, renewals among it.
-    #[must_use]
     pub fn runtime(mut self, runtime: Handle) -> Self {
         self.runtime = Some(runtime);
         self
@@ -165,7 +156,6 @@ impl LeasesBuilder {
     /// [`Leases::stop`]; half a second by default. It does not block where leases are renewed on a runtime of the caller's, nor on a
     /// runtime of one thread that the store may need to answer. What takes longer goes on as long as the process does, and
     /// [a warning](crate#what-is-logged) tells of it.
-    #[must_use]
     pub fn linger(mut self, longest: Duration) -> Self {
         self.linger = longest;
         self
@@ -174,7 +164,6 @@ impl LeasesBuilder {
     /// Prefixes of keys, 32 at the most, as in `["orders/", "cron/"]`. The [metrics](crate#what-is-measured) of leases have the label `prefix`, then:
     /// the longest one that a lease's key begins with, or `other`. The key itself, as [`Guard::key`](crate::Guard::key) has it, is no label, as there is no end to
     /// keys. Without prefixes, and by default, there is no such label.
-    #[must_use]
     pub fn metrics_by_prefix(mut self, prefixes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.prefixes = prefixes.into_iter().map(Into::into).collect();
         self
@@ -182,14 +171,12 @@ impl LeasesBuilder {
 
     /// Another clock than the machine's, for [tests](crate#testing). Leases are renewed on the runtime around [`start`](Self::start), then, so that
     /// paused timers go with it. The store has a clock of its own: give [`MemoryStore::new`](crate::MemoryStore::new) the same.
-    #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
         self
     }
 
     /// Other random bits than the machine's, for tests. Two processes must never have the same.
-    #[must_use]
     pub fn instance(mut self, instance: u64) -> Self {
         self.instance = Some(instance);
         self
@@ -217,8 +204,7 @@ impl LeasesBuilder {
             )));
         }
         check_drift(self.rules.drift, session_ttl, renew_every)?;
-        tenure_store::codec::check_metadata(&self.about)
-            .map_err(|error| InvalidInput::new(error.to_string()))?;
+        tenure_store::codec::check_metadata(&self.about)?;
         let holder = match self.holder {
             Some(holder) => holder,
             None => HolderId::new(clock::holder_name())?,
@@ -290,3 +276,14 @@ impl LeasesBuilder {
 
 /// Tells this handle's own nonces from its machine's.
 const OUTSIDE_MACHINE: u64 = 0x6d61_696c_6d61_696c;
+
+impl fmt::Debug for LeasesBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeasesBuilder")
+            .field("store", &self.store)
+            .field("holder", &self.holder)
+            .field("session_ttl", &self.session_ttl)
+            .field("about", &self.about)
+            .finish_non_exhaustive()
+    }
+}

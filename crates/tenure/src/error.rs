@@ -51,7 +51,7 @@ fn of(occupant: &Option<Occupant>) -> String {
 pub enum LeaseError {
     /// It is lost, and nothing was changed.
     #[error("the lease is lost: {}", .0)]
-    Lost(Loss),
+    Lost(#[source] Loss),
     /// The tenure that the token stands for is over; another holds the key, or nobody.
     #[error("the lease is not ours any more{}", of(.0))]
     NotOurs(Option<Occupant>),
@@ -63,15 +63,22 @@ pub enum LeaseError {
         /// The store at hand.
         ours: String,
     },
-    /// Nobody holds the key, or its holder is dead.
-    #[error("nobody holds the key")]
+    /// Nobody holds the key; or another does than the one that was named, by its fence or as a holder. One that has died without giving its session
+    /// up is not told apart from one that lives.
+    #[error("nobody holds the key, or another does than the one that was named")]
     NotHeld,
-    /// The store, or the input, is at fault: see its kind. The lease is still held if it was.
+    /// The store, or the input, is at fault: see its kind. The lease is still held if it was, unless the call took its guard: then it is given up.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// What it was asked of was stopped, and with it the lease.
     #[error("it was stopped, and its leases with it; start another")]
     Stopped,
+}
+
+impl From<InvalidInput> for LeaseError {
+    fn from(error: InvalidInput) -> Self {
+        LeaseError::Store(error.into())
+    }
 }
 
 /// A body did not run to its end under the lease.
@@ -86,6 +93,7 @@ pub enum BodyError<T> {
     #[error("the lease ended while the body ran: {}", .why)]
     Interrupted {
         /// Why.
+        #[source]
         why: Loss,
         /// What the body returned within its grace period.
         value: Option<T>,
@@ -112,6 +120,34 @@ impl<T> fmt::Debug for BodyError<T> {
                 f.debug_struct("Interrupted").field("why", why).field("has_value", &value.is_some()).finish()
             }
             BodyError::Panicked(text) => f.debug_tuple("Panicked").field(text).finish(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: what is behind a loss is in the chain of sources; bad input is told once.
+    use super::*;
+    use std::error::Error;
+
+    #[test]
+    fn what_is_behind_a_loss_is_in_the_chain() {
+        let gone = StoreError::unavailable("gone");
+        let why = Loss::Unreachable(gone.clone());
+        let lost: Box<dyn Error> = Box::new(LeaseError::Lost(why.clone()));
+        let interrupted: Box<dyn Error> = Box::new(BodyError::<()>::Interrupted { why, value: None });
+        for error in [lost, interrupted] {
+            let chain = std::iter::successors(error.source(), |error| (*error).source());
+            assert_eq!(chain.filter_map(|error| error.downcast_ref::<StoreError>()).next(), Some(&gone));
+        }
+    }
+
+    #[test]
+    fn bad_input_is_told_once() {
+        let much = [("much".to_owned(), "x".repeat(9000).into())].into();
+        let bad = tenure_store::codec::check_metadata(&much).unwrap_err();
+        for told in [LeaseError::from(bad.clone()).to_string(), AcquireError::from(bad).to_string()] {
+            assert!(told.starts_with("invalid input: metadata of "), "{told}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::driver::Trouble;
 use crate::home::Home;
 use crate::liveness::SessionLives;
+use crate::panics::quietly;
 use crate::shared::SharedLeases;
 use std::sync::Arc;
 use std::time::Duration;
@@ -207,10 +208,12 @@ impl Drop for LeasesPresence {
         inner.send(Command::Stop);
         if matches!(inner.home, Home::Own) && !driving.outlast(inner.linger, inner.is_elsewhere) {
             let holder = display(&inner.holder);
-            tracing::warn!(
-                name: "leases.left", target: "tenure::lease", holder,
-                "not all leases are given back yet; if the process ends now, others wait for them until their ttl is over"
-            );
+            quietly(|| {
+                tracing::warn!(
+                    name: "leases.left", target: "tenure::lease", holder,
+                    "not all leases are given back yet; if the process ends now, others wait for them until their ttl is over"
+                );
+            });
         }
     }
 }

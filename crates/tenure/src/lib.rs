@@ -96,8 +96,8 @@
 //!
 //! # Names
 //! A process's name is [`LeasesBuilder::holder`], [`CandidateBuilder::id`] or [`WorkerBuilder::holder`](fleet::WorkerBuilder::holder). What a program writes
-//! into records for others to see is [`Lock::metadata`] of a lease, [`LeasesBuilder::about`] of a session, [`CandidateBuilder::labels`] of a leader, and
-//! [`NewUnit::fields`](fleet::NewUnit::fields) of a unit. How long the dead count as alive is [`LeasesBuilder::session_ttl`] of all that is attached to a
+//! into records for others to see is [`Lock::metadata`] of a lease, [`LeasesBuilder::about`] of a session, [`CandidateBuilder::labels`] of a leader,
+//! [`WorkerBuilder::fields`](fleet::WorkerBuilder::fields) of a worker, and [`NewUnit::fields`](fleet::NewUnit::fields) of a unit. How long the dead count as alive is [`LeasesBuilder::session_ttl`] of all that is attached to a
 //! session, and `ttl` of what renews itself.
 //!
 //! # Cost

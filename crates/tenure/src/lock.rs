@@ -204,9 +204,12 @@ impl Lock {
         self.get(WaitPolicy::Until(end)).await
     }
 
-    /// The limits of a body, checked before anything is asked, and the request.
+    /// The limits of a body and its ttl, checked before anything is asked, and the request.
     pub(crate) fn checked(mut self) -> Result<(BodyLimits, Lock), AcquireError> {
         self.check_span()?;
+        if let Some(ttl) = self.asked_ttl().filter(|_| self.share.is_none()) {
+            self.own_ttl(ttl)?;
+        }
         let limits = BodyLimits { grace: self.grace.take(), at_most: self.at_most.take() };
         limits.grace.map_or(Ok(()), |grace| self.check_grace(grace))?;
         Ok((limits, self))
@@ -227,6 +230,10 @@ impl Lock {
 
     pub(crate) fn leases(&self) -> &Leases {
         &self.leases
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        &self.key
     }
 
     /// A part of a semaphore that is spread: so many of its permits, in a record of their own.

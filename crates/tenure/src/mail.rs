@@ -13,8 +13,8 @@ impl Leases {
     /// is held after that, or use [`Leases::release_by_force`].
     ///
     /// # Errors
-    /// [`LeaseError::NotHeld`] when nobody holds it, or its holder is dead; `Unavailable` when its mailbox is full, or it
-    /// changes too fast: try again after its next renewal.
+    /// [`LeaseError::NotHeld`] when nobody holds it, or its holder has given up its session, or was fenced off; one that has died is not told apart, and its
+    /// letter is read by nobody. `Unavailable` when its mailbox is full, or it changes too fast: try again after its next renewal.
     ///
     /// # Cancel safety
     /// When the future is dropped the request may be left or not. Leaving it twice does no harm.

@@ -41,6 +41,7 @@ use crate::body::{self, BodyLimits, Held, Left};
 use crate::error::{AcquireError, BodyError, LeaseError};
 use crate::guard::Guard;
 use crate::leases::Leases;
+use crate::lock::Lock;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -217,7 +218,7 @@ impl OncePer {
         T: Send + 'static,
         E: fmt::Display + Send + 'static,
     {
-        let (mut begun, guard) = match self.begun().await? {
+        let (mut begun, guard) = match self.begun(false).await? {
             BegunTick::Run(once, guard) => (once, guard),
             BegunTick::Elsewhere(run) => return Ok(Ticked::Elsewhere(run)),
             BegunTick::Ahead(run) => return Err(OnceError::Ahead(run)),
@@ -242,7 +243,8 @@ impl OncePer {
         }
     }
 
-    /// As [`run`](Self::run), for work that is no future: the tick is `Here` with a guard, when it is written that it begins.
+    /// As [`run`](Self::run), for work that is no future: the tick is `Here` with a guard, when it is written that it begins. When its
+    /// [longest time](Self::at_most_for) is over, the guard is lost; a [grace period](Self::grace) is a body's, and means nothing here.
     ///
     /// # Errors
     /// As [`run`](Self::run), but for those of a body.
@@ -251,7 +253,7 @@ impl OncePer {
     /// When the future is dropped the tick may have begun, and the lease is released in the background.
     pub async fn begin(&self) -> Result<Ticked<TickGuard>, OnceError<()>> {
         let clock = Arc::clone(self.leases.clock());
-        match self.begun().await? {
+        match self.begun(true).await? {
             BegunTick::Run(once, guard) => Ok(Ticked::Here(TickGuard { guard, once, clock })),
             BegunTick::Elsewhere(run) => Ok(Ticked::Elsewhere(run)),
             BegunTick::Ahead(run) => Err(OnceError::Ahead(run)),
@@ -259,23 +261,41 @@ impl OncePer {
         }
     }
 
+    /// The request for its lease, checked before anything is asked: a lease that would tell each body to end at once would use the tick up. What is no
+    /// body ends by the lease itself.
+    fn lock(&self, key: &Key, ends_by_itself: bool) -> Result<Lock, AcquireError> {
+        let mut lock = self.leases.lock(key.as_str());
+        if let Some(ttl) = self.ttl {
+            lock = lock.ttl(ttl);
+        }
+        if let Some(grace) = self.limits.grace {
+            lock = lock.grace(grace);
+        }
+        if let Some(longest) = self.limits.at_most {
+            lock = lock.at_most_for(longest);
+        }
+        let (limits, lock) = lock.checked()?;
+        Ok(match limits.at_most.filter(|_| ends_by_itself) {
+            Some(longest) => lock.at_most_for(longest),
+            None => lock,
+        })
+    }
+
     /// The tick, if it is due, with the lease, when it is written that it begins.
-    async fn begun(&self) -> Result<BegunTick, AcquireError> {
+    async fn begun(&self, ends_by_itself: bool) -> Result<BegunTick, AcquireError> {
         let clock = self.leases.clock();
         let holder = self.leases.holder().clone();
         let mut once = Once::new(self.tick, holder).delivery(self.delivery).skew(self.skew).keep(self.keep);
         once.check(clock.now().wall)?;
         let key = record_key(&self.key)?;
+        let lock = self.lock(&key, ends_by_itself)?;
         let seen = self.record(&key).await?;
         // Who comes too late costs a read.
         if let Some(refusal) = once.refusal(clock.now().wall, &seen.record.metadata) {
             // One that has begun may still run, and then its end is waited for.
             return BegunTick::refused(refusal);
         }
-        let mut lock = self.leases.lock(key.as_str()).keep_metadata(Some(seen));
-        if let Some(ttl) = self.ttl {
-            lock = lock.ttl(ttl);
-        }
+        let lock = lock.keep_metadata(Some(seen));
         let acquired = match (self.wait, self.delivery) {
             (Some(wait), _) => lock.acquire_within(wait).await,
             (None, Delivery::AtMostOnce) => lock.try_acquire().await,

@@ -4,7 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Tells or measures something. Whoever is told may panic: that costs this event, of which the panic's hook has told, and no lease.
 pub(crate) fn quietly(tell: impl FnOnce()) {
-    let _ = catch_unwind(AssertUnwindSafe(tell));
+    quietly_or(tell, || ());
+}
+
+/// The same of what makes something, which is made otherwise then.
+pub(crate) fn quietly_or<T>(make: impl FnOnce() -> T, otherwise: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|_| otherwise())
 }
 
 #[cfg(test)]
@@ -17,5 +22,6 @@ mod tests {
         quietly(|| told += 1);
         quietly(|| panic!("on purpose"));
         assert_eq!(told, 1);
+        assert_eq!((quietly_or(|| 1, || 2), quietly_or(|| panic!("on purpose"), || 2)), (1, 2));
     }
 }

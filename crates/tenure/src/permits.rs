@@ -64,7 +64,9 @@ use crate::lock::Lock;
 use crate::permit_share::PermitShare;
 pub use spread::Spread;
 use std::time::Duration;
+use tenure_core::StoreError;
 pub use tenure_core::semaphore::{Grant, Mode, PREFIX, SemaphoreLedger, Ticket, is_idle, is_semaphore, key};
+use tenure_store::Store as _;
 
 /// A request for permits, from [`Leases::semaphore`], [`Leases::shared`], [`Leases::exclusive`] or [`Leases::fair_lock`].
 #[derive(Debug, Clone)]
@@ -147,6 +149,19 @@ impl Permits {
     pub fn at_least_for(mut self, least: Duration) -> Self {
         self.lock = self.lock.at_least_for(least);
         self
+    }
+
+    /// Who holds permits of this name, and who waits for some, as its record says: one read, which asks for nothing. Those who have died stand in it until
+    /// whoever comes next finds that out.
+    ///
+    /// # Errors
+    /// `Foreign` when the record can't be understood; otherwise the store's.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub async fn peek(&self) -> Result<SemaphoreLedger, StoreError> {
+        let stored = self.lock.leases().inner.direct.read(&key(self.lock.key())?).await?;
+        stored.map_or_else(|| Ok(SemaphoreLedger::default()), |stored| SemaphoreLedger::of(&stored.record))
     }
 
     /// Takes the permits if they are free, and nobody came before.

@@ -20,7 +20,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use tenure_core::{Clock, InvalidInput, StoreError};
-use tenure_store::{AnyStore, MemoryStore};
+use tenure_store::{AnyStore, MemoryStore, Store};
 
 /// How a store is to be opened: [`Opening::default`], and what is to be otherwise.
 #[derive(Clone)]
@@ -156,14 +156,15 @@ impl Registry {
         Registry { kinds }
     }
 
-    /// Adds a kind. `open` gets what follows `id:` in a URL.
+    /// Adds a kind. `open` gets what follows `id:` in a URL, and opens a store of whatever type.
     ///
     /// # Errors
     /// When there is such a kind already, or the id is not lower-case letters, digits, `+`, `-` and `.` that begin with a letter.
-    pub fn register<F, Fut>(&mut self, id: &str, open: F) -> Result<(), InvalidInput>
+    pub fn register<F, Fut, S>(&mut self, id: &str, open: F) -> Result<(), InvalidInput>
     where
         F: Fn(String, Opening) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<AnyStore, StoreError>> + Send + 'static,
+        Fut: Future<Output = Result<S, StoreError>> + Send + 'static,
+        S: Store,
     {
         let is_scheme =
             |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"+-.".contains(&byte);
@@ -226,12 +227,16 @@ impl fmt::Debug for Registry {
     }
 }
 
-fn opener<F, Fut>(open: F) -> Opener
+fn opener<F, Fut, S>(open: F) -> Opener
 where
     F: Fn(String, Opening) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<AnyStore, StoreError>> + Send + 'static,
+    Fut: Future<Output = Result<S, StoreError>> + Send + 'static,
+    S: Store,
 {
-    Arc::new(move |rest, opening| Box::pin(open(rest, opening)))
+    Arc::new(move |rest, opening| {
+        let opened = open(rest, opening);
+        Box::pin(async { opened.await.map(AnyStore::new) })
+    })
 }
 
 /// Opens the store of a server, on the thread that renews leases or here.
@@ -318,6 +323,10 @@ mod tests {
         }
         stores.register("ours", |_, opening| memory(String::new(), opening)).unwrap();
         assert!(stores.open("ours:anything", Opening::default()).await.is_ok());
+        // A store of whatever type, shared or not.
+        let one = Arc::new(MemoryStore::new("one", clock::system()));
+        stores.register("one", move |_, _| std::future::ready(Ok(Arc::clone(&one)))).unwrap();
+        assert_eq!(stores.open("one:", Opening::default()).await.unwrap().id(), "one");
         assert!(stores.ids().any(|id| id == "ours"));
         let error = stores.open("paper://u:secret@h/d", Opening::default()).await.unwrap_err().to_string();
         assert!(error.contains("memory, ours") && !error.contains("secret"), "{error}");

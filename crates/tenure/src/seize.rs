@@ -4,6 +4,7 @@ use crate::clock;
 use crate::driver::{Driver, Sink};
 use crate::error::LeaseError;
 use crate::leases::Leases;
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +13,21 @@ use tokio::sync::{mpsc, watch};
 
 /// What [`Leases::release_by_force`] came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Forced {
     /// The fence of the tenure that is over: the next one's is higher.
     pub fence: Fence,
     /// The record was vacated by this call. Else the holder gave the key up by itself, or another has it by now.
     pub vacated: bool,
+}
+
+/// For people: which tenure is over, and by whom.
+impl fmt::Display for Forced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = if self.vacated { "by force" } else { "by itself" };
+        write!(f, "the tenure with fence {} is over {by}", self.fence)
+    }
 }
 
 impl Leases {

@@ -20,7 +20,7 @@ use tenure_store::{AnyStore, Store};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LeaseToken {
     store: String,
-    key: String,
+    key: Key,
     fence: u64,
     tenure: String,
     version: String,
@@ -35,7 +35,7 @@ impl LeaseToken {
     pub(crate) fn new(store: &AnyStore, token: Token) -> LeaseToken {
         LeaseToken {
             store: store.id(),
-            key: token.key.as_str().to_owned(),
+            key: token.key,
             fence: token.fence.0,
             tenure: format!("{:032x}", token.id.0),
             version: format!("{:032x}", token.version.0),
@@ -48,7 +48,7 @@ impl LeaseToken {
 
     /// The key.
     #[must_use]
-    pub fn key(&self) -> &str {
+    pub fn key(&self) -> &Key {
         &self.key
     }
 
@@ -88,7 +88,7 @@ impl LeaseToken {
             return Err(InvalidInput::new(format!("the token's fence {} is beyond the highest", self.fence)));
         }
         Ok(Token {
-            key: Key::new(&self.key)?,
+            key: self.key.clone(),
             fence: Fence(self.fence),
             id: Nonce(hex(&self.tenure)?),
             version: Version(hex(&self.version)?),

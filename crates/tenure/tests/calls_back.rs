@@ -151,7 +151,7 @@ async fn units_come_and_go() {
         let (faults, store) = world.line();
         let fleet = Fleet::with_clock(AnyStore::new(store), "f", world.clock.clone(), n).unwrap();
         let holder = HolderId::new(format!("w{n}")).unwrap();
-        let worker = fleet.join().ttl(TTL).drain(TTL / 4).holder(holder).instance(n).start().unwrap();
+        let worker = fleet.join().ttl(TTL).drain_time(TTL / 4).holder(holder).instance(n).start().unwrap();
         let asked = worker.clone();
         ask_when_told(move || drop(asked.held()));
         (worker, faults)

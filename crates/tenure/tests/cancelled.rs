@@ -1,11 +1,12 @@
 //! Who is told by `cancelled()`, in simulated time. Plan: whoever was given it is told once nothing is held any more: of a guard that is dropped, released, left to
-//! expire or made plain data, of several keys, permits and jobs' locks; and of what a body knows, once the body has returned or panicked.
+//! expire or made plain data, of several keys, permits, leaderships and jobs' locks; and of what a body knows, once the body has returned or panicked.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{TTL, World};
 use std::sync::{Arc, Mutex};
 use tenure::election::Locker;
 use tenure::{Cancelled, Guard, Held, Leases, Metadata};
+use tenure_store::Fault;
 
 async fn guard(leases: &Leases, key: &str) -> (Guard, Cancelled) {
     let guard = leases.lock(key).ttl(TTL).try_acquire().await.unwrap();
@@ -42,9 +43,9 @@ async fn s6_whoever_has_the_word_of_a_guard_is_told_when_it_is_given_up() {
     let told = permit.cancelled();
     drop(permit);
     assert!(told.is_cancelled());
-    let lock = Locker::new(leases).lock("job").await.unwrap().unwrap();
+    let lock = Locker::new(leases).try_lock("job").await.unwrap().unwrap();
     let told = lock.cancelled();
-    lock.unlock().await;
+    assert!(lock.release().await);
     assert!(told.is_cancelled());
 }
 
@@ -118,4 +119,31 @@ async fn s6_whom_a_body_hands_the_word_to_is_told_when_the_body_has_ended() {
         assert_eq!(blocking.await.is_err(), panics);
         assert!(handed.is_told());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_whoever_has_the_word_of_a_leadership_is_told_when_that_ends() {
+    let world = World::new();
+    let process = world.process();
+    let candidate = process.leases.candidate().key("led").start().unwrap();
+    assert!(candidate.cancelled().is_cancelled(), "it does not lead yet");
+    for how in ["resigned", "lost", "stopped"] {
+        candidate.elected().await.unwrap();
+        let told = candidate.cancelled();
+        let waits = tokio::spawn(told.clone());
+        tokio::time::sleep(TTL).await;
+        assert!(!told.is_cancelled() && !waits.is_finished(), "{how}");
+        match how {
+            "resigned" => assert!(candidate.resign().await),
+            "lost" => {
+                process.faults.always(Fault::Hang);
+                tokio::time::sleep(TTL).await;
+                process.faults.always(Fault::None);
+            }
+            _ => candidate.stop().await,
+        }
+        assert!(told.is_cancelled(), "{how}");
+        waits.await.unwrap();
+    }
+    assert!(candidate.cancelled().is_cancelled());
 }

@@ -28,6 +28,7 @@ async fn settings_that_do_not_fit_are_refused_before_any_io() {
         (on_store().id("x".repeat(257)), "the limit is 256"),
         (on_store().ttl(Duration::from_millis(1)), "below this store's minimum"),
         (on_store().follow_every(secs(3)), "choose 2.5s or less, or a longer ttl"),
+        (on_store().follow_every(Duration::MAX), "choose 2.5s or less, or a longer ttl"),
         (on_store().hold_every(secs(4)), "choose 3.333333333s or less, or a longer ttl"),
         (on_store().hold_every(Duration::ZERO), "choose 1 ms or more"),
         (on_store().hold_every(secs(3)).errors(3), "3 errors in a row, one every 3s, take 9s"),

@@ -199,7 +199,7 @@ fn fleet(store: impl Store, world: &World) -> Fleet {
 
 /// One worker, all of whose tasks do as their units' names say.
 async fn work(fleet: &Fleet, ttl: Duration) -> (Worker, tokio::task::JoinHandle<()>) {
-    let worker = fleet.join().ttl(ttl).drain(ttl / 4).instance(1).start().unwrap();
+    let worker = fleet.join().ttl(ttl).drain_time(ttl / 4).instance(1).start().unwrap();
     let control = worker.clone();
     let running = tokio::spawn(async move {
         let body = |unit: Unit| async move {
@@ -311,7 +311,7 @@ fn stuck() {
         let fleet = Fleet::new(tenure::memory(), "stuck").unwrap();
         fleet.create(NewUnit::named("u")).await.unwrap();
         let worker =
-            fleet.join().ttl(Duration::from_secs(1)).drain(Duration::from_millis(1)).start().unwrap();
+            fleet.join().ttl(Duration::from_secs(1)).drain_time(Duration::from_millis(1)).start().unwrap();
         let (go_on, blocked) = std::sync::mpsc::channel::<()>();
         let blocked = std::sync::Arc::new(std::sync::Mutex::new(blocked));
         let control = worker.clone();

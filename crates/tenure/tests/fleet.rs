@@ -32,7 +32,7 @@ fn member(world: &World, n: u64) -> Member {
     let (faults, store) = world.line();
     let fleet = fleet(world, AnyStore::new(store.clone()), n);
     let holder = HolderId::new(format!("w{n}")).unwrap();
-    let worker = fleet.join().ttl(TTL).drain(TTL / 4).holder(holder).instance(n).start().unwrap();
+    let worker = fleet.join().ttl(TTL).drain_time(TTL / 4).holder(holder).instance(n).start().unwrap();
     Member { worker, faults, store }
 }
 
@@ -378,7 +378,7 @@ async fn bad_input_is_refused_before_any_io_and_says_what_would_do() {
     }
     let error = fleet.join().ttl(Duration::ZERO).start().unwrap_err().to_string();
     assert!(error.contains("minimum"), "{error}");
-    let error = fleet.join().about(reserved).start().unwrap_err().to_string();
+    let error = fleet.join().fields(reserved).start().unwrap_err().to_string();
     assert!(error.contains("choose another name"), "{error}");
     assert_eq!(store.counts().round_trips(), 0);
 }

@@ -43,7 +43,7 @@ async fn a_fleet_of_another_layout_is_refused_with_the_same_words_as_by_the_comm
     }
     assert!(worker.next().await.is_none(), "it has stopped");
     worker.leave().await;
-    assert_eq!(worker.trouble().get(), Some(error.clone()));
+    assert_eq!(worker.trouble(), Some(error.clone()));
     assert_eq!(worker.joined().await, Err(error));
     assert_eq!(records(&world).await, before, "nothing was written");
     // Once that one has been silent for long, it stops nobody.
@@ -61,7 +61,7 @@ async fn a_store_that_does_not_answer_is_asked_again_until_it_does() {
         faults.always(fault);
         let worker = fleet(&world, AnyStore::new(store)).join().ttl(TTL).start().unwrap();
         tokio::time::sleep(TTL * 2).await;
-        let trouble = worker.trouble().get().unwrap();
+        let trouble = worker.trouble().unwrap();
         assert_eq!(trouble.kind(), ErrorKind::Unavailable);
         assert!(!worker.is_valid());
         faults.always(Fault::None);
@@ -122,14 +122,14 @@ async fn a_second_worker_of_a_live_holder_id_says_whose_it_is_until_it_can_join(
     first.joined().await.unwrap();
     let second = start(2);
     tokio::time::sleep(TTL * 5 / 2).await;
-    let trouble = second.trouble().get().unwrap().to_string();
+    let trouble = second.trouble().unwrap().to_string();
     assert!(trouble.contains("fleet/f/worker/one is held by one"), "{trouble}");
     assert!(trouble.contains("give each process its own holder id"), "{trouble}");
-    assert_eq!(first.trouble().get(), None);
+    assert_eq!(first.trouble(), None);
     first.stop().await;
     second.joined().await.unwrap();
     tokio::time::sleep(TTL).await;
-    assert_eq!(second.trouble().get(), None);
+    assert_eq!(second.trouble(), None);
 }
 
 /// A store that does not let anybody list.
@@ -152,8 +152,26 @@ async fn a_store_that_lets_nobody_list_keeps_nobody_out() {
     fleet(&world, AnyStore::new(world.memory.clone())).tell().await.unwrap();
     let store = Unlisted(world.memory.clone(), Arc::default());
     let worker = fleet(&world, AnyStore::new(store.clone())).join().ttl(TTL).start().unwrap();
+    let mut troubles = worker.troubles();
+    troubles.changed().await.unwrap();
+    let trouble = troubles.get().unwrap().to_string();
+    assert!(trouble.contains("listing is denied"), "{trouble}");
     worker.joined().await.unwrap();
     assert!(store.1.load(Ordering::SeqCst) > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_whose_driver_is_gone_before_it_took_part_says_so() {
+    let world = World::new();
+    let (faults, store) = world.line();
+    faults.always(Fault::Hang);
+    let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let fleet = fleet(&world, AnyStore::new(store));
+    let worker = fleet.join().ttl(TTL).runtime(other.handle().clone()).start().unwrap();
+    other.shutdown_background();
+    let joined = tokio::time::timeout(TTL, worker.joined()).await.expect("it waits for nobody");
+    assert_eq!(joined.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert!(worker.next().await.is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,7 +15,8 @@ fn fleet(world: &World, instance: u64) -> Fleet {
 /// A worker that lets go of its units as soon as it is asked to.
 fn join(world: &World, n: u64) -> Worker {
     let holder = HolderId::new(format!("w{n}")).unwrap();
-    let worker = fleet(world, n).join().ttl(TTL).drain(TTL / 4).holder(holder).instance(n).start().unwrap();
+    let worker =
+        fleet(world, n).join().ttl(TTL).drain_time(TTL / 4).holder(holder).instance(n).start().unwrap();
     let works = worker.clone();
     tokio::spawn(async move {
         works

@@ -27,7 +27,8 @@ fn name(n: u64) -> HolderId {
 }
 
 fn join(world: &World, n: u64, at_stop: AtStop) -> Worker {
-    let worker = fleet(world, n).join().ttl(TTL).drain(TTL / 4).holder(name(n)).instance(n).at_stop(at_stop);
+    let worker =
+        fleet(world, n).join().ttl(TTL).drain_time(TTL / 4).holder(name(n)).instance(n).at_stop(at_stop);
     worker.start().unwrap()
 }
 
@@ -186,7 +187,7 @@ fn units_that_are_lost_are_counted_by_reason_and_those_that_go_are_timed() {
         create(&world, 2).await;
         let (faults, line) = world.line();
         let fleet = Fleet::with_clock(AnyStore::new(line), "test", world.clock.clone(), 1).unwrap();
-        let worker = fleet.join().ttl(TTL).drain(TTL).start().unwrap();
+        let worker = fleet.join().ttl(TTL).drain_time(TTL).start().unwrap();
         let page = counts.render();
         let lost = page.lines().filter(|line| line.starts_with("tenure_fleet_lost_total{"));
         let reasons: Vec<bool> =

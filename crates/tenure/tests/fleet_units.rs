@@ -25,7 +25,7 @@ fn join(world: &World, n: u64) -> (Worker, FaultyStore<MemoryStore>) {
     let (faults, store) = world.line();
     let fleet = fleet(world, AnyStore::new(store), n);
     let holder = HolderId::new(format!("w{n}")).unwrap();
-    (fleet.join().ttl(TTL).drain(TTL / 4).holder(holder).instance(n).start().unwrap(), faults)
+    (fleet.join().ttl(TTL).drain_time(TTL / 4).holder(holder).instance(n).start().unwrap(), faults)
 }
 
 async fn assigned(worker: &Worker) -> Assignment {

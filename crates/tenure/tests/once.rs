@@ -188,6 +188,38 @@ async fn a_beginning_that_can_not_be_written_runs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn limits_that_would_end_each_body_at_once_are_refused_and_use_no_tick_up() {
+    let world = World::new();
+    let process = world.process();
+    for (once, says) in [
+        (tick(&process).grace(TTL / 2), "every body would be told to end"),
+        (tick(&process).ttl(TTL).grace(TTL), "every body would be told to end"),
+        (tick(&process).at_most_for(Duration::ZERO), "no time at all"),
+        (tick(&process).ttl(Duration::from_millis(1)), "below this store's minimum"),
+    ] {
+        let error = once.clone().run(ok).await.unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+        let error = once.begin().await.unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    assert_eq!(process.store.take().round_trips(), 0, "before any I/O");
+    assert_eq!(process.leases.last_runs("job").await.unwrap().last(), None);
+    assert_eq!(here(tick(&process).grace(TTL / 10).run(ok).await), Ok(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_is_no_body_ends_when_its_longest_time_is_over() {
+    let world = World::new();
+    let process = world.process();
+    let begun = tick(&process).at_most_for(TTL).begin().await;
+    let Ok(Ticked::Here(guard)) = begun else { panic!("nobody else runs it") };
+    assert!(guard.lease().is_held());
+    let (loss, after) = crate::common::timed(guard.lease().lost()).await;
+    assert_eq!((loss, after), (tenure::Loss::Overran, TTL));
+    assert!(!guard.end(true, "").await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
 async fn its_records_are_none_of_others_locks() {
     let process = World::new().process();
     let error = process.leases.try_acquire("once/job").await.unwrap_err();

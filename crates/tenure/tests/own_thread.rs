@@ -95,7 +95,7 @@ fn l4_whoever_looks_at_what_is_told_keeps_nobody_from_renewing() {
             let worker = fleet.join().ttl(TTL).start().unwrap();
             worker.joined().await.unwrap();
             // What was looked at lives on.
-            let seen = (worker.summaries().get(), worker.trouble().get(), worker.plannings().get());
+            let seen = (worker.summaries().get(), worker.trouble(), worker.plannings().get());
             fleet.create_all([NewUnit::named("u")]).await.unwrap();
             tokio::time::sleep(TTL * 2).await;
             assert!(guard.is_held() && worker.is_valid());

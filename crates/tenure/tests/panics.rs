@@ -6,6 +6,8 @@ use crate::common::{Process, TTL, World};
 use metrics::{Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, SharedString, Unit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tenure::AnyStore;
+use tenure::fleet::Fleet;
 use tenure_store::Fault;
 use tracing::span;
 
@@ -73,16 +75,25 @@ impl HistogramFn for Broken {
 }
 
 impl metrics::Recorder for BrokenRecorder {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {
+        self.0.told();
+    }
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {
+        self.0.told();
+    }
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {
+        self.0.told();
+    }
     fn register_counter(&self, _: &Key, _: &metrics::Metadata<'_>) -> Counter {
+        self.0.told();
         Counter::from_arc(Arc::clone(&self.0))
     }
     fn register_gauge(&self, _: &Key, _: &metrics::Metadata<'_>) -> Gauge {
+        self.0.told();
         Gauge::from_arc(Arc::clone(&self.0))
     }
     fn register_histogram(&self, _: &Key, _: &metrics::Metadata<'_>) -> Histogram {
+        self.0.told();
         Histogram::from_arc(Arc::clone(&self.0))
     }
 }
@@ -106,6 +117,25 @@ async fn a_store_fails_for_a_while(broken: &Broken) {
     assert!(long.release().await);
 }
 
+/// All that can be started is started, and a worker takes part once its store answers.
+async fn all_is_started(broken: &Broken) {
+    let world = World::new();
+    broken.panics.store(true, Ordering::SeqCst);
+    let Process { leases, .. } = world.process();
+    let section = leases.section("s").start().unwrap();
+    assert!(leases.acquire("k").await.unwrap().is_held());
+    assert!(section.acquire(0u64..9, TTL).await.unwrap().is_held());
+    let (faults, store) = world.line();
+    let fleet = Fleet::with_clock(AnyStore::new(store), "f", world.clock.clone(), 7).unwrap();
+    faults.always(Fault::Refuse);
+    let worker = fleet.join().ttl(TTL).start().unwrap();
+    tokio::time::sleep(TTL).await;
+    faults.always(Fault::None);
+    let joined = tokio::time::timeout(TTL * 2, worker.joined()).await;
+    joined.unwrap().unwrap();
+    assert!(broken.times.load(Ordering::SeqCst) > 0, "it was told of that");
+}
+
 fn in_simulated_time(scenario: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.unwrap().block_on(scenario);
@@ -116,6 +146,23 @@ fn l4_a_subscriber_that_panics_costs_no_lease() {
     let broken = Arc::<Broken>::default();
     tracing::subscriber::with_default(BrokenSubscriber(Arc::clone(&broken)), || {
         in_simulated_time(a_store_fails_for_a_while(&broken));
+    });
+}
+
+#[test]
+fn l4_a_subscriber_that_panics_keeps_no_worker_out() {
+    let broken = Arc::<Broken>::default();
+    tracing::subscriber::with_default(BrokenSubscriber(Arc::clone(&broken)), || {
+        in_simulated_time(all_is_started(&broken));
+    });
+}
+
+#[cfg(feature = "metrics")]
+#[test]
+fn l4_a_recorder_that_panics_keeps_nothing_from_being_started() {
+    let broken = Arc::<Broken>::default();
+    metrics::with_local_recorder(&BrokenRecorder(Arc::clone(&broken)), || {
+        in_simulated_time(all_is_started(&broken));
     });
 }
 

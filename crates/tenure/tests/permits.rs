@@ -34,6 +34,10 @@ async fn s8_as_many_hold_permits_as_there_are_and_the_next_comes_when_one_is_giv
     let waits = tokio::spawn(async move { fourth.semaphore("s", 3).acquire().await.unwrap() });
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(!waits.is_finished() && guards.iter().all(|guard| guard.is_held()));
+    let seen = processes[0].leases.semaphore("s", 3).peek().await.unwrap();
+    assert_eq!((seen.permits, seen.holders.len(), seen.queue.len()), (3, 3, 1));
+    assert_eq!(seen.queue[0].holder, *processes[3].leases.holder());
+    assert_eq!(processes[0].leases.shared("unused").peek().await.unwrap(), SemaphoreLedger::default());
     let fences: Vec<_> = guards.iter().map(|guard| guard.fence()).collect();
     assert!(fences.is_sorted() && fences[0] < fences[2]);
     assert!(guards.remove(1).release().await);

@@ -255,7 +255,7 @@ async fn what_a_caller_s_timeout_leaves_behind_is_free_when_the_caller_s_time_is
             assert!(lease.remaining() < SPAN);
             std::future::pending::<()>().await
         };
-        tokio::time::timeout(SPAN, of_caller.with_lease_within(set("0_10"), SPAN * 60, SPAN, body)).await
+        tokio::time::timeout(SPAN, of_caller.with_lease_at_most(set("0_10"), SPAN * 60, SPAN, body)).await
     });
     settle().await;
     // Its runtime ends with it: nothing is given up.
@@ -264,7 +264,7 @@ async fn what_a_caller_s_timeout_leaves_behind_is_free_when_the_caller_s_time_is
     assert_eq!(section(&world).reclaim().await.unwrap(), 1);
     called.abort();
     let too_late =
-        caller.with_lease_within(set("20_30"), SPAN, Duration::ZERO, |_| async {}).await.unwrap_err();
+        caller.with_lease_at_most(set("20_30"), SPAN, Duration::ZERO, |_| async {}).await.unwrap_err();
     assert!(too_late.to_string().contains("minimum"), "{too_late}");
 }
 

@@ -10,8 +10,9 @@ use common::{TTL, World, settle};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use tenure::election::{Leader, Status};
+use tenure::fleet::FleetName;
 use tenure::range::Entry;
-use tenure::{AnyStore, Candidate, Fence, Key, Metadata, Sighting, StoreError};
+use tenure::{AnyStore, Candidate, Fence, Key, Loss, Metadata, Sighting, Store, StoreError};
 use tenure_store::Fault;
 use tracing::span;
 
@@ -167,4 +168,34 @@ async fn what_is_exported_survives_json() {
     fleet.create(tenure::fleet::NewUnit::named("u").weight(3).needs("gpu")).await.unwrap();
     twice(&fleet.list().await.unwrap());
     assert_eq!(twice(&Fence(7)), "7");
+
+    twice(&candidate.leadership().unwrap());
+    let permit = a.leases.semaphore("p", 2).acquire().await.unwrap();
+    twice(&a.leases.semaphore("p", 2).peek().await.unwrap());
+    permit.release().await;
+    a.leases.once_every("job", TTL).run(async |_| Ok::<_, String>(())).await.unwrap();
+    let runs = a.leases.last_runs("job").await.unwrap();
+    twice(&runs);
+    assert!(runs.last().unwrap().to_string().ends_with("has run"));
+    let worker = fleet.join().ttl(TTL).start().unwrap();
+    worker.joined().await.unwrap();
+    twice(&worker.planning());
+    assert_eq!(twice(fleet.name()), "\"f\"");
+    assert!(serde_json::from_str::<FleetName>("\"a/b\"").is_err(), "it is checked on its way in");
+    let forced = a.leases.release_by_force("k", |_, _| {}).await.unwrap();
+    twice(&forced);
+    assert!(forced.to_string().starts_with("the tenure with fence "), "{forced}");
+    twice(&Loss::Taken(Some(seen.occupant)));
+    a.faults.always(Fault::Refuse);
+    assert!(a.leases.peek("k").await.is_err());
+    let waits = tokio::spawn({
+        let leases = a.leases.clone();
+        async move { leases.acquire("k").await.map(drop) }
+    });
+    tokio::time::sleep(TTL / 4).await;
+    let trouble = a.leases.trouble().unwrap();
+    twice(&trouble);
+    assert!(trouble.to_string().contains("have failed for"), "{trouble}");
+    waits.abort();
+    assert!(serde_json::to_string(&a.leases.store().capabilities()).unwrap().contains("fencing"));
 }

@@ -124,7 +124,7 @@ async fn a_handlers_error_ends_its_own_share_and_others_go_on() {
     let failed = failing.run(Arc::clone(&items), |_, _| async { Err("can't") }).await;
     assert!(matches!(failed, Err(SweepError::Failed("can't"))), "{failed:?}");
     let zero = failing.clone().batch(0).run(Arc::clone(&items), |_, _| async { Ok(()) }).await;
-    assert!(matches!(zero, Err(SweepError::Covered(_))), "{zero:?}");
+    assert!(matches!(zero, Err(SweepError::Acquire(_))), "{zero:?}");
     run(sweep(AnyStore::new(world.memory.clone()), &world), Arc::clone(&items)).await.unwrap();
     assert_eq!(items.counts(), vec![1; 1200]);
 }

@@ -19,7 +19,7 @@ async fn a_lease_passes_through_plain_data_to_another_process_with_its_fence() {
         // The process that made it may go: the lease stands.
         a.leases.stop().await;
         let mut token: LeaseToken = serde_json::from_str(&json).unwrap();
-        assert_eq!((token.key(), token.fence()), ("k", fence));
+        assert_eq!((token.key().as_str(), token.fence()), ("k", fence));
         for _ in 0..10 {
             tokio::time::sleep(TTL * 2 / 3).await;
             token = b.leases.refresh(&token).await.unwrap();
@@ -89,7 +89,10 @@ async fn a_token_of_another_store_or_a_damaged_one_is_refused_before_any_io() {
     assert!(error.to_string().contains("belongs to the store test"), "{error}");
     let json = serde_json::to_value(&token).unwrap();
     a.store.take();
-    for (field, bad) in [("key", ""), ("tenure", "xyz"), ("version", ""), ("holder", "")] {
+    let mut bad = json.clone();
+    bad["key"] = "".into();
+    assert!(serde_json::from_value::<LeaseToken>(bad).is_err());
+    for (field, bad) in [("tenure", "xyz"), ("version", ""), ("holder", "")] {
         let mut json = json.clone();
         json[field] = bad.into();
         let token: LeaseToken = serde_json::from_value(json).unwrap();

@@ -24,7 +24,7 @@ pub(crate) async fn inspect(inner: &TableClient) -> Inspection {
         }
     }
     let now = inner.dates.as_ref().and_then(Dates::at_least);
-    found.clock = now.map(|now| ServerClock { wall: Wall(now), resolution: Duration::from_secs(1) });
+    found.clock = now.map(|now| ServerClock::new(Wall(now), Duration::from_secs(1)));
     found
 }
 

@@ -53,7 +53,7 @@ async fn add_server(lines: &Lines, found: &mut Inspection) -> Result<String, Sto
     let (commits, is_read_only): (String, bool) = (get(&row, 5)?, get(&row, 6)?);
     let (now, user): (i64, String) = (get(&row, 7)?, get(&row, 8)?);
     let wall = Wall(u64::try_from(now).unwrap_or(0));
-    found.clock = Some(ServerClock { wall, resolution: Duration::from_millis(1) });
+    found.clock = Some(ServerClock::new(wall, Duration::from_millis(1)));
     let version = format!("PostgreSQL {version}, as the role {user:?}");
     if is_standby {
         found.hazard("server", format!("{version}: a standby, which can be read only; name the primary"));

@@ -26,7 +26,7 @@ pub(crate) async fn inspect(lines: &ConnectionManager) -> Inspection {
     // Seconds, and microseconds of the next.
     if let Ok((seconds, micros)) = lines.ask::<(u64, u64)>(&redis::cmd("TIME")).await {
         let wall = Wall(seconds.saturating_mul(1000).saturating_add(micros / 1000));
-        found.clock = Some(ServerClock { wall, resolution: Duration::from_millis(1) });
+        found.clock = Some(ServerClock::new(wall, Duration::from_millis(1)));
     }
     found
 }

@@ -118,7 +118,7 @@ pub(crate) async fn join(
     let units = asked.new_units()?;
     let fleet = Fleet::new(shared.leases.store().clone(), name)?;
     let ttl = asked.ttl_ms.map_or(USUAL, Duration::from_millis);
-    let mut builder = fleet.join().ttl(ttl).drift(shared.leases.drift()).about(metadata(asked.about));
+    let mut builder = fleet.join().ttl(ttl).drift(shared.leases.drift()).fields(metadata(asked.about));
     for label in asked.labels {
         builder = builder.label(label);
     }
@@ -135,7 +135,7 @@ pub(crate) async fn join(
         if drain > LONGEST_DRAIN {
             return Err(Problem::bad_request(format!("drain_ms {drain} is over {LONGEST_DRAIN}, a day")));
         }
-        builder = builder.drain(Duration::from_millis(drain));
+        builder = builder.drain_time(Duration::from_millis(drain));
     }
     // What the request says is refused before others are given these units. That the last place is taken meanwhile is rare, and harmless.
     builder.check()?;

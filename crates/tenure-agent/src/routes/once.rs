@@ -15,7 +15,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::Wall;
-use tenure::once::{OnceError, Run, RunState, Ticked};
+use tenure::once::{OnceError, Ticked};
 use utoipa::ToSchema;
 
 /// A tick that is to run.
@@ -79,21 +79,12 @@ pub(crate) async fn begin(
             let told = wish.enter(&shared, Holding::Tick(tick, again), &peer)?;
             Ok((StatusCode::CREATED, Json(told)))
         }
-        Ok(Ticked::Elsewhere(run)) => Err(Problem::ran(&run, says(&run))),
+        Ok(Ticked::Elsewhere(run)) => Err(Problem::ran(&run, run.to_string())),
         Ok(Ticked::Busy(by)) => Err(Problem::held(by)),
         Ok(_) => Err(Problem::held(None)),
         Err(OnceError::Acquire(error)) => Err(error.into()),
         Err(error @ OnceError::Ahead(_)) => Err(Problem::ahead(error.to_string())),
         Err(error) => Err(Problem::unavailable(error.to_string())),
-    }
-}
-
-fn says(run: &Run) -> String {
-    let tick = run.tick;
-    match run.state {
-        RunState::Done => format!("the tick of {tick} has run"),
-        RunState::Failed => format!("the tick of {tick} has run, and failed: {}", run.says),
-        _ => format!("the tick of {tick} has begun, and may be running"),
     }
 }
 

@@ -31,7 +31,7 @@ impl PermitsView {
             Some(Mode::Shared) if *permits == SemaphoreLedger::MOST_PERMITS => {
                 format!("shared by {}", holders.len())
             }
-            Some(Mode::Shared) => format!("{} of {permits}", self.0.out()),
+            Some(_) => format!("{} of {permits}", self.0.out()),
         };
         if queue.is_empty() { out } else { format!("{out}; {} waiting", queue.len()) }
     }
@@ -94,7 +94,7 @@ impl PermitsView {
 
 fn what(ticket: &Ticket) -> String {
     match ticket.mode {
-        Mode::Exclusive => "exclusive".to_owned(),
-        Mode::Shared => format!("{} shared", ticket.permits),
+        Mode::Exclusive => ticket.mode.to_string(),
+        mode => format!("{} {mode}", ticket.permits),
     }
 }

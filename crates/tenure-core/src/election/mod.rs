@@ -149,6 +149,7 @@ impl fmt::Display for StepDownCause {
 
 /// A leadership, at the instant when it was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Term {
     /// The fencing token: send it along with every effect, and let the resource refuse lower ones.

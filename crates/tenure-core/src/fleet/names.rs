@@ -106,6 +106,21 @@ impl fmt::Display for FleetName {
     }
 }
 
+#[cfg(feature = "serde")]
+impl serde::Serialize for FleetName {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+/// Checked as by `new`.
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for FleetName {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<FleetName, D::Error> {
+        FleetName::new(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     //! Plan: the keys are what they are in every version, and a unit's key tells its name; what can't be a name is refused.

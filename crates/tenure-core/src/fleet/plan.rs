@@ -19,12 +19,31 @@ use std::fmt;
 /// What is evened out between workers.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum Balance {
     /// How many units each has: within one of each other.
     #[default]
     Count,
     /// How much their units weigh together, as far as single weights allow.
     Weight,
+}
+
+impl Balance {
+    /// In one word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Balance::Count => "count",
+            Balance::Weight => "weight",
+        }
+    }
+}
+
+/// Its name.
+impl fmt::Display for Balance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// A unit, as far as planning goes.

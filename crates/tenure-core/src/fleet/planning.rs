@@ -6,9 +6,11 @@ use crate::values::key::HolderId;
 use crate::values::record::{Attachment, Record};
 use crate::values::time::Wall;
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// What a fleet's board says of its planning.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Planning {
     /// The session of the worker that plans for all. It may be dead, until another worker takes its place.
@@ -44,6 +46,7 @@ impl Planning {
 /// What a worker is to its fleet's planning.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum Role {
     /// It plans for all.
     Planner,
@@ -63,5 +66,12 @@ impl Role {
             Role::Standby => "standby",
             Role::Member => "member",
         }
+    }
+}
+
+/// Its name.
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }

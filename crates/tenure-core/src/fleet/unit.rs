@@ -14,6 +14,7 @@ const RETRY: &str = "retry";
 /// Whether there is work to do on a unit.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum Status {
     /// There is: some worker should hold it.
     #[default]

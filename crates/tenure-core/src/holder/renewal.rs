@@ -19,6 +19,7 @@ use std::time::Duration;
 
 /// Why a lease ended before its holder gave it up.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Loss {
     /// Its validity ran out: the process was stopped or too slow to renew.

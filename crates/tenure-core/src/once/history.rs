@@ -5,6 +5,7 @@ use crate::values::fence::Fence;
 use crate::values::key::HolderId;
 use crate::values::metadata::{Metadata, Value};
 use crate::values::time::Wall;
+use std::fmt;
 
 /// The field of a record's metadata.
 const FIELD: &str = "once";
@@ -15,6 +16,8 @@ const SAYS: usize = 200;
 
 /// How far a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum RunState {
     /// It has begun. If nobody holds the key, whoever ran it is gone.
     Begun,
@@ -40,8 +43,16 @@ impl RunState {
     }
 }
 
+/// Its name.
+impl fmt::Display for RunState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// One run of a tick.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Run {
     /// The time that it was scheduled for.
@@ -67,8 +78,21 @@ impl Run {
     }
 }
 
+/// For people: which tick, and what became of it.
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tick = self.tick;
+        match self.state {
+            RunState::Begun => write!(f, "the tick of {tick} has begun, and may be running"),
+            RunState::Done => write!(f, "the tick of {tick} has run"),
+            RunState::Failed => write!(f, "the tick of {tick} has run, and failed: {}", self.says),
+        }
+    }
+}
+
 /// What ran when, as a record tells it.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct History {
     last: Option<Run>,
     /// The latest first.

@@ -34,7 +34,11 @@ macro_rules! ranges_of {
                 KeyRange::from(range).into()
             }
         }
+    )*};
+}
 
+macro_rules! ranges_to {
+    ($($integer:ty),*) => {$(
         /// The same points, if both ends fit; a range up to the highest number is a [`RangeInclusive`] only.
         impl TryFrom<&KeyRange> for Range<$integer> {
             type Error = InvalidInput;
@@ -58,7 +62,48 @@ macro_rules! ranges_of {
     )*};
 }
 
+macro_rules! signed_ranges_of {
+    ($($integer:ty),*) => {$(
+        /// The same points, unless an end is negative; none where it ends before it begins.
+        impl TryFrom<Range<$integer>> for KeyRange {
+            type Error = InvalidInput;
+
+            fn try_from(range: Range<$integer>) -> Result<KeyRange, InvalidInput> {
+                Ok(KeyRange::ordered(range.start.try_into()?, range.end.try_into()?))
+            }
+        }
+
+        /// The same points, unless an end is negative; none where it ends before it begins.
+        impl TryFrom<RangeInclusive<$integer>> for KeyRange {
+            type Error = InvalidInput;
+
+            fn try_from(range: RangeInclusive<$integer>) -> Result<KeyRange, InvalidInput> {
+                let (first, last) = range.into_inner();
+                Ok(KeyRange::ordered(first.try_into()?, Point::try_from(last)?.next()))
+            }
+        }
+
+        impl TryFrom<Range<$integer>> for RangeSet {
+            type Error = InvalidInput;
+
+            fn try_from(range: Range<$integer>) -> Result<RangeSet, InvalidInput> {
+                KeyRange::try_from(range).map(RangeSet::from)
+            }
+        }
+
+        impl TryFrom<RangeInclusive<$integer>> for RangeSet {
+            type Error = InvalidInput;
+
+            fn try_from(range: RangeInclusive<$integer>) -> Result<RangeSet, InvalidInput> {
+                KeyRange::try_from(range).map(RangeSet::from)
+            }
+        }
+    )*};
+}
+
 ranges_of!(u8, u16, u32, u64, u128, usize);
+signed_ranges_of!(i32, i64);
+ranges_to!(u8, u16, u32, u64, u128, usize, i32, i64);
 
 #[cfg(test)]
 mod tests {
@@ -84,5 +129,27 @@ mod tests {
         assert_eq!(Range::<u128>::try_from(&all), Ok(0..1 << 64));
         assert!(RangeInclusive::<u64>::try_from(&KeyRange::from(5u64..5)).is_err());
         assert_eq!(RangeSet::from(1u32..4).to_string(), "1_4");
+    }
+
+    #[test]
+    fn ranges_of_signed_integers_are_ranges_of_keys_unless_they_are_negative() {
+        proptest!(|(a: i64, b: i64)| {
+            let keys = KeyRange::try_from(a..b);
+            prop_assert_eq!(keys.is_err(), a < 0 || b < 0);
+            if let Ok(keys) = keys {
+                prop_assert_eq!(&keys, &KeyRange::from(a as u64..b as u64));
+                if a < b {
+                    prop_assert_eq!(Range::<i64>::try_from(&keys), Ok(a..b));
+                    prop_assert_eq!(KeyRange::try_from(a..=b - 1), Ok(keys));
+                }
+            }
+        });
+        // What has no suffix is an i32.
+        assert_eq!(RangeSet::try_from(1..4), Ok(RangeSet::from(1u32..4)));
+        assert_eq!(KeyRange::try_from(0..=i64::MAX), Ok(KeyRange::from(0..=i64::MAX as u64)));
+        let error = KeyRange::try_from(-1i64..4).unwrap_err().to_string();
+        assert!(error.contains("-1 is negative"), "{error}");
+        let error = Range::<i64>::try_from(&KeyRange::from(0..u64::MAX)).unwrap_err().to_string();
+        assert!(error.contains("beyond the highest i64"), "{error}");
     }
 }

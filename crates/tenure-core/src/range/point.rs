@@ -109,6 +109,39 @@ macro_rules! integers {
 
 integers!(u8, u16, u32, u64, u128, usize);
 
+macro_rules! signed_integers {
+    ($($integer:ty),*) => {$(
+        /// Unless it is negative.
+        impl TryFrom<$integer> for Point {
+            type Error = InvalidInput;
+
+            fn try_from(number: $integer) -> Result<Point, InvalidInput> {
+                let point = BigUint::try_from(number).map_err(|_| {
+                    InvalidInput::new(format!(
+                        "the number {number} is negative, and points begin at 0; add what is below 0 to each"
+                    ))
+                });
+                point.map(Point)
+            }
+        }
+
+        /// As long as it fits.
+        impl TryFrom<&Point> for $integer {
+            type Error = InvalidInput;
+
+            fn try_from(point: &Point) -> Result<$integer, InvalidInput> {
+                <$integer>::try_from(&point.0).map_err(|_| {
+                    InvalidInput::new(format!(
+                        "the point {} is beyond the highest {}", point.brief(), stringify!($integer)
+                    ))
+                })
+            }
+        }
+    )*};
+}
+
+signed_integers!(i32, i64);
+
 /// Its hexadecimal digits, as [`Display`](fmt::Display) writes them.
 impl std::str::FromStr for Point {
     type Err = InvalidInput;

@@ -13,6 +13,7 @@ use std::time::Duration;
 /// Since when an entry stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum Since {
     /// When the record was last written, it had stood for so long, at least.
     Written(Duration),

@@ -19,6 +19,7 @@ pub const FIELD: &str = "semaphore";
 
 /// Somebody's claim to permits: a place in the queue, and then the permits themselves under the same id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Ticket {
     /// The claim itself, never used again.
@@ -41,6 +42,7 @@ pub struct Ticket {
 
 /// Permits that are held.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Grant {
     /// By whom, and how.
@@ -59,6 +61,7 @@ impl Grant {
 
 /// All that a semaphore's record says.
 #[derive(Debug, Default, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct SemaphoreLedger {
     /// How many permits there are.

@@ -21,15 +21,35 @@ pub(crate) use machine::Semaphore;
 use crate::holder::acquisition::WaitPolicy;
 use crate::values::error::{InvalidInput, StoreError};
 use crate::values::key::Key;
+use std::fmt;
 
 /// How a permit is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum Mode {
     /// Beside others, as long as there are permits.
     Shared,
     /// Beside nobody.
     Exclusive,
+}
+
+impl Mode {
+    /// In one word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Shared => "shared",
+            Mode::Exclusive => "exclusive",
+        }
+    }
+}
+
+/// Its name.
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// Why permits are refused that others would get: their record has no room for one more claim. It is the source of that error.

@@ -89,6 +89,7 @@ impl Tenure {
 
 /// A claim is live exactly while its session's record shows the same fence and a tenure.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Attachment {
     /// The key of the session.
     pub session: Key,
@@ -332,6 +333,13 @@ impl Sighting {
     #[must_use]
     pub fn of(record: &Record) -> Option<Sighting> {
         Some(Sighting { occupant: Occupant::of(record)?, metadata: record.metadata.clone() })
+    }
+}
+
+/// Who holds it, as [`Occupant`] says.
+impl fmt::Display for Sighting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.occupant.fmt(f)
     }
 }
 

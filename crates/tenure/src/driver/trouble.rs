@@ -5,6 +5,7 @@
 use super::call::CallKind;
 use crate::panics::quietly;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::{Clock, HolderId, StoreError, Tick};
@@ -14,6 +15,7 @@ use tokio::sync::watch;
 ///
 /// A refusal is an answer: losing a key to another is no trouble.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Trouble {
     /// What they were about: a key, or what the keys of a listing begin with.
@@ -24,6 +26,14 @@ pub struct Trouble {
     pub failures: u64,
     /// For how long, counted from when the first of them was sent.
     pub lasts: Duration,
+}
+
+/// For people: what fails, since when, and why.
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Trouble { key, error, failures, lasts } = self;
+        write!(f, "calls about {key} have failed for {lasts:.1?}, {failures} in a row: {error}")
+    }
 }
 
 /// Between two words about calls of one kind.

@@ -28,6 +28,8 @@ pub(super) struct LeadershipScope {
     pub(super) guard: Guard,
     /// Cancelled when bodies must end, because the candidate steps down.
     pub(super) stop: CancellationToken,
+    /// Cancelled by that, too, and when the leadership has ended.
+    pub(super) over: CancellationToken,
 }
 
 /// The right to run a body. The candidate does not give the key up before it is back.

@@ -5,6 +5,7 @@ use super::runner::{self, CandidatePlan};
 use crate::clock;
 use crate::leases::Leases;
 use crate::ttl::checked_ttl;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::election::Terms;
@@ -190,12 +191,11 @@ impl CandidateBuilder {
         terms.follow = self.follow.unwrap_or(terms.follow);
         terms.hold = self.hold.unwrap_or(terms.hold);
         terms.errors = self.errors;
-        terms.cooldown = self.cooldown.unwrap_or(terms.follow * 2);
+        terms.cooldown = self.cooldown.unwrap_or_else(|| terms.follow.saturating_mul(2));
         terms.rank = self.rank;
         terms.labels = self.labels;
         terms.check()?;
-        tenure_store::codec::check_metadata(&terms.labels)
-            .map_err(|error| InvalidInput::new(error.to_string()))?;
+        tenure_store::codec::check_metadata(&terms.labels)?;
         let grace = checked_grace(self.grace, &terms)?;
         terms.reserve = grace;
         let (leases, owned) = match self.base {
@@ -259,5 +259,17 @@ impl Leases {
     /// A candidate that is attached to the session of these leases, with settings: any number of them cost no more to hold than one.
     pub fn candidate(&self) -> CandidateBuilder {
         CandidateBuilder::on_leases(self.clone())
+    }
+}
+
+impl fmt::Debug for CandidateBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CandidateBuilder")
+            .field("key", &self.key)
+            .field("id", &self.id)
+            .field("ttl", &self.ttl)
+            .field("preference", &self.rank)
+            .field("labels", &self.labels)
+            .finish_non_exhaustive()
     }
 }

@@ -4,6 +4,7 @@ use super::bodies::{self, CandidateRequest};
 use super::runner::SharedCandidate;
 use super::status::{Leader, Status};
 use crate::body::Held;
+use crate::cancelled::Cancelled;
 use crate::driver::{Trouble, nap};
 use crate::error::{AcquireError, BodyError};
 use crate::latest::Latest;
@@ -42,6 +43,14 @@ impl Candidate {
     #[must_use]
     pub fn leadership(&self) -> Option<Term> {
         self.shared.leadership()
+    }
+
+    /// Told when the leadership that this candidate has at this instant ends, or is about to be given up: for what goes by
+    /// [`Candidate::elected`], without a body. At once where it does not lead. A later leadership has another one.
+    ///
+    /// What was begun under it should end at once: nobody waits for it, as [`Candidate::run_while_leader`] does for a body.
+    pub fn cancelled(&self) -> Cancelled {
+        self.shared.cancelled()
     }
 
     /// Waits until this candidate leads.

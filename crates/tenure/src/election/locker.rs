@@ -20,10 +20,10 @@ use tenure_core::{Fence, Loss};
 /// use tenure::{Leases, election::Locker};
 ///
 /// let locker = Locker::new(Leases::new(tenure::memory())?).at_least_for(Duration::from_millis(20));
-/// if let Some(lock) = locker.lock("nightly-report").await? {
+/// if let Some(lock) = locker.try_lock("nightly-report").await? {
 ///     println!("running with fence {}", lock.fence());
-///     assert!(locker.lock("nightly-report").await?.is_none(), "another tick finds it taken");
-///     lock.unlock().await;
+///     assert!(locker.try_lock("nightly-report").await?.is_none(), "another tick finds it taken");
+///     lock.release().await;
 /// }
 /// # Ok(()) }
 /// ```
@@ -66,7 +66,7 @@ impl Locker {
     ///
     /// # Cancel safety
     /// When the future is dropped, a claim that is under way is followed up and given back in the background.
-    pub async fn lock(&self, job: impl AsRef<str>) -> Result<Option<JobLock>, AcquireError> {
+    pub async fn try_lock(&self, job: impl AsRef<str>) -> Result<Option<JobLock>, AcquireError> {
         let lock = self.leases.lock(format!("{}{}", self.prefix, job.as_ref()));
         match lock.at_least_for(self.at_least).try_acquire().await {
             Ok(guard) => Ok(Some(JobLock { guard })),
@@ -76,9 +76,9 @@ impl Locker {
     }
 }
 
-/// The lock of one run of a job. Dropping it unlocks it in the background, no sooner than the minimum time is over.
+/// The lock of one run of a job. Dropping it releases it in the background, no sooner than the minimum time is over.
 #[derive(Debug)]
-#[must_use = "dropping a lock unlocks it"]
+#[must_use = "dropping a lock gives it up"]
 pub struct JobLock {
     guard: Guard,
 }
@@ -96,7 +96,7 @@ impl JobLock {
         self.guard.is_held()
     }
 
-    /// Told when the lock is lost, so that the job can end; and when it is unlocked or dropped.
+    /// Told when the lock is lost, so that the job can end; and when it is released or dropped.
     pub fn cancelled(&self) -> Cancelled {
         self.guard.cancelled()
     }
@@ -109,11 +109,11 @@ impl JobLock {
         self.guard.lost().await
     }
 
-    /// Ends the run, and waits until the lock is free: at once, or when the minimum time is over.
+    /// Ends the run, and waits until the lock is free: at once, or when the minimum time is over. False: it was lost before.
     ///
     /// # Cancel safety
-    /// When the future is dropped, the lock is unlocked in the background.
-    pub async fn unlock(self) {
-        self.guard.release().await;
+    /// Dropping the future does not stop the release.
+    pub async fn release(self) -> bool {
+        self.guard.release().await
     }
 }

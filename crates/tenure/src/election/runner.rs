@@ -3,6 +3,7 @@
 use super::bodies::{CandidateRequest, LeadershipScope, Permit};
 use super::status::{Leader, Status};
 use crate::belief::LeaseCell;
+use crate::cancelled::Cancelled;
 use crate::driver::sleep_until;
 use crate::guard::Guard;
 use crate::leases::Leases;
@@ -72,6 +73,22 @@ impl SharedCandidate {
         let guard = &tenancy.as_ref()?.guard;
         let valid_for = guard.remaining();
         (!valid_for.is_zero()).then(|| Term::new(guard.fence(), valid_for))
+    }
+}
+
+impl SharedCandidate {
+    /// The word that this leadership ends; given already where there is none.
+    pub(super) fn cancelled(&self) -> Cancelled {
+        let process = &self.leases.inner.process;
+        // First: a thread of the parent's may have had the lock as it forked.
+        let tenancy = if process.is_forked() { None } else { self.tenancy() };
+        let over = tenancy.filter(|tenancy| tenancy.guard.is_held()).map(|tenancy| tenancy.over.clone());
+        let none = || {
+            let over = CancellationToken::new();
+            over.cancel();
+            over
+        };
+        Cancelled::by(&over.unwrap_or_else(none), process)
     }
 }
 
@@ -332,7 +349,9 @@ impl CandidateRunner {
             since: self.leases.inner.clock.now().wall,
             labels: terms.labels.clone(),
         };
-        self.shared.set_tenancy(Some(Arc::new(LeadershipScope { guard, stop: CancellationToken::new() })));
+        let stop = CancellationToken::new();
+        let over = stop.child_token();
+        self.shared.set_tenancy(Some(Arc::new(LeadershipScope { guard, stop, over })));
         self.led_by(Some(leader));
     }
 
@@ -340,6 +359,7 @@ impl CandidateRunner {
     fn ended(&self) {
         if let Some(tenancy) = self.shared.tenancy() {
             tenancy.guard.cell().belief.end();
+            tenancy.over.cancel();
         }
         self.shared.set_tenancy(None);
     }

@@ -64,8 +64,13 @@ impl Assignment {
     /// # Cancel safety
     /// Dropping the future does not stop the release.
     pub async fn release(self) -> bool {
-        let lease = self.unit.share.lease;
-        refused(self.ask(|request| FleetCommand::Decline(lease, request)).await).unwrap_or(false)
+        let unit = self.unit.clone();
+        let lease = unit.share.lease;
+        let released = refused(self.ask(|request| FleetCommand::Decline(lease, request)).await);
+        released.unwrap_or_else(|error| {
+            unit.tell_not_let_go(&error);
+            false
+        })
     }
 
     /// Lets this very worker have the unit. The plan may move it again; see [`Fleet::pin`](super::Fleet::pin) for good.

@@ -11,6 +11,7 @@ use crate::clock;
 use crate::driver::{Driver, Troubles};
 use crate::home::Home;
 use crate::ttl::{check_drift, checked_ttl};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::fleet::{About, Balance, FleetCommand, Options, Worker as Machine};
@@ -22,6 +23,7 @@ use tracing::Instrument as _;
 
 /// Settings of a [`Worker`], each with a default.
 #[derive(Clone)]
+#[must_use = "nothing happens until it is started"]
 pub struct WorkerBuilder {
     fleet: Fleet,
     holder: Option<HolderId>,
@@ -37,7 +39,6 @@ pub struct WorkerBuilder {
 
 impl Fleet {
     /// A worker of this fleet: set it up, then start it.
-    #[must_use]
     pub fn join(&self) -> WorkerBuilder {
         WorkerBuilder::new(self.clone())
     }
@@ -61,71 +62,62 @@ impl WorkerBuilder {
 
     /// How long this worker may be silent before it counts as dead; 10 s by default. It renews, and looks, once in a third of
     /// it.
-    #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self
     }
 
     /// How long what is done for a unit may take to end when the unit is to go to another worker; 30 s by default.
-    #[must_use]
-    pub fn drain(mut self, drain: Duration) -> Self {
+    pub fn drain_time(mut self, drain: Duration) -> Self {
         self.drain = drain;
         self
     }
 
     /// The most units that this worker takes; any number by default.
-    #[must_use]
     pub fn most_units(mut self, units: u64) -> Self {
         self.about.units = units;
         self
     }
 
     /// The most weight that this worker takes; any by default.
-    #[must_use]
     pub fn most_weight(mut self, weight: u64) -> Self {
         self.about.weight = weight;
         self
     }
 
     /// A label that this worker offers to units with needs. May be called more than once.
-    #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.about.labels.insert(label.into());
         self
     }
 
     /// What is evened out between workers: counts, by default, or weights. Give all workers of a fleet the same.
-    #[must_use]
     pub fn balance(mut self, balance: Balance) -> Self {
         self.about.balance = balance;
         self
     }
 
     /// What becomes of its units when all handles and assignments are dropped; they are passed on by default.
-    #[must_use]
     pub fn at_stop(mut self, at_stop: AtStop) -> Self {
         self.at_stop = at_stop;
         self
     }
 
-    /// What the worker's record says of it, for people: where it runs and what it is.
-    #[must_use]
-    pub fn about(mut self, fields: Metadata) -> Self {
+    /// What the worker's record says of it, for people: where it runs and what it is. Others see it in [`Member::fields`](super::Member::fields).
+    #[doc(alias("metadata", "about"))]
+    pub fn fields(mut self, fields: Metadata) -> Self {
         self.fields = fields;
         self
     }
 
     /// This worker's name as others see it. It must differ for each start, so the default, host name, process id and random
     /// bits, is a good choice.
-    #[must_use]
     pub fn holder(mut self, holder: HolderId) -> Self {
         self.holder = Some(holder);
         self
     }
 
     /// How far the clocks' rates may be off; 10 % by default, and 20 % at most.
-    #[must_use]
     pub fn drift(mut self, drift: Drift) -> Self {
         self.rules.drift = drift;
         self
@@ -133,14 +125,12 @@ impl WorkerBuilder {
 
     /// Whether dead workers may be recognised at first sight. As
     /// [`LeasesBuilder::first_sight`](crate::LeasesBuilder::first_sight).
-    #[must_use]
     pub fn first_sight(mut self, on: bool) -> Self {
         self.rules.first_sight = on;
         self
     }
 
     /// Other random bits than the machine's, for tests. Two processes must never have the same.
-    #[must_use]
     pub fn instance(mut self, instance: u64) -> Self {
         self.instance = Some(instance);
         self
@@ -148,7 +138,6 @@ impl WorkerBuilder {
 
     /// The runtime that this worker renews on, as [`LeasesBuilder::runtime`](crate::LeasesBuilder::runtime) has it; by default, a thread of
     /// tenure's own. What is done for units runs on the caller's in any case.
-    #[must_use]
     pub fn runtime(mut self, runtime: Handle) -> Self {
         self.runtime = Some(runtime);
         self
@@ -169,8 +158,7 @@ impl WorkerBuilder {
         if self.fields.contains_key(tenure_core::RESERVED) {
             return Err(InvalidInput::new("the field \"tenure\" is kept for tenure; choose another name"));
         }
-        tenure_store::codec::check_metadata(&self.about.at_most().compose(self.fields.clone()))
-            .map_err(|error| InvalidInput::new(error.to_string()))?;
+        tenure_store::codec::check_metadata(&self.about.at_most().compose(self.fields.clone()))?;
         Ok(ttl)
     }
 
@@ -233,5 +221,18 @@ impl WorkerBuilder {
         // A store without hints is polled.
         let _ = listen.send(push);
         Ok(Worker::new(inner, self.at_stop))
+    }
+}
+
+impl fmt::Debug for WorkerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerBuilder")
+            .field("fleet", &self.fleet)
+            .field("holder", &self.holder)
+            .field("ttl", &self.ttl)
+            .field("drain_time", &self.drain)
+            .field("offers", &self.about)
+            .field("fields", &self.fields)
+            .finish_non_exhaustive()
     }
 }

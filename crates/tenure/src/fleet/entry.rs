@@ -3,6 +3,7 @@
 use super::membership::Membership;
 use super::shared_worker::SharedWorker;
 use crate::driver::NOW_AND_THEN;
+use crate::panics::quietly;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tenure_core::StoreError;
@@ -13,7 +14,7 @@ use tokio::sync::mpsc;
 const MOMENT: Duration = Duration::from_secs(5);
 
 /// Has the worker join, unless the fleet is of another layout. A store that does not answer is asked again. One that can't answer that
-/// question, as where it refuses listings, does not keep anybody out.
+/// question, as where it refuses listings, does not keep anybody out, and that is told.
 pub(super) fn enter(
     inner: &Arc<SharedWorker>,
     commands: mpsc::UnboundedSender<FleetCommand>,
@@ -45,7 +46,11 @@ pub(super) fn enter(
                     told = if is_due { Some(now) } else { told };
                     trouble(&inner, error, is_due);
                 }
-                Ok(None) | Err(_) => break send(&commands, FleetCommand::Join),
+                Ok(None) => break send(&commands, FleetCommand::Join),
+                Err(error) => {
+                    trouble(&inner, error, true);
+                    break send(&commands, FleetCommand::Join);
+                }
             }
             tokio::time::sleep(ttl.part(16).min(MOMENT)).await;
         }
@@ -61,10 +66,12 @@ fn trouble(inner: &Weak<SharedWorker>, error: StoreError, is_told: bool) {
     let Some(inner) = inner.upgrade() else { return };
     if is_told {
         let holder = &inner.holder;
-        tracing::warn!(
-            name: "fleet.failing", target: "tenure::fleet", %holder, reason = %error,
-            "the store could not be asked about the fleet"
-        );
+        quietly(|| {
+            tracing::warn!(
+                name: "fleet.failing", target: "tenure::fleet", %holder, reason = %error,
+                "the store could not be asked about the fleet"
+            );
+        });
     }
     inner.trouble.send_replace(Some(error));
 }
@@ -72,10 +79,12 @@ fn trouble(inner: &Weak<SharedWorker>, error: StoreError, is_told: bool) {
 fn refuse(inner: &Weak<SharedWorker>, commands: &mpsc::UnboundedSender<FleetCommand>, error: StoreError) {
     if let Some(inner) = inner.upgrade() {
         let holder = &inner.holder;
-        tracing::error!(
-            name: "fleet.refused", target: "tenure::fleet", %holder, reason = %error,
-            "the fleet's workers divide units in another way"
-        );
+        quietly(|| {
+            tracing::error!(
+                name: "fleet.refused", target: "tenure::fleet", %holder, reason = %error,
+                "the fleet's workers divide units in another way"
+            );
+        });
         inner.trouble.send_replace(Some(error.clone()));
         inner.entry.send_replace(Membership::Refused(error));
     }

@@ -28,6 +28,18 @@ pub enum Verdict {
     HandTo(HolderId),
 }
 
+/// For people, as in logs.
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Done | Verdict::DoneWith(_) => f.write_str("done"),
+            Verdict::Again => f.write_str("failed"),
+            Verdict::Failed(why) => write!(f, "failed: {why}"),
+            Verdict::HandTo(worker) => write!(f, "handed to {worker}"),
+        }
+    }
+}
+
 /// An error is a failure with that reason. There is no verdict in `()`: a task that returns by accident would end its unit for ever.
 impl<E: fmt::Display> From<Result<Verdict, E>> for Verdict {
     fn from(result: Result<Verdict, E>) -> Verdict {
@@ -124,11 +136,7 @@ where
         Verdict::HandTo(worker) => assignment.hand_to(&worker).await,
     };
     if let Err(error) = followed {
-        let (key, fence, holder) = unit.named();
-        tracing::warn!(
-            name: "fleet.not_let_go", target: "tenure::fleet", %key, %fence, %holder, reason = %error,
-            "this unit could not be let go of as its task said"
-        );
+        unit.tell_not_let_go(&error);
     }
 }
 

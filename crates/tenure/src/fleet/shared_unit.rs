@@ -99,6 +99,7 @@ impl SharedUnit {
         // Records have room besides for how it has failed.
         let mut spec = self.spec.clone();
         spec.retry = None;
-        tenure_store::codec::check_metadata(&spec.compose(fields.clone())?)
+        tenure_store::codec::check_metadata(&spec.compose(fields.clone())?)?;
+        Ok(())
     }
 }

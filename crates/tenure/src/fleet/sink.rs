@@ -1,5 +1,6 @@
 //! Where the notices of a worker's machine go: to the users of its units, to events, traces and metrics.
 
+use super::membership::Membership;
 use super::meters::FleetMeters;
 use super::news::NewsItem;
 use super::shared_unit::SharedUnit;
@@ -47,6 +48,7 @@ impl Drop for WorkerSink {
         // Where it has stopped in order, that is so already.
         self.meters.stopped();
         if let Some(inner) = self.inner.upgrade() {
+            inner.entry.send_if_modified(Membership::leaves);
             inner.users().end();
             inner.told.notify_waiters();
         }
@@ -132,6 +134,7 @@ impl WorkerSink {
             FleetNotice::Trouble(error) => self.trouble(inner, error),
             FleetNotice::Stopped => {
                 self.stopped();
+                inner.entry.send_if_modified(Membership::leaves);
                 inner.users().end();
                 return ControlFlow::Break(());
             }

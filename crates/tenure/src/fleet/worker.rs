@@ -167,7 +167,13 @@ impl Worker {
     /// What kept the fleet from being looked at last, or this worker from taking part, until it was looked at again. So it names a live process
     /// that has this worker's holder id.
     #[must_use]
-    pub fn trouble(&self) -> Latest<Option<StoreError>> {
+    pub fn trouble(&self) -> Option<StoreError> {
+        self.inner.trouble.borrow().clone()
+    }
+
+    /// A watch of that.
+    #[must_use]
+    pub fn troubles(&self) -> Latest<Option<StoreError>> {
         Latest::of(&self.inner.trouble)
     }
 
@@ -177,8 +183,7 @@ impl Worker {
     /// # Errors
     /// When there are more labels than a session's record takes.
     pub fn offer(&self, about: About) -> Result<(), InvalidInput> {
-        tenure_store::codec::check_metadata(&about.at_most().compose(tenure_core::Metadata::new()))
-            .map_err(|error| InvalidInput::new(error.to_string()))?;
+        tenure_store::codec::check_metadata(&about.at_most().compose(tenure_core::Metadata::new()))?;
         self.inner.send(FleetCommand::Offer(about));
         Ok(())
     }

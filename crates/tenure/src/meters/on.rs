@@ -2,7 +2,7 @@
 
 use super::described::{COUNTERS, GAUGES, HISTOGRAMS};
 use super::{Fixed, Prefix};
-use crate::panics::quietly;
+use crate::panics::{quietly, quietly_or};
 use metrics::Unit;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,15 +41,15 @@ fn labels(labels: &Labels) -> Vec<metrics::Label> {
 }
 
 pub(crate) fn counter(name: &'static str, of: &Labels) -> Counter {
-    Counter(metrics::counter!(name, labels(of)))
+    Counter(quietly_or(|| metrics::counter!(name, labels(of)), metrics::Counter::noop))
 }
 
 pub(crate) fn gauge(name: &'static str, of: &Labels) -> Gauge {
-    Gauge(metrics::gauge!(name, labels(of)))
+    Gauge(quietly_or(|| metrics::gauge!(name, labels(of)), metrics::Gauge::noop))
 }
 
 pub(crate) fn histogram(name: &'static str, of: &Labels) -> Histogram {
-    Histogram(metrics::histogram!(name, labels(of)))
+    Histogram(quietly_or(|| metrics::histogram!(name, labels(of)), metrics::Histogram::noop))
 }
 
 fn fixed(labels: &Fixed, prefix: Prefix<'_>) -> Vec<metrics::Label> {
@@ -76,16 +76,18 @@ pub(super) fn measure(name: &'static str, of: &Fixed, prefix: Prefix<'_>, span: 
 /// Says what each is, to the recorder that there is now.
 pub(super) fn describe() {
     for (name, what) in COUNTERS {
-        metrics::describe_counter!(name, what);
+        quietly(|| metrics::describe_counter!(name, what));
     }
     for (name, what) in GAUGES {
-        if name.ends_with("_seconds") {
-            metrics::describe_gauge!(name, Unit::Seconds, what);
-        } else {
-            metrics::describe_gauge!(name, what);
-        }
+        quietly(|| {
+            if name.ends_with("_seconds") {
+                metrics::describe_gauge!(name, Unit::Seconds, what);
+            } else {
+                metrics::describe_gauge!(name, what);
+            }
+        });
     }
     for (name, what) in HISTOGRAMS {
-        metrics::describe_histogram!(name, Unit::Seconds, what);
+        quietly(|| metrics::describe_histogram!(name, Unit::Seconds, what));
     }
 }

@@ -9,6 +9,7 @@ use crate::driver::{Driver, Troubles};
 use crate::home::Home;
 use crate::leases::Leases;
 use crate::process::Process;
+use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -19,6 +20,7 @@ use tokio::sync::{mpsc, watch};
 
 /// Settings of a [`Section`], each with a default.
 #[derive(Clone)]
+#[must_use = "nothing happens until it is started"]
 pub struct SectionBuilder {
     store: AnyStore,
     name: String,
@@ -62,35 +64,30 @@ impl SectionBuilder {
     }
 
     /// The most ranges that are held in the section at a time, by all processes together; 1,000 by default.
-    #[must_use]
     pub fn most_parts(mut self, most: usize) -> Self {
         self.most_parts = most;
         self
     }
 
     /// What longer durations are cut to; one day by default. A range that a dead process held is free again after its duration.
-    #[must_use]
     pub fn longest(mut self, duration: Duration) -> Self {
         self.longest = duration;
         self
     }
 
     /// How long a body may take to end once it is told to: an eighth of the duration by default, and never more than half of it.
-    #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = Some(grace);
         self
     }
 
     /// This process's name as others see it; it must differ for each start.
-    #[must_use]
     pub fn holder(mut self, holder: HolderId) -> Self {
         self.holder = Some(holder);
         self
     }
 
     /// How far the clocks' rates may be off; 10 % by default.
-    #[must_use]
     pub fn drift(mut self, drift: Drift) -> Self {
         self.rules.drift = drift;
         self
@@ -98,7 +95,6 @@ impl SectionBuilder {
 
     /// Whether a dead process's lease may be collected at first sight where two witnesses agree that its time is over. On by
     /// default.
-    #[must_use]
     pub fn first_sight(mut self, on: bool) -> Self {
         self.rules.first_sight = on;
         self
@@ -106,14 +102,13 @@ impl SectionBuilder {
 
     /// The runtime that the section's requests go out from, as [`LeasesBuilder::runtime`](crate::LeasesBuilder::runtime) has it; by default, a
     /// thread of tenure's own.
-    #[must_use]
     pub fn runtime(mut self, runtime: tokio::runtime::Handle) -> Self {
         self.home = Some(Home::On(runtime));
         self
     }
 
-    /// Another clock than the machine's, for tests. The section works on the runtime around [`start`](Self::start), then.
-    #[must_use]
+    /// Another clock than the machine's, for tests. The section works on the runtime around [`start`](Self::start), then, but for one from
+    /// [`Leases::section`], which works where these leases do.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
         self
@@ -191,5 +186,18 @@ impl Leases {
         section.home = Some(self.inner.home.clone());
         section.rules = self.rules();
         section
+    }
+}
+
+impl fmt::Debug for SectionBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SectionBuilder")
+            .field("store", &self.store)
+            .field("name", &self.name)
+            .field("holder", &self.holder)
+            .field("most_parts", &self.most_parts)
+            .field("longest", &self.longest)
+            .field("grace", &self.grace)
+            .finish_non_exhaustive()
     }
 }

@@ -174,6 +174,10 @@ impl RangeGuard {
 
     /// Before anybody else can have them.
     fn stop_believing(&self) {
+        // A forked child gives nothing of its parent's up, and nothing is over by that.
+        if self.section.process.is_forked() {
+            return;
+        }
         if let Some(fence) = self.fence.filter(|_| self.belief.deadline() != Tick(0)) {
             self.tell_ended(fence, !self.left().is_zero());
         }

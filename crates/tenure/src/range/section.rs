@@ -43,7 +43,7 @@ impl Section {
     /// When the future is dropped the body is told to stop, aborted after its grace period, and the lease then given up, in the
     /// background. A runtime that ends before that drops the body, and the ranges are given up then; but a body in the middle of
     /// something long keeps them until it comes to an end, or `duration` is over. So whoever has a deadline says what is left of it
-    /// ([`Section::with_lease_within`]), or calls [`Section::stop`] before the runtime ends.
+    /// ([`Section::with_lease_at_most`]), or calls [`Section::stop`] before the runtime ends.
     pub async fn with_lease<T, F, Fut>(
         &self,
         desired: impl Into<RangeSet>,
@@ -58,7 +58,7 @@ impl Section {
         lease::run(self.acquire(desired, duration).await?, body).await
     }
 
-    /// The same for a caller that has only `left` of its own time. Nothing is leased for longer than that, so the body ends within it, but
+    /// The same for a lease that lasts for `left` at the most, which is what the caller has of its own time. Nothing is leased for longer than that, so the body ends within it, but
     /// for what getting the lease took. What a timeout of the caller leaves behind is free by then, even where the runtime ended with it.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl Section {
     ///
     /// # Cancel safety
     /// As [`Section::with_lease`].
-    pub async fn with_lease_within<T, F, Fut>(
+    pub async fn with_lease_at_most<T, F, Fut>(
         &self,
         desired: impl Into<RangeSet>,
         duration: Duration,

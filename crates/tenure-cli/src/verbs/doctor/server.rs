@@ -50,7 +50,7 @@ fn add(url: &Url, inspected: Inspection, before: Wall, after: Wall, findings: &m
         let grade = match fact.bearing {
             Bearing::Fine => Grade::Ok,
             Bearing::Note => Grade::Note,
-            Bearing::Hazard => Grade::Warn,
+            _ => Grade::Warn,
         };
         findings.add(grade, fact.about, fact.text);
     }
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn an_offset_is_told_as_a_range() {
         let told = |server: u64, resolution| {
-            let clock = ServerClock { wall: Wall(server), resolution: Duration::from_millis(resolution) };
+            let clock = ServerClock::new(Wall(server), Duration::from_millis(resolution));
             offset(Wall(10_000), Wall(10_020), clock)
         };
         assert!(told(10_010, 1).starts_with("none that shows: the server's is within 11ms"));

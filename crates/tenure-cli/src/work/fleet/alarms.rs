@@ -38,7 +38,7 @@ impl Alarms {
         Alarms {
             fleet: worker.fleet().name().to_string(),
             summaries: worker.summaries(),
-            trouble: worker.trouble(),
+            trouble: worker.troubles(),
             said: Said { memory, ..Said::default() },
             is_leaving: false,
         }

@@ -48,7 +48,7 @@ pub(crate) fn is_fair(loads: &[Load], rooms: &[Room], balance: Balance, plan: &P
                 }
                 let (has, cost): (&[u64], u64) = match balance {
                     Balance::Count => (&counted, 1),
-                    Balance::Weight => (&weighed, weighs(load)),
+                    _ => (&weighed, weighs(load)),
                 };
                 if let Some(other) =
                     open.into_iter().find(|other| has[from].saturating_sub(has[*other]) > cost)

@@ -36,7 +36,7 @@ use tenure_core::range::{KeyRange, Point};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SweepError<E> {
-    /// The section could not be leased.
+    /// The section could not be leased, or the input is bad.
     #[error(transparent)]
     Acquire(#[from] AcquireError),
     /// What is covered could not be read or written down.

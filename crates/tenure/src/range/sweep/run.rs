@@ -156,9 +156,9 @@ impl Sweep {
         H: Fn(Vec<S::Item>, RangeLease) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), S::Error>> + Send + 'static,
     {
-        self.check().map_err(|error| SweepError::Covered(error.into()))?;
+        self.check().map_err(|error| SweepError::Acquire(error.into()))?;
         let covered =
-            Covered::new(&self.section, &self.name).map_err(|error| SweepError::Covered(error.into()))?;
+            Covered::new(&self.section, &self.name).map_err(|error| SweepError::Acquire(error.into()))?;
         let (covered, handle) = (Arc::new(Mutex::new(covered)), Arc::new(handle));
         let (mut swept, mut idle, mut fruitless, mut slow) = (Swept::default(), 0u32, 0u32, 0u32);
         let mut pieces: VecDeque<RangePiece> = VecDeque::new();
