@@ -7,10 +7,13 @@
 use tenure_sim::{Coverage, SimOptions, run, scenario};
 
 /// How often a kind of moment must come, at the least.
-type Moments = &'static [(Coverage, u64)];
+pub(crate) type Moments = &'static [(Coverage, u64)];
 
-/// Scenario, where its bug was published, and what must come how often in half a million seconds.
-const PEERS: &[(&str, &str, Moments)] = &[
+/// How long each is simulated.
+pub(crate) const SECONDS: f64 = 5e5;
+
+/// Scenario, where its bug was published, and what must come how often in these seconds.
+pub(crate) const PEERS: &[(&str, &str, Moments)] = &[
     ("kcl-1803", "kinesis-client issue 1803", &[(Coverage::DiedHolding, 1000), (Coverage::TakenOver, 1000)]),
     (
         "kcl-1729",
@@ -41,9 +44,10 @@ fn every_published_bug_is_met_and_survived() {
         let scenario = scenario::named(name).unwrap_or_else(|| panic!("no scenario {name}"));
         assert!(scenario.source.contains(source), "{name} cites {}", scenario.source);
         let options =
-            SimOptions { scenario: Some((*name).into()), hours: 5e5 / 3600.0, ..SimOptions::default() };
+            SimOptions { scenario: Some((*name).into()), hours: SECONDS / 3600.0, ..SimOptions::default() };
         let report = run(&options).unwrap();
-        assert!(report.failure.is_none(), "{report}");
+        assert!(report.failure.is_none() && report.seconds() >= SECONDS, "{report}");
+        assert!(report.tenures > 500 && report.events > 25_000, "{name} does something: {report}");
         let seen: Vec<_> =
             moments.iter().map(|(coverage, _)| (coverage.name(), report.coverage(*coverage))).collect();
         println!("{name:<16} {:>7} tenures  {seen:?}", report.tenures);
