@@ -297,8 +297,9 @@ impl OncePer {
         }
         let lock = lock.keep_metadata(Some(seen));
         let acquired = match (self.wait, self.delivery) {
+            // Who does not wait at all waits for the store's answer, as others do.
+            (Some(Duration::ZERO), _) | (None, Delivery::AtMostOnce) => lock.try_acquire().await,
             (Some(wait), _) => lock.acquire_within(wait).await,
-            (None, Delivery::AtMostOnce) => lock.try_acquire().await,
             (None, Delivery::AtLeastOnce) => lock.acquire().await,
         };
         let mut guard = match acquired {
