@@ -265,6 +265,11 @@ impl Lost {
         };
         Lost { why: LeaseError::Lost(loss.clone()).to_string(), remedy }
     }
+
+    /// Whether somebody wanted it.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.remedy.is_none()
+    }
 }
 
 impl std::fmt::Display for Lost {
