@@ -23,8 +23,8 @@ pub(crate) fn result(done: &FinishedJob) -> Result<(), String> {
 
 /// How many tests passed, as the last of its results says: one that it printed of another program came before.
 fn passed(output: &str) -> Option<usize> {
-    let results = output.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
-    results.last()?.split_once(" passed")?.0.parse().ok()
+    let mut results = output.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
+    results.next_back()?.split_once(" passed")?.0.parse().ok()
 }
 
 pub(crate) fn told(done: &FinishedJob) -> String {
