@@ -166,7 +166,7 @@ impl Lanes {
         {
             match self.start(job) {
                 Ok(started) => queue.running.push(started),
-                Err(failed) => done.push(failed),
+                Err(failed) => done.push(*failed),
             }
         }
         queue.running.retain_mut(|running| match self.end(running) {
@@ -179,7 +179,7 @@ impl Lanes {
         done
     }
 
-    fn start(&self, mut job: LaneJob) -> Result<RunningJob, FinishedJob> {
+    fn start(&self, mut job: LaneJob) -> Result<RunningJob, Box<FinishedJob>> {
         let log = self.folder.join(format!("{}.log", job.name.replace(['/', ':'], "-")));
         let started = std::fs::create_dir_all(&self.folder).and_then(|()| {
             let out = std::fs::File::create(&log)?;
@@ -196,7 +196,7 @@ impl Lanes {
                 start: Instant::now(),
                 log,
             }),
-            Err(error) => Err(FinishedJob {
+            Err(error) => Err(Box::new(FinishedJob {
                 name: job.name,
                 place: job.place,
                 took: Duration::ZERO,
@@ -204,7 +204,7 @@ impl Lanes {
                 output: String::new(),
                 result: Err(format!("did not start: {error}")),
                 tests: job.tests,
-            }),
+            })),
         }
     }
 
