@@ -13,6 +13,7 @@ pub(crate) mod failure_detector;
 mod judgement;
 pub(crate) mod lease;
 pub(crate) mod lease_id;
+pub(crate) mod loss;
 pub(crate) mod notice;
 mod on_session;
 mod orphans;

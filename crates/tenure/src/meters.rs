@@ -28,9 +28,6 @@ type Prefix<'a> = Option<&'a Arc<str>>;
 /// Labels of which all values are known here.
 type Fixed = [(&'static str, &'static str)];
 
-/// The names of all losses that are counted: what its own process gives up is not lost.
-pub(crate) const LOSSES: [&str; 7] =
-    ["expired", "unreachable", "taken", "deleted", "revoked", "released", "overran"];
 const FAILURES: [&str; 5] = ["unavailable", "unknown", "foreign", "unsupported", "invalid"];
 const CAUSES: [&str; 6] = ["resigned", "stopping", "asked", "failing", "stuck", "lost"];
 
@@ -41,7 +38,7 @@ pub(crate) fn begin<'a>(all: impl IntoIterator<Item = Labels<'a>>) {
         for name in ["tenure_leases_acquired_total", "tenure_leases_released_total"] {
             count(name, &[kind_of(of)], of.prefix, 0);
         }
-        LOSSES.iter().for_each(|reason| {
+        Loss::COUNTED.iter().for_each(|reason| {
             count("tenure_leases_lost_total", &[kind_of(of), ("reason", reason)], of.prefix, 0);
         });
         for name in ["tenure_leases_held", "tenure_leases_waiting"] {

@@ -16,8 +16,8 @@ pub use terms::Terms;
 
 use crate::holder::command::Command;
 use crate::holder::lease_id::LeaseId;
+use crate::holder::loss::Loss;
 use crate::holder::notice::Notice;
-use crate::holder::renewal::Loss;
 use crate::values::error::StoreError;
 use crate::values::fence::Fence;
 use crate::values::record::Sighting;

@@ -6,7 +6,7 @@ use super::plan::{Cause, Uncovered};
 use super::planning::{Planning, Role};
 use super::unit::{Status, UnitSpec};
 use crate::holder::lease_id::LeaseId;
-use crate::holder::renewal::Loss;
+use crate::holder::loss::Loss;
 use crate::values::error::StoreError;
 use crate::values::fence::Fence;
 use crate::values::key::{HolderId, Key};

@@ -1,7 +1,7 @@
 //! A holder's notices to its users.
 
 use crate::holder::lease_id::LeaseId;
-use crate::holder::renewal::Loss;
+use crate::holder::loss::Loss;
 use crate::holder::update::Token;
 use crate::values::error::StoreError;
 use crate::values::fence::Fence;

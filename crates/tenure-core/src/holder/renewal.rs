@@ -6,92 +6,16 @@
 use crate::bugs::Bug;
 use crate::holder::acquisition::Won;
 use crate::holder::ctx::{Attempt, Ctx};
+use crate::holder::loss::Loss;
 use crate::holder::update::Token;
 use crate::op::{Answer, Expect, OpId, Outcome, Write};
 use crate::values::error::{ErrorKind, StoreError};
 use crate::values::fence::{Fence, Nonce, Version};
 use crate::values::key::{HolderId, Key};
 use crate::values::metadata::Metadata;
-use crate::values::record::{Ask, Letter, Occupant, Record, Stored, Tenure};
+use crate::values::record::{Ask, Letter, Record, Stored, Tenure};
 use crate::values::time::{Now, Tick, Ttl, Wall};
-use std::fmt;
 use std::time::Duration;
-
-/// Why a lease ended before its holder gave it up.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub enum Loss {
-    /// Its validity ran out: the process was stopped or too slow to renew.
-    Expired,
-    /// Its validity ran out while the store could not be reached, or would not answer.
-    Unreachable(StoreError),
-    /// Another holder has it now, or has fenced the session that it was attached to.
-    Taken(Option<Occupant>),
-    /// The record was deleted, or put back to an older state, behind the protocol's back.
-    Deleted,
-    /// It was withdrawn on request.
-    Revoked,
-    /// It was given up by someone else who had its token.
-    Released,
-    /// It was held for as long as its holder had said that it may be. So ends what is never renewed.
-    Overran,
-    /// Its holder gave it up: it was stopped, or its candidate stepped down. Or what renewed it has ended with a panic or its runtime; then its
-    /// record stands until its ttl is over.
-    Stopped,
-}
-
-/// For people, as in `the lease is lost: taken: b-17 (fence 8)`.
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Loss::Expired => f.write_str("it was not renewed in time"),
-            Loss::Unreachable(error) => write!(f, "the store could not be reached in time ({error})"),
-            Loss::Taken(Some(by)) => write!(f, "taken: {by}"),
-            Loss::Taken(None) => f.write_str("taken"),
-            Loss::Deleted => f.write_str("its record was deleted"),
-            Loss::Revoked => f.write_str("it was withdrawn"),
-            Loss::Released => f.write_str("it was released"),
-            Loss::Overran => f.write_str("it was held for as long as it may be"),
-            Loss::Stopped => f.write_str("its holder has stopped, or stepped down"),
-        }
-    }
-}
-
-impl std::error::Error for Loss {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        if let Loss::Unreachable(error) = self { Some(error) } else { None }
-    }
-}
-
-impl Loss {
-    /// A word for each, as in labels of metrics: one of `expired`, `unreachable`, `taken`, `deleted`, `revoked`, `released`, `overran`,
-    /// `stopped`.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Loss::Expired => "expired",
-            Loss::Unreachable(_) => "unreachable",
-            Loss::Taken(_) => "taken",
-            Loss::Deleted => "deleted",
-            Loss::Revoked => "revoked",
-            Loss::Released => "released",
-            Loss::Overran => "overran",
-            Loss::Stopped => "stopped",
-        }
-    }
-
-    /// What became of the tenure with this fence, by the record that stands in its place.
-    pub(crate) fn shown_by(current: Option<&Record>, fence: Fence) -> Loss {
-        match current {
-            None => Loss::Deleted,
-            // Fences only grow: whoever shows an older one has put back what stood there before.
-            Some(record) if record.fence < fence => Loss::Deleted,
-            Some(record) if record.tenure.is_none() && record.fence == fence => Loss::Released,
-            Some(record) => Loss::Taken(Occupant::of(record)),
-        }
-    }
-}
 
 /// What a step of holding brought about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -10,7 +10,8 @@
 use crate::bugs::Bug;
 use crate::holder::acquisition::{Acquisition, AcquisitionEnd, Goal, MetadataPolicy, WaitPolicy, Wakeup};
 use crate::holder::ctx::Ctx;
-use crate::holder::renewal::{Loss, Renewal, RenewalStep};
+use crate::holder::loss::Loss;
+use crate::holder::renewal::{Renewal, RenewalStep};
 use crate::holder::update::{Update, UpdateKind};
 use crate::op::{Answer, OpId};
 use crate::values::error::{ErrorKind, StoreError};

@@ -58,7 +58,7 @@ impl FleetMeters {
             planned_moves: Cause::ALL.into_iter().map(|cause| (cause, planned_moves(cause))).collect(),
             assigned: counters("tenure_fleet_assigned_total", &Taken::ALL.map(Taken::name)),
             drained: counters("tenure_fleet_drained_total", &Reason::NAMES),
-            lost: counters("tenure_fleet_lost_total", &meters::LOSSES),
+            lost: counters("tenure_fleet_lost_total", &Loss::COUNTED),
             trouble: counter("tenure_fleet_trouble_total"),
             hold: meters::histogram("tenure_fleet_hold_seconds", &labels),
             drain: meters::histogram("tenure_fleet_drain_seconds", &labels),

@@ -8,7 +8,7 @@ use crate::fleet::talk::{FleetNotice, RequestId};
 use crate::fleet::unit::Status;
 use crate::holder::command::Command;
 use crate::holder::lease_id::LeaseId;
-use crate::holder::renewal::Loss;
+use crate::holder::loss::Loss;
 use crate::holder::update::Transferee;
 use crate::values::error::StoreError;
 use crate::values::key::{HolderId, Key};

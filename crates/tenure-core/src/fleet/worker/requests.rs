@@ -7,7 +7,7 @@ use crate::fleet::talk::{FleetNotice, RequestId};
 use crate::fleet::unit::{Status, UnitSpec};
 use crate::holder::command::Command;
 use crate::holder::lease_id::LeaseId;
-use crate::holder::renewal::Loss;
+use crate::holder::loss::Loss;
 use crate::values::error::StoreError;
 use crate::values::key::Key;
 use crate::values::metadata::{Metadata, RESERVED};
