@@ -2,10 +2,12 @@
 # Holds a lease around a few commands of a script, without any library: sh hold.sh KEY. Needs `tenure` in the PATH.
 set -eu
 dir=$(mktemp -d)
-trap 'rm -r "$dir"' EXIT
-trap 'exit 129' HUP
-trap 'exit 130' INT
-trap 'exit 143' TERM
+clean() { rm -rf "$dir"; }
+trap clean EXIT
+# A signal amid the end cuts the EXIT trap short, so each cleans up by itself.
+trap 'clean; exit 129' HUP
+trap 'clean; exit 130' INT
+trap 'clean; exit 143' TERM
 mkfifo "$dir/in" "$dir/out"
 tenure hold "$1" --json <"$dir/in" >"$dir/out" &
 exec 3>"$dir/in" 4<"$dir/out"

@@ -68,9 +68,6 @@ pub(crate) fn parse(words: &[String]) -> Result<FaultsArgs, String> {
     if kinds.is_empty() {
         kinds = KINDS.to_vec();
     }
-    if faults.is_empty() && cells {
-        faults = FAULTS.to_vec();
-    }
     // A fault that was asked for and befalls none of these stores would pass without a cell.
     let is_played = |fault: &InjectedFault| kinds.iter().any(|kind| promise(*kind, *fault).is_ok());
     if let Some(fault) = faults.iter().find(|fault| !is_played(fault)) {
@@ -78,6 +75,9 @@ pub(crate) fn parse(words: &[String]) -> Result<FaultsArgs, String> {
             "there is no cell of {:?} with these stores; see --list\n\n{HELP}",
             fault.name()
         ));
+    }
+    if faults.is_empty() && cells {
+        faults = FAULTS.to_vec();
     }
     Ok(FaultsArgs { kinds, faults, extent, proofs, machines, again, only_list })
 }
@@ -117,6 +117,10 @@ mod tests {
         assert_eq!(some.kinds, [StoreKind::Redis, StoreKind::Etcd]);
         assert_eq!((some.faults, some.extent.episodes), (vec![InjectedFault::HolderKilled], 7));
         assert!(parsed("--store/etcd/--store/redis/--fault/lagging failover").is_ok());
+        for kind in KINDS {
+            let one = parsed(&format!("--store/{}", kind.name())).unwrap();
+            assert_eq!((one.kinds, one.faults.len()), (vec![kind], FAULTS.len()));
+        }
         assert!(parsed("--no-cells/--machines").unwrap().faults.is_empty());
         assert!(parsed("--share").unwrap().again && !all.again);
     }

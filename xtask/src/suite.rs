@@ -106,6 +106,7 @@ impl Suite {
                     jobs.push(step.job(place)?);
                 }
             }
+            let asked = jobs.len();
             let served = servers.map(|servers| (servers.processor(), servers));
             let lanes = Lanes {
                 count: on.lanes(),
@@ -115,6 +116,12 @@ impl Suite {
             };
             println!("{} at once, and {} that compute", lanes.count, lanes.computing);
             let done = lanes.run(jobs, |done| print!("{}", told(done)));
+            if done.len() != asked {
+                return Err(format!(
+                    "{} of {asked} jobs were never run: the lanes have lost them",
+                    asked - done.len()
+                ));
+            }
             let served = served.and_then(|(before, servers)| servers.processor()?.checked_sub(before?));
             print!("\n{}{}{}", slowest(&done, served), kept(), reasons(&done));
             let done = suite.run_again(&lanes, &programs, done, |program| job(program, &environment, on));

@@ -51,6 +51,14 @@ class Ends(WithAgent):
             self.assertTrue(unit.held)
         self.assertTrue(unit.done({"count": "3"}))
 
+    def test_an_interrupted_release_keeps_no_other_from_being_given_back(self):
+        client = self.client()
+        first, second = client.lease("i1"), client.lease("i2")
+        with unittest.mock.patch.object(tenure._wire.Wire, "_answer", side_effect=Interrupted):
+            with self.assertRaises(Interrupted):
+                first.release()
+        self.assertTrue(second.release())
+
     def test_a_failure_of_any_length_lets_the_unit_go(self):
         worker = self.client().worker("f", units=["u"], ttl=60)
         unit = None

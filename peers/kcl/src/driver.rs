@@ -47,12 +47,12 @@ impl CoordinatorUsers {
                 if *loss == Loss::Released {
                     tracing::info!(name: "fleet.released", target: "tenure::fleet", key, fence, holder, "lease given up");
                 } else {
-                    tracing::warn!(name: "fleet.lost", target: "tenure::fleet", key, fence, holder, reason = %loss, "lease lost");
+                    tracing::warn!(name: "fleet.lost", target: "tenure::fleet", key, fence, holder, reason = %loss, loss = loss.name(), "lease lost");
                 }
             }
             WorkerNotice::Wanted(cell, by) => {
-                let key = cell.key();
-                tracing::info!(name: "fleet.draining", target: "tenure::fleet", key, holder, by, "lease is to go to another");
+                let (key, fence) = (cell.key(), cell.counter_at_take());
+                tracing::info!(name: "fleet.draining", target: "tenure::fleet", key, fence, holder, by, "lease is to go to another");
             }
             WorkerNotice::Finished(cell) => {
                 let key = cell.key();

@@ -20,7 +20,7 @@ pub use options::CandidateOptions;
 pub use postgres::PostgresStorage;
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStorage;
-pub use storage::{Calling, LeaderRow, Micros, Seen, Storage};
+pub use storage::{Calling, LeaderRow, Micros, Seen, Storage, StorageGone};
 
 /// The example of the crate's page in registries is compiled.
 #[cfg(all(doctest, feature = "sqlite"))]

@@ -22,7 +22,7 @@
 mod giving_back;
 
 use crate::options::CandidateOptions;
-use crate::storage::{LeaderRow, Seen};
+use crate::storage::{LeaderRow, Seen, StorageGone};
 use tenure_core::{ErrorKind, Now, StoreError, Tick};
 
 /// A call to the storage.
@@ -62,7 +62,7 @@ pub enum EndCause {
     Resigned,
     /// The candidate was stopped.
     Stopped,
-    /// As many renewals in a row have failed as its options allow.
+    /// As many renewals in a row have failed as its options allow, or one whose storage is [gone](crate::StorageGone).
     Errors,
     /// No renewal was answered before the deadline.
     Deadline,
@@ -289,7 +289,7 @@ impl LeadershipMachine {
             }
             (StorageCall::Renew, Ok(StorageAnswer::Done)) => self.won(sent, now),
             (StorageCall::Renew, Ok(_)) => self.lost(now),
-            (StorageCall::Renew, Err(_)) => self.failed(now),
+            (StorageCall::Renew, Err(error)) => self.failed(now, StorageGone::is_why(error)),
             (StorageCall::Release { .. }, Ok(StorageAnswer::Done)) => {
                 self.may_be_mine = false;
                 self.sight = Sight::Vacant;
@@ -336,14 +336,14 @@ impl LeadershipMachine {
         }
     }
 
-    /// A renewal has failed, or its outcome is unknown.
-    fn failed(&mut self, now: Now) {
+    /// A renewal has failed, or its outcome is unknown. `is_final`: no later one will do.
+    fn failed(&mut self, now: Now, is_final: bool) {
         let Phase::Leading { errors, .. } = &mut self.phase else {
             self.next = now.held.after(self.options.follow);
             return;
         };
         *errors += 1;
-        let enough = *errors >= self.options.errors;
+        let enough = is_final || *errors >= self.options.errors;
         self.next = now.held.after(self.options.hold);
         if enough {
             self.step_down(EndCause::Errors, now);

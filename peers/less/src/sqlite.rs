@@ -4,7 +4,7 @@
 //! offset that the row shows already, unless that is what this host's zone had then; what is read is compared by instant.
 
 use crate::files::{self, OpenedFiles};
-use crate::storage::{Calling, LeaderRow, Micros, Seen, Storage};
+use crate::storage::{Calling, LeaderRow, Micros, Seen, Storage, StorageGone};
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, Zoned};
@@ -82,9 +82,11 @@ impl SqliteStorage {
     ) -> Result<Self, StoreError> {
         let path = path.as_ref();
         let files = OpenedFiles::at(path);
-        let connection = connect(path, OpenFlags::empty())?;
+        // From here on it is closed with care for what others have.
+        let database = OpenDatabase { connection: connect(path, OpenFlags::empty())?, files };
         let asks = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'less_record'";
-        let tables: i64 = connection
+        let tables: i64 = database
+            .connection
             .query_row(asks, [], |row| row.get(0))
             .map_err(|e| failed(path, DatabaseCall::Read, e))?;
         if tables == 0 {
@@ -94,11 +96,10 @@ impl SqliteStorage {
             )));
         }
         // One that was replaced while it was opened.
-        if let Some(fault) = files.fault() {
+        if let Some(fault) = database.files.fault() {
             return Err(StoreError::unavailable(fault));
         }
-        let database = Mutex::new(OpenDatabase { connection, files });
-        let inner = SharedDatabase { path: path.to_owned(), database, clock, zone };
+        let inner = SharedDatabase { path: path.to_owned(), database: Mutex::new(database), clock, zone };
         Ok(SqliteStorage { inner: Arc::new(inner) })
     }
 
@@ -168,7 +169,7 @@ fn failed(path: &Path, call: DatabaseCall, error: rusqlite::Error) -> StoreError
 fn meaning(path: &Path, call: DatabaseCall, error: &rusqlite::Error) -> StoreError {
     // As SQLite notices by itself, before it begins a journal under the name of the other file.
     if error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_READONLY_DBMOVED) {
-        return StoreError::unavailable(files::removed(path));
+        return StoreError::unavailable(files::removed(path)).because(StorageGone);
     }
     let text = format!("{}: {error}", path.display());
     match error.sqlite_error_code() {
@@ -194,7 +195,7 @@ impl SharedDatabase {
         let mut database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
         let OpenDatabase { connection, files } = &mut *database;
         if let Some(fault) = files.fault() {
-            return Err(StoreError::unavailable(fault));
+            return Err(StoreError::unavailable(fault).because(StorageGone));
         }
         let behavior = match call {
             DatabaseCall::Read => TransactionBehavior::Deferred,
@@ -211,9 +212,11 @@ impl SharedDatabase {
         transaction.commit().map_err(|error| failed(&self.path, call, error))?;
         match files.fault() {
             None => Ok(result),
-            Some(fault) if call == DatabaseCall::Read => Err(StoreError::unavailable(fault)),
+            Some(fault) if call == DatabaseCall::Read => {
+                Err(StoreError::unavailable(fault).because(StorageGone))
+            }
             // Committed, though perhaps to a file that is not the others' any more: they may have judged without it.
-            Some(fault) => Err(StoreError::unknown(fault)),
+            Some(fault) => Err(StoreError::unknown(fault).because(StorageGone)),
         }
     }
 

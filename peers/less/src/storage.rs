@@ -5,6 +5,28 @@ use std::pin::Pin;
 use std::time::Duration;
 use tenure_core::StoreError;
 
+/// Why a call has failed that no later one can make up for: what was opened is not what others use any more. It is the source of such an error, and a
+/// leader steps down at the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StorageGone;
+
+/// As part of an error's chain.
+impl std::fmt::Display for StorageGone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("what was opened is not what others use any more")
+    }
+}
+
+impl std::error::Error for StorageGone {}
+
+impl StorageGone {
+    /// Whether that is what an error is about.
+    #[must_use]
+    pub fn is_why(error: &StoreError) -> bool {
+        std::error::Error::source(error).is_some_and(|source| source.is::<StorageGone>())
+    }
+}
+
 /// An answer that is on its way.
 pub type Calling<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 

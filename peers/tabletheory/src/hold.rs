@@ -191,12 +191,14 @@ async fn keep(manager: Manager, duration: Duration, shared: Arc<SharedHold>) {
     loop {
         let left = shared.remaining(&manager);
         if left.is_zero() {
-            let reason = shared
-                .state()
-                .trouble
-                .as_ref()
-                .map_or_else(|| Loss::Expired.to_string(), LeaseError::to_string);
-            tracing::warn!(name: "lease.lost", target: "tenure::lease", key, reason, "lease lost");
+            let trouble = shared.state().trouble.clone();
+            let loss = match &trouble {
+                None => Loss::Expired.name(),
+                Some(LeaseError::NotOwned { .. }) => Loss::Taken(None).name(),
+                Some(_) => "unreachable",
+            };
+            let reason = trouble.map_or_else(|| Loss::Expired.to_string(), |error| error.to_string());
+            tracing::warn!(name: "lease.lost", target: "tenure::lease", key, reason, loss, "lease lost");
             return;
         }
         tokio::time::sleep(pause(left, failures)).await;

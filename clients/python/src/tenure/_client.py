@@ -398,9 +398,9 @@ class Client:
         return wire
 
     def _put_back(self, wire: Wire) -> None:
-        """It is kept for as long as there is something that needs one."""
+        """It is kept for as long as there is something that needs one. One in the midst of a request, as a signal's exception leaves it, is of no more use."""
         with self._lock:
-            if self._kept is None and wire.is_open and (self._held or self._ends):
+            if self._kept is None and wire.is_idle and (self._held or self._ends):
                 self._kept = wire
                 return
         wire.close()

@@ -171,6 +171,11 @@ class Wire:
         """Whether there is a connection. The agent may have closed it."""
         return self._connection.sock is not None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is one, and no request is under way on it: an exception of a signal may have ended who waited for the answer."""
+        return self.is_open and not self._is_asking
+
     def close(self) -> None:
         if self._is_asking and os.getpid() == self._process:
             # The agent hears that nobody wants its answer, also while a child of this process has the connection open.

@@ -192,7 +192,7 @@ async fn move_all(
     for unit in &all.remade.restless {
         output::note(format!(
             "{}: its row is made again and again, by the KCL's leader or by a program that writes without a condition; stop that program, and then \
-             run this again, which deletes the row",
+             delete the row, which is beside the fleet's",
             escaped(unit)
         ));
     }
