@@ -197,16 +197,11 @@ impl World {
         }
     }
 
-    /// Somebody may have been written to: if he is dead, his record is young again, as the promise L1 says. And a session may have been written to
-    /// about the key that the store refuses.
+    /// A session may have been written to about the key that the store refuses.
     fn note_asked(&mut self, to: &Key, before: Option<&tenure_core::Record>, after: &tenure_core::Record) {
         let mail = |record: &tenure_core::Record| record.tenure.as_ref().map(|tenure| tenure.mail.clone());
         let (old, new) = (before.and_then(mail).unwrap_or_default(), mail(after).unwrap_or_default());
-        let told: Vec<&Letter> = new.iter().filter(|letter| !old.contains(letter)).collect();
-        if !told.is_empty() {
-            self.mail_landed();
-        }
-        for letter in told {
+        for letter in new.iter().filter(|letter| !old.contains(letter)) {
             self.note_refused_letter(to, letter);
         }
     }
