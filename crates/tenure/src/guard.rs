@@ -286,7 +286,7 @@ impl Guard {
     /// now on belief is not prolonged. The lease is still to be released, or left to [lapse](Guard::lapse); if that fails, it is not counted as
     /// lost again.
     pub fn tell_losing(&self) {
-        self.leases.inner.tell_losing(self.id, &self.why_over());
+        self.leases.inner.tell_losing(self.id, self.deadline(), &self.why_over());
     }
 
     /// Says that it is held for as long as it may be.

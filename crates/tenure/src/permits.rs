@@ -161,7 +161,8 @@ impl Permits {
     /// May be dropped.
     pub async fn peek(&self) -> Result<SemaphoreLedger, StoreError> {
         let stored = self.lock.leases().inner.direct.read(&key(self.lock.key())?).await?;
-        stored.map_or_else(|| Ok(SemaphoreLedger::default()), |stored| SemaphoreLedger::of(&stored.record))
+        let ledger = stored.map(|stored| SemaphoreLedger::standing(&stored.record));
+        ledger.unwrap_or_else(|| Ok(SemaphoreLedger::default()))
     }
 
     /// Takes the permits if they are free, and nobody came before.

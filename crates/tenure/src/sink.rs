@@ -196,8 +196,8 @@ impl SharedLeases {
         }
     }
 
-    /// Tells of a lease as lost while it is still ours, if it is.
-    pub(crate) fn tell_losing(&self, lease: LeaseId, loss: &Loss) {
+    /// Tells of a lease as lost while it is still ours, if it is. It is believed in no longer than until then, whatever is renewed.
+    pub(crate) fn tell_losing(&self, lease: LeaseId, until: Tick, loss: &Loss) {
         // A thread of the parent's may have had the lock as it forked.
         if self.process.is_forked() {
             return;
@@ -205,6 +205,7 @@ impl SharedLeases {
         let now = self.clock.held();
         let ended = self.users().cells.end(lease, now);
         if let Some(ended) = ended {
+            ended.cell.belief.set(until);
             ended.measure(&self.prefixes);
             self.tell_lost(lease, &ended.cell, loss);
         }

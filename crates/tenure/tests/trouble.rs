@@ -18,6 +18,27 @@ use tenure_store::{Fault, Freshness};
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[tokio::test(start_paused = true)]
+async fn a_lease_that_is_told_to_be_losing_is_believed_in_no_longer_than_it_was_then() {
+    let world = World::new();
+    let process = world.process();
+    for lock in [process.leases.lock("attached"), process.leases.lock("own").ttl(TTL)] {
+        let guard = lock.acquire().await.unwrap();
+        let left = guard.remaining();
+        guard.tell_losing();
+        assert!(guard.is_held() && guard.remaining() <= left);
+        // Renewals of the session, or its own, go on meanwhile.
+        tokio::time::sleep(left).await;
+        assert!(!guard.is_held());
+        guard.lost().await;
+        drop(guard);
+    }
+    settle().await;
+    for key in ["attached", "own"] {
+        assert!(world.process().leases.try_acquire(key).await.is_ok(), "{key} was given back");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_asked_of_a_store_that_never_answers_fails_in_the_end() {
     let process = World::new().process();
     process.faults.always(Fault::Hang);

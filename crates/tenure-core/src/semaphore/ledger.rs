@@ -84,6 +84,17 @@ impl SemaphoreLedger {
         SemaphoreLedger { permits, holders, queue }
     }
 
+    /// The same of a record that may say nothing: then it is one of a semaphore that nobody uses, as whoever mends a damaged one leaves.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn standing(record: &Record) -> Result<SemaphoreLedger, StoreError> {
+        if record.tenure.is_none() && record.metadata.is_empty() {
+            return Ok(SemaphoreLedger::default());
+        }
+        SemaphoreLedger::of(record)
+    }
+
     /// What a semaphore's record says.
     ///
     /// # Errors

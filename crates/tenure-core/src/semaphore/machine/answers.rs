@@ -90,7 +90,7 @@ impl Semaphore {
         (self.changes, self.is_known) = (0, true);
         let seen = match current {
             None => SeenSemaphore { ledger: SemaphoreLedger::default(), fence: Fence(0), version: None, op },
-            Some(stored) => match ledger_of(&stored.record) {
+            Some(stored) => match SemaphoreLedger::standing(&stored.record) {
                 Ok(ledger) => {
                     SeenSemaphore { ledger, fence: stored.record.fence, version: Some(stored.version), op }
                 }
@@ -132,12 +132,4 @@ impl Semaphore {
             self.jobs.end_with_session();
         }
     }
-}
-
-/// A record that says nothing is one of a semaphore that nobody uses: whoever mends a damaged one leaves such.
-fn ledger_of(record: &Record) -> Result<SemaphoreLedger, StoreError> {
-    if record.tenure.is_none() && record.metadata.is_empty() {
-        return Ok(SemaphoreLedger::default());
-    }
-    SemaphoreLedger::of(record)
 }

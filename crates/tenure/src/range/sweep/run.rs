@@ -290,7 +290,8 @@ impl Sweep {
 
 /// Nothing may be begun any more.
 fn is_over(lease: &RangeLease) -> bool {
-    lease.cancelled().is_cancelled() || !lease.is_held()
+    // Its time may be over a moment before it is told so.
+    lease.cancelled().is_cancelled() || lease.remaining().is_zero() || !lease.is_held()
 }
 
 /// What is done under one lease.
