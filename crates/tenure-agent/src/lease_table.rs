@@ -302,7 +302,10 @@ impl LeaseTable {
         self.left("released", id, &entry.holding, Some(UNDELIVERED.to_owned()));
         // A runtime that ends drops it, and so gives it back, too.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(give_back(entry, End::GivenBack, UNDELIVERED));
+            // A tick that may have run is told to be over: it is not run again, and would seem to be running for ever.
+            let is_tick = matches!(entry.holding, Holding::Tick(..));
+            let end = if is_tick { End::Gone(UNDELIVERED) } else { End::GivenBack };
+            runtime.spawn(give_back(entry, end, UNDELIVERED));
         }
     }
 

@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(stores.open("one:", Opening::default()).await.unwrap().id(), "one");
         assert!(stores.ids().any(|id| id == "ours"));
         let error = stores.open("paper://u:secret@h/d", Opening::default()).await.unwrap_err().to_string();
-        assert!(error.contains("memory, ours") && !error.contains("secret"), "{error}");
+        assert!(error.contains("memory, one, ours") && !error.contains("secret"), "{error}");
         for bad in ["leases.db", "memory:x", ""] {
             assert!(stores.open(bad, Opening::default()).await.is_err(), "{bad}");
         }

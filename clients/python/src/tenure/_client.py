@@ -406,14 +406,15 @@ class Client:
         wire.close()
 
     def _ask_by_kept(self, lease: Lease, method: str, path: str, body: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
-        """Asks for something of a lease that may be asked for twice. A full agent, which has closed the connection, is asked until the lease is over by itself."""
-        pauses = Pauses()
+        """Asks for something of a lease that may be asked for twice. A full agent, which has closed the connection, is asked until the lease is over
+        by itself, and for a while at the most."""
+        pauses, end_ns = Pauses(), min(lease._deadline_ns, boottime_ns() + int(_PATIENCE * 1e9))
         while True:
             wire = self._take()
             try:
                 return wire.ask(method, path, body)
             except Closed:
-                left = (lease._deadline_ns - boottime_ns()) / 1e9
+                left = (end_ns - boottime_ns()) / 1e9
                 if left <= 0:
                     raise
             finally:

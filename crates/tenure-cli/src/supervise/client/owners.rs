@@ -104,14 +104,14 @@ impl Owners {
         let mut its = Vec::new();
         for entry in adopted.pids.iter().filter_map(|pid| table.get(*pid)) {
             let is_its = match self.owners.get(&identity(entry)) {
-                Some(mark) => *mark == subject.mark,
-                // Not what this process has started itself.
-                None if !adopted.is_certain || entry.start < subject.start => false,
-                None if self.may_be_anothers(entry, subject) => {
+                Some(mark) if self.commands.contains_key(mark) => *mark == subject.mark,
+                // Not what this process has started itself. What bears the mark of a command that is forgotten is nobody's, as what bears none.
+                _ if !adopted.is_certain || entry.start < subject.start => false,
+                _ if self.may_be_anothers(entry, subject) => {
                     self.doubtful.insert(identity(entry));
                     false
                 }
-                None => true,
+                _ => true,
             };
             if is_its {
                 its.push(entry.pid);
