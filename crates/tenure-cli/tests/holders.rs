@@ -61,7 +61,8 @@ fn who_waits_for_many_keys_is_told_of_no_key_that_it_has_itself() {
     let free: Vec<&str> = free.iter().map(String::as_str).collect();
     let ran = bench.run(&[&["run", "--wait", "3s"], &free[..], &["z", "--", "true"]].concat());
     let lines: Vec<&str> = ran.err.lines().filter(|line| line.contains("waiting for ")).collect();
-    assert!(ran.code == 75 && lines.iter().all(|line| line.contains("waiting for z, held by ")), "{ran:?}");
+    assert!(ran.code == 75 && !lines.is_empty(), "{ran:?}");
+    assert!(lines.iter().all(|line| line.contains("waiting for z, held by ")), "{ran:?}");
 }
 
 #[test]

@@ -30,6 +30,16 @@ impl AtomicBelief {
         let _ = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
     }
 
+    /// Until then at the most; what is suspended stays so.
+    pub(crate) fn cap(&self, until: Tick) {
+        let next = |raw| {
+            let earlier = (raw & !SUSPENDED).min((until.0 & !SUSPENDED).max(2));
+            (raw != ENDED).then_some(earlier | (raw & SUSPENDED))
+        };
+        // An error says that it has ended.
+        let _ = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+    }
+
     /// Over, for good.
     pub(crate) fn end(&self) {
         self.0.store(ENDED, Ordering::SeqCst);
@@ -174,6 +184,22 @@ impl LeaseCell {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cap_shortens_belief_and_restores_none() {
+        let belief = AtomicBelief::default();
+        belief.set(Tick::NEVER);
+        belief.cap(Tick(50));
+        assert_eq!((belief.until(), belief.deadline()), (Tick(50), Tick(50)));
+        belief.cap(Tick(70));
+        assert_eq!(belief.until(), Tick(50));
+        belief.set(Tick(0));
+        belief.cap(Tick(40));
+        assert_eq!((belief.until(), belief.deadline()), (Tick(0), Tick(40)), "suspended as before");
+        belief.end();
+        belief.cap(Tick(40));
+        assert_eq!((belief.until(), belief.deadline()), (Tick(0), Tick(0)));
+    }
 
     #[test]
     fn suspended_belief_keeps_its_deadline() {

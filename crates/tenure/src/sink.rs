@@ -205,7 +205,7 @@ impl SharedLeases {
         let now = self.clock.held();
         let ended = self.users().cells.end(lease, now);
         if let Some(ended) = ended {
-            ended.cell.belief.set(until);
+            ended.cell.belief.cap(until);
             ended.measure(&self.prefixes);
             self.tell_lost(lease, &ended.cell, loss);
         }

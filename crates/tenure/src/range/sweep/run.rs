@@ -276,7 +276,11 @@ impl Sweep {
             Some(share.work(&lease, &*handle).await)
         };
         match self.section.with_lease(desired, self.duration, body).await {
-            Ok(worked) => Ok(worked),
+            // One that ends in time, but had no time to cover anything, is as slow as one that is ended.
+            Ok(worked) => Ok(worked.map(|worked| {
+                let is_slow = worked.error.is_none() && !worked.is_fruitless && progress.is_slow();
+                Worked { is_slow, ..worked }
+            })),
             // Its time was over. What it has covered is written down; the rest is looked at again.
             Err(BodyError::Interrupted { value, why }) => {
                 let worked = value.flatten().unwrap_or_else(Worked::nothing);
