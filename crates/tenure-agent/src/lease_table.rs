@@ -303,7 +303,7 @@ impl LeaseTable {
         // A runtime that ends drops it, and so gives it back, too.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             // A tick that may have run is told to be over: it is not run again, and would seem to be running for ever.
-            let is_tick = matches!(entry.holding, Holding::Tick(..));
+            let is_tick = matches!(*entry.holding, Holding::Tick(..));
             let end = if is_tick { End::Gone(UNDELIVERED) } else { End::GivenBack };
             runtime.spawn(give_back(entry, end, UNDELIVERED));
         }

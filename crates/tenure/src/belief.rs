@@ -32,7 +32,7 @@ impl AtomicBelief {
 
     /// Until then at the most; what is suspended stays so.
     pub(crate) fn cap(&self, until: Tick) {
-        let next = |raw| {
+        let next = |raw: u64| {
             let earlier = (raw & !SUSPENDED).min((until.0 & !SUSPENDED).max(2));
             (raw != ENDED).then_some(earlier | (raw & SUSPENDED))
         };

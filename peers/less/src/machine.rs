@@ -289,7 +289,7 @@ impl LeadershipMachine {
             }
             (StorageCall::Renew, Ok(StorageAnswer::Done)) => self.won(sent, now),
             (StorageCall::Renew, Ok(_)) => self.lost(now),
-            (StorageCall::Renew, Err(error)) => self.failed(now, StorageGone::is_why(error)),
+            (StorageCall::Renew, Err(error)) => self.failed(now, StorageGone::is_why(&error)),
             (StorageCall::Release { .. }, Ok(StorageAnswer::Done)) => {
                 self.may_be_mine = false;
                 self.sight = Sight::Vacant;

@@ -7,7 +7,7 @@ use crate::op::{Answer, Listed, OpId, Outcome};
 use crate::semaphore::ledger::SemaphoreLedger;
 use crate::values::error::{ErrorKind, StoreError};
 use crate::values::fence::{Fence, Version};
-use crate::values::record::{Attachment, Record, Stored};
+use crate::values::record::{Attachment, Stored};
 
 impl Semaphore {
     /// An operation's answer. Late, repeated and unasked-for ones are ignored.
