@@ -262,7 +262,7 @@ pub(super) fn collect(
     item: &'static str,
     of: &str,
 ) -> Result<Given, Failure> {
-    let mut collector = Collector::new(item, of);
+    let mut collector = UnitCollector::new(item, of);
     for line in lines {
         collector.add(line)?;
     }
@@ -271,7 +271,7 @@ pub(super) fn collect(
 
 /// All of them, to the end; empty ones are skipped.
 fn collect_lines(input: impl BufRead, separator: u8, of: &str) -> std::io::Result<Result<Given, Failure>> {
-    let (mut lines, mut collector) = (Lines::new(input, separator), Collector::new(item(separator), of));
+    let (mut lines, mut collector) = (Lines::new(input, separator), UnitCollector::new(item(separator), of));
     while let Some(line) = lines.next()? {
         if !line.unit.is_empty()
             && let Err(failure) = collector.add(line)
@@ -283,13 +283,13 @@ fn collect_lines(input: impl BufRead, separator: u8, of: &str) -> std::io::Resul
 }
 
 /// Puts together what is given.
-struct Collector {
+struct UnitCollector {
     given: Given,
 }
 
-impl Collector {
-    fn new(item: &'static str, of: &str) -> Collector {
-        Collector { given: Given { item, of: of.to_owned(), ..Given::default() } }
+impl UnitCollector {
+    fn new(item: &'static str, of: &str) -> UnitCollector {
+        UnitCollector { given: Given { item, of: of.to_owned(), ..Given::default() } }
     }
 
     fn add(&mut self, Line { number, unit, bytes }: Line) -> Result<(), Failure> {

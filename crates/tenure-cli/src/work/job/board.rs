@@ -97,14 +97,14 @@ pub(crate) struct Board {
 }
 
 /// What is known beside a record about whether to take it now.
-pub(crate) struct Terms<'a> {
+pub(crate) struct ClaimTerms<'a> {
     /// Unix milliseconds.
     pub(crate) now: u64,
     /// A unit that failed here waits half as long again, so that another process may try it first.
     pub(crate) worker: &'a str,
 }
 
-impl Terms<'_> {
+impl ClaimTerms<'_> {
     /// When a unit's next attempt is due, which is not before its time; none if that has come. `stamp`: when its record was written, for
     /// one that does not tell when it was run.
     fn due(&self, unit: &Unit, metadata: &Metadata, stamp: u64) -> Option<u64> {
@@ -297,7 +297,7 @@ impl Board {
 
     /// Takes in a page of records: what is free becomes a candidate. `spread` makes processes begin at different places. False if the
     /// page lacks a unit that was taken for an open one.
-    pub(crate) fn take_in(&mut self, listing: Vec<Listed>, terms: &Terms<'_>, spread: u64) -> bool {
+    pub(crate) fn take_in(&mut self, listing: Vec<Listed>, terms: &ClaimTerms<'_>, spread: u64) -> bool {
         let is_whole = !self.is_lacking(&listing);
         let before = self.candidates.len();
         for listed in listing {
@@ -373,7 +373,7 @@ impl Board {
         }
     }
 
-    fn sort(&mut self, key: Key, seen: Stored, terms: &Terms<'_>) {
+    fn sort(&mut self, key: Key, seen: Stored, terms: &ClaimTerms<'_>) {
         let Some(unit) = Unit::of(&seen.record.metadata) else { return };
         if let Some(due) = terms.due(&unit, &seen.record.metadata, seen.record.stamp.0) {
             self.next_due = Some(self.next_due.map_or(due, |other| other.min(due)));

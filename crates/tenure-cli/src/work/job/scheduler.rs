@@ -37,7 +37,7 @@ use super::pieces::capture::{Captured, Captures};
 use super::pieces::joblog::Joblog;
 use super::pieces::printer::Printer;
 use super::progress::Progress;
-use super::slots::{Ended, Setup, Slots};
+use super::slots::{EndedUnit, Setup, Slots};
 use super::summary::Tally;
 use super::turns::Turn;
 use crate::config;
@@ -78,7 +78,7 @@ enum Event {
     Ended {
         key: Key,
         guard: Guard,
-        ended: Ended,
+        ended: EndedUnit,
         captured: Option<Captured>,
     },
     Registered {

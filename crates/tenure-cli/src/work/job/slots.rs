@@ -20,7 +20,7 @@ use tenure::{Cancelled, Guard, Key};
 
 /// A unit that this process holds, to be run.
 #[derive(Debug)]
-pub(crate) struct Task {
+pub(crate) struct UnitTask {
     pub(crate) key: Key,
     /// What it is called.
     pub(crate) unit: Vec<u8>,
@@ -31,7 +31,7 @@ pub(crate) struct Task {
 
 /// What became of a task.
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub(crate) enum EndedUnit {
     /// The command ended with this status by itself.
     Ran { status: ExitStatus, started: u64, finished: u64, took: Duration },
     /// It was stopped because it had run for as long as it may.
@@ -58,21 +58,21 @@ pub(crate) struct Setup {
     pub(crate) is_kept: bool,
     /// Each start is told.
     pub(crate) is_verbose: bool,
-    pub(crate) ended: Box<dyn Fn(Key, Guard, Ended, Option<Captured>) + Send + Sync>,
+    pub(crate) ended: Box<dyn Fn(Key, Guard, EndedUnit, Option<Captured>) + Send + Sync>,
 }
 
 pub(crate) struct Slots {
     n: usize,
     setup: Arc<Setup>,
     pacing: Pacing,
-    waiting: ClaimQueue<Task>,
-    running: BTreeMap<Key, Running>,
+    waiting: ClaimQueue<UnitTask>,
+    running: BTreeMap<Key, RunningUnit>,
     /// Nothing is started since then.
     held_since: Option<Duration>,
 }
 
 /// One slot that is taken.
-struct Running {
+struct RunningUnit {
     stopper: Arc<Stopper>,
     /// From 1; no two that run at the same time have the same.
     slot: usize,
@@ -110,7 +110,7 @@ impl Slots {
     }
 
     /// Without a turn it is the last one.
-    pub(crate) fn push(&mut self, turn: Option<Turn>, task: Task) {
+    pub(crate) fn push(&mut self, turn: Option<Turn>, task: UnitTask) {
         let turn = turn.unwrap_or_else(|| self.waiting.last());
         self.waiting.won(turn, task);
         self.fill();
@@ -124,7 +124,7 @@ impl Slots {
 
     /// Starts nothing from now on, or goes on to start. What was claimed ahead is returned once it has waited for so long that others are to
     /// have it.
-    pub(crate) fn hold(&mut self, is_held: bool) -> Vec<Task> {
+    pub(crate) fn hold(&mut self, is_held: bool) -> Vec<UnitTask> {
         const PATIENCE: Duration = Duration::from_secs(1);
         let now = boottime();
         self.held_since = is_held.then(|| self.held_since.unwrap_or(now));
@@ -138,7 +138,7 @@ impl Slots {
     }
 
     /// What was not begun, and isn't to be.
-    pub(crate) fn drain(&mut self) -> Vec<Task> {
+    pub(crate) fn drain(&mut self) -> Vec<UnitTask> {
         self.waiting.drain()
     }
 
@@ -172,19 +172,20 @@ impl Slots {
         while self.held_since.is_none()
             && self.running.len() < self.n
             && self.pacing.wait(boottime(), self.running.is_empty(), load_average).is_zero()
-            && let Some(Task { key, unit, number, guard }) = self.waiting.pop(boottime())
+            && let Some(UnitTask { key, unit, number, guard }) = self.waiting.pop(boottime())
         {
             let (setup, stopper) = (Arc::clone(&self.setup), Arc::<Stopper>::default());
             let slot = self.first_free();
             let asked_at = boottime();
             self.prolong(asked_at, guard.remaining());
-            let running = Running { stopper: Arc::clone(&stopper), slot, cancelled: guard.cancelled() };
+            let running = RunningUnit { stopper: Arc::clone(&stopper), slot, cancelled: guard.cancelled() };
             self.running.insert(key.clone(), running);
             self.pacing.started(boottime());
             tokio::spawn(async move {
                 let mut guard = guard;
                 let (ended, captured) = setup.run(&unit, number, slot, &guard, &stopper).await;
-                let is_kept = setup.is_kept && matches!(ended, Ended::Ran { .. } | Ended::Overran { .. });
+                let is_kept =
+                    setup.is_kept && matches!(ended, EndedUnit::Ran { .. } | EndedUnit::Overran { .. });
                 if let Some(metadata) = Unit::survived(guard.metadata()).filter(|_| is_kept) {
                     // A process that dies from now on does not die of this unit. What fails here fails when the result is recorded as well.
                     let _told = guard.update(metadata).await;
@@ -204,19 +205,19 @@ impl Setup {
         slot: usize,
         guard: &Guard,
         stopper: &Arc<Stopper>,
-    ) -> (Ended, Option<Captured>) {
+    ) -> (EndedUnit, Option<Captured>) {
         let mut command =
             self.command.filled(&Filling { unit, number: number.map(|n| n + 1), slot: Some(slot) });
         let captured = match self.captures.as_ref().map(|captures| captures.take()).transpose() {
             Ok(captured) => captured,
-            Err(error) => return (Ended::Uncaught(error), None),
+            Err(error) => return (EndedUnit::Uncaught(error), None),
         };
         match captured.as_ref().map(Captured::stdio).transpose() {
             Ok(Some((out, err))) => {
                 command.stdout(out).stderr(err);
             }
             Ok(None) => {}
-            Err(error) => return (Ended::Uncaught(error), None),
+            Err(error) => return (EndedUnit::Uncaught(error), None),
         }
         if self.is_verbose {
             output::note(format!("{}: starts", escaped(&text_of(unit))));
@@ -224,10 +225,16 @@ impl Setup {
         (self.run_it(command, unit, guard, stopper).await, captured)
     }
 
-    async fn run_it(&self, command: Command, unit: &[u8], guard: &Guard, stopper: &Arc<Stopper>) -> Ended {
+    async fn run_it(
+        &self,
+        command: Command,
+        unit: &[u8],
+        guard: &Guard,
+        stopper: &Arc<Stopper>,
+    ) -> EndedUnit {
         if guard.is_revoked() {
             // Before it had its slot, perhaps: the watchdogs may have been told a later deadline by then.
-            return Ended::TooLate;
+            return EndedUnit::TooLate;
         }
         let wall = || self.policy.clock.now().wall.0;
         let (started, began) = (wall(), boottime());
@@ -241,10 +248,10 @@ impl Setup {
                 }
                 match stopped {
                     // Many end well when they are told to end, in the middle of their work: as for timeout(1), that is no success.
-                    Some(Why::Overran) => Ended::Overran { started, finished: wall() },
+                    Some(Why::Overran) => EndedUnit::Overran { started, finished: wall() },
                     // It ended well in the time that it was given: that counts.
-                    Some(why) if !status.success() => Ended::Stopped(why),
-                    _ => Ended::Ran {
+                    Some(why) if !status.success() => EndedUnit::Stopped(why),
+                    _ => EndedUnit::Ran {
                         status,
                         started,
                         finished: wall(),
@@ -252,13 +259,13 @@ impl Setup {
                     },
                 }
             }
-            CommandOutcome::TooLate => Ended::TooLate,
+            CommandOutcome::TooLate => EndedUnit::TooLate,
             // Those that catch output are among them.
             CommandOutcome::NotStarted(error) if self.captures.is_some() && are_too_many_open(&error) => {
-                Ended::Uncaught(error)
+                EndedUnit::Uncaught(error)
             }
-            CommandOutcome::NotStarted(error) => Ended::NotStarted(error),
-            CommandOutcome::Stuck(_) => Ended::Stuck,
+            CommandOutcome::NotStarted(error) => EndedUnit::NotStarted(error),
+            CommandOutcome::Stuck(_) => EndedUnit::Stuck,
         }
     }
 }

@@ -16,8 +16,8 @@ fn with(mut metadata: Metadata, name: &str, value: impl Into<tenure::Value>) -> 
     metadata
 }
 
-fn terms(now: u64) -> Terms<'static> {
-    Terms { now, worker: "me" }
+fn terms(now: u64) -> ClaimTerms<'static> {
+    ClaimTerms { now, worker: "me" }
 }
 
 fn names<'a>(candidates: impl IntoIterator<Item = &'a Candidate>) -> Vec<&'a str> {

@@ -156,7 +156,7 @@ mod tests {
     //! Plan: a session that was lost tells a process that lives from one that has died; a unit that has a result since it was chosen is not
     //! run by what was seen of it, and whoever recorded that has not died of it.
     use super::*;
-    use crate::work::job::board::Terms;
+    use crate::work::job::board::ClaimTerms;
     use crate::work::job::presence::await_session;
     use crate::work::job::unit::{Ran, Status};
     use crate::work::job::writes::vacant;
@@ -214,7 +214,7 @@ mod tests {
             let metadata = result.unwrap().metadata().clone();
             assert!(from.is_none() && trust == Trust::Good, "{name}");
             assert_eq!(Unit::of(&metadata).unwrap().takeovers, 0, "{name}");
-            assert_eq!(Terms { now, worker: "me" }.claimed(&key, &metadata), is_now, "{name}");
+            assert_eq!(ClaimTerms { now, worker: "me" }.claimed(&key, &metadata), is_now, "{name}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::pending::UnitResult;
 use crate::work::job::pieces::capture::Captured;
 use crate::work::job::pieces::printer::{Piece, Printer, Way};
-use crate::work::job::slots::Ended;
+use crate::work::job::slots::EndedUnit;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use tenure::{Guard, Key};
@@ -18,7 +18,7 @@ pub(super) struct Unwritten {
     pub(super) since: Duration,
     pub(super) key: Key,
     pub(super) guard: Guard,
-    pub(super) ended: Ended,
+    pub(super) ended: EndedUnit,
     pub(super) tail: Option<String>,
 }
 

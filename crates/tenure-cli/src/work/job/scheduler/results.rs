@@ -9,11 +9,11 @@ use crate::output;
 use crate::supervise::process::{not_started, shell_status};
 use crate::supervise::stopping::Why;
 use crate::text::{brief, count, escaped};
-use crate::work::job::board::{Local, Terms};
+use crate::work::job::board::{ClaimTerms, Local};
 use crate::work::job::pieces::capture::Captured;
 use crate::work::job::pieces::joblog::Run;
 use crate::work::job::pieces::printer::Piece;
-use crate::work::job::slots::{Ended, Task};
+use crate::work::job::slots::{EndedUnit, UnitTask};
 use crate::work::job::turns::Turn;
 use crate::work::job::unit::{Ran, Status, Unit};
 use crate::work::pace::doubled;
@@ -75,7 +75,7 @@ impl Scheduler {
         turn: Option<Turn>,
         trust: Trust,
     ) {
-        let terms = Terms { now: self.wall(), worker: self.leases.holder().as_str() };
+        let terms = ClaimTerms { now: self.wall(), worker: self.leases.holder().as_str() };
         let now_is = match self.stop {
             Some(_) => Local::Open,
             None => terms.claimed(&key, guard.metadata()),
@@ -101,7 +101,7 @@ impl Scheduler {
         match trust {
             Trust::Good => {
                 let number = self.given.place_at_start(&key);
-                self.slots.push(turn, Task { key, unit, number, guard });
+                self.slots.push(turn, UnitTask { key, unit, number, guard });
             }
             Trust::Suspect => self.suspects.add(key, guard),
             Trust::Spent => self.give_up_on(key, guard),
@@ -127,16 +127,16 @@ impl Scheduler {
         key: Key,
         guard: Guard,
         slot: Option<usize>,
-        ended: Ended,
+        ended: EndedUnit,
         captured: Option<Captured>,
     ) {
-        let has_run = matches!(ended, Ended::Ran { .. } | Ended::Overran { .. });
+        let has_run = matches!(ended, EndedUnit::Ran { .. } | EndedUnit::Overran { .. });
         let is_cut = captured.as_ref().is_some_and(|captured| self.outputs.is_cut(captured));
         if has_run && is_cut {
             // What is missing of its output would be missing for ever: it is run again, where there is room.
             let place = std::env::temp_dir();
             let full = format!("{} is full: the output of {key} is not complete", place.display());
-            let ended = Ended::Uncaught(io::Error::other(full));
+            let ended = EndedUnit::Uncaught(io::Error::other(full));
             return self.on_ended(Unwritten { since: boottime(), key, guard, ended, tail: None }, None);
         }
         // One that was stopped meanwhile is run again as well.
@@ -146,11 +146,11 @@ impl Scheduler {
         let number = self.given.place(&key);
         self.runs += 1;
         let (exit, span) = match &ended {
-            Ended::Ran { status, started, finished, .. } => (
+            EndedUnit::Ran { status, started, finished, .. } => (
                 Some(i64::from(shell_status(*status))),
                 Some((*started, *finished, status.signal().unwrap_or(0))),
             ),
-            Ended::Overran { started, finished } => (Some(TIMED_OUT), Some((*started, *finished, 0))),
+            EndedUnit::Overran { started, finished } => (Some(TIMED_OUT), Some((*started, *finished, 0))),
             _ => (None, None),
         };
         if let (Some(joblog), Some((started, finished, signal))) = (&mut self.joblog, span) {
@@ -167,8 +167,8 @@ impl Scheduler {
             output::note(format!("{}: exit {exit}, in {took}", escaped(&unit)));
         }
         let tail = captured.as_ref().filter(|_| exit != Some(0)).and_then(Captured::tail);
-        let captured =
-            captured.filter(|_| !matches!(ended, Ended::Stuck | Ended::TooLate | Ended::NotStarted(_)));
+        let captured = captured
+            .filter(|_| !matches!(ended, EndedUnit::Stuck | EndedUnit::TooLate | EndedUnit::NotStarted(_)));
         let piece = captured.map(|captured| Piece { run: self.runs, unit: name, captured, exit });
         let run = Unwritten { since: boottime(), key, guard, ended, tail };
         if let Next::Now(run, kept) = self.outputs.write(number, self.runs, piece, run) {
@@ -202,17 +202,17 @@ impl Scheduler {
     fn on_ended(&mut self, run: Unwritten, kept: Option<Kept>) {
         let Unwritten { key, guard, ended, tail, .. } = run;
         let result = match ended {
-            Ended::Ran { status, started, finished, took } => {
+            EndedUnit::Ran { status, started, finished, took } => {
                 self.prefetch.ran(took);
                 self.on_ran(key, guard, status, started, finished, tail)
             }
-            Ended::Overran { started, finished } => {
+            EndedUnit::Overran { started, finished } => {
                 let unit = escaped(&text_of(&Unit::name(&key, guard.metadata()).unwrap_or_default()));
                 let after = brief(self.plan.timeout.unwrap_or_default());
                 output::note(format!("{unit}: stopped after {after} (--timeout)"));
                 Some(self.failed(key, guard, TIMED_OUT, started, finished, tail))
             }
-            Ended::Stopped(Why::Revoked) => {
+            EndedUnit::Stopped(Why::Revoked) => {
                 let unit = escaped(&text_of(&Unit::name(&key, guard.metadata()).unwrap_or_default()));
                 output::note(format!(
                     "{unit}: the lease was withdrawn, and the command was stopped; that is a failed attempt"
@@ -222,22 +222,22 @@ impl Scheduler {
                 // Whoever has withdrawn it waits for it.
                 return self.record(result);
             }
-            Ended::Stopped(Why::Losing) => {
+            EndedUnit::Stopped(Why::Losing) => {
                 self.hand_back(&key);
                 self.lost.add(key, boottime());
                 None
             }
-            Ended::Stopped(Why::Asked | Why::Overran) | Ended::TooLate => {
+            EndedUnit::Stopped(Why::Asked | Why::Overran) | EndedUnit::TooLate => {
                 self.hand_back(&key);
                 None
             }
-            Ended::NotStarted(error) => self.on_not_started(key, guard, &error),
-            Ended::Uncaught(error) => {
+            EndedUnit::NotStarted(error) => self.on_not_started(key, guard, &error),
+            EndedUnit::Uncaught(error) => {
                 self.hand_back(&key);
                 self.on_uncaught(&error);
                 None
             }
-            Ended::Stuck => {
+            EndedUnit::Stuck => {
                 output::note(format!("{key}: the command can't be killed; the unit is left to expire"));
                 self.lapsing.push(tokio::spawn(guard.lapse()));
                 self.hand_back(&key);

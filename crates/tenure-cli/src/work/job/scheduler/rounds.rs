@@ -2,7 +2,7 @@
 
 use super::{Event, SHORT, Scheduler};
 use crate::stores::pages::PAGE;
-use crate::work::job::board::Terms;
+use crate::work::job::board::ClaimTerms;
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::{Key, Listed, Store, StoreError};
@@ -155,7 +155,7 @@ impl Scheduler {
         match page {
             Ok(page) => {
                 self.trouble.end();
-                let terms = Terms { now: self.wall(), worker: self.leases.holder().as_str() };
+                let terms = ClaimTerms { now: self.wall(), worker: self.leases.holder().as_str() };
                 if !self.board.take_in(page, &terms, self.rounds.seed) {
                     // A unit seems to be gone: only a listing of all tells for certain.
                     self.rounds.list_all();
