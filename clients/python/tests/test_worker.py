@@ -89,8 +89,8 @@ class Pace(unittest.TestCase):
 
 
 class Exceptions(unittest.TestCase):
-    def agent(self):
-        """One that gives one unit."""
+    def agent(self, otherwise=lambda path: {"released": True} if path.startswith("/v1/units") else (204, {})):
+        """One that gives one unit, and answers otherwise what it is told to."""
         given = []
 
         def answer(method, path, body):
@@ -99,7 +99,7 @@ class Exceptions(unittest.TestCase):
             if path.endswith("/next") and not given:
                 given.append(path)
                 return {"id": "1", "key": "fleet/f/u", "unit": "u", "fields": {}, "fence": 1, "good_for_ms": 60_000, "beat_in_ms": 20_000}
-            return {"released": True} if path.startswith("/v1/units") else (204, {})
+            return otherwise(path)
 
         return FakeAgent(answer)
 
@@ -128,12 +128,7 @@ class Exceptions(unittest.TestCase):
         self.is_told(logs)
 
     def test_who_can_not_go_on_has_all_bodies_end_before_it_raises(self):
-        def answer(method, path, body):
-            if path == "/v1/fleets/f/workers":
-                return 201, JOINED
-            if path.endswith("/next") and not given:
-                given.append(path)
-                return {"id": "1", "key": "fleet/f/u", "unit": "u", "fields": {}, "fence": 1, "good_for_ms": 60_000, "beat_in_ms": 20_000}
+        def refused(path):
             # Not before the body is at work.
             begun.wait(LONG)
             return 401, {"code": "wrong_token", "message": "the token is not one of this agent's"}
@@ -145,8 +140,8 @@ class Exceptions(unittest.TestCase):
             ended.append(unit)
 
         for run in (lambda client: client.worker("f").run(body), lambda client: client.work("f", body)):
-            given, ended, begun = [], [], threading.Event()
-            with FakeAgent(answer) as agent, self.assertRaises(tenure.Refused):
+            ended, begun = [], threading.Event()
+            with self.agent(refused) as agent, self.assertRaises(tenure.Refused):
                 run(tenure.Client(agent.address))
             self.assertEqual(len(ended), 1)
 
@@ -162,8 +157,8 @@ class Exceptions(unittest.TestCase):
             await (await client.worker("f")).run(patient)
 
         for run in (worker, lambda client: client.work("f", patient)):
-            given, ended, begun = [], [], threading.Event()
-            with FakeAgent(answer) as agent, self.assertRaises(tenure.Refused):
+            ended, begun = [], threading.Event()
+            with self.agent(refused) as agent, self.assertRaises(tenure.Refused):
                 asyncio.run(asyncio.wait_for(run(tenure.AsyncClient(agent.address)), LONG))
             self.assertEqual(len(ended), 1)
 

@@ -48,8 +48,8 @@ impl OpenedFiles {
         PathBuf::from(path)
     }
 
-    /// Prepares a connection for its end. The last one that is closed moves the log into the database, and removes it by its name, which
-    /// would damage what others have written there if the log is not the one that they share.
+    /// Prepares a connection for its end. The last one that is closed moves the log into the database, and removes it by its name. That would
+    /// damage what others have written there if the log is not the one that they share.
     pub(crate) fn leave(&self, connection: &Connection) {
         if self.fault().is_some() {
             // It fails for unknown names only, and this one is SQLite's own.
