@@ -41,6 +41,11 @@ const FOUND: &[(&str, u64, &str)] = &[
         1788,
         "L5: the copy of a claim that was refused landed, and its permits were nobody's",
     ),
+    (
+        "storm",
+        1_000_034,
+        "L1: the mark of a process that only tries hid the last renewal from who was told of both",
+    ),
 ];
 
 #[test]

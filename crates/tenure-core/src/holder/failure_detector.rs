@@ -42,8 +42,23 @@ struct Silence {
     since: Tick,
     /// For how long it had been by then, which may be before this process's time began.
     stood: Duration,
-    /// The last version that the store told of, and when.
-    heard: Option<(Version, Tick)>,
+    heard: HeardVersions,
+}
+
+/// The last versions that the store told of, and when, the latest first. Marks and letters are written between two renewals, and a
+/// waiter that is told of each change reads a live holder's record less than once a ttl.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+struct HeardVersions([Option<(Version, Tick)>; 4]);
+
+impl HeardVersions {
+    fn add(&mut self, version: Version, at: Tick) {
+        self.0.rotate_right(1);
+        self.0[0] = Some((version, at));
+    }
+
+    fn when(&self, version: Version) -> Option<Tick> {
+        self.0.iter().flatten().find(|(told, _)| *told == version).map(|(_, at)| *at)
+    }
 }
 
 /// All silences of a process. They outlive single attempts, so that a process which only ever *tries* still takes a dead
@@ -82,7 +97,7 @@ impl FailureDetector {
         let agreed = agreed(now, stored, rules).map(|agreed| self.jumps.certain(now, agreed, rules.bugs));
         let stood = agreed.unwrap_or_default().saturating_sub(STAMPED);
         let since = watched(now, rules.bugs);
-        let look = Silence { fence: record.fence, heartbeat, since, stood, heard: None };
+        let look = Silence { fence: record.fence, heartbeat, since, stood, heard: HeardVersions::default() };
         let silent = self.silent(key, tenure.ttl, stored.version, look, rules.bugs);
         let limit = silence_limit(tenure.ttl, rules.bugs);
         if rules.bugs.has(Bug::DeadNeverJudged) {
@@ -120,9 +135,11 @@ impl FailureDetector {
         };
         let same = silence.fence == look.fence && silence.heartbeat == look.heartbeat;
         if !same && !bugs.has(Bug::SilenceNotRestarted) {
-            // It was written before the store told of it, and nothing was written since.
-            let heard = silence.heard.filter(|(told, _)| *told == version);
-            let stood = heard.map_or(stood, |(_, at)| since.since(at).max(stood));
+            // It was written before the store told of it, and no other heartbeat since. What shows it may be a later version, of a mark
+            // or a letter. That the store told of the renewal itself may have been missed.
+            let renewed = silence.heard.when(Version::of(look.heartbeat, look.fence));
+            let heard = renewed.or_else(|| silence.heard.when(version));
+            let stood = heard.map_or(stood, |at| since.since(at).max(stood));
             // What the store told of may be newer than what this read shows.
             *silence = Silence { stood, heard: silence.heard, ..look };
         }
@@ -134,7 +151,7 @@ impl FailureDetector {
         if let Some(silence) = self.kept.get_mut(key)
             && !rules.bugs.has(Bug::HintedVersionIgnored)
         {
-            silence.heard = Some((version, watched(now, rules.bugs)));
+            silence.heard.add(version, watched(now, rules.bugs));
         }
     }
 

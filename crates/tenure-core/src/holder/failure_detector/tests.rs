@@ -73,6 +73,21 @@ fn silence_is_counted_from_when_the_store_told_of_that_version() {
 }
 
 #[test]
+fn l1_marks_and_letters_hide_no_renewal_that_the_store_told_of() {
+    let (mut detector, rules, key) = (FailureDetector::default(), Rules::default(), Key::new("k").unwrap());
+    judge(&mut detector, at(0), &stored(1, 0, None), &rules);
+    detector.heard(at(3), &key, Version::of(Nonce(2), Fence(7)), &rules);
+    for (secs, version) in [(5, 7), (6, 8), (7, 3)] {
+        detector.heard(at(secs), &key, Version(version), &rules);
+    }
+    let live = |secs| HolderVerdict::Live { until: at(secs).held };
+    assert_eq!(judge(&mut detector, at(8), &letter(2, 0, 0), &rules), live(13), "since the renewal");
+    // A renewal that the store did not tell of is no older than what it wrote last.
+    detector.heard(at(10), &key, Version(5), &rules);
+    assert_eq!(judge(&mut detector, at(11), &letter(4, 0, 0), &rules), live(20), "since the letter");
+}
+
+#[test]
 fn a_waiters_suspend_is_not_silence() {
     let (mut detector, rules) = (FailureDetector::default(), Rules::default());
     judge(&mut detector, at(0), &stored(1, 0, None), &rules);
