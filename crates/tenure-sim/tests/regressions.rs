@@ -46,6 +46,7 @@ const FOUND: &[(&str, u64, &str)] = &[
         1_000_034,
         "L1: the mark of a process that only tries hid the last renewal from who was told of both",
     ),
+    ("beyond-rho", 700_033, "Answered: a withdrawn token that was being adopted was told as lost"),
 ];
 
 #[test]

@@ -67,7 +67,7 @@ pub enum Command {
     Refresh(LeaseId, Box<Token>),
     /// Go on holding a tenure that was plain data, under the same fence. Of all copies of a token, one can be adopted; the
     /// others are void from then on. Answered by `Acquired`, `NotOurs` or `Failed`. If its key was withdrawn, `Asked` follows, and it is
-    /// not renewed.
+    /// not renewed; `NotOurs` comes in place of both where its record had to be written once more.
     Adopt(LeaseId, Box<Token>),
     /// Give up a tenure that is plain data. Answered by `Released`.
     Return(LeaseId, Box<Token>),

@@ -23,6 +23,11 @@ impl Holder {
         let then = match (updating.purpose, end) {
             (UpdatePurpose::Update, end) => self.after_amendment(now, id, updating, end),
             (UpdatePurpose::Detach, end) => self.after_detachment(now, id, updating, end),
+            // It was to be held again, and was not yet: a loss would be no answer.
+            (UpdatePurpose::Adopt, UpdateEnd::Withdrawn) => {
+                self.tell(Notice::NotOurs(id, None));
+                updating.then
+            }
             (_, UpdateEnd::Withdrawn) => {
                 self.tell(Notice::Lost(id, Loss::Revoked));
                 updating.then
