@@ -1,5 +1,5 @@
 //! Files that documentation and comments cite must be in the repository, and so must tests and metrics that pages name: a reader looks for them
-//! there.
+//! there. Tests may be told by what their names begin with. Each promise has one at least.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,15 +16,21 @@ const LEFT_OUT: [&str; 3] = [".git", "target", "cited.rs"];
 /// A name of so many parts is that of a test, or of a metric. A shorter one may be a word of a command or of another program.
 const PARTS_OF_A_NAME: usize = 5;
 
+/// What the names of several tests end in, where a page tells them all by what they begin with.
+const REST: &str = "_…";
+
 /// The page that names what there was once.
 const OF_THE_PAST: &str = "CHANGELOG.md";
+
+/// What the last column of a table of promises is called.
+const OF_PROMISES: &str = "tests that guard it";
 
 /// Fails if a comment or a page names a file that is not here, or a page links one that is not where the link leads, or names a test that is nowhere.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let mut files = Vec::new();
     list(root, root, &mut files)?;
     let mut missing = Vec::new();
-    let known = code_words(root, &files);
+    let (known, tests) = (code_words(root, &files), tests(root, &files));
     for file in files.iter().filter(|file| ["rs", "md"].contains(&kind(file))) {
         let path = root.join(file);
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -41,6 +47,8 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
         }
         if !is_code && file != OF_THE_PAST {
             gone.extend(long_names(&text).into_iter().filter(|(_, name)| !known.contains(*name)));
+            gone.extend(beginnings(&text).into_iter().filter(|(_, word)| !begins_one(word, &tests)));
+            gone.extend(untested(&text, &tests));
         }
         gone.sort_unstable();
         gone.dedup();
@@ -175,9 +183,93 @@ fn long_names(text: &str) -> Vec<(usize, &str)> {
 }
 
 fn is_long_name(word: &str) -> bool {
+    word.split('_').count() >= PARTS_OF_A_NAME && is_name(word)
+}
+
+fn is_name(word: &str) -> bool {
     let is_part =
         |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    word.split('_').count() >= PARTS_OF_A_NAME && word.split('_').all(is_part)
+    word.split('_').all(is_part)
+}
+
+/// What a page has in backticks that tells several tests by what they begin with.
+fn beginnings(text: &str) -> Vec<(usize, &str)> {
+    let mut all = Vec::new();
+    for (place, line) in lines(text, false) {
+        let TextLine::Prose(line) = line else { continue };
+        let quoted = line.split('`').skip(1).step_by(2);
+        all.extend(
+            quoted.filter(|word| word.strip_suffix(REST).is_some_and(is_name)).map(|word| (place, word)),
+        );
+    }
+    all
+}
+
+fn begins_one(word: &str, tests: &BTreeSet<String>) -> bool {
+    let begin = word.trim_end_matches('…');
+    tests.iter().any(|test| test.starts_with(begin))
+}
+
+/// Promises that no test is named after, and rows of their tables that name no test.
+fn untested<'a>(text: &'a str, tests: &BTreeSet<String>) -> Vec<(usize, &'a str)> {
+    let mut all = Vec::new();
+    let mut in_table = false;
+    for (place, line) in text.lines().enumerate() {
+        let cells = line.strip_prefix('|').and_then(|line| line.trim_end().strip_suffix('|'));
+        let Some(cells) = cells.map(|cells| cells.split('|').map(str::trim).collect::<Vec<_>>()) else {
+            in_table = false;
+            continue;
+        };
+        let (first, last) = (cells.first().copied().unwrap_or(""), cells.last().copied().unwrap_or(""));
+        if last == OF_PROMISES {
+            in_table = true;
+        } else if in_table && !last.starts_with("---") {
+            let promise = first.trim_matches('*');
+            let is_guarded =
+                promise.is_empty() || begins_one(&format!("{}{REST}", promise.to_lowercase()), tests);
+            if !is_guarded || long_names(last).is_empty() && beginnings(last).is_empty() {
+                all.push((place + 1, if promise.is_empty() { "a promise without a test" } else { promise }));
+            }
+        }
+    }
+    all
+}
+
+/// The names of all tests.
+fn tests(root: &Path, files: &[String]) -> BTreeSet<String> {
+    let texts =
+        files.iter().filter_map(|file| Some((kind(file), std::fs::read_to_string(root.join(file)).ok()?)));
+    texts.flat_map(|(kind, text)| tests_of(kind, &text)).collect()
+}
+
+fn tests_of(kind: &str, text: &str) -> Vec<String> {
+    let name = |after: &str| {
+        after.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or("").to_owned()
+    };
+    let mut is_test = kind == "py";
+    let mut all = Vec::new();
+    for line in text.lines().map(str::trim_start) {
+        match (kind, line.strip_prefix("#[")) {
+            ("rs", Some(attribute)) => {
+                let path = attribute.split(['(', ']']).next().unwrap_or("");
+                is_test |= path.rsplit("::").next() == Some("test");
+            }
+            ("rs", None) => {
+                if let Some((_, after)) = line.split_once("fn ").filter(|_| is_test) {
+                    all.push(name(after));
+                }
+                // Between an attribute and its function are others, which may go over lines, and comments.
+                is_test &= !line.contains("fn ") && !line.ends_with(['{', '}', ';']);
+            }
+            ("py", _) => all.extend(
+                line.split_once("def ")
+                    .filter(|(before, _)| ["", "async "].contains(before))
+                    .map(|(_, after)| name(after)),
+            ),
+            _ => {}
+        }
+    }
+    all
 }
 
 /// All words of such names in files that are no pages. What is no text has none.
@@ -209,7 +301,7 @@ fn words<'a>(line: &'a str, kinds: &'a [&str]) -> impl Iterator<Item = &'a str> 
 #[cfg(test)]
 mod tests {
     //! Plan: what is taken for a file, for a path of the repository and for a link, and what is not; what of it is here; that what
-    //! is missing is told.
+    //! is missing is told; what a test is, by what tests are told together, and promises without one.
     use super::*;
 
     #[test]
@@ -271,5 +363,31 @@ mod tests {
         let told = ":\ndocs/here.md:2: there.md\ndocs/here.md:3: docs/gone\ndocs/here.md:4: docs/here.md\n\
                     docs/here.md:6: a_test_that_is_gone";
         assert!(error.ends_with(told), "{error}");
+    }
+
+    #[test]
+    fn tests_are_functions_that_say_so() {
+        let code = "#[test]\nfn one() {\n}\nfn helper() {}\n#[tokio::test(\n    flavor = \"x\"\n)]\n// Why.\n#[cfg(unix)]\nasync fn two() {}\n\
+                    #[cfg(test)]\nmod tests {\n    fn three() {}\n    #[test]\n    fn four() {}\n}\n#[test_log::test]\npub fn five() {}\n";
+        assert_eq!(tests_of("rs", code), ["one", "two", "four", "five"]);
+        assert_eq!(tests_of("py", "    def six(self):\nasync def seven():\nundef eight"), ["six", "seven"]);
+        assert_eq!(tests_of("md", "#[test]\nfn nine() {}"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_beginning_is_one_of_a_test_and_a_promise_has_one() {
+        let tests: BTreeSet<String> = ["s1_one_holds".to_owned(), "s10_ten".to_owned()].into();
+        let page = "`s1_…`, `s1_one_…`, `s1_two_…`, `s_…`, s2_…, `tenure …`, `s1_o…`, `s1`\n";
+        assert_eq!(
+            beginnings(page).iter().map(|(_, word)| *word).collect::<Vec<_>>(),
+            ["s1_…", "s1_one_…", "s1_two_…", "s_…"]
+        );
+        let begins = |word: &str| begins_one(word, &tests);
+        assert!(begins("s1_…") && begins("s1_one_…") && begins("s10_…"));
+        // A promise's letter is whole, and what a name begins with is, too.
+        assert!(!begins("s1_two_…") && !begins("s1_on_…") && !begins("s_…") && !begins("s0_…"));
+        let table = "| | promise | tests that guard it |\n|---|---|---|\n| **S1** | a | `s1_…` |\n| | b | `s1_one_…` (x) |\n\
+                     | **S2** | c | `s1_…` |\n| **S10** | d | none |\n| | e | |\n\n| **S3** | f | |\n";
+        assert_eq!(untested(table, &tests), [(5, "S2"), (6, "S10"), (7, "a promise without a test")]);
     }
 }

@@ -133,7 +133,9 @@ impl DistPackage {
         put(&source.join("CHANGELOG.md"), &format!("{doc}/changelog"), "644")?;
         put(&source.join("packaging/debian/copyright"), &format!("{doc}/copyright"), "644")?;
         put(&source.join("packaging/debian/default"), "etc/default/tenure", "644")?;
-        for page in ["configuration", "install", "json", "operate", "parallel", "promises", "stores"] {
+        for page in
+            ["command-line", "configuration", "install", "json", "operate", "parallel", "promises", "stores"]
+        {
             put(&source.join(format!("docs/{page}.md")), &format!("{doc}/{page}.md"), "644")?;
         }
         for kind in ["systemd", "kubernetes"] {

@@ -30,19 +30,20 @@ pub(crate) use records::{GcArgs, LsArgs, ReclaimArgs, ReleaseArgs, RevokeArgs, R
 pub(crate) use run::{AboutArgs, HookArgs, RunArgs, VerbosityArgs};
 pub(crate) use work::WorkArgs;
 
+/// Where help and manual pages list the options that each verb has, below those of its own: clap sorts both into one list otherwise.
+const OF_ALL_VERBS: &str = "Options of all verbs";
+
 /// Leases on a store you already have: run a command under a lock, share units of work between machines.
 #[derive(Debug, Parser)]
 #[command(name = "tenure", version, long_version = stores::VERSION.as_str(), after_help = exit::HELP, max_term_width = 100)]
 pub(crate) struct Args<V: Subcommand = Verb> {
-    /// Where the leases are kept: sqlite:PATH (shared by the processes of one host), memory:, or one behind a service, if this build
-    /// has it (see --version), such as postgres://USER@HOST/DATABASE or dynamodb://TABLE?region=REGION&namespace=NAME; or the name of
-    /// one in a configuration file [default: a file of this user's, see `tenure config`]. With &dialect=tabletheory, `run` shares the table with TableTheory's
-    /// leases, of which KEY is the partition key; with &dialect=kcl, `work --forever` shares it with the KCL's or a8m/lease's
-    #[arg(long, short, global = true, env = "TENURE_STORE", hide_env_values = true, value_name = "URL")]
+    /// Where the leases are kept: sqlite:PATH, memory:, the URL of a server such as postgres://USER@HOST/DATABASE (--version lists the
+    /// kinds), or a name from a configuration file [default: see `tenure config`]
+    #[arg(long, short, global = true, help_heading = OF_ALL_VERBS, env = "TENURE_STORE", hide_env_values = true, value_name = "URL")]
     pub(crate) store: Option<String>,
     /// A part of the store that is one by itself: leases.NAME.db beside leases.db; on PostgreSQL a schema, on etcd a prefix below that of
     /// the URL, elsewhere the URL's &namespace=
-    #[arg(long, global = true, env = "TENURE_NAMESPACE", hide_env_values = true, value_name = "NAME")]
+    #[arg(long, global = true, help_heading = OF_ALL_VERBS, env = "TENURE_NAMESPACE", hide_env_values = true, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
     #[command(flatten)]
     pub(crate) telemetry: telemetry::TelemetryArgs,
@@ -143,6 +144,38 @@ impl Verb {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_verbs_own_options_stand_before_those_of_all_verbs() {
+        fn look(command: &mut clap::Command, seen: &mut Vec<String>) {
+            let name = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
+            for help in [command.render_help(), command.render_long_help()] {
+                let help = help.to_string();
+                let (own, rest) = help.split_once(&format!("\n{OF_ALL_VERBS}:\n")).unwrap_or((&help, ""));
+                for word in ["--store", "--namespace", "--log", "--log-format"] {
+                    let is_listed = |part: &str| {
+                        part.lines().any(|line| {
+                            line.trim_start().starts_with('-') && line.split([' ', ',']).any(|it| it == word)
+                        })
+                    };
+                    assert!(!is_listed(own) && is_listed(rest), "{name}: {word}: {help}");
+                }
+                // What is listed there is of each verb.
+                let listed = rest.split("\n\nE").next().unwrap_or(rest).lines();
+                let listed = listed.filter(|line| line.trim_start().starts_with('-')).count();
+                assert_eq!(listed, if cfg!(feature = "serve") { 5 } else { 4 }, "{name}: {rest}");
+            }
+            seen.push(name);
+            for verb in command.get_subcommands_mut().filter(|verb| verb.get_name() != "help") {
+                look(verb, seen);
+            }
+        }
+        let mut all = command();
+        all.build();
+        let mut seen = Vec::new();
+        look(&mut all, &mut seen);
+        assert!(seen.len() > 30, "{seen:?}");
+    }
 
     #[test]
     fn a_run_alone_is_understood_as_it_is_among_all_verbs() {

@@ -15,6 +15,7 @@ const RUN_BY: &[(&str, &str, &str)] = &[
     ("clients/python/README.md", "clients/python/tests/test_client.py", "README.md"),
     ("crates/tenure-cli/README.md", "crates/tenure-cli/tests/examples.rs", "../README.md"),
     ("docs/clients", "xtask/src/clients.rs", "/../docs/clients"),
+    ("docs/command-line.md", "crates/tenure-cli/tests/examples.rs", "docs/command-line.md"),
     ("docs/operate.md", "crates/tenure-cli/tests/serve.rs", "docs/operate.md"),
     ("docs/parallel.md", "crates/tenure-cli/tests/examples.rs", "docs/parallel.md"),
     ("peers/kcl/docs/kcl.md", "crates/tenure-cli/tests/pages.rs", "commands(\"kcl\")"),

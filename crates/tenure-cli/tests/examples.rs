@@ -1,4 +1,4 @@
-//! The examples in the help of each verb and in the READMEs, that of SQLite's store among them, and docs/parallel.md, run as they stand there; and the manual pages that have them.
+//! The examples in the help of each verb and in the READMEs, that of SQLite's store among them, docs/command-line.md and docs/parallel.md, run as they stand there; and the manual pages that have them.
 //!
 //! Plan: every example is run by sh in one directory, in their order, with scripts of the names that it uses; it ends with 0, or, if it works
 //! for ever, works until it is told to stop; of the pages', some may find that there is nothing to do. What needs something else is named here with the test that has it. The pages of all verbs are
@@ -84,7 +84,8 @@ const NOT_OURS: [&str; 3] = ["cargo ", "examples/word-counts.sh", "export TENURE
 #[test]
 fn the_commands_of_the_pages_work_as_they_stand_there() {
     for (page, most) in [
-        (include_str!("../../../README.md"), 20),
+        (include_str!("../../../README.md"), 8),
+        (include_str!("../../../docs/command-line.md"), 20),
         (include_str!("../README.md"), 10),
         (include_str!("../../../docs/parallel.md"), 1),
         (include_str!("../../../stores/sqlite/README.md"), 1),

@@ -19,7 +19,7 @@ use std::time::Duration;
 pub(crate) struct RangeArgs {
     /// The name of the section, or the key of its record: section/NAME
     pub(crate) section: OsString,
-    /// The keys: two hexadecimal numbers, of any width, the second excluded
+    /// The keys: two hexadecimal numbers, of any width, the second excluded. LO_HI, as ranges are shown elsewhere, is the same
     #[arg(value_name = "LO..HI")]
     pub(crate) range: String,
     /// How long the ranges are leased; CMD has some 0.7 of it, that is less a margin for clocks that drift and the grace period

@@ -16,8 +16,10 @@ use std::time::Duration;
 /// CMD finds in its environment: TENURE_KEY; TENURE_FENCE, a number that grows with each holder of KEY, for resources that
 /// can refuse an older one; TENURE_DEADLINE, until when the lease was good when CMD started, in milliseconds since 1970
 /// (an estimate: it is prolonged while CMD runs); TENURE_HELD, a line of fence and key for each lease that it runs under, also those
-/// of a `run` around this one: a `run` in CMD that wants one of these keys would wait for itself, and says so. TableTheory's leases (dialect=tabletheory) have no fence, so there is no
-/// TENURE_FENCE then.
+/// of a `run` around this one: a `run` in CMD that wants one of these keys would wait for itself, and says so.
+///
+/// On a table of TableTheory's leases (dynamodb://TABLE?region=REGION&dialect=tabletheory) KEY is the partition key. Such leases have no fence, so there
+/// is no TENURE_FENCE then.
 ///
 /// The first INT, TERM or HUP stops CMD cleanly and then hands the lease back; a second one kills CMD at once,
 /// and the lease is given back when CMD is dead. tenure then ends by that signal itself, as its caller expects. On a terminal Ctrl-C goes to

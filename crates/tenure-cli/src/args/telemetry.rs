@@ -1,5 +1,6 @@
 //! What any verb tells of itself, as it is typed.
 
+use super::OF_ALL_VERBS;
 use clap::{Parser, ValueEnum};
 #[cfg(feature = "serve")]
 use std::net::SocketAddr;
@@ -13,6 +14,7 @@ pub(crate) struct TelemetryArgs {
     #[arg(
         long,
         global = true,
+        help_heading = OF_ALL_VERBS,
         env = "TENURE_METRICS",
         hide_env_values = true,
         value_name = "IP:PORT",
@@ -21,12 +23,13 @@ pub(crate) struct TelemetryArgs {
     pub(crate) metrics: Option<SocketAddr>,
     /// Log events to standard error: a level (error, warn, info, debug, trace), or levels of parts, such as
     /// warn,tenure::lease=debug [default: none]
-    #[arg(long, global = true, env = "TENURE_LOG", hide_env_values = true, value_name = "FILTER")]
+    #[arg(long, global = true, help_heading = OF_ALL_VERBS, env = "TENURE_LOG", hide_env_values = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
-    /// How they are written: as lines of text, or as JSON objects
+    /// How events are written: as lines of text, or as JSON objects
     #[arg(
         long,
         global = true,
+        help_heading = OF_ALL_VERBS,
         env = "TENURE_LOG_FORMAT",
         hide_env_values = true,
         value_name = "FORMAT",
