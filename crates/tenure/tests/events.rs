@@ -194,7 +194,7 @@ async fn events_of_ranges_are_those_of_their_page() {
 }
 
 fn fleet(store: impl Store, world: &World) -> Fleet {
-    Fleet::with_clock(AnyStore::new(store), "told", world.clock.clone(), 99).unwrap()
+    Fleet::with_clock(AnyStore::new(store), "told", world.clock.clone()).unwrap().instance(99)
 }
 
 /// One worker, all of whose tasks do as their units' names say.
@@ -297,8 +297,9 @@ async fn events_and_spans_of_fleets_are_those_of_their_page() {
 
 /// A worker that comes to a fleet of another layout; whose that is, and who comes.
 async fn refused(world: &World) -> (String, HolderId) {
-    let fleet =
-        Fleet::with_clock(AnyStore::new(world.memory.clone()), "older", world.clock.clone(), 98).unwrap();
+    let fleet = Fleet::with_clock(AnyStore::new(world.memory.clone()), "older", world.clock.clone())
+        .unwrap()
+        .instance(98);
     common::older_worker(world, fleet.name()).await;
     let worker = fleet.join().ttl(TTL).instance(3).start().unwrap();
     let error = worker.joined().await.unwrap_err();
@@ -341,8 +342,9 @@ fn stuck() {
 #[tokio::test(start_paused = true)]
 async fn of_a_worker_that_is_dropped_it_is_told_that_it_has_stopped() {
     let world = World::new();
-    let fleet =
-        Fleet::with_clock(AnyStore::new(world.memory.clone()), "dropped", world.clock.clone(), 6).unwrap();
+    let fleet = Fleet::with_clock(AnyStore::new(world.memory.clone()), "dropped", world.clock.clone())
+        .unwrap()
+        .instance(6);
     let worker = fleet.join().ttl(TTL).instance(6).start().unwrap();
     tokio::time::sleep(TTL).await;
     let me = worker.holder().clone();
@@ -356,7 +358,8 @@ async fn of_a_worker_that_is_dropped_it_is_told_that_it_has_stopped() {
 async fn of_a_fleet_that_can_not_be_looked_at_no_more_is_told_than_every_ten_seconds() {
     let world = World::new();
     let faults = FaultyStore::new(world.memory.clone());
-    let fleet = Fleet::with_clock(AnyStore::new(faults.clone()), "quiet", world.clock.clone(), 7).unwrap();
+    let fleet =
+        Fleet::with_clock(AnyStore::new(faults.clone()), "quiet", world.clock.clone()).unwrap().instance(7);
     // Looks come once in a third of a second.
     let worker = fleet.join().ttl(Duration::from_secs(1)).instance(2).start().unwrap();
     tokio::time::sleep(TTL).await;
@@ -373,8 +376,9 @@ async fn of_a_fleet_that_can_not_be_looked_at_no_more_is_told_than_every_ten_sec
 #[tokio::test(start_paused = true)]
 async fn of_units_that_nobody_can_have_some_are_named_once_and_a_worker_that_leaves_warns_of_nothing() {
     let world = World::new();
-    let fleet =
-        Fleet::with_clock(AnyStore::new(world.memory.clone()), "left", world.clock.clone(), 5).unwrap();
+    let fleet = Fleet::with_clock(AnyStore::new(world.memory.clone()), "left", world.clock.clone())
+        .unwrap()
+        .instance(5);
     fleet.create_all((0..20).map(|n| NewUnit::named(format!("u{n}")))).await.unwrap();
     fleet.create_all((0..13).map(|n| NewUnit::named(format!("too-{n}")).needs("gpu"))).await.unwrap();
     let join = |n| fleet.join().ttl(TTL).instance(n).start().unwrap();

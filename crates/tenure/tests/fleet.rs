@@ -21,7 +21,7 @@ struct Member {
 }
 
 fn fleet(world: &World, store: AnyStore, instance: u64) -> Fleet {
-    Fleet::with_clock(store, "test", world.clock.clone(), instance).unwrap()
+    Fleet::with_clock(store, "test", world.clock.clone()).unwrap().instance(instance)
 }
 
 fn outside(world: &World) -> Fleet {

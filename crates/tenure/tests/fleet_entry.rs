@@ -14,7 +14,7 @@ use tenure::{
 use tenure_store::{Fault, StoreExt};
 
 fn fleet(world: &World, store: AnyStore) -> Fleet {
-    Fleet::with_clock(store, "f", world.clock.clone(), 7).unwrap()
+    Fleet::with_clock(store, "f", world.clock.clone()).unwrap().instance(7)
 }
 
 async fn records(world: &World) -> Vec<(Key, Version)> {

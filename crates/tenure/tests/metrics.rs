@@ -178,8 +178,9 @@ fn each_counter_is_there_before_anything_has_happened() {
         let world = World::new();
         let process = world.process();
         let section = process.leases.section("s").start().unwrap();
-        let fleet =
-            Fleet::with_clock(AnyStore::new(world.memory.clone()), "f", world.clock.clone(), 1).unwrap();
+        let fleet = Fleet::with_clock(AnyStore::new(world.memory.clone()), "f", world.clock.clone())
+            .unwrap()
+            .instance(1);
         let worker = fleet.join().ttl(TTL).start().unwrap();
         let observer = process.leases.candidate().key("e").observe().unwrap();
         settle().await;
@@ -210,8 +211,9 @@ fn of_a_worker_that_is_dropped_no_gauge_stands() {
         let mut left = None;
         let counts = measured(async |counts| {
             let world = World::new();
-            let fleet =
-                Fleet::with_clock(AnyStore::new(world.memory.clone()), "f", world.clock.clone(), 1).unwrap();
+            let fleet = Fleet::with_clock(AnyStore::new(world.memory.clone()), "f", world.clock.clone())
+                .unwrap()
+                .instance(1);
             fleet.create(tenure::fleet::NewUnit::named("u")).await.unwrap();
             let worker = fleet.join().ttl(TTL).start().unwrap();
             tokio::time::sleep(TTL * 2).await;
@@ -326,7 +328,7 @@ impl Holds {
                 Held::Candidate(candidate)
             }
             Holds::Worker => {
-                let fleet = Fleet::with_clock(store, "f", world.clock.clone(), 1).unwrap();
+                let fleet = Fleet::with_clock(store, "f", world.clock.clone()).unwrap().instance(1);
                 let worker = fleet.join().ttl(TTL).start().unwrap();
                 while !worker.is_valid() {
                     tokio::time::sleep(TTL / 1000).await;

@@ -53,7 +53,7 @@ async fn what_is_asked_of_a_store_that_never_answers_fails_in_the_end() {
     fails("peek", &mut Box::pin(async { leases.peek("k").await.is_err() })).await;
     fails("request", &mut Box::pin(async { leases.request("k", Ask::Revoke).await.is_err() })).await;
     let store = AnyStore::new(process.store.clone());
-    let fleet = Fleet::with_clock(store.clone(), "f", leases.clock().clone(), 1).unwrap();
+    let fleet = Fleet::with_clock(store.clone(), "f", leases.clock().clone()).unwrap().instance(1);
     fails("fleet", &mut Box::pin(async { fleet.list().await.is_err() })).await;
     fails("create", &mut Box::pin(async { fleet.create(NewUnit::named("a")).await.is_err() })).await;
     // Also where the caller's runtime has no timers.

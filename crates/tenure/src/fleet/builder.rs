@@ -130,7 +130,9 @@ impl WorkerBuilder {
         self
     }
 
-    /// Other random bits than the machine's, for tests. Two processes must never have the same.
+    /// Other random bits than the machine's, for tests that repeat a run. Two processes must never have the same, nor two starts of one, as a pod's
+    /// ordinal would be: each would take the other's writes for its own, and both would believe that they hold a key.
+    #[cfg(feature = "test-util")]
     pub fn instance(mut self, instance: u64) -> Self {
         self.instance = Some(instance);
         self
