@@ -6,7 +6,8 @@ use std::time::Duration;
 use tenure::fleet::Assignment;
 use tenure::once::TickGuard;
 use tenure::range::RangeGuard;
-use tenure::{Ask, Cancelled, Fence, Guard, HolderId, Key, Loss, StoreError};
+use tenure::store::Ask;
+use tenure::{Cancelled, Fence, Guard, HolderId, Key, Loss, StoreError};
 
 /// What a client has.
 pub(crate) enum Holding {

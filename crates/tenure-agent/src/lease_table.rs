@@ -18,7 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::fleet::Unit;
-use tenure::{Ask, Clock, Drift, HolderId, Leases, Loss};
+use tenure::store::Ask;
+use tenure::{Clock, Drift, HolderId, Leases, Loss};
 use tokio::sync::{Notify, broadcast};
 use uuid::Uuid;
 

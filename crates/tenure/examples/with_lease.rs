@@ -2,7 +2,8 @@
 //! then does the lease go to the next. Run it with `cargo run --example with_lease`.
 
 use std::time::Duration;
-use tenure::{Ask, BodyError, Leases};
+use tenure::store::Ask;
+use tenure::{BodyError, Leases};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

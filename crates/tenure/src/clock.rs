@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tenure_core::{Clock, Host, Now, Tick, Wall};
+use tenure_core::{Clock, Wall};
+
+pub use tenure_core::{Host, Now, Tick};
 
 /// The machine's clocks, counted from when this value was made.
 #[derive(Debug)]

@@ -23,7 +23,7 @@
 //! [`Leases`] gets leases, [`Guard`] is one that is held, [`Lock::with_lease`] runs a body that ends before its lease does.
 //! [`LeaseToken`] passes one on to another process as plain data, and [`Leases::lock_all`] locks several keys at once. [`permits`] has
 //! semaphores, readers and writers, and fair locks. [`range::Section`] leases ranges of keys, and a [`Candidate`] leads a key whenever it
-//! can ([`election`]).
+//! can ([`election`]). Who writes a store, or a tool that reads records, has the rest in [`store`].
 //!
 //! # What is logged
 //! Events of `tracing`. Each has one message, and a name for whoever takes events apart. Words are the same everywhere: `key`, `fence`, `holder` (this process's
@@ -141,6 +141,7 @@ mod renewals;
 mod seize;
 mod shared;
 mod sink;
+pub mod store;
 #[cfg(feature = "test-util")]
 pub mod testing;
 mod token;
@@ -161,9 +162,8 @@ pub use lock_all::{Guards, LockAll};
 pub use permits::Permits;
 pub use seize::Forced;
 pub use tenure_core::{
-    Ask, Attachment, Clock, Drift, ErrorKind, Fence, HolderId, Host, InvalidInput, Key, Letter, Loss,
-    MAILBOX, Mark, Metadata, Nonce, Now, Number, Occupant, Record, Sighting, StoreError, Stored, Tenure,
-    Tick, Times, Ttl, Value, Version, Wall, reserved,
+    Clock, Drift, ErrorKind, Fence, HolderId, InvalidInput, Key, Loss, Metadata, Number, Occupant, Sighting,
+    StoreError, Ttl, Value, Wall,
 };
 #[cfg(feature = "dynamodb")]
 pub use tenure_dynamodb as dynamodb;
@@ -175,10 +175,7 @@ pub use tenure_postgres as postgres;
 pub use tenure_redis as redis;
 #[cfg(feature = "sqlite")]
 pub use tenure_sqlite as sqlite;
-pub use tenure_store::{
-    AnyStore, Bearing, Capabilities, Changes, Expect, Expiry, Fact, Freshness, Hint, Image, Inspection,
-    Listed, MemoryStore, Outcome, PrefixedStore, ServerClock, Store, StoreExt, Write, codec,
-};
+pub use tenure_store::{AnyStore, MemoryStore, Store};
 pub use token::LeaseToken;
 
 /// The store at `url`, of any kind that this build has: `sqlite:leases.db`, `postgres://user@host/db?schema=leases`, …

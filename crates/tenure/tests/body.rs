@@ -5,7 +5,8 @@ use crate::common::{TTL, World, settle, timed};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
-use tenure::{AcquireError, Ask, BodyError, Clock as _, Held, Key, Leases, Loss};
+use tenure::store::Ask;
+use tenure::{AcquireError, BodyError, Clock as _, Held, Key, Leases, Loss};
 use tenure_store::Fault;
 
 /// Sets a flag when it is dropped: the body is over.

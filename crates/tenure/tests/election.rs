@@ -9,7 +9,8 @@
 use crate::common::{TTL, TestStore, World, settle, timed};
 use std::time::Duration;
 use tenure::election::Standing;
-use tenure::{AnyStore, Ask, Candidate, CandidateBuilder, Fence, MemoryStore, Metadata, Store};
+use tenure::store::Ask;
+use tenure::{AnyStore, Candidate, CandidateBuilder, Fence, MemoryStore, Metadata, Store};
 use tenure_store::{Fault, FaultyStore};
 
 const MOMENT: Duration = Duration::from_millis(10);

@@ -13,10 +13,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use tenure::fleet::{Event, Fleet, NewUnit, Unit, Verdict, Worker};
 use tenure::range::{KeyRange, Section};
-use tenure::{
-    AnyStore, Candidate, Changes, Clock as _, HolderId, Key, Leases, Listed, MemoryStore, Outcome, Store,
-    StoreError, Write,
-};
+use tenure::store::{Changes, Listed, Outcome, Write};
+use tenure::{AnyStore, Candidate, Clock as _, HolderId, Key, Leases, MemoryStore, Store, StoreError};
 use tenure_store::{Fault, FaultyStore};
 
 /// Takes down what all tests of this program bring about.

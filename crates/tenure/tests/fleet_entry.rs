@@ -7,9 +7,9 @@ use crate::common::{TTL, World, older_worker, timed};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tenure::fleet::{About, Fleet, NewUnit};
+use tenure::store::{Expect, Listed, Nonce, Outcome, Record, Tenure, Version, Write};
 use tenure::{
-    AnyStore, Clock, ErrorKind, Expect, Fence, HolderId, Key, Listed, MemoryStore, Metadata, Nonce, Outcome,
-    Record, Store, StoreError, Tenure, Ttl, Version, Write,
+    AnyStore, Clock, ErrorKind, Fence, HolderId, Key, MemoryStore, Metadata, Store, StoreError, Ttl,
 };
 use tenure_store::{Fault, StoreExt};
 

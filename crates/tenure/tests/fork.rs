@@ -14,7 +14,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tenure::fleet::{Event, Fleet, NewUnit};
 use tenure::range::{KeyRange, Section};
-use tenure::{AnyStore, Ask, Leases, Wall};
+use tenure::store::Ask;
+use tenure::{AnyStore, Leases, Wall};
 use tokio::runtime::Runtime;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);

@@ -4,7 +4,8 @@
 use crate::common::{TTL, World, settle, timed};
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::{AnyStore, Ask, LeaseError, LeaseToken, Leases, MemoryStore, Metadata};
+use tenure::store::Ask;
+use tenure::{AnyStore, LeaseError, LeaseToken, Leases, MemoryStore, Metadata};
 use tenure_store::Fault;
 
 #[tokio::test(start_paused = true)]

@@ -9,9 +9,10 @@
 use crate::common::{TTL, World, settle, timed};
 use std::time::Duration;
 use tenure::fleet::{Fleet, NewUnit};
+use tenure::store::{Ask, Listed, Outcome, Stored, Write};
 use tenure::{
-    AcquireError, AnyStore, Ask, BodyError, Candidate, ErrorKind, Held, Key, Leases, Listed, Loss,
-    MemoryStore, Outcome, Store, StoreError, Stored, Write,
+    AcquireError, AnyStore, BodyError, Candidate, ErrorKind, Held, Key, Leases, Loss, MemoryStore, Store,
+    StoreError,
 };
 use tenure_store::{Fault, Freshness};
 

@@ -6,9 +6,8 @@ use super::tests::RouterFixture;
 use serde_json::json;
 use std::time::Duration;
 use tenure::range::{KeyRange, Section};
-use tenure::{
-    AnyStore, Capabilities, Expiry, Freshness, Key, Listed, Outcome, Store, StoreError, Stored, Write,
-};
+use tenure::store::{Capabilities, Expiry, Freshness, Listed, Outcome, Stored, Write};
+use tenure::{AnyStore, Key, Store, StoreError};
 use tenure_store::MemoryStore;
 
 /// A store that tells nobody how old a record is.

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use tenure::fleet::Fleet;
 use tenure::permits::is_semaphore;
 use tenure::range::is_section;
-use tenure::{Ask, Fence, HolderId, Key, LeaseError, Occupant, Record, Store, Ttl};
+use tenure::store::{Ask, Record};
+use tenure::{Fence, HolderId, Key, LeaseError, Occupant, Store, Ttl};
 use utoipa::ToSchema;
 
 /// Where operators' requests are logged.

@@ -17,7 +17,8 @@ use std::io::{IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::{AcquireError, Ask, Guard, Leases, Loss, Wall};
+use tenure::store::Ask;
+use tenure::{AcquireError, Guard, Leases, Loss, Wall};
 use tokio::sync::oneshot;
 
 pub(crate) async fn hold(url: &Url, plan: config::HoldConfig) -> Result<u8, Failure> {

@@ -10,7 +10,8 @@ use crate::output::view::{Sessions, State, View};
 use crate::stores::Url;
 use crate::text::brief;
 use serde_json::json;
-use tenure::{Ask, Fence, Key, LeaseError, Leases, Record, Store, Stored};
+use tenure::store::{Ask, Record, Stored};
+use tenure::{Fence, Key, LeaseError, Leases, Store};
 
 pub(crate) async fn release(url: &Url, typed: &args::ReleaseArgs) -> Result<u8, Failure> {
     let key = config::key(&typed.key)?;
