@@ -138,6 +138,7 @@ mod process;
 pub mod range;
 pub mod registry;
 mod renewals;
+mod request;
 mod seize;
 mod shared;
 mod sink;
@@ -160,6 +161,7 @@ pub use leases::Leases;
 pub use lock::Lock;
 pub use lock_all::{Guards, LockAll};
 pub use permits::Permits;
+pub use request::Request;
 pub use seize::Forced;
 pub use tenure_core::{
     Clock, Drift, ErrorKind, Fence, HolderId, InvalidInput, Key, Loss, Metadata, Number, Occupant, Sighting,

@@ -32,7 +32,7 @@ impl fmt::Display for Forced {
 
 impl Leases {
     /// Takes the lease on `key` from its holder, and waits until that can't believe in it any more: for one ttl at the most, and less
-    /// when it gives the key up by itself. It is told to stop as by [`Ask::Revoke`](crate::store::Ask::Revoke), and may have died. `told` hears
+    /// when it gives the key up by itself. It is told to stop as by [`Request::Revoke`](crate::Request::Revoke), and may have died. `told` hears
     /// who was told, and how long it may take; it is not called if there is nothing to wait for.
     ///
     /// Of a lease that is plain data ([`LeaseToken`](crate::LeaseToken)) whoever refreshes it is not told: the key is vacated a ttl

@@ -9,8 +9,7 @@
 use crate::common::{TTL, TestStore, World, settle, timed};
 use std::time::Duration;
 use tenure::election::Standing;
-use tenure::store::Ask;
-use tenure::{AnyStore, Candidate, CandidateBuilder, Fence, MemoryStore, Metadata, Store};
+use tenure::{AnyStore, Candidate, CandidateBuilder, Fence, MemoryStore, Metadata, Request, Store};
 use tenure_store::{Fault, FaultyStore};
 
 const MOMENT: Duration = Duration::from_millis(10);
@@ -233,8 +232,8 @@ async fn a_leader_that_is_asked_hands_over() {
     let nodes = nodes(&world, 2);
     let leader = the_leader(&nodes).await;
     let operator = world.process();
-    for ask in [Ask::HandOver, Ask::Revoke] {
-        let leader = if ask == Ask::HandOver { leader } else { 1 - leader };
+    for ask in [Request::HandOver, Request::Revoke] {
+        let leader = if ask == Request::HandOver { leader } else { 1 - leader };
         assert!(nodes[leader].candidate.is_leader());
         operator.leases.request("default", ask).await.unwrap();
         let (next, after) = timed(async {

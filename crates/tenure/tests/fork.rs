@@ -14,8 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tenure::fleet::{Event, Fleet, NewUnit};
 use tenure::range::{KeyRange, Section};
-use tenure::store::Ask;
-use tenure::{AnyStore, Leases, Wall};
+use tenure::{AnyStore, Leases, Request, Wall};
 use tokio::runtime::Runtime;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -102,7 +101,7 @@ fn s1_a_forked_child_believes_in_no_lease_and_each_call_is_refused() {
         assert!(soon("peek", leases.peek("attached")).await.is_err());
         assert!(soon("last_runs", leases.last_runs("daily")).await.is_err());
         assert!(soon("begin", leases.once_per("daily", Wall(1)).begin()).await.is_err());
-        assert!(soon("request", leases.request("attached", Ask::HandOver)).await.is_err());
+        assert!(soon("request", leases.request("attached", Request::HandOver)).await.is_err());
         assert!(soon("release_by_force", leases.release_by_force("alone", |_, _| {})).await.is_err());
         assert!(soon("acquire", leases.acquire("new")).await.is_err());
         assert!(soon("elected", candidate.elected()).await.is_err());

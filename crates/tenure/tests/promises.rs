@@ -5,8 +5,8 @@
 
 use crate::common::{TTL, World, settle, timed};
 use std::time::Duration;
-use tenure::store::{Ask, Expect, Write};
-use tenure::{AcquireError, Key, LeaseError, Loss, Metadata, Store};
+use tenure::store::{Expect, Write};
+use tenure::{AcquireError, Key, LeaseError, Loss, Metadata, Request, Store};
 use tenure_store::Fault;
 
 fn key(text: &str) -> Key {
@@ -164,7 +164,7 @@ async fn s5_each_loss_has_its_reason() {
     assert!(matches!(taken.lost().await, Loss::Taken(Some(by)) if by.holder.as_str() == "thief"));
 
     let revoked = tampered("revoked").try_acquire().await.unwrap();
-    process.leases.request("revoked", Ask::Revoke).await.unwrap();
+    process.leases.request("revoked", Request::Revoke).await.unwrap();
     assert_eq!(revoked.lost().await, Loss::Revoked);
 
     let attached = process.leases.try_acquire("attached").await.unwrap();

@@ -4,8 +4,7 @@
 use crate::common::{TTL, World, settle, timed};
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::store::Ask;
-use tenure::{AnyStore, LeaseError, LeaseToken, Leases, MemoryStore, Metadata};
+use tenure::{AnyStore, LeaseError, LeaseToken, Leases, MemoryStore, Metadata, Request};
 use tenure_store::Fault;
 
 #[tokio::test(start_paused = true)]
@@ -115,10 +114,10 @@ async fn mail_is_shown_at_the_next_renewal() {
         let (a, b) = (world.process(), world.process());
         let lock = a.leases.lock("k");
         let guard = if is_attached { lock } else { lock.ttl(TTL) }.try_acquire().await.unwrap();
-        b.leases.request("k", Ask::HandOver).await.unwrap();
-        b.leases.request("k", Ask::HandOver).await.unwrap();
+        b.leases.request("k", Request::HandOver).await.unwrap();
+        b.leases.request("k", Request::HandOver).await.unwrap();
         let (ask, after) = timed(guard.asked()).await;
-        assert_eq!(ask, Ask::HandOver);
+        assert_eq!(ask, Request::HandOver);
         assert!(after <= TTL / 3 + Duration::from_millis(50), "{after:?}");
         tokio::time::sleep(TTL * 3).await;
         assert!(guard.is_held() && !guard.is_revoked(), "a request is not an order");
@@ -137,7 +136,7 @@ async fn a_revocation_that_meets_a_lease_on_its_way_into_plain_data_follows_it()
     b.faults.inject([Fault::None, Fault::None, Fault::Held]);
     let asks = tokio::spawn({
         let leases = b.leases.clone();
-        async move { leases.request("k", Ask::Revoke).await }
+        async move { leases.request("k", Request::Revoke).await }
     });
     settle().await;
     let token = guard.into_token().await.unwrap();
@@ -150,10 +149,10 @@ async fn a_revocation_that_meets_a_lease_on_its_way_into_plain_data_follows_it()
 async fn nobody_to_ask() {
     let world = World::new();
     let (a, b) = (world.process(), world.process());
-    assert!(matches!(b.leases.request("k", Ask::Revoke).await, Err(LeaseError::NotHeld)));
+    assert!(matches!(b.leases.request("k", Request::Revoke).await, Err(LeaseError::NotHeld)));
     let guard = a.leases.try_acquire("k").await.unwrap();
     assert!(guard.release().await);
-    assert!(matches!(b.leases.request("k", Ask::Revoke).await, Err(LeaseError::NotHeld)));
+    assert!(matches!(b.leases.request("k", Request::Revoke).await, Err(LeaseError::NotHeld)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,12 +164,12 @@ async fn a_full_mailbox_is_said_and_emptied_by_the_next_renewal() {
         guards.push(a.leases.try_acquire(format!("k{n}")).await.unwrap());
     }
     for n in 0..16 {
-        b.leases.request(format!("k{n}"), Ask::HandOver).await.unwrap();
+        b.leases.request(format!("k{n}"), Request::HandOver).await.unwrap();
     }
-    let error = b.leases.request("k16", Ask::HandOver).await.unwrap_err();
+    let error = b.leases.request("k16", Request::HandOver).await.unwrap_err();
     assert!(error.to_string().contains("unread requests"), "{error}");
     tokio::time::sleep(TTL / 3 + Duration::from_millis(50)).await;
-    b.leases.request("k16", Ask::HandOver).await.unwrap();
+    b.leases.request("k16", Request::HandOver).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -174,7 +174,7 @@ mod tests {
         assert!(!is_so(&world, &key, true, &mut held).await);
         while !is_so(&world, &key, false, &mut free).await {
             // A letter is no sign of life.
-            let _told = world.here.request("k", tenure::store::Ask::Revoke).await;
+            let _told = world.here.request("k", tenure::Request::Revoke).await;
             assert!(!is_so(&world, &key, true, &mut held).await);
             tokio::time::sleep(TTL / 10).await;
         }
