@@ -51,6 +51,21 @@ async fn a_token_expires_like_a_lease() {
     assert!(matches!(a.leases.refresh(&token).await, Err(LeaseError::NotOurs(_))));
 }
 
+#[tokio::test(start_paused = true)]
+async fn other_metadata_of_a_token_is_written_by_its_next_use() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    let step = |n: i64| Metadata::from([("step".to_owned(), n.into())]);
+    let written = async || b.leases.peek("k").await.unwrap().unwrap().metadata;
+    let token = a.leases.lock("k").metadata(step(1)).acquire().await.unwrap().into_token().await.unwrap();
+    let token = token.with_metadata(step(2));
+    assert_eq!((token.metadata(), written().await), (&step(2), step(1)), "not yet");
+    let token = b.leases.refresh(&token).await.unwrap();
+    assert_eq!((token.metadata(), written().await), (&step(2), step(2)));
+    let guard = b.leases.adopt(&token.with_metadata(step(3))).await.unwrap();
+    assert_eq!((guard.metadata(), written().await), (&step(3), step(3)));
+}
+
 /// It is begun, and nobody waits for it.
 async fn drop_once_begun(what: impl Future) {
     let mut what = std::pin::pin!(what);

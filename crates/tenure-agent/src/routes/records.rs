@@ -98,7 +98,7 @@ pub(crate) async fn release(
         let (key, fence) = (key.as_str(), meant.fence);
         let forced = tokio::select! {
             biased;
-            forced = leases.release_tenure_by_force(key, Fence(fence), |_, _| {}) => forced,
+            forced = leases.release_by_force_of(key, Fence(fence), |_, _| {}) => forced,
             () = place.stopped() => {
                 tracing::warn!(
                     name: "agent.operator", target: TARGET, key, fence,

@@ -47,9 +47,9 @@ pub(crate) async fn release(url: &Url, typed: &args::ReleaseArgs) -> Result<u8, 
         }
     };
     let forced = if typed.now {
-        leases.release_tenure_by_force_now(&key, shown).await
+        leases.release_by_force_now(&key, shown).await
     } else {
-        leases.release_tenure_by_force(&key, shown, told).await
+        leases.release_by_force_of(&key, shown, told).await
     };
     let forced = match forced {
         Ok(forced) => forced,

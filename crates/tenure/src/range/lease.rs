@@ -4,7 +4,7 @@ use super::guard::RangeGuard;
 use super::shared::SharedSection;
 use crate::belief::AtomicBelief;
 use crate::bodies::RunningBody;
-use crate::body::{self, BodyEnd, BodyLease, StopNotice, give_up, supervise};
+use crate::body::{self, BodyEnd, BodyLease, StopNotice, cut_off, give_up, supervise};
 use crate::cancelled::Cancelled;
 use crate::error::BodyError;
 use std::sync::Arc;
@@ -140,7 +140,7 @@ async fn finish<T>(guard: &RangeGuard, ending: BodyEnd<T>) -> Result<T, BodyErro
             match done {
                 Ok(value) if !is_late => Ok(value),
                 Ok(value) => Err(BodyError::Interrupted { why: Loss::Overran, value: Some(value) }),
-                Err(error) => Err(BodyError::Panicked(error.to_string())),
+                Err(error) => Err(cut_off(&error)),
             }
         }
         BodyEnd::Stopped { why, joined: Some(done) } => {
