@@ -94,12 +94,6 @@
 //! `tenure-cli`), once a record has been left alone for a day or more. Run it daily on a store whose keys or processes are new all the time; with a
 //! few keys and a few starts a day, once a month is enough. `gc` in these pages is that command.
 //!
-//! # Names
-//! A process's name is [`LeasesBuilder::holder`], [`CandidateBuilder::id`] or [`WorkerBuilder::holder`](fleet::WorkerBuilder::holder). What a program writes
-//! into records for others to see is [`Lock::metadata`] of a lease, [`LeasesBuilder::about`] of a session, [`CandidateBuilder::labels`] of a leader,
-//! [`WorkerBuilder::fields`](fleet::WorkerBuilder::fields) of a worker, and [`NewUnit::fields`](fleet::NewUnit::fields) of a unit. How long the dead count as alive is [`LeasesBuilder::session_ttl`] of all that is attached to a
-//! session, and `ttl` of what renews itself.
-//!
 //! # Cost
 //! A lease is attached to its process's session unless it is given a [ttl of its own](Lock::ttl): holding costs one write per
 //! third of a ttl, however many leases a process has. Acquiring, renewing and releasing take one round trip each.

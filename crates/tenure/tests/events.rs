@@ -123,7 +123,7 @@ async fn events_of_elections_are_those_of_their_page() {
     let fence = first.elected().await.unwrap().fence;
     let second = lead(&b);
     tokio::time::sleep(TTL).await;
-    assert_eq!(&second.leader().unwrap().id, a.leases.holder());
+    assert_eq!(&second.leader().unwrap().holder, a.leases.holder());
     assert!(first.resign().await);
     second.elected().await.unwrap();
     first.stop().await;
@@ -134,7 +134,7 @@ async fn events_of_elections_are_those_of_their_page() {
     refused.stop().await;
     let named = |process: &Process| {
         let builder = Candidate::builder(AnyStore::new(process.store.clone())).clock(world.clock.clone());
-        builder.key("named").id("pod-1").start().unwrap()
+        builder.key("named").holder("pod-1").start().unwrap()
     };
     let (one, other) = (named(&a), named(&b));
     tokio::time::sleep(TTL * 3).await;

@@ -152,7 +152,7 @@ async fn what_is_exported_survives_json() {
     let status: Status = candidate.status();
     assert_eq!(
         status.to_string(),
-        format!("leading, led by {} (fence {})", candidate.id(), status.leader.as_ref().unwrap().fence)
+        format!("leading, led by {} (fence {})", candidate.holder(), status.leader.as_ref().unwrap().fence)
     );
     twice(&status);
     let leader: Leader = candidate.leader().unwrap();

@@ -281,7 +281,7 @@ mod tests {
         let store = tenure::memory();
         let start = |job: &str| {
             let about = Metadata::from([("work".to_owned(), Value::from(job))]);
-            let leases = Leases::builder(store.clone()).about(about).start().unwrap();
+            let leases = Leases::builder(store.clone()).metadata(about).start().unwrap();
             leases.begin_session();
             leases
         };
@@ -306,7 +306,7 @@ mod tests {
         let store = tenure::memory();
         let start = || {
             let about = Metadata::from([("work".to_owned(), Value::from("j"))]);
-            let leases = Leases::builder(store.clone()).about(about).start().unwrap();
+            let leases = Leases::builder(store.clone()).metadata(about).start().unwrap();
             leases.begin_session();
             leases
         };
