@@ -287,7 +287,7 @@ impl Snapshot {
             "most_units": most(worker.about.units),
             "most_weight": most(worker.about.weight),
             "labels": worker.about.labels,
-            "fields": fields(&worker.metadata),
+            "fields": fields(&worker.fields),
         })
     }
 }
