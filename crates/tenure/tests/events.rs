@@ -175,12 +175,12 @@ async fn events_of_ranges_are_those_of_their_page() {
     let world = World::new();
     let section = Section::builder(world.memory.clone(), "told").clock(world.clock.clone()).start().unwrap();
     let whole = || "0_10".parse::<KeyRange>().unwrap();
-    let first = section.acquire(whole(), TTL).await.unwrap();
+    let first = section.try_acquire(whole(), TTL).await.unwrap();
     // Who is given nothing has nothing to give up.
-    assert!(section.acquire(whole(), TTL).await.unwrap().parts().is_empty());
+    assert!(section.try_acquire(whole(), TTL).await.is_err());
     assert!(first.release().await);
-    let late = section.acquire(whole(), TTL).await.unwrap();
-    let fence = late.fence().unwrap().to_string();
+    let late = section.try_acquire(whole(), TTL).await.unwrap();
+    let fence = late.fence().to_string();
     late.lost().await;
     drop(late);
     let told = scribe.of("tenure::range");

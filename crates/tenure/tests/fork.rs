@@ -153,7 +153,7 @@ fn s7_a_forked_child_has_no_ranges() {
     let (guard, watched) = runtime.block_on(async {
         let mut halves = keys().split(2);
         let (low, high) = (halves.next().unwrap(), halves.next().unwrap());
-        (section.acquire(low, HOUR).await.unwrap(), section.acquire(high, HOUR).await.unwrap())
+        (section.try_acquire(low, HOUR).await.unwrap(), section.try_acquire(high, HOUR).await.unwrap())
     });
     let told = watched.cancelled();
     in_a_child((section.clone(), guard, watched, told), async |(section, guard, watched, told)| {
@@ -162,7 +162,7 @@ fn s7_a_forked_child_has_no_ranges() {
         assert!(guard.cancelled().is_cancelled() && told.is_cancelled());
         soon("cancelled", told).await;
         soon("lost", watched.lost()).await;
-        assert!(soon("acquire", section.acquire(keys(), HOUR)).await.is_err());
+        assert!(soon("acquire", section.try_acquire(keys(), HOUR)).await.is_err());
         assert!(soon("list", section.list()).await.is_err());
         assert!(soon("reclaim", section.reclaim()).await.is_err());
         assert!(!soon("release", guard.release()).await);

@@ -159,7 +159,7 @@ async fn what_is_exported_survives_json() {
     twice(&leader);
 
     let section = a.leases.section("s").start().unwrap();
-    let ranges = section.acquire(0x10u64..0x20, TTL).await.unwrap();
+    let ranges = section.try_acquire(0x10u64..0x20, TTL).await.unwrap();
     let entries: Vec<Entry> = section.list().await.unwrap();
     assert!(twice(&entries).contains(r#""parts":["10_20"]"#));
     ranges.release().await;
