@@ -118,7 +118,8 @@ async fn the_leader(candidates: &[Candidate]) -> usize {
 
 /// The medians of a bare write and a bare read.
 async fn bare<S: Store>(store: &S, times: usize) -> Result<(Duration, Duration), Error> {
-    use tenure::{Expect, Fence, Metadata, Record, Version, Wall, Write};
+    use tenure::store::{Expect, Record, Version, Write};
+    use tenure::{Fence, Metadata, Wall};
     let key = Key::new("bare")?;
     let (mut writes, mut reads) = (Vec::new(), Vec::new());
     for n in 0..times as u64 {

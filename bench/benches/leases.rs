@@ -3,7 +3,8 @@
 
 use std::hint::black_box;
 use std::time::Duration;
-use tenure::{AnyStore, Clock, Leases, MemoryStore, Tick};
+use tenure::clock::Tick;
+use tenure::{AnyStore, Clock, Leases, MemoryStore};
 use tenure_bench::{cpu_time, resident_bytes, stopwatch};
 
 const TTL: Duration = Duration::from_secs(6);
@@ -79,9 +80,8 @@ async fn attached(count: u32) -> Result<(), Box<dyn std::error::Error>> {
 mod counting {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Arc, Mutex};
-    use tenure::{
-        Expect, Fence, Freshness, Key, Listed, MemoryStore, Outcome, Record, Store, StoreError, Stored, Write,
-    };
+    use tenure::store::{Expect, Freshness, Listed, Outcome, Record, Stored, Write};
+    use tenure::{Fence, Key, MemoryStore, Store, StoreError};
     use tenure_core::Nonce;
 
     /// What tells the records of attached leases apart: each one's tenure and fence, which audits look for, in memory that was there before.

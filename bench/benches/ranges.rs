@@ -12,7 +12,8 @@ use std::time::Duration;
 use tenure::range::sweep::{Page, Source, Sweep};
 use tenure::range::{KeyRange, Point, Section};
 use tenure::sqlite::{SqliteConfig, SqliteStore};
-use tenure::{AnyStore, Expect, Fence, Key, Outcome, Record, Store, Wall, Write};
+use tenure::store::{Expect, Outcome, Record, Write};
+use tenure::{AnyStore, Fence, Key, Store, Wall};
 use tenure_bench::{cpu_time, stopwatch};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -126,7 +127,7 @@ async fn bare(path: &Path, n: u64) -> Result<(), Error> {
     let mut seen = store.read(&key).await?;
     while after() < SPAN {
         count += 1;
-        let nonce = tenure::Nonce(count);
+        let nonce = tenure::store::Nonce(count);
         let record =
             Record { fence: Fence(1), nonce, stamp: Wall(0), tenure: None, metadata: Default::default() };
         let expect = seen.as_ref().map_or(Expect::Absent, |seen| Expect::Unchanged(seen.version));

@@ -265,7 +265,7 @@ mod tests {
     use axum::routing::get;
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
     use tempfile::TempDir;
-    use tenure::{Now, Tick};
+    use tenure::clock::{Now, Tick};
     use tower_service::Service;
 
     const NOON: u64 = 1_800_000_000_000;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tenure::fleet::Assignment;
 use tenure::once::TickGuard;
 use tenure::range::RangeGuard;
-use tenure::{Ask, Cancelled, Fence, Guard, HolderId, Key, Loss, StoreError};
+use tenure::{Cancelled, Fence, Guard, HolderId, Key, Loss, Request, StoreError};
 
 /// What a client has.
 pub(crate) enum Holding {
@@ -116,7 +116,7 @@ impl Holding {
         }
     }
 
-    pub(crate) async fn asked(&self) -> Ask {
+    pub(crate) async fn asked(&self) -> Request {
         match self.guard() {
             Some(guard) => guard.asked().await,
             // That a unit is to go is told by `cancelled`, and nothing is asked of ranges.

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::fleet::Unit;
-use tenure::{Ask, Clock, Drift, HolderId, Leases, Loss};
+use tenure::{Clock, Drift, HolderId, Leases, Loss, Request};
 use tokio::sync::{Notify, broadcast};
 use uuid::Uuid;
 
@@ -251,13 +251,13 @@ impl LeaseTable {
                     // Another process has it by now, and is told of it.
                     is_anothers = true;
                 }
-                ask = holding.asked() => self.asked(id, &holding, ask),
+                request = holding.asked() => self.asked(id, &holding, request),
             }
         }
         if holding.is_revoked() && holding.is_held() {
-            self.asked(id, &holding, Ask::Revoke);
+            self.asked(id, &holding, Request::Revoke);
         } else if holding.draining().is_some() {
-            self.asked(id, &holding, Ask::HandOver);
+            self.asked(id, &holding, Request::HandOver);
         }
         tokio::select! {
             biased;
@@ -271,9 +271,8 @@ impl LeaseTable {
         }
     }
 
-    fn asked(&self, id: Uuid, holding: &Holding, ask: Ask) {
-        let Some(what) = ask.told() else { return };
-        self.say("asked", id, holding, Some(what.to_owned()));
+    fn asked(&self, id: Uuid, holding: &Holding, request: Request) {
+        self.say("asked", id, holding, Some(request.to_string()));
     }
 
     fn lost(&self, id: Uuid, holding: &Holding, loss: &Loss) {

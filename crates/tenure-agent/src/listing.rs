@@ -8,7 +8,8 @@ use tenure::fleet::{self, FleetName};
 use tenure::liveness::{Liveness, SessionLives, time_left};
 use tenure::permits::{Mode, SemaphoreLedger, Ticket, is_semaphore};
 use tenure::range::{self, is_section};
-use tenure::{Fence, Key, Leases, Listed, Record, Store, StoreError, Stored, Ttl, Value, Wall};
+use tenure::store::{Listed, Record, Stored};
+use tenure::{Fence, Key, Leases, Store, StoreError, Ttl, Value, Wall};
 use utoipa::ToSchema;
 
 /// A page of records.

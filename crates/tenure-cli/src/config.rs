@@ -19,7 +19,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 use tenure::range::{KeyRange, PREFIX};
-use tenure::{Key, Ttl, reserved};
+use tenure::store::reserved;
+use tenure::{Key, Ttl};
 
 /// How long to wait for a key that another holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

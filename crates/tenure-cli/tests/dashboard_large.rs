@@ -10,9 +10,8 @@ use crate::common::dashboard::{Agent, FULL, READ, ROWS, tab};
 use crate::common::{Bench, takes_at_most, wait_for, wait_until};
 use std::time::Instant;
 use tenure::sqlite::{SqliteConfig, SqliteStore};
-use tenure::{
-    Attachment, Clock, Expect, Fence, HolderId, Key, Metadata, Nonce, Record, Store, Tenure, Ttl, Wall,
-};
+use tenure::store::{Attachment, Expect, Nonce, Record, Tenure};
+use tenure::{Clock, Fence, HolderId, Key, Metadata, Store, Ttl, Wall};
 
 /// What others hold, straight in the store: keys, holders, and the sessions that they go with.
 fn plant(bench: &Bench, all: impl Iterator<Item = (String, String, Option<String>)>) {
@@ -26,9 +25,9 @@ fn plant(bench: &Bench, all: impl Iterator<Item = (String, String, Option<String
             session.map(|session| Attachment { session: Key::new(session).unwrap(), fence: Fence(1) });
         let record =
             Record { fence: Fence(1), nonce, stamp: now, tenure: Some(tenure), metadata: Metadata::new() };
-        tenure::Write { key: Key::new(key).unwrap(), expect: Expect::Vacant, record }
+        tenure::store::Write { key: Key::new(key).unwrap(), expect: Expect::Vacant, record }
     };
-    let writes: Vec<tenure::Write> = all.enumerate().map(write).collect();
+    let writes: Vec<tenure::store::Write> = all.enumerate().map(write).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for writes in writes.chunks(store.capabilities().batch) {
         runtime.block_on(store.write_many(writes.to_vec())).unwrap();

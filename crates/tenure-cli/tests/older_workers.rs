@@ -9,9 +9,8 @@ use crate::common::{Bench, wait_until};
 use serde_json::json;
 use std::time::Duration;
 use tenure::sqlite::{SqliteConfig, SqliteStore};
-use tenure::{
-    Clock, Expect, Fence, HolderId, Key, Metadata, Nonce, Outcome, Record, Store, Tenure, Ttl, Value, Write,
-};
+use tenure::store::{Expect, Nonce, Outcome, Record, Tenure, Write};
+use tenure::{Clock, Fence, HolderId, Key, Metadata, Store, Ttl, Value};
 
 /// Writes a record as an older version left it.
 fn plant(bench: &Bench, key: &str, tenure: Option<Tenure>, metadata: Metadata) {

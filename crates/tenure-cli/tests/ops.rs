@@ -8,10 +8,8 @@ use crate::common::{Bench, wait_for, wait_until};
 use nix::sys::signal::Signal;
 use std::process::Stdio;
 use tenure::sqlite::{SqliteConfig, SqliteStore};
-use tenure::{
-    Attachment, Clock, Expect, Fence, HolderId, Key, Metadata, Nonce, Outcome, Record, Store, Tenure, Ttl,
-    Wall, Write,
-};
+use tenure::store::{Attachment, Expect, Nonce, Outcome, Record, Tenure, Write};
+use tenure::{Clock, Fence, HolderId, Key, Metadata, Store, Ttl, Wall};
 
 const STAYS: &str = "echo $$ > pid; sleep 1000 & wait";
 

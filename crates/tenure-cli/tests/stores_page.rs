@@ -4,12 +4,13 @@
 //! `TENURE_UPDATE_DOCS=1 cargo test -p tenure-cli --features all-stores --test cli stores_page::` writes it there.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
+use tenure::Store;
 use tenure::dynamodb::DynamoConfig;
 use tenure::etcd::EtcdConfig;
 use tenure::postgres::PostgresConfig;
 use tenure::redis::RedisConfig;
 use tenure::sqlite::SqliteConfig;
-use tenure::{Capabilities, Store};
+use tenure::store::Capabilities;
 
 /// From the repository's root.
 const PAGE: &str = "docs/stores.md";

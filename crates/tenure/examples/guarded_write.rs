@@ -46,7 +46,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 async fn steal(store: &SqliteStore, lease: &Guard) -> Result<(), Box<dyn std::error::Error>> {
-    use tenure::{Expect, Record, Store, Write};
+    use tenure::Store;
+    use tenure::store::{Expect, Record, Write};
     let stored = store.read(lease.key()).await?.ok_or("it is held")?;
     let nonce = tenure_core::Nonce(stored.record.nonce.0 ^ 1);
     let record = Record { tenure: None, nonce, ..stored.record };

@@ -2,7 +2,7 @@
 //! then does the lease go to the next. Run it with `cargo run --example with_lease`.
 
 use std::time::Duration;
-use tenure::{Ask, BodyError, Leases};
+use tenure::{BodyError, Leases, Request};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     begins.await?;
     tokio::time::sleep(Duration::from_millis(100)).await;
-    operator.request("reports/nightly", Ask::Revoke).await?;
+    operator.request("reports/nightly", Request::Revoke).await?;
     let next = operator.acquire("reports/nightly").await?;
     println!("the operator has it now, with fence {}", next.fence());
     match running.await? {

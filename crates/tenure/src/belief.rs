@@ -1,11 +1,12 @@
 //! What a holder believes, in a form that can be asked in a few nanoseconds and without I/O.
 
 use crate::panics::quietly;
+use crate::request::Request;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use tenure_core::{Ask, Fence, HolderId, Key, Loss, Tick, Ttl};
+use tenure_core::{Fence, HolderId, Key, Loss, Tick, Ttl};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::field::display;
@@ -86,7 +87,7 @@ impl Name {
 #[derive(Debug, Default)]
 struct LeaseNews {
     loss: Option<Loss>,
-    asks: VecDeque<Ask>,
+    requests: VecDeque<Request>,
     revoked: bool,
     cancel: Option<CancellationToken>,
     wake: Arc<Notify>,
@@ -140,13 +141,13 @@ impl LeaseCell {
         });
     }
 
-    pub(crate) fn asked(&self, ask: Ask) {
+    pub(crate) fn asked(&self, request: Request) {
         let mut news = self.news();
         let news = news.get_or_insert_default();
-        if news.asks.len() < UNREAD {
-            news.asks.push_back(ask);
+        if news.requests.len() < UNREAD {
+            news.requests.push_back(request);
         }
-        news.revoked |= ask == Ask::Revoke;
+        news.revoked |= request == Request::Revoke;
         if let Some(cancel) = news.cancel.as_ref().filter(|_| news.revoked) {
             cancel.cancel();
         }
@@ -162,8 +163,8 @@ impl LeaseCell {
         self.news().as_ref().and_then(|news| news.loss.clone())
     }
 
-    pub(crate) fn next_ask(&self) -> Option<Ask> {
-        self.news().as_mut().and_then(|news| news.asks.pop_front())
+    pub(crate) fn next_request(&self) -> Option<Request> {
+        self.news().as_mut().and_then(|news| news.requests.pop_front())
     }
 
     pub(crate) fn revoked(&self) -> bool {

@@ -139,7 +139,16 @@ where
     let _present = caller.drop_guard();
     match watch.await {
         Ok(result) => result,
-        Err(error) => Err(BodyError::Panicked(error.to_string())),
+        Err(error) => Err(cut_off(&error)),
+    }
+}
+
+/// What is told of a body that did not come to its end: it panicked, or the runtime has ended that it, or the watch over it, ran on.
+pub(crate) fn cut_off<T>(error: &JoinError) -> BodyError<T> {
+    if error.is_panic() {
+        BodyError::Panicked(error.to_string())
+    } else {
+        BodyError::Interrupted { why: Loss::Stopped, value: None }
     }
 }
 
@@ -256,5 +265,22 @@ async fn must_stop(holding: &impl BodyLease, grace: Duration) -> Loss {
             () = gone.cancelled() => return holding.why(),
             () = tokio::time::sleep(left.saturating_sub(reserve).min(nap(left / 16)).max(LEAST)) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a body that panicked is told from one whose runtime has ended.
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_whose_runtime_has_ended_did_not_panic() {
+        let cancelled = tokio::spawn(std::future::pending::<()>());
+        cancelled.abort();
+        let stopped: BodyError<()> = cut_off(&cancelled.await.unwrap_err());
+        assert!(matches!(stopped, BodyError::Interrupted { why: Loss::Stopped, value: None }), "{stopped:?}");
+        let panicked = tokio::spawn(async { panic!("out of range") });
+        let told: BodyError<()> = cut_off(&panicked.await.unwrap_err());
+        assert!(matches!(&told, BodyError::Panicked(text) if text.contains("out of range")), "{told:?}");
     }
 }

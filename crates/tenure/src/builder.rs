@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tenure_core::{
-    Clock, Command, Drift, Holder, HolderId, Identity, InvalidInput, Key, Metadata, Nonces, Rules, reserved,
+    Clock, Command, Drift, Holder, Identity, InvalidInput, Key, Metadata, Nonces, Rules, reserved,
 };
 use tenure_store::{AnyStore, Store};
 use tokio::runtime::Handle;
@@ -32,11 +32,11 @@ const LINGER: Duration = Duration::from_millis(500);
 pub struct LeasesBuilder {
     store: AnyStore,
     clock: Option<Arc<dyn Clock>>,
-    holder: Option<HolderId>,
+    holder: Option<String>,
     instance: Option<u64>,
     session_prefix: String,
     session_ttl: Duration,
-    about: Metadata,
+    metadata: Metadata,
     rules: Rules,
     store_patience: Option<Duration>,
     runtime: Option<Handle>,
@@ -68,7 +68,7 @@ impl LeasesBuilder {
             instance: None,
             session_prefix: reserved::SESSION.to_owned(),
             session_ttl: Duration::from_secs(10),
-            about: Metadata::new(),
+            metadata: Metadata::new(),
             rules: Rules::default(),
             store_patience: None,
             runtime: None,
@@ -85,11 +85,11 @@ impl LeasesBuilder {
         self
     }
 
-    /// This process's name as others see it. It must differ for each start, so the default, host name, process id and
-    /// random bits, is a good choice.
+    /// This process's name as others see it, checked at the [start](Self::start). It must differ for each start, so the default, host name, process id
+    /// and random bits, is a good choice.
     #[doc(alias = "id")]
-    pub fn holder(mut self, holder: HolderId) -> Self {
-        self.holder = Some(holder);
+    pub fn holder(mut self, holder: impl AsRef<str>) -> Self {
+        self.holder = Some(holder.as_ref().to_owned());
         self
     }
 
@@ -100,14 +100,14 @@ impl LeasesBuilder {
     }
 
     /// Metadata of the session's record, for people: where this process runs and what it is.
-    #[doc(alias("metadata", "labels"))]
-    pub fn about(mut self, metadata: Metadata) -> Self {
-        self.about = metadata;
+    #[doc(alias("about", "labels"))]
+    pub fn metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = metadata;
         self
     }
 
-    /// How far the clocks' rates may be off; 10 % by default. Up to 20 % goes with the usual rate of renewals, more with
-    /// [a higher one](Self::renew_every). A store that reckons with a clock of its own, as DynamoDB's does, has a setting of this
+    /// How far the clocks' rates may be off; 10 % by default. Up to 20 % goes with the usual interval of renewals, more with
+    /// [a shorter one](Self::renew_every). A store that reckons with a clock of its own, as DynamoDB's does, has a setting of this
     /// name, too.
     pub fn drift(mut self, drift: Drift) -> Self {
         self.rules.drift = drift;
@@ -129,8 +129,8 @@ impl LeasesBuilder {
 
     /// How often the session, and each lease that renews itself, is renewed: at most, and by default, once in a
     /// third of the ttl. Somewhat more often at random, if this is set, so that not all processes renew at once.
-    pub fn renew_every(mut self, rate: Duration) -> Self {
-        self.rules.renew = Some(rate);
+    pub fn renew_every(mut self, interval: Duration) -> Self {
+        self.rules.renew = Some(interval);
         self
     }
 
@@ -176,7 +176,9 @@ impl LeasesBuilder {
         self
     }
 
-    /// Other random bits than the machine's, for tests. Two processes must never have the same.
+    /// Other random bits than the machine's, for tests that repeat a run. Two processes must never have the same, nor two starts of one, as a pod's
+    /// ordinal would be: each would take the other's writes for its own, and both would believe that they hold a key.
+    #[cfg(feature = "test-util")]
     pub fn instance(mut self, instance: u64) -> Self {
         self.instance = Some(instance);
         self
@@ -204,11 +206,8 @@ impl LeasesBuilder {
             )));
         }
         check_drift(self.rules.drift, session_ttl, renew_every)?;
-        tenure_store::codec::check_metadata(&self.about)?;
-        let holder = match self.holder {
-            Some(holder) => holder,
-            None => HolderId::new(clock::holder_name())?,
-        };
+        tenure_store::codec::check_metadata(&self.metadata)?;
+        let holder = clock::holder_of(self.holder.as_deref())?;
         let session_key = Key::new(format!("{}{}", self.session_prefix, holder.as_str()))?;
         if !session_key.as_str().starts_with(reserved::SESSION) {
             reserved::check(&session_key)?;
@@ -220,7 +219,7 @@ impl LeasesBuilder {
             holder: holder.clone(),
             session: session_key.clone(),
             ttl: session_ttl,
-            about: self.about,
+            about: self.metadata,
             instance,
         };
         let (commands, receiver) = mpsc::unbounded_channel();
@@ -283,7 +282,7 @@ impl fmt::Debug for LeasesBuilder {
             .field("store", &self.store)
             .field("holder", &self.holder)
             .field("session_ttl", &self.session_ttl)
-            .field("about", &self.about)
+            .field("metadata", &self.metadata)
             .finish_non_exhaustive()
     }
 }

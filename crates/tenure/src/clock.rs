@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tenure_core::{Clock, Host, Now, Tick, Wall};
+use tenure_core::{Clock, HolderId, InvalidInput, Wall};
+
+pub use tenure_core::{Host, Now, Tick};
 
 /// The machine's clocks, counted from when this value was made.
 #[derive(Debug)]
@@ -82,6 +84,11 @@ pub fn uuid() -> String {
 #[must_use]
 pub fn holder_name() -> String {
     format!("{}-{}-{}", host_name(), std::process::id(), uuid::Uuid::new_v4().simple())
+}
+
+/// What a process is to be called, or a [name](holder_name) that no other start has.
+pub(crate) fn holder_of(named: Option<&str>) -> Result<HolderId, InvalidInput> {
+    named.map_or_else(|| HolderId::new(holder_name()), HolderId::new)
 }
 
 /// What the host calls itself, at most 100 bytes of it.

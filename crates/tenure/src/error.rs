@@ -7,8 +7,8 @@ use tenure_core::{InvalidInput, Loss, Occupant, StoreError};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// It is held, and patience is over. Try later, or wait longer. By this very process, perhaps, as locks are not reentrant: then its holder is
-    /// [`Leases::holder`](crate::Leases::holder).
+    /// It is held, and patience is over. Try later, or wait longer. Locks are not reentrant: the holder may be this very process
+    /// ([`Leases::holder`](crate::Leases::holder)).
     #[error("{}", .0.as_ref().map_or("held by another".to_owned(), |by| format!("held by {} (fence {})", by.holder, by.fence)))]
     Held(Option<Occupant>),
     /// The record that was to be carried on does not exist.
@@ -49,10 +49,10 @@ fn of(occupant: &Option<Occupant>) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeaseError {
-    /// It is lost, and nothing was changed.
+    /// This process held it and does not any more, for the reason that is given. Nothing was changed.
     #[error("the lease is lost: {}", .0)]
     Lost(#[source] Loss),
-    /// The tenure that the token stands for is over; another holds the key, or nobody.
+    /// Of a [`LeaseToken`](crate::LeaseToken) alone: the tenure that it stands for is over. Who holds the key now, if anybody does.
     #[error("the lease is not ours any more{}", of(.0))]
     NotOurs(Option<Occupant>),
     /// The token is of another store.
@@ -63,8 +63,8 @@ pub enum LeaseError {
         /// The store at hand.
         ours: String,
     },
-    /// Nobody holds the key; or another does than the one that was named, by its fence or as a holder. One that has died without giving its session
-    /// up is not told apart from one that lives.
+    /// Of what is asked of a key's holder, or done to it: nobody holds the key, or another does than the one that was named by its fence or its
+    /// name. A dead holder counts as one until its ttl is over.
     #[error("nobody holds the key, or another does than the one that was named")]
     NotHeld,
     /// The store, or the input, is at fault: see its kind. The lease is still held if it was, unless the call took its guard: then it is given up.
@@ -89,7 +89,7 @@ pub enum BodyError<T> {
     #[error(transparent)]
     Acquire(#[from] AcquireError),
     /// The lease ended while the body ran: it was lost or withdrawn, its [time](crate::Lock::at_most_for) was over, or what the body ran under was
-    /// stopped or [resigned](crate::Candidate::resign). The body was told to stop, and aborted after its grace period.
+    /// stopped or [resigned](crate::Candidate::resign), or the runtime ended. The body was told to stop, and aborted after its grace period.
     #[error("the lease ended while the body ran: {}", .why)]
     Interrupted {
         /// Why.

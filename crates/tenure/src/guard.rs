@@ -8,12 +8,13 @@ use crate::leases::Leases;
 use crate::panics::quietly;
 use crate::pending_claim::PendingClaim;
 use crate::prefixes::LeaseKind;
+use crate::request::Request;
 use crate::token::LeaseToken;
 use crate::users::{CommandReply, unexpected};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tenure_core::{Ask, Command, Fence, Key, LeaseId, Loss, Metadata, StoreError, Tick, Ttl};
+use tenure_core::{Command, Fence, Key, LeaseId, Loss, Metadata, StoreError, Tick, Ttl};
 use tokio_util::sync::DropGuard;
 
 /// A lease that is held: until it is released, dropped or lost.
@@ -211,12 +212,12 @@ impl Guard {
     ///
     /// # Cancel safety
     /// A request is taken only when the future completes.
-    pub async fn asked(&self) -> Ask {
+    pub async fn asked(&self) -> Request {
         let wake = self.cell.wake();
         loop {
             let woken = wake.notified();
-            if let Some(ask) = self.cell.next_ask() {
-                return ask;
+            if let Some(request) = self.cell.next_request() {
+                return request;
             }
             woken.await;
         }

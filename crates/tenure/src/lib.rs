@@ -23,7 +23,7 @@
 //! [`Leases`] gets leases, [`Guard`] is one that is held, [`Lock::with_lease`] runs a body that ends before its lease does.
 //! [`LeaseToken`] passes one on to another process as plain data, and [`Leases::lock_all`] locks several keys at once. [`permits`] has
 //! semaphores, readers and writers, and fair locks. [`range::Section`] leases ranges of keys, and a [`Candidate`] leads a key whenever it
-//! can ([`election`]).
+//! can ([`election`]). Who writes a store, or a tool that reads records, has the rest in [`store`].
 //!
 //! # What is logged
 //! Events of `tracing`. Each has one message, and a name for whoever takes events apart. Words are the same everywhere: `key`, `fence`, `holder` (this process's
@@ -94,12 +94,6 @@
 //! `tenure-cli`), once a record has been left alone for a day or more. Run it daily on a store whose keys or processes are new all the time; with a
 //! few keys and a few starts a day, once a month is enough. `gc` in these pages is that command.
 //!
-//! # Names
-//! A process's name is [`LeasesBuilder::holder`], [`CandidateBuilder::id`] or [`WorkerBuilder::holder`](fleet::WorkerBuilder::holder). What a program writes
-//! into records for others to see is [`Lock::metadata`] of a lease, [`LeasesBuilder::about`] of a session, [`CandidateBuilder::labels`] of a leader,
-//! [`WorkerBuilder::fields`](fleet::WorkerBuilder::fields) of a worker, and [`NewUnit::fields`](fleet::NewUnit::fields) of a unit. How long the dead count as alive is [`LeasesBuilder::session_ttl`] of all that is attached to a
-//! session, and `ttl` of what renews itself.
-//!
 //! # Cost
 //! A lease is attached to its process's session unless it is given a [ttl of its own](Lock::ttl): holding costs one write per
 //! third of a ttl, however many leases a process has. Acquiring, renewing and releasing take one round trip each.
@@ -138,9 +132,11 @@ mod process;
 pub mod range;
 pub mod registry;
 mod renewals;
+mod request;
 mod seize;
 mod shared;
 mod sink;
+pub mod store;
 #[cfg(feature = "test-util")]
 pub mod testing;
 mod token;
@@ -159,11 +155,11 @@ pub use leases::Leases;
 pub use lock::Lock;
 pub use lock_all::{Guards, LockAll};
 pub use permits::Permits;
+pub use request::Request;
 pub use seize::Forced;
 pub use tenure_core::{
-    Ask, Attachment, Clock, Drift, ErrorKind, Fence, HolderId, Host, InvalidInput, Key, Letter, Loss,
-    MAILBOX, Mark, Metadata, Nonce, Now, Number, Occupant, Record, Sighting, StoreError, Stored, Tenure,
-    Tick, Times, Ttl, Value, Version, Wall, reserved,
+    Clock, Drift, ErrorKind, Fence, HolderId, InvalidInput, Key, Loss, Metadata, Number, Occupant, Sighting,
+    StoreError, Ttl, Value, Wall,
 };
 #[cfg(feature = "dynamodb")]
 pub use tenure_dynamodb as dynamodb;
@@ -175,10 +171,7 @@ pub use tenure_postgres as postgres;
 pub use tenure_redis as redis;
 #[cfg(feature = "sqlite")]
 pub use tenure_sqlite as sqlite;
-pub use tenure_store::{
-    AnyStore, Bearing, Capabilities, Changes, Expect, Expiry, Fact, Freshness, Hint, Image, Inspection,
-    Listed, MemoryStore, Outcome, PrefixedStore, ServerClock, Store, StoreExt, Write, codec,
-};
+pub use tenure_store::{AnyStore, MemoryStore, Store};
 pub use token::LeaseToken;
 
 /// The store at `url`, of any kind that this build has: `sqlite:leases.db`, `postgres://user@host/db?schema=leases`, …

@@ -34,7 +34,7 @@ impl Leases {
     /// [lock](Leases::lock) of its own, and excludes whoever locks it alone.
     ///
     /// That takes a write for each. Keys that are mostly wanted together, such as accounts by their numbers, are parts of a
-    /// [section](crate::range::Section) instead: [`acquire_all`](crate::range::Section::acquire_all) takes any set of them by one write.
+    /// [section](crate::range::Section) instead: [`all`](crate::range::RangeLock::all) takes any set of them by one write.
     pub fn lock_all<K: AsRef<str>>(&self, keys: impl IntoIterator<Item = K>) -> LockAll {
         let keys = keys.into_iter().map(|key| key.as_ref().to_owned()).collect();
         LockAll {

@@ -2,13 +2,14 @@
 
 use crate::error::LeaseError;
 use crate::leases::Leases;
-use tenure_core::{Ask, Fence, Key, Letter, MAILBOX, Nonce, Record, StoreError, Stored};
+use crate::request::Request;
+use tenure_core::{Fence, Key, Letter, MAILBOX, Nonce, Record, StoreError, Stored};
 use tenure_store::{Expect, Outcome, Store, Write};
 
 impl Leases {
     /// Leaves a request with the holder of `key`, who sees it at its next renewal: within a third of its ttl.
     ///
-    /// With [`Ask::Revoke`] the holder is told to stop at once, and the key is free after one ttl at the latest. A holder that makes its lease
+    /// With [`Request::Revoke`] the holder is told to stop at once, and the key is free after one ttl at the latest. A holder that makes its lease
     /// plain data in that third of a ttl may have done so before it looked, and whoever has the token then is not told: ask again if it
     /// is held after that, or use [`Leases::release_by_force`].
     ///
@@ -18,9 +19,9 @@ impl Leases {
     ///
     /// # Cancel safety
     /// When the future is dropped the request may be left or not. Leaving it twice does no harm.
-    pub async fn request(&self, key: impl AsRef<str>, ask: Ask) -> Result<(), LeaseError> {
+    pub async fn request(&self, key: impl AsRef<str>, request: Request) -> Result<(), LeaseError> {
         let key = Key::new(key).map_err(StoreError::from)?;
-        leave(&self.inner.direct, || self.inner.nonce(), &Letter::new(key, ask)).await
+        leave(&self.inner.direct, || self.inner.nonce(), &Letter::new(key, request.into())).await
     }
 
     /// As [`Leases::request`], but of the tenure of `key` under this fence alone: whoever has the key under another one is asked nothing, also if that tenure
@@ -31,9 +32,14 @@ impl Leases {
     ///
     /// # Cancel safety
     /// As [`Leases::request`].
-    pub async fn request_of(&self, key: impl AsRef<str>, fence: Fence, ask: Ask) -> Result<(), LeaseError> {
+    pub async fn request_of(
+        &self,
+        key: impl AsRef<str>,
+        fence: Fence,
+        request: Request,
+    ) -> Result<(), LeaseError> {
         let key = Key::new(key).map_err(StoreError::from)?;
-        leave(&self.inner.direct, || self.inner.nonce(), &Letter::new(key, ask).of(fence)).await
+        leave(&self.inner.direct, || self.inner.nonce(), &Letter::new(key, request.into()).of(fence)).await
     }
 }
 

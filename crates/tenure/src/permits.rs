@@ -25,7 +25,7 @@
 //! | at most n holders | [`Leases::semaphore`] | first come, first served | as above |
 //! | many readers or one writer | [`Leases::shared`], [`Leases::exclusive`] | first come, first served: a writer that waits holds up later readers | as above |
 //! | several keys, all or none | [`Leases::lock_all`] | none | a lock each |
-//! | several parts of one record, all or none | [`Section::acquire_all`](crate::range::Section::acquire_all) | none | 1 or 2 writes, for all of them |
+//! | several parts of one record, all or none | [`RangeLock::all`](crate::range::RangeLock::all) | none | 1 or 2 writes, for all of them |
 //! | one leader, and all know who | [`election`](crate::election) | by rank | a lock |
 //! | units shared out among workers | [`fleet`](crate::fleet) | – | a session each |
 //! | parts of a key space | [`range`](crate::range) | none waits | 1 or 2 writes |

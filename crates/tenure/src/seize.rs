@@ -32,7 +32,7 @@ impl fmt::Display for Forced {
 
 impl Leases {
     /// Takes the lease on `key` from its holder, and waits until that can't believe in it any more: for one ttl at the most, and less
-    /// when it gives the key up by itself. It is told to stop as by [`Ask::Revoke`](crate::Ask::Revoke), and may have died. `told` hears
+    /// when it gives the key up by itself. It is told to stop as by [`Request::Revoke`](crate::Request::Revoke), and may have died. `told` hears
     /// who was told, and how long it may take; it is not called if there is nothing to wait for.
     ///
     /// Of a lease that is plain data ([`LeaseToken`](crate::LeaseToken)) whoever refreshes it is not told: the key is vacated a ttl
@@ -49,7 +49,8 @@ impl Leases {
         key: impl AsRef<str>,
         told: impl FnMut(HolderId, Duration) + Send,
     ) -> Result<Forced, LeaseError> {
-        self.seize(key.as_ref(), false, told).await
+        let key = Key::new(key.as_ref()).map_err(StoreError::from)?;
+        self.take(Seizure::new(key, false, self.rules(), clock::instance()), told).await
     }
 
     /// As [`Leases::release_by_force`], but of the tenure under this fence alone: whoever has the key under another one keeps it, also if that tenure
@@ -60,7 +61,7 @@ impl Leases {
     ///
     /// # Cancel safety
     /// As [`Leases::release_by_force`].
-    pub async fn release_tenure_by_force(
+    pub async fn release_by_force_of(
         &self,
         key: impl AsRef<str>,
         fence: Fence,
@@ -70,27 +71,17 @@ impl Leases {
         self.take(Seizure::new(key, false, self.rules(), clock::instance()).of_tenure(fence), told).await
     }
 
-    /// Takes the lease on `key` from its holder at once. **Unsafe while that lives**: it is not told, and goes on until its next
+    /// Takes the tenure of `key` under this fence from its holder at once. **Unsafe while that lives**: it is not told, and goes on until its next
     /// renewal. A lease that is attached to a session goes on until its holder next looks at this record: ⌈n / 8⌉ + 1 thirds of a ttl for
-    /// n leases. Until then two may hold the key, and only fences tell them apart.
+    /// n leases. Until then two may hold the key, and only fences tell them apart. Whoever has the key under another fence keeps it, so that
+    /// nobody is harmed but whom the caller has seen: [`Leases::peek`] shows the fence.
     ///
     /// # Errors
-    /// As [`Leases::release_by_force`].
+    /// As [`Leases::release_by_force_of`].
     ///
     /// # Cancel safety
     /// When the future is dropped the key may be vacated or not.
-    pub async fn release_by_force_now(&self, key: impl AsRef<str>) -> Result<Forced, LeaseError> {
-        self.seize(key.as_ref(), true, |_, _| {}).await
-    }
-
-    /// As [`Leases::release_by_force_now`], but of the tenure under this fence alone, as [`Leases::release_tenure_by_force`] has it.
-    ///
-    /// # Errors
-    /// As [`Leases::release_tenure_by_force`].
-    ///
-    /// # Cancel safety
-    /// As [`Leases::release_by_force_now`].
-    pub async fn release_tenure_by_force_now(
+    pub async fn release_by_force_now(
         &self,
         key: impl AsRef<str>,
         fence: Fence,
@@ -112,7 +103,7 @@ impl Leases {
     ///
     /// # Cancel safety
     /// When the future is dropped the key may be vacated or not.
-    pub async fn release_of_dead(
+    pub async fn release_for_dead(
         &self,
         key: impl AsRef<str>,
         holder: &HolderId,
@@ -126,16 +117,6 @@ impl Leases {
     pub(crate) fn rules(&self) -> Rules {
         let (drift, first_sight) = (self.inner.drift, self.inner.first_sight);
         Rules { drift, first_sight, ..Rules::default() }
-    }
-
-    async fn seize(
-        &self,
-        key: &str,
-        at_once: bool,
-        told: impl FnMut(HolderId, Duration) + Send,
-    ) -> Result<Forced, LeaseError> {
-        let key = Key::new(key).map_err(StoreError::from)?;
-        self.take(Seizure::new(key, at_once, self.rules(), clock::instance()), told).await
     }
 
     async fn take(

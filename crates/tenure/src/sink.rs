@@ -7,6 +7,7 @@ use crate::error::{AcquireError, LeaseError};
 use crate::meters;
 use crate::panics::quietly;
 use crate::renewals::Renewed;
+use crate::request::Request;
 use crate::shared::SharedLeases;
 use crate::users::{CommandReply, HeardNotice, LeaseUsers, PendingCommand};
 use std::ops::ControlFlow;
@@ -111,8 +112,8 @@ impl SharedLeases {
                 return ControlFlow::Continue(());
             }
             Notice::Asked(lease, ask) => {
-                if let Some(cell) = users.cells.get(lease) {
-                    cell.asked(ask);
+                if let (Some(cell), Some(request)) = (users.cells.get(lease), Request::of(ask)) {
+                    cell.asked(request);
                 }
                 return ControlFlow::Continue(());
             }

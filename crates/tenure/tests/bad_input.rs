@@ -128,7 +128,7 @@ async fn settings_are_checked_at_the_start() {
     assert!(error(world.builder(&line).session_prefix("x".repeat(600))).contains("limit is 512"));
     assert!(error(world.builder(&line).session_prefix("section/")).contains("a section of ranges"));
     let large = Metadata::from([("x".to_owned(), Value::Text("x".repeat(9000)))]);
-    assert!(error(world.builder(&line).about(large)).contains("limit of 8192"));
+    assert!(error(world.builder(&line).metadata(large)).contains("limit of 8192"));
     assert_eq!(line.take().round_trips(), 0);
 }
 

@@ -5,7 +5,7 @@ use crate::common::{TTL, World, settle, timed};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
-use tenure::{AcquireError, Ask, BodyError, Clock as _, Held, Key, Leases, Loss};
+use tenure::{AcquireError, BodyError, Clock as _, Held, Key, Leases, Loss, Request};
 use tenure_store::Fault;
 
 /// Sets a flag when it is dropped: the body is over.
@@ -86,7 +86,7 @@ async fn s6_a_withdrawn_body_is_stopped_and_the_key_is_free_within_one_ttl() {
             held.is_held()
         }));
         settle().await;
-        b.leases.request("k", Ask::Revoke).await.unwrap();
+        b.leases.request("k", Request::Revoke).await.unwrap();
         let (guard, after) = timed(b.leases.acquire("k")).await;
         assert!(guard.unwrap().is_held() && after < TTL / 2, "{after:?}: stopped at the next renewal");
         match running.await.unwrap() {
@@ -254,7 +254,7 @@ async fn s6_a_body_that_cannot_be_joined_leaves_the_lease_to_expire() {
         let _ = tokio::task::block_in_place(|| blocked.recv_timeout(Duration::from_secs(60)));
     }));
     begins.await.unwrap();
-    b.request("k", Ask::Revoke).await.unwrap();
+    b.request("k", Request::Revoke).await.unwrap();
     let result = running.await.unwrap();
     assert!(matches!(result, Err(BodyError::Interrupted { value: None, .. })), "{result:?}");
     let standing = tenure::Store::read(&store, &"k".parse().unwrap()).await.unwrap().unwrap();
@@ -282,7 +282,7 @@ async fn s6_a_blocking_body_is_joined_before_the_lease_is_given_up() {
     };
     let running = tokio::spawn(a.lock("k").grace(Duration::from_millis(20)).with_lease_blocking(body));
     begun.await.unwrap();
-    b.request(&Key::new("k").unwrap(), Ask::Revoke).await.unwrap();
+    b.request(&Key::new("k").unwrap(), Request::Revoke).await.unwrap();
     let guard = b.acquire("k").await.unwrap();
     assert!(over.load(Ordering::SeqCst), "the next holder came before its end");
     match running.await.unwrap() {

@@ -149,14 +149,15 @@ async fn units_come_and_go() {
     let world = World::new();
     let join = |n: u64| {
         let (faults, store) = world.line();
-        let fleet = Fleet::with_clock(AnyStore::new(store), "f", world.clock.clone(), n).unwrap();
+        let fleet = Fleet::with_clock(AnyStore::new(store), "f", world.clock.clone()).unwrap().instance(n);
         let holder = HolderId::new(format!("w{n}")).unwrap();
         let worker = fleet.join().ttl(TTL).drain_time(TTL / 4).holder(holder).instance(n).start().unwrap();
         let asked = worker.clone();
         ask_when_told(move || drop(asked.held()));
         (worker, faults)
     };
-    let fleet = Fleet::with_clock(AnyStore::new(world.memory.clone()), "f", world.clock.clone(), 9).unwrap();
+    let fleet =
+        Fleet::with_clock(AnyStore::new(world.memory.clone()), "f", world.clock.clone()).unwrap().instance(9);
     fleet.create_all((0..4).map(|n| NewUnit::named(format!("u{n}")))).await.unwrap();
     let (first, faults) = join(1);
     let mut units = Vec::new();

@@ -9,7 +9,7 @@
 use crate::common::{TTL, TestStore, World, settle, timed};
 use std::time::Duration;
 use tenure::election::Standing;
-use tenure::{AnyStore, Ask, Candidate, CandidateBuilder, Fence, MemoryStore, Metadata, Store};
+use tenure::{AnyStore, Candidate, CandidateBuilder, Fence, MemoryStore, Metadata, Request, Store};
 use tenure_store::{Fault, FaultyStore};
 
 const MOMENT: Duration = Duration::from_millis(10);
@@ -65,14 +65,11 @@ async fn s1_one_of_many_leads_and_all_know_who() {
     let term = nodes[leader].candidate.leadership().unwrap();
     for Node { candidate, .. } in &nodes {
         let seen = candidate.leader().unwrap();
-        assert_eq!((&seen.id, seen.fence), (nodes[leader].candidate.id(), term.fence));
+        assert_eq!((&seen.holder, seen.fence), (nodes[leader].candidate.holder(), term.fence));
     }
-    assert!(uuid_like(nodes[0].candidate.id().as_str()), "{:?}", nodes[0].candidate);
+    let starts_as_all_do = format!("{}-{}-", tenure::clock::host_name(), std::process::id());
+    assert!(nodes[0].candidate.holder().as_str().starts_with(&starts_as_all_do), "{:?}", nodes[0].candidate);
     assert_eq!(nodes[0].candidate.key().as_str(), "default");
-}
-
-fn uuid_like(text: &str) -> bool {
-    text.len() == 36 && text.chars().all(|c| c == '-' || c.is_ascii_hexdigit()) && text.as_bytes()[14] == b'4'
 }
 
 #[tokio::test(start_paused = true)]
@@ -88,7 +85,7 @@ async fn s1_s2_l1_a_leader_that_hangs_is_succeeded_in_time_with_a_higher_fence()
         watch(&nodes, TTL / 7).await;
         nodes[leader].faults.always(Fault::Hang);
         let others: Vec<&Node> =
-            nodes.iter().filter(|node| node.candidate.id() != nodes[leader].candidate.id()).collect();
+            nodes.iter().filter(|node| node.candidate.holder() != nodes[leader].candidate.holder()).collect();
         let (_, after) = timed(async {
             while !others.iter().any(|node| node.candidate.is_leader()) {
                 assert!(leaders(&nodes).len() <= 1);
@@ -107,7 +104,7 @@ async fn s1_s2_l1_a_leader_that_hangs_is_succeeded_in_time_with_a_higher_fence()
 async fn s5_nobody_leads_past_the_deadline_though_every_call_hangs() {
     let world = World::new();
     // So many errors that only the deadline counts, and bodies that never end.
-    let Node { candidate, faults, .. } = node(&world, |candidate| candidate.errors(4));
+    let Node { candidate, faults, .. } = node(&world, |candidate| candidate.step_down_after(4));
     let term = candidate.elected().await.unwrap();
     assert!(term.valid_for <= TTL * 82 / 100);
     faults.always(Fault::Hang);
@@ -129,7 +126,7 @@ async fn s5_nobody_leads_past_the_deadline_though_every_call_hangs() {
 #[tokio::test(start_paused = true)]
 async fn a_leader_falls_back_after_errors_in_a_row_and_not_before() {
     let world = World::new();
-    let Node { candidate, faults, .. } = node(&world, |candidate| candidate.errors(3));
+    let Node { candidate, faults, .. } = node(&world, |candidate| candidate.step_down_after(3));
     candidate.elected().await.unwrap();
     // The store is back, and is tried once more, just before the third error in a row of one every 2 s.
     for _ in 0..5 {
@@ -181,7 +178,7 @@ async fn who_resigns_stands_back_and_another_leads_at_once() {
     let next = the_leader(&nodes).await;
     assert_ne!(next, leader);
     assert_eq!(resigned.status().standing, Standing::StandingBack);
-    assert_eq!(resigned.leader().unwrap().id, *nodes[next].candidate.id(), "it looks on");
+    assert_eq!(resigned.leader().unwrap().holder, *nodes[next].candidate.holder(), "it looks on");
     assert!(!resigned.resign().await, "it does not lead");
     watch(&nodes, Duration::from_secs(5)).await;
     assert_eq!(resigned.status().standing, Standing::Following);
@@ -202,14 +199,14 @@ async fn who_is_alone_leads_again_after_its_cooldown_and_not_before() {
 async fn the_most_preferred_of_those_who_wait_leads_next() {
     for first in 0..3usize {
         let world = World::new();
-        let old = node(&world, |candidate| candidate.id("old"));
+        let old = node(&world, |candidate| candidate.holder("old"));
         old.candidate.elected().await.unwrap();
         // In each order of arrival.
         let mut ranks = [0, 1, 2];
         ranks.rotate_left(first);
         let waiting: Vec<Node> = ranks
             .iter()
-            .map(|rank| node(&world, |candidate| candidate.preference(*rank).id(format!("r{rank}"))))
+            .map(|rank| node(&world, |candidate| candidate.rank(*rank).holder(format!("r{rank}"))))
             .collect();
         watch(&waiting, TTL).await;
         let gap = timed(async {
@@ -217,11 +214,11 @@ async fn the_most_preferred_of_those_who_wait_leads_next() {
             the_leader(&waiting).await
         });
         let (next, after) = gap.await;
-        assert_eq!(waiting[next].candidate.id().as_str(), "r0");
+        assert_eq!(waiting[next].candidate.holder().as_str(), "r0");
         assert!(after < MOMENT * 2, "the first place waits for nobody: {after:?}");
         waiting[next].candidate.stop().await;
         let (next, after) = timed(the_leader(&waiting)).await;
-        assert_eq!(waiting[next].candidate.id().as_str(), "r1");
+        assert_eq!(waiting[next].candidate.holder().as_str(), "r1");
         assert!(after >= TTL / 20 && after < TTL / 10, "{after:?}");
     }
 }
@@ -232,8 +229,8 @@ async fn a_leader_that_is_asked_hands_over() {
     let nodes = nodes(&world, 2);
     let leader = the_leader(&nodes).await;
     let operator = world.process();
-    for ask in [Ask::HandOver, Ask::Revoke] {
-        let leader = if ask == Ask::HandOver { leader } else { 1 - leader };
+    for ask in [Request::HandOver, Request::Revoke] {
+        let leader = if ask == Request::HandOver { leader } else { 1 - leader };
         assert!(nodes[leader].candidate.is_leader());
         operator.leases.request("default", ask).await.unwrap();
         let (next, after) = timed(async {
@@ -261,19 +258,19 @@ async fn observers_see_who_leads_and_write_nothing() {
     let mut changes = observer.changes();
     assert_eq!((observer.leader(), changes.get_and_update().standing), (None, Standing::Observing));
     let labels = Metadata::from([("address".to_owned(), "10.0.0.7:80".into())]);
-    let first = node(&world, |candidate| candidate.id("first").labels(labels.clone()));
+    let first = node(&world, |candidate| candidate.holder("first").metadata(labels.clone()));
     first.candidate.elected().await.unwrap();
     changes.changed().await.unwrap();
     let seen = changes.get_and_update().leader.unwrap();
-    assert_eq!((seen.id.as_str(), &seen.labels), ("first", &labels));
+    assert_eq!((seen.holder.as_str(), &seen.metadata), ("first", &labels));
     assert_eq!(Some(seen.fence), first.candidate.leadership().map(|term| term.fence));
-    let second = node(&world, |candidate| candidate.id("second"));
+    let second = node(&world, |candidate| candidate.holder("second"));
     tokio::time::sleep(TTL).await;
     assert!(!changes.has_changed().unwrap(), "renewals are no news");
     // The first dies: nobody leads, or the second at once.
     first.faults.always(Fault::Hang);
     let (_, after) = timed(async {
-        while observer.leader().is_none_or(|leader| leader.id.as_str() != "second") {
+        while observer.leader().is_none_or(|leader| leader.holder.as_str() != "second") {
             changes.changed().await.unwrap();
         }
     })

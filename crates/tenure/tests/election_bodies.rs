@@ -216,7 +216,8 @@ async fn s6_a_body_that_cannot_be_ended_leaves_the_key_to_expire() {
     let store = tenure::memory();
     // It must not expire by itself before it is resigned, even if this process stands still for a second.
     let ttl = Duration::from_secs(3);
-    let of = |id: &str| Candidate::builder(store.clone()).ttl(ttl).grace(Duration::from_millis(20)).id(id);
+    let of =
+        |id: &str| Candidate::builder(store.clone()).ttl(ttl).grace(Duration::from_millis(20)).holder(id);
     // Or it might be the first again that takes the key once it has expired.
     let first = of("first").cooldown(Duration::from_secs(60)).start().unwrap();
     first.elected().await.unwrap();

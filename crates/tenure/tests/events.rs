@@ -13,10 +13,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use tenure::fleet::{Event, Fleet, NewUnit, Unit, Verdict, Worker};
 use tenure::range::{KeyRange, Section};
-use tenure::{
-    AnyStore, Candidate, Changes, Clock as _, HolderId, Key, Leases, Listed, MemoryStore, Outcome, Store,
-    StoreError, Write,
-};
+use tenure::store::{Changes, Listed, Outcome, Write};
+use tenure::{AnyStore, Candidate, Clock as _, HolderId, Key, Leases, MemoryStore, Store, StoreError};
 use tenure_store::{Fault, FaultyStore};
 
 /// Takes down what all tests of this program bring about.
@@ -125,7 +123,7 @@ async fn events_of_elections_are_those_of_their_page() {
     let fence = first.elected().await.unwrap().fence;
     let second = lead(&b);
     tokio::time::sleep(TTL).await;
-    assert_eq!(&second.leader().unwrap().id, a.leases.holder());
+    assert_eq!(&second.leader().unwrap().holder, a.leases.holder());
     assert!(first.resign().await);
     second.elected().await.unwrap();
     first.stop().await;
@@ -136,7 +134,7 @@ async fn events_of_elections_are_those_of_their_page() {
     refused.stop().await;
     let named = |process: &Process| {
         let builder = Candidate::builder(AnyStore::new(process.store.clone())).clock(world.clock.clone());
-        builder.key("named").id("pod-1").start().unwrap()
+        builder.key("named").holder("pod-1").start().unwrap()
     };
     let (one, other) = (named(&a), named(&b));
     tokio::time::sleep(TTL * 3).await;
@@ -177,12 +175,12 @@ async fn events_of_ranges_are_those_of_their_page() {
     let world = World::new();
     let section = Section::builder(world.memory.clone(), "told").clock(world.clock.clone()).start().unwrap();
     let whole = || "0_10".parse::<KeyRange>().unwrap();
-    let first = section.acquire(whole(), TTL).await.unwrap();
+    let first = section.try_acquire(whole(), TTL).await.unwrap();
     // Who is given nothing has nothing to give up.
-    assert!(section.acquire(whole(), TTL).await.unwrap().parts().is_empty());
+    assert!(section.try_acquire(whole(), TTL).await.is_err());
     assert!(first.release().await);
-    let late = section.acquire(whole(), TTL).await.unwrap();
-    let fence = late.fence().unwrap().to_string();
+    let late = section.try_acquire(whole(), TTL).await.unwrap();
+    let fence = late.fence().to_string();
     late.lost().await;
     drop(late);
     let told = scribe.of("tenure::range");
@@ -194,7 +192,7 @@ async fn events_of_ranges_are_those_of_their_page() {
 }
 
 fn fleet(store: impl Store, world: &World) -> Fleet {
-    Fleet::with_clock(AnyStore::new(store), "told", world.clock.clone(), 99).unwrap()
+    Fleet::with_clock(AnyStore::new(store), "told", world.clock.clone()).unwrap().instance(99)
 }
 
 /// One worker, all of whose tasks do as their units' names say.
@@ -297,8 +295,9 @@ async fn events_and_spans_of_fleets_are_those_of_their_page() {
 
 /// A worker that comes to a fleet of another layout; whose that is, and who comes.
 async fn refused(world: &World) -> (String, HolderId) {
-    let fleet =
-        Fleet::with_clock(AnyStore::new(world.memory.clone()), "older", world.clock.clone(), 98).unwrap();
+    let fleet = Fleet::with_clock(AnyStore::new(world.memory.clone()), "older", world.clock.clone())
+        .unwrap()
+        .instance(98);
     common::older_worker(world, fleet.name()).await;
     let worker = fleet.join().ttl(TTL).instance(3).start().unwrap();
     let error = worker.joined().await.unwrap_err();
@@ -341,8 +340,9 @@ fn stuck() {
 #[tokio::test(start_paused = true)]
 async fn of_a_worker_that_is_dropped_it_is_told_that_it_has_stopped() {
     let world = World::new();
-    let fleet =
-        Fleet::with_clock(AnyStore::new(world.memory.clone()), "dropped", world.clock.clone(), 6).unwrap();
+    let fleet = Fleet::with_clock(AnyStore::new(world.memory.clone()), "dropped", world.clock.clone())
+        .unwrap()
+        .instance(6);
     let worker = fleet.join().ttl(TTL).instance(6).start().unwrap();
     tokio::time::sleep(TTL).await;
     let me = worker.holder().clone();
@@ -356,7 +356,8 @@ async fn of_a_worker_that_is_dropped_it_is_told_that_it_has_stopped() {
 async fn of_a_fleet_that_can_not_be_looked_at_no_more_is_told_than_every_ten_seconds() {
     let world = World::new();
     let faults = FaultyStore::new(world.memory.clone());
-    let fleet = Fleet::with_clock(AnyStore::new(faults.clone()), "quiet", world.clock.clone(), 7).unwrap();
+    let fleet =
+        Fleet::with_clock(AnyStore::new(faults.clone()), "quiet", world.clock.clone()).unwrap().instance(7);
     // Looks come once in a third of a second.
     let worker = fleet.join().ttl(Duration::from_secs(1)).instance(2).start().unwrap();
     tokio::time::sleep(TTL).await;
@@ -373,8 +374,9 @@ async fn of_a_fleet_that_can_not_be_looked_at_no_more_is_told_than_every_ten_sec
 #[tokio::test(start_paused = true)]
 async fn of_units_that_nobody_can_have_some_are_named_once_and_a_worker_that_leaves_warns_of_nothing() {
     let world = World::new();
-    let fleet =
-        Fleet::with_clock(AnyStore::new(world.memory.clone()), "left", world.clock.clone(), 5).unwrap();
+    let fleet = Fleet::with_clock(AnyStore::new(world.memory.clone()), "left", world.clock.clone())
+        .unwrap()
+        .instance(5);
     fleet.create_all((0..20).map(|n| NewUnit::named(format!("u{n}")))).await.unwrap();
     fleet.create_all((0..13).map(|n| NewUnit::named(format!("too-{n}")).needs("gpu"))).await.unwrap();
     let join = |n| fleet.join().ttl(TTL).instance(n).start().unwrap();

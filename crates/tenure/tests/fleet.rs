@@ -21,7 +21,7 @@ struct Member {
 }
 
 fn fleet(world: &World, store: AnyStore, instance: u64) -> Fleet {
-    Fleet::with_clock(store, "test", world.clock.clone(), instance).unwrap()
+    Fleet::with_clock(store, "test", world.clock.clone()).unwrap().instance(instance)
 }
 
 fn outside(world: &World) -> Fleet {
@@ -378,7 +378,7 @@ async fn bad_input_is_refused_before_any_io_and_says_what_would_do() {
     }
     let error = fleet.join().ttl(Duration::ZERO).start().unwrap_err().to_string();
     assert!(error.contains("minimum"), "{error}");
-    let error = fleet.join().fields(reserved).start().unwrap_err().to_string();
+    let error = fleet.join().metadata(reserved).start().unwrap_err().to_string();
     assert!(error.contains("choose another name"), "{error}");
     assert_eq!(store.counts().round_trips(), 0);
 }

@@ -156,7 +156,7 @@ impl Crowd {
 
     fn fleet(&self, store: AnyStore) -> Fleet {
         let instance = self.workers.len() as u64 + 100;
-        Fleet::with_clock(store, "crowd", self.world.clock.clone(), instance).unwrap()
+        Fleet::with_clock(store, "crowd", self.world.clock.clone()).unwrap().instance(instance)
     }
 
     fn join(&mut self) {

@@ -7,14 +7,14 @@ use crate::common::{TTL, World, older_worker, timed};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tenure::fleet::{About, Fleet, NewUnit};
+use tenure::store::{Expect, Listed, Nonce, Outcome, Record, Tenure, Version, Write};
 use tenure::{
-    AnyStore, Clock, ErrorKind, Expect, Fence, HolderId, Key, Listed, MemoryStore, Metadata, Nonce, Outcome,
-    Record, Store, StoreError, Tenure, Ttl, Version, Write,
+    AnyStore, Clock, ErrorKind, Fence, HolderId, Key, MemoryStore, Metadata, Store, StoreError, Ttl,
 };
 use tenure_store::{Fault, StoreExt};
 
 fn fleet(world: &World, store: AnyStore) -> Fleet {
-    Fleet::with_clock(store, "f", world.clock.clone(), 7).unwrap()
+    Fleet::with_clock(store, "f", world.clock.clone()).unwrap().instance(7)
 }
 
 async fn records(world: &World) -> Vec<(Key, Version)> {

@@ -9,7 +9,9 @@ use tenure::fleet::{Cause, Fleet, NewUnit, Role, Verdict, Worker};
 use tenure::{AnyStore, HolderId};
 
 fn fleet(world: &World, instance: u64) -> Fleet {
-    Fleet::with_clock(AnyStore::new(world.memory.clone()), "planned", world.clock.clone(), instance).unwrap()
+    Fleet::with_clock(AnyStore::new(world.memory.clone()), "planned", world.clock.clone())
+        .unwrap()
+        .instance(instance)
 }
 
 /// A worker that lets go of its units as soon as it is asked to.

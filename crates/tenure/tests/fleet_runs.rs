@@ -13,7 +13,9 @@ use tenure::{AnyStore, HolderId, Metadata, Value};
 use tenure_store::Fault;
 
 fn fleet(world: &World, instance: u64) -> Fleet {
-    Fleet::with_clock(AnyStore::new(world.memory.clone()), "test", world.clock.clone(), instance).unwrap()
+    Fleet::with_clock(AnyStore::new(world.memory.clone()), "test", world.clock.clone())
+        .unwrap()
+        .instance(instance)
 }
 
 async fn create(world: &World, units: usize) -> Fleet {
@@ -186,7 +188,7 @@ fn units_that_are_lost_are_counted_by_reason_and_those_that_go_are_timed() {
         let world = World::new();
         create(&world, 2).await;
         let (faults, line) = world.line();
-        let fleet = Fleet::with_clock(AnyStore::new(line), "test", world.clock.clone(), 1).unwrap();
+        let fleet = Fleet::with_clock(AnyStore::new(line), "test", world.clock.clone()).unwrap().instance(1);
         let worker = fleet.join().ttl(TTL).drain_time(TTL).start().unwrap();
         let page = counts.render();
         let lost = page.lines().filter(|line| line.starts_with("tenure_fleet_lost_total{"));
@@ -233,7 +235,7 @@ fn units_that_can_not_be_let_go_of_in_an_outage_are_lost() {
         let world = World::new();
         create(&world, 2).await;
         let (faults, line) = world.line();
-        let fleet = Fleet::with_clock(AnyStore::new(line), "test", world.clock.clone(), 1).unwrap();
+        let fleet = Fleet::with_clock(AnyStore::new(line), "test", world.clock.clone()).unwrap().instance(1);
         let worker = fleet.join().ttl(TTL).start().unwrap();
         let control = worker.clone();
         tokio::spawn(async move {

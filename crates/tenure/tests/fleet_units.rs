@@ -12,7 +12,7 @@ use tenure::{AnyStore, ErrorKind, Fence, HolderId, LeaseError, Loss, Metadata, V
 use tenure_store::{Fault, FaultyStore, MemoryStore, Store};
 
 fn fleet(world: &World, store: AnyStore, instance: u64) -> Fleet {
-    Fleet::with_clock(store, "test", world.clock.clone(), instance).unwrap()
+    Fleet::with_clock(store, "test", world.clock.clone()).unwrap().instance(instance)
 }
 
 async fn create(world: &World, units: usize) -> Fleet {

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tenure::fleet::{Event, Fleet, NewUnit};
 use tenure::range::{KeyRange, Section};
-use tenure::{AnyStore, Ask, Leases, Wall};
+use tenure::{AnyStore, Leases, Request, Wall};
 use tokio::runtime::Runtime;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -101,7 +101,7 @@ fn s1_a_forked_child_believes_in_no_lease_and_each_call_is_refused() {
         assert!(soon("peek", leases.peek("attached")).await.is_err());
         assert!(soon("last_runs", leases.last_runs("daily")).await.is_err());
         assert!(soon("begin", leases.once_per("daily", Wall(1)).begin()).await.is_err());
-        assert!(soon("request", leases.request("attached", Ask::HandOver)).await.is_err());
+        assert!(soon("request", leases.request("attached", Request::HandOver)).await.is_err());
         assert!(soon("release_by_force", leases.release_by_force("alone", |_, _| {})).await.is_err());
         assert!(soon("acquire", leases.acquire("new")).await.is_err());
         assert!(soon("elected", candidate.elected()).await.is_err());
@@ -153,7 +153,7 @@ fn s7_a_forked_child_has_no_ranges() {
     let (guard, watched) = runtime.block_on(async {
         let mut halves = keys().split(2);
         let (low, high) = (halves.next().unwrap(), halves.next().unwrap());
-        (section.acquire(low, HOUR).await.unwrap(), section.acquire(high, HOUR).await.unwrap())
+        (section.try_acquire(low, HOUR).await.unwrap(), section.try_acquire(high, HOUR).await.unwrap())
     });
     let told = watched.cancelled();
     in_a_child((section.clone(), guard, watched, told), async |(section, guard, watched, told)| {
@@ -162,7 +162,7 @@ fn s7_a_forked_child_has_no_ranges() {
         assert!(guard.cancelled().is_cancelled() && told.is_cancelled());
         soon("cancelled", told).await;
         soon("lost", watched.lost()).await;
-        assert!(soon("acquire", section.acquire(keys(), HOUR)).await.is_err());
+        assert!(soon("acquire", section.try_acquire(keys(), HOUR)).await.is_err());
         assert!(soon("list", section.list()).await.is_err());
         assert!(soon("reclaim", section.reclaim()).await.is_err());
         assert!(!soon("release", guard.release()).await);

@@ -5,7 +5,8 @@
 
 use crate::common::{Process, TTL, World};
 use std::time::Duration;
-use tenure::{AcquireError, Clock, Fence, Key, LeaseError, LeaseToken, Tick};
+use tenure::clock::Tick;
+use tenure::{AcquireError, Clock, Fence, Key, LeaseError, LeaseToken};
 use tenure_core::{Drift, Ttl};
 use tenure_store::{Fault, Store};
 use tenure_testkit::{LeaseRefusal, LeaseSubject, LostMessage, Tenant, lease_conformance};

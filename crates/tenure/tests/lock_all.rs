@@ -5,7 +5,8 @@
 
 use crate::common::{TTL, World, slow_down, timed};
 use std::time::Duration;
-use tenure::{AcquireError, BodyError, Expect, Fence, Held, Key, Loss, Nonce, Outcome, Record, Store, Write};
+use tenure::store::{Expect, Nonce, Outcome, Record, Write};
+use tenure::{AcquireError, BodyError, Fence, Held, Key, Loss, Store};
 use tenure_store::Fault;
 
 #[tokio::test(start_paused = true)]
@@ -131,7 +132,7 @@ async fn the_loss_of_one_is_the_loss_of_all_and_ends_the_body_first() {
     let world = World::new();
     let a = world.process();
     let all = a.leases.lock_all(["k1", "k2"]).ttl(TTL).acquire().await.unwrap();
-    a.leases.request("k2", tenure::Ask::Revoke).await.unwrap();
+    a.leases.request("k2", tenure::Request::Revoke).await.unwrap();
     let (lost, took) = timed(all.lost()).await;
     assert_eq!(lost.0.as_str(), "k2");
     assert!(!all.is_held() && took <= TTL, "{took:?}");
@@ -140,7 +141,7 @@ async fn the_loss_of_one_is_the_loss_of_all_and_ends_the_body_first() {
     let body = a.leases.lock_all(["k1", "k2"]).ttl(TTL).with_lease(async |held| held.cancelled().await);
     let revoked = async {
         // What was withdrawn above is free a ttl later at the most.
-        while a.leases.request("k1", tenure::Ask::Revoke).await.is_err() {
+        while a.leases.request("k1", tenure::Request::Revoke).await.is_err() {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         std::future::pending::<()>().await;

@@ -36,6 +36,7 @@ mod permits;
 mod promises;
 mod section;
 mod section_end;
+mod seize;
 mod stops;
 mod sweep;
 #[cfg(feature = "serde")]

@@ -44,10 +44,10 @@ fn what_is_documented_is_exported_with_a_description() {
         let ranges = Section::builder(AnyStore::new(world.memory.clone()), "s").clock(world.clock.clone());
         let section = ranges.start().unwrap();
         let whole = || "0_10".parse::<KeyRange>().unwrap();
-        let parts = section.acquire(whole(), TTL).await.unwrap();
-        assert!(section.acquire(whole(), TTL).await.unwrap().parts().is_empty());
+        let parts = section.try_acquire(whole(), TTL).await.unwrap();
+        assert!(section.try_acquire(whole(), TTL).await.is_err());
         assert!(parts.release().await);
-        let expired = section.acquire(whole(), TTL).await.unwrap();
+        let expired = section.try_acquire(whole(), TTL).await.unwrap();
         tokio::time::sleep(TTL * 2).await;
         drop(expired);
         let lost = process.leases.acquire("lost").await.unwrap();
@@ -178,8 +178,9 @@ fn each_counter_is_there_before_anything_has_happened() {
         let world = World::new();
         let process = world.process();
         let section = process.leases.section("s").start().unwrap();
-        let fleet =
-            Fleet::with_clock(AnyStore::new(world.memory.clone()), "f", world.clock.clone(), 1).unwrap();
+        let fleet = Fleet::with_clock(AnyStore::new(world.memory.clone()), "f", world.clock.clone())
+            .unwrap()
+            .instance(1);
         let worker = fleet.join().ttl(TTL).start().unwrap();
         let observer = process.leases.candidate().key("e").observe().unwrap();
         settle().await;
@@ -210,8 +211,9 @@ fn of_a_worker_that_is_dropped_no_gauge_stands() {
         let mut left = None;
         let counts = measured(async |counts| {
             let world = World::new();
-            let fleet =
-                Fleet::with_clock(AnyStore::new(world.memory.clone()), "f", world.clock.clone(), 1).unwrap();
+            let fleet = Fleet::with_clock(AnyStore::new(world.memory.clone()), "f", world.clock.clone())
+                .unwrap()
+                .instance(1);
             fleet.create(tenure::fleet::NewUnit::named("u")).await.unwrap();
             let worker = fleet.join().ttl(TTL).start().unwrap();
             tokio::time::sleep(TTL * 2).await;
@@ -326,7 +328,7 @@ impl Holds {
                 Held::Candidate(candidate)
             }
             Holds::Worker => {
-                let fleet = Fleet::with_clock(store, "f", world.clock.clone(), 1).unwrap();
+                let fleet = Fleet::with_clock(store, "f", world.clock.clone()).unwrap().instance(1);
                 let worker = fleet.join().ttl(TTL).start().unwrap();
                 while !worker.is_valid() {
                     tokio::time::sleep(TTL / 1000).await;
@@ -420,17 +422,17 @@ fn candidates_and_who_wants_ranges_are_counted_and_timed_while_they_wait() {
         let section = |process: &Process| process.leases.section("s").start().unwrap();
         let (mine, other) = (section(&a), section(&b));
         let whole = || "0_10".parse::<KeyRange>().unwrap();
-        let parts = mine.acquire(whole(), TTL * 9).await.unwrap();
+        let parts = mine.try_acquire(whole(), TTL * 9).await.unwrap();
         assert_eq!(shown("tenure_range_leases_held"), "1");
         let waits = tokio::spawn({
             let other = other.clone();
-            async move { other.acquire_all(whole(), TTL * 9, TTL * 9).await }
+            async move { other.lock(whole(), TTL * 9).all().acquire_within(TTL * 9).await }
         });
         tokio::time::sleep(TTL * 2).await;
         assert_eq!(shown("tenure_range_leases_waiting"), "1");
         assert!(parts.release().await);
         assert!(waits.await.unwrap().unwrap().release().await);
-        assert!(other.acquire_all(whole(), TTL, Duration::ZERO).await.unwrap().release().await);
+        assert!(other.lock(whole(), TTL).all().try_acquire().await.unwrap().release().await);
     });
     let page = counts.render();
     assert!(

@@ -124,9 +124,9 @@ async fn all_is_started(broken: &Broken) {
     let Process { leases, .. } = world.process();
     let section = leases.section("s").start().unwrap();
     assert!(leases.acquire("k").await.unwrap().is_held());
-    assert!(section.acquire(0u64..9, TTL).await.unwrap().is_held());
+    assert!(section.try_acquire(0u64..9, TTL).await.unwrap().is_held());
     let (faults, store) = world.line();
-    let fleet = Fleet::with_clock(AnyStore::new(store), "f", world.clock.clone(), 7).unwrap();
+    let fleet = Fleet::with_clock(AnyStore::new(store), "f", world.clock.clone()).unwrap().instance(7);
     faults.always(Fault::Refuse);
     let worker = fleet.join().ttl(TTL).start().unwrap();
     tokio::time::sleep(TTL).await;

@@ -8,10 +8,8 @@ use crate::common::{Process, TTL, World, settle, slow_down, timed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::permits::{SemaphoreLedger, key};
-use tenure::{
-    AcquireError, BodyError, ErrorKind, Expect, Held, LeaseError, Leases, Loss, Metadata, Nonce, Outcome,
-    Record, Store, Write,
-};
+use tenure::store::{Expect, Nonce, Outcome, Record, Write};
+use tenure::{AcquireError, BodyError, ErrorKind, Held, LeaseError, Leases, Loss, Metadata, Store};
 use tenure_store::Fault;
 
 async fn ledger(process: &Process, name: &str) -> SemaphoreLedger {

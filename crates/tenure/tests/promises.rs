@@ -5,7 +5,8 @@
 
 use crate::common::{TTL, World, settle, timed};
 use std::time::Duration;
-use tenure::{AcquireError, Ask, Expect, Key, LeaseError, Loss, Metadata, Store, Write};
+use tenure::store::{Expect, Write};
+use tenure::{AcquireError, Key, LeaseError, Loss, Metadata, Request, Store};
 use tenure_store::Fault;
 
 fn key(text: &str) -> Key {
@@ -66,7 +67,7 @@ async fn s3_the_deposed_change_nothing() {
     let before = world.memory.read(&key("k")).await.unwrap();
     assert!(matches!(old.update(Metadata::new()).await, Err(LeaseError::Lost(_))));
     assert!(!old.release().await, "it was lost already");
-    let record = |stored: Option<tenure::Stored>| stored.map(|stored| stored.record);
+    let record = |stored: Option<tenure::store::Stored>| stored.map(|stored| stored.record);
     assert_eq!(record(world.memory.read(&key("k")).await.unwrap()), record(before));
     assert!(new.is_held());
 }
@@ -163,7 +164,7 @@ async fn s5_each_loss_has_its_reason() {
     assert!(matches!(taken.lost().await, Loss::Taken(Some(by)) if by.holder.as_str() == "thief"));
 
     let revoked = tampered("revoked").try_acquire().await.unwrap();
-    process.leases.request("revoked", Ask::Revoke).await.unwrap();
+    process.leases.request("revoked", Request::Revoke).await.unwrap();
     assert_eq!(revoked.lost().await, Loss::Revoked);
 
     let attached = process.leases.try_acquire("attached").await.unwrap();

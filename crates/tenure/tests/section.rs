@@ -1,4 +1,4 @@
-//! Plan: sections by the library, in simulated time: what the body gets; it runs once, also with nothing; the lease is over after
+//! Plan: sections by the library, in simulated time: what the body gets; it runs once, and not with nothing; the lease is over after
 //! return, error, panic and cancellation, and only after the body's end; waiting for some of it; deadlines; a body that can't be ended; contention of many
 //! tasks; bad input; a dead process's ranges; `list` and `reclaim`; a store that hangs; SQLite; and that locks keep off. What holds
 //! at the end of a lease, and fences, guards without a body, and stopping are in `section_end.rs`.
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tenure::range::{KeyRange, RangeLease, RangeSet, Section};
-use tenure::{AnyStore, BodyError, ErrorKind, Loss};
+use tenure::{AcquireError, AnyStore, BodyError, ErrorKind, Loss};
 use tenure_store::Fault;
 
 const SPAN: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ async fn held(section: &Section) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s7_bodies_get_what_nobody_else_holds_and_run_also_with_nothing() {
+async fn s7_bodies_get_what_nobody_else_holds_and_do_not_run_with_nothing() {
     let world = World::new();
     let (a, b) = (section(&world), section(&world));
     let other = b.clone();
@@ -47,11 +47,9 @@ async fn s7_bodies_get_what_nobody_else_holds_and_run_also_with_nothing() {
                 other.with_lease(set("8_28"), SPAN, |two| async move { (two.set().clone(), two.fence()) });
             let (parts, fence) = two.await.unwrap();
             assert!(fence > one.fence());
-            let none = other.with_lease(set("0_5"), SPAN, |none| async move {
-                assert!(!none.is_held() && !none.remaining().is_zero());
-                (none.parts().to_vec(), none.fence())
-            });
-            assert_eq!(none.await.unwrap(), (vec![], None));
+            let none = other.with_lease(set("0_5"), SPAN, |_| async { panic!("it ran under nothing") });
+            let none: Result<(), _> = none.await;
+            assert!(matches!(none, Err(BodyError::Acquire(AcquireError::Held(None)))), "{none:?}");
             parts
         })
         .await
@@ -64,41 +62,42 @@ async fn s7_bodies_get_what_nobody_else_holds_and_run_also_with_nothing() {
 async fn who_waits_for_some_has_it_soon_after_it_is_given_up_and_nothing_in_the_end() {
     let world = World::new();
     let (a, b) = (section(&world), section(&world));
-    let one = a.acquire(set("0_10"), SPAN * 10).await.unwrap();
-    let (none, took) = timed(b.acquire_some(set("0_5"), SPAN, SPAN)).await;
-    assert!(none.unwrap().parts().is_empty());
+    let one = a.try_acquire(set("0_10"), SPAN * 10).await.unwrap();
+    let (none, took) = timed(b.lock(set("0_5"), SPAN).acquire_within(SPAN)).await;
+    assert!(matches!(none, Err(AcquireError::Held(None))), "{none:?}");
     assert!(took >= SPAN && took < SPAN * 2, "{took:?}");
     let free = async {
         tokio::time::sleep(SPAN).await;
         one.release().await
     };
-    let ((some, took), released) = tokio::join!(timed(b.acquire_some(set("0_5"), SPAN, SPAN * 5)), free);
+    let ((some, took), released) =
+        tokio::join!(timed(b.lock(set("0_5"), SPAN).acquire_within(SPAN * 5)), free);
     assert!(released);
     assert_eq!(*some.unwrap().set(), set("0_5"));
     assert!(took >= SPAN && took <= SPAN + Duration::from_secs(2), "{took:?}");
     // What is left of it is there at once.
-    let (some, took) = timed(b.acquire_some(set("7_20"), SPAN, SPAN)).await;
+    let (some, took) = timed(b.lock(set("7_20"), SPAN).acquire_within(SPAN)).await;
     assert_eq!((some.unwrap().set().clone(), took), (set("7_20"), Duration::ZERO));
     // A section that is stopped lets nobody wait.
-    let _held = a.acquire(set("30_40"), SPAN * 10).await.unwrap();
-    let (waits, ()) = tokio::join!(b.acquire_some(set("30_40"), SPAN, SPAN * 5), b.stop());
-    assert!(matches!(waits, Err(tenure::AcquireError::Stopped)));
+    let _held = a.try_acquire(set("30_40"), SPAN * 10).await.unwrap();
+    let (waits, ()) = tokio::join!(b.lock(set("30_40"), SPAN).acquire_within(SPAN * 5), b.stop());
+    assert!(matches!(waits, Err(AcquireError::Stopped)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_wants_all_waits_until_nobody_has_any_of_it_and_holds_nothing_meanwhile() {
     let world = World::new();
     let (a, b) = (section(&world), section(&world));
-    let one = a.acquire(set("0_10"), SPAN * 10).await.unwrap();
-    let (none, took) = timed(b.acquire_all(set("5_6 20_30"), SPAN, SPAN)).await;
-    assert!(none.unwrap().parts().is_empty());
+    let one = a.try_acquire(set("0_10"), SPAN * 10).await.unwrap();
+    let (none, took) = timed(b.lock(set("5_6 20_30"), SPAN).all().acquire_within(SPAN)).await;
+    assert!(matches!(none, Err(AcquireError::Held(None))), "{none:?}");
     assert!(took >= SPAN && took < SPAN * 2, "{took:?}");
     let free = async {
         tokio::time::sleep(SPAN).await;
         assert_eq!(held(&a).await, "0_10", "b has no part of it while it waits");
         one.release().await
     };
-    let all = b.acquire_all(set("5_6 20_30"), SPAN, SPAN * 5);
+    let all = b.lock(set("5_6 20_30"), SPAN).all().acquire_within(SPAN * 5);
     let ((all, took), released) = tokio::join!(timed(all), free);
     assert!(released);
     assert_eq!(*all.unwrap().set(), set("5_6 20_30"));
@@ -213,10 +212,10 @@ async fn a_section_that_is_almost_full_gives_what_fits_and_a_full_one_says_to_sh
     let world = World::new();
     let store = AnyStore::new(world.memory.clone());
     let a = Section::builder(store, "s").clock(world.clock.clone()).most_parts(2).start().unwrap();
-    let part = a.acquire(set("0_1 2_3 4_5"), SPAN).await.unwrap();
+    let part = a.try_acquire(set("0_1 2_3 4_5"), SPAN).await.unwrap();
     assert_eq!(part.set().to_string(), "0_1 2_3", "as much as fits");
     let refused = a.with_lease(set("4_5"), SPAN, |_| async {}).await;
-    let Err(BodyError::Acquire(tenure::AcquireError::Store(error))) = refused else { panic!("{refused:?}") };
+    let Err(BodyError::Acquire(AcquireError::Store(error))) = refused else { panic!("{refused:?}") };
     assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("shard"), "{error}");
     assert!(part.release().await);
     assert!(a.with_lease(set("4_5"), SPAN, |_| async {}).await.is_ok());
@@ -255,7 +254,7 @@ async fn what_a_caller_s_timeout_leaves_behind_is_free_when_the_caller_s_time_is
             assert!(lease.remaining() < SPAN);
             std::future::pending::<()>().await
         };
-        tokio::time::timeout(SPAN, of_caller.with_lease_at_most(set("0_10"), SPAN * 60, SPAN, body)).await
+        tokio::time::timeout(SPAN, of_caller.with_lease(set("0_10"), (SPAN * 60).min(SPAN), body)).await
     });
     settle().await;
     // Its runtime ends with it: nothing is given up.
@@ -263,8 +262,7 @@ async fn what_a_caller_s_timeout_leaves_behind_is_free_when_the_caller_s_time_is
     tokio::time::sleep(SPAN * 11 / 10).await;
     assert_eq!(section(&world).reclaim().await.unwrap(), 1);
     called.abort();
-    let too_late =
-        caller.with_lease_at_most(set("20_30"), SPAN, Duration::ZERO, |_| async {}).await.unwrap_err();
+    let too_late = caller.with_lease(set("20_30"), SPAN.min(Duration::ZERO), |_| async {}).await.unwrap_err();
     assert!(too_late.to_string().contains("minimum"), "{too_late}");
 }
 
@@ -297,7 +295,11 @@ async fn many_tasks_and_processes_never_overlap() {
                             taken[*key as usize].fetch_sub(1, Ordering::SeqCst);
                         }
                     };
-                    section.with_lease(desired, SPAN, body).await.unwrap();
+                    let done = section.with_lease(desired, SPAN, body).await;
+                    assert!(
+                        matches!(done, Ok(()) | Err(BodyError::Acquire(AcquireError::Held(None)))),
+                        "{done:?}"
+                    );
                 }
             });
         }
@@ -361,13 +363,13 @@ async fn l1_a_dead_range_in_a_file_is_free_in_time_though_processes_come_and_go_
     let dead = process();
     let since = |began| dead.clock().held().since(began);
     let before = dead.clock().held();
-    dead.acquire(set("0_10"), TIME).await.unwrap().lapse().await;
+    dead.try_acquire(set("0_10"), TIME).await.unwrap().lapse().await;
     let began = dead.clock().held();
     let (mut others, mut refused) = (0, Duration::ZERO);
     loop {
-        process().acquire(set("80_90"), SPAN).await.unwrap().release().await;
+        process().try_acquire(set("80_90"), SPAN).await.unwrap().release().await;
         let asked = since(began);
-        if process().acquire(set("0_10"), SPAN).await.unwrap().is_held() {
+        if process().try_acquire(set("0_10"), SPAN).await.is_ok_and(|guard| guard.is_held()) {
             break;
         }
         (others, refused) = (others + 1, asked);
@@ -384,11 +386,11 @@ async fn s7_a_section_goes_by_the_settings_of_its_leases() {
     let world = World::new();
     let (_, line) = world.line();
     let leases = world.builder(&line).drift(tenure::Drift::per_mille(200).unwrap()).start().unwrap();
-    let guard = leases.section("s").start().unwrap().acquire(set("0_10"), SPAN).await.unwrap();
+    let guard = leases.section("s").start().unwrap().try_acquire(set("0_10"), SPAN).await.unwrap();
     assert!(guard.remaining() <= SPAN * 67 / 100, "{:?}", guard.remaining());
     guard.release().await;
     let own = leases.section("s").drift(tenure::Drift::per_mille(100).unwrap());
-    let guard = own.start().unwrap().acquire(set("0_10"), SPAN).await.unwrap();
+    let guard = own.start().unwrap().try_acquire(set("0_10"), SPAN).await.unwrap();
     assert!(guard.remaining() > SPAN * 80 / 100, "what is said of the section itself counts");
 }
 
@@ -396,13 +398,13 @@ async fn s7_a_section_goes_by_the_settings_of_its_leases() {
 async fn s7_what_is_not_believed_at_first_sight_is_watched_in_sections_too() {
     for first_sight in [true, false] {
         let world = World::new();
-        let dead = section(&world).acquire(set("0_10"), SPAN).await.unwrap();
+        let dead = section(&world).try_acquire(set("0_10"), SPAN).await.unwrap();
         std::mem::forget(dead);
         tokio::time::sleep(SPAN * 2).await;
         let (_, line) = world.line();
         let leases = world.builder(&line).first_sight(first_sight).start().unwrap();
         let section = leases.section("s").start().unwrap();
-        let had = section.acquire(set("0_10"), SPAN).await.unwrap();
-        assert_eq!(had.fence().is_some(), first_sight);
+        let had = section.try_acquire(set("0_10"), SPAN).await;
+        assert_eq!(had.is_ok(), first_sight, "{had:?}");
     }
 }

@@ -152,14 +152,14 @@ async fn what_is_exported_survives_json() {
     let status: Status = candidate.status();
     assert_eq!(
         status.to_string(),
-        format!("leading, led by {} (fence {})", candidate.id(), status.leader.as_ref().unwrap().fence)
+        format!("leading, led by {} (fence {})", candidate.holder(), status.leader.as_ref().unwrap().fence)
     );
     twice(&status);
     let leader: Leader = candidate.leader().unwrap();
     twice(&leader);
 
     let section = a.leases.section("s").start().unwrap();
-    let ranges = section.acquire(0x10u64..0x20, TTL).await.unwrap();
+    let ranges = section.try_acquire(0x10u64..0x20, TTL).await.unwrap();
     let entries: Vec<Entry> = section.list().await.unwrap();
     assert!(twice(&entries).contains(r#""parts":["10_20"]"#));
     ranges.release().await;

@@ -11,7 +11,8 @@ use std::time::Duration;
 use tenure::AnyStore;
 use tenure::range::sweep::{Page, Source, Sweep, SweepError, Swept};
 use tenure::range::{Entry, KeyRange, Point, RangeLease, RangeSet, Section, SectionLedger};
-use tenure::{Expect, Fence, HolderId, Key, Outcome, Record, Store, Ttl, Wall, Write};
+use tenure::store::{Expect, Outcome, Record, Write};
+use tenure::{Fence, HolderId, Key, Store, Ttl, Wall};
 use tenure_core::Nonce;
 use tenure_store::Fault;
 

@@ -18,7 +18,7 @@ async fn ten_minutes_pass_at_once_for_all_that_goes_by_the_clock() {
     let guard = one.acquire("k").await.unwrap();
     let candidate = Candidate::builder(store.clone()).key("led").clock(clock.clone()).start().unwrap();
     let term = candidate.elected().await.unwrap();
-    let fleet = Fleet::with_clock(AnyStore::new(store.clone()), "f", clock.clone(), 1).unwrap();
+    let fleet = Fleet::with_clock(AnyStore::new(store.clone()), "f", clock.clone()).unwrap().instance(1);
     fleet.create(NewUnit::named("u")).await.unwrap();
     let worker = fleet.join().start().unwrap();
     let Some(Event::Assigned(unit)) = worker.next().await else { unreachable!("it is the only worker") };

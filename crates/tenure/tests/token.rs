@@ -4,7 +4,7 @@
 use crate::common::{TTL, World, settle, timed};
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::{AnyStore, Ask, LeaseError, LeaseToken, Leases, MemoryStore, Metadata};
+use tenure::{AnyStore, LeaseError, LeaseToken, Leases, MemoryStore, Metadata, Request};
 use tenure_store::Fault;
 
 #[tokio::test(start_paused = true)]
@@ -49,6 +49,21 @@ async fn a_token_expires_like_a_lease() {
     let (taken, after) = timed(b.leases.acquire("k")).await;
     assert!(taken.is_ok() && after >= TTL && after <= TTL * 115 / 100, "{after:?}");
     assert!(matches!(a.leases.refresh(&token).await, Err(LeaseError::NotOurs(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_metadata_of_a_token_is_written_by_its_next_use() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    let step = |n: i64| Metadata::from([("step".to_owned(), n.into())]);
+    let written = async || b.leases.peek("k").await.unwrap().unwrap().metadata;
+    let token = a.leases.lock("k").metadata(step(1)).acquire().await.unwrap().into_token().await.unwrap();
+    let token = token.with_metadata(step(2));
+    assert_eq!((token.metadata(), written().await), (&step(2), step(1)), "not yet");
+    let token = b.leases.refresh(&token).await.unwrap();
+    assert_eq!((token.metadata(), written().await), (&step(2), step(2)));
+    let guard = b.leases.adopt(&token.with_metadata(step(3))).await.unwrap();
+    assert_eq!((guard.metadata(), written().await), (&step(3), step(3)));
 }
 
 /// It is begun, and nobody waits for it.
@@ -114,10 +129,10 @@ async fn mail_is_shown_at_the_next_renewal() {
         let (a, b) = (world.process(), world.process());
         let lock = a.leases.lock("k");
         let guard = if is_attached { lock } else { lock.ttl(TTL) }.try_acquire().await.unwrap();
-        b.leases.request("k", Ask::HandOver).await.unwrap();
-        b.leases.request("k", Ask::HandOver).await.unwrap();
+        b.leases.request("k", Request::HandOver).await.unwrap();
+        b.leases.request("k", Request::HandOver).await.unwrap();
         let (ask, after) = timed(guard.asked()).await;
-        assert_eq!(ask, Ask::HandOver);
+        assert_eq!(ask, Request::HandOver);
         assert!(after <= TTL / 3 + Duration::from_millis(50), "{after:?}");
         tokio::time::sleep(TTL * 3).await;
         assert!(guard.is_held() && !guard.is_revoked(), "a request is not an order");
@@ -136,7 +151,7 @@ async fn a_revocation_that_meets_a_lease_on_its_way_into_plain_data_follows_it()
     b.faults.inject([Fault::None, Fault::None, Fault::Held]);
     let asks = tokio::spawn({
         let leases = b.leases.clone();
-        async move { leases.request("k", Ask::Revoke).await }
+        async move { leases.request("k", Request::Revoke).await }
     });
     settle().await;
     let token = guard.into_token().await.unwrap();
@@ -149,10 +164,10 @@ async fn a_revocation_that_meets_a_lease_on_its_way_into_plain_data_follows_it()
 async fn nobody_to_ask() {
     let world = World::new();
     let (a, b) = (world.process(), world.process());
-    assert!(matches!(b.leases.request("k", Ask::Revoke).await, Err(LeaseError::NotHeld)));
+    assert!(matches!(b.leases.request("k", Request::Revoke).await, Err(LeaseError::NotHeld)));
     let guard = a.leases.try_acquire("k").await.unwrap();
     assert!(guard.release().await);
-    assert!(matches!(b.leases.request("k", Ask::Revoke).await, Err(LeaseError::NotHeld)));
+    assert!(matches!(b.leases.request("k", Request::Revoke).await, Err(LeaseError::NotHeld)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,12 +179,12 @@ async fn a_full_mailbox_is_said_and_emptied_by_the_next_renewal() {
         guards.push(a.leases.try_acquire(format!("k{n}")).await.unwrap());
     }
     for n in 0..16 {
-        b.leases.request(format!("k{n}"), Ask::HandOver).await.unwrap();
+        b.leases.request(format!("k{n}"), Request::HandOver).await.unwrap();
     }
-    let error = b.leases.request("k16", Ask::HandOver).await.unwrap_err();
+    let error = b.leases.request("k16", Request::HandOver).await.unwrap_err();
     assert!(error.to_string().contains("unread requests"), "{error}");
     tokio::time::sleep(TTL / 3 + Duration::from_millis(50)).await;
-    b.leases.request("k16", Ask::HandOver).await.unwrap();
+    b.leases.request("k16", Request::HandOver).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

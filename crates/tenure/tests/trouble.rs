@@ -9,9 +9,10 @@
 use crate::common::{TTL, World, settle, timed};
 use std::time::Duration;
 use tenure::fleet::{Fleet, NewUnit};
+use tenure::store::{Listed, Outcome, Stored, Write};
 use tenure::{
-    AcquireError, AnyStore, Ask, BodyError, Candidate, ErrorKind, Held, Key, Leases, Listed, Loss,
-    MemoryStore, Outcome, Store, StoreError, Stored, Write,
+    AcquireError, AnyStore, BodyError, Candidate, ErrorKind, Held, Key, Leases, Loss, MemoryStore, Request,
+    Store, StoreError,
 };
 use tenure_store::{Fault, Freshness};
 
@@ -51,9 +52,9 @@ async fn what_is_asked_of_a_store_that_never_answers_fails_in_the_end() {
     fails("once_per", &mut Box::pin(async { tick.begin().await.is_err() })).await;
     fails("last_runs", &mut Box::pin(async { leases.last_runs("daily").await.is_err() })).await;
     fails("peek", &mut Box::pin(async { leases.peek("k").await.is_err() })).await;
-    fails("request", &mut Box::pin(async { leases.request("k", Ask::Revoke).await.is_err() })).await;
+    fails("request", &mut Box::pin(async { leases.request("k", Request::Revoke).await.is_err() })).await;
     let store = AnyStore::new(process.store.clone());
-    let fleet = Fleet::with_clock(store.clone(), "f", leases.clock().clone(), 1).unwrap();
+    let fleet = Fleet::with_clock(store.clone(), "f", leases.clock().clone()).unwrap().instance(1);
     fails("fleet", &mut Box::pin(async { fleet.list().await.is_err() })).await;
     fails("create", &mut Box::pin(async { fleet.create(NewUnit::named("a")).await.is_err() })).await;
     // Also where the caller's runtime has no timers.

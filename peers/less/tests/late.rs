@@ -7,7 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tenure::{Clock, Tick};
+use tenure::Clock;
+use tenure::clock::Tick;
 use tenure_core::{Now, Wall};
 use tenure_less::{Calling, Candidate, CandidateOptions, EndCause, LeaderRow, Micros, Seen, Storage};
 use tokio::runtime::Runtime;

@@ -362,6 +362,12 @@ mod tests {
         ] {
             assert_eq!(parsed(url).is_ok(), is_allowed, "{url}");
         }
+        let elsewhere = ServerAddress::parse("10.0.0.7").unwrap();
+        let config = parsed("redis://localhost").unwrap();
+        assert!(config.check_plain(&elsewhere).is_err());
+        let accepting = config.accept_plain(true);
+        assert!(accepting.check_plain(&elsewhere).is_ok());
+        assert!(accepting.accept_plain(false).check_plain(&elsewhere).is_err());
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use tenure::permits::{self, is_semaphore};
 use tenure::range::{self, is_section};
-use tenure::{Key, Listed, StoreError, Stored};
+use tenure::store::{Listed, Stored};
+use tenure::{Key, StoreError};
 
 /// A digest of each record, and its tenures, which tell the history of those that end.
 pub(super) struct Compared {
@@ -133,7 +134,7 @@ fn claims(stored: &Result<Stored, StoreError>) -> Vec<Ownership> {
         return ledger.entries.iter().map(claim).collect();
     }
     let tenure = record.tenure.iter();
-    let claim = |tenure: &tenure::Tenure| Ownership {
+    let claim = |tenure: &tenure::store::Tenure| Ownership {
         fence: record.fence,
         holder: tenure.holder.clone(),
         since: Some(tenure.since),

@@ -6,10 +6,9 @@ use super::*;
 use crate::config::Limits;
 use crate::{Agent, history::PastTenure};
 use serde_json::Value;
-use tenure::Stored;
-use tenure::{
-    AnyStore, Capabilities, Expect, Fence, HolderId, Metadata, Nonce, Record, Tenure, Ttl, Wall, Write,
-};
+use tenure::store::Stored;
+use tenure::store::{Capabilities, Expect, Nonce, Record, Tenure, Write};
+use tenure::{AnyStore, Fence, HolderId, Metadata, Ttl, Wall};
 use tenure_store::{Fault, FaultyStore, MemoryStore};
 use tokio::sync::broadcast::Receiver;
 

@@ -6,9 +6,8 @@ use super::tests::RouterFixture;
 use serde_json::json;
 use std::time::Duration;
 use tenure::range::{KeyRange, Section};
-use tenure::{
-    AnyStore, Capabilities, Expiry, Freshness, Key, Listed, Outcome, Store, StoreError, Stored, Write,
-};
+use tenure::store::{Capabilities, Expiry, Freshness, Listed, Outcome, Stored, Write};
+use tenure::{AnyStore, Key, Store, StoreError};
 use tenure_store::MemoryStore;
 
 /// A store that tells nobody how old a record is.
@@ -68,7 +67,7 @@ fn l1_a_dead_range_is_had_by_who_only_tries_though_many_sections_were_used_befor
     served.runtime.block_on(async {
         let other = Section::builder(store, "last").start().unwrap();
         let range: KeyRange = "0_80".parse().unwrap();
-        let guard = other.acquire_all(range, FOR, Duration::ZERO).await.unwrap();
+        let guard = other.lock(range, FOR).all().try_acquire().await.unwrap();
         assert!(guard.fence().is_some());
         // As of a process that ends.
         guard.lapse().await;

@@ -14,7 +14,8 @@ use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::Deserialize;
 use std::sync::Arc;
-use tenure::{Key, reserved};
+use tenure::Key;
+use tenure::store::reserved;
 use utoipa::ToSchema;
 
 /// Which leadership to give up.

@@ -118,7 +118,7 @@ pub(crate) async fn join(
     let units = asked.new_units()?;
     let fleet = Fleet::new(shared.leases.store().clone(), name)?;
     let ttl = asked.ttl_ms.map_or(USUAL, Duration::from_millis);
-    let mut builder = fleet.join().ttl(ttl).drift(shared.leases.drift()).fields(metadata(asked.about));
+    let mut builder = fleet.join().ttl(ttl).drift(shared.leases.drift()).metadata(metadata(asked.about));
     for label in asked.labels {
         builder = builder.label(label);
     }

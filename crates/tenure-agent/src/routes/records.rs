@@ -14,7 +14,8 @@ use std::sync::Arc;
 use tenure::fleet::Fleet;
 use tenure::permits::is_semaphore;
 use tenure::range::is_section;
-use tenure::{Ask, Fence, HolderId, Key, LeaseError, Occupant, Record, Store, Ttl};
+use tenure::store::Record;
+use tenure::{Fence, HolderId, Key, LeaseError, Occupant, Request, Store, Ttl};
 use utoipa::ToSchema;
 
 /// Where operators' requests are logged.
@@ -51,7 +52,7 @@ pub(crate) async fn revoke(
     Named(key): Named,
     Posted(meant): Posted<Meant>,
 ) -> Result<(StatusCode, Json<AskAccepted>), Problem> {
-    ask(&shared, &peer, "revoke", key, &meant, Ask::Revoke).await
+    ask(&shared, &peer, "revoke", key, &meant, Request::Revoke).await
 }
 
 /// Asks the holder to end what it does and to pass the lease on. A worker of a fleet, whose key is that of its session, passes on all of its units and stops.
@@ -67,7 +68,7 @@ pub(crate) async fn drain(
     Named(key): Named,
     Posted(meant): Posted<Meant>,
 ) -> Result<(StatusCode, Json<AskAccepted>), Problem> {
-    ask(&shared, &peer, "drain", key, &meant, Ask::HandOver).await
+    ask(&shared, &peer, "drain", key, &meant, Request::HandOver).await
 }
 
 /// Takes the lease from its holder, which is told to stop, once that one can't believe in it any more: after a ttl, whether it lives or not.
@@ -97,7 +98,7 @@ pub(crate) async fn release(
         let (key, fence) = (key.as_str(), meant.fence);
         let forced = tokio::select! {
             biased;
-            forced = leases.release_tenure_by_force(key, Fence(fence), |_, _| {}) => forced,
+            forced = leases.release_by_force_of(key, Fence(fence), |_, _| {}) => forced,
             () = place.stopped() => {
                 tracing::warn!(
                     name: "agent.operator", target: TARGET, key, fence,
@@ -190,11 +191,11 @@ async fn ask(
     action: &'static str,
     key: String,
     meant: &Meant,
-    ask: Ask,
+    request: Request,
 ) -> Result<(StatusCode, Json<AskAccepted>), Problem> {
     let key = Key::new(key)?;
     let (holder, ttl) = check(shared, &key, meant).await?;
-    match shared.leases.request_of(&key, Fence(meant.fence), ask).await {
+    match shared.leases.request_of(&key, Fence(meant.fence), request).await {
         // It ended just now, or another one has begun: that is told, and not touched.
         Err(LeaseError::NotHeld) => {
             check(shared, &key, meant).await?;

@@ -62,12 +62,10 @@ pub(crate) async fn acquire(
     let range: KeyRange = asked.range.parse()?;
     let section = section(&shared, &name)?;
     let time = Duration::from_millis(asked.for_ms);
-    let guard = if asked.all {
-        section.acquire_all(range, time, wish.wait).await?
-    } else {
-        section.acquire_some(range, time, wish.wait).await?
-    };
-    let Some(fence) = guard.fence() else { return Err(Problem::held(None)) };
+    let lock = section.lock(range, time);
+    let lock = if asked.all { lock.all() } else { lock };
+    let guard = lock.acquire_within(wish.wait).await?;
+    let fence = guard.fence();
     let ranges = guard.parts().iter().map(ToString::to_string).collect();
     let told = wish.enter(&shared, Holding::Ranges(guard, section.key().clone(), fence), &peer)?;
     Ok((StatusCode::CREATED, Json(LeasedRanges { told, ranges })))

@@ -6,7 +6,8 @@ use crate::exit::Failure;
 use chrono::{DateTime, Utc};
 use croner::parser::{CronParser, Seconds};
 use std::time::Duration;
-use tenure::{Wall, reserved};
+use tenure::Wall;
+use tenure::store::reserved;
 
 /// `cron`.
 #[derive(Debug)]

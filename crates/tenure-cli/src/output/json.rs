@@ -4,7 +4,8 @@ use crate::keys::JobName;
 use crate::text::{date, hex};
 use serde_json::{Map, json};
 use std::time::Duration;
-use tenure::{Key, Metadata, Value, Wall, reserved};
+use tenure::store::reserved;
+use tenure::{Key, Metadata, Value, Wall};
 
 /// Whole milliseconds, as JSON has them.
 pub(crate) fn millis(span: Duration) -> u64 {

@@ -4,7 +4,8 @@ use crate::text::date;
 use serde_json::json;
 use std::collections::BTreeSet;
 use tenure::permits::{Mode, SemaphoreLedger, Ticket};
-use tenure::{StoreError, Stored, Wall};
+use tenure::store::Stored;
+use tenure::{StoreError, Wall};
 
 /// The holders of a semaphore, and those who wait.
 #[derive(Debug)]

@@ -7,7 +7,8 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tenure::range::{Entry, KeyRange, SectionLedger, is_section};
-use tenure::{StoreError, Stored, Wall};
+use tenure::store::Stored;
+use tenure::{StoreError, Wall};
 
 /// The leases of a section.
 #[derive(Debug)]

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::{Clock, Key, Nonce};
+use tenure::store::Nonce;
+use tenure::{Clock, Key};
 use tenure_core::Tick;
 
 /// How much of somebody's time is left.

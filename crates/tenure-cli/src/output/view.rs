@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure::liveness::{Liveness, SessionLives, time_left};
 use tenure::range::{Entry, SectionLedger};
-use tenure::{Clock, Key, Listed, Record, Store, StoreError, Stored, Ttl, Wall};
+use tenure::store::{Listed, Record, Stored};
+use tenure::{Clock, Key, Store, StoreError, Ttl, Wall};
 
 /// What a record says about its key now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,7 @@
 //! A listing, page by page: a store may have more records than fit in memory.
 
-use tenure::{AnyStore, Key, Listed, Store, StoreError};
+use tenure::store::Listed;
+use tenure::{AnyStore, Key, Store, StoreError};
 
 /// Records in a page, and keys in one read.
 pub(crate) const PAGE: usize = 1000;

@@ -3,7 +3,8 @@
 use crate::exit::Failure;
 use crate::nonces::nonces;
 use tenure::range::{Entry, SectionLedger};
-use tenure::{Expect, Key, Leases, Metadata, Outcome, Record, Store, StoreError, Stored, Write};
+use tenure::store::{Expect, Outcome, Record, Stored, Write};
+use tenure::{Key, Leases, Metadata, Store, StoreError};
 
 /// Takes the leases out that are to go, on condition that nothing else was written.
 pub(crate) async fn take_out(

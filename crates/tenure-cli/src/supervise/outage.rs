@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::{
-    AnyStore, Capabilities, Changes, ErrorKind, Freshness, Image, Key, Listed, Outcome, Record, Store,
-    StoreError, Stored, Version, Write,
+use tenure::store::{
+    Capabilities, Changes, Freshness, Image, Listed, Outcome, Record, Stored, Version, Write,
 };
+use tenure::{AnyStore, ErrorKind, Key, Store, StoreError};
 use tokio::sync::Notify;
 
 /// What a store has failed at.

@@ -132,7 +132,7 @@ impl Will {
                 self.give_permits_back(&leases, key).await?;
                 continue;
             }
-            match leases.release_of_dead(key, &self.holder).await {
+            match leases.release_for_dead(key, &self.holder).await {
                 Err(LeaseError::Store(error)) if error.is_passing() => return Err(error.into()),
                 // Given back, or another's, or not to be given back at all.
                 _ => {}

@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenure::sqlite::{BootClock, BootTime, SqliteConfig, SqliteStore};
-use tenure::{
-    AnyStore, Clock, Expect, Fence, HolderId, Key, Leases, Metadata, Outcome, Record, Store, Tenure, Ttl,
-    Wall, Write,
-};
+use tenure::store::{Expect, Outcome, Record, Tenure, Write};
+use tenure::{AnyStore, Clock, Fence, HolderId, Key, Leases, Metadata, Store, Ttl, Wall};
 use tenure_core::{Nonces, Now};
 
 const HOUR_MS: u64 = 3_600_000;

@@ -12,10 +12,8 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::{
-    Clock, ErrorKind, Expect, Fence, Key, Leases, Metadata, Nonce, Outcome, Record, Store, StoreError,
-    StoreExt, Tenure, Ttl, Version, Write,
-};
+use tenure::store::{Expect, Nonce, Outcome, Record, StoreExt, Tenure, Version, Write};
+use tenure::{Clock, ErrorKind, Fence, Key, Leases, Metadata, Store, StoreError, Ttl};
 use tenure_core::Nonces;
 use tokio::task::JoinSet;
 

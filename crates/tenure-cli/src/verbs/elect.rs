@@ -46,7 +46,7 @@ pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8
                 // It ends with its observer.
                 let _observed = &observer;
                 let leader = status.leader.as_ref()?;
-                Some(LeaderInfo { id: leader.id.as_str().to_owned(), fence: Some(leader.fence) })
+                Some(LeaderInfo { id: leader.holder.as_str().to_owned(), fence: Some(leader.fence) })
             }))
         }
         None => None,

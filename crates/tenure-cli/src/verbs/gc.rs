@@ -20,7 +20,8 @@ use crate::text::{brief, count};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::{AnyStore, Clock, Fence, Key, Leases, Record, Stored, Wall};
+use tenure::store::{Record, Stored};
+use tenure::{AnyStore, Clock, Fence, Key, Leases, Wall};
 use tenure_core::Nonces;
 
 /// How a store is gone through.

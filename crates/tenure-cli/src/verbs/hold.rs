@@ -17,7 +17,7 @@ use std::io::{IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::{AcquireError, Ask, Guard, Leases, Loss, Wall};
+use tenure::{AcquireError, Guard, Leases, Loss, Request, Wall};
 use tokio::sync::oneshot;
 
 pub(crate) async fn hold(url: &Url, plan: config::HoldConfig) -> Result<u8, Failure> {
@@ -182,8 +182,8 @@ impl HoldReporter {
         boot + left
     }
 
-    fn asked(&self, guard: &Guard, ask: Ask) {
-        let Some(what) = ask.told() else { return };
+    fn asked(&self, guard: &Guard, request: Request) {
+        let what = request.to_string();
         let key = guard.key();
         self.tell(json!({ "event": "asked", "key": key.as_str(), "ask": what }), || {
             format!("asked of {key}: {what}")

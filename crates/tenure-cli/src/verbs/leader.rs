@@ -30,7 +30,7 @@ pub(crate) async fn leader(url: &Url, typed: &args::LeaderArgs) -> Result<u8, Fa
         output::json(&document(&leases, &key, leader.as_ref()))?;
     }
     match leader {
-        Some(leader) if !typed.json => output::print(&format!("{}\n", leader.id))?,
+        Some(leader) if !typed.json => output::print(&format!("{}\n", leader.holder))?,
         Some(_) => {}
         None if typed.json => return Err(Failure::silent(exit::ABSENT)),
         None => return Err(Failure::new(exit::ABSENT, format!("nobody leads {key}"))),
@@ -96,7 +96,7 @@ fn print(leases: &Leases, key: &Key, leader: Option<&Leader>, as_json: bool) -> 
     }
     let now = date(leases.clock().now().wall);
     match leader {
-        Some(leader) => output::print(&format!("{now} {} {}\n", leader.id, leader.fence)),
+        Some(leader) => output::print(&format!("{now} {} {}\n", leader.holder, leader.fence)),
         None => output::print(&format!("{now} - -\n")),
     }
 }
@@ -104,10 +104,10 @@ fn print(leases: &Leases, key: &Key, leader: Option<&Leader>, as_json: bool) -> 
 fn document(leases: &Leases, key: &Key, leader: Option<&Leader>) -> serde_json::Value {
     let leader = leader.map(|leader| {
         json!({
-            "id": leader.id.as_str(),
+            "id": leader.holder.as_str(),
             "fence": leader.fence.0,
             "since": date(leader.since),
-            "labels": fields(&leader.labels),
+            "labels": fields(&leader.metadata),
         })
     });
     json!({"key": key.as_str(), "at": date(leases.clock().now().wall), "leader": leader})

@@ -14,7 +14,8 @@ use crate::stores::pages::Pages;
 use crate::text::{TextTable, brief, count, date, escaped};
 use serde_json::json;
 use tenure::range::SectionLedger;
-use tenure::{Key, Listed, Store};
+use tenure::store::Listed;
+use tenure::{Key, Store};
 
 pub(crate) async fn ls(url: &Url, typed: &args::LsArgs) -> Result<u8, Failure> {
     let prefix = config::prefix(&typed.prefix)?;

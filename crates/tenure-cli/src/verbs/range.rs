@@ -39,7 +39,8 @@ pub(crate) async fn range(url: &Url, mut plan: config::RangeConfig) -> Result<u8
     policy.watchdogs.bequeath(Will::of_section(url, &section));
     let acquired = signals.unless(acquire(&section, &plan)).await;
     let result = match acquired
-        .and_then(|acquired| leased(&section, acquired?, &plan, policy.watchdogs.lead()))
+        .and_then(|acquired| acquired.map_err(|error| not_had(&section, error, &plan)))
+        .and_then(|guard| leased(&section, guard, &plan, policy.watchdogs.lead()))
     {
         Ok((leased, command)) => attend(leased, command, CommandInput::Piped, &policy, &mut signals).await,
         Err(failure) => {
@@ -54,15 +55,10 @@ pub(crate) async fn range(url: &Url, mut plan: config::RangeConfig) -> Result<u8
 }
 
 async fn acquire(section: &Section, plan: &config::RangeConfig) -> Result<RangeGuard, AcquireError> {
-    let range = plan.range.clone();
     let what = if plan.all { "all" } else { "some" };
-    let wanted = async {
-        if plan.all {
-            section.acquire_all(range, plan.duration, plan.wait).await
-        } else {
-            section.acquire_some(range, plan.duration, plan.wait).await
-        }
-    };
+    let lock = section.lock(plan.range.clone(), plan.duration);
+    let lock = if plan.all { lock.all() } else { lock };
+    let wanted = lock.acquire_within(plan.wait);
     if plan.wait.is_zero() {
         return wanted.await;
     }
@@ -90,7 +86,7 @@ impl Lease for RangeCommandLease {
     }
 
     fn fence(&self) -> Option<Fence> {
-        self.guard.fence()
+        Some(self.guard.fence())
     }
 
     fn remaining(&self) -> Duration {
@@ -130,6 +126,13 @@ impl ExclusiveLease for RangeCommandLease {
     }
 }
 
+/// Why there is nothing to run the command under.
+fn not_had(section: &Section, error: AcquireError, plan: &config::RangeConfig) -> Failure {
+    let AcquireError::Held(_) = error else { return error.into() };
+    let held = if plan.all { "some" } else { "all" };
+    Failure::new(exit::HELD, format!("{}: {held} of {} is held by others", section.key(), plan.range))
+}
+
 /// What was leased, and the command for it.
 fn leased(
     section: &Section,
@@ -138,12 +141,6 @@ fn leased(
     lead: LeadTime,
 ) -> Result<(RangeCommandLease, Command), Failure> {
     let key = section.key().as_str().to_owned();
-    if guard.fence().is_none() {
-        return Err(Failure::new(
-            exit::HELD,
-            format!("{key}: {} of {} is held by others", if plan.all { "some" } else { "all" }, plan.range),
-        ));
-    }
     let ranges: Vec<String> = guard.parts().iter().map(KeyRange::to_string).collect();
     let mut command = plan.command.command();
     command.stdin(lines(ranges.clone()).map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?);

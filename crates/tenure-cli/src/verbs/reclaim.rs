@@ -11,8 +11,9 @@ use crate::text::{brief, count};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use tenure::Key;
 use tenure::range::{PREFIX, Section, SectionLedger};
-use tenure::{Key, Nonce};
+use tenure::store::Nonce;
 
 /// How often the section is looked at.
 const EVERY: Duration = Duration::from_millis(500);

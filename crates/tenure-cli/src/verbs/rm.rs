@@ -14,7 +14,8 @@ use crate::work::job::unit::Unit;
 use serde_json::json;
 use tenure::permits;
 use tenure::range::{PREFIX, SectionLedger, is_cover};
-use tenure::{Fence, Image, Key, Leases, Metadata, Record, Store, Stored, Wall};
+use tenure::store::{Image, Record, Stored};
+use tenure::{Fence, Key, Leases, Metadata, Store, Wall};
 use tenure_core::fleet::{Status, UnitSpec};
 
 pub(crate) async fn rm(url: &Url, typed: &args::RmArgs) -> Result<u8, Failure> {

@@ -14,7 +14,8 @@ use crate::text::date;
 use crate::verbs::waiting::told;
 use std::pin::pin;
 use std::time::Duration;
-use tenure::{AcquireError, Guard, HolderId, Leases, Metadata, Occupant, reserved};
+use tenure::store::reserved;
+use tenure::{AcquireError, Guard, HolderId, Leases, Metadata, Occupant};
 
 pub(crate) async fn run(url: &Url, mut plan: config::RunConfig) -> Result<u8, Failure> {
     let found = process::find(&plan.command.program)?;

@@ -10,7 +10,8 @@ use crate::output::view::{Sessions, State, View};
 use crate::stores::Url;
 use crate::text::brief;
 use serde_json::json;
-use tenure::{Ask, Fence, Key, LeaseError, Leases, Record, Store, Stored};
+use tenure::store::{Record, Stored};
+use tenure::{Fence, Key, LeaseError, Leases, Request, Store};
 
 pub(crate) async fn release(url: &Url, typed: &args::ReleaseArgs) -> Result<u8, Failure> {
     let key = config::key(&typed.key)?;
@@ -46,9 +47,9 @@ pub(crate) async fn release(url: &Url, typed: &args::ReleaseArgs) -> Result<u8, 
         }
     };
     let forced = if typed.now {
-        leases.release_tenure_by_force_now(&key, shown).await
+        leases.release_by_force_now(&key, shown).await
     } else {
-        leases.release_tenure_by_force(&key, shown, told).await
+        leases.release_by_force_of(&key, shown, told).await
     };
     let forced = match forced {
         Ok(forced) => forced,
@@ -132,7 +133,7 @@ async fn revoke_among(leases: &Leases, key: &Key, typed: &args::RevokeArgs) -> R
     }
     output::confirm(typed.yes, &format!("Tell {} to stop and give {key} up?", tenure.holder))?;
     let shown = stored.record.fence;
-    match leases.request_of(key, shown, Ask::Revoke).await {
+    match leases.request_of(key, shown, Request::Revoke).await {
         Err(LeaseError::NotHeld) => return Err(not_any_more(leases, key, shown).await),
         asked => asked?,
     }

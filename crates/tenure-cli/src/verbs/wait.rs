@@ -13,7 +13,8 @@ use crate::supervise::signals::Signals;
 use crate::text::brief;
 use std::cell::Cell;
 use std::time::Duration;
-use tenure::{Changes, Key, Leases, Store};
+use tenure::store::Changes;
+use tenure::{Key, Leases, Store};
 
 pub(crate) async fn wait(url: &Url, typed: &args::WaitArgs) -> Result<u8, Failure> {
     let key = config::key(&typed.key)?;
@@ -173,7 +174,7 @@ mod tests {
         assert!(!is_so(&world, &key, true, &mut held).await);
         while !is_so(&world, &key, false, &mut free).await {
             // A letter is no sign of life.
-            let _told = world.here.request("k", tenure::Ask::Revoke).await;
+            let _told = world.here.request("k", tenure::Request::Revoke).await;
             assert!(!is_so(&world, &key, true, &mut held).await);
             tokio::time::sleep(TTL / 10).await;
         }

@@ -69,16 +69,16 @@ impl Terms {
         let refuse = |text: String| Err(InvalidInput::new(text));
         let (ttl, belief) = (self.ttl.duration(), self.belief());
         let shortest = Duration::from_millis(1);
-        for (name, rate) in [("follow", self.follow), ("hold", self.hold)] {
-            if rate < shortest {
+        for (name, interval) in [("follow", self.follow), ("hold", self.hold)] {
+            if interval < shortest {
                 return refuse(format!(
-                    "a {name} rate of {rate:?} would only burn time; choose 1 ms or more"
+                    "a {name} interval of {interval:?} would only burn time; choose 1 ms or more"
                 ));
             }
         }
         if self.follow > self.ttl.part(4) {
             return refuse(format!(
-                "a follow rate of {:?} with a ttl of {ttl:?}: a dead leader would be succeeded later than 1.4 × ttl; choose \
+                "a follow interval of {:?} with a ttl of {ttl:?}: a dead leader would be succeeded later than 1.4 × ttl; choose \
                  {:?} or less, or a longer ttl",
                 self.follow,
                 self.ttl.part(4)
@@ -86,7 +86,7 @@ impl Terms {
         }
         if self.hold > self.ttl.part(3) {
             return refuse(format!(
-                "a hold rate of {:?} with a ttl of {ttl:?}: a leader could not survive one failed renewal; choose {:?} or \
+                "a hold interval of {:?} with a ttl of {ttl:?}: a leader could not survive one failed renewal; choose {:?} or \
                  less, or a longer ttl",
                 self.hold,
                 self.ttl.part(3)
@@ -100,7 +100,7 @@ impl Terms {
         {
             return refuse(format!(
                 "{errors} errors in a row, one every {:?}, take {:?}, but a leader believes for {belief:?} only (of a ttl of \
-                 {ttl:?}): choose fewer errors, a shorter hold rate, or a longer ttl",
+                 {ttl:?}): choose fewer errors, a shorter hold interval, or a longer ttl",
                 self.hold,
                 self.hold.saturating_mul(errors)
             ));
@@ -180,10 +180,10 @@ mod tests {
     fn what_does_not_fit_is_refused_with_a_remedy() {
         let secs = Duration::from_secs_f64;
         let cases = [
-            (Terms { follow: Duration::ZERO, ..terms() }, "follow rate of 0ns", "1 ms or more"),
-            (Terms { hold: Duration::ZERO, ..terms() }, "hold rate of 0ns", "1 ms or more"),
-            (Terms { follow: secs(2.6), ..terms() }, "follow rate of 2.6s", "2.5s or less"),
-            (Terms { hold: secs(3.4), ..terms() }, "hold rate of 3.4s", "3.333333333s or less"),
+            (Terms { follow: Duration::ZERO, ..terms() }, "follow interval of 0ns", "1 ms or more"),
+            (Terms { hold: Duration::ZERO, ..terms() }, "hold interval of 0ns", "1 ms or more"),
+            (Terms { follow: secs(2.6), ..terms() }, "follow interval of 2.6s", "2.5s or less"),
+            (Terms { hold: secs(3.4), ..terms() }, "hold interval of 3.4s", "3.333333333s or less"),
             (Terms { errors: Some(0), ..terms() }, "0 errors", "1 or more"),
             (
                 Terms { errors: Some(5), ..terms() },

@@ -169,16 +169,6 @@ impl Ask {
     pub fn of_code(code: u64) -> Ask {
         Ask::ALL.into_iter().find(|ask| u64::from(ask.code()) == code).unwrap_or(Ask::Confirm)
     }
-
-    /// What a program that holds the key is told; none of what the machines answer by themselves.
-    #[must_use]
-    pub fn told(self) -> Option<&'static str> {
-        match self {
-            Ask::HandOver => Some("hand over"),
-            Ask::Revoke => Some("revoke"),
-            Ask::Confirm | Ask::Take => None,
-        }
-    }
 }
 
 impl fmt::Display for Ask {

@@ -1,6 +1,8 @@
 //! A body under a guard, or several: from the leases that were had until they are given up.
 
-use super::{BodyEnd, BodyLease, Held, MOMENT, StopNotice, give_up, spawn, supervise_and_tell, watched};
+use super::{
+    BodyEnd, BodyLease, Held, MOMENT, StopNotice, cut_off, give_up, spawn, supervise_and_tell, watched,
+};
 use crate::bodies::RunningBody;
 use crate::driver::sleep_until;
 use crate::error::BodyError;
@@ -215,6 +217,6 @@ async fn finish<T>(
     match (done, lost) {
         (Ok(value), None) => Ok(value),
         (Ok(value), Some(why)) => Err(BodyError::Interrupted { why, value: Some(value) }),
-        (Err(error), _) => Err(BodyError::Panicked(error.to_string())),
+        (Err(error), _) => Err(cut_off(&error)),
     }
 }

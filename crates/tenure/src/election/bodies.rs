@@ -1,7 +1,7 @@
 //! Bodies that run while a candidate leads.
 
 use crate::bodies::RunningBody;
-use crate::body::{self, BodyEnd, Held, StopNotice, supervise_and_tell};
+use crate::body::{self, BodyEnd, Held, StopNotice, cut_off, supervise_and_tell};
 use crate::error::BodyError;
 use crate::guard::Guard;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -100,7 +100,7 @@ async fn watch<T: Send + 'static>(
         BodyEnd::Done(Ok(value)) => {
             Err(BodyError::Interrupted { why: tenancy.guard.why_over(), value: Some(value) })
         }
-        BodyEnd::Done(Err(error)) => Err(BodyError::Panicked(error.to_string())),
+        BodyEnd::Done(Err(error)) => Err(cut_off(&error)),
         BodyEnd::Stopped { why, joined } => {
             if joined.is_none() {
                 running.stuck();

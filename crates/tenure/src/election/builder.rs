@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::election::Terms;
-use tenure_core::{Clock, HolderId, InvalidInput, Key, Metadata};
+use tenure_core::{Clock, InvalidInput, Key, Metadata};
 use tenure_store::{AnyStore, Store};
 use tokio::runtime::Handle;
 
@@ -19,14 +19,14 @@ use tokio::runtime::Handle;
 pub struct CandidateBuilder {
     base: Base,
     key: String,
-    id: Option<String>,
+    holder: Option<String>,
     ttl: Option<Duration>,
     follow: Option<Duration>,
     hold: Option<Duration>,
     errors: Option<u32>,
     cooldown: Option<Duration>,
     rank: u32,
-    labels: Metadata,
+    metadata: Metadata,
     grace: Option<Duration>,
     clock: Option<Arc<dyn Clock>>,
 }
@@ -58,14 +58,14 @@ impl CandidateBuilder {
         CandidateBuilder {
             base,
             key: KEY.to_owned(),
-            id: None,
+            holder: None,
             ttl: None,
             follow: None,
             hold: None,
             errors: None,
             cooldown: None,
             rank: 0,
-            labels: Metadata::new(),
+            metadata: Metadata::new(),
             grace: None,
             clock: None,
         }
@@ -78,11 +78,11 @@ impl CandidateBuilder {
         self
     }
 
-    /// This candidate's name as others see it; a new UUID by default. It should differ for each start, so that the log
-    /// of one is not taken for that of another: [a warning](crate::election#what-is-logged) tells of a leader that has it, too.
-    #[doc(alias = "holder")]
-    pub fn id(mut self, id: impl Into<String>) -> Self {
-        self.id = Some(id.into());
+    /// This candidate's name as others see it, checked at the [start](Self::start); host name, process id and random bits by default. It must differ for
+    /// each start, so that the log of one is not taken for that of another: [a warning](crate::election#what-is-logged) tells of a leader that has it, too.
+    #[doc(alias = "id")]
+    pub fn holder(mut self, holder: impl AsRef<str>) -> Self {
+        self.holder = Some(holder.as_ref().to_owned());
         self
     }
 
@@ -95,14 +95,14 @@ impl CandidateBuilder {
 
     /// How often to look at who leads, at least: a fifth of the ttl, 2 s, by default; somewhat more often at random. A
     /// store that pushes changes is heard at once.
-    pub fn follow_every(mut self, rate: Duration) -> Self {
-        self.follow = Some(rate);
+    pub fn follow_every(mut self, interval: Duration) -> Self {
+        self.follow = Some(interval);
         self
     }
 
     /// How often a leader renews: a fifth of the ttl, 2 s, by default; somewhat more often at random.
-    pub fn hold_every(mut self, rate: Duration) -> Self {
-        self.hold = Some(rate);
+    pub fn hold_every(mut self, interval: Duration) -> Self {
+        self.hold = Some(interval);
         self
     }
 
@@ -112,29 +112,31 @@ impl CandidateBuilder {
     ///
     /// By default nothing is counted: a leader leads until its deadline, and only while bodies run under it does it step down
     /// before that, by the [`CandidateBuilder::grace`] that they have to end.
-    pub fn errors(mut self, in_a_row: u32) -> Self {
-        self.errors = Some(in_a_row);
+    #[doc(alias = "errors")]
+    pub fn step_down_after(mut self, errors: u32) -> Self {
+        self.errors = Some(errors);
         self
     }
 
-    /// How long to stand back after stepping down, so that others get their turn; twice the follow rate by default.
+    /// How long to stand back after stepping down, so that others get their turn; twice the time between two [looks](Self::follow_every) by default.
     pub fn cooldown(mut self, cooldown: Duration) -> Self {
         self.cooldown = Some(cooldown);
         self
     }
 
-    /// The place in the order of preference, 0 (the default) to 8: each place waits a quarter of the follow rate
-    /// longer before it takes a key that is free, so that of those who wait the most preferred leads. A leader is not
+    /// The place in the order of preference, 0 (the default) to 8: each place waits a quarter of the time between two
+    /// [looks](Self::follow_every) longer before it takes a key that is free, so that of those who wait the most preferred leads. A leader is not
     /// deposed by a more preferred candidate that comes later.
-    pub fn preference(mut self, rank: u32) -> Self {
+    #[doc(alias = "preference")]
+    pub fn rank(mut self, rank: u32) -> Self {
         self.rank = rank;
         self
     }
 
     /// What others see of the leader: where to reach it, for example.
-    #[doc(alias("metadata", "about"))]
-    pub fn labels(mut self, labels: Metadata) -> Self {
-        self.labels = labels;
+    #[doc(alias("labels", "about"))]
+    pub fn metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = metadata;
         self
     }
 
@@ -193,7 +195,7 @@ impl CandidateBuilder {
         terms.errors = self.errors;
         terms.cooldown = self.cooldown.unwrap_or_else(|| terms.follow.saturating_mul(2));
         terms.rank = self.rank;
-        terms.labels = self.labels;
+        terms.labels = self.metadata;
         terms.check()?;
         tenure_store::codec::check_metadata(&terms.labels)?;
         let grace = checked_grace(self.grace, &terms)?;
@@ -201,9 +203,8 @@ impl CandidateBuilder {
         let (leases, owned) = match self.base {
             Base::Leases(leases) => (leases, false),
             Base::Store(store) => {
-                let id = HolderId::new(self.id.unwrap_or_else(clock::uuid))?;
                 let leases = Leases::builder(store)
-                    .holder(id)
+                    .holder(clock::holder_of(self.holder.as_deref())?)
                     .session_ttl(terms.ttl.duration())
                     .renew_every(terms.hold)
                     .poll(terms.follow);
@@ -220,8 +221,8 @@ impl CandidateBuilder {
     fn refuse_what_the_session_decides(&self) -> Result<(), InvalidInput> {
         let set = [
             ("a ttl", self.ttl.is_some(), "session_ttl"),
-            ("a hold rate", self.hold.is_some(), "renew_every"),
-            ("an id", self.id.is_some(), "holder"),
+            ("a hold interval", self.hold.is_some(), "renew_every"),
+            ("a name", self.holder.is_some(), "holder"),
             ("a clock", self.clock.is_some(), "clock"),
         ];
         match set.iter().find(|(_, is_set, _)| *is_set) {
@@ -239,7 +240,7 @@ fn checked_grace(grace: Option<Duration>, terms: &Terms) -> Result<Duration, Inv
     let grace = grace.unwrap_or_else(|| terms.ttl.part(8).min(most));
     if grace > most {
         return Err(InvalidInput::new(format!(
-            "a grace period of {grace:?} with a ttl of {:?} and a hold rate of {:?}: one failed renewal would end every \
+            "a grace period of {grace:?} with a ttl of {:?} and a hold interval of {:?}: one failed renewal would end every \
              body; choose {most:?} or less, or a longer ttl",
             terms.ttl.duration(),
             terms.hold
@@ -266,10 +267,10 @@ impl fmt::Debug for CandidateBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CandidateBuilder")
             .field("key", &self.key)
-            .field("id", &self.id)
+            .field("holder", &self.holder)
             .field("ttl", &self.ttl)
-            .field("preference", &self.rank)
-            .field("labels", &self.labels)
+            .field("rank", &self.rank)
+            .field("metadata", &self.metadata)
             .finish_non_exhaustive()
     }
 }

@@ -189,7 +189,7 @@ impl Candidate {
 
     /// Its name as others see it.
     #[must_use]
-    pub fn id(&self) -> &HolderId {
+    pub fn holder(&self) -> &HolderId {
         self.shared.leases.holder()
     }
 
@@ -209,7 +209,7 @@ impl std::fmt::Debug for Candidate {
         let Status { standing, leader } = self.status();
         f.debug_struct("Candidate")
             .field("key", self.key())
-            .field("id", self.id())
+            .field("holder", self.holder())
             .field("standing", &standing)
             .field("leader", &leader)
             .finish()

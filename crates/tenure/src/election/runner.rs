@@ -301,7 +301,7 @@ impl CandidateRunner {
                 self.mind_namesake(leader.as_ref());
                 let is_news = leader.is_some() || self.shared.status.borrow().leader.is_some();
                 if is_news {
-                    let by = leader.as_ref().map(|leader| (display(&leader.id), display(leader.fence)));
+                    let by = leader.as_ref().map(|leader| (display(&leader.holder), display(leader.fence)));
                     let (by, fence) = by.unzip();
                     tracing::info!(
                         name: "election.leader", target: "tenure::election", %key, fence, %holder, leader = by,
@@ -327,7 +327,7 @@ impl CandidateRunner {
             return;
         }
         let (key, holder) = (&self.shared.key, self.leases.holder());
-        let Some(leader) = leader.filter(|leader| leader.id == *holder && self.led < Some(leader.fence))
+        let Some(leader) = leader.filter(|leader| leader.holder == *holder && self.led < Some(leader.fence))
         else {
             return;
         };
@@ -344,10 +344,10 @@ impl CandidateRunner {
         let (leases, key) = (self.leases.clone(), terms.key.clone());
         let guard = Guard::borrowed(leases, lease, key, fence, terms.ttl, terms.is_attached, cell);
         let leader = Leader {
-            id: self.leases.holder().clone(),
+            holder: self.leases.holder().clone(),
             fence,
             since: self.leases.inner.clock.now().wall,
-            labels: terms.labels.clone(),
+            metadata: terms.labels.clone(),
         };
         let stop = CancellationToken::new();
         let over = stop.child_token();

@@ -24,21 +24,21 @@ pub struct Status {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Leader {
-    /// The candidate's id.
-    pub id: HolderId,
+    /// The candidate's name.
+    pub holder: HolderId,
     /// The fence of its term.
     pub fence: Fence,
     /// Since when, by its own wall clock. All others see when its claim was sent; it says itself when it heard that it had won, which is the
     /// answer's way later.
     pub since: Wall,
-    /// Its labels.
-    pub labels: Metadata,
+    /// What it says of itself: where to reach it, for example.
+    pub metadata: Metadata,
 }
 
 /// As `b-17 (fence 8)`.
 impl fmt::Display for Leader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (fence {})", self.id, self.fence)
+        write!(f, "{} (fence {})", self.holder, self.fence)
     }
 }
 
@@ -55,6 +55,6 @@ impl fmt::Display for Status {
 impl From<Sighting> for Leader {
     fn from(seen: Sighting) -> Leader {
         let Sighting { occupant, metadata, .. } = seen;
-        Leader { id: occupant.holder, fence: occupant.fence, since: occupant.since, labels: metadata }
+        Leader { holder: occupant.holder, fence: occupant.fence, since: occupant.since, metadata }
     }
 }

@@ -26,12 +26,12 @@ use tracing::Instrument as _;
 #[must_use = "nothing happens until it is started"]
 pub struct WorkerBuilder {
     fleet: Fleet,
-    holder: Option<HolderId>,
+    holder: Option<String>,
     instance: Option<u64>,
     ttl: Duration,
     drain: Duration,
     about: About,
-    fields: Metadata,
+    metadata: Metadata,
     rules: Rules,
     at_stop: AtStop,
     runtime: Option<Handle>,
@@ -53,7 +53,7 @@ impl WorkerBuilder {
             ttl: Duration::from_secs(10),
             drain: Duration::from_secs(30),
             about: About::default(),
-            fields: Metadata::new(),
+            metadata: Metadata::new(),
             rules: Rules::default(),
             at_stop: AtStop::default(),
             runtime: None,
@@ -103,17 +103,17 @@ impl WorkerBuilder {
         self
     }
 
-    /// What the worker's record says of it, for people: where it runs and what it is. Others see it in [`Member::fields`](super::Member::fields).
-    #[doc(alias("metadata", "about"))]
-    pub fn fields(mut self, fields: Metadata) -> Self {
-        self.fields = fields;
+    /// What the worker's record says of it, for people: where it runs and what it is. Others see it in [`Member::metadata`](super::Member::metadata).
+    #[doc(alias("fields", "about"))]
+    pub fn metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = metadata;
         self
     }
 
-    /// This worker's name as others see it. It must differ for each start, so the default, host name, process id and random
-    /// bits, is a good choice.
-    pub fn holder(mut self, holder: HolderId) -> Self {
-        self.holder = Some(holder);
+    /// This worker's name as others see it, checked at the [start](WorkerBuilder::start). It must differ for each start, so the default, host name, process id
+    /// and random bits, is a good choice.
+    pub fn holder(mut self, holder: impl AsRef<str>) -> Self {
+        self.holder = Some(holder.as_ref().to_owned());
         self
     }
 
@@ -130,7 +130,9 @@ impl WorkerBuilder {
         self
     }
 
-    /// Other random bits than the machine's, for tests. Two processes must never have the same.
+    /// Other random bits than the machine's, for tests that repeat a run. Two processes must never have the same, nor two starts of one, as a pod's
+    /// ordinal would be: each would take the other's writes for its own, and both would believe that they hold a key.
+    #[cfg(feature = "test-util")]
     pub fn instance(mut self, instance: u64) -> Self {
         self.instance = Some(instance);
         self
@@ -146,7 +148,7 @@ impl WorkerBuilder {
     /// Whether [`WorkerBuilder::start`] would take these settings: for whoever has something else to do before it.
     ///
     /// # Errors
-    /// When a setting is out of range for this store, or the fields are too large or one is named `tenure`. There is no I/O.
+    /// When a setting is out of range for this store, the name can't be one, or the metadata is too large or has a field named `tenure`. There is no I/O.
     pub fn check(&self) -> Result<(), InvalidInput> {
         self.checked_ttl().map(|_| ())
     }
@@ -155,10 +157,11 @@ impl WorkerBuilder {
     fn checked_ttl(&self) -> Result<Ttl, InvalidInput> {
         let ttl = checked_ttl(self.fleet.store(), self.ttl)?;
         check_drift(self.rules.drift, ttl, ttl.part(3))?;
-        if self.fields.contains_key(tenure_core::RESERVED) {
+        self.holder.as_deref().map_or(Ok(()), |holder| HolderId::new(holder).map(drop))?;
+        if self.metadata.contains_key(tenure_core::RESERVED) {
             return Err(InvalidInput::new("the field \"tenure\" is kept for tenure; choose another name"));
         }
-        tenure_store::codec::check_metadata(&self.about.at_most().compose(self.fields.clone()))?;
+        tenure_store::codec::check_metadata(&self.about.at_most().compose(self.metadata.clone()))?;
         Ok(ttl)
     }
 
@@ -168,20 +171,17 @@ impl WorkerBuilder {
     /// units in another way, it stops at once: [`Worker::joined`] and [`Worker::trouble`] say so, and so does the event `fleet.refused`.
     ///
     /// # Errors
-    /// When a setting is out of range for this store, or the fields are too large or one is named `tenure`, or the thread can't be started;
+    /// When a setting is out of range for this store, the name can't be one, the metadata is too large or has a field named `tenure`, or the thread can't be started;
     /// with a clock of one's own, outside a tokio runtime. There is no I/O.
     pub fn start(self) -> Result<Worker, InvalidInput> {
         let store = self.fleet.store().clone();
         let ttl = self.checked_ttl()?;
-        let holder = match self.holder {
-            Some(holder) => holder,
-            None => HolderId::new(clock::holder_name())?,
-        };
+        let holder = clock::holder_of(self.holder.as_deref())?;
         let identity = Identity {
             holder: holder.clone(),
             session: Key::new(holder.as_str())?,
             ttl,
-            about: self.fields,
+            about: self.metadata,
             instance: self.instance.unwrap_or_else(clock::instance),
         };
         let capabilities = store.capabilities();
@@ -232,7 +232,7 @@ impl fmt::Debug for WorkerBuilder {
             .field("ttl", &self.ttl)
             .field("drain_time", &self.drain)
             .field("offers", &self.about)
-            .field("fields", &self.fields)
+            .field("metadata", &self.metadata)
             .finish_non_exhaustive()
     }
 }

@@ -39,11 +39,10 @@ impl Fleet {
     /// # Errors
     /// When the name is empty, longer than 128 bytes or has a `/` in it, or the store can't list or keep fences.
     pub fn new(store: impl Store, name: impl Into<String>) -> Result<Fleet, InvalidInput> {
-        Fleet::of(AnyStore::new(store), name.into(), clock::system(), clock::instance(), false)
+        Fleet::of(AnyStore::new(store), name.into(), clock::system(), false)
     }
 
-    /// As [`Fleet::new`], with another clock, and other random bits, than the machine's: for tests. Its workers renew on the runtime around
-    /// their start.
+    /// As [`Fleet::new`], with another clock than the machine's: for tests. Its workers renew on the runtime around their start.
     ///
     /// # Errors
     /// As [`Fleet::new`].
@@ -51,16 +50,26 @@ impl Fleet {
         store: impl Store,
         name: impl Into<String>,
         clock: Arc<dyn Clock>,
-        instance: u64,
     ) -> Result<Fleet, InvalidInput> {
-        Fleet::of(AnyStore::new(store), name.into(), clock, instance, true)
+        Fleet::of(AnyStore::new(store), name.into(), clock, true)
+    }
+
+    /// The same with other random bits than the machine's, for tests that repeat a run. Two processes must never have the same, nor two starts of
+    /// one: each would take the other's writes for its own. Its workers have [random bits of their own](super::WorkerBuilder::instance).
+    #[cfg(feature = "test-util")]
+    #[must_use]
+    pub fn instance(self, instance: u64) -> Fleet {
+        Fleet { nonces: Fleet::nonces_of(instance), ..self }
+    }
+
+    fn nonces_of(instance: u64) -> Arc<Mutex<Nonces>> {
+        Arc::new(Mutex::new(Nonces::new(instance ^ OUTSIDE_MACHINES)))
     }
 
     fn of(
         store: AnyStore,
         name: String,
         clock: Arc<dyn Clock>,
-        instance: u64,
         has_own_clock: bool,
     ) -> Result<Fleet, InvalidInput> {
         let can = store.capabilities();
@@ -69,7 +78,7 @@ impl Fleet {
                 "this store can't list records or keep fences, and a fleet needs both; use another store";
             return Err(InvalidInput::new(text));
         }
-        let nonces = Arc::new(Mutex::new(Nonces::new(instance ^ OUTSIDE_MACHINES)));
+        let nonces = Fleet::nonces_of(clock::instance());
         let (name, untold) = (FleetName::new(name)?, Arc::default());
         let store = Arc::new(DirectStore::new(store, Home::of(None, has_own_clock)));
         Ok(Fleet { store, name, clock, has_own_clock, nonces, untold })

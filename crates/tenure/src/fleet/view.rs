@@ -89,7 +89,7 @@ pub struct Member {
     /// What it offers.
     pub about: About,
     /// What it says of itself, for people.
-    pub fields: Metadata,
+    pub metadata: Metadata,
     /// The fence of its session.
     pub fence: Fence,
     /// How long ago it last renewed, where the store tells.
@@ -109,7 +109,7 @@ pub(super) fn member(stored: Stored) -> Option<Member> {
     let about = About::parse(&stored.record.metadata)?;
     let (fence, age) = (stored.record.fence, stored.age());
     let tenure = stored.record.tenure?;
-    let mut fields = stored.record.metadata;
-    fields.remove(tenure_core::RESERVED);
-    Some(Member { holder: tenure.holder, about, fields, fence, age, ttl: tenure.ttl.duration() })
+    let mut metadata = stored.record.metadata;
+    metadata.remove(tenure_core::RESERVED);
+    Some(Member { holder: tenure.holder, about, metadata, fence, age, ttl: tenure.ttl.duration() })
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tenure_core::section::{self, SectionCommand, SectionSetup};
-use tenure_core::{Clock, Drift, HolderId, InvalidInput, Rules, Ttl};
+use tenure_core::{Clock, Drift, InvalidInput, Rules, Ttl};
 use tenure_store::{AnyStore, Store};
 use tokio::sync::{mpsc, watch};
 
@@ -25,7 +25,7 @@ pub struct SectionBuilder {
     store: AnyStore,
     name: String,
     clock: Option<Arc<dyn Clock>>,
-    holder: Option<HolderId>,
+    holder: Option<String>,
     rules: Rules,
     most_parts: usize,
     longest: Duration,
@@ -81,9 +81,10 @@ impl SectionBuilder {
         self
     }
 
-    /// This process's name as others see it; it must differ for each start.
-    pub fn holder(mut self, holder: HolderId) -> Self {
-        self.holder = Some(holder);
+    /// This process's name as others see it, checked at the [start](Self::start). It must differ for each start, so the default, host name, process id
+    /// and random bits, is a good choice.
+    pub fn holder(mut self, holder: impl AsRef<str>) -> Self {
+        self.holder = Some(holder.as_ref().to_owned());
         self
     }
 
@@ -131,10 +132,7 @@ impl SectionBuilder {
                 "a longest duration of {longest:?} is below this store's minimum of {least:?}"
             )));
         }
-        let holder = match self.holder {
-            Some(holder) => holder,
-            None => HolderId::new(clock::holder_name())?,
-        };
+        let holder = clock::holder_of(self.holder.as_deref())?;
         let key = section::key(&self.name)?;
         let home = self.home.unwrap_or_else(|| Home::of(None, self.clock.is_some()));
         let clock = self.clock.unwrap_or_else(|| clock::system());

@@ -23,7 +23,7 @@ pub struct RangeGuard {
     id: LeaseId,
     pub(super) duration: Ttl,
     pub(super) parts: Arc<RangeSet>,
-    pub(super) fence: Option<Fence>,
+    pub(super) fence: Fence,
     /// Shared with what the body knows, so that nobody believes beyond the end.
     pub(super) belief: Arc<AtomicBelief>,
     /// Cancelled when a body has to end.
@@ -43,7 +43,7 @@ impl RangeGuard {
             id,
             duration,
             parts: Arc::default(),
-            fence: None,
+            fence: Fence(0),
             belief: Arc::default(),
             stop: CancellationToken::new(),
             is_watched: AtomicBool::new(false),
@@ -52,25 +52,23 @@ impl RangeGuard {
         }
     }
 
-    pub(super) fn begin(&mut self, parts: RangeSet, fence: Option<Fence>, until: Tick) {
-        *self.spent.get_mut() = fence.is_none();
+    /// It has come. Nobody has the guard before.
+    pub(super) fn begin(&mut self, parts: RangeSet, fence: Fence, until: Tick) {
         (self.parts, self.fence) = (Arc::new(parts), fence);
         self.belief.set(until);
-        if let Some(fence) = fence {
-            self.since = self.section.clock.held();
-            meters::range_begun();
-            let (key, holder) = (&self.section.key, &self.section.holder);
-            tracing::debug!(
-                name: "range.acquired", target: "tenure::range", %key, %fence, %holder, "parts of a range leased"
-            );
-        }
+        self.since = self.section.clock.held();
+        meters::range_begun();
+        let (key, holder) = (&self.section.key, &self.section.holder);
+        tracing::debug!(
+            name: "range.acquired", target: "tenure::range", %key, %fence, %holder, "parts of a range leased"
+        );
     }
 
     pub(super) fn refused(&mut self) {
         *self.spent.get_mut() = true;
     }
 
-    /// What was obtained, sorted and disjoint. Perhaps nothing.
+    /// What was obtained, sorted and disjoint: never nothing, and perhaps not all that was asked for.
     #[must_use]
     pub fn parts(&self) -> &[KeyRange] {
         self.parts.ranges()
@@ -82,16 +80,16 @@ impl RangeGuard {
         &self.parts
     }
 
-    /// The fencing token: greater than that of every earlier lease of the section. None if nothing was obtained.
+    /// The fencing token: greater than that of every earlier lease of the section.
     #[must_use]
-    pub fn fence(&self) -> Option<Fence> {
+    pub fn fence(&self) -> Fence {
         self.fence
     }
 
-    /// How long the ranges are held; zero if nothing was obtained.
+    /// How long the ranges are held.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        if self.fence.is_some() { self.left() } else { Duration::ZERO }
+        self.left()
     }
 
     /// Whether they are held at this instant. Takes a few nanoseconds and no I/O.
@@ -105,13 +103,11 @@ impl RangeGuard {
     /// # Cancel safety
     /// May be dropped and called again.
     pub async fn lost(&self) -> Loss {
-        if self.fence.is_some() {
-            end_of(|| self.section.until(&self.belief), &*self.section.clock, self.duration).await;
-        }
+        end_of(|| self.section.until(&self.belief), &*self.section.clock, self.duration).await;
         Loss::Overran
     }
 
-    /// Told when they are not held any more: when their time is over, or they are given up. At once if nothing was obtained. May be called
+    /// Told when they are not held any more: when their time is over, or they are given up. May be called
     /// outside a runtime, and awaited on any.
     pub fn cancelled(&self) -> Cancelled {
         if !self.is_held() {
@@ -178,8 +174,8 @@ impl RangeGuard {
         if self.section.process.is_forked() {
             return;
         }
-        if let Some(fence) = self.fence.filter(|_| self.belief.deadline() != Tick(0)) {
-            self.tell_ended(fence, !self.left().is_zero());
+        if self.belief.deadline() != Tick(0) {
+            self.tell_ended(self.fence, !self.left().is_zero());
         }
         self.belief.end();
         self.stop.cancel();

@@ -4,7 +4,7 @@ use super::guard::RangeGuard;
 use super::shared::SharedSection;
 use crate::belief::AtomicBelief;
 use crate::bodies::RunningBody;
-use crate::body::{self, BodyEnd, BodyLease, StopNotice, give_up, supervise};
+use crate::body::{self, BodyEnd, BodyLease, StopNotice, cut_off, give_up, supervise};
 use crate::cancelled::Cancelled;
 use crate::error::BodyError;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone)]
 pub struct RangeLease {
     parts: Arc<RangeSet>,
-    fence: Option<Fence>,
+    fence: Fence,
     belief: Arc<AtomicBelief>,
     /// How long before the end of belief the body is told to stop.
     reserve: Duration,
@@ -27,7 +27,7 @@ pub struct RangeLease {
 }
 
 impl RangeLease {
-    /// What was obtained, sorted and disjoint: what nobody else holds of the ranges that were asked for. Perhaps nothing.
+    /// What was obtained, sorted and disjoint: what nobody else holds of the ranges that were asked for. Never nothing.
     ///
     /// Integers are had by `Range::<u64>::try_from(part)`. A [`RangeSet`] is shown in hexadecimal digits: 0 to 500 is `0_1f4`.
     #[must_use]
@@ -41,9 +41,9 @@ impl RangeLease {
         &self.parts
     }
 
-    /// The fencing token: greater than that of every earlier lease of the section. None if nothing was obtained.
+    /// The fencing token: greater than that of every earlier lease of the section.
     #[must_use]
-    pub fn fence(&self) -> Option<Fence> {
+    pub fn fence(&self) -> Fence {
         self.fence
     }
 
@@ -53,15 +53,15 @@ impl RangeLease {
         self.left().saturating_sub(self.reserve)
     }
 
-    /// How long the lease itself is held: the grace period and a little more than [`RangeLease::remaining`]. Zero if nothing was
-    /// obtained, and after the body's end.
+    /// How long the lease itself is held: the grace period and a little more than [`RangeLease::remaining`]. Zero after the
+    /// body's end.
     #[must_use]
     pub fn held_for(&self) -> Duration {
-        if self.fence.is_some() { self.left() } else { Duration::ZERO }
+        self.left()
     }
 
-    /// Whether the lease is held at this instant. Takes a few nanoseconds and no I/O. Never if nothing was obtained, and never
-    /// after the body's end.
+    /// Whether the lease is held at this instant. Takes a few nanoseconds and no I/O. Never after the
+    /// body's end.
     #[must_use]
     pub fn is_held(&self) -> bool {
         !self.held_for().is_zero()
@@ -140,7 +140,7 @@ async fn finish<T>(guard: &RangeGuard, ending: BodyEnd<T>) -> Result<T, BodyErro
             match done {
                 Ok(value) if !is_late => Ok(value),
                 Ok(value) => Err(BodyError::Interrupted { why: Loss::Overran, value: Some(value) }),
-                Err(error) => Err(BodyError::Panicked(error.to_string())),
+                Err(error) => Err(cut_off(&error)),
             }
         }
         BodyEnd::Stopped { why, joined: Some(done) } => {

@@ -52,6 +52,7 @@
 mod builder;
 mod guard;
 mod lease;
+mod lock;
 mod section;
 mod shared;
 mod sink;
@@ -61,6 +62,7 @@ mod users;
 pub use builder::SectionBuilder;
 pub use guard::RangeGuard;
 pub use lease::RangeLease;
+pub use lock::RangeLock;
 pub use section::Section;
 pub use tenure_core::range::{KeyRange, Point, RangeSet};
 pub use tenure_core::section::{Entry, PREFIX, SectionLedger, Since, is_cover, is_over, is_section};

@@ -21,7 +21,7 @@ pub struct Section {
 }
 
 impl Section {
-    /// Leases what nobody else holds of `desired` and runs `body` with it, once: also when that is nothing.
+    /// Leases what nobody else holds of `desired` and runs `body` with it, once. When others hold all of it, the body does not run.
     ///
     /// The body is told to end, by [`RangeLease::cancelled`], early enough for its grace period to be over before the lease is;
     /// what has not ended by then is aborted. That is after about two thirds of `duration`, unless the [grace period is
@@ -35,15 +35,16 @@ impl Section {
     /// Let such work ask [`RangeLease::is_held`] before it commits, or check the [fence](RangeLease::fence).
     ///
     /// # Errors
-    /// [`BodyError::Acquire`] when the store can't be reached, the section is full, or the input is bad: the body did not run.
+    /// [`BodyError::Acquire`] when others hold all of `desired` ([`AcquireError::Held`]), the store can't be reached, the section is full, or the input is bad:
+    /// the body did not run.
     /// [`BodyError::Interrupted`] when the body had to be stopped. [`BodyError::Panicked`] when it panicked. What the body itself
     /// returns, an error or not, is returned as it is.
     ///
     /// # Cancel safety
     /// When the future is dropped the body is told to stop, aborted after its grace period, and the lease then given up, in the
     /// background. A runtime that ends before that drops the body, and the ranges are given up then; but a body in the middle of
-    /// something long keeps them until it comes to an end, or `duration` is over. So whoever has a deadline says what is left of it
-    /// ([`Section::with_lease_at_most`]), or calls [`Section::stop`] before the runtime ends.
+    /// something long keeps them until it comes to an end, or `duration` is over. So whoever has a deadline asks for no more than is left of
+    /// it (`duration.min(left)`), or calls [`Section::stop`] before the runtime ends.
     pub async fn with_lease<T, F, Fut>(
         &self,
         desired: impl Into<RangeSet>,
@@ -55,89 +56,28 @@ impl Section {
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        lease::run(self.acquire(desired, duration).await?, body).await
+        lease::run(self.try_acquire(desired, duration).await?, body).await
     }
 
-    /// The same for a lease that lasts for `left` at the most, which is what the caller has of its own time. Nothing is leased for longer than that, so the body ends within it, but
-    /// for what getting the lease took. What a timeout of the caller leaves behind is free by then, even where the runtime ended with it.
+    /// Leases what nobody else holds of `desired`, and what fits of that, to be given up by the caller. `duration` may be cut to
+    /// [`SectionBuilder::longest`](super::SectionBuilder::longest), and is never prolonged. It does not wait: [`Section::lock`] does, and can ask for all or nothing.
     ///
     /// # Errors
-    /// As [`Section::with_lease`]; `Invalid` when less is left than the shortest duration of a lease.
-    ///
-    /// # Cancel safety
-    /// As [`Section::with_lease`].
-    pub async fn with_lease_at_most<T, F, Fut>(
-        &self,
-        desired: impl Into<RangeSet>,
-        duration: Duration,
-        left: Duration,
-        body: F,
-    ) -> Result<T, BodyError<T>>
-    where
-        F: FnOnce(RangeLease) -> Fut,
-        Fut: Future<Output = T> + Send + 'static,
-        T: Send + 'static,
-    {
-        self.with_lease(desired, duration.min(left), body).await
-    }
-
-    /// Leases what nobody else holds of `desired`, and what fits of that, perhaps nothing, to be given up by the caller. `duration` may be cut to
-    /// [`SectionBuilder::longest`](super::SectionBuilder::longest), and is never prolonged.
-    ///
-    /// # Errors
-    /// When the store can't be reached, the section is full or stopped, or the input is bad.
+    /// [`AcquireError::Held`] when others hold all of it, of whom no one is named. Otherwise when the store can't be reached, the section is full or stopped, or
+    /// the input is bad.
     ///
     /// # Cancel safety
     /// When the future is dropped, what comes of it is given up in the background.
-    pub async fn acquire(
+    pub async fn try_acquire(
         &self,
         desired: impl Into<RangeSet>,
         duration: Duration,
     ) -> Result<RangeGuard, AcquireError> {
-        let duration = self.duration(duration)?;
-        let waiting = WaitMeter::for_range(self.inner.clock.held());
-        let guard = self.obtain(desired.into(), duration, Portion::Free).await?;
-        Ok(self.had(guard, waiting))
+        self.acquire_within(desired.into(), duration, Portion::Free, Duration::ZERO).await
     }
 
-    /// As [`Section::acquire`], for who waits until there is something to have of `desired`; for `wait` at the most, and then with nothing. It asks
-    /// at once, and then less and less often, once in a second in the end: each time costs a read.
-    ///
-    /// # Errors
-    /// As [`Section::acquire`].
-    ///
-    /// # Cancel safety
-    /// As [`Section::acquire`].
-    pub async fn acquire_some(
-        &self,
-        desired: impl Into<RangeSet>,
-        duration: Duration,
-        wait: Duration,
-    ) -> Result<RangeGuard, AcquireError> {
-        self.wait_for(desired.into(), duration, Portion::Free, wait).await
-    }
-
-    /// Leases all of `desired`, or nothing: in one write, so nobody holds a part of it meanwhile. It waits for as long as others hold any of it, as
-    /// [`Section::acquire_some`] does; for `wait` at the most, and then has nothing. `desired` may be a set of ranges that are far apart, such as a few
-    /// accounts by their numbers.
-    ///
-    /// Nobody queues: who wants a lot may wait for long where others want its parts all the time.
-    ///
-    /// # Errors
-    /// As [`Section::acquire`]; also where the section has room for a part of it only.
-    ///
-    /// # Cancel safety
-    /// As [`Section::acquire`].
-    pub async fn acquire_all(
-        &self,
-        desired: impl Into<RangeSet>,
-        duration: Duration,
-        wait: Duration,
-    ) -> Result<RangeGuard, AcquireError> {
-        self.wait_for(desired.into(), duration, Portion::All, wait).await
-    }
-
-    async fn wait_for(
+    /// As [`RangeLock::acquire_within`](super::RangeLock::acquire_within).
+    pub(super) async fn acquire_within(
         &self,
         desired: RangeSet,
         duration: Duration,
@@ -150,10 +90,13 @@ impl Section {
         let (begun, mut pause) = (self.inner.clock.held(), FIRST);
         let waiting = WaitMeter::for_range(begun);
         loop {
-            let guard = self.obtain(desired.clone(), duration, portion).await?;
+            if let Some(guard) = self.obtain(desired.clone(), duration, portion).await? {
+                waiting.over(self.inner.clock.held());
+                return Ok(guard);
+            }
             let left = wait.saturating_sub(self.inner.clock.held().since(begun));
-            if !guard.parts().is_empty() || left.is_zero() {
-                return Ok(self.had(guard, waiting));
+            if left.is_zero() {
+                return Err(AcquireError::Held(None));
             }
             tokio::select! {
                 () = tokio::time::sleep(pause.min(left)) => {}
@@ -251,12 +194,13 @@ impl Section {
         Ttl::new(Duration::from_millis(u64::try_from(cut.as_millis()).unwrap_or(u64::MAX)))
     }
 
+    /// None: others hold all of it, or any of it where all is wanted.
     async fn obtain(
         &self,
         desired: RangeSet,
         duration: Ttl,
         portion: Portion,
-    ) -> Result<RangeGuard, AcquireError> {
+    ) -> Result<Option<RangeGuard>, AcquireError> {
         if desired.is_empty() {
             return Err(InvalidInput::new("no range is asked for, or an empty one; ask for some keys").into());
         }
@@ -267,9 +211,13 @@ impl Section {
         // If the caller goes away, what comes of it is given up.
         let mut guard = RangeGuard::new(Arc::clone(&self.inner), id, duration);
         match self.inner.ask(SectionCommand::Acquire(id, desired, duration, portion)).await {
-            Ok(SectionNotice::Obtained { parts, fence, until, .. }) => {
+            Ok(SectionNotice::Obtained { parts, fence: Some(fence), until, .. }) => {
                 guard.begin(parts, fence, until);
-                Ok(guard)
+                Ok(Some(guard))
+            }
+            Ok(SectionNotice::Obtained { .. }) => {
+                guard.refused();
+                Ok(None)
             }
             Ok(other) => {
                 guard.refused();
@@ -277,14 +225,6 @@ impl Section {
             }
             Err(_) => Err(AcquireError::Stopped),
         }
-    }
-
-    /// Nobody waits for this any more, and who was given nothing has waited in vain.
-    fn had(&self, guard: RangeGuard, waiting: WaitMeter) -> RangeGuard {
-        if guard.fence().is_some() {
-            waiting.over(self.inner.clock.held());
-        }
-        guard
     }
 
     fn refused(&self, notice: SectionNotice) -> AcquireError {

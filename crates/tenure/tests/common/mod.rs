@@ -9,9 +9,10 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tenure::clock::Tick;
+use tenure::store::{Expect, Nonce, Outcome, Record, Tenure, Write};
 use tenure::{
-    AnyStore, Clock, Expect, Fence, HolderId, Leases, LeasesBuilder, MemoryStore, Metadata, Nonce, Outcome,
-    Record, Store, Tenure, Tick, Ttl, Value, Wall, Write,
+    AnyStore, Clock, Fence, HolderId, Leases, LeasesBuilder, MemoryStore, Metadata, Store, Ttl, Value, Wall,
 };
 use tenure_core::Now;
 use tenure_store::{FaultyStore, MeteredStore};

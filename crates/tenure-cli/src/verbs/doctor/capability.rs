@@ -2,7 +2,7 @@
 
 use super::findings::{Findings, Grade};
 use crate::text::brief;
-use tenure::{Capabilities, Expiry};
+use tenure::store::{Capabilities, Expiry};
 
 pub(super) fn check(can: &Capabilities, findings: &mut Findings) {
     match can.expiry {

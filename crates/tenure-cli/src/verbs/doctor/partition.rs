@@ -6,7 +6,8 @@ use crate::keys::{FleetKeyPart, part_of};
 use crate::text::{brief, count, escaped};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tenure::{Key, Stored};
+use tenure::Key;
+use tenure::store::Stored;
 
 /// What one partition key does in a second, in the service's units.
 const READS: f64 = 3000.0;
@@ -141,7 +142,8 @@ mod tests {
     //! Plan: what rests costs little; many sessions of a short ttl, and many units, are told, with what to do; what is attached, or dead, or no
     //! fleet's, counts for what it is.
     use super::*;
-    use tenure::{Fence, HolderId, Metadata, Record, Tenure, Ttl, Wall};
+    use tenure::store::{Record, Tenure};
+    use tenure::{Fence, HolderId, Metadata, Ttl, Wall};
 
     fn stored(ttl: Option<u64>, bytes: usize) -> Stored {
         let ttl = ttl.map(|secs| Ttl::new(Duration::from_secs(secs)).unwrap());
@@ -208,7 +210,8 @@ mod tests {
         assert!((load.writes - 2.0).abs() < 1e-9, "{}", load.writes);
         let mut attached = stored(Some(3), 10);
         let tenure = attached.record.tenure.as_mut().unwrap();
-        tenure.attachment = Some(tenure::Attachment { session: Key::new("s").unwrap(), fence: Fence(1) });
+        tenure.attachment =
+            Some(tenure::store::Attachment { session: Key::new("s").unwrap(), fence: Fence(1) });
         load.see(&key, &attached, true);
         load.see(&key, &stored(Some(3), 10), false);
         load.see(&key, &stored(None, 10), false);

@@ -4,9 +4,8 @@ use crate::nonces::nonces;
 use crate::verbs::spans::Spans;
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::{
-    Changes, Expect, Fence, Hint, Key, Leases, Metadata, Outcome, Record, Store, StoreError, Version, Write,
-};
+use tenure::store::{Changes, Expect, Hint, Outcome, Record, Version, Write};
+use tenure::{Fence, Key, Leases, Metadata, Store, StoreError};
 use tenure_core::Nonces;
 
 /// So many calls of a kind are timed, as long as they take no longer than this together.
@@ -48,7 +47,7 @@ impl Probe<'_> {
     /// Some reads, each of which has to be `right`.
     pub(super) async fn time_reads(
         &self,
-        right: impl Fn(Option<&tenure::Stored>) -> bool,
+        right: impl Fn(Option<&tenure::store::Stored>) -> bool,
     ) -> Result<Spans, StoreError> {
         let (mut spans, start) = (Spans::default(), boottime());
         while spans.count() < CALLS.0 && boottime().saturating_sub(start) < CALLS.1 {

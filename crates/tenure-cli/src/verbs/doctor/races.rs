@@ -5,9 +5,8 @@ use crate::stores::{Missing, Url};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::{
-    AnyStore, Expect, Fence, HolderId, Key, Outcome, Record, Store, StoreError, Tenure, Ttl, Version, Write,
-};
+use tenure::store::{Expect, Outcome, Record, Tenure, Version, Write};
+use tenure::{AnyStore, Fence, HolderId, Key, Store, StoreError, Ttl};
 
 const RACES: usize = 100;
 /// Each has a connection of its own, where the store has connections.
@@ -115,7 +114,8 @@ mod tests {
     //! Plan: what is no race as it should be: nobody wins, two do, a loser is shown something else, a fence that does not grow, no
     //! answer.
     use super::*;
-    use tenure::{Metadata, Nonce, Stored, Wall};
+    use tenure::store::{Nonce, Stored};
+    use tenure::{Metadata, Wall};
 
     fn seen(nonce: u128) -> Stored {
         Stored::new(Record {

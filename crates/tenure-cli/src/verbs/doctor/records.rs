@@ -8,7 +8,8 @@ use crate::stores::Url;
 use crate::text::{brief, count};
 use crate::verbs::fleet::{self, Fleets, Health};
 use std::time::Duration;
-use tenure::{ErrorKind, Leases, Listed, StoreExt, Wall};
+use tenure::store::{Listed, StoreExt};
+use tenure::{ErrorKind, Leases, Wall};
 
 /// Goes through all of them. A user who may not list them is told so.
 pub(super) async fn check(url: &Url, leases: &Leases, findings: &mut Findings) -> Result<(), Failure> {

@@ -4,7 +4,8 @@ use super::findings::{Findings, Grade};
 use crate::stores::Url;
 use crate::text::brief;
 use std::time::Duration;
-use tenure::{Bearing, Inspection, Leases, ServerClock, Wall};
+use tenure::store::{Bearing, Inspection, ServerClock};
+use tenure::{Leases, Wall};
 
 pub(super) async fn check(url: &Url, leases: &Leases, findings: &mut Findings) {
     let before = leases.clock().now().wall;

@@ -7,7 +7,8 @@ use crate::stores::Url;
 use crate::verbs::spans::{Spans, millis};
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::{ErrorKind, Leases, Store, StoreError, Version};
+use tenure::store::Version;
+use tenure::{ErrorKind, Leases, Store, StoreError};
 
 /// Reads only: of a record that isn't there.
 pub(super) async fn look(leases: &Leases, findings: &mut Findings) {
@@ -35,7 +36,7 @@ pub(super) async fn write(url: &Url, leases: &Leases, findings: &mut Findings) {
     };
     // The record's age can't be higher than the time since it was written.
     let reads = probe.time_reads(|read| {
-        let age = read.and_then(tenure::Stored::age).unwrap_or_default();
+        let age = read.and_then(tenure::store::Stored::age).unwrap_or_default();
         read.is_some_and(|read| read.record == record) && age <= boottime().saturating_sub(began)
     });
     let timed = match reads.await {

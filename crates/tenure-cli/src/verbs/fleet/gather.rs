@@ -6,7 +6,8 @@ use crate::keys::{FleetKeyPart, part_of};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenure::fleet::{FleetName, Planning, Status, Uncovered, UnitSpec};
-use tenure::{Attachment, HolderId, Key, Listed, Record, Stored, Wall};
+use tenure::store::{Attachment, Listed, Record, Stored};
+use tenure::{HolderId, Key, Wall};
 
 /// One fleet's records so far.
 pub(crate) struct FleetGathering {

@@ -223,7 +223,8 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use tenure::fleet::{About, FleetName, UnitSpec};
-    use tenure::{Attachment, Key, Listed, Metadata, Record, Stored, Tenure, Ttl};
+    use tenure::store::{Attachment, Listed, Record, Stored, Tenure};
+    use tenure::{Key, Metadata, Ttl};
     use tenure_core::Nonces;
 
     /// Workers with the fence of their session and their age in ms; units with their fence, and whose they are.

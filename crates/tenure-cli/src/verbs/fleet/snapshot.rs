@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::fleet::{About, Cause, FleetName, Uncovered, UnitSpec};
-use tenure::{Fence, HolderId, Key, Metadata, Stored, Wall};
+use tenure::store::Stored;
+use tenure::{Fence, HolderId, Key, Metadata, Wall};
 use tenure_core::fleet::{is_of_this_layout, plan::JOINING};
 
 /// A fleet.

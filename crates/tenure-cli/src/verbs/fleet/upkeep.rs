@@ -3,7 +3,8 @@
 use crate::keys::{FLEETS, FleetKeyPart, part_of};
 use std::collections::{BTreeMap, BTreeSet};
 use tenure::fleet::{Status, UnitSpec};
-use tenure::{Fence, Key, Listed, Stored};
+use tenure::store::{Listed, Stored};
+use tenure::{Fence, Key};
 
 /// All fleets of a store, as far as it matters here.
 #[derive(Debug, Default)]
@@ -93,7 +94,8 @@ impl Upkeep {
 mod tests {
     use super::*;
     use tenure::fleet::UnitSpec;
-    use tenure::{Attachment, HolderId, Metadata, Record, Tenure, Ttl, Wall};
+    use tenure::store::{Attachment, Record, Tenure};
+    use tenure::{HolderId, Metadata, Ttl, Wall};
     use tenure_core::Nonces;
 
     fn stored(status: Status, on: Option<(&str, u64)>) -> Stored {

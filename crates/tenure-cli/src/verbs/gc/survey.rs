@@ -8,7 +8,8 @@ use crate::stores::pages::{PAGE, Pages};
 use crate::verbs::fleet::upkeep::Upkeep;
 use crate::work::job::unit::{Status, Unit};
 use std::collections::BTreeSet;
-use tenure::{Expect, Fence, Freshness, Key, Listed, Outcome, Store, StoreError, StoreExt, Stored, Write};
+use tenure::store::{Expect, Freshness, Listed, Outcome, StoreExt, Stored, Write};
+use tenure::{Fence, Key, Store, StoreError};
 use tenure_core::Bugs;
 use tenure_core::gc::{Collector, Survey, is_older};
 

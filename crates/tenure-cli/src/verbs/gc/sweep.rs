@@ -8,7 +8,8 @@ use crate::output::view::is_session;
 use crate::stores::pages::Pages;
 use crate::verbs::fleet::upkeep::UpkeepVerdict;
 use tenure::range as section;
-use tenure::{Expect, Key, Listed, Outcome, Store, StoreError, StoreExt, Stored, Version, Write};
+use tenure::store::{Expect, Listed, Outcome, StoreExt, Stored, Version, Write};
+use tenure::{Key, Store, StoreError};
 use tenure_core::semaphore;
 use tokio::task::JoinSet;
 

@@ -8,10 +8,8 @@ use crate::verbs::ageless::Ageless;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::{
-    AnyStore, Attachment, Clock, Expect, Fence, HolderId, Key, Metadata, Outcome, Record, Store, StoreExt,
-    Tenure, Ttl, Wall, Write,
-};
+use tenure::store::{Attachment, Expect, Outcome, Record, StoreExt, Tenure, Write};
+use tenure::{AnyStore, Clock, Fence, HolderId, Key, Metadata, Store, Ttl, Wall};
 use tenure_core::Nonces;
 use tenure_store::{Counts, MeteredStore};
 

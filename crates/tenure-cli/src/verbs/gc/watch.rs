@@ -7,7 +7,8 @@ use crate::stores::pages::Pages;
 use crate::text::brief;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tenure::{Expiry, Listed, Store, Stored, Version, Wall};
+use tenure::store::{Expiry, Listed, Stored, Version};
+use tenure::{Store, Wall};
 use tenure_core::Tick;
 
 /// What stood there when one began to watch.

@@ -17,7 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
-use tenure::{Key, Leases, Listed, Outcome, Store, StoreExt, Write};
+use tenure::store::{Listed, Outcome, StoreExt, Write};
+use tenure::{Key, Leases, Store};
 use tenure_core::Nonces;
 
 pub(super) async fn retry(url: &Url, typed: &WorkRetryArgs) -> Result<u8, Failure> {

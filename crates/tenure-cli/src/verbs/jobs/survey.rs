@@ -10,7 +10,8 @@ use crate::work::job::unit::{Status, Unit};
 use crate::work::units::text_of;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tenure::{AnyStore, Leases, Listed, Value, Wall};
+use tenure::store::Listed;
+use tenure::{AnyStore, Leases, Value, Wall};
 
 /// How far back the rate looks.
 pub(super) const WINDOW: Duration = Duration::from_secs(300);
@@ -182,7 +183,8 @@ pub(super) async fn records(store: &AnyStore, name: &JobName) -> Result<Vec<List
 mod tests {
     use super::*;
     use crate::work::job::unit::Ran;
-    use tenure::{Fence, Key, Record, Stored};
+    use tenure::store::{Record, Stored};
+    use tenure::{Fence, Key};
 
     const NOW: u64 = 10_000_000;
 

@@ -29,7 +29,7 @@ pub(super) async fn enlist(url: &Url, plan: &Forever, clock: Arc<dyn Clock>) -> 
         ("host".to_owned(), Value::from(tenure::clock::host_name())),
         ("pid".to_owned(), Value::from(i64::from(std::process::id()))),
     ]);
-    let mut builder = fleet.join().ttl(plan.ttl).drain_time(plan.grace).fields(about).balance(plan.balance);
+    let mut builder = fleet.join().ttl(plan.ttl).drain_time(plan.grace).metadata(about).balance(plan.balance);
     for label in &plan.labels {
         builder = builder.label(label);
     }

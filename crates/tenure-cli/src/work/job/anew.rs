@@ -19,10 +19,8 @@ use crate::text::{brief, count, escaped};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
-use tenure::{
-    AcquireError, AnyStore, Expect, Fence, Key, Leases, Listed, Metadata, Outcome, Store, StoreExt, Stored,
-    Value, Write,
-};
+use tenure::store::{Expect, Listed, Outcome, StoreExt, Stored, Write};
+use tenure::{AcquireError, AnyStore, Fence, Key, Leases, Metadata, Store, Value};
 use tenure_core::Nonces;
 
 /// Between two looks at what others have under their hands for a moment.
@@ -283,7 +281,7 @@ mod tests {
         let store = tenure::memory();
         let start = |job: &str| {
             let about = Metadata::from([("work".to_owned(), Value::from(job))]);
-            let leases = Leases::builder(store.clone()).about(about).start().unwrap();
+            let leases = Leases::builder(store.clone()).metadata(about).start().unwrap();
             leases.begin_session();
             leases
         };
@@ -308,7 +306,7 @@ mod tests {
         let store = tenure::memory();
         let start = || {
             let about = Metadata::from([("work".to_owned(), Value::from("j"))]);
-            let leases = Leases::builder(store.clone()).about(about).start().unwrap();
+            let leases = Leases::builder(store.clone()).metadata(about).start().unwrap();
             leases.begin_session();
             leases
         };

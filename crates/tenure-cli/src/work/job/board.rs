@@ -2,7 +2,8 @@
 
 use super::unit::{Status, Unit};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use tenure::{Attachment, Fence, Key, Listed, Metadata, Stored};
+use tenure::store::{Attachment, Listed, Stored};
+use tenure::{Fence, Key, Metadata};
 
 /// Where a unit stands, as far as is known here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use crate::text::{count, date, escaped};
 use crate::work::units::text_of;
 use serde_json::json;
 use std::collections::BTreeMap;
-use tenure::{Freshness, Key, Metadata, Store, StoreError, Value, Wall};
+use tenure::store::Freshness;
+use tenure::{Key, Metadata, Store, StoreError, Value, Wall};
 
 /// A unit that has failed, and why.
 #[derive(Debug, Default)]

@@ -85,7 +85,7 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
         ("pid".to_owned(), Value::from(i64::from(std::process::id()))),
         ("work".to_owned(), Value::from(name.as_str())),
     ]);
-    let leases = Leases::builder(store).clock(clock).session_ttl(plan.ttl).about(about).start()?;
+    let leases = Leases::builder(store).clock(clock).session_ttl(plan.ttl).metadata(about).start()?;
     leases.begin_session();
     let registered = signals.unless(register::register(&leases, &plan, &name, &named)).await;
     let registered = match registered.and_then(|registered| greet(&name, joining, registered?)) {

@@ -11,7 +11,8 @@ use crate::stores::patiently;
 use crate::text::{brief, count};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tenure::{AnyStore, Freshness, Key, Leases, Listed, Store, Ttl, Value, Version};
+use tenure::store::{Freshness, Listed, Version};
+use tenure::{AnyStore, Key, Leases, Store, Ttl, Value};
 
 /// Waits until our own session is to be seen by those who look after us.
 ///

@@ -16,7 +16,8 @@ use crate::supervise::held;
 use crate::text::count;
 use crate::work::units::Named;
 use std::collections::BTreeMap;
-use tenure::{Key, Leases, Listed, Metadata, Outcome, StoreExt, Stored, Wall, Write};
+use tenure::store::{Listed, Outcome, StoreExt, Stored, Write};
+use tenure::{Key, Leases, Metadata, Wall};
 use tenure_core::Nonces;
 
 /// The job as it was found, and what was added.

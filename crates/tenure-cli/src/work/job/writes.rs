@@ -3,7 +3,8 @@
 use super::unit::{Status, Unit};
 use crate::nonces::digest;
 use crate::work::units::Named;
-use tenure::{Expect, Fence, Key, Leases, Listed, Metadata, Outcome, Record, Stored, Write};
+use tenure::store::{Expect, Listed, Outcome, Record, Stored, Write};
+use tenure::{Fence, Key, Leases, Metadata};
 use tenure_core::Nonces;
 
 /// A number for this process's own writes, from the random part of its name.

@@ -3,7 +3,7 @@
 use super::SweepError;
 use super::covered::Covered;
 use super::source::{Page, Source};
-use crate::error::BodyError;
+use crate::error::{AcquireError, BodyError};
 use crate::range::{RangeLease, Section};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -271,21 +271,20 @@ impl Sweep {
             progress: Arc::clone(&progress),
         };
         let handle = Arc::clone(handle);
-        let body = move |lease: RangeLease| async move {
-            lease.fence()?;
-            Some(share.work(&lease, &*handle).await)
-        };
+        let body = move |lease: RangeLease| async move { share.work(&lease, &*handle).await };
         match self.section.with_lease(desired, self.duration, body).await {
             // One that ends in time, but had no time to cover anything, is as slow as one that is ended.
-            Ok(worked) => Ok(worked.map(|worked| {
+            Ok(worked) => {
                 let is_slow = worked.error.is_none() && !worked.is_fruitless && progress.is_slow();
-                Worked { is_slow, ..worked }
-            })),
+                Ok(Some(Worked { is_slow, ..worked }))
+            }
             // Its time was over. What it has covered is written down; the rest is looked at again.
             Err(BodyError::Interrupted { value, why }) => {
-                let worked = value.flatten().unwrap_or_else(Worked::nothing);
+                let worked = value.unwrap_or_else(Worked::nothing);
                 Ok(Some(Worked { is_slow: why == Loss::Overran && progress.is_slow(), ..worked }))
             }
+            // All of it is others'.
+            Err(BodyError::Acquire(AcquireError::Held(_))) => Ok(None),
             Err(BodyError::Acquire(error)) => Err(error.into()),
             Err(BodyError::Panicked(text)) => Err(SweepError::Panicked(text)),
         }

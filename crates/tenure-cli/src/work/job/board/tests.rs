@@ -1,5 +1,6 @@
 use super::*;
-use tenure::{HolderId, Metadata, Record, StoreError, Tenure, Ttl, Wall};
+use tenure::store::{Record, Tenure};
+use tenure::{HolderId, Metadata, StoreError, Ttl, Wall};
 
 fn listed(name: &str, metadata: Metadata, session: Option<&str>) -> Listed {
     let tenure = session.map(|session| Tenure {

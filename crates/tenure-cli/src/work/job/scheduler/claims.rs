@@ -5,7 +5,8 @@ use crate::output::view::{Sessions, State, View};
 use crate::work::job::board::{Candidate, Local};
 use crate::work::job::unit::Unit;
 use tenure::clock::boottime;
-use tenure::{AcquireError, Attachment, Guard, LeaseError, Leases, Listed, Metadata, Store};
+use tenure::store::{Attachment, Listed};
+use tenure::{AcquireError, Guard, LeaseError, Leases, Metadata, Store};
 
 /// Results under way that hold up further claims.
 const MOST_RECORDING: usize = 1024;
@@ -160,7 +161,8 @@ mod tests {
     use crate::work::job::presence::await_session;
     use crate::work::job::unit::{Ran, Status};
     use crate::work::job::writes::vacant;
-    use tenure::{Expect, Fence, Key, Write};
+    use tenure::store::{Expect, Write};
+    use tenure::{Fence, Key};
     use tenure_core::Nonces;
 
     #[tokio::test]

@@ -8,7 +8,8 @@ use crate::work::job::writes::{made, registered};
 use crate::work::stream::Stream;
 use crate::work::units::{Given, Named};
 use std::time::Duration;
-use tenure::{Key, Outcome, StoreError, StoreExt, Stored, Write};
+use tenure::store::{Outcome, StoreExt, Stored, Write};
+use tenure::{Key, StoreError};
 use tenure_core::Nonces;
 
 /// Before a part that could not be registered is tried again; doubled each time.

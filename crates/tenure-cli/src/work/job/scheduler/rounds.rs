@@ -5,7 +5,8 @@ use crate::stores::pages::PAGE;
 use crate::work::job::board::ClaimTerms;
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::{Key, Listed, Store, StoreError};
+use tenure::store::Listed;
+use tenure::{Key, Store, StoreError};
 
 /// When to look, and at what.
 pub(super) struct Rounds {

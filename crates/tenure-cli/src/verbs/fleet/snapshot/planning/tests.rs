@@ -5,9 +5,8 @@ use super::*;
 use crate::verbs::fleet::gather::FleetGathering;
 use crate::verbs::fleet::health::health;
 use tenure::fleet::{About, FleetName, Uncovered, UnitSpec};
-use tenure::{
-    Attachment, Fence, Key, Listed, Metadata, Nonce, Record, StoreError, Stored, Tenure, Ttl, Value,
-};
+use tenure::store::{Attachment, Listed, Nonce, Record, Stored, Tenure};
+use tenure::{Fence, Key, Metadata, StoreError, Ttl, Value};
 
 const NOW: Wall = Wall(1_000_000_000);
 
