@@ -66,10 +66,14 @@ impl PostgresConnector {
     /// connection is left behind that waits on. Options of the URL come after it, and win.
     ///
     /// What was given up is never cancelled: a commit that waits for its standby would be shown to all, and a failover could still lose it.
+    ///
+    /// Statements that are prepared keep the plan of when they were, as functions do ([`crate::functions`]). Where there is no index, forbidding
+    /// the scan makes it look dear enough to be compiled.
     fn bounded(&self, server: &tokio_postgres::Config) -> tokio_postgres::Config {
         let mut bounded = server.clone();
         let limit = self.config.connecting().as_millis();
-        bounded.options(format!("-c lock_timeout={limit} {}", server.get_options().unwrap_or_default()));
+        let asked = server.get_options().unwrap_or_default();
+        bounded.options(format!("-c lock_timeout={limit} -c enable_seqscan=off -c jit=off {asked}"));
         bounded
     }
 
