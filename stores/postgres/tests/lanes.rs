@@ -2,8 +2,8 @@
 //!
 //! Plan: many tasks on few connections, none of whose writes is lost or mixed up; what is prepared where, as the server itself tells:
 //! on a session of one's own, not through a pooler, and as the URL says; a server that has forgotten what was prepared; a statement
-//! that waits for a lock, and those that don't; many that wait for one in vain, which leave no connections behind; one attempt to connect
-//! for all.
+//! that waits for a lock, and those that don't; many that wait for one in vain, which leave no connections behind, and few meanwhile; callers
+//! that go away at once, which cost no connection; one attempt to connect for all, whose failure is told to nobody who comes after it.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,6 +13,7 @@
 )]
 
 use crate::support::{Locked, admin, config, held, named, unique, waits_for_lock};
+use futures_util::FutureExt;
 use std::time::Duration;
 use tenure_core::Key;
 use tenure_postgres::statements::{Call, Lines};
@@ -170,4 +171,24 @@ async fn what_waits_for_a_lock_in_vain_leaves_no_connections_behind() {
     operator.batch_execute("ROLLBACK").await.unwrap();
     let landed = store.read(&key).await.unwrap().unwrap().record.fence.0;
     assert!([5, 6].contains(&landed), "{landed}");
+}
+
+#[tokio::test]
+async fn callers_who_go_away_at_once_cost_no_connection() {
+    let name = unique("gone");
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    let store = PostgresStore::open(named(&name).connections(1)).await.unwrap();
+    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
+    held(&store, &scribe, &key).await;
+    let backend = async || {
+        let sql = "SELECT array_agg(pid ORDER BY pid) FROM pg_stat_activity WHERE application_name = $1";
+        admin().await.query_one(sql, &[&name]).await.unwrap().get::<_, Vec<i32>>(0)
+    };
+    let before = backend().await;
+    for _ in 0..20 {
+        // Sent, and dropped before the answer.
+        assert!(store.read(&key).now_or_never().is_none());
+        assert!(store.read(&key).await.unwrap().is_some(), "answers are mixed up");
+    }
+    assert_eq!(backend().await, before);
 }
