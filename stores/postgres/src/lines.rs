@@ -287,7 +287,8 @@ impl Slot {
         if self.lane.as_ref().is_some_and(|lane| is_doubtful || !lane.is_usable()) {
             *self = Slot::default();
         }
-        if let Some(made) = self.attempt.as_ref().and_then(|attempt| attempt.peek().cloned()) {
+        // All who waited for it may have gone before it ended: so it is asked, and not only looked at.
+        if let Some(made) = self.attempt.as_ref().and_then(|attempt| attempt.clone().now_or_never()) {
             self.attempt = None;
             self.lane = made.ok().filter(|lane| lane.is_usable());
             self.heard.store(pulse.next(), Ordering::SeqCst);

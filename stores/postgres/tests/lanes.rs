@@ -12,13 +12,14 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
+use crate::silence::Silencer;
 use crate::support::{Locked, admin, config, held, named, unique, waits_for_lock};
 use futures_util::FutureExt;
 use std::time::Duration;
 use tenure_core::Key;
 use tenure_postgres::statements::{Call, Lines};
 use tenure_postgres::tokio_postgres::types::Type;
-use tenure_postgres::{PostgresStore, Prepare};
+use tenure_postgres::{PostgresConfig, PostgresStore, Prepare};
 use tenure_store::{Outcome, Store};
 use tenure_testkit::Scribe;
 
@@ -191,4 +192,24 @@ async fn callers_who_go_away_at_once_cost_no_connection() {
         assert!(store.read(&key).await.unwrap().is_some(), "answers are mixed up");
     }
     assert_eq!(backend().await, before);
+}
+
+/// All who waited for it have gone by then.
+#[tokio::test]
+async fn the_failure_of_an_attempt_is_not_told_to_who_comes_later() {
+    let name = unique("stale");
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    let silencer = Silencer::start().await;
+    let url = format!("postgres://postgres@127.0.0.1:{}/postgres?timeout-ms=500&push=off", silencer.port);
+    let there = PostgresConfig::from_url(&url).unwrap().schema(&name).connections(1);
+    let (store, key) = (PostgresStore::open(there).await.unwrap(), Key::new("k").unwrap());
+    silencer.set_silent(true);
+    assert!(store.read(&key).await.is_err(), "the connection is retired");
+    let before = silencer.connections();
+    assert!(tokio::time::timeout(Duration::from_millis(50), store.read(&key)).await.is_err());
+    assert_eq!(silencer.connections(), before + 1, "an attempt is begun");
+    silencer.set_silent(false);
+    // Longer than an attempt takes.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(store.read(&key).await.unwrap(), None);
 }

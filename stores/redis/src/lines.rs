@@ -157,7 +157,8 @@ impl ConnectionManager {
             if let Some(line) = state.ready() {
                 return Ok(line);
             }
-            match state.attempt.as_ref().filter(|attempt| attempt.peek().is_none()) {
+            // All who waited for it may have gone before it ended: so it is asked, and not only looked at.
+            match state.attempt.as_ref().filter(|attempt| (*attempt).clone().now_or_never().is_none()) {
                 Some(attempt) => attempt.clone(),
                 None => {
                     let owner = state.owner.clone();

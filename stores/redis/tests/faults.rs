@@ -186,6 +186,24 @@ async fn a_connection_that_was_given_up_and_answers_after_all_is_used_again() {
     won(&store, scribe.if_vacant(&key("other"), scribe.held(5))).await;
 }
 
+/// All who waited for it have gone by then.
+#[tokio::test]
+async fn the_failure_of_an_attempt_is_not_told_to_who_comes_later() {
+    let server = Server::start("");
+    let proxy = Proxy::before(server.port).await;
+    let config = at(&proxy.url(), "jobs").push(false).timeout(Duration::from_millis(500));
+    let store = RedisStore::open(config).await.unwrap();
+    proxy.stall();
+    assert!(store.read(&key("k")).await.is_err(), "the connection is retired");
+    let before = proxy.connections();
+    assert!(tokio::time::timeout(Duration::from_millis(50), store.read(&key("k"))).await.is_err());
+    assert_eq!(proxy.connections(), before + 1, "an attempt is begun");
+    proxy.pass();
+    // Longer than an attempt takes.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(store.read(&key("k")).await.unwrap(), None);
+}
+
 /// One attempt to connect serves all, and goes on without them: none waits for the attempts of others before it, and short patience
 /// is no obstacle.
 #[tokio::test]
