@@ -174,6 +174,28 @@ async fn what_waits_for_a_lock_in_vain_leaves_no_connections_behind() {
     assert!([5, 6].contains(&landed), "{landed}");
 }
 
+/// A driver gives a call up long before the store does.
+#[tokio::test]
+async fn callers_who_give_up_under_a_lock_pile_up_no_connections() {
+    let name = unique("piled");
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    let store = PostgresStore::open(named(&name).connections(1)).await.unwrap();
+    let (key, scribe, operator) = (Key::new("k").unwrap(), Scribe::new(), admin().await);
+    let version = held(&store, &scribe, &key).await;
+    let lock = format!("BEGIN; LOCK TABLE {name}.record IN ACCESS EXCLUSIVE MODE");
+    operator.batch_execute(&lock).await.unwrap();
+    let mut most = 0;
+    for _ in 0..12 {
+        let write = store.write(scribe.unchanged(&key, version, scribe.held(6)));
+        drop(tokio::time::timeout(Duration::from_millis(200), write).await);
+        most = most.max(connections(&name).await);
+    }
+    assert!((2..=3).contains(&most), "{most} connections");
+    operator.batch_execute("ROLLBACK").await.unwrap();
+    let standing = tokio::time::timeout(LONG, store.read(&key)).await.expect("none is made any more");
+    assert!(standing.unwrap().is_some());
+}
+
 #[tokio::test]
 async fn callers_who_go_away_at_once_cost_no_connection() {
     let name = unique("gone");
