@@ -7,6 +7,7 @@ mod hints;
 mod noting;
 mod trouble;
 
+pub(crate) use flights::crashed;
 pub use trouble::Trouble;
 pub(crate) use trouble::{NOW_AND_THEN, Troubles};
 
