@@ -1,7 +1,8 @@
 //! Spans and metrics by OpenTelemetry, with the usual bridges: `tracing-opentelemetry`, and `metrics-exporter-opentelemetry`.
 //!
 //! What a body does is in the trace of whoever asked for its lease, also where it runs as a task of its own. The exporters here keep all in memory, and
-//! the program prints what they got. In a service, exporters of `opentelemetry-otlp` take their place, and nothing else changes.
+//! the program prints what they got. In a service, exporters of `opentelemetry-otlp` take their place, and nothing else changes. Spans go out in batches, from a
+//! thread of the exporter's own: a simple exporter would keep whoever ends a span waiting, and that may be the thread that renews leases.
 //!
 //! Run it with `cargo run --example opentelemetry --features metrics`.
 
@@ -25,7 +26,7 @@ type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Resu
 #[tokio::main]
 async fn main() -> Result<()> {
     let spans = InMemorySpanExporter::default();
-    let traces = SdkTracerProvider::builder().with_simple_exporter(spans.clone()).build();
+    let traces = SdkTracerProvider::builder().with_batch_exporter(spans.clone()).build();
     tracing_subscriber::registry()
         .with(tracing_opentelemetry::layer().with_tracer(traces.tracer("billing")))
         .init();

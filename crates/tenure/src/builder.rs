@@ -24,7 +24,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
 /// How long dropping the last handle may block, unless told otherwise: two writes to a store on another continent.
-const LINGER: Duration = Duration::from_millis(500);
+pub(crate) const LINGER: Duration = Duration::from_millis(500);
 
 /// Settings of [`Leases`], each with a default.
 #[derive(Clone)]

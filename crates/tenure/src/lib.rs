@@ -50,6 +50,10 @@
 //!
 //! [Elections](election#what-is-logged), [fleets](fleet#metrics-and-traces) and [ranges](range#what-is-logged) have events of their own.
 //!
+//! Most events are told on the thread that renews leases, and it waits for the subscriber. One that blocks, as a writer to a pipe that nobody reads does, stops all
+//! renewals of the process until it goes on: leases are lost. [`Guard::is_held`] and [`Guard::lost`] are right all the same, while what is told of the loss comes late. So write by a
+//! thread of the writer's own, as `tracing_appender::non_blocking` has it, and export spans in batches. The command line does so by itself.
+//!
 //! # What is measured
 //! With the feature `metrics`, for the facade of the crate of that name. Durations are in seconds. No label has more than a handful of values.
 //! What begins with `tenure_lease_`, `tenure_leases_` or `tenure_permits_` has the label `prefix` where [`LeasesBuilder::metrics_by_prefix`] names prefixes of keys:
@@ -83,6 +87,8 @@
 //!
 //! All counters are there from the start of the first [`Leases`], as 0; those of `tenure_leaderships_` from that of the first candidate, and those of
 //! `tenure_range_` from that of the first section. [Fleets](fleet#metrics-and-traces) have metrics of their own.
+//!
+//! The recorder is called on the thread that renews leases, too: it must not wait. Recorders that count in memory, and are read or exported by a thread of their own, don't.
 //!
 //! # Testing
 //! The feature `test-util` brings the module `testing`: a clock for `#[tokio::test(start_paused = true)]`, in which minutes pass in milliseconds, and a

@@ -1,5 +1,5 @@
 //! Plan: a worker takes part only where the others divide units as it does; it says who does not and what to do, writes nothing, and stops. A
-//! store that does not answer is asked again; one that can't tell keeps nobody out; who leaves meanwhile does not wait. A
+//! store that does not answer is asked again, and so is one that panics; one that can't tell keeps nobody out; who leaves meanwhile does not wait. A
 //! second one of a live holder id says so.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -7,7 +7,7 @@ use crate::common::{TTL, World, older_worker, timed};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tenure::fleet::{About, Fleet, NewUnit};
-use tenure::store::{Expect, Listed, Nonce, Outcome, Record, Tenure, Version, Write};
+use tenure::store::{Expect, Listed, Nonce, Outcome, Record, Stored, Tenure, Version, Write};
 use tenure::{
     AnyStore, Clock, ErrorKind, Fence, HolderId, Key, MemoryStore, Metadata, Store, StoreError, Ttl,
 };
@@ -158,6 +158,32 @@ async fn a_store_that_lets_nobody_list_keeps_nobody_out() {
     assert!(trouble.contains("listing is denied"), "{trouble}");
     worker.joined().await.unwrap();
     assert!(store.1.load(Ordering::SeqCst) > 0);
+}
+
+/// A store that panics when it is read for the first time.
+#[derive(Clone)]
+struct Panicking(MemoryStore, Arc<AtomicUsize>);
+
+impl Store for Panicking {
+    tenure_store::pass_on!(0: capabilities, id, read_many, write, write_many, list, remove, image, mend, changed);
+
+    async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
+        assert!(self.1.fetch_add(1, Ordering::SeqCst) > 0, "on purpose, of the store");
+        self.0.read(key).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_panics_is_told_and_asked_again() {
+    let world = World::new();
+    let store = Panicking(world.memory.clone(), Arc::default());
+    let worker = fleet(&world, AnyStore::new(store)).join().ttl(TTL).start().unwrap();
+    let mut troubles = worker.troubles();
+    tokio::time::timeout(TTL, troubles.changed()).await.expect("nothing is told").unwrap();
+    let trouble = troubles.get().unwrap();
+    assert_eq!(trouble.kind(), ErrorKind::Unknown);
+    assert!(trouble.to_string().contains("on purpose, of the store"), "{trouble}");
+    tokio::time::timeout(TTL, worker.joined()).await.expect("it is in between for ever").unwrap();
 }
 
 #[tokio::test(start_paused = true)]

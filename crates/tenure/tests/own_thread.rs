@@ -1,12 +1,13 @@
 //! Leases are renewed on a thread of tenure's own. In real time, with a short ttl.
 //!
-//! Plan: a runtime of one thread that is blocked for 4 ttls loses nothing; what is dropped as `main` ends is given back before it has ended;
+//! Plan: a runtime of one thread that is blocked for 4 ttls loses nothing; what is dropped as `main` ends, leases or ranges, is given back before it has ended;
 //! a body that blocks its runtime keeps its key no longer than was said; whoever looks at what is told keeps nobody from telling; without a
 //! runtime, leases start; when the runtime that leases were to be renewed on ends, whoever asks is told, and nobody waits.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::time::Duration;
 use tenure::fleet::{Fleet, NewUnit};
+use tenure::range::{KeyRange, Section};
 use tenure::{AcquireError, AnyStore, Key, Leases, LeasesBuilder, Loss, Store};
 use tokio::runtime::Runtime;
 
@@ -52,6 +53,31 @@ fn what_is_dropped_as_main_ends_is_given_back() {
     });
     let is_free = |key: &str| runtime().block_on(is_free(&store, key));
     assert!(is_free("k") && is_free(&session));
+}
+
+#[test]
+fn ranges_that_are_dropped_as_main_ends_are_free() {
+    let (store, hour) = (tenure::memory(), Duration::from_secs(3600));
+    let all = || KeyRange::universe_of_bytes(4);
+    for with_body in [false, true] {
+        runtime().block_on(async {
+            let section =
+                Section::builder(store.clone(), "s").linger(Duration::from_secs(20)).start().unwrap();
+            let other = section.acquire(KeyRange::from(0..10u64), hour).await.unwrap();
+            if with_body {
+                drop(other);
+                let body = section.with_lease(all(), hour, |_| std::future::pending::<()>());
+                assert!(tokio::time::timeout(Duration::from_millis(100), body).await.is_err());
+                return;
+            }
+            // The guard is the last of it.
+            drop(section);
+            assert!(other.is_held());
+        });
+        let rival = Section::new(store.clone(), "s").unwrap();
+        let held = runtime().block_on(rival.list()).unwrap();
+        assert!(held.is_empty(), "{with_body}: {held:?}");
+    }
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Events of tenure's own thread go where those of the thread go that started the leases. One test, as subscribers of threads disturb each other.
 //!
 //! Plan: a store that never answers keeps the end of the last handle waiting for as long as was said, and a warning tells of it; nothing is
-//! said of what goes well; a store that fails is told of from the other thread.
+//! said of what goes well; the same with ranges; a store that fails is told of from the other thread.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tenure::range::{KeyRange, Section};
 use tenure::{AnyStore, Leases, MemoryStore};
 use tenure_store::{Fault, FaultyStore};
 use tracing::span;
@@ -49,8 +50,21 @@ fn what_can_not_be_given_back_in_time_is_told() {
     );
     let said = scribe.0.lock().unwrap().clone();
     assert!(said.contains("WARN store.failing") && said.contains("WARN leases.left"), "{said}");
+    faulty.always(Fault::None);
+    let section = Section::builder(store, "s").linger(Duration::from_millis(1)).start().unwrap();
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap().block_on(
+        async {
+            let _guard =
+                section.acquire(KeyRange::universe_of_bytes(4), Duration::from_secs(60)).await.unwrap();
+            faulty.always(Fault::Hang);
+            drop(section);
+        },
+    );
+    let said = scribe.0.lock().unwrap().clone();
+    assert!(said.contains("WARN ranges.left"), "{said}");
     // Nothing is said of what goes well.
     scribe.0.lock().unwrap().clear();
     drop(Leases::new(tenure::memory()).unwrap());
+    drop(Section::new(tenure::memory(), "s").unwrap());
     assert_eq!(*scribe.0.lock().unwrap(), "");
 }

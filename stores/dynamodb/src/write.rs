@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenure_core::op::{Expect, Outcome, Write};
-use tenure_core::{Fence, Key, Record, StoreError, Stored, Version};
+use tenure_core::{ErrorKind, Fence, Key, Record, StoreError, Stored, Version};
 use tenure_store::codec;
 use tokio::task::JoinSet;
 
@@ -127,9 +127,10 @@ pub(crate) async fn many(inner: &Arc<TableClient>, writes: Vec<Write>) -> Result
     }
     let (mut waiting, mut running) = (by_key.into_values(), JoinSet::new());
     let mut outcomes: Vec<Option<Outcome>> = vec![None; count];
-    let mut first_error = None;
+    // What is not known of one of them says more than what is known of another.
+    let mut worst: Option<StoreError> = None;
     loop {
-        while running.len() < AT_ONCE && first_error.is_none() {
+        while running.len() < AT_ONCE && worst.is_none() {
             let Some(writes) = waiting.next() else { break };
             running.spawn(in_order(Arc::clone(inner), writes));
         }
@@ -141,9 +142,11 @@ pub(crate) async fn many(inner: &Arc<TableClient>, writes: Vec<Write>) -> Result
                 *slot = Some(outcome);
             }
         }
-        first_error = first_error.or(error);
+        if worst.is_none() || error.as_ref().is_some_and(|error| error.kind() == ErrorKind::Unknown) {
+            worst = error.or(worst);
+        }
     }
-    match first_error {
+    match worst {
         None => outcomes
             .into_iter()
             .collect::<Option<_>>()

@@ -4,7 +4,8 @@
 //! no retry; a lost answer, a lost request and a silent service leave a write unknown and a read unavailable, and what was
 //! written all the same is found by its nonce; a request that the network repeats has no effect; where nothing was sent,
 //! nothing is unknown; what a batch leaves unprocessed
-//! is asked for again, within bounds; a batch of writes that failed in part says so; a vacant record of
+//! is asked for again, within bounds; a batch of writes that failed in part says so, and one of which any may have taken effect, whatever
+//! else failed; a vacant record of
 //! which any attribute was changed by hand is not written over, but told.
 
 #![allow(
@@ -280,6 +281,36 @@ async fn a_batch_of_writes_that_failed_in_part_is_unknown() {
     let (store, _stub) = through(refuse("UpdateExpression")).await;
     let error = store.write_many(batch()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "nothing of it was written: {error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_batch_of_writes_of_which_one_may_have_landed_is_unknown_whatever_was_refused_before() {
+    for (code, message) in
+        [("ThrottlingException", "too fast"), ("AccessDeniedException", "not authorized to perform: it")]
+    {
+        let is_refused = Arc::new(AtomicUsize::new(0));
+        let refused = Arc::clone(&is_refused);
+        let (store, _stub) = through(move |action, body| match action {
+            "UpdateItem" if body.contains("{\"S\":\"b\"}") => {
+                // The other one's answer comes first.
+                while refused.load(Ordering::SeqCst) == 0 {
+                    std::thread::yield_now();
+                }
+                std::thread::sleep(Duration::from_millis(50));
+                Fate::refusal(500, "InternalServerError", "sorry")
+            }
+            "UpdateItem" => {
+                refused.store(1, Ordering::SeqCst);
+                Fate::refusal(400, code, message)
+            }
+            _ => Fate::Through,
+        })
+        .await;
+        let scribe = Scribe::new();
+        let batch = ["a", "b"].map(|text| scribe.absent(&key(text), scribe.held(5))).to_vec();
+        let error = store.write_many(batch).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unknown, "{code}: {error}");
+    }
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use crate::wire::{WatchRequest, WatchResponse, path};
 use http::uri::PathAndQuery;
 use prost::Message;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tenure_core::StoreError;
@@ -27,6 +28,8 @@ const PING: (Duration, Duration) = (Duration::from_secs(6), Duration::from_secs(
 const PROBES: (Duration, Duration, u32) = (Duration::from_secs(6), Duration::from_secs(1), 3);
 /// What a member has at least to give a pass, where the time for a call allows it: checking a password takes it a tenth of a second and more.
 const LOGIN: Duration = Duration::from_secs(1);
+/// A caller that goes away before this says nothing about the member that it asked.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// How often a call gets a new pass, where one is not accepted.
 const PASSES: usize = 3;
 
@@ -128,8 +131,19 @@ impl MemberChannels {
         // What a member said of the call tells more than that the ones after it can't be reached.
         let mut said = None;
         loop {
-            let turn = self.turn();
-            let fault = match self.attempt(call, &turn, path, question.clone(), sent).await {
+            let mut turn = self.turn();
+            let (member, at) = (turn.channel(), turn.at);
+            let answer = {
+                let mut attempt = pin!(self.attempt(call, (member, at), path, question.clone(), sent));
+                turn.stays = true;
+                let answer = tokio::time::timeout(PATIENCE.min(self.timeout / 2), &mut attempt).await;
+                turn.stays = false;
+                match answer {
+                    Ok(answer) => answer,
+                    Err(_) => attempt.await,
+                }
+            };
+            let fault = match answer {
                 Ok(answer) => {
                     turn.went_well();
                     return Ok(answer);
@@ -168,7 +182,7 @@ impl MemberChannels {
     async fn attempt<Q, A>(
         &self,
         call: Call,
-        turn: &MemberTurn<'_>,
+        (member, at): (Channel, usize),
         path: &'static str,
         question: Q,
         sent: &mut bool,
@@ -179,7 +193,7 @@ impl MemberChannels {
     {
         // A member that is silent must not use up the time in which another one answers. Of a write that was sent, no other is asked.
         let share = share_of(self.timeout, self.members.len());
-        let passed = self.passes.current(&self.place, turn.channel(), || turn.stands());
+        let passed = self.passes.current(&self.place, member.clone(), || self.stands(at));
         let limit = login_limit(self.timeout, self.members.len());
         let pass = match tokio::time::timeout(limit, passed).await {
             Ok(pass) => pass?,
@@ -188,7 +202,7 @@ impl MemberChannels {
         let mut request = Request::new(question);
         pass.mark(&mut request);
         *sent = true;
-        let asking = unary(turn.channel(), path, request);
+        let asking = unary(member, path, request);
         let limit = if call == Call::Read { share } else { EtcdConfig::MAX_TIMEOUT };
         let answer = match tokio::time::timeout(limit, asking).await {
             Ok(answer) => answer,
@@ -241,7 +255,7 @@ impl MemberChannels {
         let mut turn = self.turn();
         turn.stays = true;
         let opening = async {
-            let pass = self.passes.current(&self.place, turn.channel(), || turn.stands()).await?;
+            let pass = self.passes.current(&self.place, turn.channel(), || self.stands(turn.at)).await?;
             // The stream of requests must not end: with it, the watch would.
             let requests = tokio_stream::once(create).chain(tokio_stream::pending());
             let mut request = Request::new(requests);
@@ -269,14 +283,19 @@ impl MemberChannels {
         Err(fault.into_error(Call::Read))
     }
 
+    /// Whether calls still go to this member.
+    fn stands(&self, at: usize) -> bool {
+        self.current.load(Ordering::SeqCst) == at
+    }
+
     fn turn(&self) -> MemberTurn<'_> {
         let at = self.current.load(Ordering::SeqCst);
         MemberTurn { lines: self, at, stays: false }
     }
 }
 
-/// One call's time at one member. Dropped without a word, be it by a caller that has waited long enough, it moves all on to the next. That of
-/// a watch does so only where it went wrong.
+/// One call's time at one member. Dropped without a word, be it by a caller that has waited for a while, it moves all on to the next. That of
+/// a caller that goes away at once does not, and that of a watch does so only where it went wrong.
 #[derive(Debug)]
 pub(crate) struct MemberTurn<'a> {
     lines: &'a MemberChannels,
@@ -288,11 +307,6 @@ pub(crate) struct MemberTurn<'a> {
 impl MemberTurn<'_> {
     fn channel(&self) -> Channel {
         self.lines.members[self.at % self.lines.members.len()].clone()
-    }
-
-    /// Whether calls still go to this member.
-    fn stands(&self) -> bool {
-        self.lines.current.load(Ordering::SeqCst) == self.at
     }
 
     pub(crate) fn went_well(mut self) {

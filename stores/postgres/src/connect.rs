@@ -7,11 +7,19 @@ use crate::lane::PostgresConnection;
 use crate::proof::Proof;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tenure_core::StoreError;
 use tenure_store::parts::tls_client;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
+
+/// How long a statement waits for a lock at the most. Drivers give calls up after a small part of a ttl, and what they gave up waits on.
+const LOCKED: Duration = Duration::from_secs(1);
+
+/// The place of a connection among those that may be open at a time: taken until the server is done with it, be it given up or not.
+pub(crate) type ConnectionPlace = Option<Arc<OwnedSemaphorePermit>>;
 
 /// How connections are made.
 #[derive(Clone)]
@@ -27,16 +35,23 @@ impl PostgresConnector {
         Ok(PostgresConnector { config: config.clone(), tls: tls(config)?, without_options: Arc::default() })
     }
 
-    /// A new connection.
-    pub(crate) async fn lane(&self) -> Result<Arc<PostgresConnection>, StoreError> {
+    /// A new connection, at a place.
+    pub(crate) async fn lane(&self, at: ConnectionPlace) -> Result<Arc<PostgresConnection>, StoreError> {
         let (server, place) = (self.config.driver().await?, self.config.place());
-        let connect = |host| async move { self.connected(&host).await };
+        let connect = |host| {
+            let at = at.clone();
+            async move { self.connected(&host, &at).await }
+        };
         let made = reach(&server, self.config.connecting(), connect).await;
         made.map_err(|error| error.map_or_else(|| unreached(&place), |error| not_connected(&place, error)))
     }
 
     /// To one host.
-    async fn connected(&self, server: &tokio_postgres::Config) -> Result<Arc<PostgresConnection>, Error> {
+    async fn connected(
+        &self,
+        server: &tokio_postgres::Config,
+        at: &ConnectionPlace,
+    ) -> Result<Arc<PostgresConnection>, Error> {
         let keeps = self.config.prepare == Prepare::Always;
         let host = format!("{:?} {:?}", server.get_hosts(), server.get_ports());
         if !self.without_options().contains(&host) {
@@ -48,12 +63,12 @@ impl PostgresConnector {
                 }
                 _ => (None, bounded),
             };
-            match self.client(&server).await {
+            match self.client(&server, at).await {
                 Err(error) if takes_no_options(&error) => drop(self.without_options().insert(host)),
                 made => return made.map(|client| PostgresConnection::start(client, keeps, proof)),
             }
         }
-        let client = self.client(server).await?;
+        let client = self.client(server, at).await?;
         Ok(PostgresConnection::start(client, keeps, None))
     }
 
@@ -66,27 +81,39 @@ impl PostgresConnector {
     /// connection is left behind that waits on. Options of the URL come after it, and win.
     ///
     /// What was given up is never cancelled: a commit that waits for its standby would be shown to all, and a failover could still lose it.
+    ///
+    /// Statements that are prepared keep the plan of when they were, as functions do ([`crate::functions`]). Where there is no index, forbidding
+    /// the scan makes it look dear enough to be compiled.
     fn bounded(&self, server: &tokio_postgres::Config) -> tokio_postgres::Config {
         let mut bounded = server.clone();
-        let limit = self.config.connecting().as_millis();
-        bounded.options(format!("-c lock_timeout={limit} {}", server.get_options().unwrap_or_default()));
+        let limit = self.config.connecting().min(LOCKED).as_millis();
+        let asked = server.get_options().unwrap_or_default();
+        bounded.options(format!("-c lock_timeout={limit} -c enable_seqscan=off -c jit=off {asked}"));
         bounded
     }
 
-    async fn client(&self, server: &tokio_postgres::Config) -> Result<Client, Error> {
+    async fn client(&self, server: &tokio_postgres::Config, at: &ConnectionPlace) -> Result<Client, Error> {
+        let at = at.clone();
         match &self.tls {
             None => {
                 let (client, connection) = server.connect(NoTls).await?;
-                tokio::spawn(connection);
+                tokio::spawn(until_done(connection, at));
                 Ok(client)
             }
             Some(tls) => {
                 let (client, connection) = server.connect(tls.clone()).await?;
-                tokio::spawn(connection);
+                tokio::spawn(until_done(connection, at));
                 Ok(client)
             }
         }
     }
+}
+
+/// Drives a connection until all that was sent on it is answered, and nobody has more to send.
+async fn until_done(connection: impl Future<Output = Result<(), Error>>, at: ConnectionPlace) {
+    // Whoever sent something hears of the error.
+    let _ = connection.await;
+    drop(at);
 }
 
 /// Whether a connection was refused for what it says at its start. PostgreSQL itself has no objection.

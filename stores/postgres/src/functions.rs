@@ -9,11 +9,23 @@
 //! wrote last, as its transaction's number shows. A renewal or a release doesn't set the fence, so that no trigger has to look at it.
 //!
 //! The text, with what it takes from here and [`crate::row`], belongs to version 3 of the tables: whoever changes it makes another version.
+//!
+//! The server plans each statement once in a session, by what the table was then. One of few records is read from end to end sooner than by
+//! its index, and that plan stays while the table grows. Hence [`PLANS`].
 
 use crate::row::{columns, whole};
 
 /// Their names.
 pub(crate) const WRITES: [&str; 3] = ["write_absent", "write_vacant", "write_unchanged"];
+
+/// A setting of each: rows are found by the index, however few there are. A pooler passes on no settings of connections.
+pub(crate) const PLANS: &str = "enable_seqscan=off";
+
+/// What gives those of these names their setting, as tables of before lack it.
+pub(crate) fn set_plans(schema: &str, names: &[&str]) -> String {
+    let set = |name: &&str| format!("ALTER FUNCTION {schema}.{name} SET enable_seqscan = off;");
+    names.iter().map(set).collect()
+}
 
 /// The statements that make them in a schema, by their names.
 pub(crate) fn writes(schema: &str) -> [(&'static str, String); 3] {
@@ -100,7 +112,7 @@ const OURS: &str = "t.xmin = t.writer";
 /// which is expected; or, where the server may raise the fence, $8 and $9 the halves of the nonce.
 const GIVEN: &str = "bytea, bigint, bytea, bytea, bigint, bytea, bytea";
 
-const BEGIN: &str = "RETURNS bytea LANGUAGE plpgsql AS $$
+const BEGIN: &str = "RETURNS bytea LANGUAGE plpgsql SET enable_seqscan = off AS $$
     #variable_conflict use_column
     DECLARE answer bytea;
     BEGIN";

@@ -2,7 +2,7 @@
 
 use crate::config::PostgresConfig;
 use crate::error::Call;
-use crate::functions::WRITES;
+use crate::functions::{PLANS, WRITES};
 use crate::lines::Lines;
 use crate::schema::TRIGGERS;
 use std::time::Duration;
@@ -192,8 +192,8 @@ async fn add_rights(lines: &Lines, schema: &str, found: &mut Inspection) -> Resu
             lacking.push(right);
         }
     }
-    let refused = functions(lines, schema).await?.into_iter().filter(|(_, may)| !may);
-    let refused: Vec<String> = refused.map(|(name, _)| name).collect();
+    let refused = functions(lines, schema).await?.into_iter().filter(|function| !function.may_call);
+    let refused: Vec<String> = refused.map(|function| function.name).collect();
     if !refused.is_empty() {
         found.hazard(
             "rights",
@@ -252,7 +252,7 @@ async fn add_tables(lines: &Lines, schema: &str, found: &mut Inspection) -> Resu
     }
     let functions = functions(lines, schema).await?;
     let lost: Vec<&str> =
-        WRITES.into_iter().filter(|name| functions.iter().all(|(found, _)| found != name)).collect();
+        WRITES.into_iter().filter(|name| functions.iter().all(|found| found.name != *name)).collect();
     for (lost, what) in
         [(missing, "no trigger refuses a lower fence"), (lost, "functions that write are gone")]
     {
@@ -265,20 +265,42 @@ async fn add_tables(lines: &Lines, schema: &str, found: &mut Inspection) -> Resu
             );
         }
     }
+    let mut unset: Vec<&str> =
+        functions.iter().filter(|found| !found.is_set).map(|found| found.name.as_str()).collect();
+    unset.sort_unstable();
+    if !unset.is_empty() {
+        found.note(
+            ABOUT,
+            format!(
+                "functions may read all records for each write, by a plan of when there were few ({}); `tenure doctor --create-table` by their owner \
+                 has them use the index",
+                unset.join(", ")
+            ),
+        );
+    }
     if is_sound {
         found.fine(ABOUT, "up to date; triggers refuse a lower fence, whoever writes");
     }
     Ok(())
 }
 
-/// The functions that write, and whether the role may call them.
-async fn functions(lines: &Lines, schema: &str) -> Result<Vec<(String, bool)>, StoreError> {
-    let sql = "SELECT p.proname::text, has_function_privilege(p.oid, 'EXECUTE') FROM pg_proc p \
+/// One of the functions that write.
+struct WriteFunction {
+    name: String,
+    /// Whether the role may call it.
+    may_call: bool,
+    /// Whether it has the setting [`PLANS`].
+    is_set: bool,
+}
+
+async fn functions(lines: &Lines, schema: &str) -> Result<Vec<WriteFunction>, StoreError> {
+    let sql = "SELECT p.proname::text, has_function_privilege(p.oid, 'EXECUTE'), coalesce($2 = ANY(p.proconfig), false) FROM pg_proc p \
                JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1";
-    let rows = lines.ask(Call::Read, sql, &[(&schema, Type::TEXT)]).await?;
-    let all = rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?)));
-    let all: Vec<(String, bool)> = all.collect::<Result<_, StoreError>>()?;
-    Ok(all.into_iter().filter(|(name, _)| WRITES.contains(&&**name)).collect())
+    let rows = lines.ask(Call::Read, sql, &[(&schema, Type::TEXT), (&PLANS, Type::TEXT)]).await?;
+    let function =
+        |row: &Row| Ok(WriteFunction { name: get(row, 0)?, may_call: get(row, 1)?, is_set: get(row, 2)? });
+    let all: Vec<WriteFunction> = rows.iter().map(function).collect::<Result<_, StoreError>>()?;
+    Ok(all.into_iter().filter(|found| WRITES.contains(&&*found.name)).collect())
 }
 
 async fn add_pooler(

@@ -132,8 +132,8 @@ impl PostgresConnection {
         &self.client
     }
 
-    /// Waits for an answer. A connection on which none came, or whose caller went away, is not used again: what comes after it there
-    /// might wait, too.
+    /// Waits for an answer. A connection on which none came, or whose caller went away after a while, is not used again: what comes after it
+    /// there might wait, too. Who goes away at once says nothing about it.
     async fn answered<T>(
         &self,
         place: &str,
@@ -141,22 +141,23 @@ impl PostgresConnection {
         call: Call,
         statement: impl Future<Output = Result<T, Error>>,
     ) -> Result<Result<T, Error>, StoreError> {
-        let mut under_way = PendingStatement { lane: self, is_over: false };
+        let mut under_way = PendingStatement { lane: self, is_doubtful: false };
         let mut statement = pin!(statement);
         let patience = PATIENCE.min(limit / 2);
         let answer = match tokio::time::timeout(patience, &mut statement).await {
             Ok(answer) => answer,
             Err(_) => {
                 self.is_slow.store(true, Ordering::SeqCst);
+                under_way.is_doubtful = true;
                 let answer = tokio::time::timeout(limit.saturating_sub(patience), statement).await;
                 answer.map_err(|_| unanswered(place, call))?
             }
         };
         // Whoever is read-only now may have been the primary: another one is looked for.
         let is_demoted = |error: &Error| error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION);
-        under_way.is_over =
-            answer.as_ref().err().is_none_or(|error| error.as_db_error().is_some() && !is_demoted(error));
-        if under_way.is_over {
+        under_way.is_doubtful =
+            answer.as_ref().err().is_some_and(|error| error.as_db_error().is_none() || is_demoted(error));
+        if !under_way.is_doubtful {
             self.is_slow.store(false, Ordering::SeqCst);
         }
         Ok(answer)
@@ -215,12 +216,13 @@ fn is_forgotten(error: &Error) -> bool {
 /// A statement that waits for its answer.
 struct PendingStatement<'a> {
     lane: &'a PostgresConnection,
-    is_over: bool,
+    /// Whether what comes after it on its connection might not be answered, either.
+    is_doubtful: bool,
 }
 
 impl Drop for PendingStatement<'_> {
     fn drop(&mut self) {
-        if !self.is_over {
+        if self.is_doubtful {
             self.lane.give_up();
         }
     }

@@ -1,7 +1,7 @@
 //! Where statements are sent: some connections that all statements of a store share, or a pool of the caller's.
 
 use crate::config::PostgresConfig;
-use crate::connect::PostgresConnector;
+use crate::connect::{ConnectionPlace, PostgresConnector};
 use crate::error::{Call, failed, unanswered, unconnected};
 use crate::lane::{Forms, Params, PostgresConnection};
 use deadpool_postgres::{Object, Pool};
@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::StoreError;
+use tokio::sync::Semaphore;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, Row};
 
@@ -138,7 +139,7 @@ impl Lines {
                 let object = object.map_err(|error| unconnected(&self.place, error))?;
                 Ok(ExclusiveConnection::Pooled(Pooled(Some(Box::new(object)))))
             }
-            ConnectionSource::Own(lanes) => Ok(ExclusiveConnection::Alone(lanes.connector.lane().await?)),
+            ConnectionSource::Own(lanes) => Ok(ExclusiveConnection::Alone(lanes.connector.lane(None).await?)),
         }
     }
 
@@ -182,7 +183,30 @@ fn is_rolled_back(error: &Error) -> bool {
 struct OwnConnections {
     connector: PostgresConnector,
     slots: Mutex<Vec<Slot>>,
+    places: Places,
     pulse: Pulse,
+}
+
+/// Places of connections: those of the slots, and as many for what was given up and is still under way at the server, such as a statement that
+/// waits for a lock.
+#[derive(Clone)]
+struct Places {
+    free: Arc<Semaphore>,
+    /// How long one is waited for. What goes on for longer is no wait for a lock, but perhaps a connection of which nothing will ever be heard.
+    patience: Duration,
+}
+
+impl Places {
+    fn of(config: &PostgresConfig) -> Places {
+        const FEW: usize = 2;
+        let count = config.connections + config.connections.max(FEW);
+        Places { free: Arc::new(Semaphore::new(count)), patience: config.timeout }
+    }
+
+    async fn next(self) -> ConnectionPlace {
+        let place = tokio::time::timeout(self.patience, self.free.acquire_owned()).await;
+        place.ok()?.ok().map(Arc::new)
+    }
 }
 
 /// Counts what is sent and heard on all connections, by which it is told what came after what.
@@ -247,6 +271,7 @@ impl OwnConnections {
         Ok(OwnConnections {
             connector: PostgresConnector::new(config)?,
             slots: Mutex::new(slots),
+            places: Places::of(config),
             pulse: Pulse::default(),
         })
     }
@@ -260,7 +285,7 @@ impl OwnConnections {
             let Some(slot) = slots.iter_mut().min_by_key(|slot| slot.cost()) else {
                 return Err(lines.too_late());
             };
-            let found = slot.lane.clone().ok_or_else(|| slot.attempt(&self.connector));
+            let found = slot.lane.clone().ok_or_else(|| slot.attempt(&self.connector, &self.places));
             (found, Arc::clone(&slot.users), Arc::clone(&slot.heard))
         };
         let lane = match found {
@@ -287,7 +312,8 @@ impl Slot {
         if self.lane.as_ref().is_some_and(|lane| is_doubtful || !lane.is_usable()) {
             *self = Slot::default();
         }
-        if let Some(made) = self.attempt.as_ref().and_then(|attempt| attempt.peek().cloned()) {
+        // All who waited for it may have gone before it ended: so it is asked, and not only looked at.
+        if let Some(made) = self.attempt.as_ref().and_then(|attempt| attempt.clone().now_or_never()) {
             self.attempt = None;
             self.lane = made.ok().filter(|lane| lane.is_usable());
             self.heard.store(pulse.next(), Ordering::SeqCst);
@@ -301,10 +327,10 @@ impl Slot {
     }
 
     /// The attempt that is under way, or a new one.
-    fn attempt(&mut self, connector: &PostgresConnector) -> Attempt {
-        let connector = connector.clone();
+    fn attempt(&mut self, connector: &PostgresConnector, places: &Places) -> Attempt {
+        let (connector, places) = (connector.clone(), places.clone());
         let begin = || {
-            let attempt = tokio::spawn(async move { connector.lane().await });
+            let attempt = tokio::spawn(async move { connector.lane(places.next().await).await });
             let settled = async move {
                 let broken = |error| StoreError::unavailable(format!("connecting was broken off: {error}"));
                 attempt.await.map_err(broken)?

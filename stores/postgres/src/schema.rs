@@ -135,7 +135,8 @@ pub(crate) async fn examine(lines: &Lines, schema: &str) -> Result<String, Store
     Ok(format!("postgres:{id}"))
 }
 
-/// Makes the tables, or brings them up to date, also where a function or a trigger of theirs is gone. False if they were so already.
+/// Makes the tables, or brings them up to date, also where a function or a trigger of theirs is gone, or a function lacks its setting. False if
+/// they were so already.
 pub(crate) async fn migrate(lines: &Lines, schema: &str) -> Result<bool, StoreError> {
     let line = lines.line().await?;
     let place = &lines.place;
@@ -183,6 +184,9 @@ async fn steps(line: &ExclusiveConnection, lines: &Lines, schema: &str) -> Resul
         if version == VERSION {
             let there = work.query_typed(PARTS, &[(&schema, Type::TEXT)]).await.map_err(lost)?;
             missing = parts_but(&there.iter().map(|row| row.get(0)).collect::<Vec<&str>>(), schema);
+            let unset = there.iter().filter(|row| !row.get::<_, bool>(1)).map(|row| row.get(0));
+            let unset: Vec<&str> = unset.filter(|name| functions::WRITES.contains(name)).collect();
+            missing.push_str(&functions::set_plans(schema, &unset));
         }
         work.batch_execute(&format!("{missing} COMMIT")).await.map_err(lost)?;
         return Ok(!missing.is_empty());
@@ -204,9 +208,9 @@ async fn steps(line: &ExclusiveConnection, lines: &Lines, schema: &str) -> Resul
     Ok(true)
 }
 
-/// The names of a schema's functions, and of the triggers of its records.
-const PARTS: &str = "SELECT p.proname::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1 \
-     UNION ALL SELECT t.tgname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
+/// The names of a schema's functions, and of the triggers of its records; and whether a function has the setting of those that write.
+const PARTS: &str = "SELECT p.proname::text, coalesce('enable_seqscan=off' = ANY(p.proconfig), false) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1 \
+     UNION ALL SELECT t.tgname::text, true FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
      WHERE n.nspname = $1 AND c.relname = 'record' AND NOT t.tgisinternal";
 
 /// What makes the functions and triggers of version 3 that are not there.

@@ -1,7 +1,8 @@
 //! What calls cost, by a relay's count of statements and of round trips.
 //!
 //! Plan: each call is one statement and one round trip, whatever comes of it and however many records it is about: a read, several
-//! reads, a page, a write that is done or refused, a batch, a removal. With prepared statements, too, no more statements.
+//! reads, a page, a write that is done or refused, a batch, a removal. With prepared statements, too, no more statements. Plans of a small
+//! table do for a large one: a record is found by the index, by the settings of a connection and by those of the functions.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,8 +12,10 @@
 )]
 
 use crate::relay::Relay;
-use crate::support::{config, unique};
+use crate::support::{admin, config, pool, unique};
+use std::time::Duration;
 use tenure_core::{Key, Version};
+use tenure_postgres::tokio_postgres::Config;
 use tenure_postgres::{PostgresConfig, PostgresStore, Prepare};
 use tenure_store::{Freshness, Outcome, Store};
 use tenure_testkit::Scribe;
@@ -90,4 +93,55 @@ async fn each_call_costs_what_the_documentation_says() {
 #[tokio::test]
 async fn each_call_costs_the_same_where_it_is_prepared() {
     each_call_is_one_statement(Prepare::Always).await;
+}
+
+/// What sequential scans have read of a schema's records, once what `rows` writes have added is counted, too.
+async fn scanned(schema: &str, rows: i64) -> i64 {
+    let sql = "SELECT n_tup_ins, seq_tup_read FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'record'";
+    let admin = admin().await;
+    let counted = async {
+        loop {
+            let row = admin.query_one(sql, &[&schema]).await.unwrap();
+            if row.get::<_, i64>(0) >= rows {
+                return row.get(1);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), counted).await.expect("the server does not count")
+}
+
+/// A pool's connections have no settings of ours, as those behind a pooler.
+#[tokio::test]
+async fn what_was_planned_for_a_small_table_reads_a_large_one_by_its_index() {
+    for is_own in [true, false] {
+        let name = unique("plans");
+        PostgresStore::migrate(&config(&name)).await.unwrap();
+        let store = if is_own {
+            PostgresStore::open(config(&name).connections(1).prepare(Prepare::Always)).await
+        } else {
+            let beside = PostgresConfig::new(Config::new()).schema(&name).push(false);
+            PostgresStore::with_pool(pool(1), beside).await
+        };
+        let (store, scribe, key) = (store.unwrap(), Scribe::new(), Key::new("k").unwrap());
+        let mut version = won(store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap());
+        admin().await.batch_execute(&format!("ANALYZE {name}.record")).await.unwrap();
+        // The first half makes the plans.
+        for half in 0..2 {
+            for _ in 0..20 {
+                version = won(store.write(scribe.unchanged(&key, version, scribe.held(5))).await.unwrap());
+                let refused = store.write(scribe.if_vacant(&key, scribe.held(9))).await.unwrap();
+                assert!(matches!(refused, Outcome::Lost(Some(_))), "{refused:?}");
+                assert_eq!(store.read(&key).await.unwrap().unwrap().version, version);
+            }
+            let others = (0..500).map(|n| Key::new(format!("other{half}/{n}")).unwrap());
+            let batch = others.map(|key| scribe.if_vacant(&key, scribe.vacant(1)));
+            store.write_many(batch.collect()).await.unwrap();
+        }
+        // What a session has counted is told at its end.
+        drop(store);
+        // A few plans are made for one use, and those may scan what is small just then.
+        let scanned = scanned(&name, 1001).await;
+        assert!(scanned < 1001, "{scanned} rows, with settings of the connection: {is_own}");
+    }
 }

@@ -2,8 +2,8 @@
 //!
 //! Plan: many tasks on few connections, none of whose writes is lost or mixed up; what is prepared where, as the server itself tells:
 //! on a session of one's own, not through a pooler, and as the URL says; a server that has forgotten what was prepared; a statement
-//! that waits for a lock, and those that don't; many that wait for one in vain, which leave no connections behind; one attempt to connect
-//! for all.
+//! that waits for a lock, and those that don't; many that wait for one in vain, which leave no connections behind, and few meanwhile; callers
+//! that go away at once, which cost no connection; one attempt to connect for all, whose failure is told to nobody who comes after it.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,12 +12,14 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
+use crate::silence::Silencer;
 use crate::support::{Locked, admin, config, held, named, unique, waits_for_lock};
+use futures_util::FutureExt;
 use std::time::Duration;
 use tenure_core::Key;
 use tenure_postgres::statements::{Call, Lines};
 use tenure_postgres::tokio_postgres::types::Type;
-use tenure_postgres::{PostgresStore, Prepare};
+use tenure_postgres::{PostgresConfig, PostgresStore, Prepare};
 use tenure_store::{Outcome, Store};
 use tenure_testkit::Scribe;
 
@@ -170,4 +172,66 @@ async fn what_waits_for_a_lock_in_vain_leaves_no_connections_behind() {
     operator.batch_execute("ROLLBACK").await.unwrap();
     let landed = store.read(&key).await.unwrap().unwrap().record.fence.0;
     assert!([5, 6].contains(&landed), "{landed}");
+}
+
+/// A driver gives a call up long before the store does.
+#[tokio::test]
+async fn callers_who_give_up_under_a_lock_pile_up_no_connections() {
+    let name = unique("piled");
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    let store = PostgresStore::open(named(&name).connections(1)).await.unwrap();
+    let (key, scribe, operator) = (Key::new("k").unwrap(), Scribe::new(), admin().await);
+    let version = held(&store, &scribe, &key).await;
+    let lock = format!("BEGIN; LOCK TABLE {name}.record IN ACCESS EXCLUSIVE MODE");
+    operator.batch_execute(&lock).await.unwrap();
+    let mut most = 0;
+    for _ in 0..12 {
+        let write = store.write(scribe.unchanged(&key, version, scribe.held(6)));
+        drop(tokio::time::timeout(Duration::from_millis(200), write).await);
+        most = most.max(connections(&name).await);
+    }
+    assert!((2..=3).contains(&most), "{most} connections");
+    operator.batch_execute("ROLLBACK").await.unwrap();
+    let standing = tokio::time::timeout(LONG, store.read(&key)).await.expect("none is made any more");
+    assert!(standing.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn callers_who_go_away_at_once_cost_no_connection() {
+    let name = unique("gone");
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    let store = PostgresStore::open(named(&name).connections(1)).await.unwrap();
+    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
+    held(&store, &scribe, &key).await;
+    let backend = async || {
+        let sql = "SELECT array_agg(pid ORDER BY pid) FROM pg_stat_activity WHERE application_name = $1";
+        admin().await.query_one(sql, &[&name]).await.unwrap().get::<_, Vec<i32>>(0)
+    };
+    let before = backend().await;
+    for _ in 0..20 {
+        // Sent, and dropped before the answer.
+        assert!(store.read(&key).now_or_never().is_none());
+        assert!(store.read(&key).await.unwrap().is_some(), "answers are mixed up");
+    }
+    assert_eq!(backend().await, before);
+}
+
+/// All who waited for it have gone by then.
+#[tokio::test]
+async fn the_failure_of_an_attempt_is_not_told_to_who_comes_later() {
+    let name = unique("stale");
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    let silencer = Silencer::start().await;
+    let url = format!("postgres://postgres@127.0.0.1:{}/postgres?timeout-ms=500&push=off", silencer.port);
+    let there = PostgresConfig::from_url(&url).unwrap().schema(&name).connections(1);
+    let (store, key) = (PostgresStore::open(there).await.unwrap(), Key::new("k").unwrap());
+    silencer.set_silent(true);
+    assert!(store.read(&key).await.is_err(), "the connection is retired");
+    let before = silencer.connections();
+    assert!(tokio::time::timeout(Duration::from_millis(50), store.read(&key)).await.is_err());
+    assert_eq!(silencer.connections(), before + 1, "an attempt is begun");
+    silencer.set_silent(false);
+    // Longer than an attempt takes.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(store.read(&key).await.unwrap(), None);
 }

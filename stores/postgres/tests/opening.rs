@@ -1,7 +1,7 @@
 //! Opening, and what is refused: each error names the place and the remedy, comes soon, repeats no password, and keeps the driver's
 //! error as its source.
 //!
-//! Plan: tables come by migration only, once, also when two do it; a schema of others and a newer one are left alone; wrong user,
+//! Plan: tables come by migration only, once, also when two do it; functions that lack a setting get it; a schema of others and a newer one are left alone; wrong user,
 //! database, authority, name in the certificate; no server, and one that never answers; a role with too few rights; a server that is
 //! read-only; two schemas of one database; a password file that hangs.
 
@@ -56,6 +56,36 @@ async fn tables_come_by_migration_only_and_once() {
     let (one, other) =
         (PostgresStore::open(config.clone()).await.unwrap(), PostgresStore::open(config).await.unwrap());
     assert_eq!(one.id(), other.id());
+}
+
+/// Tables of before functions had the setting.
+#[tokio::test]
+async fn functions_whose_plans_may_scan_the_table_are_told_and_mended() {
+    let (name, admin) = (unique("opening"), admin().await);
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    let store = PostgresStore::open(config(&name)).await.unwrap();
+    let notes = async || {
+        let found = store.inspect().await;
+        found
+            .facts
+            .into_iter()
+            .filter(|fact| fact.about == "tables")
+            .map(|fact| fact.text)
+            .collect::<Vec<_>>()
+    };
+    let set = "SELECT count(*) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
+               WHERE n.nspname = $1 AND 'enable_seqscan=off' = ANY(p.proconfig)";
+    let count = async || admin.query_one(set, &[&name]).await.unwrap().get::<_, i64>(0);
+    assert_eq!(count().await, 3);
+    assert!(!notes().await.concat().contains("all records"), "{:?}", notes().await);
+    for function in ["write_absent", "write_unchanged"] {
+        admin.batch_execute(&format!("ALTER FUNCTION {name}.{function} RESET ALL")).await.unwrap();
+    }
+    let told = notes().await.concat();
+    assert!(told.contains("(write_absent, write_unchanged)") && told.contains("--create-table"), "{told}");
+    assert!(PostgresStore::migrate(&config(&name)).await.unwrap());
+    assert_eq!(count().await, 3);
+    assert!(!PostgresStore::migrate(&config(&name)).await.unwrap(), "a second time");
 }
 
 #[tokio::test]

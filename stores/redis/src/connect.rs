@@ -30,6 +30,8 @@ pub(crate) struct ServerConnection {
     pub(crate) connection: MultiplexedConnection,
     driver: JoinHandle<()>,
     is_dead: AtomicBool,
+    /// A call had no answer for a while, nor had any other since.
+    is_doubtful: AtomicBool,
     /// How many answers have come.
     answers: AtomicU64,
 }
@@ -43,6 +45,11 @@ impl Drop for ServerConnection {
 impl ServerConnection {
     /// Whether calls can still be sent on it.
     pub(crate) fn is_alive(&self) -> bool {
+        !self.is_doubtful.load(Ordering::SeqCst) && self.may_live()
+    }
+
+    /// Whether nothing is known against it but silence.
+    pub(crate) fn may_live(&self) -> bool {
         !self.is_dead.load(Ordering::SeqCst) && !self.driver.is_finished()
     }
 
@@ -51,12 +58,18 @@ impl ServerConnection {
         self.is_dead.store(true, Ordering::SeqCst);
     }
 
+    /// The next call takes another one, unless this one answers before that is there.
+    pub(crate) fn doubt(&self) {
+        self.is_doubtful.store(true, Ordering::SeqCst);
+    }
+
     pub(crate) fn answers(&self) -> u64 {
         self.answers.load(Ordering::SeqCst)
     }
 
     pub(crate) fn answered(&self) {
         self.answers.fetch_add(1, Ordering::SeqCst);
+        self.is_doubtful.store(false, Ordering::SeqCst);
     }
 }
 
@@ -145,6 +158,7 @@ impl RedisConnector {
             connection,
             driver: tokio::spawn(driver),
             is_dead: AtomicBool::new(false),
+            is_doubtful: AtomicBool::new(false),
             answers: AtomicU64::new(0),
         };
         self.check_role(&line, &at).await?;

@@ -61,7 +61,7 @@ impl ScriptBatch {
             lead.is_over = true;
             self.send_all();
         }
-        let outcome = outcome.await;
+        let outcome = under_way.waited(outcome).await;
         under_way.is_over = true;
         // What is not known of it is in doubt by the script's own account.
         doubt.nothing_done();

@@ -14,6 +14,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, select_ok};
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::StoreError;
@@ -23,6 +24,8 @@ use tokio::task::JoinHandle;
 const ROUNDS: usize = 8;
 /// How long to wait before a call is sent again that meets a slot on its way from one server to another.
 const AGAIN: Duration = Duration::from_millis(30);
+/// Which part of the time for a call has to pass before silence says something about the connection.
+const PATIENCE: u32 = 100;
 
 pub(crate) struct ConnectionManager {
     connector: RedisConnector,
@@ -136,7 +139,7 @@ impl ConnectionManager {
     /// Begins to wait for something on the connection that there is.
     pub(crate) fn under_way(&self) -> PendingReply {
         let line = self.lock().line.clone();
-        line.map_or(PendingReply { line: None, answers: 0, is_over: false }, PendingReply::on)
+        PendingReply::on(line, self.connector.config.timeout)
     }
 
     /// A connection that receives what is published on a channel, and its server.
@@ -154,7 +157,8 @@ impl ConnectionManager {
             if let Some(line) = state.ready() {
                 return Ok(line);
             }
-            match state.attempt.as_ref().filter(|attempt| attempt.peek().is_none()) {
+            // All who waited for it may have gone before it ended: so it is asked, and not only looked at.
+            match state.attempt.as_ref().filter(|attempt| (*attempt).clone().now_or_never().is_none()) {
                 Some(attempt) => attempt.clone(),
                 None => {
                     let owner = state.owner.clone();
@@ -206,7 +210,8 @@ impl ConnectionManager {
         command: &Cmd,
         is_asked: bool,
     ) -> Result<Result<Value, RedisError>, StoreError> {
-        let mut under_way = PendingReply::on(Arc::clone(line));
+        let timeout = self.connector.config.timeout;
+        let mut under_way = PendingReply::on(Some(Arc::clone(line)), timeout);
         let mut connection = line.connection.clone();
         let answer = async {
             if is_asked {
@@ -214,7 +219,7 @@ impl ConnectionManager {
             }
             connection.send_packed_command(command).await.and_then(Value::extract_error)
         };
-        let answer = match tokio::time::timeout(self.connector.config.timeout, answer).await {
+        let answer = match tokio::time::timeout(timeout, under_way.waited(answer)).await {
             Ok(answer) => answer,
             // Whoever drops this finds out whether the connection is of any use.
             Err(_) => return Err(unanswered(&self.place, call)),
@@ -272,27 +277,52 @@ async fn settled(
     }
 }
 
-/// A call that waits for its answer. If it is given up, and meanwhile no other call had one either, the connection may be dead
-/// without anybody knowing: the next call takes another one.
+/// A call that waits for its answer. If it is given up after a while, and meanwhile no other call had one either, the connection may be dead
+/// without anybody knowing: the next call takes another one. Should it answer before that is there, it was only slow. Who goes away at once says
+/// nothing about it.
 pub(crate) struct PendingReply {
     line: Option<Arc<ServerConnection>>,
     answers: u64,
+    timeout: Duration,
+    is_late: bool,
     pub(crate) is_over: bool,
 }
 
 impl PendingReply {
-    fn on(line: Arc<ServerConnection>) -> PendingReply {
-        PendingReply { answers: line.answers(), line: Some(line), is_over: false }
+    fn on(line: Option<Arc<ServerConnection>>, timeout: Duration) -> PendingReply {
+        let answers = line.as_ref().map_or(0, |line| line.answers());
+        PendingReply { answers, line, timeout, is_late: false, is_over: false }
+    }
+
+    /// Waits for the answer, and notes if that takes a while.
+    pub(crate) async fn waited<T>(&mut self, answer: impl Future<Output = T>) -> T {
+        let mut answer = pin!(answer);
+        if let Ok(answer) = tokio::time::timeout(self.timeout / PATIENCE, &mut answer).await {
+            return answer;
+        }
+        self.is_late = true;
+        answer.await
     }
 }
 
 impl Drop for PendingReply {
     fn drop(&mut self) {
-        if let Some(line) = self.line.take().filter(|_| !self.is_over)
-            && line.answers() == self.answers
-        {
-            line.give_up();
+        let Some(line) = self.line.take().filter(|_| self.is_late && !self.is_over) else { return };
+        if line.answers() != self.answers || !line.may_live() {
+            return;
         }
+        line.doubt();
+        // Without a runtime there are no further calls, either.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let timeout = self.timeout;
+        runtime.spawn(async move {
+            let mut connection = line.connection.clone();
+            let ping = redis::cmd("PING");
+            let answer = tokio::time::timeout(timeout, connection.send_packed_command(&ping)).await;
+            if answer.is_ok_and(|answer| answer.is_ok()) {
+                line.answered();
+            }
+        });
     }
 }
 

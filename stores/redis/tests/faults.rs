@@ -1,7 +1,8 @@
 //! What goes wrong on the way: servers that die, hang and forget, connections that end, answers that don't come.
 //!
 //! Plan: a server that is killed comes back with all it has answered for; one that is stopped, and one behind a dead connection, is
-//! given up in time, by whoever waits and by whoever doesn't; a write under way is unknown, and found by reading; scripts that are
+//! given up in time, by whoever waits and by whoever doesn't; callers who go away at once cost no connection, and one on which answers
+//! come after all is used again; a write under way is unknown, and found by reading; scripts that are
 //! forgotten are sent again; hints go on after their connection has ended; records and index that are deleted by hand cost what the
 //! documentation says, and no more; a server that came back empty, and is looked at; fences that no number of Lua's can hold; a value of which the digest alone is wrong; a password that was changed is read anew.
 
@@ -14,6 +15,7 @@
 
 use crate::proxy::Proxy;
 use crate::support::{LONG, Server, at, at_last, next, subscribed, unique, until};
+use futures_util::FutureExt;
 use std::time::Duration;
 use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Fence, Key, Version};
@@ -149,6 +151,57 @@ async fn a_dead_connection_is_given_up_also_by_callers_who_don_t_wait() {
     // What was sent on the old connection is lost in it.
     let read = tokio::time::timeout(Duration::from_secs(2), store.read(&name)).await;
     assert!(read.expect("the dead connection is still in use").unwrap().is_some());
+}
+
+#[tokio::test]
+async fn callers_who_go_away_at_once_cost_no_connection() {
+    let server = Server::start("");
+    let proxy = Proxy::before(server.port).await;
+    let store = RedisStore::open(at(&proxy.url(), "jobs").push(false)).await.unwrap();
+    let (scribe, name) = (Scribe::new(), key("k"));
+    won(&store, scribe.absent(&name, scribe.held(5))).await;
+    let before = proxy.connections();
+    for _ in 0..20 {
+        // Sent, and dropped before the answer.
+        assert!(store.read(&name).now_or_never().is_none());
+        assert!(store.read(&name).await.unwrap().is_some(), "answers are mixed up");
+    }
+    assert_eq!(proxy.connections(), before);
+}
+
+/// No other one is to be had.
+#[tokio::test]
+async fn a_connection_that_was_given_up_and_answers_after_all_is_used_again() {
+    let server = Server::start("");
+    let store = RedisStore::open(at(&server.url(), "jobs").push(false)).await.unwrap();
+    let (scribe, name) = (Scribe::new(), key("k"));
+    won(&store, scribe.absent(&name, scribe.held(5))).await;
+    server.signal("-STOP");
+    let read = store.read(&name);
+    assert!(tokio::time::timeout(Duration::from_millis(200), read).await.is_err());
+    server.signal("-CONT");
+    // The test's own comes and goes.
+    server.cli(&["CONFIG", "SET", "maxclients", "1"]);
+    assert!(at_last(async || store.read(&name).await).await.is_some());
+    won(&store, scribe.if_vacant(&key("other"), scribe.held(5))).await;
+}
+
+/// All who waited for it have gone by then.
+#[tokio::test]
+async fn the_failure_of_an_attempt_is_not_told_to_who_comes_later() {
+    let server = Server::start("");
+    let proxy = Proxy::before(server.port).await;
+    let config = at(&proxy.url(), "jobs").push(false).timeout(Duration::from_millis(500));
+    let store = RedisStore::open(config).await.unwrap();
+    proxy.stall();
+    assert!(store.read(&key("k")).await.is_err(), "the connection is retired");
+    let before = proxy.connections();
+    assert!(tokio::time::timeout(Duration::from_millis(50), store.read(&key("k"))).await.is_err());
+    assert_eq!(proxy.connections(), before + 1, "an attempt is begun");
+    proxy.pass();
+    // Longer than an attempt takes.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(store.read(&key("k")).await.unwrap(), None);
 }
 
 /// One attempt to connect serves all, and goes on without them: none waits for the attempts of others before it, and short patience

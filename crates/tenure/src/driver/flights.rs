@@ -137,7 +137,7 @@ impl Flights {
 }
 
 /// A store that panics has told nothing about what it did.
-pub(super) fn crashed(panic: &(dyn Any + Send)) -> StoreError {
+pub(crate) fn crashed(panic: &(dyn Any + Send)) -> StoreError {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked");
     StoreError::unknown(format!("the store's code failed: {text}"))

@@ -219,7 +219,9 @@ impl WorkerBuilder {
         let driving = home.run(driver.run(|| FleetCommand::Leave).instrument(span))?;
         driving.spawn(enter);
         // A store without hints is polled.
-        let _ = listen.send(push);
+        if push {
+            let _ = listen.send(true);
+        }
         Ok(Worker::new(inner, self.at_stop))
     }
 }

@@ -2,8 +2,10 @@
 
 use super::membership::Membership;
 use super::shared_worker::SharedWorker;
-use crate::driver::NOW_AND_THEN;
+use crate::driver::{NOW_AND_THEN, crashed};
 use crate::panics::quietly;
+use futures_util::FutureExt;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tenure_core::StoreError;
@@ -28,9 +30,10 @@ pub(super) fn enter(
         loop {
             let asked = async {
                 let late = |_| StoreError::unavailable("no answer in time");
-                tokio::time::timeout(ttl.duration(), fleet.of_another_layout())
-                    .await
-                    .unwrap_or_else(|at| Err(late(at)))
+                // A store that panics must not take the worker with it.
+                let call = AssertUnwindSafe(fleet.of_another_layout()).catch_unwind();
+                let call = call.map(|ended| ended.unwrap_or_else(|panic| Err(crashed(&*panic))));
+                tokio::time::timeout(ttl.duration(), call).await.unwrap_or_else(|at| Err(late(at)))
             };
             let answer = tokio::select! {
                 biased;

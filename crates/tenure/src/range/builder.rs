@@ -3,10 +3,11 @@
 use super::section::Section;
 use super::shared::SharedSection;
 use super::sink::SectionSink;
+use crate::builder::LINGER;
 use crate::clock;
 use crate::direct::DirectStore;
 use crate::driver::{Driver, Troubles};
-use crate::home::Home;
+use crate::home::{Home, lives_elsewhere};
 use crate::leases::Leases;
 use crate::process::Process;
 use std::fmt;
@@ -31,6 +32,7 @@ pub struct SectionBuilder {
     longest: Duration,
     grace: Option<Duration>,
     home: Option<Home>,
+    linger: Duration,
 }
 
 impl Section {
@@ -60,6 +62,7 @@ impl SectionBuilder {
             longest: Ttl::MAX.duration(),
             grace: None,
             home: None,
+            linger: LINGER,
         }
     }
 
@@ -105,6 +108,15 @@ impl SectionBuilder {
     /// thread of tenure's own.
     pub fn runtime(mut self, runtime: tokio::runtime::Handle) -> Self {
         self.home = Some(Home::On(runtime));
+        self
+    }
+
+    /// How long dropping the last handle may block its thread until what is held is given up, as where `main` ends without [`Section::stop`]; half a
+    /// second by default, and in a section from [`Leases::section`] as [`LeasesBuilder::linger`](crate::LeasesBuilder::linger) says there. It does not
+    /// block where requests go out from a runtime of the caller's, nor on a runtime of one thread that the store may need to answer. What takes
+    /// longer goes on as long as the process does, and [a warning](super#what-is-logged) tells of it.
+    pub fn linger(mut self, longest: Duration) -> Self {
+        self.linger = longest;
         self
     }
 
@@ -159,6 +171,9 @@ impl SectionBuilder {
             least: capabilities.least_ttl,
             longest: self.longest.min(Ttl::MAX.duration()),
             grace: self.grace,
+            home: home.clone(),
+            linger: self.linger,
+            is_elsewhere: lives_elsewhere(&self.store),
             driving: OnceLock::new(),
         });
         let sink = SectionSink { inner: Arc::downgrade(&inner) };
@@ -170,7 +185,7 @@ impl SectionBuilder {
             Driver { machine, store: self.store, clock, commands: receiver, listen, watches, troubles, sink };
         // Nobody else has it yet.
         let _ = inner.driving.set(home.run(driver.run(|| SectionCommand::Stop))?);
-        Ok(Section { inner })
+        Ok(Section::of(inner))
     }
 }
 
@@ -182,6 +197,7 @@ impl Leases {
             .holder(holder)
             .clock(Arc::clone(self.clock()));
         section.home = Some(self.inner.home.clone());
+        section.linger = self.inner.linger;
         section.rules = self.rules();
         section
     }

@@ -1,5 +1,6 @@
 //! Ranges that are leased, from when they are obtained until they are given up.
 
+use super::presence::SectionPresence;
 use super::shared::SharedSection;
 use crate::belief::AtomicBelief;
 use crate::body::BodyLease;
@@ -16,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 /// Ranges that are leased, without a body: for whoever has something of its own to end before they are given up, such as a
 /// process. Else [`Section::with_lease`](super::Section::with_lease) is simpler, and safer.
 ///
-/// Dropping it gives them up in the background.
+/// Dropping it gives them up in the background. Where it is the last of its [section](super::Section), the drop waits for that, as the section says: what
+/// is held as a process ends without it stays taken for the whole duration.
 #[must_use = "dropping it gives the ranges up"]
 pub struct RangeGuard {
     pub(super) section: Arc<SharedSection>,
@@ -33,11 +35,18 @@ pub struct RangeGuard {
     /// Nothing is to be given up.
     spent: AtomicBool,
     since: Tick,
+    /// Goes last, after the release.
+    _presence: Arc<SectionPresence>,
 }
 
 impl RangeGuard {
     /// What is wanted, and is to be given up should it come.
-    pub(super) fn new(section: Arc<SharedSection>, id: LeaseId, duration: Ttl) -> RangeGuard {
+    pub(super) fn new(
+        section: Arc<SharedSection>,
+        presence: Arc<SectionPresence>,
+        id: LeaseId,
+        duration: Ttl,
+    ) -> RangeGuard {
         RangeGuard {
             section,
             id,
@@ -49,6 +58,7 @@ impl RangeGuard {
             is_watched: AtomicBool::new(false),
             spent: AtomicBool::new(false),
             since: Tick(0),
+            _presence: presence,
         }
     }
 

@@ -42,6 +42,7 @@
 //! | `range.acquired` | debug | parts of a range leased | `key`, `fence`, `holder` |
 //! | `range.released` | debug | parts of a range given up | `key`, `fence`, `holder` |
 //! | `range.expired` | warn | parts of a range were over before they were given up | `key`, `fence`, `holder` |
+//! | `ranges.left` | warn | not all ranges are given up yet; if the process ends now, others wait for them until their time is over | `key`, `holder` |
 //!
 //! # The key
 //! A section's record has the key `section/NAME` and no tenure. `gc` keeps it for as long as anything in it is held, and what
@@ -53,6 +54,7 @@ mod builder;
 mod guard;
 mod lease;
 mod lock;
+mod presence;
 mod section;
 mod shared;
 mod sink;

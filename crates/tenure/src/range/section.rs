@@ -2,6 +2,7 @@
 
 use super::guard::RangeGuard;
 use super::lease::{self, RangeLease};
+use super::presence::SectionPresence;
 use super::shared::SharedSection;
 use crate::error::{AcquireError, BodyError};
 use crate::meters::WaitMeter;
@@ -14,13 +15,21 @@ use tenure_store::AnyStore;
 
 /// A section: a part of a store in which ranges of keys are leased. Cheap to clone.
 ///
-/// When the last clone is dropped, what is under way is finished in the background. [`Section::stop`] waits for it.
+/// When the last clone and the last [`RangeGuard`] are dropped, what is still held is given up. The drop waits for that, half a second at the
+/// most ([`SectionBuilder::linger`](super::SectionBuilder::linger), which says when it does not): ranges that are dropped as `main` ends are
+/// free for others then. [`Section::stop`] does the same without blocking, and takes as long as it takes.
 #[derive(Clone)]
 pub struct Section {
     pub(super) inner: Arc<SharedSection>,
+    presence: Arc<SectionPresence>,
 }
 
 impl Section {
+    pub(super) fn of(inner: Arc<SharedSection>) -> Section {
+        let presence = Arc::new(SectionPresence::new(Arc::clone(&inner)));
+        Section { inner, presence }
+    }
+
     /// Leases what nobody else holds of `desired` and runs `body` with it, once. When others hold all of it, the body does not run.
     ///
     /// The body is told to end, by [`RangeLease::cancelled`], early enough for its grace period to be over before the lease is;
@@ -209,7 +218,7 @@ impl Section {
         }
         let id = self.inner.next_id();
         // If the caller goes away, what comes of it is given up.
-        let mut guard = RangeGuard::new(Arc::clone(&self.inner), id, duration);
+        let mut guard = RangeGuard::new(Arc::clone(&self.inner), Arc::clone(&self.presence), id, duration);
         match self.inner.ask(SectionCommand::Acquire(id, desired, duration, portion)).await {
             Ok(SectionNotice::Obtained { parts, fence: Some(fence), until, .. }) => {
                 guard.begin(parts, fence, until);

@@ -4,7 +4,7 @@ use super::users::SectionUsers;
 use crate::belief::AtomicBelief;
 use crate::bodies::Bodies;
 use crate::direct::DirectStore;
-use crate::home::Driving;
+use crate::home::{Driving, Home};
 use crate::process::Process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -26,6 +26,11 @@ pub(super) struct SharedSection {
     pub(super) least: Duration,
     pub(super) longest: Duration,
     pub(super) grace: Option<Duration>,
+    pub(super) home: Home,
+    /// How long its last handle may wait for what is given up.
+    pub(super) linger: Duration,
+    /// Whether the store's connections are on none of the user's threads.
+    pub(super) is_elsewhere: bool,
     pub(super) driving: OnceLock<Driving>,
 }
 

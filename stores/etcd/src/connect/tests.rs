@@ -1,10 +1,13 @@
-//! Plan: pings go with calls alone, and the kernel probes in between; an unanswered call is over in its time, and the next one goes elsewhere.
+//! Plan: pings go with calls alone, and the kernel probes in between; an unanswered call is over in its time, and the next one goes elsewhere;
+//! a caller that goes away at once moves nobody, and one that has waited a while does.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 use super::*;
 use crate::wire::{RangeResponse, range};
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::task::Poll;
 use tenure_core::ErrorKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -120,4 +123,24 @@ async fn a_call_that_is_not_answered_is_over_in_its_time_and_the_next_goes_elsew
         assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
         assert_ne!(lines.current.load(Ordering::SeqCst), before, "it stays with the silent one");
     }
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_at_once_moves_nobody_to_another_member() {
+    let members = [SilentMember::start().await, SilentMember::start().await];
+    let config = EtcdConfig::new(members.iter().map(|member| format!("127.0.0.1:{}", member.port)))
+        .timeout(Duration::from_secs(20));
+    let lines = MemberChannels::new(&config).unwrap();
+    let current = || lines.current.load(Ordering::SeqCst);
+    let call = || lines.ask::<_, RangeResponse>(Call::Read, path::RANGE, range(b"k", true));
+    let before = current();
+    for _ in 0..20 {
+        let mut call = Box::pin(call());
+        let asked = poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_pending()));
+        assert!(asked.await, "nobody answers");
+        drop(call);
+        assert_eq!(current(), before);
+    }
+    assert!(tokio::time::timeout(Duration::from_millis(500), call()).await.is_err());
+    assert_ne!(current(), before, "it stays with the silent one");
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -15,6 +15,7 @@ const CUTS: u8 = 2;
 pub(crate) struct Proxy {
     pub(crate) port: u16,
     state: Arc<AtomicU8>,
+    connections: Arc<AtomicUsize>,
 }
 
 impl Proxy {
@@ -22,9 +23,11 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let state = Arc::new(AtomicU8::new(PASSES));
-        let shared = Arc::clone(&state);
+        let (shared, connections) = (Arc::clone(&state), Arc::<AtomicUsize>::default());
+        let count = Arc::clone(&connections);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
+                count.fetch_add(1, Ordering::SeqCst);
                 let state = Arc::clone(&shared);
                 tokio::spawn(async move {
                     let Ok(server) = TcpStream::connect(("127.0.0.1", server)).await else { return };
@@ -37,11 +40,16 @@ impl Proxy {
                 });
             }
         });
-        Proxy { port, state }
+        Proxy { port, state, connections }
     }
 
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// How many were made in all.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
     }
 
     /// Nothing gets through in either direction, and nobody is told.
