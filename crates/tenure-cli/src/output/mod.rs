@@ -218,7 +218,7 @@ pub(crate) fn printed(written: std::io::Result<()>) -> Result<(), Failure> {
 
 /// One JSON document.
 pub(crate) fn json(document: &serde_json::Value) -> Result<(), Failure> {
-    print(&format!("{document:#}\n"))
+    print(&format!("{}\n", json::indented(document)))
 }
 
 /// Asks before something that can hurt. Without a terminal there is nobody to ask, and `--yes` is needed.
