@@ -275,3 +275,11 @@ fn bad_input_is_told_before_anything_is_done() {
     }
     assert!(!bench.store().exists());
 }
+
+#[test]
+fn a_leader_that_ended_by_itself_says_that_its_lease_was_lost_before() {
+    let bench = Bench::new();
+    let script = "\"$0\" release k --now --yes; exit 0";
+    let ran = bench.run(&["elect", "k", "--ttl", "60s", "--", "sh", "-c", script, env!("CARGO_BIN_EXE_tenure")]);
+    assert!(ran.code == 76 && ran.err.contains("k: the lease was lost while the command ran"), "{ran:?}");
+}

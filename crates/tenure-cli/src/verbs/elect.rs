@@ -9,7 +9,7 @@ use crate::exit::{self, Failure};
 use crate::output;
 use crate::stores::{Missing, Url};
 use crate::supervise::command::{CommandEnd, CommandInput, attend};
-use crate::supervise::lease::{ExclusiveLease, NativeLease};
+use crate::supervise::lease::{ExclusiveLease, LeastTime, NativeLease};
 use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::run::Policy;
@@ -63,7 +63,7 @@ pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8
             // Whoever holds nothing, and never will, is better started anew.
             failure = file.gone(term.ttl) => return Err(failure),
         };
-        Ok(NativeLease { guard, outage: &outage, ttl: term.ttl })
+        Ok(NativeLease { guard, outage: &outage, ttl: term.ttl, kept: LeastTime::default() })
     };
     let will = || Will::of(url, &leases, [term.key.as_str()].into_iter());
     let result = terms(elected, leases.holder().as_str(), will, &term, &mut signals).await;
@@ -126,7 +126,7 @@ async fn terms<T: ExclusiveLease>(
         let ended = attend(tenancy, plan.command.command(), CommandInput::Ours, &policy, signals).await;
         leaderships::ended(cause(&ended));
         match ended? {
-            CommandEnd::Done(status) => return Ok(status),
+            ended @ (CommandEnd::Done(_) | CommandEnd::FoundLost(_)) => return ended.status(),
             CommandEnd::Lost(text) | CommandEnd::Released(text) => {
                 output::note(format!("{text}; standing by"));
             }
@@ -143,7 +143,7 @@ async fn terms<T: ExclusiveLease>(
 fn cause(ended: &Result<CommandEnd, Failure>) -> &'static str {
     match ended {
         Ok(CommandEnd::Done(_)) => "resigned",
-        Ok(CommandEnd::Lost(_)) => "lost",
+        Ok(CommandEnd::Lost(_) | CommandEnd::FoundLost(_)) => "lost",
         Ok(CommandEnd::Released(_) | CommandEnd::Withdrawn(_)) => "asked",
         // What can't be killed leaves its lease to expire.
         Err(failure) if failure.code == exit::LOST => "lost",

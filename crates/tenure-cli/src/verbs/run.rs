@@ -4,7 +4,7 @@ use crate::config::{self, HoldKind, WaitLimit};
 use crate::exit::Failure;
 use crate::stores::{Missing, Url};
 use crate::supervise::command::{CommandInput, attend};
-use crate::supervise::lease::{ExclusiveLease, NativeAll, NativeLease};
+use crate::supervise::lease::{ExclusiveLease, LeastTime, NativeAll, NativeLease};
 use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::run::Policy;
@@ -86,7 +86,8 @@ async fn under_lease(
         let acquired = told(leases, &keys, plan.patience, acquired);
         let guards =
             had(plan, policy, signals.unless(beside_a_watchdog(plan, acquired, outage, policy)).await)?;
-        return run_under(plan, NativeAll::new(guards, outage, plan.ttl), policy, signals).await;
+        let kept = LeastTime::from_now(plan.at_least);
+        return run_under(plan, NativeAll::new(guards, outage, plan.ttl, kept), policy, signals).await;
     }
     let acquired = async {
         let HoldKind::Lease = plan.hold else { return acquire_permits(leases, plan).await };
@@ -102,7 +103,8 @@ async fn under_lease(
         told(leases, &[&plan.key], plan.patience, wanted).await
     };
     let guard = had(plan, policy, signals.unless(beside_a_watchdog(plan, acquired, outage, policy)).await)?;
-    run_under(plan, NativeLease { guard, outage, ttl: plan.ttl }, policy, signals).await
+    let kept = LeastTime::from_now(plan.at_least);
+    run_under(plan, NativeLease { guard, outage, ttl: plan.ttl, kept }, policy, signals).await
 }
 
 /// What is acquired. The second watchdog starts while the store is asked: it is there before the command is, as the first is before

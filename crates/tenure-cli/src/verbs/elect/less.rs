@@ -5,7 +5,7 @@ use crate::config::{self, WaitLimit};
 use crate::exit::{self, Failure};
 use crate::output::{self, Lost};
 use crate::stores::less::{LessLocation, leader};
-use crate::supervise::lease::{ExclusiveLease, Lease};
+use crate::supervise::lease::{ExclusiveLease, Lease, ReleaseEnd};
 use crate::supervise::signals::Signals;
 use crate::text::escaped;
 use crate::verbs::waiting::{CurrentHolder, told_by};
@@ -59,8 +59,10 @@ impl ExclusiveLease for Elected {
         self.term.trouble().map(|error| error.to_string())
     }
 
-    async fn release(self) {
+    /// Whether the row was still its own is not told.
+    async fn release(self) -> ReleaseEnd {
         self.candidate.resign();
+        ReleaseEnd::Given
     }
 
     async fn lapse(self) {
