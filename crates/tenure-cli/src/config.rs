@@ -100,9 +100,6 @@ impl args::RunArgs {
                  defaults of `tenure config`",
             ));
         }
-        if self.about.note.is_some() && (hold != HoldKind::Lease || !more.is_empty()) {
-            return Err(Failure::usage("--note goes with the plain lease of one KEY"));
-        }
         // What is to be held for some time is not over before, whatever becomes of its holder.
         let least_ttl = if hold == HoldKind::Lease { at_least } else { at_least / 2 * 3 };
         let most = Ttl::MAX.duration();

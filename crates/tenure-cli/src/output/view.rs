@@ -2,8 +2,9 @@
 
 use crate::exit::{DAMAGED, Failure};
 use crate::keys::{FleetKeyPart, JobName, UnitStatus, part_of};
+use crate::output::about::SessionAbouts;
 use crate::output::json::{millis, told};
-use crate::output::permits::PermitsView;
+use crate::output::permits::{PermitsView, session};
 use crate::output::section::SectionLeases;
 use crate::output::silence::{Silences, TimeLeft};
 use crate::text::{brief, count, date};
@@ -259,7 +260,7 @@ impl View {
         ]
     }
 
-    pub(crate) fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self, abouts: &SessionAbouts) -> serde_json::Value {
         let mut view = Map::new();
         view.insert("key".into(), self.key.as_str().into());
         if let Some((fleet, part)) = part_of(&self.key) {
@@ -275,12 +276,12 @@ impl View {
             Err(problem) => {
                 view.insert("problem".into(), problem.as_str().into());
             }
-            Ok(stored) => self.describe(stored, &mut view),
+            Ok(stored) => self.describe(stored, abouts, &mut view),
         }
         view.into()
     }
 
-    fn describe(&self, stored: &Stored, view: &mut Map<String, serde_json::Value>) {
+    fn describe(&self, stored: &Stored, abouts: &SessionAbouts, view: &mut Map<String, serde_json::Value>) {
         let Record { fence, stamp, tenure, metadata, .. } = &stored.record;
         view.insert("fence".into(), fence.0.into());
         view.insert("written".into(), date(*stamp).into());
@@ -290,10 +291,7 @@ impl View {
             view.insert("since".into(), date(tenure.since).into());
             view.insert("ttl_ms".into(), tenure.ttl.millis().into());
             view.insert("left_ms".into(), json!(self.left.map(millis)));
-            let session = tenure
-                .attachment
-                .as_ref()
-                .map(|attachment| json!({"key": attachment.session.as_str(), "fence": attachment.fence.0}));
+            let session = tenure.attachment.as_ref().map(|attachment| session(attachment, abouts));
             view.insert("session".into(), json!(session));
             view.insert("mail".into(), tenure.mail.len().into());
         }
@@ -304,7 +302,7 @@ impl View {
             return;
         }
         if let Some(shared) = &self.shared {
-            view.insert("semaphore".into(), shared.json());
+            view.insert("semaphore".into(), shared.json(abouts));
             return;
         }
         if let Ok(covered) = SectionLedger::covered(&stored.record) {

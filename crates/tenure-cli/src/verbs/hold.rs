@@ -10,7 +10,7 @@ use crate::supervise::outage::Outage;
 use crate::supervise::signals::Signals;
 use crate::text::{brief, date};
 use crate::verbs::run::holder;
-use crate::verbs::waiting::told;
+use crate::verbs::waiting::{about_occupant, told};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::{getpgrp, tcgetpgrp};
 use serde_json::{Value, json};
@@ -89,8 +89,16 @@ async fn held(
             return Err(Failure::new(exit::HELD, text));
         }
     };
+    let about = match &acquired {
+        Err(AcquireError::Held(Some(by))) if plan.patience == WaitLimit::Try => {
+            about_occupant(leases, &keys, by).await
+        }
+        _ => None,
+    };
     let guard = acquired.map_err(|error| match error {
-        AcquireError::Held(by) => Failure::new(exit::HELD, format!("{} is held{}", plan.key, holder(by))),
+        AcquireError::Held(by) => {
+            Failure::new(exit::HELD, format!("{} is held{}", plan.key, holder(by, about)))
+        }
         AcquireError::Store(error) => Failure::about(&plan.key, error),
         error => error.into(),
     })?;

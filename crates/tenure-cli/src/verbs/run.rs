@@ -11,7 +11,7 @@ use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::supervise::will::Will;
 use crate::text::date;
-use crate::verbs::waiting::told;
+use crate::verbs::waiting::{about_occupant, told};
 use std::pin::pin;
 use std::time::Duration;
 use tenure::{AcquireError, Guard, HolderId, Leases, Metadata, Occupant, reserved};
@@ -46,6 +46,8 @@ pub(crate) async fn run(url: &Url, mut plan: config::RunConfig) -> Result<u8, Fa
     let leases = Leases::builder(store)
         .holder(holder)
         .session_ttl(plan.ttl)
+        // Permits are attached to the session, which tells of their holder.
+        .about(if plan.hold == HoldKind::Lease { Metadata::new() } else { about.clone() })
         .clock(clock)
         .store_patience(Duration::MAX)
         .start();
@@ -74,8 +76,8 @@ async fn under_lease(
 ) -> Result<u8, Failure> {
     if !plan.more.is_empty() {
         let keys: Vec<&tenure::Key> = [&plan.key].into_iter().chain(&plan.more).collect();
-        let all =
-            leases.lock_all(keys.iter().map(|key| key.as_str())).ttl(plan.ttl).at_least_for(plan.at_least);
+        let all = leases.lock_all(keys.iter().map(|key| key.as_str())).metadata(about);
+        let all = all.ttl(plan.ttl).at_least_for(plan.at_least);
         let acquired = async {
             match plan.patience {
                 WaitLimit::Try => all.try_acquire().await,
@@ -84,8 +86,8 @@ async fn under_lease(
             }
         };
         let acquired = told(leases, &keys, plan.patience, acquired);
-        let guards =
-            had(plan, policy, signals.unless(beside_a_watchdog(plan, acquired, outage, policy)).await)?;
+        let acquired = signals.unless(beside_a_watchdog(plan, acquired, outage, policy)).await;
+        let guards = had(leases, plan, &keys, policy, acquired).await?;
         let kept = LeastTime::from_now(plan.at_least);
         return run_under(plan, NativeAll::new(guards, outage, plan.ttl, kept), policy, signals).await;
     }
@@ -102,7 +104,10 @@ async fn under_lease(
         };
         told(leases, &[&plan.key], plan.patience, wanted).await
     };
-    let guard = had(plan, policy, signals.unless(beside_a_watchdog(plan, acquired, outage, policy)).await)?;
+    let semaphore = if plan.hold == HoldKind::Lease { None } else { tenure::permits::key(plan.key.as_str()).ok() };
+    let keys = [semaphore.as_ref().unwrap_or(&plan.key)];
+    let acquired = signals.unless(beside_a_watchdog(plan, acquired, outage, policy)).await;
+    let guard = had(leases, plan, &keys, policy, acquired).await?;
     let kept = LeastTime::from_now(plan.at_least);
     run_under(plan, NativeLease { guard, outage, ttl: plan.ttl, kept }, policy, signals).await
 }
@@ -145,16 +150,29 @@ async fn run_under<T: ExclusiveLease>(
 }
 
 /// What was acquired, unless it could not be had, or the user did not wait for it.
-fn had<T>(
+async fn had<T>(
+    leases: &Leases,
     plan: &config::RunConfig,
+    keys: &[&tenure::Key],
     policy: &Policy,
     acquired: Result<Result<Result<T, AcquireError>, Failure>, Failure>,
 ) -> Result<T, Failure> {
-    let had = acquired.flatten().and_then(|acquired| acquired.map_err(|error| refusal(plan, error)));
-    if had.is_err() {
-        policy.watchdogs.dismiss();
-    }
-    had
+    let failure = match acquired.flatten() {
+        Ok(Ok(had)) => return Ok(had),
+        Ok(Err(error)) => {
+            let about = match &error {
+                // Who waited was told.
+                AcquireError::Held(Some(by)) if plan.patience == WaitLimit::Try => {
+                    about_occupant(leases, keys, by).await
+                }
+                _ => None,
+            };
+            refusal(plan, error, about)
+        }
+        Err(failure) => failure,
+    };
+    policy.watchdogs.dismiss();
+    Err(failure)
 }
 
 /// Permits are attached to the session, whose ttl is the one that was asked for.
@@ -177,10 +195,10 @@ async fn acquire_permits(leases: &Leases, plan: &config::RunConfig) -> Result<Gu
     told(leases, &[&record], plan.patience, wanted).await
 }
 
-fn refusal(plan: &config::RunConfig, error: AcquireError) -> Failure {
+fn refusal(plan: &config::RunConfig, error: AcquireError, about: Option<String>) -> Failure {
     match error {
         AcquireError::Held(by) => {
-            let by = holder(by);
+            let by = holder(by, about);
             let what = if plan.more.is_empty() { "is" } else { "and others are, or one of them is," };
             Failure::new(plan.conflict, format!("{} {what} held{by}", plan.key))
         }
@@ -189,9 +207,10 @@ fn refusal(plan: &config::RunConfig, error: AcquireError) -> Failure {
     }
 }
 
-/// Who holds a key, in words.
-pub(crate) fn holder(by: Option<Occupant>) -> String {
+/// Who holds a key, in words, with what is told of that.
+pub(crate) fn holder(by: Option<Occupant>, about: Option<String>) -> String {
+    let about = about.map_or_else(String::new, |about| format!(" ({about})"));
     by.map_or_else(String::new, |by| {
-        format!(" by {} since {} (fence {})", by.holder, date(by.since), by.fence)
+        format!(" by {}{about} since {} (fence {})", by.holder, date(by.since), by.fence)
     })
 }
