@@ -114,7 +114,7 @@ fn names_cannot_steer_the_terminal() {
         &["work", "status", "j", "--json"],
     ] {
         let ran = bench.run(arguments);
-        assert_eq!(ran.code, u8::from(arguments.contains(&"false")).into(), "{ran:?}");
+        assert_eq!(ran.code, i32::from(arguments.contains(&"false")), "{ran:?}");
         let is_clean = |c: char| c == '\n' || !c.is_control() && c != '\u{202e}';
         assert!(ran.out.chars().all(is_clean) && ran.out.contains("evil"), "{ran:?}");
     }

@@ -90,7 +90,10 @@ mod tests {
             ("note".to_owned(), "why".into()),
         ]);
         assert_eq!(about(&all).as_deref(), Some("ro\\u{1b}ot on vm, for sh: why"));
-        assert_eq!(lines(&all), [("by", "ro\\u{1b}ot on vm, process 7, for sh".to_owned()), ("note", "why".to_owned())]);
+        assert_eq!(
+            lines(&all),
+            [("by", "ro\\u{1b}ot on vm, process 7, for sh".to_owned()), ("note", "why".to_owned())]
+        );
         let only = Metadata::from([("note".to_owned(), "why".into())]);
         assert_eq!((about(&only).as_deref(), about(&Metadata::new())), (Some("why"), None));
         assert!(lines(&only).is_empty());

@@ -164,7 +164,7 @@ pub(crate) fn note(text: impl AsRef<str>) {
 /// Why a verb failed, as one line of JSON: for the programs that want their results so, too.
 pub(crate) fn fail(code: u8, text: &str) {
     let document = serde_json::json!({"error": {"code": code, "message": text}});
-    say(&format!("{document}\n"));
+    say(&format!("{}\n", json::line(&document)));
 }
 
 /// A line that says nothing that is wrong.
