@@ -159,7 +159,7 @@ fn permits_that_are_found_to_be_gone_when_they_are_given_up_are_told_with_status
     let words = ["run", "--permits", "1", "q", "--ttl", "60s", "--", "sh", "-c", script];
     let mut run = Process::from(bench.tenure(&words).stderr(notes).spawn().unwrap());
     wait_until("the command to begin", || bench.path("began").exists());
-    bench.sql("DELETE FROM tenure WHERE key = 'semaphore/q'");
+    bench.sql("DELETE FROM tenure_record WHERE key = 'semaphore/q'");
     bench.write("go", "");
     assert_eq!(run.wait(), 76);
     let notes = bench.read("notes");

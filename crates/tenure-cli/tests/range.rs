@@ -344,5 +344,8 @@ fn ranges_that_are_found_to_be_gone_when_they_are_given_up_are_told_with_status_
     let bench = Bench::new();
     let free = "\"$0\" reclaim s --now --yes";
     let ran = bench.run(&["range", "s", "0..f", "--", "sh", "-c", free, env!("CARGO_BIN_EXE_tenure")]);
-    assert!(ran.code == 76 && ran.err.contains("section/s: the lease was lost while the command ran"), "{ran:?}");
+    assert!(
+        ran.code == 76 && ran.err.contains("section/s: the lease was lost while the command ran"),
+        "{ran:?}"
+    );
 }

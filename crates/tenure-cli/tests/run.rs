@@ -246,12 +246,17 @@ fn a_loss_that_only_the_release_finds_is_told_with_status_76() {
     ] {
         let words = [&["run", "--ttl", "60s"], keys, &["--", "sh", "-c", &script, tenure]].concat();
         let ran = bench.run(&words);
-        let says = format!(": the lease was lost while the command ran, as was found when it was to be given up{ended}\n");
+        let says = format!(
+            ": the lease was lost while the command ran, as was found when it was to be given up{ended}\n"
+        );
         assert!(ran.code == 76 && ran.err.ends_with(&says), "{keys:?} {script}: {ran:?}");
     }
     assert!(bench.read("reason").contains("k: the lease was lost"), "{}", bench.read("reason"));
     // What is kept for its least time may be lost while nothing runs. What is not known is no loss.
-    for (least, script) in [("2s", "(sleep 0.5; ".to_owned() + &by_force("k") + ") & sleep 0.1"), ("0s", "mv leases.db away".to_owned())] {
+    for (least, script) in [
+        ("2s", "(sleep 0.5; ".to_owned() + &by_force("k") + ") & sleep 0.1"),
+        ("0s", "mv leases.db away".to_owned()),
+    ] {
         let ran = bench.run(&["run", "k", "--ttl", "2s", "--min", least, "--", "sh", "-c", &script, tenure]);
         assert!(ran.code == 0 && !ran.err.contains("lost"), "{script}: {ran:?}");
     }

@@ -189,12 +189,7 @@ struct All {
 }
 
 impl<'l> NativeAll<'l> {
-    pub(crate) fn new(
-        guards: Guards,
-        outage: &'l Outage,
-        ttl: Duration,
-        kept: LeastTime,
-    ) -> NativeAll<'l> {
+    pub(crate) fn new(guards: Guards, outage: &'l Outage, ttl: Duration, kept: LeastTime) -> NativeAll<'l> {
         let keys: Vec<&str> = guards.fences().map(|(key, _)| key.as_str()).collect();
         let keys = keys.join(" ");
         NativeAll { all: All { guards, keys }, outage, ttl, kept }
@@ -277,7 +272,10 @@ mod tests {
             ReleaseEnd::of(release, &outage, left).await
         };
         assert_eq!(end(false, hour).await, ReleaseEnd::FoundLost);
-        assert_eq!((end(true, hour).await, end(false, Duration::ZERO).await), (ReleaseEnd::Given, ReleaseEnd::Given));
+        assert_eq!(
+            (end(true, hour).await, end(false, Duration::ZERO).await),
+            (ReleaseEnd::Given, ReleaseEnd::Given)
+        );
         store.always(Fault::Refuse);
         assert_eq!(end(false, hour).await, ReleaseEnd::Given, "it may have landed");
         let kept = LeastTime::from_now(hour);

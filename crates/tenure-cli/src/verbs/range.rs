@@ -106,9 +106,9 @@ impl Lease for RangeCommandLease<'_> {
 }
 
 impl ExclusiveLease for RangeCommandLease<'_> {
-    const WHAT: &str = "its ranges are";
-    const TOO_LATE: &str = "the time was over";
-    const REMEDY: &str = "--for TIME leases them for longer";
+    const WHAT: &'static str = "its ranges are";
+    const TOO_LATE: &'static str = "the time was over";
+    const REMEDY: &'static str = "--for TIME leases them for longer";
 
     fn lease(&self) -> &impl Lease {
         self
