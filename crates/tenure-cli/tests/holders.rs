@@ -23,12 +23,20 @@ fn who_holds_a_lease_where_and_why_is_told() {
     assert_eq!((&told["program"], &told["pid"]), (&"sh".into(), &run.id().into()), "{told}");
     // Of several keys each record tells it; of permits, the session's.
     let both = format!("\"$0\" show a; \"$0\" show b; \"$0\" show b --json");
-    let ran = bench.run(&["run", "a", "b", "--note", "two", "--", "sh", "-c", &both, env!("CARGO_BIN_EXE_tenure")]);
-    assert!(ran.out.matches(", for sh\nnote     two\n").count() == 2 && ran.out.contains("\"note\": \"two\""), "{ran:?}");
+    let ran =
+        bench.run(&["run", "a", "b", "--note", "two", "--", "sh", "-c", &both, env!("CARGO_BIN_EXE_tenure")]);
+    assert!(
+        ran.out.matches(", for sh\nnote     two\n").count() == 2 && ran.out.contains("\"note\": \"two\""),
+        "{ran:?}"
+    );
     let permits = "\"$0\" show semaphore/p; \"$0\" show semaphore/p --json";
     for how in [&["p", "--permits", "2"][..], &["q", "--shared"], &["r", "--fair"]] {
         let permits = permits.replace("semaphore/p", &format!("semaphore/{}", how[0]));
-        let words = [&["run", "--note", "in\u{1b} turn"], how, &["--", "sh", "-c", &permits, env!("CARGO_BIN_EXE_tenure")]];
+        let words = [
+            &["run", "--note", "in\u{1b} turn"],
+            how,
+            &["--", "sh", "-c", &permits, env!("CARGO_BIN_EXE_tenure")],
+        ];
         let ran = bench.run(&words.concat());
         assert!(ran.out.contains(", for sh: in\\u{1b} turn)  fence "), "{ran:?}");
         assert!(ran.out.contains("\"about\": {") && ran.out.contains("\"program\": \"sh\""), "{ran:?}");

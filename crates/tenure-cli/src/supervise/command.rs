@@ -1,6 +1,7 @@
 //! One command that has a lease for itself, and that the user has started: it has the terminal, and the user's signals stop it.
 //! The lease goes with it.
 
+use super::check;
 use super::hooks;
 use super::lease::{ExclusiveLease, Lease, ReleaseEnd};
 use super::process::{not_started, shell_status};
@@ -17,6 +18,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// How long a release is waited for once the user has asked to stop: time for an answer, and not for what is left of a least time.
 const MOMENT: Duration = Duration::from_secs(1);
@@ -32,6 +34,8 @@ pub(crate) enum CommandEnd {
     Released(String),
     /// It was stopped because the lease was withdrawn: in words.
     Withdrawn(String),
+    /// It was stopped because it ran for too long, or was not well: in words.
+    Failed(String),
     /// It ended by itself, and the lease had been lost before: in words.
     FoundLost(String),
 }
@@ -44,6 +48,7 @@ impl CommandEnd {
             CommandEnd::Lost(text)
             | CommandEnd::Released(text)
             | CommandEnd::Withdrawn(text)
+            | CommandEnd::Failed(text)
             | CommandEnd::FoundLost(text) => Err(Failure::new(exit::LOST, text)),
         }
     }
@@ -82,6 +87,7 @@ pub(crate) async fn attend<T: ExclusiveLease>(
             CommandEnd::Lost(text)
             | CommandEnd::Released(text)
             | CommandEnd::Withdrawn(text)
+            | CommandEnd::Failed(text)
             | CommandEnd::FoundLost(text),
         ) => text,
         Err(failure) if failure.code == exit::LOST => &failure.text,
@@ -175,7 +181,12 @@ async fn attend_alone<T: ExclusiveLease>(
         (_, Some(Why::Revoked), ..) => Ok(CommandEnd::Withdrawn(stopped_since("the lease was withdrawn"))),
         (_, Some(Why::Overran), ..) => {
             let most = policy.at_most.map_or_else(String::new, |most| format!(" {}", brief(most)));
-            Ok(CommandEnd::Lost(stopped_since(&format!("it ran for longer than the{most} of --max"))))
+            Ok(CommandEnd::Failed(stopped_since(&format!("it ran for longer than the{most} of --max"))))
+        }
+        (_, Some(Why::Unwell), ..) => {
+            let times = policy.check.as_ref().map_or(1, |check| check.failures);
+            let times = if times == 1 { String::new() } else { format!(" {times} times in a row") };
+            Ok(CommandEnd::Failed(stopped_since(&format!("--check failed{times}"))))
         }
         (_, _, Some(loss), _) if loss.is_wanted() => {
             Ok(CommandEnd::Released(stopped_since(&because(loss.why))))
@@ -254,7 +265,22 @@ async fn see(
     }
     signals.pass_on_to(Some(Arc::clone(&stopper.process_group)));
     let mut asked = None;
-    let mut outcome = pin!(started.see(lease, policy, &stopper));
+    let over = Notify::new();
+    let seen = async {
+        let seen = started.see(lease, policy, &stopper);
+        // A hook that comes before the command has no check.
+        let Some(check) = policy.check.as_ref().filter(|_| may_read) else { return seen.await };
+        let seen = async {
+            let outcome = seen.await;
+            over.notify_one();
+            outcome
+        };
+        match tokio::join!(seen, check::watch(check, lease, policy, &stopper, &over)) {
+            (outcome, None) => outcome,
+            (_, Some(remains)) => CommandOutcome::Stuck(remains),
+        }
+    };
+    let mut outcome = pin!(seen);
     let outcome = loop {
         let by = tokio::select! {
             biased;

@@ -113,6 +113,7 @@ async fn at(
         CommandEnd::Lost(text)
         | CommandEnd::Released(text)
         | CommandEnd::Withdrawn(text)
+        | CommandEnd::Failed(text)
         | CommandEnd::FoundLost(text) => output::note(format!("{text} (the tick {tick})")),
     }
     Ok(())

@@ -104,7 +104,8 @@ async fn under_lease(
         };
         told(leases, &[&plan.key], plan.patience, wanted).await
     };
-    let semaphore = if plan.hold == HoldKind::Lease { None } else { tenure::permits::key(plan.key.as_str()).ok() };
+    let semaphore =
+        if plan.hold == HoldKind::Lease { None } else { tenure::permits::key(plan.key.as_str()).ok() };
     let keys = [semaphore.as_ref().unwrap_or(&plan.key)];
     let acquired = signals.unless(beside_a_watchdog(plan, acquired, outage, policy)).await;
     let guard = had(leases, plan, &keys, policy, acquired).await?;

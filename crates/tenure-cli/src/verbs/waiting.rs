@@ -114,7 +114,8 @@ pub(super) async fn about_occupant(leases: &Leases, keys: &[&Key], by: &Occupant
             let Ok(view) = view(leases, key).await else { continue };
             let abouts = SessionAbouts::of(leases.store(), &view).await;
             let is_meant = |record: &&tenure::Record| {
-                record.fence == by.fence && record.tenure.as_ref().is_some_and(|held| held.holder == by.holder)
+                record.fence == by.fence
+                    && record.tenure.as_ref().is_some_and(|held| held.holder == by.holder)
             };
             if let Some(record) = view.stored.as_ref().ok().map(|stored| &stored.record).filter(is_meant) {
                 return about_tenure(record, &abouts);

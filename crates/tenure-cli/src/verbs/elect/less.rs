@@ -71,7 +71,7 @@ impl ExclusiveLease for Elected {
 }
 
 pub(super) async fn elect(place: &LessLocation, plan: config::ElectConfig) -> Result<u8, Failure> {
-    let config::ElectConfig { term, on_change } = plan;
+    let config::ElectConfig { term, on_change, cooldown } = plan;
     if term.about.has_note() {
         return Err(Failure::usage("less's table has no room for a note; leave --note out"));
     }
@@ -103,7 +103,7 @@ pub(super) async fn elect(place: &LessLocation, plan: config::ElectConfig) -> Re
         let next = told_by(look, &[&term.key], WaitLimit::Forever, stand_by(&candidate)).await?;
         Ok(Elected { candidate: Arc::clone(&candidate), term: next, key: term.key.as_str().to_owned() })
     };
-    let result = super::terms(elected, candidate.id(), || None, &term, &mut signals).await;
+    let result = super::terms(elected, candidate.id(), || None, (&term, cooldown), &mut signals).await;
     if let Some(following) = following {
         following.end().await;
     }
