@@ -1,7 +1,6 @@
 //! What records tell of their holders: who, where, and what for. A lease with a record of its own says so there; what is attached to a session
 //! says so in the session's record.
 
-use crate::output::view::View;
 use crate::text::escaped;
 use std::collections::BTreeMap;
 use tenure::{Attachment, Freshness, Key, Metadata, Record, Store, Value};
@@ -45,14 +44,14 @@ fn text(metadata: &Metadata, name: &str) -> Option<String> {
 pub(crate) struct SessionAbouts(BTreeMap<Key, Record>);
 
 impl SessionAbouts {
-    /// Of those that a record names. What can't be read tells nothing.
-    pub(crate) async fn of(store: &impl Store, view: &View) -> SessionAbouts {
+    /// Of those that `attachments` name. What can't be read tells nothing.
+    pub(crate) async fn of<'a>(
+        store: &impl Store,
+        attachments: impl Iterator<Item = &'a Attachment>,
+    ) -> SessionAbouts {
         /// More are not shown on one screen.
         const MOST: usize = 100;
-        let own = view.stored.as_ref().ok().and_then(|stored| stored.record.tenure.as_ref());
-        let own = own.and_then(|tenure| tenure.attachment.as_ref());
-        let shared = view.shared.iter().flat_map(|shared| shared.attachments());
-        let mut keys: Vec<Key> = own.into_iter().chain(shared).map(|to| to.session.clone()).collect();
+        let mut keys: Vec<Key> = attachments.map(|to| to.session.clone()).collect();
         keys.sort_unstable();
         keys.dedup();
         keys.truncate(MOST);

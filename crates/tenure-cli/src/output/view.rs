@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure::liveness::{Liveness, SessionLives, time_left};
 use tenure::range::{Entry, SectionLedger};
-use tenure::{Clock, Key, Listed, Record, Store, StoreError, Stored, Ttl, Wall};
+use tenure::{Attachment, Clock, Key, Listed, Record, Store, StoreError, Stored, Ttl, Wall};
 
 /// What a record says about its key now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -189,6 +189,13 @@ impl View {
             },
         };
         View { key, state, left, is_doubtful, leased, shared, doubt, stored: Ok(stored) }
+    }
+
+    /// The sessions that its lease, or those of its permits, are attached to.
+    pub(crate) fn attachments(&self) -> impl Iterator<Item = &Attachment> {
+        let own = self.stored.as_ref().ok().and_then(|stored| stored.record.tenure.as_ref());
+        let own = own.and_then(|tenure| tenure.attachment.as_ref());
+        own.into_iter().chain(self.shared.iter().flat_map(PermitsView::attachments))
     }
 
     /// What is stored, where only a record that can be read will do.

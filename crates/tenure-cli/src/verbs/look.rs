@@ -94,7 +94,7 @@ pub(crate) async fn show(url: &Url, typed: &args::ShowArgs) -> Result<u8, Failur
     let key = config::key(&typed.key)?;
     let leases = super::open_to_look(url).await?;
     let view = view(&leases, &key).await?;
-    let abouts = SessionAbouts::of(leases.store(), &view).await;
+    let abouts = SessionAbouts::of(leases.store(), view.attachments()).await;
     if typed.json {
         output::json(&view.json(&abouts))?;
     } else {

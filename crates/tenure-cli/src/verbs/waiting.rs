@@ -38,7 +38,7 @@ pub(super) async fn told<T>(
     // A store that fails is told of by whoever waits for it. Of several keys, this process may have some already.
     let look = async |key: &Key| {
         let view = view(leases, key).await.ok()?;
-        let abouts = SessionAbouts::of(leases.store(), &view).await;
+        let abouts = SessionAbouts::of(leases.store(), view.attachments()).await;
         holding(&view, &abouts).filter(|_| !is_held_by(&view, leases.holder()))
     };
     told_by(look, keys, patience, work).await
@@ -112,7 +112,7 @@ pub(super) async fn about_occupant(leases: &Leases, keys: &[&Key], by: &Occupant
     let look = async {
         for key in keys {
             let Ok(view) = view(leases, key).await else { continue };
-            let abouts = SessionAbouts::of(leases.store(), &view).await;
+            let abouts = SessionAbouts::of(leases.store(), view.attachments()).await;
             let is_meant = |record: &&tenure::Record| {
                 record.fence == by.fence
                     && record.tenure.as_ref().is_some_and(|held| held.holder == by.holder)
