@@ -63,6 +63,7 @@ pub(crate) struct RunConfig {
     pub(crate) at_least: Duration,
     pub(crate) about: HolderInfo,
     pub(crate) hooks: LeaseHooks,
+    pub(crate) check: Option<HealthCheck>,
     pub(crate) command: Template,
 }
 
@@ -101,9 +102,6 @@ impl args::RunArgs {
                  defaults of `tenure config`",
             ));
         }
-        if self.about.note.is_some() && (hold != HoldKind::Lease || !more.is_empty()) {
-            return Err(Failure::usage("--note goes with the plain lease of one KEY"));
-        }
         // What is to be held for some time is not over before, whatever becomes of its holder.
         let least_ttl = if hold == HoldKind::Lease { at_least } else { at_least / 2 * 3 };
         let most = Ttl::MAX.duration();
@@ -126,9 +124,20 @@ impl args::RunArgs {
             at_least,
             about: HolderInfo::new(self.about.note, self.command.first())?,
             hooks: LeaseHooks::try_from(self.hooks)?,
+            check: None,
             command: Template::new(self.command)?,
         })
     }
+}
+
+/// What tells whether a command is well, by sh(1).
+#[derive(Debug, Clone)]
+pub(crate) struct HealthCheck {
+    pub(crate) command: OsString,
+    /// Between two of them; one that takes longer has failed.
+    pub(crate) every: Duration,
+    /// So many in a row end the command.
+    pub(crate) failures: u32,
 }
 
 /// What is run when a lease begins, and when it is lost, by sh(1).
@@ -159,10 +168,24 @@ pub(crate) struct ElectConfig {
     /// What each term is: one run under the lease.
     pub(crate) term: RunConfig,
     pub(crate) on_change: Option<OsString>,
+    /// How long to stand back after stepping down.
+    pub(crate) cooldown: Duration,
 }
 
 impl args::ElectArgs {
     pub(crate) fn validated(self) -> Result<ElectConfig, Failure> {
+        if self.max.is_some_and(|max| max.is_zero()) {
+            return Err(Failure::usage("--max 0s leaves CMD no time at all; allow it some"));
+        }
+        let every = self.check_every.unwrap_or(Duration::from_secs(10));
+        if every.is_zero() {
+            return Err(Failure::usage("--check-every 0s leaves --check no time at all; allow it some"));
+        }
+        if self.check.as_ref().is_some_and(|command| command.is_empty()) {
+            return Err(Failure::usage("--check is empty; write a command for sh(1), or leave it out"));
+        }
+        let failures = self.check_failures.unwrap_or(3);
+        let check = self.check.map(|command| HealthCheck { command, every, failures });
         let term = RunConfig {
             key: free_key(&self.key)?,
             more: Vec::new(),
@@ -171,16 +194,18 @@ impl args::ElectArgs {
             patience: WaitLimit::Forever,
             ttl: ttl(self.ttl)?,
             grace: self.grace,
-            at_most: None,
+            at_most: self.max,
             at_least: Duration::ZERO,
             about: HolderInfo::new(self.about.note, self.command.first())?,
             hooks: LeaseHooks::try_from(self.hooks)?,
+            check,
             command: Template::new(self.command)?,
         };
         if self.on_change.as_ref().is_some_and(|command| command.is_empty()) {
             return Err(Failure::usage("--on-change is empty; write a command for sh(1), or leave it out"));
         }
-        Ok(ElectConfig { term, on_change: self.on_change })
+        let cooldown = self.cooldown.unwrap_or(term.ttl / 5 * 2);
+        Ok(ElectConfig { term, on_change: self.on_change, cooldown })
     }
 }
 

@@ -66,6 +66,16 @@ fn how_it_ended_is_told_and_kept() {
 }
 
 #[test]
+fn a_tick_whose_lease_was_lost_says_so_and_the_next_one_runs() {
+    let bench = Bench::new();
+    let script = "[ -e lost ] || { touch lost; \"$0\" release once/job --now --yes; }";
+    let tenure = env!("CARGO_BIN_EXE_tenure");
+    let ran = bench.run(&["cron", EACH_SECOND, "job", "--ticks", "2", "--", "sh", "-c", script, tenure]);
+    let told = "once/job: the lease was lost while the command ran";
+    assert!(ran.code == 0 && ran.err.matches(told).count() == 1, "{ran:?}");
+}
+
+#[test]
 fn a_missed_tick_is_left_out_or_run() {
     let bench = Bench::new();
     // Nobody has run it, and it was long ago.

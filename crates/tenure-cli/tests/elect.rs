@@ -275,3 +275,105 @@ fn bad_input_is_told_before_anything_is_done() {
     }
     assert!(!bench.store().exists());
 }
+
+#[test]
+fn a_leader_that_hangs_or_has_led_for_long_makes_room_for_another() {
+    let bench = Bench::new();
+    let told = "printf '%s' \"$TENURE_REASON\" > reason";
+    // The first one hangs, and its check finds that out. Whoever leads next is well.
+    let script = "echo \"$TENURE_FENCE $$ $PPID\" >> terms; [ -e hung ] || { touch hung; kill -STOP $$; }; exec sleep 600";
+    let check =
+        "echo $TENURE_KEY >> checked; [ \"$(ps -o state= -p $(tail -1 terms | cut -d ' ' -f 2))\" != T ]";
+    let words = [
+        "elect",
+        "k",
+        "--ttl",
+        "2s",
+        "--grace",
+        "100ms",
+        "--on-lost",
+        told,
+        "--check",
+        check,
+        "--check-every",
+        "300ms",
+        "--check-failures",
+        "2",
+        "--cooldown",
+        "10m",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ];
+    let mut first = bench.start(&words);
+    let (_, hung) = await_term(&bench, 1);
+    let _second = bench.start(&words);
+    let (_, leads) = await_term(&bench, 2);
+    assert!(!is_alive(hung) && first.is_running(), "it stands back");
+    wait_until("the hook to be told", || bench.read("reason").contains("--check failed 2 times in a row"));
+    let checks = bench.read("checked").lines().count();
+    wait_until("more checks", || bench.read("checked").lines().count() > checks + 3);
+    assert!(
+        is_alive(leads) && terms(&bench).len() == 2 && bench.read("checked").lines().all(|key| key == "k")
+    );
+    // A check that hangs has failed; a term ends by its longest time.
+    let bench = Bench::new();
+    let notes = std::fs::File::create(bench.path("notes")).unwrap();
+    let words = [
+        "elect",
+        "k",
+        "--check",
+        "sleep 60",
+        "--check-every",
+        "200ms",
+        "--max",
+        "1h",
+        "--",
+        "sh",
+        "-c",
+        OBEYS,
+    ];
+    let mut hangs = Process::from(bench.tenure(&words).stderr(notes).spawn().unwrap());
+    wait_until("it to step down", || {
+        bench.read("notes").contains("k: --check failed 3 times in a row; the command was stopped")
+    });
+    assert!(
+        bench.read("notes").contains("3 of 3 in a row: it took longer than 200ms"),
+        "{}",
+        bench.read("notes")
+    );
+    hangs.signal(Signal::SIGTERM);
+    assert_eq!(hangs.wait(), 143);
+    let bench = Bench::new();
+    let words = ["elect", "k", "--max", "200ms", "--cooldown", "0s", "--", "sh", "-c", OBEYS];
+    let mut leads = bench.start(&words);
+    await_term(&bench, 1);
+    wait_until("it to lead again", || terms(&bench).len() > 1);
+    leads.signal(Signal::SIGTERM);
+    leads.wait();
+}
+
+#[test]
+fn a_check_without_a_command_or_time_is_refused() {
+    let bench = Bench::new();
+    for (words, says) in [
+        (&["--check", ""][..], "--check is empty"),
+        (&["--check", "true", "--check-every", "0s"], "--check-every 0s"),
+        (&["--check-every", "1s"], "--check <CMD>"),
+        (&["--check", "true", "--check-failures", "0"], "--check-failures"),
+        (&["--max", "0s"], "no time at all"),
+    ] {
+        let ran = bench.run(&[&["elect", "k"], words, &["--", "true"]].concat());
+        assert!(ran.code == 64 && ran.err.contains(says), "{words:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_leader_that_ended_by_itself_says_that_its_lease_was_lost_before() {
+    let bench = Bench::new();
+    let script = "\"$0\" release k --now --yes; exit 0";
+    let ran =
+        bench.run(&["elect", "k", "--ttl", "60s", "--", "sh", "-c", script, env!("CARGO_BIN_EXE_tenure")]);
+    assert!(ran.code == 76 && ran.err.contains("k: the lease was lost while the command ran"), "{ran:?}");
+}

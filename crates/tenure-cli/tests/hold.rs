@@ -268,3 +268,14 @@ fn who_is_not_read_holds_its_lease_no_longer_than_it_is_wanted() {
     assert!(ran.code == 70 && ran.err.contains("standard output was not read"), "{ran:?}");
     assert_eq!(bench.show("k")["state"], "vacant");
 }
+
+#[test]
+fn a_loss_that_only_the_release_finds_is_told() {
+    let bench = Bench::new();
+    let mut holder = Holder::start(&bench, &["k", "--json", "--ttl", "60s"]);
+    holder.event("acquired");
+    assert_eq!(bench.run(&["release", "k", "--now", "--yes"]).code, 0);
+    drop(holder.process.stdin.take());
+    assert!(holder.event("lost")["reason"].as_str().unwrap().contains("was found"));
+    assert_eq!(holder.end(), 76);
+}

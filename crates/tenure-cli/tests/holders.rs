@@ -21,9 +21,25 @@ fn who_holds_a_lease_where_and_why_is_told() {
     assert!(shown.contains("\nnote     index \\u{1b}[31m rebuilt\n") && !shown.contains("field"), "{shown}");
     let told = &bench.show("k")["metadata"];
     assert_eq!((&told["program"], &told["pid"]), (&"sh".into(), &run.id().into()), "{told}");
-    for (more, told) in [(&["--permits", "2"][..], "one KEY"), (&["k2"], "one KEY")] {
-        let refused = bench.run(&[&["run", "k", "--note", "x"], more, &["--", "true"]].concat());
-        assert!(refused.code == 64 && refused.err.contains(told), "{refused:?}");
+    // Of several keys each record tells it; of permits, the session's.
+    let both = format!("\"$0\" show a; \"$0\" show b; \"$0\" show b --json");
+    let ran =
+        bench.run(&["run", "a", "b", "--note", "two", "--", "sh", "-c", &both, env!("CARGO_BIN_EXE_tenure")]);
+    assert!(
+        ran.out.matches(", for sh\nnote     two\n").count() == 2 && ran.out.contains("\"note\": \"two\""),
+        "{ran:?}"
+    );
+    let permits = "\"$0\" show semaphore/p; \"$0\" show semaphore/p --json";
+    for how in [&["p", "--permits", "2"][..], &["q", "--shared"], &["r", "--fair"]] {
+        let permits = permits.replace("semaphore/p", &format!("semaphore/{}", how[0]));
+        let words = [
+            &["run", "--note", "in\u{1b} turn"],
+            how,
+            &["--", "sh", "-c", &permits, env!("CARGO_BIN_EXE_tenure")],
+        ];
+        let ran = bench.run(&words.concat());
+        assert!(ran.out.contains(", for sh: in\\u{1b} turn)  fence "), "{ran:?}");
+        assert!(ran.out.contains("\"about\": {") && ran.out.contains("\"program\": \"sh\""), "{ran:?}");
     }
     let long = bench.run(&["run", "k", "--note", &"x".repeat(1001), "--", "true"]);
     assert!(long.code == 64 && long.err.contains("1001 bytes; the limit is 1000"), "{long:?}");
@@ -43,12 +59,22 @@ fn who_waits_is_told_by_whom_it_is_held() {
         (&["elect", "k", "--", "true"], lease, ", for sh: new"),
         (&["hold", "k"], lease, ", for sh: new"),
         (&["run", "p", "--permits", "2", "--", "true"], permits, " (2 of 2; 1 waiting)"),
+        (&["run", "p", "--permits", "2", "--", "true"], permits, ", for sleep) since 20"),
     ] {
         let line = first_words(bench.tenure(words).stdin(Stdio::piped()).stdout(Stdio::null()));
         assert!(line.starts_with(&format!("tenure: {begins}")) && line.contains(says), "{words:?}: {line:?}");
     }
     let tried = bench.run(&["run", "k", "--try", "--", "true"]);
     assert!(tried.code == 75 && !tried.err.contains("waiting"), "{tried:?}");
+    for (words, says) in [
+        (&["run", "k", "--try", "--", "true"][..], ", for sh: new \\u{1b} disks) since 20"),
+        (&["run", "free", "k", "--try", "--", "true"], ", for sh: new"),
+        (&["run", "p", "--permits", "2", "--try", "--", "true"], ", for sleep) since 20"),
+        (&["hold", "k", "--try"], ", for sh: new"),
+    ] {
+        let tried = bench.run(words);
+        assert!(tried.code == 75 && tried.err.contains(says), "{words:?}: {tried:?}");
+    }
 }
 
 #[test]

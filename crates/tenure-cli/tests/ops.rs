@@ -101,16 +101,23 @@ fn a_lease_is_taken_at_once_only_if_that_is_asked_for() {
 #[test]
 fn names_cannot_steer_the_terminal() {
     let bench = Bench::new();
-    let key = "evil\u{1b}]0;x\u{7}\n\u{202e}";
+    let key = "evil\u{1b}]0;x\u{7}\n\u{202e}\u{9b}2J\u{7f}";
     assert_eq!(bench.run(&["run", key, "--", "true"]).code, 0);
-    for arguments in [["ls", "--all"].as_slice(), &["show", key], &["ls", "--all", "--json"]] {
+    for arguments in [
+        ["ls", "--all"].as_slice(),
+        &["show", key],
+        &["show", key, "--json"],
+        &["ls", "--all", "--json"],
+        &["work", "--name", "j", key, "--json", "--", "false"],
+        &["work", "status", "j", "--json"],
+    ] {
         let ran = bench.run(arguments);
-        assert_eq!(ran.code, 0);
-        let is_json = arguments.contains(&"--json");
-        let is_clean = |c: char| c == '\n' || !c.is_control() && (is_json || c != '\u{202e}');
+        assert_eq!(ran.code, i32::from(arguments.contains(&"false")), "{ran:?}");
+        let is_clean = |c: char| c == '\n' || !c.is_control() && c != '\u{202e}';
         assert!(ran.out.chars().all(is_clean) && ran.out.contains("evil"), "{ran:?}");
     }
-    assert_eq!(bench.run(&["ls", "--all"]).out.lines().count(), 2, "one line for one record");
+    assert_eq!(bench.show(key)["key"], key, "it stays the same text");
+    assert_eq!(bench.run(&["ls", "--all", "evil"]).out.lines().count(), 2, "one line for one record");
     let nobody = bench.run(&["revoke", key, "--yes"]);
     assert!(nobody.err.contains("\\u{202e}") && !nobody.err.contains('\u{202e}'), "{nobody:?}");
 }

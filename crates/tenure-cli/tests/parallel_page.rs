@@ -1,6 +1,6 @@
 //! docs/parallel.md beside the programs that it speaks of.
 //!
-//! Plan: each option that GNU parallel tells shells of, that flock(1) and xargs(1) tell of in their help, and that consul's source has, has a
+//! Plan: each option that GNU parallel tells shells of and that its manual describes, that flock(1) and xargs(1) tell of in their help, and that consul's source has, has a
 //! place on the page, and a reason where it is not there; each of tenure's that the page names is one of the verb's; what newcomers type is answered as the page says.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -98,6 +98,26 @@ fn each_option_of_parallel_has_a_row() {
     let told: BTreeSet<String> = rows("GNU parallel").into_iter().flat_map(|(theirs, _)| theirs).collect();
     let is_told = |name: &String| told.contains(name) || COMMON.contains(&name.as_str());
     let missing: Vec<_> = known.into_iter().filter(|names| !names.iter().any(is_told)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// By every name that its manual has a heading for.
+#[test]
+fn each_name_of_parallels_manual_has_a_row() {
+    let mut manual = Command::new("man");
+    // Plain text, with each heading in one line.
+    manual.args(["-P", "cat", "parallel"]).env("MANWIDTH", "200").env_remove("MAN_KEEP_FORMATTING");
+    let text = String::from_utf8(manual.output().unwrap().stdout).unwrap();
+    let list = text.split("\nOPTIONS\n").nth(1).and_then(|rest| rest.split("\nEXAMPLES").next()).unwrap();
+    let headings = list.lines().filter_map(|line| line.strip_prefix("       -"));
+    let words = headings.filter_map(|heading| heading.split_whitespace().next());
+    let names = words.map(|word| format!("-{}", word.split(['[', '=']).next().unwrap_or_default()));
+    // Those with a line below them are its own.
+    let names: BTreeSet<String> = names.filter(|name| !name.starts_with("--_")).collect();
+    assert!(names.len() > 150, "{names:?}");
+    let told: BTreeSet<String> = rows("GNU parallel").into_iter().flat_map(|(theirs, _)| theirs).collect();
+    let missing: Vec<_> =
+        names.iter().filter(|name| !told.contains(*name) && !COMMON.contains(&name.as_str())).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
 

@@ -152,6 +152,21 @@ fn permits_and_several_keys_are_held_for_their_least_time_by_whoever_ends_sooner
 }
 
 #[test]
+fn permits_that_are_found_to_be_gone_when_they_are_given_up_are_told_with_status_76() {
+    let bench = Bench::new();
+    let script = "touch began; until [ -e go ]; do sleep 0.02; done";
+    let notes = std::fs::File::create(bench.path("notes")).unwrap();
+    let words = ["run", "--permits", "1", "q", "--ttl", "60s", "--", "sh", "-c", script];
+    let mut run = Process::from(bench.tenure(&words).stderr(notes).spawn().unwrap());
+    wait_until("the command to begin", || bench.path("began").exists());
+    bench.sql("DELETE FROM tenure_record WHERE key = 'semaphore/q'");
+    bench.write("go", "");
+    assert_eq!(run.wait(), 76);
+    let notes = bench.read("notes");
+    assert!(notes.contains("semaphore/q: the lease was lost while the command ran"), "{notes}");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let bench = Bench::new();
     for (arguments, says) in [

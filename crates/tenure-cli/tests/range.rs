@@ -338,3 +338,14 @@ fn ranges_of_the_dead_are_reclaimed_when_their_time_is_over_or_at_once() {
     assert_eq!((ran.code, ran.out.contains("\"freed\": 1")), (0, true), "{ran:?}");
     assert_eq!(bench.run(&["range", "s", "10..20", "--", "true"]).code, 0);
 }
+
+#[test]
+fn ranges_that_are_found_to_be_gone_when_they_are_given_up_are_told_with_status_76() {
+    let bench = Bench::new();
+    let free = "\"$0\" reclaim s --now --yes";
+    let ran = bench.run(&["range", "s", "0..f", "--", "sh", "-c", free, env!("CARGO_BIN_EXE_tenure")]);
+    assert!(
+        ran.code == 76 && ran.err.contains("section/s: the lease was lost while the command ran"),
+        "{ran:?}"
+    );
+}

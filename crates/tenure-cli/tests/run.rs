@@ -232,6 +232,36 @@ fn a_lease_taken_by_force_stops_the_command_at_the_next_renewal() {
     assert!(!is_alive(pid) && !is_alive(child));
 }
 
+/// A command that is over before any renewal could tell of the loss.
+#[test]
+fn a_loss_that_only_the_release_finds_is_told_with_status_76() {
+    let bench = Bench::new();
+    let tenure = env!("CARGO_BIN_EXE_tenure");
+    let by_force = |key: &str| format!("\"$0\" release {key} --now --yes 2> forced || exit 9");
+    for (keys, script, ended) in [
+        (&["k"][..], by_force("k"), ""),
+        (&["k"], by_force("k") + "; exit 3", "; CMD ended with 3"),
+        (&["a", "b"], by_force("a"), ""),
+        (&["--on-lost", "printf %s \"$TENURE_REASON\" > reason", "k"], by_force("k"), ""),
+    ] {
+        let words = [&["run", "--ttl", "60s"], keys, &["--", "sh", "-c", &script, tenure]].concat();
+        let ran = bench.run(&words);
+        let says = format!(
+            ": the lease was lost while the command ran, as was found when it was to be given up{ended}\n"
+        );
+        assert!(ran.code == 76 && ran.err.ends_with(&says), "{keys:?} {script}: {ran:?}");
+    }
+    assert!(bench.read("reason").contains("k: the lease was lost"), "{}", bench.read("reason"));
+    // What is kept for its least time may be lost while nothing runs. What is not known is no loss.
+    for (least, script) in [
+        ("2s", "(sleep 0.5; ".to_owned() + &by_force("k") + ") & sleep 0.1"),
+        ("0s", "mv leases.db away".to_owned()),
+    ] {
+        let ran = bench.run(&["run", "k", "--ttl", "2s", "--min", least, "--", "sh", "-c", &script, tenure]);
+        assert!(ran.code == 0 && !ran.err.contains("lost"), "{script}: {ran:?}");
+    }
+}
+
 #[test]
 fn a_store_that_goes_away_stops_the_command_before_the_deadline() {
     let bench = Bench::new();

@@ -21,18 +21,18 @@ fn some(size: u16) -> NonZero<u16> {
 }
 
 /// A terminal with `top` in it.
-struct Top {
-    child: Child,
+pub(crate) struct Top {
+    pub(crate) child: Child,
     pty: Arc<pty_process::blocking::Pty>,
     emulator: Arc<Mutex<vt100::Parser>>,
 }
 
 impl Top {
     fn start(bench: &Bench, rows: u16, columns: u16) -> Top {
-        Top::of(bench, ["fleet", "top", "f"], rows, columns)
+        Top::of(bench, &["fleet", "top", "f"], rows, columns)
     }
 
-    fn of(bench: &Bench, verb: [&str; 3], rows: u16, columns: u16) -> Top {
+    pub(crate) fn of(bench: &Bench, verb: &[&str], rows: u16, columns: u16) -> Top {
         let (pty, pts) = pty_process::blocking::open().unwrap();
         pty.resize(pty_process::Size::new(rows, columns)).unwrap();
         let command = pty_process::blocking::Command::new(env!("CARGO_BIN_EXE_tenure"));
@@ -60,7 +60,7 @@ impl Top {
         self.emulator.lock().unwrap().screen().contents()
     }
 
-    fn await_text(&self, text: &str) -> String {
+    pub(crate) fn await_text(&self, text: &str) -> String {
         let shown = || Some(self.screen()).filter(|screen| screen.contains(text));
         let end = Instant::now() + LONG;
         loop {
@@ -72,7 +72,7 @@ impl Top {
         }
     }
 
-    fn press(&self, keys: &str) {
+    pub(crate) fn press(&self, keys: &str) {
         (&*self.pty).write_all(keys.as_bytes()).unwrap();
     }
 
@@ -186,7 +186,7 @@ fn a_job_is_watched_as_it_goes_on() {
     let base = ["work", "--name", "j", "--retries", "0", "-p", "3", "a", "b", "c", "--", "sh", "-c", script];
     let mut work = bench.start(&base);
     wait_until("the failure", || bench.run(&["work", "status", "j"]).out.contains("exit 3"));
-    let mut top = Top::of(&bench, ["work", "top", "j"], 30, 80);
+    let mut top = Top::of(&bench, &["work", "top", "j"], 30, 80);
     let shown = top.await_text("units    3: 0 done (0%), 1 failed, 2 running");
     assert!(shown.contains("a: exit 3") && shown.contains("q quit"), "{shown}");
     bench.write("go.b", "");

@@ -24,6 +24,7 @@ pub struct LockAll {
     ttl: Option<Duration>,
     limits: BodyLimits,
     at_least: Duration,
+    metadata: Metadata,
 }
 
 impl Leases {
@@ -43,6 +44,7 @@ impl Leases {
             ttl: None,
             limits: BodyLimits::default(),
             at_least: Duration::ZERO,
+            metadata: Metadata::new(),
         }
     }
 }
@@ -104,6 +106,12 @@ impl LockAll {
     /// As [`Lock::at_least_for`](crate::Lock::at_least_for), for each of them.
     pub fn at_least_for(mut self, least: Duration) -> Self {
         self.at_least = least;
+        self
+    }
+
+    /// As [`Lock::metadata`](crate::Lock::metadata), for each of them.
+    pub fn metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = metadata;
         self
     }
 
@@ -212,7 +220,7 @@ impl LockAll {
     }
 
     fn lock(&self, name: &str) -> Lock {
-        let lock = self.leases.lock(name);
+        let lock = self.leases.lock(name).metadata(self.metadata.clone());
         let lock = match self.ttl {
             _ if !self.at_least.is_zero() => {
                 let ttl = self.ttl.unwrap_or(self.leases.inner.session_ttl.duration());

@@ -63,7 +63,7 @@ fn ranges_that_are_dropped_as_main_ends_are_free() {
         runtime().block_on(async {
             let section =
                 Section::builder(store.clone(), "s").linger(Duration::from_secs(20)).start().unwrap();
-            let other = section.acquire(KeyRange::from(0..10u64), hour).await.unwrap();
+            let other = section.try_acquire(KeyRange::from(0..10u64), hour).await.unwrap();
             if with_body {
                 drop(other);
                 let body = section.with_lease(all(), hour, |_| std::future::pending::<()>());

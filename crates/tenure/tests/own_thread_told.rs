@@ -55,7 +55,7 @@ fn what_can_not_be_given_back_in_time_is_told() {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap().block_on(
         async {
             let _guard =
-                section.acquire(KeyRange::universe_of_bytes(4), Duration::from_secs(60)).await.unwrap();
+                section.try_acquire(KeyRange::universe_of_bytes(4), Duration::from_secs(60)).await.unwrap();
             faulty.always(Fault::Hang);
             drop(section);
         },

@@ -16,6 +16,10 @@ use std::time::Duration;
 /// When CMD ends by itself, `elect` ends with its status and makes room for another leader: put it under a supervisor
 /// that starts it again. CMD finds TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE in its environment (see `run`).
 ///
+/// A CMD that hangs leads on, since tenure renews the lease for it: --check finds that out, and --max ends each term.
+///
+/// Those who stand by have no order of preference here: by the library's `Candidate`, a program has one.
+///
 /// The first INT, TERM or HUP stops CMD cleanly and then makes room for another; a second one kills CMD at
 /// once, and the lease is given back when CMD is dead.
 #[derive(Debug, Parser)]
@@ -34,6 +38,23 @@ pub(crate) struct ElectArgs {
     /// the last one counts
     #[arg(long, value_name = "CMD")]
     pub(crate) on_change: Option<OsString>,
+    /// Stop CMD when it has led for this long, with the whole grace period, and let another lead [default: any]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) max: Option<Duration>,
+    /// Run this by sh(1) now and then while CMD runs, under the same lease, to find out whether CMD is well. When it fails again and again,
+    /// or takes longer than the time between two of them, CMD is stopped, and another leads. --on-lost is told so
+    #[arg(long, value_name = "CMD")]
+    pub(crate) check: Option<OsString>,
+    /// How often to run --check: first when CMD has run for so long [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = span, requires = "check")]
+    pub(crate) check_every: Option<Duration>,
+    /// How many times in a row --check fails before CMD is stopped [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "check")]
+    pub(crate) check_failures: Option<u32>,
+    /// How long to stand back after a term that was withdrawn, or ended by --max or --check, so that others get their turn
+    /// [default: two fifths of the ttl]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) cooldown: Option<Duration>,
     #[command(flatten)]
     pub(crate) about: AboutArgs,
     #[command(flatten)]

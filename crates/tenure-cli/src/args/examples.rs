@@ -17,7 +17,8 @@ tenure run --on-acquire ./mount.sh --on-lost ./alarm.sh volume -- ./serve.sh",
     ),
     (
         &["elect"],
-        "tenure elect primary -- ./serve.sh\ntenure elect --on-change 'echo $TENURE_ROLE' primary -- ./serve.sh",
+        "tenure elect primary -- ./serve.sh\ntenure elect --on-change 'echo $TENURE_ROLE' primary -- ./serve.sh
+tenure elect --check ./test.sh --check-every 5s primary -- ./serve.sh",
     ),
     (
         &["cron"],

@@ -19,6 +19,10 @@ fn of_verb(verb: &str) -> Option<&'static str> {
         }
         "xargs" | "parallel" => "a command runs for each of many units by: tenure work -- CMD {}",
         "locks" | "who" | "ps" => "tenure ls tells what is held and by whom",
+        "watch" | "top" => {
+            "the dashboard of tenure serve shows all leases live, tenure leader KEY --follow who comes and goes; fleets and jobs have a top: \
+             tenure fleet top FLEET, tenure work top JOB"
+        }
         "stop" | "kill" | "cancel" => "tenure revoke KEY has its holder stop and give it up",
         "status" => "tenure ls tells what is held, tenure work status JOB how a job is",
         "unlock" => "a lease is given back when its command ends; tenure release KEY takes it by force",
@@ -200,7 +204,7 @@ mod tests {
         let command = crate::args::command();
         for verb in [
             "flock", "lock", "sem", "xargs", "parallel", "status", "unlock", "jobs", "version", "locks",
-            "who", "ps", "stop", "kill", "cancel",
+            "who", "ps", "stop", "kill", "cancel", "watch", "top",
         ] {
             let tip = of_verb(verb).unwrap();
             assert!(command.find_subcommand(verb).is_none() && tip.contains("tenure "), "{verb}");

@@ -6,6 +6,8 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 /// List leases.
+///
+/// As they are now: a list that goes on is the dashboard of `serve`, and `leader KEY --follow` tells who comes and goes at one KEY.
 #[derive(Debug, Parser)]
 pub(crate) struct LsArgs {
     /// Only keys that begin with this

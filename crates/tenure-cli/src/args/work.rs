@@ -100,7 +100,8 @@ pub(crate) struct WorkArgs {
     /// How often a unit that fails is tried again before it counts as failed
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) retries: u32,
-    /// How often a unit is taken over, in a row, from workers that died while they had it, before it counts as failed. The last
+    /// How often a unit is taken over, in a row, from workers that died while they had it, before it counts as failed: such runs are no
+    /// attempts, and --retries does not count them. The last
     /// time it is run alone, so that it can't take others with it
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) max_takeovers: u32,

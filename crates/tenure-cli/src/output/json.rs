@@ -1,11 +1,43 @@
-//! Spans of time and metadata, as JSON has them.
+//! JSON as it is printed; spans of time and metadata, as JSON has them.
 
 use crate::keys::JobName;
 use crate::text::{date, hex};
 use serde_json::{Map, json};
+use std::fmt::Write as _;
 use std::time::Duration;
 use tenure::store::reserved;
 use tenure::{Key, Metadata, Value, Wall};
+use tenure_core::steers_terminals;
+
+/// A document in one line.
+pub(crate) fn line(document: &serde_json::Value) -> String {
+    harmless(document.to_string())
+}
+
+/// A document for people, in many lines.
+pub(crate) fn indented(document: &serde_json::Value) -> String {
+    harmless(format!("{document:#}"))
+}
+
+/// The same JSON, in which nothing steers a terminal. Serde escapes what JSON demands, which leaves out DEL, all C1 controls and what reorders
+/// text. Outside of texts there is nothing of that but line ends.
+fn harmless(json: String) -> String {
+    let is_harmful = |c: char| c != '\n' && steers_terminals(c);
+    if !json.contains(is_harmful) {
+        return json;
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        if is_harmful(c) {
+            for half in c.encode_utf16(&mut [0; 2]) {
+                let _infallible = write!(out, "\\u{half:04x}");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
 
 /// Whole milliseconds, as JSON has them.
 pub(crate) fn millis(span: Duration) -> u64 {
@@ -71,6 +103,18 @@ fn value(field: &Value) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_steers_a_terminal_is_escaped_and_stays_the_same_text() {
+        let text = "a\u{7f}\u{9b}2J\u{202e}\n\u{1b}é\u{1f980}";
+        let document = json!({ text: [text] });
+        for printed in [line(&document), indented(&document)] {
+            assert!(!printed.contains(|c| c != '\n' && steers_terminals(c)), "{printed}");
+            assert!(printed.contains("\\u007f\\u009b2J\\u202e\\n\\u001bé\u{1f980}"), "{printed}");
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&printed).unwrap(), document);
+        }
+        assert_eq!(indented(&json!({"a": 1})), "{\n  \"a\": 1\n}");
+    }
 
     #[test]
     fn metadata_becomes_json_of_the_nearest_kind() {

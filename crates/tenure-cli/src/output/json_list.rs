@@ -1,7 +1,7 @@
 //! A JSON object with a list that may be long: it is written piece by piece, before all else that the object says.
 
 use crate::exit::Failure;
-use crate::output;
+use crate::output::{self, json};
 use serde_json::Value as Json;
 
 /// The object, as far as it is written.
@@ -28,7 +28,7 @@ impl JsonList {
             } else {
                 text.push_str(&format!("{{\n  \"{}\": [", self.name));
             }
-            text.push_str(&format!("\n    {}", format!("{item:#}").replace('\n', "\n    ")));
+            text.push_str(&format!("\n    {}", json::indented(&item).replace('\n', "\n    ")));
         }
         if text.is_empty() { Ok(()) } else { output::print(&text) }
     }
@@ -38,7 +38,7 @@ impl JsonList {
     /// # Errors
     /// As [`JsonList::show`].
     pub(crate) fn end(self, rest: &Json) -> Result<(), Failure> {
-        let rest = format!("{rest:#}");
+        let rest = json::indented(rest);
         let rest = rest.strip_prefix("{\n").unwrap_or(&rest);
         let list = if self.is_begun { "\n  ]".to_owned() } else { format!("{{\n  \"{}\": []", self.name) };
         output::print(&format!("{list},\n{rest}\n"))

@@ -1,5 +1,6 @@
 //! What is said to people: on standard error, one line at a time, with the program's name.
 
+pub(crate) mod about;
 pub(crate) mod json;
 pub(crate) mod json_list;
 pub(crate) mod lines;
@@ -163,7 +164,7 @@ pub(crate) fn note(text: impl AsRef<str>) {
 /// Why a verb failed, as one line of JSON: for the programs that want their results so, too.
 pub(crate) fn fail(code: u8, text: &str) {
     let document = serde_json::json!({"error": {"code": code, "message": text}});
-    say(&format!("{document}\n"));
+    say(&format!("{}\n", json::line(&document)));
 }
 
 /// A line that says nothing that is wrong.
@@ -218,7 +219,7 @@ pub(crate) fn printed(written: std::io::Result<()>) -> Result<(), Failure> {
 
 /// One JSON document.
 pub(crate) fn json(document: &serde_json::Value) -> Result<(), Failure> {
-    print(&format!("{document:#}\n"))
+    print(&format!("{}\n", json::indented(document)))
 }
 
 /// Asks before something that can hurt. Without a terminal there is nobody to ask, and `--yes` is needed.

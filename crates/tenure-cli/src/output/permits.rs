@@ -1,10 +1,12 @@
 //! What a semaphore's record says, as people and programs are shown it.
 
+use crate::output::about::{SessionAbouts, about};
+use crate::output::json::fields;
 use crate::text::date;
 use serde_json::json;
 use std::collections::BTreeSet;
 use tenure::permits::{Mode, SemaphoreLedger, Ticket};
-use tenure::store::Stored;
+use tenure::store::{Attachment, Stored};
 use tenure::{StoreError, Wall};
 
 /// The holders of a semaphore, and those who wait.
@@ -47,35 +49,53 @@ impl PermitsView {
         }
     }
 
+    /// What the holders' claims, and then those of who waits, are attached to.
+    pub(crate) fn attachments(&self) -> impl Iterator<Item = &Attachment> {
+        let holders = self.0.holders.iter().map(|grant| &grant.ticket);
+        holders.chain(&self.0.queue).map(|ticket| &ticket.attachment)
+    }
+
+    /// What is told of the holder, if there is one alone.
+    pub(crate) fn about_holder(&self, abouts: &SessionAbouts) -> Option<String> {
+        let first = &self.0.holders.first()?.ticket;
+        let is_alone = self.0.holders.iter().all(|grant| grant.ticket.holder == first.holder);
+        is_alone.then(|| abouts.get(&first.attachment).and_then(about)).flatten()
+    }
+
     /// Since when the first has it.
     pub(crate) fn since(&self) -> Option<Wall> {
         self.0.holders.first().map(|grant| grant.ticket.since)
     }
 
     /// One line for each holder, and then for each who waits.
-    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
-        let held = self.0.holders.iter().map(|grant| {
+    pub(crate) fn lines(&self, abouts: &SessionAbouts) -> impl Iterator<Item = String> {
+        let told = |ticket: &Ticket| {
+            let about = abouts.get(&ticket.attachment).and_then(about);
+            about.map_or_else(String::new, |about| format!(" ({about})"))
+        };
+        let held = self.0.holders.iter().map(move |grant| {
+            let ticket = &grant.ticket;
             format!(
-                "{}  {}  fence {}, asked {}",
-                what(&grant.ticket),
-                grant.ticket.holder,
+                "{}  {}{}  fence {}, asked {}",
+                what(ticket),
+                ticket.holder,
+                told(ticket),
                 grant.fence,
-                date(grant.ticket.since)
+                date(ticket.since)
             )
         });
         let waits = self.0.queue.iter();
-        held.chain(
-            waits.map(|ticket| {
-                format!("{}  {}  waits since {}", what(ticket), ticket.holder, date(ticket.since))
-            }),
-        )
+        held.chain(waits.map(move |ticket| {
+            let (what, since) = (what(ticket), date(ticket.since));
+            format!("{what}  {}{}  waits since {since}", ticket.holder, told(ticket))
+        }))
     }
 
-    pub(crate) fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self, abouts: &SessionAbouts) -> serde_json::Value {
         let ticket = |ticket: &Ticket, fence: Option<u64>| {
             json!({
                 "holder": ticket.holder.as_str(),
-                "session": {"key": ticket.attachment.session.as_str(), "fence": ticket.attachment.fence.0},
+                "session": session(&ticket.attachment, abouts),
                 "mode": if ticket.mode == Mode::Exclusive { "exclusive" } else { "shared" },
                 "permits": ticket.permits,
                 "fence": fence,
@@ -91,6 +111,15 @@ impl PermitsView {
             "queue": queue.collect::<serde_json::Value>(),
         })
     }
+}
+
+/// A session that something is attached to, with what it says of its process where that was looked up.
+pub(crate) fn session(attachment: &Attachment, abouts: &SessionAbouts) -> serde_json::Value {
+    let mut session = json!({"key": attachment.session.as_str(), "fence": attachment.fence.0});
+    if let Some(about) = abouts.get(attachment) {
+        session["about"] = fields(about);
+    }
+    session
 }
 
 fn what(ticket: &Ticket) -> String {

@@ -2,8 +2,9 @@
 
 use crate::exit::{DAMAGED, Failure};
 use crate::keys::{FleetKeyPart, JobName, UnitStatus, part_of};
+use crate::output::about::SessionAbouts;
 use crate::output::json::{millis, told};
-use crate::output::permits::PermitsView;
+use crate::output::permits::{PermitsView, session};
 use crate::output::section::SectionLeases;
 use crate::output::silence::{Silences, TimeLeft};
 use crate::text::{brief, count, date};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure::liveness::{Liveness, SessionLives, time_left};
 use tenure::range::{Entry, SectionLedger};
-use tenure::store::{Listed, Record, Stored};
+use tenure::store::{Attachment, Listed, Record, Stored};
 use tenure::{Clock, Key, Store, StoreError, Ttl, Wall};
 
 /// What a record says about its key now.
@@ -191,6 +192,13 @@ impl View {
         View { key, state, left, is_doubtful, leased, shared, doubt, stored: Ok(stored) }
     }
 
+    /// The sessions that its lease, or those of its permits, are attached to.
+    pub(crate) fn attachments(&self) -> impl Iterator<Item = &Attachment> {
+        let own = self.stored.as_ref().ok().and_then(|stored| stored.record.tenure.as_ref());
+        let own = own.and_then(|tenure| tenure.attachment.as_ref());
+        own.into_iter().chain(self.shared.iter().flat_map(PermitsView::attachments))
+    }
+
     /// What is stored, where only a record that can be read will do.
     pub(crate) fn sound(&self) -> Result<&Stored, Failure> {
         self.stored.as_ref().map_err(|problem| Failure::new(DAMAGED, format!("{}: {problem}", self.key)))
@@ -260,7 +268,7 @@ impl View {
         ]
     }
 
-    pub(crate) fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self, abouts: &SessionAbouts) -> serde_json::Value {
         let mut view = Map::new();
         view.insert("key".into(), self.key.as_str().into());
         if let Some((fleet, part)) = part_of(&self.key) {
@@ -276,12 +284,12 @@ impl View {
             Err(problem) => {
                 view.insert("problem".into(), problem.as_str().into());
             }
-            Ok(stored) => self.describe(stored, &mut view),
+            Ok(stored) => self.describe(stored, abouts, &mut view),
         }
         view.into()
     }
 
-    fn describe(&self, stored: &Stored, view: &mut Map<String, serde_json::Value>) {
+    fn describe(&self, stored: &Stored, abouts: &SessionAbouts, view: &mut Map<String, serde_json::Value>) {
         let Record { fence, stamp, tenure, metadata, .. } = &stored.record;
         view.insert("fence".into(), fence.0.into());
         view.insert("written".into(), date(*stamp).into());
@@ -291,10 +299,7 @@ impl View {
             view.insert("since".into(), date(tenure.since).into());
             view.insert("ttl_ms".into(), tenure.ttl.millis().into());
             view.insert("left_ms".into(), json!(self.left.map(millis)));
-            let session = tenure
-                .attachment
-                .as_ref()
-                .map(|attachment| json!({"key": attachment.session.as_str(), "fence": attachment.fence.0}));
+            let session = tenure.attachment.as_ref().map(|attachment| session(attachment, abouts));
             view.insert("session".into(), json!(session));
             view.insert("mail".into(), tenure.mail.len().into());
         }
@@ -305,7 +310,7 @@ impl View {
             return;
         }
         if let Some(shared) = &self.shared {
-            view.insert("semaphore".into(), shared.json());
+            view.insert("semaphore".into(), shared.json(abouts));
             return;
         }
         if let Ok(covered) = SectionLedger::covered(&stored.record) {

@@ -8,7 +8,6 @@ use clap::parser::ValueSource;
 /// Which of its options were not typed.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct RunDefaults {
-    note: bool,
     min: bool,
     max: bool,
 }
@@ -17,14 +16,10 @@ impl RunDefaults {
     pub(crate) fn of(matches: &ArgMatches) -> RunDefaults {
         let Some(run) = matches.subcommand_matches("run") else { return RunDefaults::default() };
         let is_default = |name| run.value_source(name) == Some(ValueSource::DefaultValue);
-        RunDefaults { note: is_default("note"), min: is_default("min"), max: is_default("max") }
+        RunDefaults { min: is_default("min"), max: is_default("max") }
     }
 
     pub(crate) fn fit(self, run: &mut RunArgs) {
-        let is_plain = run.permits.is_none() && !run.shared && !run.exclusive && !run.fair;
-        if self.note && !(is_plain && run.keys.len() == 1) {
-            run.about.note = None;
-        }
         if run.max.zip(run.min).is_some_and(|(max, min)| max < min) {
             match self {
                 RunDefaults { min: true, max: false, .. } => run.min = None,
@@ -38,7 +33,7 @@ impl RunDefaults {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: of a note, a least and a longest time, what is typed counts and what is not is left out; a file that contradicts itself is none
+    //! Plan: of a least and a longest time, what is typed counts and what is not is left out; a file that contradicts itself is none
     //! of that.
     use super::*;
     use crate::args::{Args, Verb};
@@ -58,17 +53,6 @@ mod tests {
         let Verb::Run(mut run) = args.verb else { panic!("another verb") };
         defaults.fit(&mut run);
         run
-    }
-
-    #[test]
-    fn a_note_goes_with_the_plain_lease_of_one_key_alone() {
-        let note = |words: &[&str]| run("[defaults.run]\nnote = \"nightly\"", words).about.note;
-        assert_eq!(note(&["k"]).as_deref(), Some("nightly"));
-        for typed in [&["--shared", "k"][..], &["--fair", "k"], &["--permits", "2", "k"], &["a", "b"]] {
-            assert_eq!(note(typed), None, "{typed:?}");
-            let kept = [typed, &["--note", "mine"]].concat();
-            assert_eq!(note(&kept).as_deref(), Some("mine"), "what is typed is refused later");
-        }
     }
 
     #[test]

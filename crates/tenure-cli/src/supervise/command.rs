@@ -1,8 +1,9 @@
 //! One command that has a lease for itself, and that the user has started: it has the terminal, and the user's signals stop it.
 //! The lease goes with it.
 
+use super::check;
 use super::hooks;
-use super::lease::{ExclusiveLease, Lease};
+use super::lease::{ExclusiveLease, Lease, ReleaseEnd};
 use super::process::{not_started, shell_status};
 use super::run::{CommandOutcome, Policy, Started};
 use super::signals::{self, Signals};
@@ -17,6 +18,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// How long a release is waited for once the user has asked to stop: time for an answer, and not for what is left of a least time.
 const MOMENT: Duration = Duration::from_secs(1);
@@ -32,6 +34,10 @@ pub(crate) enum CommandEnd {
     Released(String),
     /// It was stopped because the lease was withdrawn: in words.
     Withdrawn(String),
+    /// It was stopped because it ran for too long, or was not well: in words.
+    Failed(String),
+    /// It ended by itself, and the lease had been lost before: in words.
+    FoundLost(String),
 }
 
 impl CommandEnd {
@@ -39,9 +45,11 @@ impl CommandEnd {
     pub(crate) fn status(self) -> Result<u8, Failure> {
         match self {
             CommandEnd::Done(status) => Ok(status),
-            CommandEnd::Lost(text) | CommandEnd::Released(text) | CommandEnd::Withdrawn(text) => {
-                Err(Failure::new(exit::LOST, text))
-            }
+            CommandEnd::Lost(text)
+            | CommandEnd::Released(text)
+            | CommandEnd::Withdrawn(text)
+            | CommandEnd::Failed(text)
+            | CommandEnd::FoundLost(text) => Err(Failure::new(exit::LOST, text)),
         }
     }
 }
@@ -75,7 +83,13 @@ pub(crate) async fn attend<T: ExclusiveLease>(
     };
     let ended = attend_alone(tenancy, command, input, policy, signals).await;
     let reason = match &ended {
-        Ok(CommandEnd::Lost(text) | CommandEnd::Released(text) | CommandEnd::Withdrawn(text)) => text,
+        Ok(
+            CommandEnd::Lost(text)
+            | CommandEnd::Released(text)
+            | CommandEnd::Withdrawn(text)
+            | CommandEnd::Failed(text)
+            | CommandEnd::FoundLost(text),
+        ) => text,
         Err(failure) if failure.code == exit::LOST => &failure.text,
         _ => return ended,
     };
@@ -137,8 +151,7 @@ async fn attend_alone<T: ExclusiveLease>(
             leaderships::ended("lost");
         }
     }
-    // Its outcome changes nothing any more: the command is over, and an expired lease is given up as well.
-    // It may be kept for its least time; who asks to stop does not wait for that.
+    // The command is over, and an expired lease is given up as well; but it may tell that the lease was lost. It may be kept for its least time; who asks to stop does not wait for that.
     let patience = if asked.is_some() { policy.ttl.min(MOMENT) } else { policy.ttl };
     let released = tokio::time::timeout(patience, tenancy.release());
     // The watchdogs end while the store is at work on the release. Before, they would take the processors from it.
@@ -146,7 +159,13 @@ async fn attend_alone<T: ExclusiveLease>(
         tokio::task::yield_now().await;
         policy.watchdogs.dismiss();
     };
-    signals.unless_hurried(async { drop(tokio::join!(biased; released, dismissed)) }).await;
+    let mut release_end = ReleaseEnd::Given;
+    signals
+        .unless_hurried(async {
+            let (released, ()) = tokio::join!(biased; released, dismissed);
+            release_end = released.unwrap_or(ReleaseEnd::Given);
+        })
+        .await;
     // Also where nobody waits for that.
     policy.watchdogs.dismiss();
     let late = || Lost { why: T::TOO_LATE.to_owned(), remedy: Some(T::REMEDY) };
@@ -162,7 +181,12 @@ async fn attend_alone<T: ExclusiveLease>(
         (_, Some(Why::Revoked), ..) => Ok(CommandEnd::Withdrawn(stopped_since("the lease was withdrawn"))),
         (_, Some(Why::Overran), ..) => {
             let most = policy.at_most.map_or_else(String::new, |most| format!(" {}", brief(most)));
-            Ok(CommandEnd::Lost(stopped_since(&format!("it ran for longer than the{most} of --max"))))
+            Ok(CommandEnd::Failed(stopped_since(&format!("it ran for longer than the{most} of --max"))))
+        }
+        (_, Some(Why::Unwell), ..) => {
+            let times = policy.check.as_ref().map_or(1, |check| check.failures);
+            let times = if times == 1 { String::new() } else { format!(" {times} times in a row") };
+            Ok(CommandEnd::Failed(stopped_since(&format!("--check failed{times}"))))
         }
         (_, _, Some(loss), _) if loss.is_wanted() => {
             Ok(CommandEnd::Released(stopped_since(&because(loss.why))))
@@ -171,8 +195,20 @@ async fn attend_alone<T: ExclusiveLease>(
             let remedy = remedy.map_or_else(String::new, |remedy| format!(" ({remedy})"));
             Ok(CommandEnd::Lost(format!("{}{remedy}", stopped_since(&because(why)))))
         }
-        (_, _, None, status) => Ok(CommandEnd::Done(status.map_or(exit::INTERNAL, shell_status))),
+        (_, _, None, status) => {
+            let status = status.map_or(exit::INTERNAL, shell_status);
+            Ok(match release_end {
+                ReleaseEnd::Given => CommandEnd::Done(status),
+                ReleaseEnd::FoundLost => CommandEnd::FoundLost(found_lost(&key, status)),
+            })
+        }
     }
+}
+
+/// What is said where a command has ended with that status, and its lease was gone before.
+fn found_lost(key: &str, status: u8) -> String {
+    let ended = if status == exit::OK { String::new() } else { format!("; CMD ended with {status}") };
+    format!("{key}: the lease was lost while the command ran, as was found when it was to be given up{ended}")
 }
 
 /// As [`see`], after the hook that comes first. If that fails, it is what was seen.
@@ -229,7 +265,22 @@ async fn see(
     }
     signals.pass_on_to(Some(Arc::clone(&stopper.process_group)));
     let mut asked = None;
-    let mut outcome = pin!(started.see(lease, policy, &stopper));
+    let over = Notify::new();
+    let seen = async {
+        let seen = started.see(lease, policy, &stopper);
+        // A hook that comes before the command has no check.
+        let Some(check) = policy.check.as_ref().filter(|_| may_read) else { return seen.await };
+        let seen = async {
+            let outcome = seen.await;
+            over.notify_one();
+            outcome
+        };
+        match tokio::join!(seen, check::watch(check, lease, policy, &stopper, &over)) {
+            (outcome, None) => outcome,
+            (_, Some(remains)) => CommandOutcome::Stuck(remains),
+        }
+    };
+    let mut outcome = pin!(seen);
     let outcome = loop {
         let by = tokio::select! {
             biased;

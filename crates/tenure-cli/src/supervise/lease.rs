@@ -5,6 +5,7 @@ use crate::supervise::outage::Outage;
 use crate::supervise::stopping::Why;
 use std::process::ExitStatus;
 use std::time::Duration;
+use tenure::clock::boottime;
 use tenure::{Fence, Guard, Guards};
 
 /// A lease that is held until a deadline.
@@ -65,10 +66,36 @@ pub(crate) trait ExclusiveLease {
     fn ended(&mut self, _status: Option<ExitStatus>, _stopped: Option<Why>) {}
 
     /// Gives it up.
-    async fn release(self);
+    async fn release(self) -> ReleaseEnd;
 
     /// Keeps it no longer, and leaves it to expire.
     async fn lapse(self);
+}
+
+/// What is known of a lease that was to be given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReleaseEnd {
+    /// It is given up, or it is not known whether it was lost before.
+    Given,
+    /// It was gone already, for certain.
+    FoundLost,
+}
+
+impl ReleaseEnd {
+    /// What follows from `release`, which answers false where the lease was gone, and also where that is not known. `left`: for how long it is
+    /// believed in.
+    pub(crate) async fn of(
+        release: impl Future<Output = bool>,
+        outage: &Outage,
+        left: Duration,
+    ) -> ReleaseEnd {
+        let began = boottime();
+        let is_given = release.await;
+        let took = boottime().saturating_sub(began);
+        // A write that failed may have landed, so that another has the lease by right. So may one that came when its time was over.
+        let is_certain = took < left && outage.within(took).is_none();
+        if is_given || !is_certain { ReleaseEnd::Given } else { ReleaseEnd::FoundLost }
+    }
 }
 
 /// A lease in tenure's own layout.
@@ -76,6 +103,23 @@ pub(crate) struct NativeLease<'l> {
     pub(crate) guard: Guard,
     pub(crate) outage: &'l Outage,
     pub(crate) ttl: Duration,
+    pub(crate) kept: LeastTime,
+}
+
+/// When a lease's least time is over. It is held until then though its command has ended: what is lost meanwhile was not lost under the command.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LeastTime(Duration);
+
+impl LeastTime {
+    /// Of a lease that was acquired just now.
+    pub(crate) fn from_now(at_least: Duration) -> LeastTime {
+        LeastTime(boottime() + at_least)
+    }
+
+    /// What is left of the belief that `remaining` tells, for a release that begins now: nothing where the lease is kept on.
+    fn left_of(self, remaining: Duration) -> Duration {
+        if boottime() < self.0 { Duration::ZERO } else { remaining }
+    }
 }
 
 impl Lease for Guard {
@@ -120,8 +164,9 @@ impl ExclusiveLease for NativeLease<'_> {
         self.guard.tell_losing();
     }
 
-    async fn release(self) {
-        self.guard.release().await;
+    async fn release(self) -> ReleaseEnd {
+        let left = self.kept.left_of(self.guard.remaining());
+        ReleaseEnd::of(self.guard.release(), self.outage, left).await
     }
 
     async fn lapse(self) {
@@ -134,6 +179,7 @@ pub(crate) struct NativeAll<'l> {
     all: All,
     outage: &'l Outage,
     ttl: Duration,
+    kept: LeastTime,
 }
 
 struct All {
@@ -143,10 +189,10 @@ struct All {
 }
 
 impl<'l> NativeAll<'l> {
-    pub(crate) fn new(guards: Guards, outage: &'l Outage, ttl: Duration) -> NativeAll<'l> {
+    pub(crate) fn new(guards: Guards, outage: &'l Outage, ttl: Duration, kept: LeastTime) -> NativeAll<'l> {
         let keys: Vec<&str> = guards.fences().map(|(key, _)| key.as_str()).collect();
         let keys = keys.join(" ");
-        NativeAll { all: All { guards, keys }, outage, ttl }
+        NativeAll { all: All { guards, keys }, outage, ttl, kept }
     }
 }
 
@@ -195,11 +241,44 @@ impl ExclusiveLease for NativeAll<'_> {
         self.all.guards.iter().for_each(Guard::tell_losing);
     }
 
-    async fn release(self) {
-        self.all.guards.release().await;
+    async fn release(self) -> ReleaseEnd {
+        let left = self.kept.left_of(self.all.guards.remaining());
+        ReleaseEnd::of(self.all.guards.release(), self.outage, left).await
     }
 
     async fn lapse(self) {
         self.all.guards.lapse().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a release that fails tells of a loss only where nothing else can have been its cause.
+    use super::*;
+    use tenure::{AnyStore, Key, Store};
+    use tenure_store::{Fault, FaultyStore};
+
+    #[tokio::test]
+    async fn a_lease_counts_as_lost_at_its_release_only_where_that_is_certain() {
+        let (outage, hour) = (Outage::new(false), Duration::from_secs(3600));
+        let store = FaultyStore::new(AnyStore::new(tenure::memory()));
+        let watched = outage.watch(AnyStore::new(store.clone()));
+        let key = Key::new("k").unwrap();
+        let end = async |is_given, left| {
+            let release = async {
+                let _ = watched.read(&key).await;
+                is_given
+            };
+            ReleaseEnd::of(release, &outage, left).await
+        };
+        assert_eq!(end(false, hour).await, ReleaseEnd::FoundLost);
+        assert_eq!(
+            (end(true, hour).await, end(false, Duration::ZERO).await),
+            (ReleaseEnd::Given, ReleaseEnd::Given)
+        );
+        store.always(Fault::Refuse);
+        assert_eq!(end(false, hour).await, ReleaseEnd::Given, "it may have landed");
+        let kept = LeastTime::from_now(hour);
+        assert_eq!((kept.left_of(hour), LeastTime::default().left_of(hour)), (Duration::ZERO, hour));
     }
 }

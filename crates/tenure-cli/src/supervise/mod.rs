@@ -1,5 +1,6 @@
 //! Supervision: commands that run under a lease, and that are over before it is.
 
+mod check;
 mod children;
 pub(crate) mod client;
 pub(crate) mod command;

@@ -10,7 +10,7 @@ use super::stopping::{Stopper, Why};
 use super::suspend;
 use super::threads::Threads;
 use super::watchdog::LeadTime;
-use crate::config::LeaseHooks;
+use crate::config::{HealthCheck, LeaseHooks};
 use crate::exit::Failure;
 use std::io;
 use std::process::{Command, ExitStatus};
@@ -33,6 +33,8 @@ pub(crate) struct Policy {
     /// The watchdogs go by the lease of the one command that there is. Otherwise the caller tells them of the first that ends.
     pub(crate) is_alone: bool,
     pub(crate) hooks: LeaseHooks,
+    /// What is run beside the command, and ends it if it fails.
+    pub(crate) check: Option<HealthCheck>,
 }
 
 impl Policy {
@@ -57,6 +59,7 @@ impl Policy {
             at_most: None,
             is_alone: true,
             hooks: LeaseHooks::default(),
+            check: None,
         })
     }
 
@@ -70,6 +73,27 @@ impl Policy {
     pub(crate) fn hooks(mut self, hooks: LeaseHooks) -> Policy {
         self.hooks = hooks;
         self
+    }
+
+    /// With what tells whether the command is well.
+    pub(crate) fn checked_by(mut self, check: Option<HealthCheck>) -> Policy {
+        self.check = check;
+        self
+    }
+
+    /// For what runs beside the command for so long at the most, and is killed then.
+    pub(super) fn beside(&self, longest: Duration) -> Policy {
+        Policy {
+            watchdogs: Arc::clone(&self.watchdogs),
+            threads: Arc::clone(&self.threads),
+            clock: Arc::clone(&self.clock),
+            ttl: self.ttl,
+            grace: Duration::ZERO,
+            at_most: Some(longest),
+            is_alone: self.is_alone,
+            hooks: LeaseHooks::default(),
+            check: None,
+        }
     }
 
     /// For any number of commands at a time.

@@ -19,6 +19,8 @@ pub(crate) enum Why {
     Losing,
     /// It has run for as long as it may.
     Overran,
+    /// It is not well, as its check says.
+    Unwell,
 }
 
 /// The means to stop a command, for whoever decides that. It may come before the command is started, which is then not done.

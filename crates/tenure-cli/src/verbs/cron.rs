@@ -6,7 +6,7 @@ use crate::exit::{self, Failure};
 use crate::output::{self, Lost};
 use crate::stores::{Missing, Url};
 use crate::supervise::command::{CommandEnd, CommandInput, attend};
-use crate::supervise::lease::{ExclusiveLease, Lease};
+use crate::supervise::lease::{ExclusiveLease, Lease, ReleaseEnd};
 use crate::supervise::outage::Outage;
 use crate::supervise::process::{self, shell_status};
 use crate::supervise::run::Policy;
@@ -110,9 +110,11 @@ async fn at(
         CommandEnd::Done(status) => {
             output::note(format!("{}: the tick {tick} ended with status {status}", plan.key))
         }
-        CommandEnd::Lost(text) | CommandEnd::Released(text) | CommandEnd::Withdrawn(text) => {
-            output::note(format!("{text} (the tick {tick})"))
-        }
+        CommandEnd::Lost(text)
+        | CommandEnd::Released(text)
+        | CommandEnd::Withdrawn(text)
+        | CommandEnd::Failed(text)
+        | CommandEnd::FoundLost(text) => output::note(format!("{text} (the tick {tick})")),
     }
     Ok(())
 }
@@ -211,11 +213,17 @@ impl ExclusiveLease for Ticking<'_> {
         };
     }
 
-    async fn release(self) {
-        match self.end {
-            Some((is_well, says)) => drop(self.guard.end(is_well, says).await),
-            None => drop(self.guard.release().await),
-        }
+    async fn release(self) -> ReleaseEnd {
+        let Ticking { guard, outage, end, .. } = self;
+        let left = guard.lease().remaining();
+        let release = async {
+            match end {
+                // Words that are too long are no loss.
+                Some((is_well, says)) => guard.end(is_well, says).await.unwrap_or(true),
+                None => guard.release().await,
+            }
+        };
+        ReleaseEnd::of(release, outage, left).await
     }
 
     async fn lapse(self) {

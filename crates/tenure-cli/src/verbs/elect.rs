@@ -9,7 +9,7 @@ use crate::exit::{self, Failure};
 use crate::output;
 use crate::stores::{Missing, Url};
 use crate::supervise::command::{CommandEnd, CommandInput, attend};
-use crate::supervise::lease::{ExclusiveLease, NativeLease};
+use crate::supervise::lease::{ExclusiveLease, LeastTime, NativeLease};
 use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::run::Policy;
@@ -29,7 +29,7 @@ pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8
     if let Some(place) = url.of_less()? {
         return less::elect(&place, plan).await;
     }
-    let config::ElectConfig { term, on_change } = plan;
+    let config::ElectConfig { term, on_change, cooldown } = plan;
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
     let store = signals.unless(url.open(Missing::Create, clock.clone())).await??;
@@ -63,10 +63,10 @@ pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8
             // Whoever holds nothing, and never will, is better started anew.
             failure = file.gone(term.ttl) => return Err(failure),
         };
-        Ok(NativeLease { guard, outage: &outage, ttl: term.ttl })
+        Ok(NativeLease { guard, outage: &outage, ttl: term.ttl, kept: LeastTime::default() })
     };
     let will = || Will::of(url, &leases, [term.key.as_str()].into_iter());
-    let result = terms(elected, leases.holder().as_str(), will, &term, &mut signals).await;
+    let result = terms(elected, leases.holder().as_str(), will, (&term, cooldown), &mut signals).await;
     // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
     signals.farewell(&result, term.ttl, leases.stop()).await;
     if let Some(following) = following {
@@ -102,12 +102,12 @@ async fn outlasting_refusals<T>(
 
 /// Term after term, until the command ends by itself or the user stops us. `elected` waits to be elected, through any trouble that
 /// may pass. What can't be killed may still act, so nothing is started after it. `will`: what becomes of a term if this process is
-/// killed.
+/// killed. Whoever steps down stands back for its cooldown.
 async fn terms<T: ExclusiveLease>(
     elected: impl AsyncFn() -> Result<T, Failure>,
     name: &str,
     will: impl Fn() -> Option<Will>,
-    plan: &config::RunConfig,
+    (plan, cooldown): (&config::RunConfig, Duration),
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
     leaderships::start();
@@ -115,7 +115,9 @@ async fn terms<T: ExclusiveLease>(
         let tenancy = signals.unless(elected()).await??;
         leaderships::begun();
         let policy = match Policy::new(name, plan.ttl, plan.grace) {
-            Ok(policy) => policy.hooks(plan.hooks.clone()),
+            Ok(policy) => {
+                policy.at_most(plan.at_most).hooks(plan.hooks.clone()).checked_by(plan.check.clone())
+            }
             Err(failure) => {
                 tenancy.release().await;
                 leaderships::ended("resigned");
@@ -126,14 +128,14 @@ async fn terms<T: ExclusiveLease>(
         let ended = attend(tenancy, plan.command.command(), CommandInput::Ours, &policy, signals).await;
         leaderships::ended(cause(&ended));
         match ended? {
-            CommandEnd::Done(status) => return Ok(status),
+            ended @ (CommandEnd::Done(_) | CommandEnd::FoundLost(_)) => return ended.status(),
             CommandEnd::Lost(text) | CommandEnd::Released(text) => {
                 output::note(format!("{text}; standing by"));
             }
-            CommandEnd::Withdrawn(text) => {
+            CommandEnd::Withdrawn(text) | CommandEnd::Failed(text) => {
                 output::note(format!("{text}; standing by"));
                 // Whoever was told to stop lets the others go first.
-                signals.unless(tokio::time::sleep(plan.ttl / 5 * 2)).await?;
+                signals.unless(tokio::time::sleep(cooldown)).await?;
             }
         }
     }
@@ -142,8 +144,8 @@ async fn terms<T: ExclusiveLease>(
 /// Why a term has ended, as metrics say it.
 fn cause(ended: &Result<CommandEnd, Failure>) -> &'static str {
     match ended {
-        Ok(CommandEnd::Done(_)) => "resigned",
-        Ok(CommandEnd::Lost(_)) => "lost",
+        Ok(CommandEnd::Done(_) | CommandEnd::Failed(_)) => "resigned",
+        Ok(CommandEnd::Lost(_) | CommandEnd::FoundLost(_)) => "lost",
         Ok(CommandEnd::Released(_) | CommandEnd::Withdrawn(_)) => "asked",
         // What can't be killed leaves its lease to expire.
         Err(failure) if failure.code == exit::LOST => "lost",

@@ -5,11 +5,12 @@ use crate::exit::{self, Failure};
 use crate::output;
 use crate::output::lines::OutputQueue;
 use crate::stores::{Missing, Url};
+use crate::supervise::lease::ReleaseEnd;
 use crate::supervise::outage::Outage;
 use crate::supervise::signals::Signals;
 use crate::text::{brief, date};
 use crate::verbs::run::holder;
-use crate::verbs::waiting::told;
+use crate::verbs::waiting::{about_occupant, told};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::{getpgrp, tcgetpgrp};
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ use std::io::{IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::{AcquireError, Guard, Leases, Loss, Request, Wall};
+use tenure::{AcquireError, Guard, Key, Leases, Loss, Request, Wall};
 use tokio::sync::oneshot;
 
 pub(crate) async fn hold(url: &Url, plan: config::HoldConfig) -> Result<u8, Failure> {
@@ -27,7 +28,7 @@ pub(crate) async fn hold(url: &Url, plan: config::HoldConfig) -> Result<u8, Fail
     let outage = Outage::new(plan.patience != WaitLimit::Try);
     let leases = Leases::builder(outage.watch(store)).clock(clock).store_patience(Duration::MAX).start()?;
     let input = input_ends()?;
-    let result = held(&leases, &plan, input, &mut signals).await;
+    let result = held(&leases, &plan, input, &outage, &mut signals).await;
     signals.farewell(&result, plan.ttl, leases.stop()).await;
     result
 }
@@ -64,6 +65,7 @@ async fn held(
     leases: &Leases,
     plan: &config::HoldConfig,
     mut input: oneshot::Receiver<()>,
+    outage: &Outage,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
     let mut lock = leases.lock(plan.key.as_str()).ttl(plan.ttl).metadata(plan.about.metadata());
@@ -87,8 +89,16 @@ async fn held(
             return Err(Failure::new(exit::HELD, text));
         }
     };
+    let about = match &acquired {
+        Err(AcquireError::Held(Some(by))) if plan.patience == WaitLimit::Try => {
+            about_occupant(leases, &keys, by).await
+        }
+        _ => None,
+    };
     let guard = acquired.map_err(|error| match error {
-        AcquireError::Held(by) => Failure::new(exit::HELD, format!("{} is held{}", plan.key, holder(by))),
+        AcquireError::Held(by) => {
+            Failure::new(exit::HELD, format!("{} is held{}", plan.key, holder(by, about)))
+        }
         AcquireError::Store(error) => Failure::about(&plan.key, error),
         error => error.into(),
     })?;
@@ -107,20 +117,35 @@ async fn held(
         signal = signals.next() => Err(Failure::by_signal(signal)),
     };
     if let Ok(Some(loss)) = ended {
-        teller.lost(&guard, &loss);
+        teller.lost(guard.key(), &loss.to_string());
         let text = format!("{}: {}", plan.key, output::Lost::of(&loss));
         // Why it ends is told by its status, too.
         let _told = signals.unless(teller.lines.end(broken, LAST_WORDS)).await;
         return Err(Failure::new(exit::LOST, text));
     }
     let key = guard.key().clone();
-    let is_ours = signals.unless(tokio::time::timeout(plan.ttl, guard.release())).await;
-    if matches!(is_ours, Ok(Ok(true))) {
+    let (mut is_given, left) = (false, guard.remaining());
+    let release = async {
+        is_given = guard.release().await;
+        is_given
+    };
+    let release = ReleaseEnd::of(release, outage, left);
+    let release_end = signals.unless(tokio::time::timeout(plan.ttl, release)).await;
+    let is_lost = matches!(release_end, Ok(Ok(ReleaseEnd::FoundLost)));
+    if is_given {
         teller.tell(json!({ "event": "released", "key": key.as_str() }), || format!("released {key}"));
+    } else if is_lost {
+        teller.lost(&key, FOUND_LATE);
     }
     let told = signals.unless(teller.lines.end(broken, LAST_WORDS)).await;
+    if is_lost && ended.is_ok() {
+        return Err(Failure::new(exit::LOST, format!("{key}: the lease is lost, {FOUND_LATE}")));
+    }
     ended.and(told.and_then(|told| told)).map(|()| exit::OK)
 }
+
+/// Why it is lost where nothing more is known.
+const FOUND_LATE: &str = "as was found when it was to be given up";
 
 /// How long it is waited for that the last lines are read. Nobody may.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -155,7 +180,7 @@ struct HoldReporter {
 
 impl HoldReporter {
     fn tell(&self, object: Value, words: impl FnOnce() -> String) {
-        let line = if self.json { object.to_string() } else { words() };
+        let line = if self.json { output::json::line(&object) } else { words() };
         self.lines.tell(format!("{line}\n"));
     }
 
@@ -190,8 +215,7 @@ impl HoldReporter {
         });
     }
 
-    fn lost(&self, guard: &Guard, loss: &Loss) {
-        let (key, reason) = (guard.key(), loss.to_string());
+    fn lost(&self, key: &Key, reason: &str) {
         self.tell(json!({ "event": "lost", "key": key.as_str(), "reason": reason }), || {
             format!("lost {key}: {reason}")
         });

@@ -92,7 +92,7 @@ async fn follow(leases: &Leases, key: &Key, as_json: bool) -> Result<u8, Failure
 
 fn print(leases: &Leases, key: &Key, leader: Option<&Leader>, as_json: bool) -> Result<(), Failure> {
     if as_json {
-        return output::print(&format!("{}\n", document(leases, key, leader)));
+        return output::print(&format!("{}\n", output::json::line(&document(leases, key, leader))));
     }
     let now = date(leases.clock().now().wall);
     match leader {

@@ -6,6 +6,7 @@ use crate::exit::{self, Failure};
 use crate::keys::JobName;
 use crate::keys::{FleetKeyPart, part_of};
 use crate::output;
+use crate::output::about::{self, SessionAbouts};
 use crate::output::json::told;
 use crate::output::json_list::JsonList;
 use crate::output::view::{Sessions, State, View};
@@ -59,7 +60,10 @@ impl Out {
             return Ok(());
         }
         match self {
-            Out::Json(list) => list.show(views.iter().map(View::json)),
+            Out::Json(list) => {
+                let abouts = SessionAbouts::default();
+                list.show(views.iter().map(|view| view.json(&abouts)))
+            }
             Out::Table(table) => {
                 let rows: Vec<Vec<String>> = views.iter().map(View::row).collect();
                 output::print(&table.part(&rows))?;
@@ -91,10 +95,11 @@ pub(crate) async fn show(url: &Url, typed: &args::ShowArgs) -> Result<u8, Failur
     let key = config::key(&typed.key)?;
     let leases = super::open_to_look(url).await?;
     let view = view(&leases, &key).await?;
+    let abouts = SessionAbouts::of(leases.store(), view.attachments()).await;
     if typed.json {
-        output::json(&view.json())?;
+        output::json(&view.json(&abouts))?;
     } else {
-        output::print(&page(&view))?;
+        output::print(&page(&view, &abouts))?;
     }
     match view.stored {
         Err(_) => Err(Failure::silent(exit::DAMAGED)),
@@ -136,7 +141,7 @@ pub(super) fn doubt(view: &View) -> String {
     format!("the holder of {key} may be dead, but its clock may be behind as well: watching{left}")
 }
 
-fn page(view: &View) -> String {
+fn page(view: &View, abouts: &SessionAbouts) -> String {
     let mut lines = vec![("key", view.key.to_string()), ("state", view.status())];
     match &view.stored {
         Err(problem) => {
@@ -180,11 +185,17 @@ fn page(view: &View) -> String {
             if let Some(leased) = &view.leased {
                 lines.extend(leased.lines().map(|line| ("lease", line)));
             } else if let Some(shared) = &view.shared {
-                lines.extend(shared.lines().map(|line| ("permits", line)));
+                lines.extend(shared.lines(abouts).map(|line| ("permits", line)));
             } else if let Ok(covered) = SectionLedger::covered(&stored.record) {
                 lines.push(("covered", covered.to_string()));
             } else if let serde_json::Value::Object(mut fields) = told(&view.key, &stored.record.metadata) {
-                lines.extend(about(&mut fields));
+                let by = about::lines(&stored.record.metadata);
+                if by.is_empty() {
+                    lines.extend(abouts.of_tenure(&stored.record).map(about::lines).unwrap_or_default());
+                } else {
+                    fields.retain(|name, _| !about::FIELDS.contains(&name.as_str()));
+                    lines.extend(by);
+                }
                 for (name, value) in fields {
                     // JSON escapes control characters, but not all that steer a terminal.
                     lines.push(("field", format!("{} = {}", escaped(&name), escaped(&value.to_string()))));
@@ -193,18 +204,6 @@ fn page(view: &View) -> String {
         }
     }
     lines.into_iter().map(|(name, value)| format!("{name:8} {value}\n")).collect()
-}
-
-/// Who it is, or was, where, and what for, if the record tells: taken out of its fields.
-fn about(fields: &mut serde_json::Map<String, serde_json::Value>) -> Vec<(&'static str, String)> {
-    let text = |name: &str| fields.get(name).and_then(|value| value.as_str()).map(escaped);
-    let pid = fields.get("pid").and_then(serde_json::Value::as_u64);
-    let (Some(user), Some(host), Some(pid)) = (text("user"), text("host"), pid) else { return Vec::new() };
-    let program = text("program").map_or_else(String::new, |program| format!(", for {program}"));
-    let mut lines = vec![("by", format!("{user} on {host}, process {pid}{program}"))];
-    lines.extend(text("note").map(|note| ("note", note)));
-    fields.retain(|name, _| !["user", "host", "pid", "program", "note"].contains(&name.as_str()));
-    lines
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::exit::{self, Failure};
 use crate::output::Lost;
 use crate::stores::{Missing, Url};
 use crate::supervise::command::{CommandEnd, CommandInput, attend};
-use crate::supervise::lease::{ExclusiveLease, Lease};
+use crate::supervise::lease::{ExclusiveLease, Lease, ReleaseEnd};
 use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::run::Policy;
@@ -32,7 +32,8 @@ pub(crate) async fn range(url: &Url, mut plan: config::RangeConfig) -> Result<u8
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
     let store = signals.unless(url.open(Missing::Create, clock.clone())).await??;
-    let store = Outage::new(true).watch(store);
+    let outage = Outage::new(true);
+    let store = outage.watch(store);
     let section = Section::builder(store, &plan.section).clock(clock).start()?;
     let policy = Policy::new(section.holder().as_str(), plan.duration, plan.grace)?;
     // Before there is anything to give back: who is killed as it gets something leaves nothing.
@@ -40,7 +41,7 @@ pub(crate) async fn range(url: &Url, mut plan: config::RangeConfig) -> Result<u8
     let acquired = signals.unless(acquire(&section, &plan)).await;
     let result = match acquired
         .and_then(|acquired| acquired.map_err(|error| not_had(&section, error, &plan)))
-        .and_then(|guard| leased(&section, guard, &plan, policy.watchdogs.lead()))
+        .and_then(|guard| leased(&section, guard, &plan, policy.watchdogs.lead(), &outage))
     {
         Ok((leased, command)) => attend(leased, command, CommandInput::Piped, &policy, &mut signals).await,
         Err(failure) => {
@@ -74,13 +75,14 @@ async fn acquire(section: &Section, plan: &config::RangeConfig) -> Result<RangeG
 }
 
 /// Ranges that a command has for a fixed time.
-struct RangeCommandLease {
+struct RangeCommandLease<'l> {
     key: String,
     guard: RangeGuard,
     lead: LeadTime,
+    outage: &'l Outage,
 }
 
-impl Lease for RangeCommandLease {
+impl Lease for RangeCommandLease<'_> {
     fn key(&self) -> &str {
         &self.key
     }
@@ -99,10 +101,10 @@ impl Lease for RangeCommandLease {
     }
 }
 
-impl ExclusiveLease for RangeCommandLease {
-    const WHAT: &str = "its ranges are";
-    const TOO_LATE: &str = "the time was over";
-    const REMEDY: &str = "--for TIME leases them for longer";
+impl ExclusiveLease for RangeCommandLease<'_> {
+    const WHAT: &'static str = "its ranges are";
+    const TOO_LATE: &'static str = "the time was over";
+    const REMEDY: &'static str = "--for TIME leases them for longer";
 
     fn lease(&self) -> &impl Lease {
         self
@@ -117,8 +119,10 @@ impl ExclusiveLease for RangeCommandLease {
     }
 
     /// A store that does not answer holds nobody up: the ranges end by themselves.
-    async fn release(self) {
-        let _known = tokio::time::timeout(PATIENCE, self.guard.release()).await;
+    async fn release(self) -> ReleaseEnd {
+        let left = self.guard.remaining();
+        let release = ReleaseEnd::of(self.guard.release(), self.outage, left);
+        tokio::time::timeout(PATIENCE, release).await.unwrap_or(ReleaseEnd::Given)
     }
 
     async fn lapse(self) {
@@ -134,12 +138,13 @@ fn not_had(section: &Section, error: AcquireError, plan: &config::RangeConfig) -
 }
 
 /// What was leased, and the command for it.
-fn leased(
+fn leased<'l>(
     section: &Section,
     guard: RangeGuard,
     plan: &config::RangeConfig,
     lead: LeadTime,
-) -> Result<(RangeCommandLease, Command), Failure> {
+    outage: &'l Outage,
+) -> Result<(RangeCommandLease<'l>, Command), Failure> {
     let key = section.key().as_str().to_owned();
     let ranges: Vec<String> = guard.parts().iter().map(KeyRange::to_string).collect();
     let mut command = plan.command.command();
@@ -150,7 +155,7 @@ fn leased(
     } else {
         command.env_remove("TENURE_RANGES");
     }
-    Ok((RangeCommandLease { key, guard, lead }, command))
+    Ok((RangeCommandLease { key, guard, lead, outage }, command))
 }
 
 /// A pipe with these lines in it.

@@ -4,14 +4,14 @@ use crate::config::{self, HoldKind, WaitLimit};
 use crate::exit::Failure;
 use crate::stores::{Missing, Url};
 use crate::supervise::command::{CommandInput, attend};
-use crate::supervise::lease::{ExclusiveLease, NativeAll, NativeLease};
+use crate::supervise::lease::{ExclusiveLease, LeastTime, NativeAll, NativeLease};
 use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::supervise::will::Will;
 use crate::text::date;
-use crate::verbs::waiting::told;
+use crate::verbs::waiting::{about_occupant, told};
 use std::pin::pin;
 use std::time::Duration;
 use tenure::store::reserved;
@@ -47,6 +47,8 @@ pub(crate) async fn run(url: &Url, mut plan: config::RunConfig) -> Result<u8, Fa
     let leases = Leases::builder(store)
         .holder(holder)
         .session_ttl(plan.ttl)
+        // Permits are attached to the session, which tells of their holder.
+        .about(if plan.hold == HoldKind::Lease { Metadata::new() } else { about.clone() })
         .clock(clock)
         .store_patience(Duration::MAX)
         .start();
@@ -75,8 +77,8 @@ async fn under_lease(
 ) -> Result<u8, Failure> {
     if !plan.more.is_empty() {
         let keys: Vec<&tenure::Key> = [&plan.key].into_iter().chain(&plan.more).collect();
-        let all =
-            leases.lock_all(keys.iter().map(|key| key.as_str())).ttl(plan.ttl).at_least_for(plan.at_least);
+        let all = leases.lock_all(keys.iter().map(|key| key.as_str())).metadata(about);
+        let all = all.ttl(plan.ttl).at_least_for(plan.at_least);
         let acquired = async {
             match plan.patience {
                 WaitLimit::Try => all.try_acquire().await,
@@ -85,9 +87,10 @@ async fn under_lease(
             }
         };
         let acquired = told(leases, &keys, plan.patience, acquired);
-        let guards =
-            had(plan, policy, signals.unless(beside_a_watchdog(plan, acquired, outage, policy)).await)?;
-        return run_under(plan, NativeAll::new(guards, outage, plan.ttl), policy, signals).await;
+        let acquired = signals.unless(beside_a_watchdog(plan, acquired, outage, policy)).await;
+        let guards = had(leases, plan, &keys, policy, acquired).await?;
+        let kept = LeastTime::from_now(plan.at_least);
+        return run_under(plan, NativeAll::new(guards, outage, plan.ttl, kept), policy, signals).await;
     }
     let acquired = async {
         let HoldKind::Lease = plan.hold else { return acquire_permits(leases, plan).await };
@@ -102,8 +105,13 @@ async fn under_lease(
         };
         told(leases, &[&plan.key], plan.patience, wanted).await
     };
-    let guard = had(plan, policy, signals.unless(beside_a_watchdog(plan, acquired, outage, policy)).await)?;
-    run_under(plan, NativeLease { guard, outage, ttl: plan.ttl }, policy, signals).await
+    let semaphore =
+        if plan.hold == HoldKind::Lease { None } else { tenure::permits::key(plan.key.as_str()).ok() };
+    let keys = [semaphore.as_ref().unwrap_or(&plan.key)];
+    let acquired = signals.unless(beside_a_watchdog(plan, acquired, outage, policy)).await;
+    let guard = had(leases, plan, &keys, policy, acquired).await?;
+    let kept = LeastTime::from_now(plan.at_least);
+    run_under(plan, NativeLease { guard, outage, ttl: plan.ttl, kept }, policy, signals).await
 }
 
 /// What is acquired. The second watchdog starts while the store is asked: it is there before the command is, as the first is before
@@ -144,16 +152,29 @@ async fn run_under<T: ExclusiveLease>(
 }
 
 /// What was acquired, unless it could not be had, or the user did not wait for it.
-fn had<T>(
+async fn had<T>(
+    leases: &Leases,
     plan: &config::RunConfig,
+    keys: &[&tenure::Key],
     policy: &Policy,
     acquired: Result<Result<Result<T, AcquireError>, Failure>, Failure>,
 ) -> Result<T, Failure> {
-    let had = acquired.flatten().and_then(|acquired| acquired.map_err(|error| refusal(plan, error)));
-    if had.is_err() {
-        policy.watchdogs.dismiss();
-    }
-    had
+    let failure = match acquired.flatten() {
+        Ok(Ok(had)) => return Ok(had),
+        Ok(Err(error)) => {
+            let about = match &error {
+                // Who waited was told.
+                AcquireError::Held(Some(by)) if plan.patience == WaitLimit::Try => {
+                    about_occupant(leases, keys, by).await
+                }
+                _ => None,
+            };
+            refusal(plan, error, about)
+        }
+        Err(failure) => failure,
+    };
+    policy.watchdogs.dismiss();
+    Err(failure)
 }
 
 /// Permits are attached to the session, whose ttl is the one that was asked for.
@@ -176,10 +197,10 @@ async fn acquire_permits(leases: &Leases, plan: &config::RunConfig) -> Result<Gu
     told(leases, &[&record], plan.patience, wanted).await
 }
 
-fn refusal(plan: &config::RunConfig, error: AcquireError) -> Failure {
+fn refusal(plan: &config::RunConfig, error: AcquireError, about: Option<String>) -> Failure {
     match error {
         AcquireError::Held(by) => {
-            let by = holder(by);
+            let by = holder(by, about);
             let what = if plan.more.is_empty() { "is" } else { "and others are, or one of them is," };
             Failure::new(plan.conflict, format!("{} {what} held{by}", plan.key))
         }
@@ -188,9 +209,10 @@ fn refusal(plan: &config::RunConfig, error: AcquireError) -> Failure {
     }
 }
 
-/// Who holds a key, in words.
-pub(crate) fn holder(by: Option<Occupant>) -> String {
+/// Who holds a key, in words, with what is told of that.
+pub(crate) fn holder(by: Option<Occupant>, about: Option<String>) -> String {
+    let about = about.map_or_else(String::new, |about| format!(" ({about})"));
     by.map_or_else(String::new, |by| {
-        format!(" by {} since {} (fence {})", by.holder, date(by.since), by.fence)
+        format!(" by {}{about} since {} (fence {})", by.holder, date(by.since), by.fence)
     })
 }

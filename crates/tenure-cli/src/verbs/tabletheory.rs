@@ -5,7 +5,7 @@ use crate::exit::{self, Failure};
 use crate::output::{self, Lost};
 use crate::supervise;
 use crate::supervise::command::{CommandInput, attend};
-use crate::supervise::lease::ExclusiveLease;
+use crate::supervise::lease::{ExclusiveLease, ReleaseEnd};
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::supervise::watchdog::LeadTime;
@@ -57,10 +57,12 @@ impl ExclusiveLease for Rented {
         self.hold.trouble().map(|error| error.to_string())
     }
 
-    async fn release(self) {
+    /// Whether the item was still its own is not told.
+    async fn release(self) -> ReleaseEnd {
         if let Err(error) = self.hold.release().await {
             output::note(format!("the lease could not be given back, and is left to expire: {error}"));
         }
+        ReleaseEnd::Given
     }
 
     async fn lapse(self) {}

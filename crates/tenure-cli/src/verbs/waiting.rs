@@ -3,14 +3,15 @@
 use super::look::view;
 use crate::config::WaitLimit;
 use crate::output;
+use crate::output::about::{SessionAbouts, about};
 use crate::output::view::{State, View};
 use crate::supervise::held;
-use crate::text::{date, escaped};
+use crate::text::date;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::time::Duration;
-use tenure::{HolderId, Key, Leases, Value, Wall};
+use tenure::{HolderId, Key, Leases, Occupant, Wall};
 
 /// What is over sooner needs no words.
 const SOON: Duration = Duration::from_millis(500);
@@ -37,7 +38,8 @@ pub(super) async fn told<T>(
     // A store that fails is told of by whoever waits for it. Of several keys, this process may have some already.
     let look = async |key: &Key| {
         let view = view(leases, key).await.ok()?;
-        holding(&view).filter(|_| !is_held_by(&view, leases.holder()))
+        let abouts = SessionAbouts::of(leases.store(), view.attachments()).await;
+        holding(&view, &abouts).filter(|_| !is_held_by(&view, leases.holder()))
     };
     told_by(look, keys, patience, work).await
 }
@@ -100,11 +102,40 @@ fn is_held_by(view: &View, holder: &HolderId) -> bool {
     tenure.is_some_and(|tenure| tenure.holder == *holder)
 }
 
+/// What is told of a record's holder.
+fn about_tenure(record: &tenure::Record, abouts: &SessionAbouts) -> Option<String> {
+    about(&record.metadata).or_else(|| abouts.of_tenure(record).and_then(about))
+}
+
+/// What is told of whoever was found to hold one of these keys, if that is soon known: a refusal does not wait for it.
+pub(super) async fn about_occupant(leases: &Leases, keys: &[&Key], by: &Occupant) -> Option<String> {
+    let look = async {
+        for key in keys {
+            let Ok(view) = view(leases, key).await else { continue };
+            let abouts = SessionAbouts::of(leases.store(), view.attachments()).await;
+            let is_meant = |record: &&tenure::Record| {
+                record.fence == by.fence
+                    && record.tenure.as_ref().is_some_and(|held| held.holder == by.holder)
+            };
+            if let Some(record) = view.stored.as_ref().ok().map(|stored| &stored.record).filter(is_meant) {
+                return about_tenure(record, &abouts);
+            }
+            if let Some(about) = view.shared.as_ref().and_then(|shared| shared.about_holder(&abouts)) {
+                return Some(about);
+            }
+        }
+        None
+    };
+    tokio::time::timeout(SOON, look).await.ok().flatten()
+}
+
 /// None where nobody holds it.
-fn holding(view: &View) -> Option<CurrentHolder> {
+fn holding(view: &View, abouts: &SessionAbouts) -> Option<CurrentHolder> {
+    let brackets = |about: Option<String>| about.map_or_else(String::new, |about| format!(" ({about})"));
     if let Some(shared) = &view.shared {
         let (holder, since) = (shared.holders()?, date(shared.since()?));
-        let whom = format!("{holder} since {since} ({})", shared.status());
+        let about = brackets(shared.about_holder(abouts));
+        let whom = format!("{holder}{about} since {since} ({})", shared.status());
         return Some(CurrentHolder { whom, until: None, is_around_us: false });
     }
     if let Some(leased) = &view.leased {
@@ -113,17 +144,7 @@ fn holding(view: &View) -> Option<CurrentHolder> {
     }
     let record = &view.stored.as_ref().ok()?.record;
     let tenure = record.tenure.as_ref().filter(|_| view.state == State::Held)?;
-    let text = |name: &str| match record.metadata.get(name) {
-        Some(Value::Text(text)) => Some(escaped(text)),
-        _ => None,
-    };
-    let mut about: Vec<String> = Vec::new();
-    if let (Some(user), Some(host)) = (text("user"), text("host")) {
-        let program = text("program").map_or_else(String::new, |program| format!(", for {program}"));
-        about.push(format!("{user} on {host}{program}"));
-    }
-    about.extend(text("note"));
-    let about = if about.is_empty() { String::new() } else { format!(" ({})", about.join(": ")) };
+    let about = brackets(about_tenure(record, abouts));
     let whom = format!("{}{about} since {}", tenure.holder, date(tenure.since));
     let is_around_us = held::is_ours(&view.key, record.fence);
     Some(CurrentHolder { whom, until: None, is_around_us })

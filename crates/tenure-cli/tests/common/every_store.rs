@@ -1,6 +1,6 @@
 //! What holds on every store: one list of checks, which runs every verb on each. `every_store!` makes the tests of one of them.
 //!
-//! Plan: a lease and its fence; one that waits is woken, and takes over from the dead, also long before the ttl; an election; a job of two processes; a lease for
+//! Plan: a lease and its fence; one that waits is woken, and takes over from the dead, also long before the ttl; an election; a job of two processes, and what is told of one; a lease for
 //! a program, and ticks; ranges, also
 //! of the dead; a fleet, with all that is said to it; what operators do; doctor and bench; the README of the store; that no verb is forgotten.
 
@@ -8,6 +8,7 @@ use super::agent::Agent;
 pub use super::readme::the_commands_of_its_readme_work;
 use super::remote::{Remote, well};
 use super::{Process, Ran, wait_for, wait_until};
+use crate::top::Top;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::io::BufRead as _;
@@ -19,7 +20,7 @@ macro_rules! every_store {
     ($place:path) => {
         $crate::every_store!($place;
             a_command_runs_under_a_lease, permits_are_shared_out, who_waits_is_woken_and_succeeds_the_dead, what_a_killed_process_held_is_given_back, one_leads_and_another_follows,
-            a_job_is_shared, a_program_holds_a_lease_and_ticks_are_run, a_client_of_the_agent_has_a_lease, ranges_are_shared_out, a_fleet_is_run_and_changed, what_stands_is_looked_at_and_put_right,
+            a_job_is_shared, a_job_is_looked_at, a_program_holds_a_lease_and_ticks_are_run, a_client_of_the_agent_has_a_lease, ranges_are_shared_out, a_fleet_is_run_and_changed, what_stands_is_looked_at_and_put_right,
             the_commands_of_its_readme_work, doctor_examines_the_store, bench_measures_the_store);
     };
     ($place:path; $($check:ident),*) => {
@@ -63,6 +64,8 @@ const VERBS: &[(&str, &str)] = &[
 const STORELESS: [&str; 5] = ["config", "sim", "completions", "man", "help"];
 /// The verbs of `fleet`; `adopt` is for other programs' tables, and has tests of its own.
 const FLEET_VERBS: [&str; 9] = ["ls", "units", "workers", "add", "rm", "move", "drain", "top", "adopt"];
+/// The verbs of `work`, which `a_job_is_looked_at` runs.
+const JOB_VERBS: [&str; 5] = ["ls", "status", "top", "retry", "rm"];
 
 fn fence(ran: &Ran) -> u64 {
     ran.out.trim().parse().unwrap_or_else(|_| panic!("{ran:?}"))
@@ -246,6 +249,34 @@ pub fn a_job_is_shared(place: &Remote) {
     assert_eq!((text.lines().count(), lines.len()), (40, 40), "each unit was run once");
 }
 
+pub fn a_job_is_looked_at(place: &Remote) {
+    let ran = |code: i32, arguments: &[&str]| {
+        let ran = place.run(arguments);
+        assert_eq!(ran.code, code, "{arguments:?}: {ran:?}");
+        ran
+    };
+    let work = |code: i32, more: &[&str], script: &str| {
+        let words = [&["work", "--name", "j", "--retries", "0"], more, &["a", "b", "--", "sh", "-c", script]];
+        ran(code, &words.concat());
+    };
+    work(1, &[], "[ {} = a ]");
+    let jobs = ran(0, &["work", "ls", "--json"]).json();
+    assert_eq!((&jobs["jobs"][0]["job"], &jobs["jobs"][0]["failed"]), (&"j".into(), &1.into()), "{jobs}");
+    let failed = || ran(0, &["work", "status", "j", "--json"]).json()["failed"].clone();
+    assert_eq!(failed(), 1);
+    let mut top = Top::of(&place.bench, &["--store", &place.url, "work", "top", "j"], 30, 80);
+    top.await_text("units    2: 1 done (50%), 1 failed");
+    top.press("q");
+    assert!(top.child.wait().unwrap().success());
+    assert_eq!(ran(0, &["work", "retry", "j", "--json"]).json()["retried"], 1);
+    assert_eq!(failed(), 0);
+    work(0, &[], "[ {} = b ] && echo {} >> again");
+    work(0, &["--fresh"], "echo {} >> again");
+    assert_eq!(place.bench.read("again").lines().count(), 3, "one failed, and then all of them");
+    ran(0, &["work", "rm", "j", "--yes"]);
+    ran(66, &["work", "status", "j"]);
+}
+
 pub fn ranges_are_shared_out(place: &Remote) {
     let inner = tenure("range s 0..30 -- cat");
     let ran = place.run(&["range", "s", "10..20", "--", "sh", "-c", &inner]);
@@ -403,5 +434,8 @@ pub fn no_verb_is_forgotten() {
     }
     for verb in verbs(&["fleet", "--help"]).into_iter().filter(|verb| verb != "help") {
         assert!(FLEET_VERBS.contains(&verb.as_str()), "no check runs fleet {verb} on every store");
+    }
+    for verb in verbs(&["work", "--help"]).into_iter().filter(|verb| verb != "help") {
+        assert!(JOB_VERBS.contains(&verb.as_str()), "no check runs work {verb} on every store");
     }
 }

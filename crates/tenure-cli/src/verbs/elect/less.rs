@@ -5,7 +5,7 @@ use crate::config::{self, WaitLimit};
 use crate::exit::{self, Failure};
 use crate::output::{self, Lost};
 use crate::stores::less::{LessLocation, leader};
-use crate::supervise::lease::{ExclusiveLease, Lease};
+use crate::supervise::lease::{ExclusiveLease, Lease, ReleaseEnd};
 use crate::supervise::signals::Signals;
 use crate::text::escaped;
 use crate::verbs::waiting::{CurrentHolder, told_by};
@@ -59,8 +59,10 @@ impl ExclusiveLease for Elected {
         self.term.trouble().map(|error| error.to_string())
     }
 
-    async fn release(self) {
+    /// Whether the row was still its own is not told.
+    async fn release(self) -> ReleaseEnd {
         self.candidate.resign();
+        ReleaseEnd::Given
     }
 
     async fn lapse(self) {
@@ -69,7 +71,7 @@ impl ExclusiveLease for Elected {
 }
 
 pub(super) async fn elect(place: &LessLocation, plan: config::ElectConfig) -> Result<u8, Failure> {
-    let config::ElectConfig { term, on_change } = plan;
+    let config::ElectConfig { term, on_change, cooldown } = plan;
     if term.about.has_note() {
         return Err(Failure::usage("less's table has no room for a note; leave --note out"));
     }
@@ -101,7 +103,7 @@ pub(super) async fn elect(place: &LessLocation, plan: config::ElectConfig) -> Re
         let next = told_by(look, &[&term.key], WaitLimit::Forever, stand_by(&candidate)).await?;
         Ok(Elected { candidate: Arc::clone(&candidate), term: next, key: term.key.as_str().to_owned() })
     };
-    let result = super::terms(elected, candidate.id(), || None, &term, &mut signals).await;
+    let result = super::terms(elected, candidate.id(), || None, (&term, cooldown), &mut signals).await;
     if let Some(following) = following {
         following.end().await;
     }

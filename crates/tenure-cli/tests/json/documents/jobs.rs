@@ -114,6 +114,7 @@ pub struct FailedUnit {
     pub exit: Option<i64>,
     pub host: Option<String>,
     pub finished: Option<String>,
+    /// How often CMD was run to its end, and failed. Runs whose worker died are no attempts: reason tells of them, where they were too many.
     pub attempts: Option<u64>,
     /// Why it failed if not by its command.
     pub reason: Option<String>,

@@ -80,6 +80,8 @@ pub struct OfJob {
 pub struct Session {
     pub key: String,
     pub fence: u64,
+    /// What its record tells of the process: user, host, pid, program and note. Only `show` tells it, where the record does.
+    pub about: Option<Fields>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

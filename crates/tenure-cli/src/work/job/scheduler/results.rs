@@ -227,7 +227,7 @@ impl Scheduler {
                 self.lost.add(key, boottime());
                 None
             }
-            EndedUnit::Stopped(Why::Asked | Why::Overran) | EndedUnit::TooLate => {
+            EndedUnit::Stopped(Why::Asked | Why::Overran | Why::Unwell) | EndedUnit::TooLate => {
                 self.hand_back(&key);
                 None
             }
