@@ -52,6 +52,7 @@ impl KclWorld {
         };
         ours.clock.now.fetch_max(self.now, Ordering::SeqCst);
         if self.terms.lapses && self.rng.one_in(2) {
+        let most = ours.most;
             self.lapse(who);
             return self.step(who);
         }
@@ -59,13 +60,13 @@ impl KclWorld {
         match what {
             0 => {
                 self.ours.remove(&who);
-                self.start();
+                self.start(most);
                 return Ok(());
             }
             1 => {
                 // Its work has ended: nothing is believed from here on.
                 ours.machine.on_command(ours.clock.now(), WorkerCommand::Stop { reply });
-                self.start();
+                self.start(most);
             }
             2..=4 => {
                 ours.stalled_until = self.now + span;
