@@ -76,8 +76,14 @@ fn a_lease_table_is_made_and_its_owners_and_what_is_no_lease_are_told() {
         "ok    owner        two has 1 lease\n",
         "no fence",
     ] {
-        assert!(ran.code == 0 && ran.out.contains(line), "{line}: {ran:?}");
+        assert!(ran.code == 2 && ran.out.contains(line), "{line}: {ran:?}");
     }
+    table.put(lease("d", "two"));
+    let ran = table.doctor(&[]);
+    assert!(
+        ran.code == 0 && !ran.out.contains("unowned"),
+        "what was read to its end is nobody's for good: {ran:?}"
+    );
     let mut strange = lease("e", "one");
     strange["leaseCounter"] = json!({"S": "many"});
     table.put(strange);
