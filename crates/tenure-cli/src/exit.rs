@@ -39,8 +39,8 @@ pub(crate) const HELP: &str = "\
 Exit codes:
     0  done
     1  work: some units failed; fleet adopt: some rows could not be moved; doctor: a check failed; sim: a promise was broken
-    2  doctor: no check failed, and it warns: a setting can lose leases, a right is missing, a fleet has no worker, or
-       space is short
+    2  doctor: no check failed, and it warns: a setting can lose leases, a right is missing, a fleet has no worker
+       or too few, or space is short
    64  bad usage, or bad input: the message names it
    65  a record is damaged, or isn't tenure's; it is left as it is (see rm --damaged)
    66  no such record, or nobody holds it

@@ -1,7 +1,7 @@
 //! `tenure doctor` on tables in the layouts of other programs, in DynamoDB Local, which `cargo xtask services up` starts.
 //!
 //! Plan: a table that is missing is told, and made when that is wanted, with the keys of its layout; on a lease table, who has how
-//! many leases, and what is none; on TableTheory's, a wall clock that is off by more than the skew margin, which a service in
+//! many leases, those that nobody has though there is work beside live workers, and what is none; on TableTheory's, a wall clock that is off by more than the skew margin, which a service in
 //! between that tells another time shows.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -64,16 +64,26 @@ fn a_lease_table_is_made_and_its_owners_and_what_is_no_lease_are_told() {
     }
     let mut free = lease("d", "");
     free.as_object_mut().unwrap().remove("leaseOwner");
+    let mut read = free.clone();
+    (read["leaseKey"], read["checkpoint"]) = (json!({"S": "z"}), json!({"S": "SHARD_END"}));
     table.put(free);
+    table.put(read);
     let ran = table.doctor(&[]);
     for line in [
-        "ok    leases       4 leases, 1 of them with no owner\n",
+        "ok    leases       5 leases, 2 of them with no owner\n",
+        "warn  unowned      1 lease with no owner beside 2 workers: ",
         "ok    owner        one has 2 leases\n",
         "ok    owner        two has 1 lease\n",
         "no fence",
     ] {
-        assert!(ran.code == 0 && ran.out.contains(line), "{line}: {ran:?}");
+        assert!(ran.code == 2 && ran.out.contains(line), "{line}: {ran:?}");
     }
+    table.put(lease("d", "two"));
+    let ran = table.doctor(&[]);
+    assert!(
+        ran.code == 0 && !ran.out.contains("unowned"),
+        "what was read to its end is nobody's for good: {ran:?}"
+    );
     let mut strange = lease("e", "one");
     strange["leaseCounter"] = json!({"S": "many"});
     table.put(strange);

@@ -1,15 +1,16 @@
 //! The table of capabilities in `docs/stores.md` is what the code says, of each store as it is opened by default.
 //!
-//! Plan: the table that is made of each store's `capabilities()`, without a server, is the one between the page's markers.
+//! Plan: the table that is made of each store's `capabilities()`, without a server, is the one between the page's markers. So are the calls by
+//! which a lease becomes a condition of a write of the user's own, which this file names.
 //! `TENURE_UPDATE_DOCS=1 cargo test -p tenure-cli --features all-stores --test cli stores_page::` writes it there.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use tenure::Store;
-use tenure::dynamodb::DynamoConfig;
-use tenure::etcd::EtcdConfig;
-use tenure::postgres::PostgresConfig;
-use tenure::redis::RedisConfig;
-use tenure::sqlite::SqliteConfig;
+use tenure::dynamodb::{DynamoConfig, DynamoStore};
+use tenure::etcd::{EtcdConfig, EtcdStore};
+use tenure::postgres::{PostgresConfig, PostgresStore};
+use tenure::redis::{RedisConfig, RedisStore};
+use tenure::sqlite::{SqliteConfig, SqliteStore};
 use tenure::store::Capabilities;
 
 /// From the repository's root.
@@ -29,6 +30,21 @@ fn stores() -> [(&'static str, Capabilities); 6] {
     ]
 }
 
+/// By what a lease is a condition of a write of the user's own, in the order of the stores.
+fn guards() -> [(&'static str, &'static str); 6] {
+    // They are there, or this does not compile.
+    let _ =
+        (SqliteStore::guard, DynamoStore::guard, PostgresStore::guard, EtcdStore::guard, RedisStore::guard);
+    [
+        ("memory", "no"),
+        ("SQLite", "in a transaction (`SqliteStore::guard`)"),
+        ("DynamoDB", "in a transaction (`DynamoStore::guard`)"),
+        ("PostgreSQL", "in a transaction (`PostgresStore::guard`)"),
+        ("etcd", "in a transaction (`EtcdStore::guard`)"),
+        ("Redis, Valkey", "for one value (`RedisStore::guard`)"),
+    ]
+}
+
 fn table() -> String {
     let stores = stores();
     let mut text = String::from("| |");
@@ -45,6 +61,12 @@ fn table() -> String {
         }
         text.push('\n');
     }
+    text.push_str("| a lease can be a condition of your own write |");
+    for ((name, _), (of, how)) in stores.iter().zip(guards()) {
+        assert_eq!(*name, of, "in the order of the stores");
+        text.push_str(&format!(" {how} |"));
+    }
+    text.push('\n');
     text
 }
 

@@ -1,4 +1,4 @@
-//! Two ranges. Plan: what overlaps and what only touches; what is in both; what is empty. How ends are asked for as texts.
+//! Two ranges. Plan: what overlaps and what only touches; what is in both; what is empty. Which integers ends can be. How ends are asked for as texts.
 //! And a point is the same, however wide the
 //! number is that it comes from.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
@@ -30,6 +30,20 @@ fn ranges_overlap_where_some_point_is_in_both() {
     }
     assert!(empty.is_empty() && !one.is_empty() && !empty.overlaps(&empty));
     assert_eq!(one.intersection(&range(11, 20)), range(11, 11), "the empty range where it would begin");
+}
+
+#[test]
+fn ends_are_integers_of_any_kind_from_0_on() {
+    let (low, high): (i64, i64) = (16, i64::MAX);
+    assert_eq!(KeyRange::new(low, high).unwrap().to_string(), "10_7fffffffffffffff");
+    assert_eq!(KeyRange::new(0, 1000u64), Ok(range(0, 1000)), "a literal is an i32");
+    assert_eq!(KeyRange::span_inclusive(0i8, Point::from(9u8)), Ok(range(0, 10)));
+    // Points of negative numbers would begin anew at 0, or lie above all others.
+    for refused in [KeyRange::new(-1, 5), KeyRange::new(0, -5i64), KeyRange::span_inclusive(-2i128, -1i128)] {
+        assert!(refused.unwrap_err().to_string().contains("negative"));
+    }
+    let error = KeyRange::new(5, 4).unwrap_err().to_string();
+    assert!(error.contains("ends before it begins"), "{error}");
 }
 
 #[test]

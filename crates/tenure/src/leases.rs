@@ -111,6 +111,8 @@ impl Leases {
     /// A holder that has died is shown until another has taken over. So is one whose session can't be read: it may live. A semaphore and a section have no holder of their own: of their names and
     /// keys nothing is shown here.
     ///
+    /// To wait until it is free, or to follow who has it, without taking it: [`observe`](crate::CandidateBuilder::observe) its key, as an election's.
+    ///
     /// # Errors
     /// `Invalid` when the key can't be one; otherwise the store's.
     ///

@@ -90,7 +90,8 @@ impl Coordinator {
         self.table.list().await
     }
 
-    /// Changes the fields of a lease that is held here, on condition that it still is; this renews it, too.
+    /// Changes the fields of a lease that is held here, on condition that it still is; this renews it, too. It is any tenure of that
+    /// lease: work that was begun under an earlier one, and hung, writes into a later one. [`Self::update_of`] is bound to one.
     ///
     /// # Errors
     /// [`LeaseError::NotHeld`]: nothing was changed. A store error of kind `Unknown`: it may have been.
@@ -100,7 +101,21 @@ impl Coordinator {
     pub async fn update(&self, key: &str, edit: Edit) -> Result<(), LeaseError> {
         edit.check(self.table.format())?;
         let key = key.to_owned();
-        self.ask(|reply| WorkerCommand::Update { key, edit, reply }).await?
+        self.ask(|reply| WorkerCommand::Update { key, tenure: None, edit, reply }).await?
+    }
+
+    /// As [`Self::update`], of this very tenure: once that is over, nothing is changed, also if this worker has the lease again. So
+    /// checkpoints of work that was late don't go back behind those of the work that has taken its place.
+    ///
+    /// # Errors
+    /// As [`Self::update`].
+    ///
+    /// # Cancel safety
+    /// The change is made all the same.
+    pub async fn update_of(&self, lease: &Held, edit: Edit) -> Result<(), LeaseError> {
+        edit.check(self.table.format())?;
+        let (key, tenure) = (lease.key().to_owned(), Some(Arc::clone(&lease.cell)));
+        self.ask(|reply| WorkerCommand::Update { key, tenure, edit, reply }).await?
     }
 
     /// As [`Table::force_update`].
@@ -124,7 +139,7 @@ impl Coordinator {
     /// It is given up all the same.
     pub async fn release(&self, key: &str) -> Result<(), LeaseError> {
         let key = key.to_owned();
-        self.ask(|reply| WorkerCommand::End { key, taken: None, delete: false, reply }).await?
+        self.ask(|reply| WorkerCommand::End { key, tenure: None, delete: false, reply }).await?
     }
 
     /// As [`Self::release`], of this very tenure: another one of the same lease is left alone.
@@ -135,8 +150,8 @@ impl Coordinator {
     /// # Cancel safety
     /// It is given up all the same.
     pub async fn give_back(&self, lease: &Held) -> Result<(), LeaseError> {
-        let (key, taken) = (lease.key().to_owned(), Some(lease.counter_at_take()));
-        self.ask(|reply| WorkerCommand::End { key, taken, delete: false, reply }).await?
+        let (key, tenure) = (lease.key().to_owned(), Some(Arc::clone(&lease.cell)));
+        self.ask(|reply| WorkerCommand::End { key, tenure, delete: false, reply }).await?
     }
 
     /// Deletes a lease: one that is held here, whose work must have ended, or one that nobody has. One that another has is left
@@ -149,7 +164,7 @@ impl Coordinator {
     /// The row may have been deleted, or not.
     pub async fn delete(&self, key: &str) -> Result<(), LeaseError> {
         let name = key.to_owned();
-        match self.ask(|reply| WorkerCommand::End { key: name, taken: None, delete: true, reply }).await? {
+        match self.ask(|reply| WorkerCommand::End { key: name, tenure: None, delete: true, reply }).await? {
             Err(LeaseError::NotHeld(_)) => {}
             done => return done,
         }
@@ -216,8 +231,7 @@ impl Coordinator {
 
     /// A lease whose work can't be ended is not renewed any more, and left to expire.
     pub fn lapse(&self, lease: &Held) {
-        let (key, taken) = (lease.key().to_owned(), lease.counter_at_take());
-        let _ended = self.commands.send(WorkerCommand::Lapse { key, taken });
+        let _ended = self.commands.send(WorkerCommand::Lapse { tenure: Arc::clone(&lease.cell) });
     }
 
     /// Stops. All work must have ended: nothing is believed from here on, and all that is held is released. What can't be

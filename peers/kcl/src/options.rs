@@ -45,7 +45,9 @@ impl Options {
         Options { failover, ..self }
     }
 
-    /// The most leases that this worker takes. As many as there are, unless said otherwise.
+    /// The most leases that this worker takes. As many as there are, unless said otherwise. Where others have too low a maximum for
+    /// their share, this worker takes the rest, once it has been free for three failover times. All maxima together must be enough for
+    /// all leases: what is over stays nobody's.
     #[must_use]
     pub fn max_leases(self, most: usize) -> Self {
         Options { most, ..self }

@@ -370,6 +370,23 @@ mod tests {
     }
 
     #[test]
+    fn leases_that_nobody_has_are_counted_if_there_is_work() {
+        use crate::table::RowListing;
+        let shard = |key: &str, checkpoint: &str, parent: &str| {
+            let parents = AttributeValue::Ss(vec![parent.to_owned()]);
+            let fields = [("checkpoint", text(checkpoint)), ("parentShardId", parents)];
+            let fields = fields.map(|(name, value)| (name.to_owned(), value)).into();
+            Row::new(Format::kcl(), key, fields).unwrap()
+        };
+        let mut owned = shard("owned", "7", "done");
+        owned.owner = Some(text("w"));
+        let (done, waits) = (shard("done", "SHARD_END", "-"), shard("waits", "TRIM_HORIZON", "owned"));
+        let rows = vec![owned, done, waits, shard("work", "TRIM_HORIZON", "done")];
+        let listing = RowListing { rows, ..RowListing::default() };
+        assert_eq!((listing.unowned(true), listing.unowned(false)), (1, 3));
+    }
+
+    #[test]
     fn damaged_rows_are_foreign_and_named() {
         let counter = (LEASE_COUNTER, number(7));
         let bad = |value: AttributeValue| (LEASE_COUNTER, value);

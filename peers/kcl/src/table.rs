@@ -9,6 +9,7 @@ use super::place::Place;
 use super::row::{Fields, LEASE_COUNTER, LEASE_KEY, Row, bare, check_worker};
 use super::schema;
 use super::settling::{ChangeAnswer, Settled, Settling};
+use super::shards::OpenShards;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,16 @@ impl RowListing {
             (false, true) => Some(Peers::A8m),
             _ => None,
         }
+    }
+
+    /// How many leases nobody has although there is work: all without an owner, but, where [rows are shards](crate::Options::shards), those
+    /// of shards that were read to their end or wait for their parents.
+    #[must_use]
+    pub fn unowned(&self, are_shards: bool) -> usize {
+        let open = are_shards.then(|| OpenShards::of(&self.rows));
+        let is_work = |row: &&Row| open.as_ref().is_none_or(|open| !open.gives_no_work(row));
+        let unowned = self.rows.iter().filter(|row| row.owner().is_none() && row.holder().is_none());
+        unowned.filter(is_work).count()
     }
 }
 

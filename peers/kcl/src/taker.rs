@@ -2,7 +2,8 @@
 //!
 //! A row is free when nobody has it, or when its counter has not changed for a full failover time that this worker itself has
 //! watched. Each worker wants its even share, of what is free first; only if nothing is free does it steal from the worker that
-//! has most. What may have been stolen from one who does not know yet can be taken at once, and is believed in later. A shard that was
+//! has most. What stays free although each worker had the time to take its share is free because others may take no more: whoever
+//! may takes it, beyond its share. What may have been stolen from one who does not know yet can be taken at once, and is believed in later. A shard that was
 //! read to its end, or whose parents were not, is no work.
 
 use super::rng::SplitMix64;
@@ -11,6 +12,9 @@ use super::shards::OpenShards;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure_core::Tick;
+
+/// After so many failover times what is free is anybody's, whatever its share. So it is for the KCL's workers. Theirs look each two.
+const LEFT_OVER_AFTER: u32 = 3;
 
 /// Since when each row has been as it is, as far as this worker has seen.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -159,6 +163,12 @@ impl TakerView<'_> {
         }
     }
 
+    /// Whether whoever takes its share had the time to take it, as far as this worker has seen.
+    fn is_left_over(&self, row: &Row) -> bool {
+        let at = self.watch.silent_at(row, self.failover.saturating_mul(LEFT_OVER_AFTER));
+        at.is_some_and(|at| self.now >= at)
+    }
+
     /// What to take now. `lots` decides among equals.
     pub(crate) fn choose(&self, lots: u64) -> Vec<(Row, TakeReason)> {
         let mut lots = SplitMix64::new(lots);
@@ -184,7 +194,13 @@ impl TakerView<'_> {
         let needed = target.saturating_sub(mine);
         if !available.is_empty() || needed == 0 {
             lots.shuffle(&mut available);
-            return available.into_iter().take(needed).map(|(row, why)| (row.clone(), why)).collect();
+            let (mut taken, others): (Vec<_>, Vec<_>) =
+                available.into_iter().partition(|(row, _)| self.is_left_over(row));
+            // The maximum bounds all that is taken, and the share what others may still take.
+            taken.truncate(self.most.saturating_sub(mine));
+            let wanting = needed.saturating_sub(taken.len());
+            taken.extend(others.into_iter().take(wanting));
+            return taken.into_iter().map(|(row, why)| (row.clone(), why)).collect();
         }
         // One that is being handed over goes its own way.
         let is_moved = |row: &&Row| row.handing_over().is_none() && !gives_no_work(row);

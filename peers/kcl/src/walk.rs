@@ -3,7 +3,8 @@
 //! Plan: requests are late, lost before or after they are performed, or answered late; processes stand still, also between two
 //! readings of their clock; clock rates differ by as much as is allowed; ours are killed, stopped and started again; peers steal
 //! what is alive, evict their own and each other's, and die; rows are deleted and made anew while ours have them; in worlds of
-//! their own, leases with updates that wait are left to expire, and nothing is done with them any more. Throughout, two of ours never believe in one lease at once, however
+//! their own, leases with updates that wait are left to expire, and nothing is done with them any more; in others, all but one may take
+//! no more than one lease, and the rest is that one's. Throughout, two of ours never believe in one lease at once, however
 //! short, fences grow in the order in which leases are told, and each is told by the
 //! answer to a request that has just won. When all is well again, every lease is held.
 
@@ -21,7 +22,7 @@ fn two_of_ours_never_believe_at_once() {
     let (mut told, mut remade) = (0, 0);
     for seed in 0..WORLDS {
         let format = if seed % 2 == 0 { Format::kcl() } else { Format::a8m() };
-        let mut world = KclWorld::new(WalkTerms { seed, format, moves: None, lapses: false });
+        let mut world = KclWorld::new(WalkTerms::usual(seed, format));
         told += world.run().unwrap_or_else(|text| panic!("world {seed}: {text}"));
         remade += world.remade;
     }
@@ -34,7 +35,7 @@ fn s6_nothing_is_done_with_a_lease_that_was_left_to_expire_whatever_waited_for_i
     let mut lapses = 0;
     for seed in 0..WORLDS / 2 {
         let format = if seed % 2 == 0 { Format::kcl() } else { Format::a8m() };
-        let mut world = KclWorld::new(WalkTerms { seed, format, moves: None, lapses: true });
+        let mut world = KclWorld::new(WalkTerms { lapses: true, ..WalkTerms::usual(seed, format) });
         world.run().unwrap_or_else(|text| panic!("world {seed}: {text}"));
         lapses += world.lapses;
     }
@@ -42,10 +43,18 @@ fn s6_nothing_is_done_with_a_lease_that_was_left_to_expire_whatever_waited_for_i
 }
 
 #[test]
+fn no_lease_stays_nobody_s_while_a_worker_has_room_however_few_the_others_may_take() {
+    for seed in 0..WORLDS / 2 {
+        let format = if seed % 2 == 0 { Format::kcl() } else { Format::a8m() };
+        let mut world = KclWorld::new(WalkTerms { unequal: true, ..WalkTerms::usual(seed, format) });
+        world.run().unwrap_or_else(|text| panic!("world {seed}: {text}"));
+    }
+}
+
+#[test]
 fn the_same_seed_is_the_same_world() {
     let trace = || {
-        let mut world =
-            KclWorld::new(WalkTerms { seed: 4, format: Format::kcl(), moves: None, lapses: false });
+        let mut world = KclWorld::new(WalkTerms::usual(4, Format::kcl()));
         let told = world.run();
         (told, world.table())
     };

@@ -16,7 +16,6 @@ pub(crate) use talk::{
 
 use super::agenda::Agenda;
 use super::change::{Edit, RowChange};
-use super::error::LeaseError;
 use super::format::Format;
 use super::held::TenureCell;
 use super::options::Options;
@@ -181,13 +180,11 @@ impl WorkerMachine {
 
     pub(crate) fn on_command(&mut self, now: Now, command: WorkerCommand) {
         match command {
-            WorkerCommand::Update { key, edit, reply } => self.wish(now, key, LeaseWish::Update(edit, reply)),
-            WorkerCommand::End { key, taken, delete, reply } => {
-                if taken.is_some_and(|taken| !self.is_tenure(&key, taken)) {
-                    self.reply(Answered::Done(reply, Err(LeaseError::NotHeld(key))));
-                } else {
-                    self.wish(now, key, LeaseWish::End { delete, reply: Some(reply) });
-                }
+            WorkerCommand::Update { key, tenure, edit, reply } => {
+                self.wish_of(now, key, tenure.as_ref(), LeaseWish::Update(edit, reply));
+            }
+            WorkerCommand::End { key, tenure, delete, reply } => {
+                self.wish_of(now, key, tenure.as_ref(), LeaseWish::End { delete, reply: Some(reply) });
             }
             WorkerCommand::Look { reply } => {
                 self.asked.push(reply);
@@ -205,9 +202,9 @@ impl WorkerMachine {
                     self.renewers.push((keys, reply));
                 }
             }
-            WorkerCommand::Lapse { key, taken } => {
-                if self.is_tenure(&key, taken) {
-                    self.lapse(&key);
+            WorkerCommand::Lapse { tenure } => {
+                if self.is_tenure(tenure.key(), &tenure) {
+                    self.lapse(tenure.key());
                 }
             }
             WorkerCommand::StopTaking => {
@@ -218,9 +215,9 @@ impl WorkerMachine {
         }
     }
 
-    /// Whether what is held is what was taken at that counter.
-    fn is_tenure(&self, key: &str, taken: u64) -> bool {
-        self.holdings.get(key).is_some_and(|holding| holding.cell.counter_at_take() == taken)
+    /// Whether what is held is that very tenure. Its counter doesn't tell: a row that was deleted and made anew begins anew.
+    fn is_tenure(&self, key: &str, tenure: &Arc<TenureCell>) -> bool {
+        self.holdings.get(key).is_some_and(|holding| Arc::ptr_eq(&holding.cell, tenure))
     }
 
     /// Leaves a lease to expire. What is wished of it would write to its row, from which others would count anew.
@@ -237,17 +234,12 @@ impl WorkerMachine {
         self.renewed_or_lost(key);
     }
 
-    fn wish(&mut self, now: Now, key: String, wish: LeaseWish) {
-        let holding = self.holdings.get_mut(&key).filter(|holding| holding.told && !holding.ends);
+    /// Wishes something of a lease that is held; of that tenure of it, if one is named.
+    fn wish_of(&mut self, now: Now, key: String, tenure: Option<&Arc<TenureCell>>, wish: LeaseWish) {
+        let is_meant = tenure.is_none_or(|tenure| self.is_tenure(&key, tenure));
+        let holding = self.holdings.get_mut(&key).filter(|holding| is_meant && holding.told && !holding.ends);
         let Some(holding) = holding.filter(|holding| now.held < holding.cell.until()) else {
-            let reply = match wish {
-                LeaseWish::Update(_, reply) => Some(reply),
-                LeaseWish::End { reply, .. } => reply,
-            };
-            if let Some(reply) = reply {
-                self.reply(Answered::Done(reply, Err(LeaseError::NotHeld(key))));
-            }
-            return;
+            return self.dismiss(&key, [wish].into());
         };
         if let LeaseWish::End { .. } = wish {
             // It was given up: whatever the table says in the end, it is not believed any more.

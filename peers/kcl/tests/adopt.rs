@@ -50,7 +50,7 @@ async fn peer(worker: Coordinator, mut events: Events, answered: Answered, over:
         while timeout(Duration::from_millis(1), events.next()).await.is_ok_and(|event| event.is_some()) {}
         for held in worker.held() {
             let last = answered.lock().unwrap().get(held.key()).copied().unwrap_or(0);
-            if worker.update(held.key(), Edit::new().set("n", number(last + 1))).await.is_ok() {
+            if worker.update_of(&held, Edit::new().set("n", number(last + 1))).await.is_ok() {
                 answered.lock().unwrap().insert(held.key().to_owned(), last + 1);
             }
         }

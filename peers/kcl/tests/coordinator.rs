@@ -234,6 +234,7 @@ async fn what_others_do_to_a_row_is_told_at_the_next_renewal() {
     worker.stop_taking();
     worker.renew_now().await.unwrap();
     let row = async |key| table.read(key).await.unwrap().unwrap();
+    let before = worker.held();
     let occupied = table.take(&row("k00").await, "thief").await.unwrap();
     table.evict(&row("k01").await).await.unwrap();
     table.delete(&row("k02").await).await.unwrap();
@@ -252,6 +253,8 @@ async fn what_others_do_to_a_row_is_told_at_the_next_renewal() {
         let not_held = Err(LeaseError::NotHeld(key.to_owned()));
         assert_eq!(worker.update(key, Edit::new().set("p", number("1"))).await, not_held);
         assert_eq!(worker.release(key).await, not_held);
+        let earlier = before.iter().find(|held| held.key() == key).unwrap();
+        assert_eq!(worker.update_of(earlier, Edit::new().set("p", number("1"))).await, not_held);
     }
     assert_eq!(worker.delete("k00").await, Err(LeaseError::Changed("k00".into())), "another has it");
     worker.delete("k01").await.expect("nobody has it");
@@ -341,8 +344,10 @@ async fn what_is_held_is_updated_released_lapsed_and_deleted() {
     let bad = worker.update("k00", Edit::new().set("leaseOwner", text("x"))).await.unwrap_err();
     assert!(bad.to_string().contains("leaseOwner"), "{bad}");
     worker.force_update("k00", &Edit::new().set("theirs", number("1"))).await.unwrap();
-    worker.update("k00", Edit::new().set("ours", number("2"))).await.unwrap();
     let held = worker.held().into_iter().find(|held| held.key() == "k00").unwrap();
+    let bad = worker.update_of(&held, Edit::new().remove("leaseOwner")).await.unwrap_err();
+    assert!(bad.to_string().contains("leaseOwner"), "{bad}");
+    worker.update_of(&held, Edit::new().set("ours", number("2"))).await.unwrap();
     let fields = ["ours", "theirs"].map(|name| held.row().fields().contains_key(name));
     assert_eq!(fields, [true, true]);
 

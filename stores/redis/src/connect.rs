@@ -28,6 +28,8 @@ pub(crate) struct RedisConnector {
 pub(crate) struct ServerConnection {
     pub(crate) address: ServerAddress,
     pub(crate) connection: MultiplexedConnection,
+    /// Whether the server is one of a cluster.
+    pub(crate) is_cluster: bool,
     driver: JoinHandle<()>,
     is_dead: AtomicBool,
     /// A call had no answer for a while, nor had any other since.
@@ -153,15 +155,16 @@ impl RedisConnector {
             MultiplexedConnection::new_with_config(&self.login().await?, stream, settings)
                 .await
                 .map_err(|error| not_connected(&at, &error))?;
-        let line = ServerConnection {
+        let mut line = ServerConnection {
             address: address.clone(),
             connection,
+            is_cluster: false,
             driver: tokio::spawn(driver),
             is_dead: AtomicBool::new(false),
             is_doubtful: AtomicBool::new(false),
             answers: AtomicU64::new(0),
         };
-        self.check_role(&line, &at).await?;
+        line.is_cluster = self.check_role(&line, &at).await?;
         if !self.config.accepts_eviction {
             check_eviction(&line, &at).await?;
         }
@@ -175,8 +178,8 @@ impl RedisConnector {
         checked.is_ok_and(|checked| checked.is_err())
     }
 
-    /// That it is a server of data, which takes writes or knows who does.
-    async fn check_role(&self, line: &ServerConnection, at: &str) -> Result<(), StoreError> {
+    /// That it is a server of data, which takes writes or knows who does. Whether it is one of a cluster.
+    async fn check_role(&self, line: &ServerConnection, at: &str) -> Result<bool, StoreError> {
         let says = redis::cmd("HELLO").arg(2).query_async(&mut line.connection.clone()).await;
         let says: Vec<Value> = says.map_err(|error| not_connected(at, &error))?;
         let text = |value: &Value| match value {
@@ -191,7 +194,8 @@ impl RedisConnector {
                 "{at}: it is a Sentinel, which keeps no data; name the Redis servers that it watches, with commas between"
             ))),
             // A replica in a cluster says who the primary of a key is.
-            (Some("cluster"), _) | (_, Some("master")) => Ok(()),
+            (Some("cluster"), _) => Ok(true),
+            (_, Some("master")) => Ok(false),
             (_, Some(_)) => Err(StoreError::unavailable(format!(
                 "{at}: it is a read-only replica; name the primary, or all servers with commas between"
             ))),

@@ -107,7 +107,8 @@ fn refused_as(place: &str, code: &str, detail: &str) -> StoreError {
     // Of a command in a script, some versions say so in words only.
     if is("NOPERM") || detail.contains("The user executing the script can't") {
         return StoreError::invalid(format!(
-            "{place}: {says}; grant the user what tenure_redis::acl says, and for gc +hdel +zrem besides"
+            "{place}: {says}; grant the user what tenure_redis::acl says; for gc +hdel +zrem besides, and for \
+             guarded values +set and their names"
         ));
     }
     if is("WRONGTYPE") {

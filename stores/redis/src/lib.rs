@@ -90,6 +90,22 @@
 //! refused writes cost one as well, until the process ends. It does not make Redis a consensus: a replica that has not confirmed may be promoted, and a confirmation means memory and
 //! not disk. What was refused this way stands on the primary all the same.
 //!
+//! # A lease as a condition of your own writes
+//!
+//! ```no_run
+//! # async fn example(store: &tenure_redis::RedisStore, key: &tenure_core::Key,
+//! #     fence: tenure_core::Fence) -> Result<(), Box<dyn std::error::Error>> {
+//! // Of a `tenure::Guard`: `lease.key()`, `lease.fence()`.
+//! if let Some(guard) = store.guard(key, fence).await? {
+//!     let landed = store.set_guarded(&guard, "{jobs}:leader-says", b"hello").await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The user needs `+set` and the name besides (`~{jobs}:leader-says`). In a cluster the name must have the hash tag `{NAMESPACE}`; elsewhere any name will do.
+//! After a failover that has lost a takeover, the lease before it stands again, and so does its condition.
+//!
 //! # Layout
 //!
 //! | key | what is in it |
@@ -108,6 +124,7 @@ mod config;
 mod connect;
 mod error;
 mod gather;
+mod guard;
 mod inspect;
 mod lines;
 mod listen;
@@ -119,6 +136,7 @@ mod value;
 mod write;
 
 pub use config::RedisConfig;
+pub use guard::RedisGuard;
 pub use store::{RedisStore, acl};
 
 /// The example of the crate's page in registries is compiled.

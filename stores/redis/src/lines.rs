@@ -126,6 +126,11 @@ impl ConnectionManager {
         answer.map_err(|error| failed(&self.place, Call::Read, &error))
     }
 
+    /// Whether calls go to a cluster.
+    pub(crate) async fn is_cluster(&self) -> Result<bool, StoreError> {
+        Ok(self.line().await?.is_cluster)
+    }
+
     /// Whether calls go to this server, and it still takes writes. One that is demoted goes on to answer reads, so its connection is given up.
     pub(crate) async fn goes_to(&self, address: &ServerAddress) -> bool {
         let Some(line) = self.ready() else { return true };

@@ -28,6 +28,7 @@ pub(crate) struct Scripts {
     pub(crate) page: Script,
     pub(crate) remove: Script,
     pub(crate) mend: Script,
+    pub(crate) guard: Script,
 }
 
 impl Scripts {
@@ -39,6 +40,7 @@ impl Scripts {
             page: Script::of_records(include_str!("scripts/page.lua")),
             remove: Script::of_records(include_str!("scripts/remove.lua")),
             mend: Script::of_records(include_str!("scripts/mend.lua")),
+            guard: Script::of_records(include_str!("scripts/guard.lua")),
         }
     }
 }

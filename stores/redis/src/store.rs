@@ -5,6 +5,7 @@ use crate::config::RedisConfig;
 use crate::connect::RedisConnector;
 use crate::error::{Call, unanswered};
 use crate::gather::ScriptBatch;
+use crate::guard::RedisGuard;
 use crate::inspect::inspect;
 use crate::lines::ConnectionManager;
 use crate::listen::ChannelSubscriber;
@@ -15,7 +16,7 @@ use redis::Value;
 use std::fmt;
 use std::sync::Arc;
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
-use tenure_core::{ErrorKind, Key, Record, StoreError, Stored, Version};
+use tenure_core::{ErrorKind, Fence, Key, Record, StoreError, Stored, Version};
 use tenure_store::{Capabilities, Changes, Image, Inspection, Store};
 
 /// The version of the layout that this program makes and knows.
@@ -107,6 +108,47 @@ impl RedisStore {
             Ok(if id.is_some() { None } else { Some(inspect(&lines).await) })
         };
         tokio::time::timeout(limit, looking).await.unwrap_or_else(|_| Err(unanswered(&place, Call::Read)))
+    }
+}
+
+impl RedisStore {
+    /// A condition for writes of the caller's own in the same database: true only while the record of `key` shows a tenure with the
+    /// fence `fence`. If that tenure is attached to a session, the session's record must show a tenure, too, and the fence that it was
+    /// attached to. None if it does not stand now. It is good for as long as the lease: renewals leave it as it is.
+    ///
+    /// A write with this condition can't land after the loss of the lease, however late it is, and whatever the clocks did, as long as the
+    /// server forgets nothing.
+    ///
+    /// `key` is the key as it is in this store. A lease that was acquired through a `PrefixedStore` has its prefix there before the
+    /// key. If it is attached to a session, it has no condition, because the session's key in the record lacks the prefix: give such a lease
+    /// a ttl of its own.
+    ///
+    /// # Errors
+    /// As [`Store::read`].
+    ///
+    /// # Cancel safety
+    /// It only reads.
+    pub async fn guard(&self, key: &Key, fence: Fence) -> Result<Option<RedisGuard>, StoreError> {
+        RedisGuard::of(&self.inner, key, fence).await
+    }
+
+    /// Sets a key of the caller's own (`SET`) in the same database, if the lease of `guard` stands; false if it is lost. Both are one script.
+    ///
+    /// The name is any but those that begin with `tenure:{`. In a cluster it has the hash tag of the namespace, `{NAMESPACE}`. The user needs
+    /// more rights than [`acl`] gives: `+set ~NAME`.
+    ///
+    /// # Errors
+    /// As [`Store::write`]; `Invalid` for a name that is tenure's, or in another slot of the cluster: nothing is sent.
+    ///
+    /// # Cancel safety
+    /// It may be done or not.
+    pub async fn set_guarded(
+        &self,
+        guard: &RedisGuard,
+        name: &str,
+        value: &[u8],
+    ) -> Result<bool, StoreError> {
+        guard.set(&self.inner, name, value).await
     }
 }
 

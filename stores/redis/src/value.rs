@@ -53,6 +53,13 @@ pub(crate) fn version_digits(version: Version) -> Vec<u8> {
     digits
 }
 
+/// A fence as scripts compare it.
+pub(crate) fn fence_digits(fence: Fence) -> Vec<u8> {
+    let mut digits = Vec::with_capacity(16);
+    push_digits::<16>(&mut digits, fence.0.into());
+    digits
+}
+
 /// A number in hexadecimal digits with leading zeros. All of them are made for each write, and the formatter takes its time.
 fn push_digits<const N: u32>(value: &mut Vec<u8>, number: u128) {
     value.extend((0..N).rev().map(|place| digit((number >> (4 * place)) as u8)));

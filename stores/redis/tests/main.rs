@@ -8,5 +8,6 @@ mod cluster;
 mod conformance;
 mod faults;
 mod gather;
+mod guard;
 mod opening;
 mod replicas;

@@ -54,8 +54,9 @@ fn plain_number(text: &str) -> Result<usize, String> {
 ///
 /// On a lease table of the KCL's or of a8m/lease (dynamodb://TABLE?region=REGION&dialect=kcl, with &peers=a8m for the latter, and
 /// &steal=N for how many leases are stolen at a time), the table is the fleet and NAME begins this worker's id there. --ttl is the
-/// failover time, the same for all; --parallel is the most leases that this process takes; labels and weights are not to be had.
-/// TENURE_FENCE is the row's counter when the lease was taken: it grows for as long as the row lives.
+/// failover time, the same for all; --parallel is the most leases that this process takes: its share, and what is still free after
+/// three failover times because others may not take more; labels and weights are not to be had. TENURE_FENCE is the row's counter
+/// when the lease was taken: it grows for as long as the row lives.
 ///
 /// What became of a job can be looked at: `work ls`, `work status JOB`, `work retry JOB`, `work rm JOB`. A word that stands before
 /// a CMD is a unit, also if it is one of these: `work ls -- echo`.

@@ -21,12 +21,17 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
-    /// The range from `low` up to, but without, `high`.
+    /// The range from `low` up to, but without, `high`: points, or any integers.
     ///
     /// # Errors
-    /// When `low` is above `high`.
-    pub fn new(low: impl Into<Point>, high: impl Into<Point>) -> Result<KeyRange, InvalidInput> {
-        let (low, high) = (low.into(), high.into());
+    /// When `low` is above `high`, or one of them is negative: points begin at 0.
+    pub fn new<L, H>(low: L, high: H) -> Result<KeyRange, InvalidInput>
+    where
+        L: TryInto<Point>,
+        H: TryInto<Point>,
+        InvalidInput: From<L::Error> + From<H::Error>,
+    {
+        let (low, high) = (low.try_into()?, high.try_into()?);
         if low > high {
             let (low, high) = (low.brief(), high.brief());
             return Err(InvalidInput::new(format!(
@@ -54,12 +59,18 @@ impl KeyRange {
         KeyRange { low: Point::default(), high: Point(BigUint::from(1u8) << (8 * u64::from(bytes))) }
     }
 
-    /// The range that holds both `first` and `last` and all between them.
+    /// The range that holds both `first` and `last` and all between them: points, or any integers.
     ///
     /// # Errors
-    /// When `last` lies more than one place before `first`.
-    pub fn span_inclusive(first: impl Into<Point>, last: impl Into<Point>) -> Result<KeyRange, InvalidInput> {
-        KeyRange::new(first, last.into().next())
+    /// When `last` lies more than one place before `first`, or one of them is negative: points begin at 0.
+    pub fn span_inclusive<F, L>(first: F, last: L) -> Result<KeyRange, InvalidInput>
+    where
+        F: TryInto<Point>,
+        L: TryInto<Point>,
+        InvalidInput: From<F::Error> + From<L::Error>,
+    {
+        let last: Point = last.try_into()?;
+        KeyRange::new(first, last.next())
     }
 
     /// The first point.

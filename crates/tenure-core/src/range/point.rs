@@ -140,7 +140,7 @@ macro_rules! signed_integers {
     )*};
 }
 
-signed_integers!(i32, i64);
+signed_integers!(i8, i16, i32, i64, i128, isize);
 
 /// Its hexadecimal digits, as [`Display`](fmt::Display) writes them.
 impl std::str::FromStr for Point {
@@ -196,6 +196,18 @@ mod tests {
         assert_eq!(u8::try_from(&Point::from(255u64)), Ok(255));
         assert!(u8::try_from(&Point::from(256u64)).is_err());
         assert_eq!("ff".parse(), Ok(Point::from(255usize)));
+    }
+
+    #[test]
+    fn signed_integers_are_points_from_0_on_and_keep_their_order() {
+        let (least, most) = (i64::MIN, i64::MAX);
+        assert_eq!(Point::try_from(most), Ok(Point::from(most.unsigned_abs())));
+        assert!(Point::try_from(0i8).unwrap() < Point::try_from(1i128).unwrap());
+        for error in [Point::try_from(least).unwrap_err(), Point::try_from(-1isize).unwrap_err()] {
+            assert!(error.to_string().contains("is negative, and points begin at 0"), "{error}");
+        }
+        assert_eq!(i16::try_from(&Point::from(32_767u64)), Ok(i16::MAX));
+        assert!(i16::try_from(&Point::from(32_768u64)).is_err());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Errors at the boundary to a store, sorted by what the caller must do about them.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,6 +14,13 @@ impl InvalidInput {
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         InvalidInput(text.into())
+    }
+}
+
+/// Of a conversion that can't fail.
+impl From<Infallible> for InvalidInput {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 

@@ -59,6 +59,10 @@
 //! | `election.failing` | warn | the key can't be followed for now | `key`, `holder`, `reason` |
 //! | `election.stopped` | debug | candidate stopped | `key`, `holder` |
 //!
+//! # Who stands by
+//! A candidate leaves no trace in the store before it leads. The gauge `tenure_leases_waiting` with `kind="leadership"` tells of each process how many of
+//! its candidates wait. Where others are to know them by name, make the key a unit of a [fleet](crate::fleet), which lists its workers.
+//!
 //! # Scheduled jobs
 //! Where every node has the same schedule, each job is locked by name ([`Locker`]), with a [minimum time](Locker::at_least_for)
 //! longer than the nodes' clocks are apart and shorter than the schedule's period: then each tick is run once, by whichever node

@@ -1,5 +1,5 @@
 //! Plan: silence is counted from the end of the read that first showed a row so, for each spelling of a change; the even
-//! share, with and without free rows, with a limit; stealing from the most loaded only, as many as allowed, and never for
+//! share, with and without free rows, with a limit; beyond it what has been left over for long; stealing from the most loaded only, as many as allowed, and never for
 //! ever; shards only between their parents' end and their own; rows of an earlier start of the same name; a simulated fleet comes to rest evenly.
 use super::super::change::RowChange;
 use super::super::format::Format;
@@ -79,6 +79,52 @@ fn what_is_free_or_silent_is_taken_up_to_the_even_share() {
     let silent = choice(&others, secs(10), usize::MAX, 1);
     assert_eq!(silent.len(), 5, "all others were silent for a failover time");
     assert!(choice(&[], secs(0), 9, 1).is_empty());
+}
+
+#[test]
+fn what_is_left_over_for_three_failover_times_is_taken_beyond_the_share_up_to_the_maximum() {
+    // `v` has its most, and lives.
+    let mut all = rows(&[Some("v"), Some("me"), Some("me"), Some("me"), None, None]);
+    let mut watch = RowWatch::default();
+    watch.look(secs(0), &all);
+    all[0] = RowChange::renew(Format::kcl(), &all[0], &Default::default()).after;
+    watch.look(secs(25), &all);
+    let taken = |rows: &[Row], watch: &RowWatch, now, most| {
+        let held =
+            rows.iter().filter(|row| row.owner() == Some("me")).map(|row| row.key().to_owned()).collect();
+        let view = TakerView {
+            me: "me",
+            held: &held,
+            rows,
+            watch,
+            now: secs(now),
+            failover: FAILOVER,
+            most,
+            steal: 9,
+            shards: true,
+        };
+        let mut keys: Vec<String> = view.choose(7).into_iter().map(|(row, _)| row.key().to_owned()).collect();
+        keys.sort();
+        keys
+    };
+    assert_eq!(taken(&all, &watch, 29, 9), [""; 0], "it has its share, and others may want theirs");
+    assert_eq!(taken(&all, &watch, 30, 9), ["k004", "k005"]);
+    assert_eq!(taken(&all, &watch, 30, 4).len(), 1);
+    assert_eq!(taken(&all, &watch, 30, 3), [""; 0], "no room");
+    // It goes before what may still be another's share, and counts in this worker's.
+    let all = rows(&[Some("v"), None, None, None, None, None]);
+    let mut watch = RowWatch::default();
+    watch.look(secs(0), &all[1..2]);
+    watch.look(secs(25), &all);
+    let now = taken(&all, &watch, 30, 9);
+    assert!(now.len() == 3 && now[0] == "k001", "{now:?}");
+    // What is silent for so long is left over, too.
+    let all = rows(&[Some("v"), Some("w"), Some("w"), Some("me")]);
+    let mut watch = RowWatch::default();
+    watch.look(secs(0), &all[1..]);
+    watch.look(secs(25), &all);
+    assert_eq!(taken(&all, &watch, 30, 9), ["k001", "k002"]);
+    assert_eq!(taken(&all, &watch, 29, 9).len(), 1);
 }
 
 /// `row` as a shard, with this checkpoint and these parents.

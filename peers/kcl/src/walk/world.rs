@@ -25,7 +25,8 @@ use std::time::Duration;
 use tenure_core::{Clock, StoreError};
 
 const FAULTS_UNTIL: Micros = 12 * FAILOVER;
-/// By then, every lease is held again: what is stolen or silent is told after a failover time, and a look takes half of one.
+/// By then, every lease is held again: what is stolen or silent is told after a failover time, what is left over is taken after three,
+/// and a look takes half of one.
 const HEALED_BY: Micros = FAULTS_UNTIL + 6 * FAILOVER;
 
 pub(super) struct WalkTerms {
@@ -35,6 +36,14 @@ pub(super) struct WalkTerms {
     pub(super) moves: Option<usize>,
     /// Leases are updated, and left to expire.
     pub(super) lapses: bool,
+    /// All workers but one may take no more than one lease.
+    pub(super) unequal: bool,
+}
+
+impl WalkTerms {
+    pub(super) fn usual(seed: u64, format: Format) -> WalkTerms {
+        WalkTerms { seed, format, moves: None, lapses: false, unequal: false }
+    }
 }
 
 /// What happens to somebody at a time.
@@ -118,8 +127,8 @@ impl KclWorld {
             peers,
             rng,
         };
-        for _ in 0..workers {
-            world.start();
+        for n in 0..workers {
+            world.start(if n > 0 && world.terms.unequal { 1 } else { usize::MAX });
         }
         for n in 0..world.peers.len() {
             let at = world.rng.below(FAILOVER);
@@ -180,11 +189,13 @@ impl KclWorld {
         self.queue.insert((at, self.order), (who, happens));
     }
 
-    fn start(&mut self) {
+    /// Starts one that takes no more than that.
+    fn start(&mut self, most: usize) {
         self.ids += 1;
         let clock = Arc::new(ProcessClock::new(self.now, 91 + self.rng.below(19)));
         let options = Options::new(format!("ours-{}", self.ids))
             .failover(Duration::from_micros(FAILOVER))
+            .max_leases(most)
             .leases_to_steal(if self.terms.moves.is_some() {
                 8
             } else {
@@ -195,6 +206,7 @@ impl KclWorld {
         let ours = OurProcess {
             machine,
             clock,
+            most,
             stalled_until: 0,
             under_way: BTreeMap::new(),
             believes: Vec::new(),

@@ -14,13 +14,13 @@ use tokio::sync::oneshot;
 pub(crate) type Reply<T> = oneshot::Sender<T>;
 pub(super) type Done<T> = Result<T, LeaseError>;
 
-/// What users ask of the task.
+/// What users ask of the task. Where it names a tenure, another one of the same lease is left alone.
 pub(crate) enum WorkerCommand {
-    Update { key: String, edit: Edit, reply: Reply<Done<()>> },
-    End { key: String, taken: Option<u64>, delete: bool, reply: Reply<Done<()>> },
+    Update { key: String, tenure: Option<Arc<TenureCell>>, edit: Edit, reply: Reply<Done<()>> },
+    End { key: String, tenure: Option<Arc<TenureCell>>, delete: bool, reply: Reply<Done<()>> },
     Look { reply: Reply<Result<(), StoreError>> },
     Renew { reply: Reply<()> },
-    Lapse { key: String, taken: u64 },
+    Lapse { tenure: Arc<TenureCell> },
     StopTaking,
     Stop { reply: Reply<()> },
 }

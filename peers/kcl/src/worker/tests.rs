@@ -2,7 +2,7 @@
 //! that it brought; who gives a lease up is answered after it is no longer shown; one that the KCL's leader begins to hand over just
 //! then is handed over before that answer, and one that is ours all the same is given up again; a lease whose time has run out is
 //! hidden and told as lost, without an answer of the table's, counted from before the last renewal that won was sent; an update that waits is made though the lease is to be given up after it;
-//! a look keeps no renewal waiting; the end of a shard is told once.
+//! a look keeps no renewal waiting; the end of a shard is told once; what is asked of a tenure is not done with a later one of the same lease.
 use super::*;
 use crate::row::Fields;
 use crate::settling::{ChangeAnswer, Settled};
@@ -74,7 +74,7 @@ fn who_asked_is_answered_after_users_see_what_came_of_it() {
     let mut asked = Vec::new();
     let mut worker = holder(&mut asked);
     let (reply, _) = oneshot::channel();
-    worker.on_command(at(3), WorkerCommand::End { key: "a".into(), taken: None, delete: false, reply });
+    worker.on_command(at(3), WorkerCommand::End { key: "a".into(), tenure: None, delete: false, reply });
     assert_eq!(step(&mut worker, at(3), &mut asked), ["a is hidden", "change"]);
     made(&mut worker, at(3), at(4), &mut asked);
     assert_eq!(step(&mut worker, at(4), &mut asked), ["a is hidden", "done: Ok(())"]);
@@ -103,7 +103,7 @@ fn what_is_given_up_while_the_kcl_s_leader_hands_it_over_goes_to_the_next_one() 
         let mut asked = Vec::new();
         let mut worker = holder(&mut asked);
         let (reply, _) = oneshot::channel();
-        worker.on_command(at(3), WorkerCommand::End { key: "a".into(), taken: None, delete: false, reply });
+        worker.on_command(at(3), WorkerCommand::End { key: "a".into(), tenure: None, delete: false, reply });
         assert_eq!(step(&mut worker, at(3), &mut asked), ["a is hidden", "change"]);
         handed_over(&mut worker, is_lost, at(4), &mut asked);
         assert_eq!(step(&mut worker, at(4), &mut asked), ["change"], "the row says still that we work on it");
@@ -130,7 +130,7 @@ fn what_is_given_up_and_ours_all_the_same_is_given_up_again_without_a_word_of_wh
     let mut asked = Vec::new();
     let mut worker = holder(&mut asked);
     let (reply, _) = oneshot::channel();
-    worker.on_command(at(3), WorkerCommand::End { key: "a".into(), taken: None, delete: false, reply });
+    worker.on_command(at(3), WorkerCommand::End { key: "a".into(), tenure: None, delete: false, reply });
     assert_eq!(step(&mut worker, at(3), &mut asked), ["a is hidden", "change"]);
     let (settling, purpose) = asked.pop().unwrap();
     assert!(settling.change.after.is_surely_free());
@@ -181,10 +181,10 @@ fn s6_an_update_that_waits_is_not_made_once_the_lease_is_left_to_expire() {
         let mut asked = Vec::new();
         let mut worker = holder(&mut asked);
         worker.on_command(at(2), WorkerCommand::StopTaking);
-        let taken = asked_update(&mut worker, at(3));
+        let tenure = asked_update(&mut worker, at(3));
         assert_eq!(step(&mut worker, at(3), &mut asked), ["change"]);
         asked_update(&mut worker, at(3));
-        worker.on_command(at(4), WorkerCommand::Lapse { key: "a".into(), taken });
+        worker.on_command(at(4), WorkerCommand::Lapse { tenure });
         let told = step(&mut worker, at(4), &mut asked);
         assert!(told.iter().any(|text| text.starts_with("done: Err(NotHeld")), "{told:?}");
         if is_handed_over {
@@ -210,8 +210,10 @@ fn an_update_that_waits_is_made_before_the_lease_is_given_up() {
             worker.stop(at(7), None);
         } else {
             let (reply, _) = oneshot::channel();
-            worker
-                .on_command(at(7), WorkerCommand::End { key: "a".into(), taken: None, delete: false, reply });
+            worker.on_command(
+                at(7),
+                WorkerCommand::End { key: "a".into(), tenure: None, delete: false, reply },
+            );
         }
         let told = step(&mut worker, at(7), &mut asked);
         assert!(!told.contains(&"change".to_owned()), "one after the other: {told:?}");
@@ -281,11 +283,59 @@ fn a_shard_that_was_read_to_its_end_is_told_once_where_rows_are_shards() {
     }
 }
 
-/// Somebody asks for an update of `a`. The counter at which it was taken.
-fn asked_update(worker: &mut WorkerMachine, now: Now) -> u64 {
+/// Somebody asks for an update of `a`. Its tenure.
+fn asked_update(worker: &mut WorkerMachine, now: Now) -> Arc<TenureCell> {
     let (reply, _) = oneshot::channel();
-    worker.on_command(now, WorkerCommand::Update { key: "a".into(), edit: Edit::new(), reply });
-    worker.holdings["a"].cell.counter_at_take()
+    let update = WorkerCommand::Update { key: "a".into(), tenure: None, edit: Edit::new(), reply };
+    worker.on_command(now, update);
+    Arc::clone(&worker.holdings["a"].cell)
+}
+
+#[test]
+fn s6_what_is_wished_of_a_tenure_is_not_done_with_a_later_one_of_the_same_lease() {
+    let mut asked = Vec::new();
+    let mut worker = holder(&mut asked);
+    let old = Arc::clone(&worker.holdings["a"].cell);
+    assert_eq!(
+        step(&mut worker, at(6), &mut asked),
+        ["look", "change"],
+        "the renewal stays without an answer"
+    );
+    assert_eq!(step(&mut worker, at(10), &mut asked), ["a is hidden", "a is lost: Expired"]);
+    // The row was deleted and made anew, so that its counter is where it was.
+    let row = Row::new(Format::kcl(), "a", Fields::new()).unwrap();
+    let listing = RowListing { rows: vec![row], ..RowListing::default() };
+    worker.on_answer(at(11), WorkerAnswer::Looked(Ok(listing)));
+    asked.clear();
+    assert_eq!(step(&mut worker, at(11), &mut asked), ["change"]);
+    made(&mut worker, at(11), at(11), &mut asked);
+    let told = step(&mut worker, at(11), &mut asked);
+    assert!(told.contains(&"a is taken".to_owned()), "{told:?}");
+    worker.on_command(at(11), WorkerCommand::StopTaking);
+    let new = Arc::clone(&worker.holdings["a"].cell);
+    assert_eq!(new.counter_at_take(), old.counter_at_take());
+    let wishes = |tenure: &Arc<TenureCell>| {
+        let (key, edit) = ("a".to_owned(), Edit::new());
+        let update = WorkerCommand::Update {
+            key: key.clone(),
+            tenure: Some(Arc::clone(tenure)),
+            edit,
+            reply: oneshot::channel().0,
+        };
+        let (tenure, reply) = (Some(Arc::clone(tenure)), oneshot::channel().0);
+        [update, WorkerCommand::End { key, tenure, delete: false, reply }]
+    };
+    for wish in wishes(&old) {
+        worker.on_command(at(11), wish);
+        assert_eq!(step(&mut worker, at(11), &mut asked), ["done: Err(NotHeld(\"a\"))"]);
+    }
+    worker.on_command(at(11), WorkerCommand::Lapse { tenure: old });
+    assert!(step(&mut worker, at(11), &mut asked).is_empty());
+    let [update, _] = wishes(&new);
+    worker.on_command(at(11), update);
+    assert_eq!(step(&mut worker, at(11), &mut asked), ["change"]);
+    made(&mut worker, at(11), at(11), &mut asked);
+    assert_eq!(step(&mut worker, at(11), &mut asked), ["done: Ok(())"]);
 }
 
 #[test]
@@ -293,10 +343,10 @@ fn s6_a_release_that_is_under_way_is_not_made_again_once_the_lease_is_left_to_ex
     let mut asked = Vec::new();
     let mut worker = holder(&mut asked);
     worker.on_command(at(2), WorkerCommand::StopTaking);
-    let taken = worker.holdings["a"].cell.counter_at_take();
+    let tenure = Arc::clone(&worker.holdings["a"].cell);
     worker.stop(at(3), None);
     assert_eq!(step(&mut worker, at(3), &mut asked), ["a is lost: Released", "a is hidden", "change"]);
-    worker.on_command(at(3), WorkerCommand::Lapse { key: "a".into(), taken });
+    worker.on_command(at(3), WorkerCommand::Lapse { tenure });
     handed_over(&mut worker, false, at(4), &mut asked);
     let told = step(&mut worker, at(4), &mut asked);
     assert!(!told.contains(&"change".to_owned()), "{told:?}");
@@ -308,7 +358,7 @@ fn a_renewal_of_all_does_not_wait_for_what_is_left_to_expire() {
         let mut asked = Vec::new();
         let mut worker = holder(&mut asked);
         worker.on_command(at(2), WorkerCommand::StopTaking);
-        let taken = worker.holdings["a"].cell.counter_at_take();
+        let tenure = Arc::clone(&worker.holdings["a"].cell);
         let renew = |worker: &mut WorkerMachine| {
             let (reply, _) = oneshot::channel();
             worker.on_command(at(3), WorkerCommand::Renew { reply });
@@ -316,7 +366,7 @@ fn a_renewal_of_all_does_not_wait_for_what_is_left_to_expire() {
         if is_asked_before {
             renew(&mut worker);
         }
-        worker.on_command(at(3), WorkerCommand::Lapse { key: "a".into(), taken });
+        worker.on_command(at(3), WorkerCommand::Lapse { tenure });
         if !is_asked_before {
             renew(&mut worker);
         }

@@ -41,6 +41,7 @@ async fn lease_table(
     let place = kcl::Place::from_url(rest)?;
     let is_new = create && kcl::Table::create_at(&place).await?;
     let peers = place.format().peers();
+    let are_shards = place.shards().unwrap_or(peers == kcl::Peers::Kcl);
     let began = boottime();
     let listing = kcl::Table::at(place, system()).await?.list().await?;
     let took = boottime().saturating_sub(began);
@@ -54,6 +55,15 @@ async fn lease_table(
     let free = listing.rows.len() - shares.values().sum::<usize>();
     let rows = count(listing.rows.len(), "lease");
     findings.add(Grade::Ok, "leases", format!("{rows}, {free} of them with no owner"));
+    let unowned = listing.unowned(are_shards);
+    if unowned > 0 && !shares.is_empty() {
+        let (unowned, workers) = (count(unowned, "lease"), count(shares.len(), "worker"));
+        let text = format!(
+            "{unowned} with no owner beside {workers}: if that stays so for five failover times, they are dead, or have their most \
+             (--parallel, maxLeasesForWorker); start another worker, or let one take more"
+        );
+        findings.add(Grade::Warn, "unowned", text);
+    }
     for (owner, share) in shares.iter().take(SHOWN) {
         findings.add(Grade::Ok, "owner", format!("{} has {}", escaped(owner), count(*share, "lease")));
     }

@@ -109,7 +109,7 @@ impl KclWorld {
 #[test]
 fn two_hundred_units_are_adopted_calmly_and_none_is_idle_for_long() {
     for (seed, format) in [(1, Format::kcl()), (2, Format::a8m())] {
-        let mut world = KclWorld::new(WalkTerms { seed, format, moves: Some(UNITS), lapses: false });
+        let mut world = KclWorld::new(WalkTerms { moves: Some(UNITS), ..WalkTerms::usual(seed, format) });
         let mut began = 0;
         while !(world.is_all_had() && world.shares().iter().all(|share| *share > UNITS / 8)) {
             began += FAILOVER;

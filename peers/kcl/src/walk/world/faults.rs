@@ -5,6 +5,7 @@ use super::{FAILOVER, Happens, KclWorld, OurProcess};
 use crate::change::{Edit, RowChange};
 use crate::row::{Fields, Row};
 use crate::worker::{ChangePurpose, WorkerCommand};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tenure_core::Clock;
 use tokio::sync::oneshot;
@@ -51,6 +52,7 @@ impl KclWorld {
             return Ok(());
         };
         ours.clock.now.fetch_max(self.now, Ordering::SeqCst);
+        let most = ours.most;
         if self.terms.lapses && self.rng.one_in(2) {
             self.lapse(who);
             return self.step(who);
@@ -59,13 +61,13 @@ impl KclWorld {
         match what {
             0 => {
                 self.ours.remove(&who);
-                self.start();
+                self.start(most);
                 return Ok(());
             }
             1 => {
                 // Its work has ended: nothing is believed from here on.
                 ours.machine.on_command(ours.clock.now(), WorkerCommand::Stop { reply });
-                self.start();
+                self.start(most);
             }
             2..=4 => {
                 ours.stalled_until = self.now + span;
@@ -73,11 +75,11 @@ impl KclWorld {
             }
             5..=7 => {
                 let Some(held) = ours.believes.first() else { return Ok(()) };
-                let (key, taken) = (held.key().to_owned(), Some(held.counter_at_take()));
+                let (key, tenure) = (held.key().to_owned(), Some(Arc::clone(&held.cell)));
                 ours.believes.remove(0);
                 let (reply, _) = oneshot::channel();
                 ours.machine
-                    .on_command(ours.clock.now(), WorkerCommand::End { key, taken, delete: false, reply });
+                    .on_command(ours.clock.now(), WorkerCommand::End { key, tenure, delete: false, reply });
             }
             _ => {
                 let (reply, _) = oneshot::channel();
@@ -93,14 +95,14 @@ impl KclWorld {
         let Some(ours) = self.ours.get_mut(&who) else { return };
         ours.clock.now.fetch_max(now, Ordering::SeqCst);
         let Some(held) = ours.believes.pop() else { return };
-        let (key, taken, at) = (held.key().to_owned(), held.counter_at_take(), ours.clock.now());
+        let (key, at) = (held.key().to_owned(), ours.clock.now());
         for _ in 0..2 {
-            let (reply, _) = oneshot::channel();
-            let update = WorkerCommand::Update { key: key.clone(), edit: Edit::new(), reply };
+            let ((reply, _), tenure) = (oneshot::channel(), Some(Arc::clone(&held.cell)));
+            let update = WorkerCommand::Update { key: key.clone(), tenure, edit: Edit::new(), reply };
             ours.machine.on_command(at, update);
         }
-        ours.lapsed.insert(key.clone(), held.cell.until());
-        ours.machine.on_command(at, WorkerCommand::Lapse { key, taken });
+        ours.lapsed.insert(key, held.cell.until());
+        ours.machine.on_command(at, WorkerCommand::Lapse { tenure: held.cell });
         self.lapses += 1;
     }
 

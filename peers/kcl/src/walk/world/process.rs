@@ -38,6 +38,8 @@ pub(super) const PAUSE: Micros = 25_000;
 pub(super) struct OurProcess {
     pub(super) machine: WorkerMachine,
     pub(super) clock: Arc<ProcessClock>,
+    /// How many leases it may take.
+    pub(super) most: usize,
     pub(super) stalled_until: Micros,
     pub(super) under_way: BTreeMap<u64, (Settling, ChangePurpose, Tick)>,
     pub(super) believes: Vec<Held>,
