@@ -237,8 +237,8 @@ fn untested<'a>(text: &'a str, tests: &BTreeSet<String>) -> Vec<(usize, &'a str)
 
 /// The names of all tests.
 fn tests(root: &Path, files: &[String]) -> BTreeSet<String> {
-    let texts =
-        files.iter().filter_map(|file| Some((kind(file), std::fs::read_to_string(root.join(file)).ok()?)));
+    let code = files.iter().filter(|file| ["rs", "py"].contains(&kind(file)));
+    let texts = code.filter_map(|file| Some((kind(file), std::fs::read_to_string(root.join(file)).ok()?)));
     texts.flat_map(|(kind, text)| tests_of(kind, &text)).collect()
 }
 

@@ -72,6 +72,8 @@ pub(crate) enum Verb {
     Hold(hold::HoldArgs),
     #[cfg(feature = "serve")]
     Serve(serve::ServeArgs),
+    #[cfg(feature = "serve")]
+    Ready(serve::ReadyArgs),
     Leader(LeaderArgs),
     Work(WorkArgs),
     Range(RangeArgs),

@@ -17,7 +17,7 @@ pub(crate) const USAGE: u8 = 64;
 pub(crate) const DAMAGED: u8 = 65;
 /// There is no such record, or nobody holds it.
 pub(crate) const ABSENT: u8 = 66;
-/// The store can't be reached, or fails. A file that this user may not write is bad input.
+/// The store can't be reached, or fails. A file that this user may not write is bad input. `ready`: the agent is not ready.
 pub(crate) const UNAVAILABLE: u8 = 69;
 /// tenure itself failed.
 pub(crate) const INTERNAL: u8 = 70;
@@ -44,7 +44,7 @@ Exit codes:
    64  bad usage, or bad input: the message names it
    65  a record is damaged, or isn't tenure's; it is left as it is (see rm --damaged)
    66  no such record, or nobody holds it
-   69  the store can't be reached, or fails
+   69  the store can't be reached, or fails; ready: the agent is not ready
    70  tenure itself failed
    73  work without --name: all units were done by an earlier run; nothing was run (see --fresh)
    75  held by another (run --try, or --wait is over; wait: held still; range: all of it; work --fresh, work rm: others are at

@@ -240,6 +240,8 @@ fn perform(typed: Typed) -> Result<u8, Failure> {
         Verb::Completions(typed) => completions::completions(&typed),
         Verb::Sim(typed) => verbs::sim(&typed),
         Verb::Man(typed) => manual::manual(&typed),
+        #[cfg(feature = "serve")]
+        Verb::Ready(typed) => verbs::ready(&typed),
         verb => {
             let settings = typed.settings?;
             let own =
@@ -318,6 +320,8 @@ async fn on_store(url: &Url, is_named: bool, verb: Verb) -> Result<u8, Failure> 
         Verb::Gc(typed) => Box::pin(verbs::gc(url, &typed)).await,
         Verb::Doctor(typed) => Box::pin(verbs::doctor(url, &typed)).await,
         Verb::Bench(typed) => Box::pin(verbs::bench(url, is_named, typed.validated()?)).await,
+        #[cfg(feature = "serve")]
+        Verb::Ready(_) => Ok(exit::OK),
         Verb::Completions(_) | Verb::Config(_) | Verb::Man(_) | Verb::Sim(_) => Ok(exit::OK),
     }
 }

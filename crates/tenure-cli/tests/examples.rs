@@ -114,6 +114,7 @@ fn statuses(example: &str) -> &'static [i32] {
         ("tenure revoke nightly", &[66]),
         ("tenure release nightly", &[66]),
         ("tenure leader", &[0, 66]),
+        ("tenure ready", &[0, 69]),
         ("tenure work retry night", &[0, 66]),
         // One page has it run before.
         ("tenure work status night", &[0, 66]),

@@ -65,6 +65,8 @@ mod permits;
 mod postgres;
 mod range;
 mod read_only;
+#[cfg(feature = "serve")]
+mod ready;
 #[cfg(feature = "redis")]
 mod redis;
 mod run;

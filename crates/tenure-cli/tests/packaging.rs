@@ -116,8 +116,14 @@ fn what_belongs_together_in_a_manifest_is_alike() {
         // An agent beside a program: it begins before it and ends after it, and the program looks for it there.
         for beside in list(&pod["spec"]["initContainers"]) {
             assert_eq!(text(&beside["restartPolicy"]), "Always", "{name}");
+            let probe = self::words(&beside["startupProbe"]["exec"]["command"]);
             let words = words(&beside["args"]);
             let listens = words.iter().position(|word| word == "--listen").unwrap() + 1;
+            assert_eq!(
+                probe,
+                ["/usr/bin/tenure", "ready", &words[listens]],
+                "{name}: it is asked where it listens"
+            );
             for program in list(&pod["spec"]["containers"]) {
                 let told: Vec<&Yaml> = list(&program["env"])
                     .iter()
@@ -376,6 +382,17 @@ fn units_and_manifests_have_tenure_do_what_it_can() {
             let here = bench.path("").display().to_string();
             let words: Vec<String> = words.iter().map(|word| word.replace("/run/tenure/", &here)).collect();
             let mut agent = bench.start(&words.iter().map(String::as_str).collect::<Vec<_>>());
+            // What keeps the program from being started until the agent is ready.
+            for container in containers(pod(&document(&path))) {
+                let probe = &container["startupProbe"]["exec"]["command"];
+                if !probe.is_badvalue() {
+                    let probe: Vec<String> =
+                        self::words(probe).iter().map(|word| word.replace("/run/tenure/", &here)).collect();
+                    assert_eq!(probe[0], "/usr/bin/tenure", "{}", path.display());
+                    let asks: Vec<&str> = probe[1..].iter().map(String::as_str).collect();
+                    wait_until("the agent is ready", || bench.run(&asks).code == 0);
+                }
+            }
             wait_until("the agent's socket is there", || bench.path("agent/agent.sock").exists());
             agent.signal(Signal::SIGTERM);
             assert_eq!(agent.wait(), 143, "{}", path.display());

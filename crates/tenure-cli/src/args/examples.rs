@@ -31,6 +31,7 @@ tenure cron --ticks 1 '* * * * * *' soon -- ./send.sh",
         &["serve"],
         "tenure serve --listen unix:agent/agent.sock\ntenure serve --ttl 30s --read-token-file token --listen unix:agent/agent.sock",
     ),
+    (&["ready"], "tenure ready unix:agent/agent.sock || echo 'not yet'"),
     (&["leader"], "tenure leader primary || echo nobody\ntenure leader --follow primary"),
     (
         &["work"],

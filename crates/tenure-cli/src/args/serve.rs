@@ -50,3 +50,14 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 1024)]
     pub(crate) max_connections: usize,
 }
+
+/// Ask whether the lease agent of this host is ready, for probes.
+///
+/// The status is 0 if the agent and its store answer. It is 69 if one of them does not, or if the agent is being stopped. One question is asked, by the
+/// agent's Unix socket. At an address of the network any client of HTTP asks the same: /readyz, with a token.
+#[derive(Debug, Parser)]
+pub(crate) struct ReadyArgs {
+    /// Where the agent listens: unix:PATH [default: as `serve` listens]
+    #[arg(value_name = "ADDRESS", env = "TENURE_AGENT", hide_env_values = true)]
+    pub(crate) address: Option<String>,
+}

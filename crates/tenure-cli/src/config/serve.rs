@@ -31,9 +31,7 @@ impl args::serve::ServeArgs {
         let mut addresses =
             self.listen.iter().map(|text| text.parse()).collect::<Result<Vec<Address>, _>>()?;
         if addresses.is_empty() {
-            let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty());
-            let user = rustix::process::geteuid().as_raw();
-            addresses.push(Address::Unix(default_socket(runtime.map(Into::into), user)));
+            addresses.push(Address::Unix(socket()));
         }
         let full = token(self.token_file.as_deref(), "TENURE_TOKEN")?;
         let read = token(self.read_token_file.as_deref(), "TENURE_READ_TOKEN")?;
@@ -65,6 +63,24 @@ impl args::serve::ServeArgs {
         (limits.leases, limits.connections) = (self.max_leases, self.max_connections);
         Ok(ServeConfig { places, certificate, ttl, limits, exposed })
     }
+}
+
+impl args::serve::ReadyArgs {
+    pub(crate) fn socket(&self) -> Result<PathBuf, Failure> {
+        let Some(text) = &self.address else { return Ok(socket()) };
+        match text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+            Some(path) => Ok(path.into()),
+            None => Err(Failure::usage(format!(
+                "{text:?} is no Unix socket: write unix:PATH; at an address of the network, ask for /readyz with a token"
+            ))),
+        }
+    }
+}
+
+/// Where an agent listens if nothing is said.
+fn socket() -> PathBuf {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty());
+    default_socket(runtime.map(Into::into), rustix::process::geteuid().as_raw())
 }
 
 /// Whoever can reach it must be told apart, and may hear nothing of what others send.

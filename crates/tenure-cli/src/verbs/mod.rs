@@ -15,6 +15,8 @@ mod leader;
 mod live;
 mod look;
 mod range;
+#[cfg(feature = "serve")]
+mod ready;
 mod reclaim;
 mod rm;
 mod run;
@@ -40,6 +42,8 @@ pub(crate) use jobs::jobs;
 pub(crate) use leader::leader;
 pub(crate) use look::{ls, show};
 pub(crate) use range::range;
+#[cfg(feature = "serve")]
+pub(crate) use ready::ready;
 pub(crate) use reclaim::reclaim;
 pub(crate) use rm::rm;
 pub(crate) use run::run;

@@ -61,7 +61,7 @@ const VERBS: &[(&str, &str)] = &[
     ("bench", "bench_measures_the_store"),
 ];
 /// Those that need none.
-const STORELESS: [&str; 5] = ["config", "sim", "completions", "man", "help"];
+const STORELESS: [&str; 6] = ["config", "ready", "sim", "completions", "man", "help"];
 /// The verbs of `fleet`; `adopt` is for other programs' tables, and has tests of its own.
 const FLEET_VERBS: [&str; 9] = ["ls", "units", "workers", "add", "rm", "move", "drain", "top", "adopt"];
 /// The verbs of `work`, which `a_job_is_looked_at` runs.
