@@ -20,7 +20,7 @@ async fn of_what_has_left_the_table_no_note_stays() {
     let client = Arc::new(ClientIdentity::unknown());
     for how in ["ended", "lost", "outlasts"] {
         let guard = section.try_acquire("0_10".parse::<KeyRange>().unwrap(), DAY).await.unwrap();
-        let (key, fence) = (tenure::Key::new("section/s").unwrap(), guard.fence().unwrap());
+        let (key, fence) = (tenure::Key::new("section/s").unwrap(), guard.fence());
         let reply = table.enter(Holding::Ranges(guard, key, fence), terms(), &client).unwrap();
         // A beat tells of a later deadline.
         table.beat(&reply.id, &client).unwrap();

@@ -68,7 +68,7 @@ fn l1_a_dead_range_is_had_by_who_only_tries_though_many_sections_were_used_befor
         let other = Section::builder(store, "last").start().unwrap();
         let range: KeyRange = "0_80".parse().unwrap();
         let guard = other.lock(range, FOR).all().try_acquire().await.unwrap();
-        assert!(guard.fence().is_some());
+        assert!(guard.is_held());
         // As of a process that ends.
         guard.lapse().await;
     });
