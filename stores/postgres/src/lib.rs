@@ -61,8 +61,8 @@
 //!   whose answer was lost is `Unknown`, and found out by the next read.
 //! - Limits on statements (`statement_timeout`), stricter isolation by default, deadlocks: what the server undid is sent again, or
 //!   `Unavailable`. A password that is changed in its file.
-//! - Locks that others hold for long: the server gives up a wait for one (`lock_timeout`) before the caller does, and the call is
-//!   `Unavailable`. A pooler and a pool of the caller's leave that to the role's settings. Without it a write that was given up is `Unknown`,
+//! - Locks that others hold for long: the server gives up a wait for one (`lock_timeout`) after a second, or before the caller's time is over, and the
+//!   call is `Unavailable`. Callers that give up sooner leave a few connections waiting until then, and no more ([`PostgresConfig::connections`]). A pooler and a pool of the caller's leave that to the role's settings. Without it a write that was given up is `Unknown`,
 //!   and its connection stays at the server until the lock is free. Whoever gives a write up sooner does not know its outcome, either.
 //! - A server that is stopped, restarted or full: calls are `Unavailable` or `Unknown`, and all goes on when it is back.
 //! - A host that is silent, as without power: of several hosts, and of a name's addresses, the next one is tried besides, after half a

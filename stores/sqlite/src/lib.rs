@@ -71,6 +71,8 @@ mod error;
 mod files;
 mod guard;
 mod inspect;
+#[cfg(unix)]
+mod news;
 mod pause;
 mod place;
 mod reader;

@@ -1,4 +1,4 @@
-//! The side file: its lock is the queue of those who write, and a byte that is written to it wakes those who wait.
+//! The side file: its lock is the queue of those who write, and what is written to it wakes those who wait ([`crate::news`]).
 //!
 //! Whoever may use the database may use it. A new file has the group of the process, and no more permissions than its umask leaves, most often
 //! none for groups to write. SQLite gives its own files those of the database.

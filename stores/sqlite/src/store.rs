@@ -240,7 +240,7 @@ impl Store for SqliteStore {
         self.remove_by(WriterTask::Mend { key: key.clone(), copy: seen.copy.clone(), instead }).await
     }
 
-    fn changed(&self, _prefix: &str) -> Result<Changes, StoreError> {
+    fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
         if !self.inner.capabilities.watch {
             return Err(StoreError::unsupported(
                 "wake-ups of the SQLite store are switched off, or this system has none; poll instead",
@@ -249,7 +249,7 @@ impl Store for SqliteStore {
         let place = &self.inner.place;
         // It may have been removed since, and nobody has written.
         let watcher = Watcher::of(&place.side, &side::open(place)?)?;
-        let changes = watcher.subscribe();
+        let changes = watcher.subscribe(prefix);
         *self.inner.watcher.lock().unwrap_or_else(PoisonError::into_inner) = Some(watcher);
         Ok(changes)
     }

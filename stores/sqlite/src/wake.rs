@@ -1,18 +1,12 @@
-//! Wake-ups between processes: a byte written to the side file, seen by whoever watches it.
+//! Wake-ups between processes: what is written to the side file is seen by whoever watches it.
 
-use std::fs::File;
 use tenure_store::Changes;
 
-/// Tells all watchers, in whatever process, to look again.
 #[cfg(unix)]
-pub(crate) fn touch(side: &File) {
-    use std::os::unix::fs::FileExt;
-    // A hint that fails to go out costs a waiter one poll, so there is nothing to report.
-    let _ = side.write_at(b"~", 0);
-}
+pub(crate) use crate::news::tell;
 
 #[cfg(not(unix))]
-pub(crate) fn touch(_side: &File) {}
+pub(crate) fn tell(_side: &std::fs::File, _hints: &[tenure_core::op::Hint], _is_turn: bool) {}
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::Watcher;
@@ -22,6 +16,7 @@ pub(crate) use nowhere::Watcher;
 #[cfg(target_os = "linux")]
 mod linux {
     use super::Changes;
+    use crate::news::NewsReader;
     use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
     use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
     use rustix::io::Errno;
@@ -33,11 +28,10 @@ mod linux {
     use std::path::Path;
     use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
     use tenure_core::StoreError;
-    use tenure_core::op::Hint;
-    use tokio::sync::mpsc;
+    use tenure_store::parts::Subscribers;
 
     /// Who wants hints; none once nothing is watched any more.
-    type Subscribers = Mutex<Option<Vec<mpsc::Sender<Hint>>>>;
+    type Told = Mutex<Option<Subscribers>>;
 
     /// A device and an inode.
     type Identity = (u64, u64);
@@ -49,7 +43,7 @@ mod linux {
     /// inotify.
     #[derive(Debug)]
     pub(crate) struct Watcher {
-        subscribers: Arc<Subscribers>,
+        subscribers: Arc<Told>,
         stop: Arc<OwnedFd>,
     }
 
@@ -72,13 +66,13 @@ mod linux {
             if let Some(shared) = shared.filter(|shared| locked(&shared.subscribers).is_some()) {
                 return Ok(shared);
             }
-            let watcher = Arc::new(Watcher::start(path, file)?);
+            let watcher = Arc::new(Watcher::start(path, side, file)?);
             running.retain(|_, other| other.strong_count() > 0);
             running.insert(file, Arc::downgrade(&watcher));
             Ok(watcher)
         }
 
-        fn start(path: &Path, file: Identity) -> Result<Watcher, StoreError> {
+        fn start(path: &Path, side: &File, file: Identity) -> Result<Watcher, StoreError> {
             let failed = |error: Errno| {
                 let remedy = match error {
                     Errno::MFILE => "; raise fs.inotify.max_user_instances",
@@ -101,24 +95,29 @@ mod linux {
                 return Err(StoreError::unavailable(text));
             }
             let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed)?);
-            let subscribers = Arc::new(Mutex::new(Some(Vec::new())));
+            let side = side.try_clone().map_err(|error| {
+                StoreError::unavailable(format!("{}: can't read it ({error})", path.display()))
+            })?;
+            // What is told from now on is seen.
+            let news = NewsReader::of(&side);
+            let subscribers = Arc::new(Mutex::new(Some(Subscribers::default())));
             let (told, stopped, path) = (Arc::clone(&subscribers), Arc::clone(&stop), path.to_owned());
             std::thread::Builder::new()
                 .name("tenure-watch".into())
                 .spawn(move || {
-                    watch(&events, &stopped, &told, || identity(&path) == Some(file));
+                    watch(&events, &stopped, (&side, news), &told, || identity(&path) == Some(file));
                 })
                 .map_err(|error| StoreError::unavailable(format!("can't start a thread ({error})")))?;
             Ok(Watcher { subscribers, stop })
         }
 
-        pub(crate) fn subscribe(&self) -> Changes {
-            // One place is enough: a hint that waits there says all that a second one could.
-            let (sender, changes) = mpsc::channel(1);
-            if let Some(subscribers) = &mut *locked(&self.subscribers) {
-                subscribers.push(sender);
+        /// Hints of keys that begin with `prefix`.
+        pub(crate) fn subscribe(&self, prefix: &str) -> Changes {
+            match &*locked(&self.subscribers) {
+                Some(subscribers) => subscribers.subscribe(prefix),
+                // They have ended already.
+                None => Subscribers::default().subscribe(prefix),
             }
-            changes
         }
     }
 
@@ -134,7 +133,13 @@ mod linux {
     }
 
     /// Tells of what happens to a file for as long as it has its name: others write to what has it then.
-    fn watch(events: &OwnedFd, stop: &OwnedFd, subscribers: &Subscribers, has_name: impl Fn() -> bool) {
+    fn watch(
+        events: &OwnedFd,
+        stop: &OwnedFd,
+        (side, mut news): (&File, NewsReader),
+        subscribers: &Told,
+        has_name: impl Fn() -> bool,
+    ) {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = inotify::Reader::new(events, &mut buffer);
         loop {
@@ -157,10 +162,8 @@ mod linux {
             if is_gone || is_doubtful && !has_name() {
                 return *locked(subscribers) = None;
             }
-            if let Some(subscribers) = &mut *locked(subscribers) {
-                subscribers.retain(|subscriber| {
-                    !matches!(subscriber.try_send(Hint::Any), Err(mpsc::error::TrySendError::Closed(_)))
-                });
+            if let Some(subscribers) = &*locked(subscribers) {
+                news.hints(side).iter().for_each(|hint| subscribers.tell(hint));
             }
         }
     }
@@ -184,7 +187,7 @@ mod nowhere {
             Err(StoreError::unsupported("wake-ups of the SQLite store need Linux"))
         }
 
-        pub(crate) fn subscribe(&self) -> Changes {
+        pub(crate) fn subscribe(&self, _prefix: &str) -> Changes {
             tokio::sync::mpsc::channel(1).1
         }
     }

@@ -12,13 +12,13 @@ use crate::row::{RowError, RowStatements, StoredRow, Writing, image};
 use crate::schema::{LOG, checkpoint_from};
 use crate::side;
 use crate::turnstile::Turnstile;
-use crate::wake::touch;
+use crate::wake::tell;
 use rusqlite::Connection;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use tenure_core::op::{Expect, Outcome, Write};
+use tenure_core::op::{Expect, Hint, Outcome, Write};
 use tenure_core::{Key, Record, StoreError, Version};
 use tenure_store::codec;
 use tokio::sync::oneshot;
@@ -114,12 +114,12 @@ impl DatabaseWriter {
             if group.is_empty() {
                 continue;
             }
-            let (answers, is_news) = pen.perform_all(&group);
+            let (answers, news) = pen.perform_all(&group);
+            if !news.is_empty() {
+                tell(&side, &news, turn.is_some());
+            }
             drop(turn);
             drop(transaction);
-            if is_news {
-                touch(&side);
-            }
             for (job, answer) in group.into_iter().zip(answers) {
                 // Nobody may be waiting any more, which is fine.
                 let _ = job.reply.send(answer);
@@ -188,23 +188,24 @@ impl<'c> Pen<'c> {
         }
     }
 
-    /// Performs all jobs, and says whether others should hear of it.
-    fn perform_all(&mut self, group: &[WriterJob]) -> (Vec<Answer>, bool) {
+    /// Performs all jobs, and says of what others should hear.
+    fn perform_all(&mut self, group: &[WriterJob]) -> (Vec<Answer>, Vec<Hint>) {
         match self.transact(group) {
             Ok(done) => done,
             Err(failure) if failure.is_particular && group.len() > 1 => {
                 // One bad row must not fail those who happened to come at the same time.
                 let alone = group.iter().map(|job| self.perform_all(std::slice::from_ref(job)));
-                alone.fold((Vec::new(), false), |(mut answers, is_news), (answer, is_new)| {
+                alone.fold((Vec::new(), Vec::new()), |(mut answers, mut news), (answer, new)| {
                     answers.extend(answer);
-                    (answers, is_news || is_new)
+                    news.extend(new);
+                    (answers, news)
                 })
             }
-            Err(failure) => (group.iter().map(|_| Err(failure.error.clone())).collect(), false),
+            Err(failure) => (group.iter().map(|_| Err(failure.error.clone())).collect(), Vec::new()),
         }
     }
 
-    fn transact(&mut self, group: &[WriterJob]) -> Result<(Vec<Answer>, bool), TransactionFailure> {
+    fn transact(&mut self, group: &[WriterJob]) -> Result<(Vec<Answer>, Vec<Hint>), TransactionFailure> {
         let path = &self.place.path;
         let failed = |error: rusqlite::Error| {
             let error = undone(path, error);
@@ -236,18 +237,18 @@ impl<'c> Pen<'c> {
         result
     }
 
-    fn judge_all(&mut self, group: &[WriterJob]) -> rusqlite::Result<(Vec<Answer>, bool)> {
-        let mut is_news = false;
+    fn judge_all(&mut self, group: &[WriterJob]) -> rusqlite::Result<(Vec<Answer>, Vec<Hint>)> {
+        let mut news = Vec::new();
         let answers = group.iter().map(|job| {
             let answer = match &job.task {
                 WriterTask::Write(draft) => {
-                    self.judge(draft, &mut is_news).map(|outcome| WriterReply::Written(vec![outcome]))
+                    self.judge(draft, &mut news).map(|outcome| WriterReply::Written(vec![outcome]))
                 }
-                WriterTask::Many(drafts) => self.judge_batch(drafts, &mut is_news),
+                WriterTask::Many(drafts) => self.judge_batch(drafts, &mut news),
                 WriterTask::Remove(key, version) => self.remove(key, *version),
                 WriterTask::Date(key) => self.date(key),
                 WriterTask::Mend { key, copy, instead } => {
-                    self.mend(key, copy, instead.as_deref(), &mut is_news)
+                    self.mend(key, copy, instead.as_deref(), &mut news)
                 }
             };
             match answer {
@@ -257,17 +258,21 @@ impl<'c> Pen<'c> {
             }
         });
         let answers = answers.collect::<rusqlite::Result<_>>()?;
-        Ok((answers, is_news))
+        Ok((answers, news))
     }
 
     /// All of a batch, or, when one of its records can't be judged, nothing of it.
-    fn judge_batch(&mut self, drafts: &[CheckedWrite], is_news: &mut bool) -> Result<WriterReply, RowError> {
+    fn judge_batch(
+        &mut self,
+        drafts: &[CheckedWrite],
+        news: &mut Vec<Hint>,
+    ) -> Result<WriterReply, RowError> {
         self.connection.execute_batch("SAVEPOINT batch")?;
-        let mut is_new = false;
+        let mut new = Vec::new();
         let outcomes: Result<Vec<Outcome>, RowError> =
-            drafts.iter().map(|draft| self.judge(draft, &mut is_new)).collect();
+            drafts.iter().map(|draft| self.judge(draft, &mut new)).collect();
         match &outcomes {
-            Ok(_) => *is_news |= is_new,
+            Ok(_) => news.append(&mut new),
             Err(RowError::Record(_)) => self.connection.execute_batch("ROLLBACK TO batch")?,
             Err(RowError::Sql(_)) => return outcomes.map(WriterReply::Written),
         }
@@ -275,7 +280,7 @@ impl<'c> Pen<'c> {
         outcomes.map(WriterReply::Written)
     }
 
-    fn judge(&mut self, draft: &CheckedWrite, is_news: &mut bool) -> Result<Outcome, RowError> {
+    fn judge(&mut self, draft: &CheckedWrite, news: &mut Vec<Hint>) -> Result<Outcome, RowError> {
         let Write { key, expect, record } = &draft.write;
         let now = self.ages.now();
         let standing = self.reading.read(key)?;
@@ -304,8 +309,11 @@ impl<'c> Pen<'c> {
             let record = Record { fence, ..record.clone() };
             self.writing.put(key, &record, &codec::encode(&record)?, now)?;
         }
-        *is_news |= is_worth_telling(standing.as_ref(), record);
-        Ok(Outcome::Won { version: Version::of(record.nonce, fence), fence })
+        let version = Version::of(record.nonce, fence);
+        if is_worth_telling(standing.as_ref(), record) {
+            news.push(Hint::Written(key.clone(), version));
+        }
+        Ok(Outcome::Won { version, fence })
     }
 
     fn remove(&mut self, key: &Key, version: Version) -> Result<WriterReply, RowError> {
@@ -329,7 +337,7 @@ impl<'c> Pen<'c> {
         key: &Key,
         copy: &str,
         instead: Option<&(Record, Vec<u8>)>,
-        is_news: &mut bool,
+        news: &mut Vec<Hint>,
     ) -> Result<WriterReply, RowError> {
         let is_same = image(self.connection, key)?.is_some_and(|now| now.copy == copy);
         if is_same {
@@ -338,7 +346,10 @@ impl<'c> Pen<'c> {
                 Some((record, bytes)) => self.writing.put(key, record, bytes, now)?,
                 None => self.writing.remove(key)?,
             }
-            *is_news = true;
+            news.push(match instead {
+                Some((record, _)) => Hint::Written(key.clone(), record.version()),
+                None => Hint::Key(key.clone()),
+            });
         }
         Ok(WriterReply::Removed(is_same))
     }

@@ -6,6 +6,7 @@ mod conformance;
 mod faults;
 mod guard;
 mod looking;
+mod news;
 mod opening;
 mod processes;
 mod removed;
