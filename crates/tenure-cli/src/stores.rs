@@ -174,6 +174,11 @@ impl Url {
         Ok(Dialect::of_url(rest)?.filter(|dialect| *dialect == wanted).map(|_| rest))
     }
 
+    /// Whether each read is paid for.
+    pub(crate) fn bills_reads(&self) -> bool {
+        matches!(self, Url::Service(url) if url.starts_with("dynamodb:"))
+    }
+
     /// As it may be shown.
     pub(crate) fn shown(&self) -> String {
         match self {
