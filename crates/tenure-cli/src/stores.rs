@@ -5,6 +5,7 @@ pub(crate) mod file;
 pub(crate) mod less;
 pub(crate) mod pages;
 pub(crate) mod rewrite;
+pub(crate) mod side_by_side;
 
 use crate::exit::{Failure, UNAVAILABLE};
 use crate::text::escaped;
@@ -14,7 +15,7 @@ use std::time::Duration;
 #[cfg(feature = "dynamodb")]
 use tenure::dynamodb::Dialect;
 use tenure::registry::{Opening, Registry, feature_of};
-use tenure::{AnyStore, Clock, StoreError};
+use tenure::{AnyStore, Clock, Key, Store, StoreError, Version};
 use tenure_store::parts::check_login;
 
 /// What `--version` tells: the version, and the stores that this build can open.
@@ -342,6 +343,21 @@ pub(crate) async fn patiently<T>(
         }
     }
     call().await
+}
+
+/// Removes a record, as patiently, for a task that may be on any thread.
+pub(crate) async fn remove_patiently(
+    store: &AnyStore,
+    key: &Key,
+    version: Version,
+) -> Result<bool, StoreError> {
+    for pause in PAUSES_MS {
+        match store.remove(key, version).await {
+            Err(error) if error.is_passing() => tokio::time::sleep(Duration::from_millis(pause)).await,
+            result => return result,
+        }
+    }
+    store.remove(key, version).await
 }
 
 #[cfg(test)]
