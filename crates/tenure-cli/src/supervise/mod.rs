@@ -3,7 +3,7 @@
 mod children;
 pub(crate) mod client;
 pub(crate) mod command;
-mod health;
+pub(crate) mod health;
 pub(crate) mod held;
 mod helper;
 pub(crate) mod hooks;
