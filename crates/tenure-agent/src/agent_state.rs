@@ -5,13 +5,15 @@ use crate::history::TenureHistory;
 use crate::lease_table::LeaseTable;
 use crate::metrics_server::Scrape;
 use crate::news::NewsFeed;
+use crate::problem::Problem;
 use crate::room::ConnectionRoom;
 use crate::sections::Sections;
 use crate::seizures::Seizures;
 use crate::waits::Waits;
 use crate::workers::Workers;
 use std::sync::{Arc, Mutex};
-use tenure::Leases;
+use std::time::Duration;
+use tenure::{AcquireError, ErrorKind, Guard, Leases, Store, StoreError};
 use tokio::task::AbortHandle;
 
 pub(crate) struct AgentState {
@@ -58,6 +60,44 @@ impl AgentState {
             seizures,
             sweeper,
         }
+    }
+}
+
+impl AgentState {
+    /// What is answered to whoever could not have a lease. Each is attached to the agent's session, so that it may be the record of that which can't be
+    /// read: this says nothing of the key that was asked for.
+    pub(crate) async fn refusal(&self, error: AcquireError) -> Problem {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        if let AcquireError::Store(error) = &error
+            && error.kind() == ErrorKind::Foreign
+        {
+            let session = self.leases.store().read(self.leases.session_key());
+            if let Ok(Err(found)) = tokio::time::timeout(PATIENCE, session).await
+                && found.kind() == ErrorKind::Foreign
+            {
+                return self.without_session(&found);
+            }
+        }
+        error.into()
+    }
+
+    /// The lease that was acquired, or what is answered.
+    pub(crate) async fn acquired(&self, outcome: Result<Guard, AcquireError>) -> Result<Guard, Problem> {
+        match outcome {
+            Ok(guard) => Ok(guard),
+            Err(error) => Err(self.refusal(error).await),
+        }
+    }
+
+    /// What is answered while the record of the agent's session can't be had.
+    pub(crate) fn without_session(&self, error: &StoreError) -> Problem {
+        if error.kind() != ErrorKind::Foreign {
+            return Problem::unavailable(error.to_string());
+        }
+        let key = self.leases.session_key();
+        Problem::unavailable(format!(
+            "the agent's own session can't be read ({error}): see `tenure rm --damaged {key}`, or start the agent anew"
+        ))
     }
 }
 

@@ -1,6 +1,8 @@
 //! The certificate that an agent shows at addresses with TLS, and its key.
 
 use std::fmt;
+use std::fs::File;
+use std::io::{Read, Take};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -165,15 +167,16 @@ impl fmt::Debug for Certificate {
 
 impl CertificateFiles {
     fn read(&self) -> Result<Valid, InvalidInput> {
-        let chain = CertificateDer::pem_file_iter(&self.certificate)
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        let chain = beginning(&self.certificate)
+            .and_then(|file| CertificateDer::pem_reader_iter(file).collect::<Result<Vec<_>, _>>())
             .map_err(|error| bad(&self.certificate, &said(error), "name a PEM file of certificates"))?;
         let Some(own) = chain.first() else {
             return Err(bad(&self.certificate, "it holds no certificate", "name a PEM file of certificates"));
         };
         let (names, until) = self.judge(own, self.clock.now().wall)?;
         let unlocked = "name a PEM file of a private key, without a passphrase";
-        let key = PrivateKeyDer::from_pem_file(&self.key)
+        let key = beginning(&self.key)
+            .and_then(PrivateKeyDer::from_pem_reader)
             .map_err(|error| bad(&self.key, &said(error), unlocked))?;
         let key = CertifiedKey::from_der(chain, key, &default_provider()).map_err(|error| match error {
             Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => bad(
@@ -219,6 +222,12 @@ impl CertificateFiles {
         }
         Ok((names, until.to_unix_duration()))
     }
+}
+
+/// What is read of a PEM file: far more than any has. A device has no end.
+fn beginning(file: &Path) -> Result<Take<File>, pem::Error> {
+    const MOST: u64 = 16 << 20;
+    File::open(file).map(|file| file.take(MOST)).map_err(pem::Error::Io)
 }
 
 fn bad(file: &Path, what: &str, remedy: &str) -> InvalidInput {

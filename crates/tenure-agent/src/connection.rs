@@ -9,7 +9,8 @@ use crate::room::{ConnectionPlace, ConnectionRoom};
 use crate::socket::ClientSocket;
 use crate::strangers::Stranger;
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
+use futures_util::StreamExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -153,19 +154,31 @@ impl Guest {
             async move {
                 tokio::select! {
                     biased;
-                    answer = answer => answer.map_err(|never: Infallible| match never {}),
-                    () = has_gone(socket) => Err(io::Error::from(io::ErrorKind::ConnectionAborted)),
+                    answer = answer => answer
+                        .map(|answer| answer.map(|body| while_there(body, socket.clone())))
+                        .map_err(|never: Infallible| match never {}),
+                    () = has_gone(socket.clone()) => Err(io::Error::from(io::ErrorKind::ConnectionAborted)),
                 }
             }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
+            // Who sends no more may still read; who has gone is found out here.
+            .half_close(true)
             .header_read_timeout(self.limits.patience)
             .max_headers(HEADERS)
             .max_buf_size(HEAD_BYTES)
             .serve_connection(TokioIo::new(stream), service);
         // How a connection ends is its client's affair.
         let _ = connection.await;
+    }
+}
+
+/// An answer that goes on for as long as there is something to tell ends when its client has gone.
+fn while_there(body: Body, socket: Option<ClientSocket>) -> Body {
+    match body.size_hint().exact() {
+        Some(_) => body,
+        None => Body::from_stream(body.into_data_stream().take_until(Box::pin(has_gone(socket)))),
     }
 }
 
@@ -181,7 +194,7 @@ async fn has_gone(socket: Option<ClientSocket>) {
 #[cfg(test)]
 mod tests {
     //! Plan: who sends no request, half of one, or takes nothing of what is sent to it, is cut off. Who shows no token makes room for others; who has shown one
-    //! never does, and is not kept out, also where there is room for few. A token is asked for before a body is read.
+    //! never does, and is not kept out, also where there is room for few. A token is asked for before a body is read. Who sends no more has its answer.
     use super::*;
     use crate::access::{Access, Secret, guard};
     use crate::config::Address;
@@ -259,6 +272,31 @@ mod tests {
             }
         };
         among(&door, &served, clients).await;
+    }
+
+    #[tokio::test]
+    async fn who_sends_no_more_has_its_answer_and_no_more_than_that() {
+        let slow = get(async || {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            "here"
+        });
+        let long = get(async || {
+            let first = futures_util::stream::iter([Ok::<_, Infallible>("begun")]);
+            Body::from_stream(first.chain(futures_util::stream::pending()))
+        });
+        let router = Router::new().route("/slow", slow).route("/long", long);
+        served(router, ConnectionRoom::of_clients(8, 4, 4), async |at| {
+            for (path, says) in [("/slow", "here"), ("/long", "begun")] {
+                let mut client = TcpStream::connect(at).await.unwrap();
+                let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+                client.write_all(request.as_bytes()).await.unwrap();
+                client.shutdown().await.unwrap();
+                let mut said = String::new();
+                client.read_to_string(&mut said).await.unwrap();
+                assert!(said.starts_with("HTTP/1.1 200") && said.contains(says), "{path}: {said:?}");
+            }
+        })
+        .await;
     }
 
     #[tokio::test]

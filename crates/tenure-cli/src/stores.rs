@@ -5,6 +5,7 @@ pub(crate) mod file;
 pub(crate) mod less;
 pub(crate) mod pages;
 pub(crate) mod rewrite;
+pub(crate) mod side_by_side;
 
 use crate::exit::{Failure, UNAVAILABLE};
 use crate::text::escaped;
@@ -14,7 +15,7 @@ use std::time::Duration;
 #[cfg(feature = "dynamodb")]
 use tenure::dynamodb::Dialect;
 use tenure::registry::{Opening, Registry, feature_of};
-use tenure::{AnyStore, Clock, StoreError};
+use tenure::{AnyStore, Clock, Key, Store, StoreError, Version};
 use tenure_store::parts::check_login;
 
 /// What `--version` tells: the version, and the stores that this build can open.
@@ -102,16 +103,7 @@ impl Url {
                         escaped(rest)
                     )));
                 }
-                // In a table of less's there is one; in a file of tenure's there is none.
-                if let Some((plain, options)) = path.split_once('?')
-                    && options.contains('=')
-                    && !options.split('&').any(|option| option.starts_with("dialect="))
-                {
-                    return Err(Failure::usage(format!(
-                        "a file of SQLite takes no options: write sqlite:{}",
-                        escaped(plain)
-                    )));
-                }
+                check_options(path)?;
                 Ok(Url::Sqlite(PathBuf::from(path)))
             }
             "memory" if rest.is_empty() => Ok(Url::Memory),
@@ -181,6 +173,11 @@ impl Url {
         let Url::Service(url) = self else { return Ok(None) };
         let Some(rest) = url.strip_prefix("dynamodb:") else { return Ok(None) };
         Ok(Dialect::of_url(rest)?.filter(|dialect| *dialect == wanted).map(|_| rest))
+    }
+
+    /// Whether each read is paid for.
+    pub(crate) fn bills_reads(&self) -> bool {
+        matches!(self, Url::Service(url) if url.starts_with("dynamodb:"))
     }
 
     /// As it may be shown.
@@ -260,6 +257,34 @@ impl Url {
     }
 }
 
+/// In a table of less's there are options; in a file of tenure's there are none. With one that is misspelt, a new file would be made, and nobody else
+/// would look there for leases.
+fn check_options(path: &str) -> Result<(), Failure> {
+    if let Some((plain, options)) = path.split_once('?')
+        && options.contains('=')
+    {
+        let plain = escaped(plain);
+        let dialect = options.split('&').find_map(|option| option.strip_prefix("dialect="));
+        return match dialect {
+            Some("less") => Ok(()),
+            Some(other) => Err(Failure::usage(format!(
+                "there is no dialect \"{}\" of an SQLite file: write sqlite:{plain}, or sqlite:{plain}?dialect=less for the table of less's in it",
+                escaped(other)
+            ))),
+            None => Err(Failure::usage(format!("a file of SQLite takes no options: write sqlite:{plain}"))),
+        };
+    }
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let is_like_options = name.contains(['?', '#']) || name.contains('&') && name.contains('=');
+    if is_like_options && !std::path::Path::new(path).exists() {
+        return Err(Failure::usage(format!(
+            "there is no file {}, and an SQLite file takes no options: name it without them, or make it first if that is its name",
+            escaped(path)
+        )));
+    }
+    Ok(())
+}
+
 /// Fails unless there is a file that this process can read.
 fn look_for(path: &Path) -> Result<(), Failure> {
     use nix::unistd::{AccessFlags, access};
@@ -304,11 +329,13 @@ fn without_secrets(url: &str) -> String {
     }
 }
 
+/// Between the attempts at a call whose failure may pass.
+const PAUSES_MS: [u64; 5] = [50, 100, 200, 400, 800];
+
 /// Repeats a call while its failure may pass, for some seconds.
 pub(crate) async fn patiently<T>(
     mut call: impl AsyncFnMut() -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
-    const PAUSES_MS: [u64; 5] = [50, 100, 200, 400, 800];
     for pause in PAUSES_MS {
         match call().await {
             Err(error) if error.is_passing() => tokio::time::sleep(Duration::from_millis(pause)).await,
@@ -316,6 +343,21 @@ pub(crate) async fn patiently<T>(
         }
     }
     call().await
+}
+
+/// Removes a record, as patiently, for a task that may be on any thread.
+pub(crate) async fn remove_patiently(
+    store: &AnyStore,
+    key: &Key,
+    version: Version,
+) -> Result<bool, StoreError> {
+    for pause in PAUSES_MS {
+        match store.remove(key, version).await {
+            Err(error) if error.is_passing() => tokio::time::sleep(Duration::from_millis(pause)).await,
+            result => return result,
+        }
+    }
+    store.remove(key, version).await
 }
 
 #[cfg(test)]
@@ -335,6 +377,38 @@ mod tests {
             assert_eq!(error.code, crate::exit::USAGE, "{bad}");
             assert!(!error.text.contains("secret"), "{error}");
         }
+    }
+
+    #[test]
+    fn options_that_a_file_does_not_have_are_refused_before_they_name_a_new_one() {
+        for (url, says) in [
+            (
+                "sqlite:j.db?dialect=les",
+                "no dialect \"les\" of an SQLite file: write sqlite:j.db, or sqlite:j.db?dialect=less",
+            ),
+            ("sqlite:j.db?dialect=Less", "no dialect \"Less\""),
+            ("sqlite:j.db?dialect=kcl", "no dialect \"kcl\""),
+            ("sqlite:/d/j.db?skew_ms=5&dialect=tabletheory", "write sqlite:/d/j.db, or"),
+            ("sqlite:j.db?Dialect=less", "takes no options: write sqlite:j.db"),
+            ("sqlite:j.db?push", "there is no file j.db?push"),
+            ("sqlite:j.db?", "there is no file j.db?,"),
+            ("sqlite:j.db#x", "there is no file j.db#x"),
+            ("sqlite:j.db&namespace=x", "there is no file j.db&namespace=x"),
+        ] {
+            let error = Url::parse(url).unwrap_err();
+            assert!(error.code == crate::exit::USAGE && error.text.contains(says), "{url}: {error}");
+        }
+        // Directories may be called anything, and so may files that are there.
+        let folder = tempfile::tempdir().unwrap();
+        let there = folder.path().join("c#?").join("j.db?a");
+        std::fs::create_dir(there.parent().unwrap()).unwrap();
+        let url = |file: &Path| format!("sqlite:{}", file.display());
+        assert!(Url::parse(&url(&there)).is_err());
+        std::fs::write(&there, "").unwrap();
+        for file in [there.clone(), there.with_file_name("j.db")] {
+            assert_eq!(Url::parse(&url(&file)).unwrap(), Url::Sqlite(file));
+        }
+        assert!(Url::parse("sqlite:j.db?dialect=less&skew_ms=5").is_ok());
     }
 
     #[test]

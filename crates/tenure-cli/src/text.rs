@@ -98,6 +98,17 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
+/// The same for lines: they end, and have tabs.
+pub(crate) fn escaped_lines(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for piece in text.split_inclusive(['\n', '\t']) {
+        let end = piece.trim_end_matches(['\n', '\t']).len();
+        out.push_str(&escaped(&piece[..end]));
+        out.push_str(&piece[end..]);
+    }
+    out
+}
+
 /// The same for what may be no text: bytes that are none are left as they are.
 pub(crate) fn escaped_bytes(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());

@@ -2,7 +2,7 @@
 //!
 //! Plan: records of every kind, damaged, are removed, and their keys can be had again; the copy that is printed puts back what
 //! was there; what is whole, held, of a newer version or absent is refused and left alone; nobody is there to ask; fences never go
-//! back, also where the clock is behind the last one. What is attached to a session that can't be read is neither held nor free. That only what was seen is removed is a check of every store.
+//! back, also where the clock is behind the last one. One of any size takes no memory. What is attached to a session that can't be read is neither held nor free. That only what was seen is removed is a check of every store.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, Ran, wait_until};
@@ -55,6 +55,31 @@ fn a_key_whose_record_is_damaged_can_be_had_again() {
     }
     let again = bench.run(&["rm", "--damaged", "k", "--yes", "--json"]);
     assert_eq!((again.code, &again.json()["copy"]), (0, &removed.out.trim_end().into()), "{again:?}");
+}
+
+/// Whoever writes around tenure may write values of any size.
+#[test]
+fn a_record_of_any_size_is_removed_without_reading_it() {
+    const BYTES: usize = 60_000_000;
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["run", "k", "--", "true"]).code, 0);
+    bench.sql(&format!("UPDATE tenure_record SET record = zeroblob({BYTES})"));
+    // The program alone needs a third of this.
+    let bounded = |arguments: &[&str]| {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "ulimit -v 700000 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tenure")]);
+        bench.settle(command.args(arguments).stdin(std::process::Stdio::null()));
+        command.env("TENURE_STORE", "sqlite:leases.db").env("MALLOC_ARENA_MAX", "1");
+        Ran::of(command.output().unwrap())
+    };
+    let shown = bounded(&["show", "k"]);
+    assert!(shown.code == 65 && shown.out.contains(&format!("it has {BYTES} bytes")), "{shown:?}");
+    let removed = bounded(&["rm", "--damaged", "k", "--yes"]);
+    assert_eq!(removed.code, 0, "{removed:?}");
+    // Of what can't be a record the copy has the length.
+    assert!(removed.out.len() < 1000 && removed.out.contains(&format!("zeroblob({BYTES})")), "{removed:?}");
+    bench.sql(&removed.out);
+    assert_eq!(bench.run(&["show", "k"]).code, 65);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Plan: units shared evenly, and followed as workers come and go; what CMD is given; CMD that exits is started again, later
 //! each time; workers killed, stopped, told to leave (once, twice), asked to leave, and revoked; units added and removed,
 //! finished, limited in
-//! number and to labels; CMD that is deaf to TERM; CMD that can't be started; bad input. In all of it, no unit's command
+//! number and to labels; many of them, and how often they are looked at; CMD that is deaf to TERM; CMD that can't be started; bad input. In all of it, no unit's command
 //! runs while an older one does: each writes its fence again and again, and these must never go down.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -33,6 +33,33 @@ fn units_are_shared_evenly_and_follow_those_who_come_and_go() {
     bench.no_overlaps(&UNITS);
     let told = bench.read("told");
     assert_eq!(told.lines().count(), 4, "commands are told to end, not killed: {told}");
+}
+
+/// Hundreds of units are no reason to wake up hundreds of times: one loop sees to all of them.
+#[test]
+fn a_worker_of_many_units_wakes_up_no_oftener_for_each() {
+    const UNITS: u64 = 30;
+    let bench = Bench::new();
+    let units: Vec<String> = (0..UNITS).map(|n| format!("u{n}")).collect();
+    let units: Vec<&str> = units.iter().map(String::as_str).collect();
+    let worker = bench.worker(&units, "touch begun.{}; sleep 1000");
+    let begun = |unit: &&str| bench.path(&format!("begun.{unit}")).exists();
+    wait_until("all commands", || units.iter().all(begun));
+    let wakes = || -> u64 {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", worker.id())).unwrap().flatten();
+        let status = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
+        let counted = |status: String| {
+            status
+                .lines()
+                .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok())
+        };
+        status.filter_map(counted).sum::<u64>()
+    };
+    let (before, began) = (wakes(), now_ms());
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let (woken, took) = (wakes() - before, (now_ms() - began) as u64);
+    // One that looked after each by itself would wake up more than six times a second for it.
+    assert!(woken * 1000 < 3 * UNITS * took, "{woken} in {took} ms");
 }
 
 #[test]

@@ -88,6 +88,22 @@ fn units_that_a_worker_brings_are_taken_at_its_first_look() {
 }
 
 #[test]
+fn a_damaged_row_that_a_worker_brings_is_named_and_the_others_are_worked_on() {
+    let fleet = fleet("odd", "kcl");
+    let table = format!("cli-odd-{}", std::process::id());
+    let item = serde_json::json!({
+        "leaseKey": {"S": "odd"}, "leaseCounter": {"N": "0"}, "ownerSwitchesSinceCheckpoint": {"N": "0"}, "checkpointOwner": {"NS": ["1"]},
+    });
+    service::ask(&service::endpoint(), "PutItem", &serde_json::json!({"TableName": table, "Item": item}));
+    let mut worker = fleet.worker("one", &["--units", "odd", "a"], TICKS);
+    wait_until("the sound one to run", || fleet.bench.ticks("a").len() > 1);
+    let notes = fleet.bench.read("notes");
+    assert!(notes.contains("odd"), "{notes}");
+    worker.signal(Signal::SIGTERM);
+    assert_eq!(worker.wait(), 128 + 15);
+}
+
+#[test]
 fn units_follow_workers_that_come_die_and_go_and_never_run_twice() {
     let fleet = fleet("units", "kcl");
     let units = [&["--units"][..], &UNITS[..]].concat();

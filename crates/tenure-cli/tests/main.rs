@@ -80,6 +80,8 @@ mod settings;
 mod side_by_side;
 #[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
 mod stores_page;
+#[cfg(all(feature = "redis", feature = "postgres", feature = "dynamodb"))]
+mod strange_servers;
 mod stuck;
 #[cfg(feature = "dynamodb")]
 mod tabletheory;

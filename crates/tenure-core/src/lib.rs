@@ -37,12 +37,13 @@ pub use holder::{Holder, Identity};
 pub use rules::Rules;
 pub use values::error::{ErrorKind, InvalidInput, StoreError};
 pub use values::fence::{Fence, Nonce, Nonces, Version};
-pub use values::key::{HolderId, Key, steers_terminals};
+pub use values::key::{HolderId, Key};
 pub use values::metadata::{Metadata, Number, RESERVED, Value};
 pub use values::record::{
     Ask, Attachment, Letter, MAILBOX, Occupant, Record, Sighting, Stored, Tenure, Times,
 };
 pub use values::service_clock::ServiceClock;
+pub use values::steering::steers_terminals;
 pub use values::time::host::{Host, MARKS, Mark};
 pub use values::time::{Clock, Drift, Now, Tick, Ttl, Wall};
 pub use values::{error, reserved, time};

@@ -8,4 +8,5 @@ pub(crate) mod metadata;
 pub(crate) mod record;
 pub mod reserved;
 pub(crate) mod service_clock;
+pub(crate) mod steering;
 pub mod time;

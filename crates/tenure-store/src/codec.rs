@@ -207,12 +207,18 @@ pub fn decode(bytes: &[u8]) -> Result<Record, StoreError> {
     match bytes {
         [MAGIC, VERSION, body @ ..] if bytes.len() <= MAX_BYTES => decode_record(&mut Decoder::new(body))
             .map_err(|error| StoreError::foreign(format!("the record is damaged: {error}"))),
-        [MAGIC, VERSION, ..] => Err(StoreError::foreign("the record is too large to be one of ours")),
+        [MAGIC, VERSION, ..] => Err(too_large(bytes.len() as u64)),
         [_, newer, ..] if is_newer(bytes) => Err(StoreError::foreign(format!(
             "the record has layout version {newer}, this program knows up to {VERSION}; upgrade it"
         ))),
         _ => Err(StoreError::foreign("the record is not one of tenure's")),
     }
+}
+
+/// Why so many bytes are no record, without a look at them.
+#[must_use]
+pub fn too_large(bytes: u64) -> StoreError {
+    StoreError::foreign(format!("the record is too large to be one of ours: it has {bytes} bytes"))
 }
 
 /// Whether bytes are a record of a newer version of this layout.

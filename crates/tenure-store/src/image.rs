@@ -8,7 +8,7 @@ use tenure_core::{Fence, Record, StoreError};
 #[non_exhaustive]
 pub struct Image {
     /// How to put it back by hand, in the store's own words: a line of SQL, or an item as JSON. It holds every byte, so two
-    /// images of a key with the same copy are the same.
+    /// images of a key with the same copy are the same. Of a value that is longer than [`Image::MOST_COPIED`] it may tell the length alone.
     pub copy: String,
     /// The record as far as it can be understood; else the reason.
     pub record: Result<Record, StoreError>,
@@ -19,6 +19,9 @@ pub struct Image {
 }
 
 impl Image {
+    /// Longer values stand in no record, and need not be in a copy.
+    pub const MOST_COPIED: usize = 1 << 20;
+
     /// An image of what is encoded in `bytes`, of which other parts tell these fences.
     #[must_use]
     pub fn new(

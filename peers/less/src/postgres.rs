@@ -7,9 +7,10 @@ use tenure_postgres::PostgresConfig;
 use tenure_postgres::statements::{Call, Lines, Params};
 use tenure_postgres::tokio_postgres::types::Type;
 
-/// A deadline is read as whole microseconds, which is all that the server keeps. `infinity` is none, and no number.
+/// A deadline is read as whole microseconds, which is all that the server keeps. `infinity` is none, and no number; later ones than those of the
+/// year 9999 may be too large for one.
 const LOOK: &str = "\
-    SELECT r.value, CASE WHEN isfinite(r.deadline) THEN (extract(epoch FROM r.deadline) * 1000000)::bigint END, r.key IS NOT NULL,
+    SELECT r.value, CASE WHEN r.deadline > '-infinity' AND r.deadline < '10000-01-01 00:00:00+00' THEN (extract(epoch FROM r.deadline) * 1000000)::bigint END, r.key IS NOT NULL,
            (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
     FROM (SELECT 1) AS one LEFT JOIN less.record AS r ON r.key = $1";
 
@@ -19,7 +20,7 @@ const TAKE: &str = "\
     VALUES ($1, $2, clock_timestamp() + $3::bigint * interval '1 microsecond')
     ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value, deadline = EXCLUDED.deadline
     WHERE r.value = $5::text
-      AND CASE WHEN isfinite(r.deadline) THEN (extract(epoch FROM r.deadline) * 1000000)::bigint END = $6::bigint
+      AND CASE WHEN r.deadline > '-infinity' AND r.deadline < '10000-01-01 00:00:00+00' THEN (extract(epoch FROM r.deadline) * 1000000)::bigint END = $6::bigint
       AND r.deadline + $4::bigint * interval '1 microsecond' < clock_timestamp()
     RETURNING true";
 
@@ -31,7 +32,7 @@ const RENEW: &str = "\
 const RELEASE: &str = "\
     DELETE FROM less.record
     WHERE key = $1 AND value = $2
-      AND CASE WHEN isfinite(deadline) THEN (extract(epoch FROM deadline) * 1000000)::bigint END = $3::bigint
+      AND CASE WHEN deadline > '-infinity' AND deadline < '10000-01-01 00:00:00+00' THEN (extract(epoch FROM deadline) * 1000000)::bigint END = $3::bigint
     RETURNING true";
 
 /// As less's own migration makes it. Of two sessions that make a schema at once one fails, so only one does; the lock ends with the
@@ -152,7 +153,7 @@ impl Storage for PostgresStorage {
                 }
                 _ => {
                     return Err(StoreError::foreign(format!(
-                        "the row {key:?} of less.record has no deadline, or an infinite one; no program takes it: delete it, or set one"
+                        "the row {key:?} of less.record has no deadline, an infinite one, or one beyond the year 9999; no program takes it: delete it, or set one"
                     )));
                 }
             };

@@ -149,7 +149,7 @@ async fn a_renewal_of_a_peer_s_that_comes_late_is_no_renewal_of_ours() {
 
 #[tokio::test]
 async fn a_row_without_a_deadline_is_left_alone_and_told() {
-    for deadline in ["NULL", "'infinity'", "'-infinity'"] {
+    for deadline in ["NULL", "'infinity'", "'-infinity'", "'294276-01-01'", "'10000-01-01'"] {
         let (key, peer) = (unique(), peer().await);
         let insert = format!("INSERT INTO less.record VALUES ($1, 'theirs', {deadline})");
         peer.execute(&insert, &[&key]).await.unwrap();

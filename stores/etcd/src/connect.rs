@@ -10,6 +10,7 @@ use crate::unary::unary;
 use crate::wire::{WatchRequest, WatchResponse, path};
 use http::uri::PathAndQuery;
 use prost::Message;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -365,6 +366,9 @@ fn secured(
     })
 }
 
+/// What is read of a PEM file: far more than all authorities have. A device has no end.
+const MOST_PEM: u64 = 16 << 20;
+
 fn pem(option: &str, file: &Path, holds: &str) -> Result<String, StoreError> {
     let bad = |why: &dyn std::fmt::Display| {
         StoreError::invalid(format!(
@@ -372,7 +376,9 @@ fn pem(option: &str, file: &Path, holds: &str) -> Result<String, StoreError> {
             file.display()
         ))
     };
-    let text = std::fs::read_to_string(file).map_err(|error| bad(&error))?;
+    let mut text = String::new();
+    let opened = std::fs::File::open(file).map_err(|error| bad(&error))?;
+    opened.take(MOST_PEM).read_to_string(&mut text).map_err(|error| bad(&error))?;
     if text.contains(&format!("{holds}-----")) { Ok(text) } else { Err(bad(&"it holds none")) }
 }
 

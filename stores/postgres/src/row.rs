@@ -11,14 +11,31 @@ use tenure_store::codec;
 
 /// The columns of a row, as they are read; the last are its last write and the present, by the server's clock.
 pub(crate) fn columns(of: &str) -> String {
-    let names = ["key", "version", "fence", "tenure", "ride_key", "ride_fence", "record"];
-    let names: Vec<String> = names.iter().map(|name| format!("{of}.{name}")).collect();
-    format!("{}, {of}.written, clock_timestamp()", names.join(", "))
+    columns_as(of, |name| format!("{of}.{name}"))
 }
 
-/// The same, and the digest behind them, by which [`whole_record`] judges. The answers of functions have none.
-pub(crate) fn columns_and_digest(of: &str) -> String {
-    format!("{}, {of}.digest", columns(of))
+fn columns_as(of: &str, read: impl Fn(&str) -> String) -> String {
+    let names = ["key", "version", "fence", "tenure", "ride_key", "ride_fence", "record"];
+    format!("{}, {of}.written, clock_timestamp()", names.map(read).join(", "))
+}
+
+/// The same, and behind them the digest, by which [`whole_record`] judges, and the length of the record. The answers of functions have neither.
+///
+/// Whoever wrote around tenure may have written values of any length. The server tells the length without reading them, and those that are too long
+/// stay there. What is read instead is damaged, too.
+pub(crate) fn columns_and_digest(of: &str, most_of_record: usize) -> String {
+    let bounded = |name: &str, most: usize| {
+        format!(
+            "CASE WHEN coalesce(octet_length({of}.{name}), 0) <= {most} THEN {of}.{name} ELSE ''::bytea END"
+        )
+    };
+    let columns = columns_as(of, |name| match name {
+        "version" | "tenure" => bounded(name, 16),
+        "ride_key" => bounded(name, Key::MAX_BYTES),
+        "record" => bounded(name, most_of_record),
+        short => format!("{of}.{short}"),
+    });
+    format!("{columns}, {}, octet_length({of}.record)", bounded("digest", 32))
 }
 
 /// True while nobody has changed the row around tenure.
@@ -99,6 +116,12 @@ pub(crate) fn whole_record(
     first: usize,
     tells_ages: bool,
 ) -> Result<Stored, StoreError> {
+    let about = |error: StoreError| error.about(format_args!("the row of key {key} is left as it is"));
+    let length: i32 = row.cell(first + 10).map_err(|error| about(damaged(&error)))?;
+    let length = u64::try_from(length).unwrap_or(0);
+    if length > record_bytes(row, first).map_err(about)?.len() as u64 {
+        return Err(about(codec::too_large(length)));
+    }
     let stored = stored(key, row, first, tells_ages)?;
     let is_whole = || {
         let columns = columns_at(row, first)?;
@@ -111,7 +134,7 @@ pub(crate) fn whole_record(
         Ok(false) => StoreError::foreign("its digest contradicts it; it is damaged, or was changed by hand"),
         Err(error) => damaged(&error),
     };
-    Err(error.about(format_args!("the row of key {key} is left as it is")))
+    Err(about(error))
 }
 
 /// The encoded record of a row whose columns begin at `first`.

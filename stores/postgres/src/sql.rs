@@ -3,6 +3,7 @@
 use crate::functions::{SET, keep, put, raise, standing};
 use crate::listen::tells;
 use crate::row::{columns_and_digest, whole};
+use tenure_store::{Image, codec};
 
 /// Those that read.
 #[derive(Debug)]
@@ -13,7 +14,8 @@ pub(crate) struct ReadSql {
 
 impl ReadSql {
     pub(crate) fn new(schema: &str) -> ReadSql {
-        let select = format!("SELECT {} FROM {schema}.record AS r", columns_and_digest("r"));
+        let select =
+            format!("SELECT {} FROM {schema}.record AS r", columns_and_digest("r", codec::MAX_BYTES));
         ReadSql {
             several: format!("{select} WHERE r.key = ANY($1)"),
             page: format!(
@@ -141,7 +143,7 @@ impl MendSql {
             image: format!(
                 "SELECT {}, {} FROM {table} AS r WHERE r.key = $1",
                 copy(&table, "r"),
-                columns_and_digest("r")
+                columns_and_digest("r", Image::MOST_COPIED)
             ),
             remove: format!("DELETE FROM {table} AS t WHERE t.key = $1 AND {} = $2", copy(&table, "t")),
             replace: put(schema, SET, &format!("{} = $9", copy(&table, "t"))),
@@ -151,7 +153,15 @@ impl MendSql {
 
 /// A row as the statement that puts it back. The server makes it, and compares with it, so it is the same on every connection.
 fn copy(table: &str, row: &str) -> String {
-    let bytes = |name: &str| format!("coalesce('''\\x' || encode({row}.{name}, 'hex') || '''', 'NULL')");
+    // Zeros stand for what is far too long for a record: its length is told without reading it.
+    let bytes = |name: &str| {
+        format!(
+            "CASE WHEN coalesce(octet_length({row}.{name}), 0) > {most} \
+             THEN 'decode(repeat(''00'', ' || octet_length({row}.{name}) || '), ''hex'')' \
+             ELSE coalesce('''\\x' || encode({row}.{name}, 'hex') || '''', 'NULL') END",
+            most = Image::MOST_COPIED
+        )
+    };
     let number = |name: &str| format!("coalesce({row}.{name}::text, 'NULL')");
     let values = [
         bytes("key"),

@@ -189,6 +189,35 @@ async fn a_row_whose_digest_alone_is_wrong_is_foreign_and_can_be_removed() {
     }
 }
 
+#[tokio::test]
+async fn values_of_any_length_stay_in_the_server() {
+    let name = unique("long");
+    let (store, admin, scribe) = (opened(&name).await, admin().await, Scribe::new());
+    for (n, (column, length)) in
+        [("record", 2_000_000), ("record", 262_145), ("ride_key", 2_000_000), ("digest", 2_000_000)]
+            .iter()
+            .enumerate()
+    {
+        let key = Key::new(format!("k{n}")).unwrap();
+        store.write(scribe.absent(&key, scribe.held(5))).await.unwrap();
+        let long = format!("decode(repeat('00', {length}), 'hex')");
+        let sql = format!("UPDATE {name}.record SET {column} = {long} WHERE key = '{key}'");
+        admin.batch_execute(&sql).await.unwrap();
+        let error = store.read(&key).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Foreign, "{sql}: {error}");
+        let says = format!("too large to be one of ours: it has {length} bytes");
+        assert_eq!(error.to_string().contains(&says), *column == "record", "{sql}: {error}");
+        let image = store.image(&key).await.unwrap().unwrap();
+        assert_eq!(image.copy.contains(&long), *length > 1 << 20, "{sql}");
+        assert!(image.copy.len() < 1_000_000, "{sql}: {}", image.copy.len());
+        assert!(store.mend(&key, &image, None).await.unwrap(), "{sql}");
+        admin.batch_execute(&image.copy).await.unwrap();
+        assert_eq!(store.read(&key).await.unwrap_err().kind(), ErrorKind::Foreign, "{sql}");
+    }
+    let listed = store.list("", None, 10).await.unwrap();
+    assert_eq!(listed.iter().filter(|one| one.stored.is_err()).count(), 4);
+}
+
 /// A row that was restored or copied was written by another transaction than it says, and is written over by its digest.
 #[tokio::test]
 async fn a_row_that_was_restored_is_taken_and_is_tenure_s_own_again() {

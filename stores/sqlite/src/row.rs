@@ -12,6 +12,22 @@ use tenure_store::{Image, codec};
 
 const COLUMNS: &str = "key, version, fence, tenure, ride_key, ride_fence, record, boot, written_ns";
 
+/// The same as they are read, with the length of the record behind them. Whoever wrote around tenure may have written values of any length: SQLite
+/// tells the length without reading them, and those that are too long stay where they are. What is read instead is damaged, too.
+fn read_columns(most_of_record: usize) -> String {
+    let bounded = |column: &str, most: usize, instead: &str| {
+        format!("CASE WHEN coalesce(octet_length({column}), 0) <= {most} THEN {column} ELSE {instead} END")
+    };
+    let read = |column: &str| match column {
+        "version" | "tenure" | "boot" => bounded(column, 16, "x''"),
+        "ride_key" => bounded(column, Key::MAX_BYTES, "x''"),
+        "record" => bounded(column, most_of_record, "NULL"),
+        short => short.to_owned(),
+    };
+    let columns: Vec<String> = COLUMNS.split(", ").map(read).collect();
+    format!("{}, octet_length(record)", columns.join(", "))
+}
+
 /// What stands under a key.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredRow {
@@ -87,8 +103,9 @@ pub(crate) struct RowStatements<'c> {
 
 impl<'c> RowStatements<'c> {
     pub(crate) fn of(connection: &'c Connection) -> Self {
+        let columns = read_columns(codec::MAX_BYTES);
         let select = |rest: &str| {
-            LazyStatement::new(connection, format!("SELECT {COLUMNS} FROM tenure_record WHERE key {rest}"))
+            LazyStatement::new(connection, format!("SELECT {columns} FROM tenure_record WHERE key {rest}"))
         };
         RowStatements {
             one: select("= ?1"),
@@ -114,20 +131,27 @@ impl<'c> RowStatements<'c> {
     }
 }
 
-/// The row of a key as it is, whatever is in it; its copy is the statement that puts it back.
+/// The row of a key as it is, whatever is in it; its copy is the statement that puts it back, with zeros for a value of which only the length is read.
 pub(crate) fn image(connection: &Connection, key: &Key) -> rusqlite::Result<Option<Image>> {
     // SQLite's own quotes end at a NUL, which a key may have.
+    const MOST: usize = Image::MOST_COPIED;
     let literal = |column: &str| {
         format!(
-            "iif(typeof({column}) = 'text' AND instr({column}, char(0)), 'CAST(x''' || hex({column}) || ''' AS TEXT)', \
-             quote({column}))"
+            "CASE WHEN coalesce(octet_length({column}), 0) > {MOST} \
+             THEN iif(typeof({column}) = 'text', 'CAST(zeroblob(' || octet_length({column}) || ') AS TEXT)', \
+                      'zeroblob(' || octet_length({column}) || ')') \
+             WHEN typeof({column}) = 'text' AND instr({column}, char(0)) THEN 'CAST(x''' || hex({column}) || ''' AS TEXT)' \
+             ELSE quote({column}) END"
         )
     };
     let quoted: Vec<String> = COLUMNS.split(", ").map(literal).collect();
-    let sql =
-        format!("SELECT {COLUMNS}, concat_ws(', ', {}) FROM tenure_record WHERE key = ?1", quoted.join(", "));
+    let sql = format!(
+        "SELECT {}, concat_ws(', ', {}) FROM tenure_record WHERE key = ?1",
+        read_columns(MOST),
+        quoted.join(", ")
+    );
     let image = connection.query_row(&sql, [key.as_str()], |row| {
-        let values: String = row.get(9)?;
+        let values: String = row.get(10)?;
         let copy = format!("INSERT OR REPLACE INTO tenure_record ({COLUMNS}) VALUES ({values});");
         let column = row.get_ref(3 - 1)?.as_i64().ok().and_then(|fence| u64::try_from(fence).ok()).map(Fence);
         let record = standing(row).map(|standing| standing.record);
@@ -173,6 +197,11 @@ fn about(key: &Key, error: &StoreError) -> StoreError {
 fn standing(row: &Row<'_>) -> Result<StoredRow, StoreError> {
     let damaged = |error: rusqlite::Error| StoreError::foreign(format!("its columns are damaged: {error}"));
     let record: &[u8] = row.get_ref(6).map_err(damaged)?.as_blob().unwrap_or_default();
+    let length: i64 = row.get(9).map_err(damaged)?;
+    let length = u64::try_from(length).unwrap_or(0);
+    if length > record.len() as u64 {
+        return Err(codec::too_large(length));
+    }
     let record = codec::decode(record)?;
     let columns = || -> rusqlite::Result<Columns> {
         Ok(Columns {

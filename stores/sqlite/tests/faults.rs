@@ -193,6 +193,41 @@ async fn a_copy_puts_back_the_row_of_a_key_with_a_nul_and_no_other() {
 }
 
 #[tokio::test]
+async fn values_of_any_length_stay_where_they_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let (store, scribe) = (open(&path), Scribe::new());
+    let hand = rusqlite::Connection::open(&path).unwrap();
+    // A record of this size is read, and judged by its bytes.
+    const READ: usize = tenure_store::codec::MAX_BYTES;
+    for (n, (column, value, copy)) in [
+        ("record", "zeroblob(2000000)", "zeroblob(2000000)"),
+        ("record", "zeroblob(262145)", "X'0000"),
+        ("ride_key", "CAST(zeroblob(2000000) AS TEXT)", "CAST(zeroblob(2000000) AS TEXT)"),
+        ("boot", "zeroblob(2000000)", "zeroblob(2000000)"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let key = key(&format!("k{n}"));
+        assert!(wins(&store, scribe.absent(&key, scribe.held(5))).await);
+        let sql = format!("UPDATE tenure_record SET {column} = {value} WHERE key = '{key}'");
+        hand.execute_batch(&sql).unwrap();
+        let error = store.read(&key).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Foreign, "{sql}: {error}");
+        assert_eq!(error.to_string().contains("too large"), column == "record", "{sql}: {error}");
+        let image = store.image(&key).await.unwrap().unwrap();
+        assert!(image.copy.contains(copy) && image.copy.len() < 3 * READ, "{sql}: {}", image.copy.len());
+        assert_eq!(image.fence, Some(Fence(5)), "{sql}");
+        assert!(store.mend(&key, &image, None).await.unwrap(), "{sql}");
+        hand.execute_batch(&image.copy).unwrap();
+        assert_eq!(store.image(&key).await.unwrap().unwrap().copy, image.copy, "{sql}");
+    }
+    let listed = store.list_all("").await.unwrap();
+    assert_eq!(listed.iter().filter(|one| one.stored.is_err()).count(), 4);
+}
+
+#[tokio::test]
 async fn a_trigger_that_refuses_one_key_does_not_fail_the_others() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");

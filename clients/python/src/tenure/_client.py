@@ -15,9 +15,9 @@ from . import _asks
 from ._clock import boottime_ns
 from ._errors import AgentError, Closed, HeldByAnother, LeaseLost, Refused, Unreachable, may_pass
 from ._fleet import Pauses, Unit, Worker
-from ._lease import Lease, Ranges
+from ._lease import Lease, Ranges, of_kind
 from ._once import OncePer, Tick, wish
-from ._wire import _PATIENCE, Wire, check_wait, checked_token, default_address, is_socket, trust
+from ._wire import _PATIENCE, Wire, check_wait, checked_token, default_address, is_socket, reading, trust
 
 #: Leases in one request.
 _MOST_BEATS = 1000
@@ -206,7 +206,9 @@ class Client:
                 raise
             remedy = f"add so many units by `tenure fleet add {fleet} UNIT...`, and join without `units`"
             raise Refused(f"{error}; {remedy}", error.code, error.status) from None
-        return Worker(joined, self._next_unit, self._leave_fleet)
+        with reading():
+            worker = Worker(joined, self._next_unit, self._leave_fleet)
+        return worker
 
     def work(self, fleet: str, body: Callable[[Unit], Any], *, stop: Optional[threading.Event] = None, **options: Any) -> None:
         """Runs `body` in a thread for each unit of `fleet` that this process is given, until `stop` is set, and leaves the fleet then. `options`: as of `worker`.
@@ -241,7 +243,8 @@ class Client:
             told = wire.ask("POST", f"/v1/workers/{worker}/next", {"wait_ms": int(wait * 1000)})
             if not told:
                 return None
-            unit = Unit(told, self._end, self._ask_by_kept)
+            with reading():
+                unit = Unit(told, self._end, self._ask_by_kept)
             if self._counts_on(unit, told, sent_ns, wire):
                 self._keep(unit, wire)
                 return unit
@@ -274,10 +277,13 @@ class Client:
         after = ""
         while True:
             page = self._ask("GET", path + after)
-            yield from page["leases"]
-            if "next" not in page:
+            with reading():
+                rows = [of_kind(row, dict) for row in page["leases"]]
+                further = quote(page["next"], safe="") if "next" in page else None
+            yield from rows
+            if further is None:
                 return
-            after = f"&after={quote(page['next'], safe='')}"
+            after = f"&after={further}"
 
     def close(self) -> None:
         """Gives all back."""
@@ -342,7 +348,8 @@ class Client:
                     if end_ns is not None and boottime_ns() >= end_ns:
                         raise
                     continue
-                lease = made(told["key"], told["fence"], self._release)
+                with reading():
+                    lease = made(of_kind(told["key"], str), of_kind(told["fence"], int), self._release)
                 if self._counts_on(lease, told, sent_ns, wire):
                     self._keep(lease, wire)
                     return lease
@@ -359,8 +366,10 @@ class Client:
         By another clock than the agent's, all of the wait counts as time that is gone. A beat, which is answered at once, tells anew what is left. It goes by the
         connection that was answered: a full agent may have no place for another.
         """
-        lease._told(told, sent_ns, self._is_local)
-        if lease.remaining * 1000 < told["beat_in_ms"]:
+        with reading():
+            lease._told(told, sent_ns, self._is_local)
+            is_late = lease.remaining * 1000 < told["beat_in_ms"]
+        if is_late:
             self._beat(wire, [lease])
         return lease.held
 
@@ -431,7 +440,10 @@ class Client:
             self._ends += 1
         try:
             self._drop(lease, why)
-            return bool(self._ask_by_kept(lease, method, path, body)["released"])
+            told = self._ask_by_kept(lease, method, path, body)
+            with reading():
+                is_released = of_kind(told["released"], bool)
+            return is_released
         except (Unreachable, LeaseLost, OSError):
             return False
         except Refused as error:
@@ -493,18 +505,28 @@ class Client:
     def _beat(self, wire: Wire, due: List[Lease]) -> None:
         sent_ns = boottime_ns()
         try:
-            answers = wire.ask("POST", "/v1/beats", {"ids": [lease.id for lease in due]})["leases"]
+            told = wire.ask("POST", "/v1/beats", {"ids": [lease.id for lease in due]})
+            with reading():
+                answers = of_kind(told["leases"], list)
         except (AgentError, OSError) as error:
             self._not_beaten(due, str(error))
             return
-        for lease, told in zip(due, answers):
-            if "over" not in told:
-                lease._told(told, sent_ns, self._is_local)
-            elif told.get("code") == "stopping":
-                # What was told holds until then.
-                self._not_beaten([lease], told["over"])
-            else:
-                self._drop(lease, told["over"])
+        for place, lease in enumerate(due):
+            try:
+                # One that has no answer is not beaten.
+                with reading():
+                    self._hear(lease, of_kind(answers[place], dict), sent_ns)
+            except Refused as error:
+                self._not_beaten([lease], str(error))
+
+    def _hear(self, lease: Lease, told: Dict[str, Any], sent_ns: int) -> None:
+        if "over" not in told:
+            lease._told(told, sent_ns, self._is_local)
+        elif told.get("code") == "stopping":
+            # What was told holds until then.
+            self._not_beaten([lease], of_kind(told["over"], str))
+        else:
+            self._drop(lease, of_kind(told["over"], str))
 
     def _not_beaten(self, due: List[Lease], why: str) -> None:
         """Tried again soon, until it is over."""

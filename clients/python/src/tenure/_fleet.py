@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Type
 
 from ._asks import raised, said
 from ._errors import AgentError, LeaseLost, Refused, may_pass
-from ._lease import Lease
+from ._lease import Lease, of_kind
 
 
 #: The longest that the agent lets one request for a unit wait.
@@ -42,10 +42,10 @@ class Unit(Lease):
         end: Callable[[Unit, str, str, str, Optional[Dict[str, Any]]], bool],
         ask: Callable[[Unit, str, str, Dict[str, Any]], Any],
     ) -> None:
-        super().__init__(told["key"], told["fence"], _give_back)
-        self.name: str = told["unit"]
+        super().__init__(of_kind(told["key"], str), of_kind(told["fence"], int), _give_back)
+        self.name: str = of_kind(told["unit"], str)
         #: What it carries for its users, as it was when this worker was given it. `checkpoint` is what was written last by that.
-        self.fields: Dict[str, str] = told["fields"]
+        self.fields: Dict[str, str] = of_kind(told["fields"], dict)
         self._end = end
         self._ask = ask
         self._drain = threading.Event()
@@ -120,10 +120,10 @@ class Worker:
     """
 
     def __init__(self, joined: Dict[str, Any], next_unit: Callable[[str, float], Optional[Unit]], leave: Callable[[str], None]) -> None:
-        self.fleet: str = joined["fleet"]
+        self.fleet: str = of_kind(joined["fleet"], str)
         #: Its name in the fleet.
-        self.holder: str = joined["holder"]
-        self._id: str = joined["id"]
+        self.holder: str = of_kind(joined["holder"], str)
+        self._id: str = of_kind(joined["id"], str)
         #: How long one request for a unit waits.
         self._pace = min(joined["ask_in_ms"] / 1000, _LONGEST_NEXT)
         self._next = next_unit

@@ -5,12 +5,27 @@ from __future__ import annotations
 import os
 import threading
 from types import TracebackType
-from typing import Any, Callable, Dict, List, Optional, Type
+from typing import Any, Callable, Dict, List, Optional, Type, TypeVar
 
 from ._clock import boottime_ns, timeline
 from ._errors import LeaseLost, Refused
 
 _NS_PER_MS = 1_000_000
+#: Between two beats of a lease, whatever the agent says.
+_LEAST_BEAT_NS = 5 * _NS_PER_MS
+
+_T = TypeVar("_T")
+
+
+def of_kind(told: Any, kind: Type[_T]) -> _T:
+    """What an agent's answer has, if it is of that kind."""
+    if not isinstance(told, kind):
+        raise TypeError(f"{told!r:.40} is no {kind.__name__}")
+    return told
+
+
+def _ns(ms: Any) -> int:
+    return int((ms if isinstance(ms, float) else of_kind(ms, int)) * _NS_PER_MS)
 
 
 class Lease:
@@ -96,11 +111,14 @@ class Lease:
 
         A clock's name alone is no proof: machines that were started from one snapshot share it.
         """
-        counted_ns = sent_ns + told["good_for_ms"] * _NS_PER_MS
+        # Nothing is taken of an answer that can't be read as a whole.
+        id, beat_ns = of_kind(told["id"], str), _ns(told["beat_in_ms"])
+        counted_ns = sent_ns + _ns(told["good_for_ms"])
         if is_local and told.get("boot") is not None and told["boot"] == timeline():
-            counted_ns = told["deadline_boottime_ms"] * _NS_PER_MS
-        self.id = told["id"]
-        self._beat_at_ns = sent_ns + told["beat_in_ms"] * _NS_PER_MS
+            counted_ns = _ns(told["deadline_boottime_ms"])
+        self.id = id
+        # An answer that asks for the next beat at once is no reason to ask without end.
+        self._beat_at_ns = max(sent_ns + beat_ns, boottime_ns() + _LEAST_BEAT_NS)
         self._deadline_ns = max(self._deadline_ns, counted_ns)
 
     def _over(self, reason: str) -> None:
@@ -120,6 +138,6 @@ class Ranges(Lease):
         super()._told(told, sent_ns, is_local)
         # A beat's answer does not say them again.
         if "ranges" in told:
-            self.ranges = told["ranges"]
+            self.ranges = [of_kind(found, str) for found in told["ranges"]]
         # No beat would put it off.
         self._beat_at_ns = self._deadline_ns

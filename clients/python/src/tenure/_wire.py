@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -9,7 +10,7 @@ import socket
 import ssl
 import weakref
 from ipaddress import ip_address
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Iterator, List, Optional
 from urllib.parse import SplitResult, urlsplit
 
 from ._clock import boottime_ns
@@ -17,6 +18,10 @@ from ._errors import Closed, HeldByAnother, LeaseLost, Refused, Unreachable
 
 #: For one answer that is not waited for.
 _PATIENCE = 10.0
+#: The longest answer that is read: far more than a page of records has.
+_MOST_BYTES = 256 << 20
+#: What is read at once of an answer that does not say how long it is.
+_PIECE = 1 << 20
 #: Those of this process.
 _wires: "weakref.WeakSet[Wire]" = weakref.WeakSet()
 
@@ -150,6 +155,31 @@ def _shut(opened: Optional[socket.socket], how: int) -> None:
             pass
 
 
+def _read(answer: http.client.HTTPResponse) -> Optional[bytes]:
+    """The body of an answer; None if it is longer than any."""
+    if answer.length is not None:
+        # What is said to come is no reason to take memory for it.
+        return answer.read() if answer.length <= _MOST_BYTES else None
+    pieces: List[bytes] = []
+    length = 0
+    while length <= _MOST_BYTES:
+        piece = answer.read(_PIECE)
+        if not piece:
+            return b"".join(pieces)
+        pieces.append(piece)
+        length += len(piece)
+    return None
+
+
+@contextlib.contextmanager
+def reading() -> Iterator[None]:
+    """What an answer lacks, or has of another kind, is raised as an `AgentError`."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise Refused(f"the agent's answer can't be read ({type(error).__name__}: {error})", "unreadable", 200) from error
+
+
 class Wire:
     """One connection, made when it is needed. For one thread at a time."""
 
@@ -229,7 +259,7 @@ class Wire:
             self._is_asking = True
             self._connection.request(method, path, data, self._headers)
             answer = self._answer(patience)
-            status, text = answer.status, answer.read()
+            status, text = answer.status, _read(answer)
             self._is_asking = False
         except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError) as error:
             self.close()
@@ -246,12 +276,18 @@ class Wire:
             raise Unreachable(
                 f"no agent answers at {self._address} ({error}); `tenure serve` starts one, TENURE_AGENT names another"
             ) from error
+        if text is None:
+            self.close()
+            raise Refused(f"the agent's answer has more than {_MOST_BYTES} bytes (status {status})", "unreadable", status)
         if status == 204:
             return {}
         try:
             told: Dict[str, Any] = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Refused(f"the agent's answer is no JSON (status {status})", "unreadable", status) from None
+        # A relay or a proxy may have answered in the agent's place.
+        if not isinstance(told, dict):
+            raise Refused(f"the agent's answer is no object (status {status})", "unreadable", status)
         if status < 300:
             return told
         message, code = str(told.get("message")), str(told.get("code"))

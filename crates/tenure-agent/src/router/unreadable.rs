@@ -1,6 +1,6 @@
 //! Sessions that can't be read, in an agent beside whoever holds something by them.
 //!
-//! Plan: that nobody leads is said only where nobody can; a unit is not moved to a worker of which nothing is known, and the reason is told.
+//! Plan: the agent's own is no fault of the keys that are asked for, and has its remedy; that nobody leads is said only where nobody can; a unit is not moved to a worker of which nothing is known, and the reason is told.
 
 use super::tests::RouterFixture;
 use serde_json::json;
@@ -12,6 +12,32 @@ fn spoiled() -> (RouterFixture, MemoryStore, FaultyStore<MemoryStore>) {
     let memory = MemoryStore::new("m", tenure::clock::system());
     let faults = FaultyStore::new(memory.clone());
     (RouterFixture::on(AnyStore::new(faults.clone())), memory, faults)
+}
+
+#[test]
+fn the_agent_s_own_session_is_no_fault_of_the_keys_that_are_asked_for() {
+    let (served, _, faults) = spoiled();
+    assert_eq!(served.ask("GET", "/readyz", Vec::new()).0, 200);
+    let session = served.agent.shared.leases.session_key().clone();
+    faults.damage(session.clone());
+    let asked = [
+        ("/v1/leases", json!({"key": "k"})),
+        ("/v1/semaphores", json!({"name": "s", "permits": 2})),
+        ("/v1/elections/e/campaign", json!({})),
+        ("/v1/once", json!({"key": "o", "every_ms": 1000})),
+    ];
+    let told = asked.map(|(path, wish)| served.ask("POST", path, wish.to_string().into_bytes()));
+    for (status, told) in told.into_iter().chain([served.ask("GET", "/readyz", Vec::new())]) {
+        assert_eq!((status, &told["code"]), (503, &json!("unavailable")), "{told}");
+        let says = told["message"].as_str().unwrap();
+        let remedy = format!("`tenure rm --damaged {session}`");
+        assert!(says.contains("the agent's own session can't be read") && says.contains(&remedy), "{says}");
+    }
+    // A key that is damaged itself is told of as such.
+    let (served, _, faults) = spoiled();
+    faults.damage(tenure::Key::new("k").unwrap());
+    let (status, told) = served.ask("POST", "/v1/leases", json!({"key": "k"}).to_string().into_bytes());
+    assert_eq!((status, &told["code"]), (409, &json!("damaged")), "{told}");
 }
 
 #[test]

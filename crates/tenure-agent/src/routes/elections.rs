@@ -63,7 +63,8 @@ pub(crate) async fn campaign(
     let lock = shared.leases.lock(&key).metadata(metadata(asked.labels));
     let acquired =
         if wish.wait.is_zero() { lock.try_acquire().await } else { lock.acquire_within(wish.wait).await };
-    Ok((StatusCode::CREATED, Json(wish.enter(&shared, Holding::Lease(acquired?), &peer)?)))
+    let acquired = shared.acquired(acquired).await?;
+    Ok((StatusCode::CREATED, Json(wish.enter(&shared, Holding::Lease(acquired), &peer)?)))
 }
 
 /// Gives a leadership up.

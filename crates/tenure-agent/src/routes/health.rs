@@ -29,7 +29,8 @@ pub(crate) async fn ready(State(shared): State<Arc<AgentState>>) -> Result<&'sta
     let key = shared.leases.session_key();
     match tokio::time::timeout(PATIENCE, shared.leases.store().read(key)).await {
         Ok(Ok(_)) => Ok("ok\n"),
-        Ok(Err(error)) => Err(error.into()),
+        // Whatever is wrong with it, no lease can be had.
+        Ok(Err(error)) => Err(shared.without_session(&error)),
         Err(_) => Err(Problem::unavailable(format!("the store has not answered within {PATIENCE:?}"))),
     }
 }

@@ -40,7 +40,8 @@ pub(crate) async fn acquire(
     }
     let acquired =
         if wish.wait.is_zero() { lock.try_acquire().await } else { lock.acquire_within(wish.wait).await };
-    Ok((StatusCode::CREATED, Json(wish.enter(&shared, Holding::Lease(acquired?), &peer)?)))
+    let acquired = shared.acquired(acquired).await?;
+    Ok((StatusCode::CREATED, Json(wish.enter(&shared, Holding::Lease(acquired), &peer)?)))
 }
 
 /// Says that its client wants the lease still, and is answered with a new deadline.

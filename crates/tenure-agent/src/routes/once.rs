@@ -82,7 +82,7 @@ pub(crate) async fn begin(
         Ok(Ticked::Elsewhere(run)) => Err(Problem::ran(&run, run.to_string())),
         Ok(Ticked::Busy(by)) => Err(Problem::held(by)),
         Ok(_) => Err(Problem::held(None)),
-        Err(OnceError::Acquire(error)) => Err(error.into()),
+        Err(OnceError::Acquire(error)) => Err(shared.refusal(error).await),
         Err(error @ OnceError::Ahead(_)) => Err(Problem::ahead(error.to_string())),
         Err(error) => Err(Problem::unavailable(error.to_string())),
     }

@@ -44,5 +44,6 @@ pub(crate) async fn acquire(
     } else {
         permits.acquire_within(wish.wait).await
     };
-    Ok((StatusCode::CREATED, Json(wish.enter(&shared, Holding::Lease(acquired?), &peer)?)))
+    let acquired = shared.acquired(acquired).await?;
+    Ok((StatusCode::CREATED, Json(wish.enter(&shared, Holding::Lease(acquired), &peer)?)))
 }

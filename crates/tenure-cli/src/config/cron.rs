@@ -53,9 +53,13 @@ pub(crate) struct Schedule(croner::Cron);
 impl Schedule {
     pub(crate) fn parse(text: &str) -> Result<Schedule, Failure> {
         let parser = CronParser::builder().seconds(Seconds::Optional).build();
-        let schedule = parser.parse(text).map(Schedule).map_err(|error| {
+        // The parser takes a list with a number that was forgotten for one without it.
+        let parsed = match text.split_whitespace().any(has_gap) {
+            true => Err("a list has a member that is empty".to_owned()),
+            false => parser.parse(text).map_err(|error| error.to_string()),
+        };
+        let schedule = parsed.map(Schedule).map_err(|reason| {
             let mistake = misfit(&parser, text).unwrap_or_else(|| {
-                let reason = error.to_string();
                 format!("{}; write '*/5 * * * *', for example", reason.trim_end_matches('.'))
             });
             Failure::usage(format!("the schedule {text:?} can't be understood: {mistake}"))
@@ -90,6 +94,11 @@ const FIELDS: [(&str, &str); 7] = [
     ("year", "1 to 9999"),
 ];
 
+/// Whether a field is a list in which something is missing.
+fn has_gap(field: &str) -> bool {
+    field.split(',').any(str::is_empty)
+}
+
 /// The first field that is wrong by itself, and what it may be. None where it is not a field that is wrong.
 fn misfit(parser: &CronParser, text: &str) -> Option<String> {
     let fields: Vec<&str> = text.split_whitespace().collect();
@@ -100,7 +109,7 @@ fn misfit(parser: &CronParser, text: &str) -> Option<String> {
     };
     let is_wrong = |n: usize, field: &str| {
         let alone: Vec<&str> = (0..fields.len()).map(|place| if place == n { field } else { "*" }).collect();
-        parser.parse(&alone.join(" ")).is_err()
+        has_gap(field) || parser.parse(&alone.join(" ")).is_err()
     };
     let wrong = fields.iter().enumerate().find(|(n, field)| is_wrong(*n, field))?;
     let (name, range) = FIELDS.get(wrong.0 + skipped)?;
@@ -149,7 +158,7 @@ mod tests {
 
     #[test]
     fn what_is_no_schedule_is_refused_by_name() {
-        for bad in ["", "* * *", "nightly", "* * * * * * * *", "@nightly"] {
+        for bad in ["", "* * *", "1,, *", "nightly", "* * * * * * * *", "@nightly"] {
             let text = Schedule::parse(bad).unwrap_err().text;
             assert!(text.contains(&format!("{bad:?}")) && text.contains("; write '*/5 * * * *'"), "{text}");
         }
@@ -163,6 +172,11 @@ mod tests {
             ("0 0 * * 8", "its day of the week is \"8\""),
             ("0 0 0 * * * later", "its year is \"later\""),
             ("*/0 0 * * *", "its minute is \"*/0\""),
+            (", * * * * *", "its second is \",\"; write a number from 0 to 59"),
+            ("5,,20 * * * *", "its minute is \"5,,20\""),
+            (",5 * * * * *", "its second is \",5\""),
+            ("* 1, * * *", "its hour is \"1,\""),
+            ("* * * * ,", "its day of the week is \",\""),
         ] {
             let text = Schedule::parse(bad).unwrap_err().text;
             assert!(text.contains(&format!("{bad:?}")) && text.contains(field), "{bad}: {text}");

@@ -3,6 +3,7 @@
 use super::ttl;
 use crate::args;
 use crate::exit::{self, Failure};
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -126,7 +127,7 @@ fn hosts(address: &Address) -> Vec<String> {
 fn token(file: Option<&Path>, variable: &str) -> Result<Option<Secret>, Failure> {
     let (text, from) = match file {
         Some(file) => {
-            let text = std::fs::read_to_string(file)
+            let text = short_text(file)
                 .map_err(|error| Failure::new(exit::USAGE, format!("{}: {error}", file.display())))?;
             (text, file.display().to_string())
         }
@@ -139,6 +140,17 @@ fn token(file: Option<&Path>, variable: &str) -> Result<Option<Secret>, Failure>
     Ok(Some(secret))
 }
 
+/// What a file holds, which may be a pipe. A device may have no end.
+fn short_text(file: &Path) -> std::io::Result<String> {
+    const MOST: u64 = 64 << 10;
+    let mut text = String::new();
+    std::fs::File::open(file)?.take(MOST + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > MOST {
+        true => Err(std::io::Error::other("it holds more than 64 KiB, where a token is one line")),
+        false => Ok(text),
+    }
+}
+
 /// Whether every user of this host can read a file of a secret. It is told and not refused: Kubernetes mounts secrets so.
 fn is_exposed(file: &Path) -> bool {
     const OTHERS_READ: u32 = 0o004;
@@ -147,10 +159,22 @@ fn is_exposed(file: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: a file is exposed by its mode alone, which a link to it does not hide.
+    //! Plan: a file is exposed by its mode alone, which a link to it does not hide; a device without an end is no token's.
     use super::*;
     use std::fs::{Permissions, set_permissions, write};
     use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn a_file_that_is_no_token_s_is_refused_before_it_takes_all_memory() {
+        for device in ["/dev/zero", "/dev/full"] {
+            let error = token(Some(Path::new(device)), "TENURE_TEST_NONE").unwrap_err();
+            assert!(error.text.contains(device) && error.text.contains("more than 64 KiB"), "{error}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("token");
+        write(&file, "0123456789abcdef\n").unwrap();
+        assert!(token(Some(&file), "TENURE_TEST_NONE").unwrap().is_some());
+    }
 
     #[test]
     fn what_every_user_can_read_is_exposed() {

@@ -17,6 +17,7 @@ use crate::exit;
 use crate::exit::Failure;
 use crate::output::listener::OutputReader;
 use crate::output::stderr::StderrQueue;
+use crate::text::escaped_lines;
 use indicatif::ProgressBar;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -156,9 +157,9 @@ pub(crate) fn be_quiet() {
     IS_QUIET.store(true, Ordering::Relaxed);
 }
 
-/// A line for the user. That nobody can read it is no reason to fail.
+/// A line for the user. That nobody can read it is no reason to fail. Others' words may stand in it, which must not steer a terminal.
 pub(crate) fn note(text: impl AsRef<str>) {
-    say(&format!("tenure: {}\n", text.as_ref()));
+    say(&format!("tenure: {}\n", escaped_lines(text.as_ref())));
 }
 
 /// Why a verb failed, as one line of JSON: for the programs that want their results so, too.
@@ -228,7 +229,7 @@ pub(crate) fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
         return Ok(());
     }
     check_asked(question)?;
-    say(&format!("{question} [y/N] "));
+    say(&format!("{} [y/N] ", escaped_lines(question)));
     let mut answer = String::new();
     let read = std::io::stdin().read_line(&mut answer);
     match read {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The health of one lease, as it is seen again and again.
 #[derive(Debug, Default)]
-pub(super) struct LeaseHealth {
+pub(crate) struct LeaseHealth {
     /// Since when it has been neither held nor lost: belief is suspended, after a jump of the clocks, until the next renewal,
     /// which is made at once.
     unknown_since: Option<Duration>,
@@ -16,7 +16,7 @@ pub(super) struct LeaseHealth {
 impl LeaseHealth {
     /// Why to stop the command, and within what time; none while all is well. `lead` is the time that stopping takes. `is_alone`: the watchdogs
     /// have no other command to end with it.
-    pub(super) fn judge(
+    pub(crate) fn judge(
         &mut self,
         lease: &(impl Lease + ?Sized),
         lead: LeadTime,

@@ -4,7 +4,7 @@ mod check;
 mod children;
 pub(crate) mod client;
 pub(crate) mod command;
-mod health;
+pub(crate) mod health;
 pub(crate) mod held;
 mod helper;
 pub(crate) mod hooks;

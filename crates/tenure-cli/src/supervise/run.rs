@@ -32,6 +32,8 @@ pub(crate) struct Policy {
     pub(crate) at_most: Option<Duration>,
     /// The watchdogs go by the lease of the one command that there is. Otherwise the caller tells them of the first that ends.
     pub(crate) is_alone: bool,
+    /// The caller sees to it that each command is stopped in time for its lease, in one loop for all.
+    is_judged: bool,
     pub(crate) hooks: LeaseHooks,
     /// What is run beside the command, and ends it if it fails.
     pub(crate) check: Option<HealthCheck>,
@@ -58,6 +60,7 @@ impl Policy {
             grace,
             at_most: None,
             is_alone: true,
+            is_judged: false,
             hooks: LeaseHooks::default(),
             check: None,
         })
@@ -99,6 +102,11 @@ impl Policy {
     /// For any number of commands at a time.
     pub(crate) fn for_many(name: &str, ttl: Duration, grace: Duration) -> Result<Policy, Failure> {
         Ok(Policy { is_alone: false, ..Policy::new(name, ttl, grace)? })
+    }
+
+    /// The same, where the caller judges the health of all leases. Who has a thousand of them wakes up for them once and not a thousand times.
+    pub(crate) fn for_many_judged(name: &str, ttl: Duration, grace: Duration) -> Result<Policy, Failure> {
+        Ok(Policy { is_judged: true, ..Policy::for_many(name, ttl, grace)? })
     }
 }
 
@@ -231,8 +239,9 @@ impl Started {
         stopper: &Stopper,
     ) -> CommandOutcome {
         const QUICK: Duration = Duration::from_millis(5);
-        let Policy { watchdogs, ttl, grace, at_most, is_alone, .. } = policy;
-        let slow = (*ttl / 40).clamp(QUICK, Duration::from_millis(250));
+        const SLOW: Duration = Duration::from_millis(250);
+        let Policy { watchdogs, ttl, grace, at_most, is_alone, is_judged, .. } = policy;
+        let slow = if *is_judged { Duration::MAX } else { (*ttl / 40).clamp(QUICK, SLOW) };
         let mut health = LeaseHealth::default();
         let ended = loop {
             let left = at_most.map(|most| most.saturating_sub(boottime().saturating_sub(self.began)));
@@ -251,7 +260,9 @@ impl Started {
                 let asked_at = boottime();
                 watchdogs.prolong(asked_at, lease.remaining());
             }
-            if let Some((why, within)) = health.judge(lease, watchdogs.lead(), *is_alone, boottime()) {
+            if !is_judged
+                && let Some((why, within)) = health.judge(lease, watchdogs.lead(), *is_alone, boottime())
+            {
                 stopper.stop(why, within.min(*grace));
             }
             if left.is_some_and(|left| left.is_zero()) && stopper.why().is_none() {

@@ -42,9 +42,6 @@ struct Collection {
 }
 
 impl Collection {
-    /// Removals under way at a time. A SQLite file takes them in one transaction.
-    const AT_ONCE: usize = 100;
-
     fn new(leases: &Leases, prefix: String, typed: &args::GcArgs) -> Collection {
         Collection {
             store: leases.store().clone(),

@@ -1,6 +1,7 @@
 //! What is watched live on a terminal: its keys.
 
 use crate::exit::{self, Failure};
+use crate::stores::Url;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -18,13 +19,25 @@ pub(crate) enum Pressed {
     Other,
 }
 
-/// Whether it makes sense to look that often.
-pub(crate) fn check_interval(interval: Duration) -> Result<(), Failure> {
+/// How often to look: as it was typed, or as it suits the store.
+pub(crate) fn interval(typed: Option<Duration>, url: &Url) -> Result<Duration, Failure> {
     const SHORTEST: Duration = Duration::from_millis(100);
-    if interval < SHORTEST {
-        return Err(Failure::usage("--interval is below 100ms, which is often enough to look"));
+    const USUAL: Duration = Duration::from_secs(1);
+    const WHERE_READS_ARE_BILLED: Duration = Duration::from_secs(10);
+    match typed {
+        Some(typed) if typed < SHORTEST => {
+            Err(Failure::usage("--interval is below 100ms, which is often enough to look"))
+        }
+        Some(typed) => Ok(typed),
+        None if url.bills_reads() => Ok(WHERE_READS_ARE_BILLED),
+        None => Ok(USUAL),
     }
-    Ok(())
+}
+
+/// How long to wait after a look that took so long. Each reads all that it shows, which the store's other users pay for: looks take a tenth of the time at
+/// the most.
+pub(crate) fn pause(interval: Duration, took: Duration) -> Duration {
+    interval.max(took.saturating_mul(9))
 }
 
 /// Whether there is a terminal.
@@ -69,5 +82,31 @@ fn pressed(event: &Event) -> Pressed {
         KeyCode::Home => Pressed::Scroll(isize::MIN),
         KeyCode::End => Pressed::Scroll(isize::MAX),
         _ => Pressed::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: how often is looked by what was typed, by the store, and by how long a look takes.
+    use super::*;
+
+    #[test]
+    fn looks_take_a_tenth_of_the_time_at_the_most() {
+        let ms = Duration::from_millis;
+        for (interval, took, pause) in
+            [(1000, 0, 1000), (1000, 111, 1000), (1000, 400, 3600), (100, 60_000, 540_000)]
+        {
+            assert_eq!(super::pause(ms(interval), ms(took)), ms(pause), "{interval} {took}");
+        }
+    }
+
+    #[test]
+    fn what_bills_reads_is_looked_at_less_often_unless_that_is_asked_for() {
+        let ms = Duration::from_millis;
+        let file = Url::parse("sqlite:x.db").unwrap();
+        let table = Url::Service("dynamodb://t?region=eu-west-1".to_owned());
+        assert_eq!((interval(None, &file).unwrap(), interval(None, &table).unwrap()), (ms(1000), ms(10_000)));
+        assert_eq!(interval(Some(ms(500)), &table).unwrap(), ms(500));
+        assert!(interval(Some(ms(99)), &file).is_err());
     }
 }

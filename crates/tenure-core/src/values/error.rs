@@ -1,5 +1,6 @@
 //! Errors at the boundary to a store, sorted by what the caller must do about them.
 
+use crate::values::steering::steers_terminals;
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
@@ -62,9 +63,10 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// An error of `kind` with a text that names what failed and, where there is one, the remedy.
+    /// An error of `kind` with a text that names what failed and, where there is one, the remedy. What would steer a terminal is escaped in it: servers'
+    /// own words and the names of others stand in such texts, which end on terminals, in logs and in answers.
     pub fn new(kind: ErrorKind, text: impl Into<Arc<str>>) -> Self {
-        StoreError { kind, text: text.into(), source: None }
+        StoreError { kind, text: harmless(text.into()), source: None }
     }
 
     /// The same with the error that it came from, for those who look at [`source`](std::error::Error::source). The text says it already.
@@ -102,8 +104,8 @@ impl StoreError {
     /// The same, of something that is named first.
     #[must_use]
     pub fn about(&self, what: impl fmt::Display) -> Self {
-        let text = format!("{what}: {}", self.text).into();
-        StoreError { kind: self.kind, text, source: self.source.clone() }
+        let text = format!("{what}: {}", self.text);
+        StoreError { source: self.source.clone(), ..StoreError::new(self.kind, text) }
     }
 
     /// What to do about it.
@@ -117,6 +119,18 @@ impl StoreError {
     pub fn is_passing(&self) -> bool {
         matches!(self.kind, ErrorKind::Unavailable | ErrorKind::Unknown)
     }
+}
+
+/// A text in one line, in which nothing steers a terminal.
+fn harmless(text: Arc<str>) -> Arc<str> {
+    if !text.contains(steers_terminals) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if steers_terminals(c) { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    out.into()
 }
 
 impl fmt::Display for StoreError {
@@ -215,6 +229,17 @@ mod tests {
         assert_eq!(about.to_string(), "store unavailable: the row of k: no answer");
         let input = StoreError::from(InvalidInput::new("too long"));
         assert!(input.source().is_some_and(|source| source.is::<InvalidInput>()));
+    }
+
+    #[test]
+    fn what_would_steer_a_terminal_is_escaped() {
+        let said = "ERR \u{1b}[31mred\u{1b}]0;title\u{7}\n\u{202e}\u{9b}2J é";
+        let told = "ERR \\u{1b}[31mred\\u{1b}]0;title\\u{7}\\n\\u{202e}\\u{9b}2J é";
+        let error = StoreError::unavailable(said);
+        assert_eq!(error.to_string(), format!("store unavailable: {told}"));
+        // Nothing is escaped twice.
+        assert_eq!(StoreError::unavailable(told), error);
+        assert_eq!(error.about("a\tb").to_string(), format!("store unavailable: a\\tb: {told}"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Names: keys and holders, checked once where they enter.
 
 use crate::values::error::InvalidInput;
+use crate::values::steering::steers_terminals;
 use std::fmt;
 use std::sync::Arc;
 
@@ -129,14 +130,6 @@ name! {
 name! {
     /// One process instance: unique for each start, never a host name alone; 1 to 256 bytes.
     HolderId, "holder id", 256
-}
-
-/// Whether a character does something to a terminal or to the text around it: a control character, or an invisible one that reorders, breaks or
-/// hides text. In what people are shown it is escaped.
-#[must_use]
-pub fn steers_terminals(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]

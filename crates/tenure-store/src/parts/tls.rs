@@ -1,8 +1,10 @@
 //! TLS with a verified certificate, for stores that make their connections with rustls.
 
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::{ClientConfig, RootCertStore};
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use tenure_core::StoreError;
@@ -26,12 +28,16 @@ pub fn tls_client(place: &str, authorities: Option<&Path>, option: &str) -> Resu
     Ok(client)
 }
 
+/// What is read of a file of certificates: far more than all authorities have. A device has no end.
+const MOST_PEM: u64 = 16 << 20;
+
 fn roots_of(file: &Path, option: &str) -> Result<RootCertStore, StoreError> {
     let bad = |error: &dyn std::fmt::Display| {
         StoreError::invalid(format!("{option} {}: {error}; name a PEM file of certificates", file.display()))
     };
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| bad(&error))? {
+    let opened = File::open(file).map_err(|error| bad(&pem::Error::Io(error)))?;
+    for certificate in CertificateDer::pem_reader_iter(opened.take(MOST_PEM)) {
         roots.add(certificate.map_err(|error| bad(&error))?).map_err(|error| bad(&error))?;
     }
     if roots.is_empty() { Err(bad(&"it holds no certificate")) } else { Ok(roots) }
@@ -46,4 +52,16 @@ fn roots_of_system(place: &str, option: &str) -> Result<RootCertStore, StoreErro
         )));
     }
     Ok(roots)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a device without an end is no file of certificates, and takes no memory.
+    use super::*;
+
+    #[test]
+    fn a_device_is_no_file_of_certificates() {
+        let error = roots_of(Path::new("/dev/zero"), "ca").unwrap_err().to_string();
+        assert!(error.contains("ca /dev/zero: ") && error.contains("name a PEM file"), "{error}");
+    }
 }

@@ -7,12 +7,15 @@ use crate::output::{self, Lost};
 use crate::stores::less::{LessLocation, leader};
 use crate::supervise::lease::{ExclusiveLease, Lease, ReleaseEnd};
 use crate::supervise::signals::Signals;
-use crate::text::escaped;
+use crate::text::{cut, escaped};
 use crate::verbs::waiting::{CurrentHolder, told_by};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::Key;
 use tenure_less::{Candidate, CandidateStatus, EndCause, LeadershipTerm};
+
+/// Columns of the one who leads in a message: that is any text.
+const MOST_SHOWN: usize = 200;
 
 /// One term of a candidate.
 struct Elected {
@@ -95,7 +98,8 @@ pub(super) async fn elect(place: &LessLocation, plan: config::ElectConfig) -> Re
             // A storage that fails is told of by whoever stands by.
             let (id, until) = leader(storage.look(key.as_str()).await.ok()?)?;
             (id != candidate.id()).then(|| CurrentHolder {
-                whom: escaped(&id),
+                // Whatever stands in the row: it is told in one line.
+                whom: cut(&escaped(&id), MOST_SHOWN),
                 until: Some(until),
                 is_around_us: false,
             })

@@ -14,16 +14,19 @@ use ratatui::DefaultTerminal;
 use std::io::IsTerminal;
 use std::time::Duration;
 use tenure::Clock;
+use tenure::clock::boottime;
 use tenure::fleet::Fleet;
 
 pub(super) async fn top(url: &Url, typed: &args::FleetTopArgs) -> Result<u8, Failure> {
     let name = config::name(&typed.fleet)?;
-    live::check_interval(typed.interval)?;
+    let interval = live::interval(typed.interval, url)?;
     if !typed.once {
         live::check_terminal("say --once")?;
     }
     let fleet = super::open(url, &name, Missing::Look).await?;
+    let began = boottime();
     let snapshot = super::snapshot_of_some(&fleet).await?;
+    let pause = live::pause(interval, boottime().saturating_sub(began));
     let now = tenure::clock::system().now().wall;
     let mut screen = Screen {
         store: url.shown(),
@@ -40,7 +43,7 @@ pub(super) async fn top(url: &Url, typed: &args::FleetTopArgs) -> Result<u8, Fai
     }
     let mut signals = Signals::listen()?;
     let mut terminal = ratatui::try_init().map_err(broken)?;
-    let ended = watch(&fleet, &mut screen, &mut terminal, &mut signals, typed.interval).await;
+    let ended = watch(&fleet, &mut screen, &mut terminal, &mut signals, (interval, pause)).await;
     ratatui::try_restore().map_err(broken)?;
     ended
 }
@@ -59,10 +62,10 @@ async fn watch(
     screen: &mut Screen,
     terminal: &mut DefaultTerminal,
     signals: &mut Signals,
-    interval: Duration,
+    (interval, pause): (Duration, Duration),
 ) -> Result<u8, Failure> {
     let mut keys = live::keys()?;
-    let mut look = Box::pin(look(fleet, interval));
+    let mut look = Box::pin(look(fleet, pause));
     loop {
         terminal.draw(|frame| frame.render_widget(&*screen, frame.area())).map_err(broken)?;
         tokio::select! {
@@ -75,18 +78,21 @@ async fn watch(
                 // Or the terminal is gone.
                 Some(Pressed::Quit) | None => return Ok(exit::OK),
             },
-            seen = &mut look => {
+            (seen, took) = &mut look => {
                 match seen {
                     Ok(snapshot) => screen.take(snapshot, tenure::clock::system().now().wall),
                     Err(failure) => screen.trouble = Some(failure.text),
                 }
-                look = Box::pin(self::look(fleet, interval));
+                look = Box::pin(self::look(fleet, live::pause(interval, took)));
             }
         }
     }
 }
 
-async fn look(fleet: &Fleet, pause: Duration) -> Result<Snapshot, Failure> {
+/// A look after a pause, and how long it took.
+async fn look(fleet: &Fleet, pause: Duration) -> (Result<Snapshot, Failure>, Duration) {
     tokio::time::sleep(pause).await;
-    super::snapshot(fleet).await
+    let began = boottime();
+    let seen = super::snapshot(fleet).await;
+    (seen, boottime().saturating_sub(began))
 }

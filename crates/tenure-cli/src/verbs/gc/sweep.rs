@@ -6,12 +6,12 @@ use crate::exit::Failure;
 use crate::keys::JobName;
 use crate::output::view::is_session;
 use crate::stores::pages::Pages;
+use crate::stores::side_by_side::count_side_by_side;
 use crate::verbs::fleet::upkeep::UpkeepVerdict;
 use tenure::range as section;
 use tenure::store::{Expect, Listed, Outcome, StoreExt, Stored, Version, Write};
 use tenure::{Key, Store, StoreError};
 use tenure_core::semaphore;
-use tokio::task::JoinSet;
 
 /// What is to be done about a page.
 #[derive(Debug, Default)]
@@ -128,25 +128,12 @@ impl Collection {
 
     /// Removes records, many side by side, each on condition that it is still as it was seen.
     async fn remove(&mut self, old: Vec<(Key, Version)>) -> Result<usize, StoreError> {
-        let (mut waiting, mut running) = (old.into_iter(), JoinSet::new());
-        let (mut removed, mut failed) = (0, None);
-        loop {
-            while running.len() < Self::AT_ONCE && failed.is_none() {
-                let Some((key, version)) = waiting.next() else { break };
-                let store = self.store.clone();
-                running.spawn(async move { store.remove(&key, version).await });
-            }
-            match running.join_next().await {
-                None => break,
-                Some(Ok(Ok(is_removed))) => removed += usize::from(is_removed),
-                Some(Ok(Err(error))) => failed = failed.or(Some(error)),
-                Some(Err(error)) => {
-                    failed = failed
-                        .or_else(|| Some(StoreError::unknown(format!("the store's code failed: {error}"))));
-                }
-            }
-        }
-        failed.map_or(Ok(removed), Err)
+        let store = &self.store;
+        count_side_by_side(old, |(key, version)| {
+            let store = store.clone();
+            async move { store.remove(&key, version).await }
+        })
+        .await
     }
 }
 

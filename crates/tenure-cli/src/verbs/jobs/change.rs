@@ -5,7 +5,8 @@ use crate::args::jobs::{WorkRetryArgs, WorkRmArgs};
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
 use crate::output;
-use crate::stores::{Url, patiently};
+use crate::stores::side_by_side::count_side_by_side;
+use crate::stores::{Url, patiently, remove_patiently};
 use crate::text::{count, escaped};
 use crate::verbs::open;
 use crate::work::job::presence::{LivingProcess, job_of, living};
@@ -18,7 +19,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 use tenure::store::{Listed, Outcome, StoreExt, Write};
-use tenure::{Key, Leases, Store};
+use tenure::{Key, Leases};
 use tenure_core::Nonces;
 
 pub(super) async fn retry(url: &Url, typed: &WorkRetryArgs) -> Result<u8, Failure> {
@@ -99,18 +100,9 @@ pub(super) async fn rm(url: &Url, typed: &WorkRmArgs) -> Result<u8, Failure> {
     if let Some(process) = living(&leases, |session| job_of(session) == Some(name.as_str())).await? {
         return Err(worked_on(&name, &named_process(&process)));
     }
-    let (mut removed, mut left) = (0, 0);
-    for listed in &all {
-        // One that somebody has taken meanwhile stays, and so does one that can't be read.
-        let is_gone = match &listed.stored {
-            Ok(stored) if stored.record.tenure.is_none() || is_dead(&leases, listed).await? => {
-                let (key, version) = (&listed.key, stored.version);
-                patiently(async || leases.store().remove(key, version).await).await?
-            }
-            _ => false,
-        };
-        *(if is_gone { &mut removed } else { &mut left }) += 1;
-    }
+    let there = all.len();
+    let removed = count_side_by_side(all, |listed| remove(leases.clone(), listed)).await?;
+    let left = there - removed;
     if typed.json {
         output::json(&json!({"job": name.as_str(), "removed": removed, "left": left}))?;
     } else {
@@ -126,6 +118,16 @@ pub(super) async fn rm(url: &Url, typed: &WorkRmArgs) -> Result<u8, Failure> {
         ));
     }
     Ok(exit::OK)
+}
+
+/// Removes a unit. One that somebody has taken meanwhile stays, and so does one that can't be read.
+async fn remove(leases: Leases, listed: Listed) -> Result<bool, Failure> {
+    match &listed.stored {
+        Ok(stored) if stored.record.tenure.is_none() || is_dead(&leases, &listed).await? => {
+            Ok(remove_patiently(leases.store(), &listed.key, stored.version).await?)
+        }
+        _ => Ok(false),
+    }
 }
 
 fn worked_on(name: &JobName, who: &str) -> Failure {

@@ -17,6 +17,7 @@ use ratatui::text::{Line, Text};
 use ratatui::widgets::Paragraph;
 use std::time::Duration;
 use tenure::Leases;
+use tenure::clock::boottime;
 
 /// More units than anybody scrolls through.
 const MOST: usize = 500;
@@ -28,21 +29,29 @@ struct WatchedJob<'l> {
 }
 
 pub(super) async fn top(url: &Url, typed: &args::WorkTopArgs) -> Result<u8, Failure> {
-    live::check_interval(typed.interval)?;
+    let interval = live::interval(typed.interval, url)?;
     live::check_terminal("use `tenure work status`")?;
     let name = JobName::new(&typed.job)?;
     let leases = open_to_look(url).await?;
-    let watched = WatchedJob { leases: &leases, name: &name, interval: typed.interval };
-    let first = watched.look().await?;
+    let watched = WatchedJob { leases: &leases, name: &name, interval };
+    let (first, took) = watched.look().await;
+    let first = first?;
     let mut signals = Signals::listen()?;
     let mut terminal = ratatui::try_init().map_err(broken)?;
-    let ended = watched.watch(first, &mut terminal, &mut signals).await;
+    let ended = watched.watch((first, took), &mut terminal, &mut signals).await;
     ratatui::try_restore().map_err(broken)?;
     ended
 }
 
 impl WatchedJob<'_> {
-    async fn look(&self) -> Result<String, Failure> {
+    /// What there is to see, and how long the look took.
+    async fn look(&self) -> (Result<String, Failure>, Duration) {
+        let began = boottime();
+        let seen = self.page().await;
+        (seen, boottime().saturating_sub(began))
+    }
+
+    async fn page(&self) -> Result<String, Failure> {
         let job = of_job(self.leases, self.name).await?.ok_or_else(|| super::absent(self.name))?;
         let now = self.leases.clock().now().wall;
         Ok(format!("{}\n{}", date(now), page(self.name, &job, MOST, now)))
@@ -50,17 +59,17 @@ impl WatchedJob<'_> {
 
     async fn watch(
         &self,
-        first: String,
+        (first, took): (String, Duration),
         terminal: &mut DefaultTerminal,
         signals: &mut Signals,
     ) -> Result<u8, Failure> {
         let (mut text, mut trouble, mut scroll) = (first, None, 0_usize);
         let mut keys = live::keys()?;
-        let again = async || {
-            tokio::time::sleep(self.interval).await;
+        let again = async |took| {
+            tokio::time::sleep(live::pause(self.interval, took)).await;
             self.look().await
         };
-        let mut look = Box::pin(again());
+        let mut look = Box::pin(again(took));
         loop {
             draw(terminal, &text, trouble.as_deref(), scroll)?;
             tokio::select! {
@@ -76,12 +85,12 @@ impl WatchedJob<'_> {
                     // Or the terminal is gone.
                     Some(Pressed::Quit) | None => return Ok(exit::OK),
                 },
-                seen = &mut look => {
+                (seen, took) = &mut look => {
                     match seen {
                         Ok(seen) => (text, trouble) = (seen, None),
                         Err(failure) => trouble = Some(failure.text),
                     }
-                    look = Box::pin(again());
+                    look = Box::pin(again(took));
                 }
             }
         }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenure::fleet::Balance;
-use tenure::{Clock, Fence};
+use tenure::{Clock, ErrorKind, Fence};
 use tenure_kcl::{self as kcl, Coordinator, Events, Fields, Held, LeaseError, Options, Place, Table};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -155,6 +155,11 @@ impl Member for Kcl {
             for unit in units {
                 let made = patiently(async || match self.coordinator.create(unit, Fields::new()).await {
                     Ok(_) => Ok(true),
+                    // As one that a look finds: it is named, and the others are worked on.
+                    Err(LeaseError::Store(error)) if error.kind() == ErrorKind::Foreign => {
+                        output::note(error.to_string());
+                        Ok(false)
+                    }
                     Err(LeaseError::Store(error)) => Err(error),
                     Err(_) => Ok(false),
                 });

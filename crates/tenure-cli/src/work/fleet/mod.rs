@@ -52,7 +52,7 @@ pub(crate) async fn forever(url: &Url, mut plan: Forever) -> Result<u8, Failure>
             return Err(failure);
         }
     }
-    let policy = Policy::for_many(member.name(), plan.ttl, plan.grace)?;
+    let policy = Policy::for_many_judged(member.name(), plan.ttl, plan.grace)?;
     policy.watchdogs.bequeath(Will::of_worker(url, &plan.name, member.name()));
     let (sender, over) = mpsc::unbounded_channel();
     let setup = Arc::new(RunnerSetup { plan, policy, ended: sender });
@@ -248,7 +248,10 @@ impl Runners {
         if !left.is_zero() {
             self.setup.policy.watchdogs.prolong(asked_at, left);
         }
-        self.runners.values_mut().for_each(|runner| runner.look_after(&self.setup));
+        for runner in self.runners.values_mut() {
+            runner.judge(&self.setup);
+            runner.look_after(&self.setup);
+        }
     }
 
     fn kill_all(&mut self) {

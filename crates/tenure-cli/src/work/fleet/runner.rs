@@ -3,6 +3,7 @@
 use super::member::{Assignment, Unit};
 use crate::config::fleet::Forever;
 use crate::output;
+use crate::supervise::health::LeaseHealth;
 use crate::supervise::run::{CommandOutcome, Policy, run};
 use crate::supervise::stopping::{Stopper, Why};
 use crate::text::escaped;
@@ -49,6 +50,8 @@ pub(crate) struct Runner {
     /// When to start the command, while none runs.
     due: Duration,
     pace: RestPace,
+    /// Of the unit, as its command has to know it.
+    health: LeaseHealth,
     /// The unit is to go.
     goes: bool,
 }
@@ -61,6 +64,7 @@ impl Runner {
             run: None,
             due: Duration::ZERO,
             pace: RestPace::new(backoff),
+            health: LeaseHealth::default(),
             goes: false,
         }
     }
@@ -93,6 +97,15 @@ impl Runner {
         {
             let within = left.saturating_sub(lead.beside_others());
             stopper.stop(Why::Revoked, within.min(setup.plan.grace));
+        }
+    }
+
+    /// Stops its command in time for the unit.
+    pub(crate) fn judge(&mut self, setup: &RunnerSetup) {
+        let Some(stopper) = self.run.as_ref().filter(|_| self.assignment.is_some()) else { return };
+        let lead = setup.policy.watchdogs.lead();
+        if let Some((why, within)) = self.health.judge(&*self.unit, lead, false, boottime()) {
+            stopper.stop(why, within.min(setup.policy.grace));
         }
     }
 
@@ -138,6 +151,7 @@ impl Runner {
         }
         let stopper = Arc::<Stopper>::default();
         self.run = Some(Arc::clone(&stopper));
+        self.health = LeaseHealth::default();
         let (unit, setup) = (Arc::clone(&self.unit), Arc::clone(setup));
         tokio::spawn(async move {
             let (began, command) = (boottime(), setup.plan.command.for_unit(unit.name()));
