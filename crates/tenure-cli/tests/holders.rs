@@ -22,9 +22,9 @@ fn who_holds_a_lease_where_and_why_is_told() {
     let told = &bench.show("k")["metadata"];
     assert_eq!((&told["program"], &told["pid"]), (&"sh".into(), &run.id().into()), "{told}");
     // Of several keys each record tells it; of permits, the session's.
-    let both = format!("\"$0\" show a; \"$0\" show b; \"$0\" show b --json");
+    let both = "\"$0\" show a; \"$0\" show b; \"$0\" show b --json";
     let ran =
-        bench.run(&["run", "a", "b", "--note", "two", "--", "sh", "-c", &both, env!("CARGO_BIN_EXE_tenure")]);
+        bench.run(&["run", "a", "b", "--note", "two", "--", "sh", "-c", both, env!("CARGO_BIN_EXE_tenure")]);
     assert!(
         ran.out.matches(", for sh\nnote     two\n").count() == 2 && ran.out.contains("\"note\": \"two\""),
         "{ran:?}"
