@@ -58,7 +58,7 @@ fn dynamodb(kind: &str) -> String {
     let head = "HTTP/1.1 400 Bad\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: ";
     let answer = format!("{head}{}\r\n\r\n{body}", body.len());
     let port = server(move |stream, _| stream.write_all(answer.as_bytes()));
-    format!("dynamodb://t?region=eu-west-1&endpoint=http://127.0.0.1:{port}")
+    format!("dynamodb://tab1?region=eu-west-1&endpoint=http://127.0.0.1:{port}")
 }
 
 /// Whether a terminal shows just these lines.
