@@ -15,7 +15,8 @@ use std::time::Duration;
 #[cfg(feature = "dynamodb")]
 use tenure::dynamodb::Dialect;
 use tenure::registry::{Opening, Registry, feature_of};
-use tenure::{AnyStore, Clock, Key, Store, StoreError, Version};
+use tenure::store::Version;
+use tenure::{AnyStore, Clock, Key, Store, StoreError};
 use tenure_store::parts::check_login;
 
 /// What `--version` tells: the version, and the stores that this build can open.

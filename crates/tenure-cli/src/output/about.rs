@@ -3,7 +3,8 @@
 
 use crate::text::escaped;
 use std::collections::BTreeMap;
-use tenure::{Attachment, Freshness, Key, Metadata, Record, Store, Value};
+use tenure::store::{Attachment, Freshness, Record};
+use tenure::{Key, Metadata, Store, Value};
 
 /// The fields of a record that `run`, `elect` and `hold` write.
 pub(crate) const FIELDS: [&str; 5] = ["user", "host", "pid", "program", "note"];

@@ -48,7 +48,7 @@ pub(crate) async fn run(url: &Url, mut plan: config::RunConfig) -> Result<u8, Fa
         .holder(holder)
         .session_ttl(plan.ttl)
         // Permits are attached to the session, which tells of their holder.
-        .about(if plan.hold == HoldKind::Lease { Metadata::new() } else { about.clone() })
+        .metadata(if plan.hold == HoldKind::Lease { Metadata::new() } else { about.clone() })
         .clock(clock)
         .store_patience(Duration::MAX)
         .start();

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::time::Duration;
+use tenure::store::Record;
 use tenure::{HolderId, Key, Leases, Occupant, Wall};
 
 /// What is over sooner needs no words.
@@ -103,7 +104,7 @@ fn is_held_by(view: &View, holder: &HolderId) -> bool {
 }
 
 /// What is told of a record's holder.
-fn about_tenure(record: &tenure::Record, abouts: &SessionAbouts) -> Option<String> {
+fn about_tenure(record: &Record, abouts: &SessionAbouts) -> Option<String> {
     about(&record.metadata).or_else(|| abouts.of_tenure(record).and_then(about))
 }
 
@@ -113,7 +114,7 @@ pub(super) async fn about_occupant(leases: &Leases, keys: &[&Key], by: &Occupant
         for key in keys {
             let Ok(view) = view(leases, key).await else { continue };
             let abouts = SessionAbouts::of(leases.store(), view.attachments()).await;
-            let is_meant = |record: &&tenure::Record| {
+            let is_meant = |record: &&Record| {
                 record.fence == by.fence
                     && record.tenure.as_ref().is_some_and(|held| held.holder == by.holder)
             };
