@@ -183,24 +183,24 @@ fn is_rolled_back(error: &Error) -> bool {
 struct OwnConnections {
     connector: PostgresConnector,
     slots: Mutex<Vec<Slot>>,
-    places: Places,
+    places: ConnectionPlaces,
     pulse: Pulse,
 }
 
 /// Places of connections: those of the slots, and as many for what was given up and is still under way at the server, such as a statement that
 /// waits for a lock.
 #[derive(Clone)]
-struct Places {
+struct ConnectionPlaces {
     free: Arc<Semaphore>,
     /// How long one is waited for. What goes on for longer is no wait for a lock, but perhaps a connection of which nothing will ever be heard.
     patience: Duration,
 }
 
-impl Places {
-    fn of(config: &PostgresConfig) -> Places {
+impl ConnectionPlaces {
+    fn of(config: &PostgresConfig) -> ConnectionPlaces {
         const FEW: usize = 2;
         let count = config.connections + config.connections.max(FEW);
-        Places { free: Arc::new(Semaphore::new(count)), patience: config.timeout }
+        ConnectionPlaces { free: Arc::new(Semaphore::new(count)), patience: config.timeout }
     }
 
     async fn next(self) -> ConnectionPlace {
@@ -271,7 +271,7 @@ impl OwnConnections {
         Ok(OwnConnections {
             connector: PostgresConnector::new(config)?,
             slots: Mutex::new(slots),
-            places: Places::of(config),
+            places: ConnectionPlaces::of(config),
             pulse: Pulse::default(),
         })
     }
@@ -327,7 +327,7 @@ impl Slot {
     }
 
     /// The attempt that is under way, or a new one.
-    fn attempt(&mut self, connector: &PostgresConnector, places: &Places) -> Attempt {
+    fn attempt(&mut self, connector: &PostgresConnector, places: &ConnectionPlaces) -> Attempt {
         let (connector, places) = (connector.clone(), places.clone());
         let begin = || {
             let attempt = tokio::spawn(async move { connector.lane(places.next().await).await });

@@ -30,7 +30,8 @@ pub(crate) fn tell(side: &File, hints: &[Hint], is_turn: bool) {
 fn note(side: &File, hints: &[Hint]) -> io::Result<()> {
     let page = page(side)?;
     // What others have told of any key, or left half done, is told on by a gap in the count.
-    let before = News::parse(&page).unwrap_or_else(|| News { count: count(&page) + 1, hints: Vec::new() });
+    let before =
+        SideNews::parse(&page).unwrap_or_else(|| SideNews { count: count(&page) + 1, hints: Vec::new() });
     let told = u64::try_from(hints.len()).unwrap_or(u64::MAX);
     let all = hints.iter().rev().chain(&before.hints);
     side.write_all_at(&written(before.count.saturating_add(told), all), 0)
@@ -58,14 +59,14 @@ fn count(page: &[u8]) -> u64 {
 
 /// What is said, the newest first.
 #[derive(Debug, PartialEq, Eq)]
-struct News {
+struct SideNews {
     count: u64,
     hints: Vec<Hint>,
 }
 
-impl News {
+impl SideNews {
     /// None if it is no news in the form that is known here, or not whole.
-    fn parse(page: &[u8]) -> Option<News> {
+    fn parse(page: &[u8]) -> Option<SideNews> {
         let (head, rest) = page.split_at_checked(HEAD)?;
         let length = usize::from(u16::from_le_bytes(head.get(24..26)?.try_into().ok()?));
         let mut left = rest.get(..length)?;
@@ -87,7 +88,7 @@ impl News {
                 left = more;
             }
         }
-        Some(News { count, hints })
+        Some(SideNews { count, hints })
     }
 }
 
@@ -126,20 +127,22 @@ fn sum(count: u64, keys: &[u8]) -> u64 {
 /// What is new since the last time.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
-pub(crate) struct NewsReader {
+pub(crate) struct SideReader {
     seen: u64,
 }
 
 #[cfg(target_os = "linux")]
-impl NewsReader {
+impl SideReader {
     /// One to whom nothing is new.
-    pub(crate) fn of(side: &File) -> NewsReader {
-        NewsReader { seen: page(side).map_or(0, |page| count(&page)) }
+    pub(crate) fn of(side: &File) -> SideReader {
+        SideReader { seen: page(side).map_or(0, |page| count(&page)) }
     }
 
     /// Of each key that was told; or of any, where that can't be said.
     pub(crate) fn hints(&mut self, side: &File) -> Vec<Hint> {
-        let Some(news) = page(side).ok().and_then(|page| News::parse(&page)) else { return vec![Hint::Any] };
+        let Some(news) = page(side).ok().and_then(|page| SideNews::parse(&page)) else {
+            return vec![Hint::Any];
+        };
         let new = news.count.checked_sub(std::mem::replace(&mut self.seen, news.count));
         match new.and_then(|new| news.hints.get(..usize::try_from(new).ok()?)) {
             Some(hints) => hints.iter().rev().cloned().collect(),
@@ -173,12 +176,12 @@ mod tests {
     #[test]
     fn each_reader_hears_of_each_key_once() {
         let side = tempfile::tempfile().unwrap();
-        let mut early = NewsReader::of(&side);
+        let mut early = SideReader::of(&side);
         // What stands there is no news of this kind.
         assert_eq!(early.hints(&side), [Hint::Any]);
         tell(&side, &keys(["a"]), true);
         assert_eq!(early.hints(&side), [Hint::Any], "something else may have been told before");
-        let mut late = NewsReader::of(&side);
+        let mut late = SideReader::of(&side);
         tell(&side, &keys(["b", "c"]), true);
         tell(&side, &keys(["d"]), true);
         assert_eq!(early.hints(&side), told(&["b", "c", "d"]));
@@ -192,7 +195,7 @@ mod tests {
     fn more_than_fit_are_any() {
         let side = tempfile::tempfile().unwrap();
         tell(&side, &keys(["a"]), true);
-        let mut reader = NewsReader::of(&side);
+        let mut reader = SideReader::of(&side);
         let many = keys((0..40).map(|n| format!("{n:0>200}")));
         tell(&side, &many, true);
         assert_eq!(reader.hints(&side), [Hint::Any]);
@@ -208,7 +211,7 @@ mod tests {
     fn what_others_write_and_what_is_half_written_is_any_also_to_who_reads_later() {
         let side = tempfile::tempfile().unwrap();
         tell(&side, &keys(["a"]), true);
-        let (mut one, mut other) = (NewsReader::of(&side), NewsReader::of(&side));
+        let (mut one, mut other) = (SideReader::of(&side), SideReader::of(&side));
         let spoil =
             [|side: &File| tell(side, &[], false), |side: &File| side.write_all_at(b"x", 27).unwrap()];
         for spoil in spoil {

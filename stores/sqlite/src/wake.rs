@@ -16,7 +16,7 @@ pub(crate) use nowhere::Watcher;
 #[cfg(target_os = "linux")]
 mod linux {
     use super::Changes;
-    use crate::news::NewsReader;
+    use crate::news::SideReader;
     use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
     use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
     use rustix::io::Errno;
@@ -99,7 +99,7 @@ mod linux {
                 StoreError::unavailable(format!("{}: can't read it ({error})", path.display()))
             })?;
             // What is told from now on is seen.
-            let news = NewsReader::of(&side);
+            let news = SideReader::of(&side);
             let subscribers = Arc::new(Mutex::new(Some(Subscribers::default())));
             let (told, stopped, path) = (Arc::clone(&subscribers), Arc::clone(&stop), path.to_owned());
             std::thread::Builder::new()
@@ -136,7 +136,7 @@ mod linux {
     fn watch(
         events: &OwnedFd,
         stop: &OwnedFd,
-        (side, mut news): (&File, NewsReader),
+        (side, mut news): (&File, SideReader),
         subscribers: &Told,
         has_name: impl Fn() -> bool,
     ) {
