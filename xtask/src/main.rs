@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask test`, `quick`, `soak`, `api`, `audit`, `bench`, `dist`, `faults`, `services`, `spec` and `mutants`.
+//! The project's own chores: `cargo xtask test`, `quick`, `soak`, `api`, `audit`, `bench`, `dist`, `faults`, `fuzz`, `services`, `spec` and `mutants`.
 
 mod again;
 mod api;
@@ -11,6 +11,7 @@ mod command;
 mod dist;
 mod faults;
 mod features;
+mod fuzz;
 mod hidden;
 mod lanes;
 mod mutants;
@@ -38,8 +39,9 @@ usage: cargo xtask CHORE
   quick          a share of it that takes less than a minute where little has changed: format, lints, the core's tests but
                  slow ones, some worlds of the simulator
   soak N [--one-core | --stops]
-                 all tests N times, whatever fails; with --one-core, all of them on the same one; with --stops, programs
-                 of tests are stopped for up to half a second, at random
+                 all tests N times, whatever fails, with clients, faults and examples, but for tests in documentation
+                 and the package that is installed; with --one-core, tests on the same one; with --stops, programs of
+                 tests are stopped for up to half a second, at random
   api            writes the public items of each library to docs/api, which must be up to date
   audit          what must hold before a release: licences, bans, sources, unused dependencies, packages
                  (installs cargo-deny and cargo-machete where they are missing)
@@ -49,6 +51,8 @@ usage: cargo xtask CHORE
                  --check makes them of PROGRAM, installs the package in a root of its own, and runs the first example from it
   faults [OPTION…]
                  faults on real servers, in network namespaces: --help tells the options (installs what it needs; root)
+  fuzz [CASES]   arbitrary and damaged records for all that reads them: so many cases of each test (20,000), which take
+                 some minutes
   services up|down|fetch|run -- COMMAND
                  the servers that tests need, on loopback: started and left running, stopped, fetched only, or around one command
                  (DynamoDB Local, and the KCL beside it, fetched from Maven Central; PostgreSQL, PgBouncer, etcd and
@@ -71,6 +75,7 @@ enum Chore {
     Bench(Vec<String>),
     Dist(dist::DistRequest),
     Faults(Vec<String>),
+    Fuzz(u32),
     Services(services::ServicesRequest),
     Spec(spec::SpecRequest),
     Mutants(mutants::Scope),
@@ -91,6 +96,9 @@ impl Chore {
             "faults" => return Ok(Chore::Faults(rest.to_vec())),
             "soak" => {
                 return Ok(Chore::Soak(soak::parse(rest).map_err(|mistake| format!("{mistake}\n\n{HELP}"))?));
+            }
+            "fuzz" => {
+                return Ok(Chore::Fuzz(fuzz::parse(rest).map_err(|mistake| format!("{mistake}\n\n{HELP}"))?));
             }
             "services" => {
                 return Ok(Chore::Services(
@@ -134,6 +142,7 @@ impl Chore {
             Chore::Bench(names) => bench::steps(&names, servers.insert(services::RunningServers::new()?))?,
             Chore::Dist(asked) => dist::steps(asked, &test::first_example(), test::EXAMPLE_LIMIT)?,
             Chore::Faults(options) => faults::steps(&options, &*services::RunningServers::new()?)?,
+            Chore::Fuzz(cases) => fuzz::steps(cases),
             Chore::Services(asked) => {
                 let (steps, started) = services::steps(asked)?;
                 servers = started;
@@ -192,6 +201,7 @@ mod tests {
         assert_eq!(parse("bench"), Ok(Chore::Bench(vec![])));
         assert_eq!(parse("bench pairs work"), Ok(Chore::Bench(vec!["pairs".into(), "work".into()])));
         assert_eq!(parse("faults --long"), Ok(Chore::Faults(vec!["--long".into()])));
+        assert_eq!(parse("fuzz 300"), Ok(Chore::Fuzz(300)));
         assert_eq!(parse("services up"), Ok(Chore::Services(services::ServicesRequest::Up)));
         assert_eq!(parse("spec --without each"), Ok(Chore::Spec(spec::SpecRequest::WithoutEach)));
         assert_eq!(parse("mutants"), Ok(Chore::Mutants(mutants::Scope::Changed)));

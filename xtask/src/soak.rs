@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: all tests again and again, for those that fail once in many runs.
+//! `cargo xtask soak`: all tests again and again, with clients, faults and examples, for those that fail once in many runs.
 
 use crate::services::RunningServers;
 use crate::step::CheckStep;
@@ -54,7 +54,9 @@ mod tests {
     fn the_tests_are_run_as_often() {
         let steps = steps(asked("2").unwrap(), &RunningServers::new().unwrap()).unwrap();
         let names: Vec<String> = steps.iter().map(ToString::to_string).collect();
-        assert_eq!(names[names.len() - 2..], ["tests, 1 of 2", "tests, 2 of 2"]);
+        let all = ["1", "2"].map(|n| format!("tests, clients, faults and examples, {n} of 2"));
+        assert_eq!(names[names.len() - 2..], all);
+        assert!(names.iter().any(|name| name.starts_with("toolchain and page for")), "{names:?}");
         assert!(names.contains(&"build of the tests".to_owned()), "{names:?}");
     }
 }

@@ -27,6 +27,9 @@ pub(crate) const EXAMPLE_LIMIT: Duration = Duration::from_secs(5 * 60);
 /// Some tests of the client for Python wait for a minute, and pages fetch what is built with them; the faults take as long, or twice that on a busy machine.
 const LIMIT_TOGETHER: Duration = Duration::from_secs(15 * 60);
 
+/// All that is run at once.
+const ALL: &str = "tests, clients, faults and examples";
+
 /// What the simulator does in some seconds, each scenario in turn.
 const QUICK_HOURS: &str = "50";
 
@@ -56,26 +59,29 @@ pub(crate) fn steps(servers: &Rc<RunningServers>) -> Result<Vec<CheckStep>, Stri
     steps.push(simulator::is_the_same_without_bugs());
     steps.push(fetching_ends);
     steps.extend(servers.start());
-    let faults = faults::share(servers)?;
     steps.extend(clients::lay_outs());
-    // What takes longest begins first.
-    let mut filling = clients::checks(&suite::program("tenure"))?;
-    filling.extend(examples(&packages).map(|name| example(name, &suite::example(name))));
-    filling.push(example(simulator::EXAMPLE, &simulator::program()));
-    filling.extend(scripts()?.iter().map(|path| script(path)));
-    let in_time = |step: CheckStep| step.within(LIMIT_TOGETHER);
-    let beside = Beside {
-        chores: chores(&packages, servers)?,
-        filling: filling.into_iter().map(in_time).collect(),
-        together: vec![in_time(faults)],
-        servers: Some(Rc::clone(servers)),
-    };
+    let beside = Beside { chores: chores(&packages, servers)?, ..beside(&packages, servers)? };
     // A run is long: it is to tell of every test that fails, not of the first only.
-    let name = "tests, clients, faults and examples";
-    steps.push(suite.run(name, servers.environment()?, Cores::All, beside));
+    steps.push(suite.run(ALL, servers.environment()?, Cores::All, beside));
     steps.extend(dist::checks(&suite::program("tenure"), &first_example(), EXAMPLE_LIMIT)?);
     steps.push(suite.unsteady());
     Ok(steps)
+}
+
+/// What is run in one with the tests: clients, examples and scripts, and the share of the faults.
+fn beside(packages: &[WorkspacePackage], servers: &Rc<RunningServers>) -> Result<Beside, String> {
+    // What takes longest begins first.
+    let mut filling = clients::checks(&suite::program("tenure"))?;
+    filling.extend(examples(packages).map(|name| example(name, &suite::example(name))));
+    filling.push(example(simulator::EXAMPLE, &simulator::program()));
+    filling.extend(scripts()?.iter().map(|path| script(path)));
+    let in_time = |step: CheckStep| step.within(LIMIT_TOGETHER);
+    Ok(Beside {
+        filling: filling.into_iter().map(in_time).collect(),
+        together: vec![in_time(faults::share(servers)?)],
+        servers: Some(Rc::clone(servers)),
+        ..Beside::default()
+    })
 }
 
 /// What README has one run first.
@@ -94,7 +100,8 @@ fn chores(packages: &[WorkspacePackage], servers: &Rc<RunningServers>) -> Result
     Ok(chores)
 }
 
-/// The step of all tests as often as this, whatever it is that fails.
+/// The steps of all tests as often as this, whatever it is that fails, with all that `test` runs beside them but what the compiler does: tests in documentation
+/// are built anew each time that they are run. Nor is the package made and installed, which takes longer than it says.
 pub(crate) fn soak(times: u32, on: Cores, servers: &Rc<RunningServers>) -> Result<Vec<CheckStep>, String> {
     let packages = packages()?;
     let suite = Rc::new(Suite::default());
@@ -102,10 +109,11 @@ pub(crate) fn soak(times: u32, on: Cores, servers: &Rc<RunningServers>) -> Resul
     steps.push(build(&suite, &packages));
     steps.extend(simulator::builds(&suite));
     steps.extend(servers.start());
+    steps.extend(clients::lay_outs());
     for n in 1..=times {
-        let beside = Beside { servers: Some(Rc::clone(servers)), ..Beside::default() };
+        let beside = beside(&packages, servers)?;
         steps.push(
-            suite.run(format!("tests, {n} of {times}"), servers.environment()?, on, beside).and_go_on(),
+            suite.run(format!("{ALL}, {n} of {times}"), servers.environment()?, on, beside).and_go_on(),
         );
     }
     Ok(steps)

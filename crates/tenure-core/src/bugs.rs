@@ -134,6 +134,7 @@ bugs! {
         EntryCollectedEarly: "a lease of a range is collected after half its duration",
         EntryBornAnew: "each write of a section makes all of its leases young again",
         EntryBornEarly: "a new lease of a range counts from when the oldest of its section began",
+        DamagedSectionEmpty: "a section's record that can't be read is taken for one without leases",
     }
 
     /// Those that only fleets can have.
@@ -212,6 +213,7 @@ bugs! {
         TicketBelieved: "whoever has joined a semaphore's queue counts as a holder",
         SemaphoreUnconditional: "a semaphore is written whatever others have made of it meanwhile",
         FullRemembered: "whoever has once seen a semaphore's record full says so without another look at it, and at who is dead there",
+        DamagedPermitsEmpty: "a semaphore's record that can't be read is taken for one without claims",
     }
 }
 

@@ -30,7 +30,7 @@ use crate::values::time::Wall;
 use std::time::Duration;
 
 /// What becomes of a tick whose host dies in the middle of it.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Delivery {
     /// It has run.
     #[default]
@@ -40,7 +40,7 @@ pub enum Delivery {
 }
 
 /// One tick of one key, as one process would run it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Once {
     tick: Wall,
     delivery: Delivery,
@@ -53,7 +53,7 @@ pub struct Once {
     state: OnceState,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum OnceState {
     /// The lease is not had yet.
     Waiting,

@@ -3,6 +3,7 @@
 mod common;
 mod harness;
 mod sections;
+mod spoilt;
 mod table;
 
 mod acquire;
@@ -20,6 +21,7 @@ mod fleet_service;
 mod fleet_trouble;
 mod follow;
 mod give_up;
+mod hostile;
 mod marks;
 mod orphans;
 mod plan;

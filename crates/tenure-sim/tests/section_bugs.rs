@@ -31,6 +31,8 @@ fn every_bug_that_can_hurt_a_section_is_caught() {
         Bug::FenceNotRaised,
         Bug::LapseVacates,
         Bug::DenialIsFinal,
+        Bug::FenceForgetsClock,
+        Bug::MisdatedBelieved,
     ];
     for bug in Bug::OF_SECTIONS.iter().copied().chain(common) {
         let options = SimOptions {

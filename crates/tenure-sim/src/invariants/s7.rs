@@ -1,13 +1,15 @@
 //! S7, ranges are disjoint: within a section no two live leases overlap; and what S2, S3, S4 and S6 say of a section's leases:
 //! each has a greater fence than every earlier one and an id that none had before, nobody takes out a lease that its holder
 //! believes in, belief is built only on writes that took effect and from before they were sent, and what could not be ended is
-//! left to expire.
+//! left to expire. Where somebody deletes the record by hand, or puts an older copy in its place, leases from before that may overlap with later ones:
+//! then fences protect.
 //!
 //! Source: the promise S7; LUCI's `txndefer` lessor, whose leases of partitions these are. Belief in a lease of a range
 //! only begins, when it is obtained, and never grows, so it is enough to look at each such moment.
 
 use crate::kernel::clock::True;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use tenure_core::range::RangeSet;
 use tenure_core::section::{Entry, SectionLedger};
 use tenure_core::{Drift, Fence, HolderId, Nonce, Tick};
@@ -110,6 +112,28 @@ impl Entries {
     pub(crate) fn order(&self, fence: Fence) -> u64 {
         self.landed.get(&fence).map_or(0, |(_, order)| *order)
     }
+}
+
+/// Nobody believes in an entry of its own that a record shows to be older than the write that it sent at `sent`: time was hidden meanwhile. `age`: what the
+/// record says.
+pub(crate) fn not_misdated(
+    new: &BelievedRanges,
+    sent: Option<Tick>,
+    age: Option<Duration>,
+    now: Tick,
+) -> Result<(), String> {
+    /// What stores round by.
+    const ROUNDING: Duration = Duration::from_millis(1);
+    let (Some(sent), Some(age)) = (sent, age) else { return Ok(()) };
+    if age <= Drift::default().most(now.since(sent)) + ROUNDING {
+        return Ok(());
+    }
+    Err(format!(
+        "{} believes in fence {}, which it sent {:?} ago, and the store shows that it stands for {age:?}",
+        new.holder,
+        new.fence,
+        now.since(sent)
+    ))
 }
 
 /// Nobody takes out a lease that its holder believes in: `who` has made `after` of `before`.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::time::Duration;
 use tenure_core::op::{Answer, Expect, Freshness, Listed, Op, Outcome, Write};
-use tenure_core::{Key, Metadata, Record, StoreError, Stored, Times, Value};
+use tenure_core::{Key, Metadata, Nonce, Record, StoreError, Stored, Times, Value};
 
 /// What a world's store can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +79,8 @@ pub(crate) struct Registers {
     most: (String, usize),
     /// Records that can't be read for now.
     damaged: BTreeSet<Key>,
+    /// Records in which metadata stand for now that mean nothing, as they were before.
+    garbled: BTreeMap<Key, Record>,
     /// One about which nothing may be asked.
     forbidden: Option<(Key, StoreError)>,
     /// Those that may be read, and not written.
@@ -118,6 +120,7 @@ impl Registers {
             entries: BTreeMap::new(),
             most: (String::new(), usize::MAX),
             damaged: BTreeSet::new(),
+            garbled: BTreeMap::new(),
             forbidden: None,
             sealed: BTreeSet::new(),
             shadows: BTreeMap::new(),
@@ -184,6 +187,27 @@ impl Registers {
         }
     }
 
+    /// Writes metadata that mean nothing into a record, which can be read.
+    pub(crate) fn garble(&mut self, t: True, key: &Key, nonce: Nonce) {
+        let written = self.clock(t);
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        self.garbled.entry(key.clone()).or_insert_with(|| entry.record.clone());
+        for value in entry.record.metadata.values_mut() {
+            if let Value::Bytes(bytes) = value {
+                bytes.truncate(bytes.len() / 2);
+                bytes.push(u8::MAX);
+            }
+        }
+        (entry.record.nonce, entry.written, entry.dated) = (nonce, written, None);
+    }
+
+    /// Puts back what was there before.
+    fn ungarble(&mut self, key: &Key) {
+        if let (Some(record), Some(entry)) = (self.garbled.remove(key), self.entries.get_mut(key)) {
+            entry.record = record;
+        }
+    }
+
     /// Refuses everything that is asked about one key, from now on.
     pub(crate) fn forbid(&mut self, key: Key) {
         self.forbidden = Some((key, denied()));
@@ -230,7 +254,12 @@ impl Registers {
 
     /// Makes all records readable again, as they were before, and says which.
     pub(crate) fn mend(&mut self) -> BTreeSet<Key> {
-        std::mem::take(&mut self.damaged)
+        let mut mended = std::mem::take(&mut self.damaged);
+        while let Some(key) = self.garbled.keys().next().cloned() {
+            self.ungarble(&key);
+            mended.insert(key);
+        }
+        mended
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<&Record> {
@@ -329,6 +358,7 @@ impl Registers {
     }
 
     fn put(&mut self, t: True, key: Key, record: Option<Record>) -> Option<Record> {
+        self.ungarble(&key);
         let written = self.clock(t);
         let before = match record {
             Some(record) => {

@@ -1,6 +1,7 @@
 //! The scene of sections: processes that lease ranges of one key space. A section has no session, no mail and no waiting.
 
 mod gc;
+mod hands;
 mod scenario;
 mod users;
 
@@ -15,12 +16,13 @@ use crate::kernel::rng::Rng;
 use crate::kernel::{self, Envelope, Frame, NewProcess, Scene};
 pub(crate) use scenario::SCENARIOS;
 use scenario::SectionScenario;
-use std::collections::BTreeMap;
-use tenure_core::op::{Op, Step};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tenure_core::op::{Answer, Op, Outcome, Step};
 use tenure_core::section::{
     self, Entry, Section, SectionCommand, SectionLedger, SectionNotice, SectionSetup,
 };
-use tenure_core::{HolderId, Key, LeaseId, Nonce, Now, Rules, Tick, Ttl};
+use tenure_core::{Fence, HolderId, Key, LeaseId, Nonce, Now, Rules, StoreError, Tick, Ttl};
 use users::{SectionActivity, SectionView};
 
 /// How soon after the heal a lease is free that was given up when the store refused that: time for a call that is lost, and for the pause
@@ -44,6 +46,8 @@ pub(crate) struct SectionsScene {
     posted: BTreeMap<Nonce, True>,
     /// Processes that have stopped in good order, and when.
     stopped: BTreeMap<HolderId, True>,
+    /// Leases whose record was changed by hand: their holders may believe in them for a while, beside others.
+    behind: BTreeSet<Fence>,
     /// At the end, the first node must obtain everything.
     last_asked: Option<(LeaseId, u32)>,
 }
@@ -59,6 +63,8 @@ pub(crate) struct SectionNodeState {
     asked: OpenRequests,
     /// Entries of ours that were given up, and were told to have been left.
     left: Vec<Nonce>,
+    /// How old the record that was last shown said that they are, if the last answer showed one.
+    shown: BTreeMap<Nonce, Duration>,
 }
 
 /// What is due in a world of sections.
@@ -122,6 +128,7 @@ impl Scene for SectionsScene {
             entries: Entries::default(),
             posted: BTreeMap::new(),
             stopped: BTreeMap::new(),
+            behind: BTreeSet::new(),
             last_asked: None,
         }
     }
@@ -193,13 +200,23 @@ impl Scene for SectionsScene {
         world.check(Rule::S5, found);
     }
 
-    fn told(world: &mut World, index: usize, _now: Now, notice: SectionNotice) {
-        world.told(index, notice);
+    fn told(world: &mut World, index: usize, now: Now, notice: SectionNotice) {
+        world.told(index, now, notice);
+    }
+
+    fn answered(world: &mut World, index: usize, _: &Envelope, result: &Result<Answer, StoreError>) {
+        let own = &mut world.nodes[index].own;
+        own.shown.clear();
+        if let Ok(Answer::Read(Some(stored)) | Answer::Write(Outcome::Lost(Some(stored)))) = result {
+            let entries = SectionLedger::seen_in(stored).unwrap_or_default().entries;
+            let ages = entries.iter().filter_map(|entry| Some((entry.id, entry.stood(stored.times?)?)));
+            own.shown.extend(ages);
+        }
     }
 
     fn sent(world: &mut World, index: usize, _now: Now, op: &Op) {
         if let Op::Write(write) = op {
-            world.check_lapses(index, &write.record);
+            world.check_lapses(index, write);
         }
     }
 
@@ -218,10 +235,17 @@ impl Scene for SectionsScene {
     }
 
     fn strike(world: &mut World, fault: FaultKind, _index: usize) -> bool {
-        if matches!(fault, FaultKind::StoreClock | FaultKind::SharedClock) {
-            world.scene.anchor.clock_was_set();
+        match fault {
+            FaultKind::StoreClock | FaultKind::SharedClock => {
+                world.scene.anchor.clock_was_set();
+                return false;
+            }
+            FaultKind::RecordDeleted => world.delete_record(),
+            FaultKind::RecordRestored => world.restore_record(),
+            FaultKind::RecordDamaged => world.damage_record(),
+            _ => return false,
         }
-        false
+        true
     }
 
     fn crash(world: &mut World, index: usize) {

@@ -43,6 +43,14 @@ const CALLS: &[(FaultKind, f64)] = &[
     (FaultKind::PauseMidStep, 0.02),
 ];
 
+/// Nothing is under way for long: what lands after a record was deleted would have a fence from before that.
+const GENTLE: &[(FaultKind, f64)] = &[
+    (FaultKind::RequestLost, 0.03),
+    (FaultKind::AnswerLost, 0.04),
+    (FaultKind::Refused, 0.02),
+    (FaultKind::Denied, 0.01),
+];
+
 /// What the others differ from.
 const USUAL: SectionScenario = SectionScenario {
     name: "sections",
@@ -175,6 +183,37 @@ pub(crate) const SCENARIOS: &[SectionScenario] = &[
         wall_off_ms: 0,
         faults: &[],
         calls: &[],
+        ..USUAL
+    },
+    SectionScenario {
+        name: "sections-hands",
+        about: "somebody deletes the record, puts back older copies of it, and damages it for a while: what is leased after that is disjoint again, and fences hold all the time",
+        wall_off_ms: 0,
+        asks: true,
+        faults: &[
+            (FaultKind::RecordDeleted, 10.0),
+            (FaultKind::RecordRestored, 10.0),
+            (FaultKind::RecordDamaged, 10.0),
+            (FaultKind::Crash, 6.0),
+            (FaultKind::Pause, 6.0),
+            (FaultKind::Cut, 4.0),
+            (FaultKind::Rate, 4.0),
+        ],
+        calls: GENTLE,
+        ..USUAL
+    },
+    SectionScenario {
+        name: "sections-hidden",
+        about: "machines whose time is hidden from them: fences hold, beliefs may not",
+        faults: &[
+            (FaultKind::Hidden, 30.0),
+            (FaultKind::Frozen, 10.0),
+            (FaultKind::Crash, 6.0),
+            (FaultKind::Pause, 6.0),
+            (FaultKind::CutAnswers, 10.0),
+            (FaultKind::Rate, 4.0),
+        ],
+        excused: &[Rule::S7, Rule::S3],
         ..USUAL
     },
 ];

@@ -4,9 +4,10 @@ use super::{SectionCall, What, World};
 use crate::invariants::Rule;
 use crate::invariants::s7::{self, BelievedRanges};
 use crate::kernel::clock::{MILLI, True};
+use tenure_core::op::{Expect, Write};
 use tenure_core::range::{KeyRange, RangeSet};
 use tenure_core::section::{Portion, SectionCommand, SectionLedger, SectionNotice};
-use tenure_core::{Drift, Fence, LeaseId, Record, Tick, Ttl};
+use tenure_core::{Drift, Fence, LeaseId, Now, Record, Tick, Ttl};
 
 /// Keys are 0 to this.
 const SPACE: u64 = 48;
@@ -133,6 +134,13 @@ impl World {
         })
     }
 
+    /// What must be disjoint from `new`: what is believed in, unless somebody has changed the record by hand since then.
+    fn believed_by_the_record(&self, new: &BelievedRanges) -> impl Iterator<Item = &BelievedRanges> {
+        let behind = &self.scene.behind;
+        let is_new_behind = behind.contains(&new.fence);
+        self.believed().filter(move |lease| !is_new_behind && !behind.contains(&lease.fence))
+    }
+
     fn some_ranges(&mut self) -> RangeSet {
         let count = self.rng.between(1, 2);
         (0..count)
@@ -203,12 +211,12 @@ impl World {
     }
 
     /// A process tells its user something.
-    pub(super) fn told(&mut self, index: usize, notice: SectionNotice) {
+    pub(super) fn told(&mut self, index: usize, now: Now, notice: SectionNotice) {
         let found = self.nodes[index].own.asked.answer(&notice);
         self.check(Rule::Answered, found);
         match notice {
             SectionNotice::Obtained { lease, parts, fence, until } => {
-                self.obtained(index, lease, parts, fence, until)
+                self.obtained(index, now, lease, (parts, fence, until))
             }
             SectionNotice::Failed(lease, _) => {
                 if let Some(view) = self.nodes[index].own.views.remove(&lease) {
@@ -228,7 +236,11 @@ impl World {
             }
             SectionNotice::Listed(lease, entries) => {
                 if let Some(view) = self.nodes[index].own.views.remove(&lease) {
-                    self.check(Rule::Answered, s7::all_listed(&entries, self.believed_since(view.since)));
+                    let behind = &self.scene.behind;
+                    let believed = self.believed_since(view.since);
+                    let believed = believed.filter(|lease| !behind.contains(&lease.fence));
+                    let found = s7::all_listed(&entries, believed);
+                    self.check(Rule::Answered, found);
                     self.think(index, view.task);
                 }
             }
@@ -245,7 +257,13 @@ impl World {
         }
     }
 
-    fn obtained(&mut self, index: usize, lease: LeaseId, parts: RangeSet, fence: Option<Fence>, until: Tick) {
+    fn obtained(
+        &mut self,
+        index: usize,
+        now: Now,
+        lease: LeaseId,
+        (parts, fence, until): (RangeSet, Option<Fence>, Tick),
+    ) {
         self.check_last(lease, &parts);
         let node = &mut self.nodes[index];
         let who = node.who.clone();
@@ -261,16 +279,19 @@ impl World {
             return;
         };
         let believed = BelievedRanges { holder: who, fence, parts };
-        let sent = self.scene.entries.entry(fence).and_then(|entry| node.own.sent.get(&entry.id)).copied();
+        let id = self.scene.entries.entry(fence).map(|entry| entry.id);
+        let sent = id.and_then(|id| node.own.sent.get(&id)).copied();
+        let age = id.and_then(|id| node.own.shown.get(&id)).copied();
         if !ending {
             (view.held, view.until, view.since) = (Some(believed.clone()), until, self.t);
         }
         // A belief that is over when it is told of is none.
         if !ending && self.nodes[index].clock.held(self.t) < until {
-            self.check(Rule::S7, s7::disjoint(&believed, self.believed()));
+            self.check(Rule::S7, s7::disjoint(&believed, self.believed_by_the_record(&believed)));
         }
         let found = self.scene.entries.obtained(&believed, sent, until);
         self.check(Rule::S4, found);
+        self.check(Rule::S4, s7::not_misdated(&believed, sent, age, now.held));
         self.check_reach(since, &wanted);
         if !ending {
             self.turn(index, task, SectionActivity::Using(lease), self.spans(1) / 4);
@@ -304,14 +325,19 @@ impl World {
     }
 
     /// S6: what a user let lapse is not taken out by its own process before its time.
-    pub(super) fn check_lapses(&mut self, index: usize, written: &Record) {
+    pub(super) fn check_lapses(&mut self, index: usize, write: &Write) {
         let node = &mut self.nodes[index];
         let now = node.clock.held(self.t);
         node.own.views.retain(|_, view| view.lapsed.is_none_or(|(_, over)| now < over));
         if node.own.views.values().all(|view| view.lapsed.is_none()) {
             return;
         }
-        let written = &SectionLedger::of(written).unwrap_or_default();
+        let version = self.store.get(&self.scene.key).map(Record::version);
+        if matches!(write.expect, Expect::Unchanged(over) if version != Some(over)) {
+            // It takes nothing out of what stands there.
+            return;
+        }
+        let written = &SectionLedger::of(&write.record).unwrap_or_default();
         let mut lapsed = node.own.views.values().filter_map(|view| view.lapsed);
         let standing = self
             .store

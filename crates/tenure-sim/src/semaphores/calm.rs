@@ -16,6 +16,12 @@ impl World {
         })
     }
 
+    /// The keys that may be looked at: of one that is forbidden nobody hears anything.
+    fn permitted(&self) -> Vec<usize> {
+        let is_forbidden = |key: &usize| self.store.is_forbidden(&self.scene.keys[*key]);
+        (0..self.scene.keys.len()).filter(|key| !is_forbidden(key)).collect()
+    }
+
     pub(super) fn look(&mut self) {
         if self.healed.is_none() {
             return;
@@ -24,7 +30,7 @@ impl World {
         let is_scarce = self.scenario.most_bytes < SemaphoreLedger::MAX_BYTES;
         let bound = if self.scenario.trying == 100 || is_scarce { 2500 } else { 1700 };
         let (mut untold, mut dead, mut strays) = (Vec::new(), Vec::new(), Vec::new());
-        for key in 0..self.scene.keys.len() {
+        for key in self.permitted() {
             let ledger = self.ledger(key);
             let is_told =
                 |grant: &&Grant| self.is_told(key, grant) || self.scene.put_back.contains(&grant.ticket.id);
@@ -94,7 +100,7 @@ impl World {
             return;
         }
         let shows = |ledger: &SemaphoreLedger, fence| ledger.holders.iter().any(|grant| grant.fence == fence);
-        for key in 0..self.scene.keys.len() {
+        for key in self.permitted() {
             let ledger = self.ledger(key);
             for node in self.nodes.iter().filter(|node| node.acts()) {
                 let held =

@@ -34,6 +34,27 @@ impl World {
         }
     }
 
+    /// Somebody writes what isn't a semaphore's record, or a session's, and some time later takes it away again. Nobody may write over it meanwhile.
+    pub(super) fn damage_some(&mut self, index: usize) {
+        let at = self.rng.index(self.scene.keys.len() + 1);
+        let (key, nonce) = (self.scene.keys.get(at).cloned(), self.admin.draw());
+        let name = key.clone().unwrap_or_else(|| self.nodes[index].session.clone());
+        self.tell(|_| Story::Store(format!("somebody damages {name}")));
+        if key.is_some() && self.rng.chance(0.5) {
+            self.store.garble(self.t, &name, nonce);
+        } else {
+            self.store.damage(name);
+        }
+        self.later(self.per_mille(1500), What::Mend);
+    }
+
+    pub(super) fn mend_records(&mut self) {
+        for key in self.store.mend() {
+            self.tell(|_| Story::Store(format!("somebody mends {key}")));
+            self.hint(&key);
+        }
+    }
+
     pub(super) fn delete_session(&mut self, index: usize) {
         let session = self.nodes[index].session.clone();
         if self.store.get(&session).is_some() {

@@ -249,6 +249,8 @@ impl Scene for SemaphoresScene {
             FaultKind::RecordDeleted => world.delete_record(),
             FaultKind::RecordRestored if world.scenario.restores_sessions => world.restore_session(),
             FaultKind::RecordRestored => world.restore_record(),
+            FaultKind::RecordDamaged => world.damage_some(index),
+            FaultKind::Forbidden => world.store.forbid(world.scene.keys[0].clone()),
             FaultKind::Deleted => world.delete_session(index),
             FaultKind::SpuriousHint => {
                 let key = world.rng.chance(0.5).then(|| world.scene.keys[0].clone());
@@ -265,6 +267,10 @@ impl Scene for SemaphoresScene {
 
     fn wall_jump(world: &mut World, most_ms: u64) -> i64 {
         world.rng.between(0, 2 * most_ms) as i64 - most_ms as i64
+    }
+
+    fn mend(world: &mut World) {
+        world.mend_records();
     }
 
     fn calm_begins(world: &mut World) {

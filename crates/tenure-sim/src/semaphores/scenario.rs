@@ -279,4 +279,37 @@ pub(crate) const SCENARIOS: &[SemaphoreScenario] = &[
         ],
         ..USUAL
     },
+    SemaphoreScenario {
+        name: "semaphores-decades",
+        about: "the usual faults, and wall clocks that jump by up to ten years, either way",
+        faults: &[
+            (FaultKind::WallDecade, 6.0),
+            (FaultKind::Pause, 5.0),
+            (FaultKind::Crash, 5.0),
+            (FaultKind::Suspend, 2.0),
+            (FaultKind::Rate, 4.0),
+            (FaultKind::Cut, 3.0),
+            (FaultKind::CutAnswers, 3.0),
+            (FaultKind::CutRequests, 2.0),
+            (FaultKind::StoreDown, 1.0),
+            (FaultKind::SpuriousHint, 10.0),
+        ],
+        ..USUAL
+    },
+    SemaphoreScenario {
+        name: "semaphores-damaged",
+        about: "records of semaphores and sessions are damaged for a while, and one semaphore is forbidden for good: nobody's permits are given away for that, and the others go on",
+        keys: &[COUNTED, READ, FAIR],
+        wall_off_ms: 0,
+        faults: &[
+            (FaultKind::RecordDamaged, 20.0),
+            (FaultKind::Forbidden, 2.0),
+            (FaultKind::Crash, 4.0),
+            (FaultKind::Pause, 4.0),
+            (FaultKind::Cut, 3.0),
+            (FaultKind::Rate, 4.0),
+        ],
+        calls: GENTLE,
+        ..USUAL
+    },
 ];

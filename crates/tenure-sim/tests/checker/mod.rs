@@ -3,6 +3,10 @@
 //! coarse steps; a bounded number of these come before what is under way and due, which is what a delay or a pause is.
 #![allow(clippy::unwrap_used, clippy::large_enum_variant, reason = "a test's own model")]
 
+pub(crate) mod sections;
+mod store;
+pub(crate) mod ticks;
+
 use stateright::{Model, Property};
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -67,6 +67,9 @@ impl Section {
                     let (fence, version) = (stored.record.fence, Some(stored.version));
                     SeenSection { ledger, fence, version, is_set_back, ..nothing }
                 }
+                Err(_) if self.has(Bug::DamagedSectionEmpty) => {
+                    SeenSection { fence: stored.record.fence, version: Some(stored.version), ..nothing }
+                }
                 Err(error) => return self.refused(now, &error),
             },
         };

@@ -217,6 +217,7 @@ impl Section {
         }
         let fence = match plan.fence.next(Fence::floor(now.wall)) {
             _ if self.has(Bug::FenceNotRaised) => plan.fence,
+            _ if self.has(Bug::FenceForgetsClock) => Fence(plan.fence.0 + 1),
             Ok(fence) => fence,
             Err(error) => {
                 self.jobs.remove(&lease);

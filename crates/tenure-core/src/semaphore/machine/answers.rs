@@ -94,6 +94,10 @@ impl Semaphore {
                 Ok(ledger) => {
                     SeenSemaphore { ledger, fence: stored.record.fence, version: Some(stored.version), op }
                 }
+                Err(_) if ctx.rules.bugs.has(Bug::DamagedPermitsEmpty) => {
+                    let (ledger, fence) = (SemaphoreLedger::default(), stored.record.fence);
+                    SeenSemaphore { ledger, fence, version: Some(stored.version), op }
+                }
                 Err(error) => return self.failed(ctx, error),
             },
         };

@@ -170,4 +170,33 @@ pub(super) const ALL: &[FleetScenario] = &[
         ],
         ..USUAL
     },
+    FleetScenario {
+        name: "fleet-decades",
+        about: "the usual faults, and wall clocks that jump by up to ten years, either way",
+        faults: &[
+            (FaultKind::WallDecade, 8.0),
+            (FaultKind::Pause, 10.0),
+            (FaultKind::Crash, 10.0),
+            (FaultKind::Suspend, 4.0),
+            (FaultKind::Rate, 6.0),
+            (FaultKind::Cut, 6.0),
+            (FaultKind::CutAnswers, 4.0),
+            (FaultKind::StoreDown, 1.0),
+            (FaultKind::SpuriousHint, 20.0),
+            (FaultKind::ForcedRelease, 4.0),
+        ],
+        ..USUAL
+    },
+    FleetScenario {
+        name: "fleet-frozen",
+        about: "virtual machines are paused, and their wall clocks stay behind: only fences hold",
+        faults: &[
+            (FaultKind::Frozen, 30.0),
+            (FaultKind::Crash, 6.0),
+            (FaultKind::Pause, 6.0),
+            (FaultKind::Cut, 4.0),
+        ],
+        excused: &[Rule::S1],
+        ..USUAL
+    },
 ];
