@@ -94,6 +94,7 @@ impl Policy {
             grace: Duration::ZERO,
             at_most: Some(longest),
             is_alone: self.is_alone,
+            is_judged: false,
             hooks: LeaseHooks::default(),
             check: None,
         }
