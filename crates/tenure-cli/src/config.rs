@@ -177,6 +177,11 @@ impl args::ElectArgs {
         if self.max.is_some_and(|max| max.is_zero()) {
             return Err(Failure::usage("--max 0s leaves CMD no time at all; allow it some"));
         }
+        if self.check.is_none() && (self.check_every.is_some() || self.check_failures.is_some()) {
+            return Err(Failure::usage(
+                "--check-every and --check-failures say how --check is run; give a --check, or leave them out",
+            ));
+        }
         let every = self.check_every.unwrap_or(Duration::from_secs(10));
         if every.is_zero() {
             return Err(Failure::usage("--check-every 0s leaves --check no time at all; allow it some"));

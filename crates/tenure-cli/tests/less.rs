@@ -140,6 +140,9 @@ fn what_does_not_belong_there_is_refused_by_name() {
     assert!(ran.code == 64 && ran.err.contains("skew margin"), "{ran:?}");
     let ran = place.run(&["elect", "k", "--note", "why", "--", "true"]);
     assert!(ran.code == 64 && ran.err.contains("leave --note out"), "{ran:?}");
+    // It would lead again before that, and run nothing.
+    let ran = place.run(&["elect", "k", "--cooldown", "10m", "--", "true"]);
+    assert!(ran.code == 64 && ran.err.contains("two fifths of the ttl"), "{ran:?}");
     assert!(!place.bench.path("x.db").exists());
 }
 

@@ -6,6 +6,7 @@ mod login;
 mod options;
 mod password;
 mod prefix;
+mod silence;
 mod subscribers;
 #[cfg(feature = "tls")]
 mod tls;
@@ -16,6 +17,7 @@ pub use login::{check_login, check_nobody};
 pub use options::{UrlOption, check_span, is_loopback};
 pub use password::Password;
 pub use prefix::end_of_prefix;
+pub use silence::{Silence, Wait};
 pub use subscribers::{Subscribers, Teller};
 #[cfg(feature = "tls")]
 pub use tls::tls_client;

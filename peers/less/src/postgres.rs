@@ -36,8 +36,9 @@ const RELEASE: &str = "\
     RETURNING true";
 
 /// As less's own migration makes it. Of two sessions that make a schema at once one fails, so only one does; the lock ends with the
-/// transaction, which all of this is.
+/// transaction, which all of this is. A table of tenure's own may be made meanwhile, which takes longer than other locks.
 const TABLE: &str = "\
+    SET LOCAL lock_timeout = '4s';
     SELECT pg_advisory_xact_lock(hashtext('tenure migration'));
     CREATE SCHEMA IF NOT EXISTS less;
     CREATE TABLE IF NOT EXISTS less.record (

@@ -12,10 +12,10 @@ use http::uri::PathAndQuery;
 use prost::Message;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tenure_core::StoreError;
+use tenure_store::parts::{Silence, Wait};
 use tokio_stream::StreamExt;
 use tonic::client::Grpc;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
@@ -29,7 +29,7 @@ const PING: (Duration, Duration) = (Duration::from_secs(6), Duration::from_secs(
 const PROBES: (Duration, Duration, u32) = (Duration::from_secs(6), Duration::from_secs(1), 3);
 /// What a member has at least to give a pass, where the time for a call allows it: checking a password takes it a tenth of a second and more.
 const LOGIN: Duration = Duration::from_secs(1);
-/// A caller that goes away before this says nothing about the member that it asked.
+/// What is long to wait for a member's answer.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// How often a call gets a new pass, where one is not accepted.
 const PASSES: usize = 3;
@@ -39,6 +39,8 @@ const PASSES: usize = 3;
 pub(crate) struct MemberChannels {
     members: Vec<Channel>,
     current: AtomicUsize,
+    /// Of the member that is asked.
+    silence: Silence,
     passes: Passes,
     /// The file of this client's own certificate, which was read when this was made.
     pub(crate) certificate: Option<PathBuf>,
@@ -85,6 +87,7 @@ impl MemberChannels {
             certificate,
             members,
             current,
+            silence: Silence::default(),
             passes: Passes::new(config.user.clone(), login_limit(config.timeout, config.endpoints.len())),
             place,
             endpoints: config.endpoints.clone(),
@@ -135,15 +138,11 @@ impl MemberChannels {
             let mut turn = self.turn();
             let (member, at) = (turn.channel(), turn.at);
             let answer = {
-                let mut attempt = pin!(self.attempt(call, (member, at), path, question.clone(), sent));
-                turn.stays = true;
-                let answer = tokio::time::timeout(PATIENCE.min(self.timeout / 2), &mut attempt).await;
-                turn.stays = false;
-                match answer {
-                    Ok(answer) => answer,
-                    Err(_) => attempt.await,
-                }
+                let attempt = self.attempt(call, (member, at), path, question.clone(), sent);
+                let wait = turn.wait.insert(Wait::default());
+                wait.noting(PATIENCE.min(self.timeout / 2), || (), attempt).await
             };
+            turn.wait = None;
             let fault = match answer {
                 Ok(answer) => {
                     turn.went_well();
@@ -291,7 +290,7 @@ impl MemberChannels {
 
     fn turn(&self) -> MemberTurn<'_> {
         let at = self.current.load(Ordering::SeqCst);
-        MemberTurn { lines: self, at, stays: false }
+        MemberTurn { lines: self, at, stays: false, wait: None }
     }
 }
 
@@ -303,6 +302,8 @@ pub(crate) struct MemberTurn<'a> {
     at: usize,
     /// Whether calls stay at the member when this ends.
     stays: bool,
+    /// For how long its answer has been waited for; none before that and after.
+    wait: Option<Wait>,
 }
 
 impl MemberTurn<'_> {
@@ -312,6 +313,7 @@ impl MemberTurn<'_> {
 
     pub(crate) fn went_well(mut self) {
         self.stays = true;
+        self.lines.silence.answered();
     }
 
     pub(crate) fn went_wrong(mut self) {
@@ -321,10 +323,15 @@ impl MemberTurn<'_> {
 
 impl Drop for MemberTurn<'_> {
     fn drop(&mut self) {
-        if !self.stays {
+        let stays = self.wait.map_or(self.stays, |wait| !self.lines.silence.caller_left(wait));
+        if !stays {
             // Of many whose calls failed there, only the first moves on.
             let next = (self.at + 1) % self.lines.members.len();
-            let _ = self.lines.current.compare_exchange(self.at, next, Ordering::SeqCst, Ordering::SeqCst);
+            let moved =
+                self.lines.current.compare_exchange(self.at, next, Ordering::SeqCst, Ordering::SeqCst);
+            if moved.is_ok() {
+                self.lines.silence.answered();
+            }
         }
     }
 }

@@ -310,6 +310,12 @@ impl PostgresConfig {
         self.timeout * 4 / 5
     }
 
+    /// How long a statement waits for a lock at the most. Drivers give calls up after a small part of a ttl, and what they gave up waits on.
+    pub(crate) fn lock_timeout(&self) -> Duration {
+        const LONGEST: Duration = Duration::from_secs(1);
+        self.connecting().min(LONGEST)
+    }
+
     pub(crate) fn uses_tls(&self) -> bool {
         match self.tls {
             Tls::Automatic => !self.is_local(),

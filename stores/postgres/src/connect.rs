@@ -7,16 +7,12 @@ use crate::lane::PostgresConnection;
 use crate::proof::Proof;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tenure_core::StoreError;
 use tenure_store::parts::tls_client;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
-
-/// How long a statement waits for a lock at the most. Drivers give calls up after a small part of a ttl, and what they gave up waits on.
-const LOCKED: Duration = Duration::from_secs(1);
 
 /// The place of a connection among those that may be open at a time: taken until the server is done with it, be it given up or not.
 pub(crate) type ConnectionPlace = Option<Arc<OwnedSemaphorePermit>>;
@@ -86,7 +82,7 @@ impl PostgresConnector {
     /// the scan makes it look dear enough to be compiled.
     fn bounded(&self, server: &tokio_postgres::Config) -> tokio_postgres::Config {
         let mut bounded = server.clone();
-        let limit = self.config.connecting().min(LOCKED).as_millis();
+        let limit = self.config.lock_timeout().as_millis();
         let asked = server.get_options().unwrap_or_default();
         bounded.options(format!("-c lock_timeout={limit} -c enable_seqscan=off -c jit=off {asked}"));
         bounded

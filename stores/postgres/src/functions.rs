@@ -8,7 +8,8 @@
 //! Hence the client brings what it can know, and [`keep`] and [`raise`] do what most writes are without a call: to a row that tenure itself
 //! wrote last, as its transaction's number shows. A renewal or a release doesn't set the fence, so that no trigger has to look at it.
 //!
-//! The text, with what it takes from here and [`crate::row`], belongs to version 3 of the tables: whoever changes it makes another version.
+//! The text, with what it takes from here and [`crate::row`], belongs to version 3 of the tables: whoever changes it makes another version. A setting of a function
+//! is no part of it.
 //!
 //! The server plans each statement once in a session, by what the table was then. One of few records is read from end to end sooner than by
 //! its index, and that plan stays while the table grows. Hence [`PLANS`].
@@ -21,10 +22,14 @@ pub(crate) const WRITES: [&str; 3] = ["write_absent", "write_vacant", "write_unc
 /// A setting of each: rows are found by the index, however few there are. A pooler passes on no settings of connections.
 pub(crate) const PLANS: &str = "enable_seqscan=off";
 
-/// What gives those of these names their setting, as tables of before lack it.
+/// What gives those of these names their setting, as tables of before lack it. Whoever does not own them leaves them as they are.
 pub(crate) fn set_plans(schema: &str, names: &[&str]) -> String {
-    let set = |name: &&str| format!("ALTER FUNCTION {schema}.{name} SET enable_seqscan = off;");
-    names.iter().map(set).collect()
+    if names.is_empty() {
+        return String::new();
+    }
+    let set = |name: &&str| format!("ALTER FUNCTION {schema}.{name} SET enable_seqscan = off; ");
+    let all: String = names.iter().map(set).collect();
+    format!("DO $plans$ BEGIN {all}EXCEPTION WHEN insufficient_privilege THEN NULL; END $plans$;")
 }
 
 /// The statements that make them in a schema, by their names.

@@ -7,11 +7,11 @@ use crate::error::{Call, failed, unanswered};
 use crate::proof::Proof;
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::StoreError;
+use tenure_store::parts::{Silence, Wait};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, Statement};
@@ -43,6 +43,7 @@ pub(crate) struct PostgresConnection {
     keeps: AtomicBool,
     is_given_up: AtomicBool,
     is_slow: AtomicBool,
+    silence: Silence,
     uses: Mutex<BTreeMap<String, StatementUse>>,
 }
 
@@ -61,6 +62,7 @@ impl PostgresConnection {
             keeps: AtomicBool::new(keeps),
             is_given_up: AtomicBool::new(false),
             is_slow: AtomicBool::new(false),
+            silence: Silence::default(),
             uses: Mutex::default(),
         });
         if let Some(proof) = proof {
@@ -133,7 +135,7 @@ impl PostgresConnection {
     }
 
     /// Waits for an answer. A connection on which none came, or whose caller went away after a while, is not used again: what comes after it
-    /// there might wait, too. Who goes away at once says nothing about it.
+    /// there might wait, too. Who goes away at once says nothing about it: see [`Silence`].
     async fn answered<T>(
         &self,
         place: &str,
@@ -141,23 +143,17 @@ impl PostgresConnection {
         call: Call,
         statement: impl Future<Output = Result<T, Error>>,
     ) -> Result<Result<T, Error>, StoreError> {
-        let mut under_way = PendingStatement { lane: self, is_doubtful: false };
-        let mut statement = pin!(statement);
-        let patience = PATIENCE.min(limit / 2);
-        let answer = match tokio::time::timeout(patience, &mut statement).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                self.is_slow.store(true, Ordering::SeqCst);
-                under_way.is_doubtful = true;
-                let answer = tokio::time::timeout(limit.saturating_sub(patience), statement).await;
-                answer.map_err(|_| unanswered(place, call))?
-            }
-        };
+        let mut under_way = PendingStatement { lane: self, wait: Wait::default(), is_doubtful: None };
+        let be_slow = || self.is_slow.store(true, Ordering::SeqCst);
+        let answer = under_way.wait.noting(PATIENCE.min(limit / 2), be_slow, statement);
+        let answer = tokio::time::timeout(limit, answer).await.map_err(|_| unanswered(place, call))?;
+        self.silence.answered();
         // Whoever is read-only now may have been the primary: another one is looked for.
         let is_demoted = |error: &Error| error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION);
-        under_way.is_doubtful =
+        let is_doubtful =
             answer.as_ref().err().is_some_and(|error| error.as_db_error().is_none() || is_demoted(error));
-        if !under_way.is_doubtful {
+        under_way.is_doubtful = Some(is_doubtful);
+        if !is_doubtful {
             self.is_slow.store(false, Ordering::SeqCst);
         }
         Ok(answer)
@@ -216,13 +212,18 @@ fn is_forgotten(error: &Error) -> bool {
 /// A statement that waits for its answer.
 struct PendingStatement<'a> {
     lane: &'a PostgresConnection,
-    /// Whether what comes after it on its connection might not be answered, either.
-    is_doubtful: bool,
+    wait: Wait,
+    /// Whether what comes after it on its connection might not be answered, either, as its answer says; none before that.
+    is_doubtful: Option<bool>,
 }
 
 impl Drop for PendingStatement<'_> {
     fn drop(&mut self) {
-        if self.is_doubtful {
+        let is_silent = self.is_doubtful.is_none() && self.lane.silence.caller_left(self.wait);
+        if is_silent {
+            self.lane.is_slow.store(true, Ordering::SeqCst);
+        }
+        if is_silent || self.is_doubtful == Some(true) {
             self.lane.give_up();
         }
     }

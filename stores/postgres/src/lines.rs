@@ -192,7 +192,8 @@ struct OwnConnections {
 #[derive(Clone)]
 struct ConnectionPlaces {
     free: Arc<Semaphore>,
-    /// How long one is waited for. What goes on for longer is no wait for a lock, but perhaps a connection of which nothing will ever be heard.
+    /// How long one is waited for. What goes on for longer is no wait for a lock: a commit waits for its standby, and reads go on meanwhile; or it
+    /// is a connection of which nothing will ever be heard.
     patience: Duration,
 }
 
@@ -200,7 +201,7 @@ impl ConnectionPlaces {
     fn of(config: &PostgresConfig) -> ConnectionPlaces {
         const FEW: usize = 2;
         let count = config.connections + config.connections.max(FEW);
-        ConnectionPlaces { free: Arc::new(Semaphore::new(count)), patience: config.timeout }
+        ConnectionPlaces { free: Arc::new(Semaphore::new(count)), patience: config.lock_timeout() }
     }
 
     async fn next(self) -> ConnectionPlace {

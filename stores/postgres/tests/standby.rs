@@ -92,6 +92,14 @@ async fn a_primary_whose_standby_is_gone_is_told_as_one_that_answers_no_write() 
         }
     };
     tokio::time::timeout(LONG, told).await.expect("nothing says why no write is answered");
+    // Writes that wait for it, and were given up, keep no reader waiting.
+    let there = PostgresConfig::from_url(&server.url("postgres")).unwrap().schema(&name).connections(1);
+    let (store, scribe) = (PostgresStore::open(there).await.unwrap(), Scribe::new());
+    for n in 0..4 {
+        let write = scribe.if_vacant(&Key::new(format!("k{n}")).unwrap(), scribe.held(floor()));
+        assert!(tokio::time::timeout(Duration::from_millis(200), store.write(write)).await.is_err());
+    }
+    store.read(&Key::new("k").unwrap()).await.unwrap();
 }
 
 #[tokio::test]

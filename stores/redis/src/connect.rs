@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use tenure_core::StoreError;
-use tenure_store::parts::tls_client;
+use tenure_store::parts::{Silence, tls_client};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -34,6 +34,7 @@ pub(crate) struct ServerConnection {
     is_dead: AtomicBool,
     /// A call had no answer for a while, nor had any other since.
     is_doubtful: AtomicBool,
+    pub(crate) silence: Silence,
     /// How many answers have come.
     answers: AtomicU64,
 }
@@ -72,6 +73,7 @@ impl ServerConnection {
     pub(crate) fn answered(&self) {
         self.answers.fetch_add(1, Ordering::SeqCst);
         self.is_doubtful.store(false, Ordering::SeqCst);
+        self.silence.answered();
     }
 }
 
@@ -162,6 +164,7 @@ impl RedisConnector {
             driver: tokio::spawn(driver),
             is_dead: AtomicBool::new(false),
             is_doubtful: AtomicBool::new(false),
+            silence: Silence::default(),
             answers: AtomicU64::new(0),
         };
         line.is_cluster = self.check_role(&line, &at).await?;

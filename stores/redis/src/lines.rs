@@ -14,18 +14,18 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, select_ok};
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::StoreError;
+use tenure_store::parts::Wait;
 use tokio::task::JoinHandle;
 
 /// How often a call follows redirections, or is sent again because the server asks for that.
 const ROUNDS: usize = 8;
 /// How long to wait before a call is sent again that meets a slot on its way from one server to another.
 const AGAIN: Duration = Duration::from_millis(30);
-/// Which part of the time for a call has to pass before silence says something about the connection.
-const PATIENCE: u32 = 100;
+/// Which part of the time for a call is long to wait for an answer, and what always is.
+const PATIENCE: (u32, Duration) = (100, Duration::from_millis(100));
 
 pub(crate) struct ConnectionManager {
     connector: RedisConnector,
@@ -284,36 +284,32 @@ async fn settled(
 
 /// A call that waits for its answer. If it is given up after a while, and meanwhile no other call had one either, the connection may be dead
 /// without anybody knowing: the next call takes another one. Should it answer before that is there, it was only slow. Who goes away at once says
-/// nothing about it.
+/// nothing about it: see [`Silence`](tenure_store::parts::Silence).
 pub(crate) struct PendingReply {
     line: Option<Arc<ServerConnection>>,
     answers: u64,
     timeout: Duration,
-    is_late: bool,
+    wait: Wait,
     pub(crate) is_over: bool,
 }
 
 impl PendingReply {
     fn on(line: Option<Arc<ServerConnection>>, timeout: Duration) -> PendingReply {
         let answers = line.as_ref().map_or(0, |line| line.answers());
-        PendingReply { answers, line, timeout, is_late: false, is_over: false }
+        PendingReply { answers, line, timeout, wait: Wait::default(), is_over: false }
     }
 
-    /// Waits for the answer, and notes if that takes a while.
+    /// Waits for the answer, and notes for how long.
     pub(crate) async fn waited<T>(&mut self, answer: impl Future<Output = T>) -> T {
-        let mut answer = pin!(answer);
-        if let Ok(answer) = tokio::time::timeout(self.timeout / PATIENCE, &mut answer).await {
-            return answer;
-        }
-        self.is_late = true;
-        answer.await
+        let (part, always) = PATIENCE;
+        self.wait.noting((self.timeout / part).min(always), || (), answer).await
     }
 }
 
 impl Drop for PendingReply {
     fn drop(&mut self) {
-        let Some(line) = self.line.take().filter(|_| self.is_late && !self.is_over) else { return };
-        if line.answers() != self.answers || !line.may_live() {
+        let Some(line) = self.line.take().filter(|_| !self.is_over) else { return };
+        if line.answers() != self.answers || !line.may_live() || !line.silence.caller_left(self.wait) {
             return;
         }
         line.doubt();

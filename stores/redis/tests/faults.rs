@@ -169,6 +169,26 @@ async fn callers_who_go_away_at_once_cost_no_connection() {
     assert_eq!(proxy.connections(), before);
 }
 
+/// As a lease with a short ttl gives up each call.
+#[tokio::test]
+async fn a_silent_connection_is_left_though_nobody_waits_for_long() {
+    let server = Server::start("");
+    let proxy = Proxy::before(server.port).await;
+    let config = at(&proxy.url(), "jobs").push(false).timeout(Duration::from_secs(60));
+    let store = RedisStore::open(config).await.unwrap();
+    let name = key("k");
+    assert!(store.read(&name).await.unwrap().is_none());
+    let before = proxy.connections();
+    proxy.stall();
+    for _ in 0..100 {
+        assert!(tokio::time::timeout(Duration::from_millis(50), store.read(&name)).await.is_err());
+        if proxy.connections() > before {
+            return;
+        }
+    }
+    panic!("it stays with the silent one");
+}
+
 /// No other one is to be had.
 #[tokio::test]
 async fn a_connection_that_was_given_up_and_answers_after_all_is_used_again() {

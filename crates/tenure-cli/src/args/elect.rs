@@ -46,13 +46,13 @@ pub(crate) struct ElectArgs {
     #[arg(long, value_name = "CMD")]
     pub(crate) check: Option<OsString>,
     /// How often to run --check: first when CMD has run for so long [default: 10s]
-    #[arg(long, value_name = "TIME", value_parser = span, requires = "check")]
+    #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) check_every: Option<Duration>,
     /// How many times in a row --check fails before CMD is stopped [default: 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "check")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) check_failures: Option<u32>,
     /// How long to stand back after a term that was withdrawn, or ended by --max or --check, so that others get their turn
-    /// [default: two fifths of the ttl]
+    /// [default: two fifths of the ttl, which is the most on less's table]
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) cooldown: Option<Duration>,
     #[command(flatten)]

@@ -113,8 +113,16 @@ impl Outage {
             Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown) => {
                 self.failed(kind, Cause::Error(error.to_string()), error.to_string());
             }
-            // What the store refuses it has answered.
-            _ => self.worked(kind),
+            // What the store refuses it has answered. A damaged record says nothing of whose the lease is.
+            _ => {
+                if let Err(error) = result
+                    && error.kind() == ErrorKind::Foreign
+                {
+                    let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+                    calls[kind as usize].last = Some((boottime(), error.to_string()));
+                }
+                self.worked(kind);
+            }
         }
     }
 
@@ -211,9 +219,16 @@ impl Drop for PendingCall<'_> {
         /// Those who give up sooner have changed their mind.
         const LONG: Duration = Duration::from_millis(100);
         let waited = boottime().saturating_sub(self.began);
-        if waited >= LONG && !self.is_answered {
-            let text = format!("the store did not answer within {}", brief(waited));
+        if self.is_answered {
+            return;
+        }
+        let text = format!("the store did not answer within {}", brief(waited));
+        if waited >= LONG {
             self.outage.failed(self.kind, Cause::Silence, text);
+        } else if self.kind == AccessKind::Writing {
+            // It may have been done all the same, as with a short ttl.
+            let mut calls = self.outage.calls.lock().unwrap_or_else(PoisonError::into_inner);
+            calls[self.kind as usize].last = Some((boottime(), text));
         }
     }
 }

@@ -34,10 +34,11 @@ pub(crate) fn interval(typed: Option<Duration>, url: &Url) -> Result<Duration, F
     }
 }
 
-/// How long to wait after a look that took so long. Each reads all that it shows, which the store's other users pay for: looks take a tenth of the time at
-/// the most.
+/// How long to wait after a look that took so long. Each reads all that it shows, which the store's other users pay for: looks take a tenth of the
+/// time at the most. No pause is longer than a minute by that, as time for which the machine was suspended counts, too.
 pub(crate) fn pause(interval: Duration, took: Duration) -> Duration {
-    interval.max(took.saturating_mul(9))
+    const LONGEST: Duration = Duration::from_secs(60);
+    interval.max(took.saturating_mul(9).min(LONGEST))
 }
 
 /// Whether there is a terminal.
@@ -93,9 +94,13 @@ mod tests {
     #[test]
     fn looks_take_a_tenth_of_the_time_at_the_most() {
         let ms = Duration::from_millis;
-        for (interval, took, pause) in
-            [(1000, 0, 1000), (1000, 111, 1000), (1000, 400, 3600), (100, 60_000, 540_000)]
-        {
+        for (interval, took, pause) in [
+            (1000, 0, 1000),
+            (1000, 111, 1000),
+            (1000, 400, 3600),
+            (100, 60_000, 60_000),
+            (90_000, 60_000, 90_000),
+        ] {
             assert_eq!(super::pause(ms(interval), ms(took)), ms(pause), "{interval} {took}");
         }
     }

@@ -24,7 +24,10 @@ impl Drop for SectionPresence {
         let section = &self.section;
         let Some(driving) = section.driving.get().filter(|driving| driving.is_ours()) else { return };
         section.send(SectionCommand::Stop);
-        if matches!(section.home, Home::Own) && !driving.outlast(section.linger, section.is_elsewhere) {
+        if section.was_asked()
+            && matches!(section.home, Home::Own)
+            && !driving.outlast(section.linger, section.is_elsewhere)
+        {
             let (key, holder) = (display(&section.key), display(&section.holder));
             quietly(|| {
                 tracing::warn!(

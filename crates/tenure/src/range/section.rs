@@ -17,7 +17,7 @@ use tenure_store::AnyStore;
 ///
 /// When the last clone and the last [`RangeGuard`] are dropped, what is still held is given up. The drop waits for that, half a second at the
 /// most ([`SectionBuilder::linger`](super::SectionBuilder::linger), which says when it does not): ranges that are dropped as `main` ends are
-/// free for others then. [`Section::stop`] does the same without blocking, and takes as long as it takes.
+/// free for others then. [`Section::stop`] waits for what was dropped before it, without blocking, for as long as that takes.
 #[derive(Clone)]
 pub struct Section {
     pub(super) inner: Arc<SharedSection>,

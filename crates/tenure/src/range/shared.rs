@@ -39,6 +39,11 @@ impl SharedSection {
         LeaseId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
+    /// Whether a range was ever wanted.
+    pub(super) fn was_asked(&self) -> bool {
+        self.last_id.load(Ordering::Relaxed) > 0
+    }
+
     pub(super) fn users(&self) -> MutexGuard<'_, SectionUsers> {
         // No code that can panic runs under the lock, so what it guards is whole.
         self.users.lock().unwrap_or_else(PoisonError::into_inner)

@@ -78,6 +78,11 @@ pub(super) async fn elect(place: &LessLocation, plan: config::ElectConfig) -> Re
     if term.about.has_note() {
         return Err(Failure::usage("less's table has no room for a note; leave --note out"));
     }
+    if cooldown > term.ttl / 5 * 2 {
+        return Err(Failure::usage(
+            "on less's table a candidate stands back for two fifths of the ttl at the most; leave --cooldown out, or shorten it",
+        ));
+    }
     let options = place.options(&term.key, term.ttl);
     options.check()?;
     let mut signals = Signals::listen()?;

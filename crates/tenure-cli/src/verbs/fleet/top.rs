@@ -79,11 +79,17 @@ async fn watch(
                 Some(Pressed::Quit) | None => return Ok(exit::OK),
             },
             (seen, took) = &mut look => {
-                match seen {
-                    Ok(snapshot) => screen.take(snapshot, tenure::clock::system().now().wall),
-                    Err(failure) => screen.trouble = Some(failure.text),
-                }
-                look = Box::pin(self::look(fleet, live::pause(interval, took)));
+                let pause = match seen {
+                    Ok(snapshot) => {
+                        screen.take(snapshot, tenure::clock::system().now().wall);
+                        live::pause(interval, took)
+                    }
+                    Err(failure) => {
+                        screen.trouble = Some(failure.text);
+                        interval
+                    }
+                };
+                look = Box::pin(self::look(fleet, pause));
             }
         }
     }

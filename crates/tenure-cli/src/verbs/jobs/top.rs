@@ -65,11 +65,11 @@ impl WatchedJob<'_> {
     ) -> Result<u8, Failure> {
         let (mut text, mut trouble, mut scroll) = (first, None, 0_usize);
         let mut keys = live::keys()?;
-        let again = async |took| {
-            tokio::time::sleep(live::pause(self.interval, took)).await;
+        let again = async |pause| {
+            tokio::time::sleep(pause).await;
             self.look().await
         };
-        let mut look = Box::pin(again(took));
+        let mut look = Box::pin(again(live::pause(self.interval, took)));
         loop {
             draw(terminal, &text, trouble.as_deref(), scroll)?;
             tokio::select! {
@@ -86,11 +86,17 @@ impl WatchedJob<'_> {
                     Some(Pressed::Quit) | None => return Ok(exit::OK),
                 },
                 (seen, took) = &mut look => {
-                    match seen {
-                        Ok(seen) => (text, trouble) = (seen, None),
-                        Err(failure) => trouble = Some(failure.text),
-                    }
-                    look = Box::pin(again(took));
+                    let pause = match seen {
+                        Ok(seen) => {
+                            (text, trouble) = (seen, None);
+                            live::pause(self.interval, took)
+                        }
+                        Err(failure) => {
+                            trouble = Some(failure.text);
+                            self.interval
+                        }
+                    };
+                    look = Box::pin(again(pause));
                 }
             }
         }
