@@ -360,7 +360,7 @@ fn a_check_without_a_command_or_time_is_refused() {
     for (words, says) in [
         (&["--check", ""][..], "--check is empty"),
         (&["--check", "true", "--check-every", "0s"], "--check-every 0s"),
-        (&["--check-every", "1s"], "--check <CMD>"),
+        (&["--check-every", "1s"], "give a --check"),
         (&["--check", "true", "--check-failures", "0"], "--check-failures"),
         (&["--max", "0s"], "no time at all"),
     ] {
