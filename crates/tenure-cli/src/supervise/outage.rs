@@ -107,23 +107,27 @@ impl Outage {
         match result {
             // Said by whoever asked. But a lease may be lost for it.
             Err(error) if error.kind() == ErrorKind::Invalid && self.may_pass(error) => {
-                let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-                calls[kind as usize].last = Some((boottime(), error.to_string()));
+                self.remember(kind, error.to_string());
             }
             Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown) => {
                 self.failed(kind, Cause::Error(error.to_string()), error.to_string());
             }
-            // What the store refuses it has answered. A damaged record says nothing of whose the lease is.
+            // What the store refuses it has answered. But who could not write to a damaged record does not know whose the lease is.
             _ => {
                 if let Err(error) = result
-                    && error.kind() == ErrorKind::Foreign
+                    && (kind, error.kind()) == (AccessKind::Writing, ErrorKind::Foreign)
                 {
-                    let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-                    calls[kind as usize].last = Some((boottime(), error.to_string()));
+                    self.remember(kind, error.to_string());
                 }
                 self.worked(kind);
             }
         }
+    }
+
+    /// It is told if a lease is lost for it, and only then.
+    fn remember(&self, kind: AccessKind, text: String) {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls[kind as usize].last = Some((boottime(), text));
     }
 
     fn failed(&self, kind: AccessKind, cause: Cause, text: String) {
@@ -227,8 +231,7 @@ impl Drop for PendingCall<'_> {
             self.outage.failed(self.kind, Cause::Silence, text);
         } else if self.kind == AccessKind::Writing {
             // It may have been done all the same, as with a short ttl.
-            let mut calls = self.outage.calls.lock().unwrap_or_else(PoisonError::into_inner);
-            calls[self.kind as usize].last = Some((boottime(), text));
+            self.outage.remember(self.kind, text);
         }
     }
 }
@@ -357,6 +360,19 @@ mod tests {
         outage.note::<()>(AccessKind::Writing, &Err(StoreError::unavailable("full")));
         outage.note(AccessKind::Reading, &Ok(()));
         assert_eq!(outage.within(Duration::from_secs(60)).as_deref(), Some("store unavailable: full"));
+    }
+
+    #[test]
+    fn a_write_to_a_damaged_record_and_one_that_was_given_up_soon_say_nothing_of_whose_a_lease_is() {
+        let minute = Duration::from_secs(60);
+        let outage = Outage::new(false);
+        outage.note::<()>(AccessKind::Writing, &Err(StoreError::foreign("damaged")));
+        assert!(outage.within(minute).is_some_and(|why| why.contains("damaged")));
+        for (kind, is_noted) in [(AccessKind::Reading, false), (AccessKind::Writing, true)] {
+            let outage = Outage::new(false);
+            drop(PendingCall { outage: &outage, kind, began: boottime(), is_answered: false });
+            assert_eq!(outage.within(minute).is_some(), is_noted, "{kind:?}");
+        }
     }
 
     #[test]
