@@ -82,7 +82,7 @@ const SHOWN_IN: &[(Bug, &str, u64)] = &[
     (Bug::DeposedPlannerObeyed, "fleet-telling", 2),
     (Bug::MarkedFirst, "fleet-telling", 304),
     (Bug::StateIgnored, "fleet-telling", 1376),
-    (Bug::UnderWayForgotten, "fleet-telling", 1738),
+    (Bug::UnderWayForgotten, "fleet-telling", 1774),
     (Bug::MissingIsDead, "fleet-ttls-hands", 20),
     (Bug::UnfitPlans, "fleet-unfit", 1),
     (Bug::UnfitPlansAgain, "fleet-unfit", 55),
