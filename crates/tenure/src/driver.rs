@@ -78,7 +78,7 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
                     (None, None) => continue,
                 },
                 hint = hints.next(&self.store, &*self.clock) => Event::Changed(hint),
-                Ok(()) = self.listen.changed(), if pushes && !hints.is_wanted() => {
+                Ok(()) = self.listen.changed(), if !hints.is_wanted() => {
                     hints.begin(&self.store, self.clock.held());
                     Event::Changed(Hint::Any)
                 }
@@ -138,7 +138,7 @@ pub(crate) fn nap(span: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     //! Plan: what a machine tells is told before what it asks for is begun; hints that end, or can't be had, are asked for
-    //! again, less and less often; of a store that has none, never.
+    //! again, less and less often.
     use super::noting::{Log, Noting};
     use super::*;
     use crate::clock;
@@ -246,17 +246,5 @@ mod tests {
         let hourly = store.asked_for_hints.load(Ordering::SeqCst);
         assert!((60..=70).contains(&hourly), "{hourly}");
         driver.abort();
-    }
-
-    #[tokio::test]
-    async fn a_store_without_hints_is_not_asked_for_any() {
-        let mut store = Noting::default();
-        store.pushes = false;
-        let desk = desk(&store, clock::system());
-        desk.listen.send(true).unwrap();
-        desk.commands.send("go").unwrap();
-        desk.driver.run(|| "over").await;
-        assert_eq!(store.asked_for_hints.load(Ordering::SeqCst), 0);
-        assert_eq!(*store.log.lock().unwrap(), ["go, 0 under way", "read k"]);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use tenure_core::op::Listed;
 use tenure_core::{Key, StoreError, Stored};
-use tenure_store::{Capabilities, Changes, Freshness, MemoryStore, Store};
+use tenure_store::{Changes, Freshness, MemoryStore, Store};
 use tokio::sync::{Semaphore, mpsc};
 
 pub(super) type Log = Arc<Mutex<Vec<String>>>;
@@ -19,16 +19,13 @@ pub(super) struct Noting {
     pub(super) permits: Option<Arc<Semaphore>>,
     /// It panics when it is asked for this key.
     pub(super) panics_at: Option<&'static str>,
-    /// Whether it says that it has hints.
-    pub(super) pushes: bool,
     store: MemoryStore,
 }
 
 impl Default for Noting {
     fn default() -> Self {
         let store = MemoryStore::new("noting", clock::system());
-        let (log, asked_for_hints) = Default::default();
-        Noting { log, asked_for_hints, permits: None, panics_at: None, pushes: true, store }
+        Noting { log: Log::default(), asked_for_hints: Arc::default(), permits: None, panics_at: None, store }
     }
 }
 
@@ -39,12 +36,8 @@ impl Noting {
 }
 
 impl Store for Noting {
-    tenure_store::pass_on!(store: id, write, write_many, remove, image, mend);
+    tenure_store::pass_on!(store: capabilities, id, write, write_many, remove, image, mend);
 
-    fn capabilities(&self) -> Capabilities {
-        let all = self.store.capabilities();
-        if self.pushes { all } else { all.without_watch() }
-    }
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
         self.note(format!("read {key}"));
         assert!(self.panics_at != Some(key.as_str()), "no {key} here");

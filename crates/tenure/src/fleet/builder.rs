@@ -219,9 +219,7 @@ impl WorkerBuilder {
         let driving = home.run(driver.run(|| FleetCommand::Leave).instrument(span))?;
         driving.spawn(enter);
         // A store without hints is polled.
-        if push {
-            let _ = listen.send(true);
-        }
+        let _ = listen.send(push);
         Ok(Worker::new(inner, self.at_stop))
     }
 }
