@@ -45,7 +45,7 @@ fn core_time() -> Duration {
 const SHOWN_IN: &[(Bug, &str, u64)] = &[
     (Bug::SessionNotFenced, "semaphores-crowd", 203),
     (Bug::PermitsUnaudited, "semaphores-hands", 213),
-    (Bug::GapIgnored, "semaphores-hidden", 121),
+    (Bug::GapIgnored, "semaphores-hidden", 275),
     (Bug::GhostForgotten, "semaphores-hints", 917),
     (Bug::FullRemembered, "semaphores-full", 1),
 ];
