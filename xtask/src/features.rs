@@ -7,6 +7,12 @@ use std::collections::BTreeSet;
 /// The feature with deliberate bugs, which is never on in what is built of the whole workspace. It is on in what is linted.
 pub(crate) const BUGS: &str = "bugs";
 
+/// The package that has dependencies have the same features in all checks.
+pub(crate) const UNIFY: &str = "tenure-unify";
+
+/// Its feature for what our crates depend on by themselves.
+pub(crate) const UNIFY_DIRECT: &str = "tenure-unify/direct";
+
 /// The step of cargo with these words and those features.
 pub(crate) fn with_all_stores(name: &str, args: &[&str], packages: &[WorkspacePackage]) -> CheckStep {
     CheckStep::cargo(name, &words(packages, args))

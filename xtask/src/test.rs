@@ -6,7 +6,7 @@ use crate::clients;
 use crate::command::succeeds;
 use crate::dist;
 use crate::faults;
-use crate::features::{BUGS, needs, with_all_stores, words};
+use crate::features::{BUGS, UNIFY, UNIFY_DIRECT, needs, with_all_stores, words};
 use crate::hidden;
 use crate::program::SLOW;
 use crate::services::{self, RunningServers};
@@ -171,9 +171,11 @@ fn targets(packages: &[WorkspacePackage], kind: TargetKind) -> impl Iterator<Ite
     packages.iter().flat_map(|package| &package.targets).filter(move |target| target.kind == kind)
 }
 
-/// With the examples, so that dependencies have the features that they have for lints, and are not looked at once more.
+/// With an example, whichever it is: so dependencies have the features that they have for lints, and are not looked at once more.
 fn documentation(packages: &[WorkspacePackage]) -> CheckStep {
-    with_all_stores("documentation", &["doc", "--workspace", "--no-deps", "--lib", "--examples"], packages)
+    let example = examples(packages).next().map(|name| ["--example", name]);
+    let args = [&["doc", "--workspace", "--no-deps", "--lib"], example.as_slice().as_flattened()].concat();
+    with_all_stores("documentation", &args, packages)
 }
 
 /// Of everything, benches too, and tests that want the deliberate bugs. What ships, without bugs, is linted crate by crate.
@@ -182,39 +184,41 @@ fn lints(packages: &[WorkspacePackage]) -> CheckStep {
     let tests = targets(packages, TargetKind::Test);
     let with_bugs = tests.filter(|test| test.needs.iter().any(|need| need == BUGS));
     needs.extend(with_bugs.map(|test| format!("{}/{BUGS}", test.package)));
-    let mut args = vec!["clippy", "--workspace", "--all-targets"];
+    needs.insert(UNIFY_DIRECT.to_owned());
     let needs = needs.into_iter().collect::<Vec<_>>().join(",");
-    if !needs.is_empty() {
-        args.extend(["--features", &needs]);
-    }
-    args.extend(["--", "-D", "warnings"]);
+    let args = ["clippy", "--workspace", "--all-targets", "--features", &needs, "--", "-D", "warnings"];
     CheckStep::cargo("lints", &args)
 }
 
 /// Users compile a crate without the rest of the workspace, which may lend it features that it forgot to ask for.
 fn alone(package: &WorkspacePackage) -> Vec<CheckStep> {
-    let lint = |name: String, features: &[&str]| {
-        let args = ["clippy", "--package", &package.name];
-        CheckStep::cargo(name, &[&args, features, &["--", "-D", "warnings"]].concat())
+    let lint = |name: String, more: &[&str]| {
+        let args = ["clippy", "--package", &package.name, "--package", UNIFY];
+        CheckStep::cargo(name, &[&args, more, &["--", "-D", "warnings"]].concat())
     };
     let bare: &[&str] = if package.features.is_empty() { &[] } else { &["--no-default-features"] };
     let mut steps = vec![lint(format!("{} alone", package.name), bare)];
+    // What it asks of others by itself has been looked at then.
+    let lint = |name: String, more: &[&str], own: &[String]| {
+        let own = own.iter().map(|feature| format!("{}/{feature}", package.name));
+        let features: Vec<String> = own.chain([UNIFY_DIRECT.to_owned()]).collect();
+        lint(name, &[more, &["--features", &features.join(",")]].concat())
+    };
     // All stores at once are linted with the workspace. What a feature is passed on to has it by itself.
     let (passed_on, own): (Vec<&String>, Vec<&String>) = package
         .features
         .iter()
         .filter(|feature| *feature != ALL_STORES)
         .partition(|feature| package.passed_on.contains(feature));
-    let own = own.into_iter().cloned();
-    let passed_on = passed_on.into_iter().cloned().collect::<Vec<_>>().join(",");
+    let own = own.into_iter().map(|feature| vec![feature.clone()]);
+    let passed_on: Vec<String> = passed_on.into_iter().cloned().collect();
     steps.extend(own.chain([passed_on]).filter(|features| !features.is_empty()).map(|features| {
-        let name = format!("{} with {features}", package.name);
-        lint(name, &["--no-default-features", "--features", &features])
+        lint(format!("{} with {}", package.name, features.join(",")), &["--no-default-features"], &features)
     }));
     // A reader runs an example with the features that are on by default.
     let mut examples = package.targets.iter().filter(|target| target.kind == TargetKind::Example);
     if examples.any(|example| example.needs.is_empty()) {
-        steps.push(lint(format!("examples of {}", package.name), &["--examples"]));
+        steps.push(lint(format!("examples of {}", package.name), &["--examples"], &[]));
     }
     steps
 }
@@ -291,23 +295,26 @@ mod tests {
             is_published: true,
             targets: vec![],
         };
-        assert_eq!(shown(alone(&package)), ["p alone: cargo clippy --package p -- -D warnings"]);
+        let both = "cargo clippy --package p --package tenure-unify";
+        assert_eq!(shown(alone(&package)), [format!("p alone: {both} -- -D warnings")]);
         package.features = vec!["all-stores".into(), "bugs".into()];
         assert_eq!(
             shown(alone(&package)),
             [
-                "p alone: cargo clippy --package p --no-default-features -- -D warnings",
-                "p with bugs: cargo clippy --package p --no-default-features --features bugs -- -D warnings",
+                format!("p alone: {both} --no-default-features -- -D warnings"),
+                format!(
+                    "p with bugs: {both} --no-default-features --features p/bugs,tenure-unify/direct -- -D warnings"
+                ),
             ]
         );
         package.features = ["bugs", "dynamodb", "etcd"].map(str::to_owned).into();
         package.passed_on = ["bugs", "etcd"].map(str::to_owned).into();
         assert_eq!(
             shown(alone(&package))[1..],
-            [
-                "p with dynamodb: cargo clippy --package p --no-default-features --features dynamodb -- -D warnings",
-                "p with bugs,etcd: cargo clippy --package p --no-default-features --features bugs,etcd -- -D warnings",
-            ]
+            ["dynamodb", "bugs,etcd"].map(|features| {
+                let all = format!("p/{},tenure-unify/direct", features.replace(',', ",p/"));
+                format!("p with {features}: {both} --no-default-features --features {all} -- -D warnings")
+            })
         );
     }
 
@@ -327,20 +334,21 @@ mod tests {
     #[test]
     fn examples_are_linted_with_the_features_that_are_on_by_default() {
         let mut package = package(&[], vec![target(TargetKind::Example, &["x"])]);
-        assert_eq!(shown(alone(&package)), ["p alone: cargo clippy --package p -- -D warnings"]);
+        assert_eq!(shown(alone(&package)).len(), 1);
         package.targets.push(target(TargetKind::Example, &[]));
-        let examples = "examples of p: cargo clippy --package p --examples -- -D warnings";
+        let examples = "examples of p: cargo clippy --package p --package tenure-unify --examples --features tenure-unify/direct -- -D warnings";
         assert_eq!(shown(alone(&package))[1..], [examples]);
     }
 
     #[test]
     fn targets_with_features_are_built_and_linted_with_the_workspace() {
-        let all = "lints: cargo clippy --workspace --all-targets";
-        assert_eq!(lints(&[package(&[], vec![])]).to_string(), format!("{all} -- -D warnings"));
+        let all = "lints: cargo clippy --workspace --all-targets --features";
+        let direct = "tenure-unify/direct -- -D warnings";
+        assert_eq!(lints(&[package(&[], vec![])]).to_string(), format!("{all} {direct}"));
         let needy = |kind| package(&[], vec![target(kind, &["x"]), target(kind, &["x", "y"])]);
         let lints = |kind| lints(&[needy(kind)]).to_string();
         for kind in [TargetKind::Bench, TargetKind::Test, TargetKind::Example] {
-            assert_eq!(lints(kind), format!("{all} --features p/x,p/y -- -D warnings"));
+            assert_eq!(lints(kind), format!("{all} p/x,p/y,{direct}"));
         }
         // Nobody runs benches with the tests.
         assert_eq!(words(&[needy(TargetKind::Bench)], &["test"]), ["test"]);
@@ -360,7 +368,7 @@ mod tests {
             ["test", "--workspace", "--features", "p/all-stores"]
         );
         let linted = lints(std::slice::from_ref(&package)).to_string();
-        assert!(linted.contains(" --features p/all-stores,p/bugs -- "), "{linted}");
+        assert!(linted.contains(" --features p/all-stores,p/bugs,tenure-unify/direct -- "), "{linted}");
     }
 
     #[test]
