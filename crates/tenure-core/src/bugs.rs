@@ -139,6 +139,7 @@ bugs! {
 
     /// Those that only fleets can have.
     OF_FLEETS {
+        BusyStorePressed: "a worker goes on at full speed though the store refuses what is over its capacity",
         PlansFromStaleRoster: "a worker plans with the roster that it listed first",
         DeadTransfereeTrusted: "a unit that is attached to a dead worker's session counts as that worker's",
         HandoverKeepsFence: "a unit is handed over under the fence that it has",

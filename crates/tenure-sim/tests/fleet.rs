@@ -33,6 +33,11 @@ fn nothing_is_broken_by(scenario: &str, worlds: u64, moments: &[(Coverage, u64)]
 }
 
 #[test]
+fn a_fleet_that_begins_at_once_on_a_store_with_little_capacity_loses_nothing() {
+    nothing_is_broken_by("fleet-crowd", 12, &[(Coverage::OverCapacity, 1000)]);
+}
+
+#[test]
 fn the_planner_and_who_stands_by_and_owners_die_together() {
     nothing_is_broken_by("fleet-heads", 12, &[(Coverage::HeadsLost, 60)]);
 }

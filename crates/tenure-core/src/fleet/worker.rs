@@ -14,6 +14,7 @@ mod beginning;
 mod choice;
 mod claims;
 mod commands;
+mod congestion;
 mod disputes;
 mod doubts;
 mod drain;
@@ -362,6 +363,7 @@ impl Worker {
         }
         // What may ask for a look comes before the look.
         self.wake_claims(now);
+        self.wake_telling(now);
         self.tell_vacated(now);
         self.wake_drains(now);
         self.wake_look(now);
@@ -382,9 +384,11 @@ impl Worker {
             let doubts = self.doubts.wake_at().into_iter().chain(self.retries_wake_at(now));
             let doubts = doubts.chain(self.letters.wake_at()).min();
             let hearing = self.hearing_wake_at();
-            [restart, look, advance, listing, hearing, self.drains_wake_at(), self.leaving_wake_at(), doubts]
+            let (drains, leaving) = (self.drains_wake_at(), self.leaving_wake_at());
+            let bulk = self.claims.wake_at().into_iter().chain(self.telling.wake_at()).min();
+            [restart, look, advance, listing, hearing, drains, leaving, doubts, bulk]
         } else {
-            [None; 8]
+            [None; 9]
         };
         own.into_iter().flatten().chain(self.io.holder_wakes).min()
     }

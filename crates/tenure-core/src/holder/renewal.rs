@@ -17,6 +17,9 @@ use crate::values::record::{Ask, Letter, Record, Stored, Tenure};
 use crate::values::time::{Now, Tick, Ttl, Wall};
 use std::time::Duration;
 
+/// The pause after a refusal grows for so many of them: up to a 16th of the ttl.
+const BUSY: u32 = 3;
+
 /// What a step of holding brought about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum RenewalStep {
@@ -309,8 +312,11 @@ impl Renewal {
                 self.unresolved.push(attempt);
             }
         }
+        // A refusal costs little, and one renewal in time is all that the lease needs: what others ask of a busy store comes in waves.
+        let is_busy = error.kind() == ErrorKind::Unavailable;
+        let failures = if is_busy { self.failures.min(BUSY) } else { self.failures };
+        self.renew_at = ctx.renew_again_at(self.ttl, failures);
         self.last_error = Some(error);
-        self.renew_at = ctx.renew_again_at(self.ttl, self.failures);
         if let Some(every) = ctx.rules.renew {
             // Whoever counts failed renewals means those at the rate; one more is no use long after the store is back.
             self.renew_at = self.renew_at.min(ctx.jittered(every / 4));

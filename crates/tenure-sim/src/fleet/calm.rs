@@ -43,7 +43,10 @@ impl World {
         let span = u128::from(part(per_mille)) * 1_000_000 / u128::from(1_000_000 - self.scenario.rate);
         // All is listed, and listed once more if something has changed meanwhile.
         let pages = (self.store.keys().count() / self.scenario.page + 2) as u64;
-        span as True + part(60) + 3 * pages * self.scenario.list_ms * MILLI
+        // Where the store's capacity is short, each unit takes a write, and others as much again.
+        let units = self.scene.units.len() as u64;
+        let writes = self.scenario.capacity.map_or(0, |capacity| part(2000) * units / capacity);
+        span as True + part(60) + 3 * pages * self.scenario.list_ms * MILLI + writes
     }
 
     /// Something has changed that takes so long to settle.

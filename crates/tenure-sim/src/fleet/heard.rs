@@ -114,7 +114,7 @@ impl World {
             return self.unheard(index, lease);
         };
         let (unit, body) = (work.unit.clone(), work.body);
-        let settled = self.t > self.scene.settled_by;
+        let settled = self.t > self.scene.settled_by || self.scenario.capacity.is_some();
         if settled && !matches!(loss, Loss::Revoked) {
             let text = format!("w{index} lost {unit} though nothing went wrong: {loss:?}");
             self.check(Rule::L4, Err(text));

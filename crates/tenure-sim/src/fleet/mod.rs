@@ -65,6 +65,8 @@ pub(crate) struct FleetScene {
     pub(crate) catches: bool,
     /// Until when letters get lost.
     pub(crate) letters_lost_until: True,
+    /// When the store will have done what it has taken on, at the rate of its capacity.
+    pub(crate) booked: True,
     /// Which worker the store does not let plan.
     pub(crate) unfit: Option<WorkerRefusal>,
     /// Who planned once and does not by now, by their sessions, and since when.
@@ -162,6 +164,7 @@ impl Scene for FleetScene {
             spoil: None,
             catches: false,
             letters_lost_until: 0,
+            booked: 0,
             unfit: None,
             deposed: BTreeMap::new(),
             listed: 0,
@@ -234,6 +237,10 @@ impl Scene for FleetScene {
 
     fn lag(world: &mut World, _: &Envelope) -> True {
         world.lag()
+    }
+
+    fn has_capacity(world: &mut World, envelope: &Envelope) -> bool {
+        world.has_capacity(envelope)
     }
 
     fn denies(world: &World, envelope: &Envelope) -> bool {

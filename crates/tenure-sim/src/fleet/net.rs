@@ -4,10 +4,14 @@ use super::{World, invariants};
 use crate::invariants::Rule;
 use crate::kernel::Envelope;
 use crate::kernel::clock::{MILLI, True};
+use crate::kernel::coverage::Coverage;
 use crate::kernel::registers::Landed;
 use tenure_core::fleet::UnitSpec;
 use tenure_core::op::{Answer, Op};
 use tenure_core::{ErrorKind, Key, Record, StoreError};
+
+/// How many records of a page the store reads at the cost of one write.
+const PAGED: usize = 50;
 
 impl World {
     /// How much longer than others a request takes to arrive.
@@ -24,6 +28,33 @@ impl World {
             Op::Write(write) if write.key == self.scene.board => self.release_parts(envelope.node),
             _ => 0,
         }
+    }
+
+    /// Whether the store has capacity left for this, as a service that is billed by it has. What is not used of a tenth of a ttl is kept for the next
+    /// one. Fifty records of a page cost as much as one write.
+    pub(super) fn has_capacity(&mut self, envelope: &Envelope) -> bool {
+        let Some(capacity) = self.scenario.capacity else { return true };
+        let calls = match &envelope.op {
+            Op::Read(_) | Op::Write(_) => 1,
+            Op::ReadMany(keys, _) => keys.len().div_ceil(PAGED),
+            Op::List { prefix, after, limit } => {
+                let later = |key: &&Key| after.as_ref().is_none_or(|after| *key > after);
+                let keys = self.store.keys().map(|(key, _)| key).filter(later);
+                keys.filter(|key| key.as_str().starts_with(prefix))
+                    .take(*limit)
+                    .count()
+                    .div_ceil(PAGED)
+                    .max(1)
+            }
+        };
+        if self.scene.booked > self.t {
+            self.tally.coverage(Coverage::OverCapacity);
+            return false;
+        }
+        let cost = self.per_mille(1000) / capacity * calls as u64;
+        let kept = self.t.saturating_sub(self.per_mille(100));
+        self.scene.booked = self.scene.booked.max(kept) + cost;
+        true
     }
 
     /// How far reads of a recent state lag behind: in the calm a little.

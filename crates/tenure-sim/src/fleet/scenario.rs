@@ -94,6 +94,8 @@ pub(crate) struct FleetScenario {
     pub(crate) list_ms: u64,
     /// How much longer than other calls it takes to write a worker's part of a plan, in milliseconds at the most.
     pub(crate) part_ms: u64,
+    /// What the store does in a ttl, in calls about one record; what is more is refused. None: all.
+    pub(crate) capacity: Option<u64>,
     /// The most units that a worker takes.
     pub(crate) room: u64,
     /// A fifth of the units need a label, which two thirds of the workers have.
@@ -177,6 +179,7 @@ const USUAL: FleetScenario = FleetScenario {
     lookers: 1000,
     list_ms: 0,
     part_ms: 0,
+    capacity: None,
     room: u64::MAX,
     labels: false,
     weighs: false,

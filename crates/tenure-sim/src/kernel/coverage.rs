@@ -32,6 +32,7 @@ pub enum Coverage {
     LetterLost,
     MailboxFull,
     Burst,
+    OverCapacity,
     Outlasted,
     Caught,
     SectionRemoved,
@@ -63,6 +64,7 @@ kinds! { Coverage,
     Outlasted "outlasted": "the body of a unit outlasted the unit's withdrawal",
     Caught "caught": "a unit that was being moved was withdrawn or asked for, and was to stay after all",
     SectionRemoved "section-removed": "`gc` removed a section",
+    OverCapacity "over-capacity": "a call was refused, as the store had no capacity left for it",
     Burst "burst": "many units came or went and workers left in one instant",
 }
 

@@ -183,7 +183,7 @@ impl Worker {
     }
 
     pub(super) fn acquired(&mut self, now: Now, lease: LeaseId, fence: Fence, metadata: Metadata) {
-        self.claims.ended(lease);
+        self.claims.answered(lease);
         let Some((key, _)) = self.own_of(lease) else { return };
         let parsed = UnitSpec::parse(metadata);
         let Ok((spec, _)) = parsed else { return self.give_away(now, lease) };
@@ -217,13 +217,16 @@ impl Worker {
 
     pub(super) fn failed(&mut self, now: Now, lease: LeaseId, error: StoreError) {
         let Some((_, own)) = self.own_of(lease) else { return };
+        // By the time of another attempt, a hint or a letter may be out of date.
+        let is_lasting = !own.hinted && !own.letter;
         if own.stage == Stage::Acquiring {
             let lasts = !error.is_passing() && !self.has_bug(Bug::RefusalIsMiss);
+            let is_put_off = is_lasting && self.store_is_busy(&error);
             self.tell(FleetNotice::Trouble(error));
-            if lasts {
-                self.refused(now, lease);
-            } else {
-                self.missed(now, lease);
+            match () {
+                () if lasts => self.refused(now, lease),
+                () if is_put_off => self.put_off(now, lease),
+                () => self.missed(now, lease),
             }
         } else {
             self.not_updated(now, lease, &error);
@@ -232,6 +235,7 @@ impl Worker {
 
     /// Somebody else has a unit that was to be claimed.
     pub(super) fn occupied(&mut self, now: Now, lease: LeaseId) {
+        self.claims.answered(lease);
         if self.own_of(lease).is_some_and(|(_, own)| own.letter) {
             // It went on before the letter was read: whoever has it knows that.
             self.forget(lease);

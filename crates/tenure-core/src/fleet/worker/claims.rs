@@ -1,16 +1,14 @@
 //! The claims that the plan asks for. Only a bounded number is under way at a time: the next plan may ask for others, and this worker
-//! would have to pass on the claims begun by then.
+//! would have to pass on the claims begun by then. Where the store refuses one because it has too much to do, it is made again after the others.
 
 use super::Worker;
+use super::congestion::CongestionWindow;
 use crate::fleet::seen::ListedRecord;
 use crate::fleet::talk::Reason;
 use crate::holder::lease_id::LeaseId;
 use crate::values::key::Key;
-use crate::values::time::Now;
-use std::collections::{BTreeSet, VecDeque};
-
-/// How many are under way at a time.
-const MOST: usize = 128;
+use crate::values::time::{Now, Tick};
+use std::collections::{BTreeMap, VecDeque};
 
 /// A unit that is to be claimed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -25,7 +23,9 @@ pub(super) struct Claim {
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Claims {
     waiting: VecDeque<Claim>,
-    under_way: BTreeSet<LeaseId>,
+    /// Those that the plan asks for, and others.
+    under_way: BTreeMap<LeaseId, Option<Claim>>,
+    window: CongestionWindow,
 }
 
 impl Claims {
@@ -34,22 +34,40 @@ impl Claims {
         self.waiting = claims;
     }
 
-    pub(super) fn begun(&mut self, lease: LeaseId) {
-        self.under_way.insert(lease);
+    /// What waits does so no more.
+    pub(super) fn take_waiting(&mut self) -> BTreeMap<Key, Claim> {
+        std::mem::take(&mut self.waiting).into_iter().map(|claim| (claim.key.clone(), claim)).collect()
     }
 
+    pub(super) fn begun(&mut self, lease: LeaseId) {
+        self.under_way.entry(lease).or_insert(None);
+    }
+
+    /// Nobody waits for an answer any more.
     pub(super) fn ended(&mut self, lease: LeaseId) {
         self.under_way.remove(&lease);
     }
 
-    fn next(&mut self) -> Option<Claim> {
-        if self.under_way.len() < MOST { self.waiting.pop_front() } else { None }
+    /// The store has done it, or has shown who has the unit.
+    pub(super) fn answered(&mut self, lease: LeaseId) {
+        self.window.answered();
+        self.ended(lease);
+    }
+
+    fn next(&mut self, now: Now) -> Option<Claim> {
+        if self.window.is_open(now, self.under_way.len()) { self.waiting.pop_front() } else { None }
+    }
+
+    /// When the next one begins, unless one has to end before.
+    pub(super) fn wake_at(&self) -> Option<Tick> {
+        self.window.wake_at(self.under_way.len()).filter(|_| !self.waiting.is_empty())
     }
 }
 
 impl Worker {
     pub(super) fn wake_claims(&mut self, now: Now) {
-        while let Some(Claim { key, seen, target }) = self.claims.next() {
+        while let Some(claim) = self.claims.next(now) {
+            let Claim { key, seen, target } = claim.clone();
             if self.own.contains_key(&key) {
                 continue;
             }
@@ -58,35 +76,94 @@ impl Worker {
             let goes = moved.map(|peer| Reason::Moved(peer.holder.clone()));
             if let Some(own) = self.own.get_mut(&key) {
                 (own.given, own.goes, own.transferee) = (goes.is_some(), goes, target);
+                self.claims.under_way.insert(own.lease, Some(claim));
             }
         }
+    }
+
+    /// The store has too much to do for a claim, which is made again later.
+    pub(super) fn put_off(&mut self, now: Now, lease: LeaseId) {
+        let pause = self.refusal_pause();
+        self.claims.window.refused(now, pause);
+        let planned = self.claims.under_way.remove(&lease).flatten();
+        let Some(key) = self.forget(lease) else { return };
+        let target = Some(self.me.clone());
+        self.claims.waiting.push_back(planned.unwrap_or(Claim { key, seen: None, target }));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    //! Plan: so many claims are begun as may be under way, and one more for each that has ended; a new plan replaces what waits.
+    //! Plan: so many claims are begun as may be under way, and one more for each that has ended; a new plan replaces what waits; what the store
+    //! refuses for now is claimed again after the others and after a pause, unless somebody else may have it by then.
     use super::*;
+    use crate::fleet::worker::alone::{at, unit, up, vacant};
+    use crate::values::error::StoreError;
+
+    const MOST: usize = 128;
 
     fn claim(n: usize) -> Claim {
-        Claim { key: Key::new(format!("u{n}")).unwrap(), seen: None, target: None }
+        Claim { key: unit(n), seen: Some((*vacant()).into()), target: None }
+    }
+
+    /// Plans these, and begins what it may; the leases that are under way.
+    fn plans(worker: &mut Worker, units: impl Iterator<Item = usize>) -> Vec<LeaseId> {
+        worker.claims.plan(units.map(claim).collect());
+        worker.wake_claims(at(10));
+        worker.claims.under_way.keys().copied().collect()
     }
 
     #[test]
     fn so_many_are_under_way_and_no_more() {
-        let mut claims = Claims::default();
-        claims.plan((0..MOST + 2).map(claim).collect());
-        for n in 0..MOST {
-            assert_eq!(claims.next(), Some(claim(n)));
-            claims.begun(LeaseId(n as u64));
+        let mut worker = up();
+        let begun = plans(&mut worker, 0..MOST + 2);
+        assert_eq!((begun.len(), worker.claims.wake_at()), (MOST, None));
+        assert!(!worker.own.contains_key(&unit(MOST)));
+        worker.claims.ended(begun[5]);
+        worker.wake_claims(at(10));
+        assert!(worker.own.contains_key(&unit(MOST)));
+        worker.claims.ended(begun[6]);
+        plans(&mut worker, 777..778);
+        assert!(worker.own.contains_key(&unit(777)));
+        assert!(!worker.own.contains_key(&unit(MOST + 1)), "what waited is not wanted any more");
+        assert_eq!(worker.claims.next(at(900)), None);
+    }
+
+    #[test]
+    fn l4_what_a_busy_store_refuses_is_claimed_again_after_the_others_and_after_a_pause() {
+        let mut worker = up();
+        let begun = plans(&mut worker, 0..MOST + 1);
+        for lease in begun {
+            worker.failed(at(10), lease, StoreError::unavailable("throttled"));
         }
-        assert_eq!(claims.next(), None);
-        claims.ended(LeaseId(5));
-        assert_eq!(claims.next(), Some(claim(MOST)));
-        claims.begun(LeaseId(MOST as u64));
-        claims.plan([claim(7)].into());
-        claims.ended(LeaseId(6));
-        assert_eq!(claims.next(), Some(claim(7)));
-        assert_eq!(claims.next(), None, "what waited is not wanted any more");
+        assert!(worker.own.is_empty() && worker.awaited.is_empty());
+        worker.wake_claims(at(10));
+        assert!(worker.own.is_empty());
+        let resumes = worker.claims.wake_at().unwrap().since(at(10).held);
+        assert!((worker.part(64)..worker.part(32)).contains(&resumes), "{resumes:?}");
+        worker.wake_claims(at(12));
+        assert_eq!((worker.own.len(), worker.claims.under_way.len()), (MOST / 2, MOST / 2));
+        let begun: Vec<bool> = [MOST, 0, MOST / 2].map(|n| worker.own.contains_key(&unit(n))).into();
+        assert_eq!(begun, [true, true, false]);
+        let lease = *worker.claims.under_way.first_key_value().unwrap().0;
+        worker.claims.answered(lease);
+        worker.wake_claims(at(12));
+        assert_eq!(worker.claims.under_way.len(), MOST / 2 + 1);
+    }
+
+    #[test]
+    fn what_a_hint_or_a_letter_had_it_claim_is_a_miss() {
+        for (hinted, letter, is_missed) in [(false, false, false), (true, false, true), (false, true, true)] {
+            let mut worker = up();
+            worker.try_unit(at(10), unit(0), None);
+            let own = worker.own.get_mut(&unit(0)).unwrap();
+            (own.hinted, own.letter) = (hinted, letter);
+            let lease = own.lease;
+            worker.failed(at(10), lease, StoreError::unavailable("throttled"));
+            assert_eq!(
+                (worker.awaited.contains(&unit(0)), worker.claims.waiting.is_empty()),
+                (is_missed, is_missed)
+            );
+        }
     }
 }

@@ -275,7 +275,7 @@ mod tests {
         let mut worker = worker(0);
         worker.try_unit(at(100), unit(0), None);
         let lease = worker.own[&unit(0)].lease;
-        worker.failed(at(100), lease, StoreError::unavailable("away"));
+        worker.failed(at(100), lease, StoreError::unknown("away"));
         assert!(worker.awaited.contains(&unit(0)) && worker.doubts.refused.is_empty());
     }
 

@@ -1,6 +1,7 @@
 //! Telling the plan. The planner writes the parts that have changed, and then marks the board with the plan's number and the names of the
 //! workers concerned. Other workers read nothing.
 
+use super::congestion::CongestionWindow;
 use super::disputes::Disputes;
 use super::listed::{Owner, Peer, Unit};
 use super::listing::Listing;
@@ -18,10 +19,11 @@ use crate::values::error::{ErrorKind, StoreError};
 use crate::values::fence::{Fence, Nonce};
 use crate::values::key::{HolderId, Key};
 use crate::values::record::{Attachment, Record, Stored};
-use crate::values::time::{Now, Ttl};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::values::time::{Now, Tick, Ttl};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A part that can't be written so often in a row is left alone until the next plan.
+/// A part that can't be written so often in a row is left alone until the next plan. Where the store is busy, it is tried for a ttl after the last part that was
+/// written.
 const ATTEMPTS: u32 = 4;
 
 /// What is not done is looked at again after a ttl, then after two, and so on, up to so many.
@@ -46,6 +48,9 @@ struct Round {
     standbys: BTreeSet<HolderId>,
     /// Parts that are being written, and how often that was tried.
     writes: BTreeMap<Key, (Write, u32)>,
+    /// Those of them that are still to be sent, and how many have no answer yet.
+    unsent: VecDeque<Key>,
+    under_way: usize,
     /// The store did not take some of them.
     refused: bool,
 }
@@ -58,12 +63,27 @@ pub(super) struct Telling {
     told: BTreeMap<Key, Told>,
     pub(super) disputes: Disputes,
     round: Option<Box<Round>>,
+    window: CongestionWindow,
 }
 
 impl Telling {
     /// Whether a plan is being told.
     pub(super) fn is_under_way(&self) -> bool {
         self.round.is_some()
+    }
+
+    /// When the next part is sent, unless one has to be answered before.
+    pub(super) fn wake_at(&self) -> Option<Tick> {
+        let round = self.round.as_ref().filter(|round| !round.unsent.is_empty())?;
+        self.window.wake_at(round.under_way)
+    }
+
+    /// The next part to send.
+    fn next(&mut self, now: Now) -> Option<Write> {
+        let round = self.round.as_mut().filter(|round| self.window.is_open(now, round.under_way))?;
+        let key = round.unsent.pop_front()?;
+        round.under_way += 1;
+        round.writes.get(&key).map(|(write, _)| write.clone())
     }
 
     /// This worker plans no more.
@@ -111,6 +131,8 @@ impl Worker {
             },
             standbys: self.standbys(listing),
             writes: BTreeMap::new(),
+            unsent: VecDeque::new(),
+            under_way: 0,
             refused: false,
         };
         self.telling.told.retain(|session, _| parts.contains_key(session));
@@ -154,16 +176,17 @@ impl Worker {
             return self.lead.unfit.told();
         }
         self.telling.number = number;
-        let writes: Vec<Write> = round.writes.values().map(|(write, _)| write.clone()).collect();
+        round.unsent = round.writes.keys().cloned().collect();
         self.telling.round = Some(Box::new(round));
-        for write in writes {
-            self.send_part(write);
-        }
+        self.wake_telling(now);
         self.mark_plan(now);
     }
 
-    fn send_part(&mut self, write: Write) {
-        self.send(InFlight::Part(write.key.clone(), write.record.nonce), Op::Write(Box::new(write)));
+    /// Sends what parts it may.
+    pub(super) fn wake_telling(&mut self, now: Now) {
+        while let Some(write) = self.telling.next(now) {
+            self.send(InFlight::Part(write.key.clone(), write.record.nonce), Op::Write(Box::new(write)));
+        }
     }
 
     /// Those who are to stand by: the same as before, as long as they are there.
@@ -328,10 +351,22 @@ impl Worker {
         result: Result<Answer, StoreError>,
     ) {
         let is_planner = self.is_planner();
+        let is_busy = result.as_ref().is_err_and(|error| self.store_is_busy(error));
+        let (pause, longest) = (self.refusal_pause(), self.part(1));
         let Some(round) = &mut self.telling.round else { return };
         // One of an earlier plan may be answered after that of this one was sent.
         let sent = round.writes.get_mut(key).filter(|(write, _)| write.record.nonce == nonce);
         let Some((write, attempts)) = sent else { return };
+        round.under_way = round.under_way.saturating_sub(1);
+        if let Some(error) = result.as_ref().err().filter(|_| is_busy) {
+            self.telling.window.refused(now, pause);
+            if is_planner && self.telling.window.refused_for(now) < longest {
+                round.unsent.push_back(key.clone());
+                return self.tell(FleetNotice::Trouble(error.clone()));
+            }
+        } else {
+            self.telling.window.answered();
+        }
         *attempts += 1;
         let (mut trouble, mut refused) = (None, false);
         let again = match result {
@@ -353,16 +388,19 @@ impl Worker {
                 again
             }
         };
-        let once_more = (again && *attempts < ATTEMPTS && is_planner).then(|| write.clone());
-        if once_more.is_none() {
+        // What a busy store has refused for so long may be refused for longer.
+        let once_more = again && *attempts < ATTEMPTS && is_planner && !is_busy;
+        if once_more {
+            round.unsent.push_front(key.clone());
+        } else {
             round.writes.remove(key);
             round.refused |= refused;
         }
         if let Some(error) = trouble {
             self.tell(FleetNotice::Trouble(error));
         }
-        if let Some(write) = once_more {
-            return self.send_part(write);
+        if once_more {
+            return self.wake_telling(now);
         }
         if refused && self.cannot_tell(now) {
             return;

@@ -188,6 +188,25 @@ pub(super) const ALL: &[FleetScenario] = &[
         ..USUAL
     },
     FleetScenario {
+        name: "fleet-crowd",
+        about: "ten workers begin at once, or inherit much at once, on a store that refuses what is over its capacity: nobody loses anything",
+        nodes: 10,
+        units: 300,
+        capacity: Some(1000),
+        rate: 20_000,
+        wall_off_ms: 20,
+        mail: false,
+        churn: 20_000,
+        bodies: BodyBehaviour { turn: 20_000, finish: 0, pass: 0, ..BODIES },
+        faults: &[],
+        calls: &[],
+        disturbances: &[Disturbance::ZoneDeath, Disturbance::Leave],
+        chaos: 8,
+        calm: 40,
+        rounds: 1,
+        ..USUAL
+    },
+    FleetScenario {
         name: "fleet-frozen",
         about: "virtual machines are paused, and their wall clocks stay behind: only fences hold",
         faults: &[

@@ -120,7 +120,7 @@ impl<S: Scene> World<S> {
             }
             return;
         }
-        let refused = self.throttled || self.befalls(FaultKind::Refused);
+        let refused = self.throttled || !S::has_capacity(self, &envelope) || self.befalls(FaultKind::Refused);
         let result = if refused {
             Err(self.errors.refused.clone())
         } else if matches!(envelope.op, Op::Write(_)) && self.befalls(FaultKind::Denied) {

@@ -127,6 +127,10 @@ pub(crate) trait Scene: Sized + 'static {
     fn lag(_world: &mut World<Self>, _envelope: &Envelope) -> True {
         0
     }
+    /// It reaches the store, which may have no capacity left for it. False: it is refused.
+    fn has_capacity(_world: &mut World<Self>, _envelope: &Envelope) -> bool {
+        true
+    }
     /// It reaches the store, which does not let this process do such things.
     fn denies(_world: &World<Self>, _envelope: &Envelope) -> bool {
         false
