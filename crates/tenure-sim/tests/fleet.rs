@@ -149,6 +149,7 @@ const FOUND: &[(&str, u64, &str)] = &[
         106,
         "L3: whoever changed units while the board was damaged told nobody once it was mended",
     ),
+    ("fleet-unfit-failing", 1003, "C1: two workers of whom one could not list passed what fails to and fro"),
     ("fleet-zones", 1670, "L3: workers that saw a plan half carried out gave the rest to others"),
 ];
 

@@ -8,7 +8,7 @@ use crate::kernel::coverage::Coverage;
 use crate::kernel::registers::Landed;
 use tenure_core::fleet::UnitSpec;
 use tenure_core::op::{Answer, Op};
-use tenure_core::{ErrorKind, Key, Record, StoreError};
+use tenure_core::{Attachment, ErrorKind, Key, Record, StoreError};
 
 /// How many records of a page the store reads at the cost of one write.
 const PAGED: usize = 50;
@@ -113,6 +113,13 @@ impl World {
         if self.scene.units.contains_key(key) && before.is_some_and(failed) && !failed(after) {
             self.disturb_by_plan();
         }
+        // Who may not list passes on to whom it knows, who may be gone by then, or gives it back: whoever plans finds that.
+        let attachment = after.tenure.as_ref().and_then(|tenure| tenure.attachment.as_ref());
+        let is_given_back = after.tenure.is_none() && self.scene.unfit.is_some();
+        let is_lost = is_given_back || attachment.is_some_and(|attachment| !self.is_up(attachment));
+        if is_lost && self.scene.units.contains_key(key) {
+            self.disturb_by_plan();
+        }
         if let Some(truth) = self.scene.units.get_mut(key) {
             self.checks.check(self.t, Rule::S4, invariants::s4::kept(key, truth, before, after, is_new));
         }
@@ -130,6 +137,13 @@ impl World {
         } else {
             self.lose_letter(key, after);
         }
+    }
+
+    /// Whether a worker has this tenure of its session.
+    fn is_up(&self, attachment: &Attachment) -> bool {
+        let node = self.nodes.iter().find(|node| node.session == attachment.session);
+        let machine = node.and_then(|node| node.machine.as_ref());
+        machine.is_some_and(|machine| machine.session_fence() == Some(attachment.fence))
     }
 
     pub(super) fn count_settled(&mut self, index: usize, op: &Op) {

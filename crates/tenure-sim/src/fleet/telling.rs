@@ -58,6 +58,10 @@ impl World {
     pub(super) fn depose(&mut self, before: Option<&Record>, after: &Record) {
         let (before, after) = (before.and_then(planner), planner(after));
         let (before, after) = (before.map(|who| who.session), after.map(|who| who.session));
+        if before != after && self.scene.unfit.is_some() {
+            // Whoever can't plan gives that up, and another takes its place.
+            self.disturb_by_plan();
+        }
         if let Some(before) = before.filter(|before| after.as_ref() != Some(before)) {
             self.scene.deposed.insert(before, self.t);
         }

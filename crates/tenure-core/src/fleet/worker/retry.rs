@@ -66,11 +66,12 @@ impl Retries {
     }
 }
 
-/// How many ttls a unit rests that has failed so often in a row, where so many workers may have it; none: the next one has it.
-fn rest(failures: u32, workers: usize) -> Option<u32> {
+/// How many ttls a unit rests that has failed so often in a row, where so many workers may have it; none: the next one has it. Whether it has rested since the
+/// failure before, its record tells. The number does not, since workers may know of more or fewer others.
+fn rest(failures: u32, workers: usize, has_rested: bool) -> Option<u32> {
     let quick = u32::try_from(workers.min(QUICK)).unwrap_or(1);
     let later = failures.checked_sub(quick)?;
-    (later % 2 == 0 || workers == 1).then(|| 1 << (later / 2).min(DOUBLED))
+    (!has_rested || workers == 1).then(|| 1 << (later / 2).min(DOUBLED))
 }
 
 impl Worker {
@@ -85,7 +86,8 @@ impl Worker {
             return self.give_away(now, lease);
         }
         let next = self.next_in_turn(&key, &spec);
-        let rests = rest(failures, next.len() + 1).filter(|_| !self.life.leaving);
+        let has_rested = before.is_some_and(|retry| !retry.rest.is_zero());
+        let rests = rest(failures, next.len() + 1, has_rested).filter(|_| !self.life.leaving);
         let rest = rests.map_or(Duration::ZERO, |ttls| self.ttl.duration() * ttls);
         let retry = Retry { failures, since: now.wall, rest };
         self.retries.forgets.remove(&key);

@@ -13,13 +13,20 @@ use crate::values::time::Wall;
 
 #[test]
 fn a_unit_goes_around_at_once_and_then_rests_longer_and_longer() {
-    let rests =
-        |workers: usize| (1..=20).map(|failures| rest(failures, workers).unwrap_or(0)).collect::<Vec<_>>();
+    let rests = |workers: usize| {
+        let mut has_rested = false;
+        let mut next = |failures| {
+            let rests = rest(failures, workers, has_rested);
+            has_rested = rests.is_some();
+            rests.unwrap_or(0)
+        };
+        (1..=20).map(&mut next).collect::<Vec<_>>()
+    };
     assert_eq!(rests(3)[..14], [0, 0, 1, 0, 2, 0, 4, 0, 8, 0, 16, 0, 32, 0]);
     assert_eq!(rests(3)[14..], [32, 0, 32, 0, 32, 0]);
     assert_eq!(rests(1)[..6], [1, 1, 2, 2, 4, 4]);
     assert_eq!((rests(8), rests(1000)[7]), (rests(1000), 1), "so many at the most are tried at once");
-    assert_eq!(rest(u32::MAX, 1000), None);
+    assert_eq!((rest(u32::MAX, 1000, true), rest(u32::MAX, 1000, false)), (None, Some(32)));
 }
 
 #[test]
@@ -50,7 +57,7 @@ fn declined(failures: u32, letters: bool) -> (Worker, LeaseId) {
     let lease = has(&mut worker, 0, Stage::Held, Some(0));
     let own = worker.own.get_mut(&unit(0)).unwrap();
     own.since = at(99).held;
-    own.spec.retry = Some(Retry { failures, since: Wall(0), rest: Duration::ZERO });
+    own.spec.retry = Some(Retry { failures, since: Wall(0), rest: Duration::from_secs(1) });
     worker.decline(at(100), lease);
     (worker, lease)
 }
