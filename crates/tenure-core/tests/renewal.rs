@@ -138,12 +138,12 @@ fn a_wall_clock_that_gains_a_second_at_a_time_suspends_nothing() {
     assert_eq!(gains(1_001), vec![Notice::Valid(LEASE, Tick(0))]);
 }
 
-/// The pauses after each of some renewals in a row that fail.
-fn pauses(mut a: tenure_core::Holder, first_ms: u64, count: u64) -> Vec<Duration> {
+/// The pauses after each of some renewals in a row that fail with this error.
+fn pauses(mut a: tenure_core::Holder, first_ms: u64, count: u64, error: &StoreError) -> Vec<Duration> {
     let mut ms = first_ms;
     let mut fails = |op: u64| {
         a.step(now(ms), Event::Wake);
-        let failed = a.step(now(ms), Event::Answer(OpId(op), Err(StoreError::unavailable("away"))));
+        let failed = a.step(now(ms), Event::Answer(OpId(op), Err(error.clone())));
         let at = failed.wake_at.unwrap();
         let pause = at.since(tick(ms));
         ms = at.0.div_ceil(1_000_000);
@@ -154,10 +154,13 @@ fn pauses(mut a: tenure_core::Holder, first_ms: u64, count: u64) -> Vec<Duration
 
 #[test]
 fn renewals_that_fail_are_repeated_ever_less_often() {
-    let pauses = pauses(holding(), 3_334, 4);
-    for (pause, part) in pauses.iter().zip([64, 32, 16, 8]) {
-        let longest = TTL / part;
-        assert!((longest * 3 / 4..=longest).contains(pause), "{pauses:?}");
+    let (unknown, refused) = (StoreError::unknown("lost"), StoreError::unavailable("busy"));
+    for (error, parts) in [(unknown, [64, 32, 16, 8]), (refused, [64, 32, 16, 16])] {
+        let pauses = pauses(holding(), 3_334, 4, &error);
+        for (pause, part) in pauses.iter().zip(parts) {
+            let longest = TTL / part;
+            assert!((longest * 3 / 4..=longest).contains(pause), "{pauses:?}");
+        }
     }
 }
 
@@ -168,7 +171,7 @@ fn where_a_rate_is_asked_for_renewals_that_fail_are_repeated_at_a_quarter_of_tha
     a.step(now(0), acquire("k", own(), WaitPolicy::Try));
     let due = a.step(now(5), won(1, nonce(1), 7)).wake_at.unwrap();
     assert!((tick(750)..=tick(1_000)).contains(&due), "{due:?}");
-    let pauses = pauses(a, 1_001, 5);
+    let pauses = pauses(a, 1_001, 5, &StoreError::unavailable("away"));
     assert!(pauses.iter().all(|pause| *pause <= every / 4), "{pauses:?}");
     assert!(pauses[4] >= every * 3 / 16, "{pauses:?}");
 }

@@ -312,7 +312,7 @@ impl Renewal {
                 self.unresolved.push(attempt);
             }
         }
-        // A refusal costs little, and one renewal in time is all that the lease needs: what others ask of a busy store comes in waves.
+        // What others ask of a busy store comes in waves, and one renewal in time is all that the lease needs.
         let is_busy = error.kind() == ErrorKind::Unavailable;
         let failures = if is_busy { self.failures.min(BUSY) } else { self.failures };
         self.renew_at = ctx.renew_again_at(self.ttl, failures);

@@ -34,9 +34,9 @@ impl Claims {
         self.waiting = claims;
     }
 
-    /// What waits does so no more.
-    pub(super) fn take_waiting(&mut self) -> BTreeMap<Key, Claim> {
-        std::mem::take(&mut self.waiting).into_iter().map(|claim| (claim.key.clone(), claim)).collect()
+    /// Those that have no answer yet.
+    pub(super) fn under_way(&self) -> impl Iterator<Item = &LeaseId> {
+        self.under_way.keys()
     }
 
     pub(super) fn begun(&mut self, lease: LeaseId) {
@@ -81,23 +81,36 @@ impl Worker {
         }
     }
 
-    /// The store has too much to do for a claim, which is made again later.
+    /// The store has too much to do for a claim. What is free is claimed again after the others, and what was passed on to this worker once a look has
+    /// shown it again.
     pub(super) fn put_off(&mut self, now: Now, lease: LeaseId) {
         let pause = self.refusal_pause();
         self.claims.window.refused(now, pause);
-        let planned = self.claims.under_way.remove(&lease).flatten();
+        let claim = self.claims.under_way.remove(&lease).flatten().filter(|claim| claim.seen.is_some());
+        let goes = self.own_of(lease).is_some_and(|(_, own)| own.goes.is_some());
         let Some(key) = self.forget(lease) else { return };
-        let target = Some(self.me.clone());
-        self.claims.waiting.push_back(planned.unwrap_or(Claim { key, seen: None, target }));
+        if self.life.leaving || self.is_stopping() || self.session_fence().is_none() {
+            return;
+        }
+        match claim {
+            // By a newer plan it is another's, or nobody's.
+            Some(_) if goes => {}
+            Some(claim) => self.claims.waiting.push_back(claim),
+            None => {
+                self.awaited.insert(key);
+                self.look.next = self.look.next.min(now.held.after(self.part(16)));
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     //! Plan: so many claims are begun as may be under way, and one more for each that has ended; a new plan replaces what waits; what the store
-    //! refuses for now is claimed again after the others and after a pause, unless somebody else may have it by then.
+    //! refuses for now is claimed again after the others and after a pause, unless it is another's by then.
     use super::*;
-    use crate::fleet::worker::alone::{at, unit, up, vacant};
+    use crate::fleet::worker::alone::{at, holder, unit, up, vacant};
+    use crate::fleet::worker::own::Own;
     use crate::values::error::StoreError;
 
     const MOST: usize = 128;
@@ -151,19 +164,45 @@ mod tests {
         assert_eq!(worker.claims.under_way.len(), MOST / 2 + 1);
     }
 
+    /// Claims a unit, whose claim is refused once this has been changed about it.
+    fn refused(seen: bool, change: impl FnOnce(&mut Worker)) -> Worker {
+        let mut worker = up();
+        worker.claims.plan([Claim { seen: claim(0).seen.filter(|_| seen), ..claim(0) }].into());
+        worker.wake_claims(at(10));
+        let lease = worker.own[&unit(0)].lease;
+        change(&mut worker);
+        worker.failed(at(10), lease, StoreError::unavailable("throttled"));
+        assert!(worker.own.is_empty() && worker.units.is_empty() && worker.claims.under_way.is_empty());
+        worker
+    }
+
+    fn own(worker: &mut Worker) -> &mut Own {
+        worker.own.get_mut(&unit(0)).unwrap()
+    }
+
     #[test]
-    fn what_a_hint_or_a_letter_had_it_claim_is_a_miss() {
-        for (hinted, letter, is_missed) in [(false, false, false), (true, false, true), (false, true, true)] {
-            let mut worker = up();
-            worker.try_unit(at(10), unit(0), None);
-            let own = worker.own.get_mut(&unit(0)).unwrap();
-            (own.hinted, own.letter) = (hinted, letter);
-            let lease = own.lease;
-            worker.failed(at(10), lease, StoreError::unavailable("throttled"));
+    fn what_was_passed_on_is_looked_at_again_and_what_is_free_is_claimed_again() {
+        for seen in [true, false] {
+            let worker = refused(seen, |_| ());
             assert_eq!(
-                (worker.awaited.contains(&unit(0)), worker.claims.waiting.is_empty()),
-                (is_missed, is_missed)
+                (worker.claims.waiting.len(), worker.awaited.len()),
+                if seen { (1, 0) } else { (0, 1) }
             );
+            assert_eq!(worker.look.next <= at(13).held, !seen);
+        }
+        let told = |change: fn(&mut Own)| refused(true, |worker| change(own(worker)));
+        for worker in [told(|own| own.hinted = true), told(|own| own.letter = true)] {
+            assert!(worker.claims.waiting.is_empty() && worker.awaited.contains(&unit(0)), "that is a miss");
+        }
+    }
+
+    #[test]
+    fn what_a_newer_plan_gives_to_others_is_not_claimed_again_nor_anything_by_who_leaves() {
+        let moved = refused(true, |worker| own(worker).goes = Some(Reason::Moved(holder(1))));
+        let leaves = refused(true, |worker| worker.life.leaving = true);
+        let passed_on = refused(false, |worker| worker.life.leaving = true);
+        for worker in [moved, leaves, passed_on] {
+            assert!(worker.claims.waiting.is_empty() && worker.awaited.is_empty());
         }
     }
 }

@@ -27,27 +27,23 @@ pub(super) struct CongestionWindow {
     doubled: u32,
     /// How many answers there were since the last pause.
     answers: usize,
-    /// Since when there was no answer, if something was refused since the last one.
-    refused_since: Option<Tick>,
 }
 
 impl Default for CongestionWindow {
     fn default() -> CongestionWindow {
-        CongestionWindow { most: MOST, resume_at: Tick(0), doubled: 0, answers: MOST, refused_since: None }
+        CongestionWindow { most: MOST, resume_at: Tick(0), doubled: 0, answers: MOST }
     }
 }
 
 impl CongestionWindow {
-    /// The store has done what was asked, or has said why it can't be done.
+    /// The store has done what was asked, or has shown what stands there.
     pub(super) fn answered(&mut self) {
         self.most = (self.most + 1).min(MOST);
         self.answers = self.answers.saturating_add(1);
-        self.refused_since = None;
     }
 
     /// The store has refused something for now. What it refuses before the end of a pause was sent before that, and counts no more.
     pub(super) fn refused(&mut self, now: Now, pause: Duration) {
-        self.refused_since.get_or_insert(now.held);
         if now.held < self.resume_at {
             return;
         }
@@ -59,11 +55,6 @@ impl CongestionWindow {
             _ => self.doubled,
         };
         self.resume_at = now.held.after(pause * (1 << self.doubled));
-    }
-
-    /// For how long everything was refused.
-    pub(super) fn refused_for(&self, now: Now) -> Duration {
-        self.refused_since.map_or(Duration::ZERO, |since| now.held.since(since))
     }
 
     /// Whether more may begin where so much is under way.
@@ -135,15 +126,5 @@ mod tests {
         }
         (0..MOST).for_each(|_| window.answered());
         assert_eq!((window.wake_at(MOST - 1).is_some(), window.wake_at(MOST)), (true, None));
-    }
-
-    #[test]
-    fn how_long_everything_was_refused_is_known() {
-        let mut window = CongestionWindow::default();
-        window.refused(at(10), PAUSE);
-        window.refused(at(30), PAUSE);
-        assert_eq!(window.refused_for(at(40)), Duration::from_secs(30));
-        window.answered();
-        assert_eq!(window.refused_for(at(50)), Duration::ZERO);
     }
 }

@@ -22,8 +22,7 @@ use crate::values::record::{Attachment, Record, Stored};
 use crate::values::time::{Now, Tick, Ttl};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A part that can't be written so often in a row is left alone until the next plan. Where the store is busy, it is tried for a ttl after the last part that was
-/// written.
+/// A part that can't be written so often in a row is left alone until the next plan. Where the store is too busy for it, it is tried for a ttl.
 const ATTEMPTS: u32 = 4;
 
 /// What is not done is looked at again after a ttl, then after two, and so on, up to so many.
@@ -46,13 +45,22 @@ struct Told {
 struct Round {
     mark: ToldPlan,
     standbys: BTreeSet<HolderId>,
-    /// Parts that are being written, and how often that was tried.
-    writes: BTreeMap<Key, (Write, u32)>,
-    /// Those of them that are still to be sent, and how many have no answer yet.
+    /// Parts that are being written.
+    writes: BTreeMap<Key, PartWrite>,
+    /// Those of them that are still to be sent.
     unsent: VecDeque<Key>,
-    under_way: usize,
     /// The store did not take some of them.
     refused: bool,
+}
+
+/// A part that is being written.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct PartWrite {
+    write: Write,
+    /// How often that was tried.
+    attempts: u32,
+    /// Since when the store is too busy for it.
+    refused_since: Option<Tick>,
 }
 
 /// What the planner knows of what it has told.
@@ -64,6 +72,8 @@ pub(super) struct Telling {
     pub(super) disputes: Disputes,
     round: Option<Box<Round>>,
     window: CongestionWindow,
+    /// How many parts have no answer yet, of whichever plan.
+    under_way: usize,
 }
 
 impl Telling {
@@ -74,21 +84,23 @@ impl Telling {
 
     /// When the next part is sent, unless one has to be answered before.
     pub(super) fn wake_at(&self) -> Option<Tick> {
-        let round = self.round.as_ref().filter(|round| !round.unsent.is_empty())?;
-        self.window.wake_at(round.under_way)
+        self.round.as_ref().filter(|round| !round.unsent.is_empty())?;
+        self.window.wake_at(self.under_way)
     }
 
     /// The next part to send.
     fn next(&mut self, now: Now) -> Option<Write> {
-        let round = self.round.as_mut().filter(|round| self.window.is_open(now, round.under_way))?;
+        let round = self.round.as_mut().filter(|_| self.window.is_open(now, self.under_way))?;
         let key = round.unsent.pop_front()?;
-        round.under_way += 1;
-        round.writes.get(&key).map(|(write, _)| write.clone())
+        let write = round.writes.get(&key)?.write.clone();
+        self.under_way += 1;
+        Some(write)
     }
 
     /// This worker plans no more.
     pub(super) fn end(&mut self) {
-        *self = Telling { number: self.number, ..Telling::default() };
+        let Telling { number, under_way, .. } = *self;
+        *self = Telling { number, under_way, window: std::mem::take(&mut self.window), ..Telling::default() };
     }
 }
 
@@ -132,7 +144,6 @@ impl Worker {
             standbys: self.standbys(listing),
             writes: BTreeMap::new(),
             unsent: VecDeque::new(),
-            under_way: 0,
             refused: false,
         };
         self.telling.told.retain(|session, _| parts.contains_key(session));
@@ -155,8 +166,9 @@ impl Worker {
                 if let Some(told) = self.telling.told.get_mut(&session) {
                     told.wrote = Some(part.clone());
                 }
+                let refused_since = under_way.get(&key).and_then(|before| before.refused_since);
                 let write = self.part_write(now, key.clone(), stands, &part);
-                round.writes.insert(key, (write, 0));
+                round.writes.insert(key, PartWrite { write, attempts: 0, refused_since });
             }
         }
         let undone = self.telling.told.values().filter(|told| !told.part.is_empty());
@@ -353,19 +365,25 @@ impl Worker {
         let is_planner = self.is_planner();
         let is_busy = result.as_ref().is_err_and(|error| self.store_is_busy(error));
         let (pause, longest) = (self.refusal_pause(), self.part(1));
+        self.telling.under_way = self.telling.under_way.saturating_sub(1);
+        match &result {
+            Err(_) if is_busy => self.telling.window.refused(now, pause),
+            // How much a store has to do that has not answered, or denies it, is unknown.
+            Err(_) => {}
+            Ok(_) => self.telling.window.answered(),
+        }
         let Some(round) = &mut self.telling.round else { return };
         // One of an earlier plan may be answered after that of this one was sent.
-        let sent = round.writes.get_mut(key).filter(|(write, _)| write.record.nonce == nonce);
-        let Some((write, attempts)) = sent else { return };
-        round.under_way = round.under_way.saturating_sub(1);
-        if let Some(error) = result.as_ref().err().filter(|_| is_busy) {
-            self.telling.window.refused(now, pause);
-            if is_planner && self.telling.window.refused_for(now) < longest {
+        let sent = round.writes.get_mut(key).filter(|part| part.write.record.nonce == nonce);
+        let Some(PartWrite { write, attempts, refused_since }) = sent else { return };
+        if let Some(error) = result.as_ref().err().filter(|_| is_busy && is_planner) {
+            let since = *refused_since.get_or_insert(now.held);
+            if now.held.since(since) < longest {
                 round.unsent.push_back(key.clone());
                 return self.tell(FleetNotice::Trouble(error.clone()));
             }
         } else {
-            self.telling.window.answered();
+            *refused_since = None;
         }
         *attempts += 1;
         let (mut trouble, mut refused) = (None, false);
@@ -388,7 +406,7 @@ impl Worker {
                 again
             }
         };
-        // What a busy store has refused for so long may be refused for longer.
+        // A part that was refused for so long may be refused for longer, and the others are to know of theirs.
         let once_more = again && *attempts < ATTEMPTS && is_planner && !is_busy;
         if once_more {
             round.unsent.push_front(key.clone());
@@ -445,7 +463,10 @@ impl Worker {
             Ok(_) => {}
             Err(error) => {
                 self.tell(FleetNotice::Trouble(error));
-                // Another attempt is made when a look has shown what stands there.
+                // Another attempt is made when a look has shown what stands there; to give the role up, once all was listed again.
+                if !self.telling.is_under_way() {
+                    self.list_again(now.held.after(self.interval()));
+                }
                 return;
             }
         }

@@ -56,7 +56,6 @@ impl Worker {
         self.revise_resting(now, &found);
         self.revise_told(&tasks);
         let awaited = std::mem::take(&mut self.awaited);
-        let mut put_off = self.claims.take_waiting();
         let mut followed = Followed::default();
         for (unit, (shows, task)) in &tasks {
             if let Some(own) = self.own.get(unit) {
@@ -66,11 +65,6 @@ impl Worker {
                 }
             } else if let Some(stored) = found.get(unit) {
                 self.follow_task(unit, *shows, task, stored, is_news, &mut followed);
-            } else if let Some(claim) = put_off.remove(unit).filter(|_| task.takes()) {
-                // It was being claimed when the others were read, and the store has refused that since.
-                followed.free.push_back(claim);
-            } else if task.takes() && awaited.contains(unit) {
-                self.awaited.insert(unit.clone());
             }
         }
         let Followed { mut free, mut missing, doubtful, overtaken } = followed;

@@ -51,10 +51,14 @@ impl Worker {
     }
 
     /// Units that its part is about, and that it waited for before, but for those that it has: what was passed on to it meanwhile shows by
-    /// that. And those that rest here: somebody may have ended that.
+    /// that. And those that it claims, as the store may refuse that meanwhile, and those that rest here: somebody may have ended that.
     pub(super) fn units_to_read(&self, part: &Part) -> VecDeque<Key> {
+        let claimed: BTreeSet<&Key> =
+            self.claims.under_way().filter_map(|lease| self.units.get(lease)).collect();
+        let has = |unit: &Key| self.own.contains_key(unit) && !claimed.contains(unit);
         let units = part.tasks.keys().filter_map(|name| self.options.fleet.unit(name).ok());
-        let units = units.chain(self.awaited.iter().cloned()).filter(|unit| !self.own.contains_key(unit));
+        let units = units.chain(self.awaited.iter().cloned()).filter(|unit| !has(unit));
+        let units = units.chain(claimed.iter().map(|unit| (*unit).clone()));
         let units: BTreeSet<Key> = units.chain(self.retries.resting().cloned()).collect();
         units.into_iter().collect()
     }

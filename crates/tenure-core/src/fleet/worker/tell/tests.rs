@@ -232,6 +232,37 @@ fn a_plan_is_told_again_in_each_interval_while_the_store_refuses_parts_of_it_and
     }
 }
 
+#[test]
+fn l3_a_part_that_a_busy_store_refuses_is_sent_again_after_a_pause_and_for_a_ttl() {
+    let mut worker = led(2, true);
+    let plan = planned(&worker, vec![(0, Owner::Nobody((*vacant()).into()), Status::Open, Some(Ok(1)))]);
+    worker.tell_plan(at(100), &plan.0, &plan.1, false, (3, 1));
+    let part = writes(&mut worker).remove(0);
+    let busy = || Err(StoreError::unavailable("throttled"));
+    for (refused, again) in [(100, 114), (116, 130), (132, 146), (147, 175)] {
+        worker.told_part(at(refused), &part.key, part.record.nonce, busy());
+        worker.wake_telling(at(refused));
+        assert_eq!(writes(&mut worker), [], "{refused}");
+        assert!(worker.telling.wake_at().is_some_and(|at| at > self::at(refused).held));
+        worker.wake_telling(at(again));
+        assert_eq!(writes(&mut worker).len(), 1, "{again}");
+    }
+    // The others are to know of theirs: all is listed again.
+    (worker.doubts.list_at, worker.telling.under_way) = (None, 1);
+    worker.told_part(at(190), &part.key, part.record.nonce, busy());
+    assert_eq!(writes(&mut worker).pop().map(|board| board.key), Some(worker.board_key.clone()));
+    assert_eq!(worker.doubts.list_at, Some(at(206).held));
+    assert_eq!((worker.telling.under_way, worker.telling.wake_at()), (0, None));
+}
+
+#[test]
+fn who_could_not_give_its_role_up_lists_again() {
+    let mut worker = led(2, true);
+    let write = board::resign(worker.board_key.clone(), &own_board(7, 1), Nonce(1), at(100).wall);
+    worker.marked(at(100), write, Err(StoreError::unavailable("throttled")));
+    assert_eq!(worker.doubts.list_at, Some(at(116).held));
+}
+
 fn writes(worker: &mut Worker) -> Vec<Write> {
     let write = |request: Request| if let Op::Write(write) = request.op { Some(*write) } else { None };
     asked(worker).into_iter().filter_map(write).collect()
