@@ -163,6 +163,7 @@ bugs! {
         MissingIsDead: "a session that is missing counts as dead at first sight",
         MissingForgotten: "what is attached to a session that is missing is left to the next audit",
         AwaitedForEver: "a worker looks often for as long as a unit does not come that it waits for",
+        RefusalForgotten: "what the store has just refused is claimed with each listing, whatever that is for",
         RefusalIsMiss: "a claim that the store refuses is taken for one that somebody else has won, and all is listed for it at once",
         StandsByForEver: "nobody plans any more once the planner is dead",
         DeposedPlannerObeyed: "a worker does what somebody has planned who does not plan any more",

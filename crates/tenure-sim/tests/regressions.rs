@@ -47,6 +47,11 @@ const FOUND: &[(&str, u64, &str)] = &[
         "L1: the mark of a process that only tries hid the last renewal from who was told of both",
     ),
     ("beyond-rho", 700_033, "Answered: a withdrawn token that was being adopted was told as lost"),
+    (
+        "fleet-mail",
+        47,
+        "L2: a worker that had not heard of its part was told again by the number of plans, and so too late",
+    ),
 ];
 
 #[test]

@@ -22,7 +22,10 @@ pub(super) const AUDITED: u64 = 15_500;
 impl World {
     /// Everything works from now on: by when it must be as planned.
     pub(super) fn begin_to_settle(&mut self) {
-        self.scene.settled_by = self.t + self.per_mille(9000);
+        // What somebody has damaged last, an audit finds: it is planned no more.
+        let is_damaged = self.scene.units.keys().any(|unit| self.store.is_unreadable(unit));
+        let audit = if is_damaged { self.bound(AUDITED) + self.plan_bound() } else { 0 };
+        self.scene.settled_by = self.t + self.per_mille(9000).max(audit);
         let (t, bound) = (self.t, self.per_mille(6000));
         for truth in self.scene.units.values_mut().filter(|truth| truth.idle.is_some()) {
             truth.idle = Some(IdleUnit { since: t, bound, by_death: false });

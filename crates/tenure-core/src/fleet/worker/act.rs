@@ -78,7 +78,7 @@ impl Worker {
         }
         summary.incoming = self.awaited.len() + free.len() + missing;
         self.tell(FleetNotice::Planned(Box::new(summary)));
-        self.claims.plan(free);
+        self.plan_claims(now, free);
         self.wake_claims(now);
         if !self.awaited.is_empty() {
             self.look_now(now);

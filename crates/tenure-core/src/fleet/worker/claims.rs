@@ -23,7 +23,7 @@ pub(super) struct Claim {
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Claims {
     waiting: VecDeque<Claim>,
-    /// Those that the plan asks for, and others.
+    /// Claims without an answer. Each is kept if it can be made again.
     under_way: BTreeMap<LeaseId, Option<Claim>>,
     window: CongestionWindow,
 }
@@ -65,6 +65,12 @@ impl Claims {
 }
 
 impl Worker {
+    /// These are to be made from now on, but not what the store has just refused.
+    pub(super) fn plan_claims(&mut self, now: Now, claims: VecDeque<Claim>) {
+        let claims = self.without_refused(now, claims);
+        self.claims.plan(claims);
+    }
+
     pub(super) fn wake_claims(&mut self, now: Now) {
         while let Some(claim) = self.claims.next(now) {
             let Claim { key, seen, target } = claim.clone();
@@ -76,7 +82,8 @@ impl Worker {
             let goes = moved.map(|peer| Reason::Moved(peer.holder.clone()));
             if let Some(own) = self.own.get_mut(&key) {
                 (own.given, own.goes, own.transferee) = (goes.is_some(), goes, target);
-                self.claims.under_way.insert(own.lease, Some(claim));
+                let again = Some(claim).filter(|claim| claim.seen.is_some());
+                self.claims.under_way.insert(own.lease, again);
             }
         }
     }
@@ -86,7 +93,7 @@ impl Worker {
     pub(super) fn put_off(&mut self, now: Now, lease: LeaseId) {
         let pause = self.refusal_pause();
         self.claims.window.refused(now, pause);
-        let claim = self.claims.under_way.remove(&lease).flatten().filter(|claim| claim.seen.is_some());
+        let claim = self.claims.under_way.remove(&lease).flatten();
         let goes = self.own_of(lease).is_some_and(|(_, own)| own.goes.is_some());
         let Some(key) = self.forget(lease) else { return };
         if self.life.leaving || self.is_stopping() || self.session_fence().is_none() {

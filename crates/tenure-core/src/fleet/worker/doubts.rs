@@ -2,11 +2,13 @@
 //! end first.
 
 use super::Worker;
+use super::claims::Claim;
+use crate::bugs::Bug;
 use crate::holder::lease_id::LeaseId;
 use crate::values::key::Key;
 use crate::values::record::Stored;
 use crate::values::time::{Now, Tick};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// In how many spans, each twice as long as the one before, all are asked to look again after a unit that can't be had.
 const ROUNDS: u32 = 3;
@@ -23,13 +25,21 @@ struct Miss {
     told: bool,
 }
 
+/// A unit that the store does not let this worker claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct RefusedUnit {
+    since: Tick,
+    /// When it is claimed again.
+    again_at: Tick,
+}
+
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Doubts {
     missed: BTreeMap<Key, Miss>,
     /// Units that were missed here and are planned for others now, who may not have made that plan: when to tell them.
     owed: BTreeMap<Key, Tick>,
-    /// Units whose records the store does not let this worker write, since when.
-    refused: BTreeMap<Key, Tick>,
+    /// Units whose records the store does not let this worker write.
+    refused: BTreeMap<Key, RefusedUnit>,
     /// Dead sessions that others are to end, as they were listed.
     dead: Vec<(Key, Stored)>,
     end_at: Tick,
@@ -133,9 +143,29 @@ impl Worker {
     /// and it is tried again, after as long as it has been refused by now. So that becomes rare, and does not end.
     pub(super) fn refused(&mut self, now: Now, lease: LeaseId) {
         let Some(key) = self.forget(lease) else { return };
-        let since = *self.doubts.refused.entry(key).or_insert(now.held);
+        let since = self.doubts.refused.get(&key).map_or(now.held, |unit| unit.since);
         let gap = now.held.since(since).clamp(self.part(16), self.part(1) * LONGEST);
-        self.list_again(now.held.after(gap));
+        let again_at = now.held.after(gap);
+        self.doubts.refused.insert(key, RefusedUnit { since, again_at });
+        self.list_again(again_at);
+    }
+
+    /// Leaves out what the store has refused, until that is to be tried again: all is listed for other reasons, too.
+    pub(super) fn without_refused(&mut self, now: Now, mut claims: VecDeque<Claim>) -> VecDeque<Claim> {
+        if self.has_bug(Bug::RefusalForgotten) {
+            return claims;
+        }
+        let mut again_at = None;
+        claims.retain(|claim| {
+            let refused = self.doubts.refused.get(&claim.key).map(|unit| unit.again_at);
+            let later = refused.filter(|at| now.held < *at);
+            again_at = again_at.into_iter().chain(later).min();
+            later.is_none()
+        });
+        if let Some(again_at) = again_at {
+            self.list_again(again_at);
+        }
+        claims
     }
 
     /// Ends the sessions of those who were listed as dead, if this worker plans. Others do so after a while, if nothing has come of it.
@@ -268,6 +298,22 @@ mod tests {
         assert_eq!(is_refused(&mut worker, secs + 30), 30, "all may have been listed for another reason");
         worker.doubts.keep_refused(|refused| *refused != unit(0));
         assert_eq!(is_refused(&mut worker, secs + 40), 3, "somebody else had it meanwhile");
+    }
+
+    #[test]
+    fn c1_what_the_store_has_just_refused_is_not_claimed_whenever_all_is_listed() {
+        let mut worker = up();
+        let gaps = [100, 103, 106].map(|secs| is_refused(&mut worker, secs));
+        assert_eq!(gaps, [3, 3, 6]);
+        worker.doubts.list_at = None;
+        for (secs, is_claimed) in [(111, false), (112, true)] {
+            let claim = |n| Claim { key: unit(n), seen: Some((*vacant()).into()), target: None };
+            worker.plan_claims(at(secs), [claim(0), claim(1)].into());
+            worker.wake_claims(at(secs));
+            assert!(worker.own.contains_key(&unit(1)), "others are");
+            assert_eq!(worker.own.contains_key(&unit(0)), is_claimed, "{secs}");
+            assert_eq!(worker.doubts.list_at, Some(at(112).held), "all is listed when it is due");
+        }
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub(super) struct Listing {
     number: u64,
     /// What the keys of workers' sessions begin with.
     roster: String,
-    generation: Fence,
+    pub(super) generation: Fence,
     began: Tick,
     purpose: Purpose,
     section: ListingSection,
@@ -294,7 +294,6 @@ impl Worker {
     fn listed_all(&mut self, now: Now, mut listing: Listing) {
         let Some(fence) = self.session_fence() else { return };
         self.lead.unfit.listed_all();
-        let is_relist = self.listed == Some(listing.generation);
         let plans = listing.purpose == Purpose::Plan;
         // However much is to be listed: not all the time. Only one plans, for whom all wait.
         let share = if plans { 1 } else { 3 };
@@ -367,7 +366,7 @@ impl Worker {
         summary.planned = targets.values().filter(|target| target.as_ref() == Ok(&self.me)).count();
         self.bury(now, dead, plans);
         if plans {
-            self.tell_plan(now, &listing, &targets, is_relist, (summary.workers, summary.units));
+            self.tell_plan(now, &listing, &targets, (summary.workers, summary.units));
         }
         self.peers = listing.peers;
         self.peers.remove(&self.me);

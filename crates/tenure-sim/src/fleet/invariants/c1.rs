@@ -67,13 +67,12 @@ pub(crate) fn tried(tries: u64, workers: u64, owners: u64, ttls: u64) -> Result<
     Ok(())
 }
 
-/// What units may cost that the store refuses, in a calm of so many ttls. The board is raised because of them by each worker after
-/// its first audit, and then each time that it has found the same twice as often. A claim or a look is refused once for each listing:
-/// for each audit, and ever more seldom where a worker lists because of it.
+/// What units may cost that the store refuses, in a calm of so many ttls. The board is raised because of them for each worker, and then again
+/// after pauses that double. A claim or a release is refused ever more seldom, up to once in 32 ttls, whatever else makes workers list.
 pub(crate) fn refused(checks: &FleetScene, workers: u64, ttls: u64) -> Result<(), String> {
     let audits = ttls / (7 * workers.max(1)) + 1;
     let raises = workers * (4 + u64::from(audits.ilog2()) + audits / 32);
-    let asks = ttls / 4 + 16 * workers;
+    let asks = ttls / 8 + 16 * workers;
     // A process that gave up what it can't read any more looks for it twice a ttl, as that may be mended at any time.
     let damaged = workers * (ttls * 5 / 2 + 16);
     let [forbidden_asks, damaged_asks] = checks.settled_refusals;

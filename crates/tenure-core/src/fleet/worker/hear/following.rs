@@ -94,7 +94,7 @@ impl Worker {
             self.awaited_from = now.held;
         }
         let incoming = self.awaited.len() + free.len();
-        self.claims.plan(free);
+        self.plan_claims(now, free);
         self.drain_what_goes(now);
         self.tell_summary(&part.planner.session, incoming);
         self.wake_claims(now);

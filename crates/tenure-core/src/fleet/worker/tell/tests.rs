@@ -7,9 +7,10 @@ use crate::fleet::digest::Digest;
 use crate::fleet::part::Shows;
 use crate::fleet::worker::alone::*;
 use crate::fleet::worker::listing::Listing;
-use crate::op::Request;
-use crate::values::fence::Version;
+use crate::op::{Expect, Request};
+use crate::values::fence::{Fence, Nonce, Version};
 use crate::values::metadata::Metadata;
+use crate::values::record::Record;
 use std::time::{Duration, Instant};
 
 /// For which worker a unit is planned, if it is planned at all.
@@ -43,7 +44,7 @@ fn standing(part: &Part) -> Stored {
 }
 
 /// Tells a plan, while the parts of those before stand as they were written; whom it concerns.
-fn tells(worker: &mut Worker, (listing, targets): &(Listing, Targets), is_relist: bool) -> Vec<HolderId> {
+fn tells(worker: &mut Worker, secs: u64, (listing, targets): &(Listing, Targets)) -> Vec<HolderId> {
     let mut listing = listing.clone();
     for (session, told) in &worker.telling.told {
         if let Some(wrote) = &told.wrote {
@@ -51,7 +52,8 @@ fn tells(worker: &mut Worker, (listing, targets): &(Listing, Targets), is_relist
             listing.parts.entry(key).or_insert_with(|| standing(wrote));
         }
     }
-    worker.tell_plan(at(100), &listing, targets, is_relist, (3, listing.units.values().count()));
+    worker.tell_plan(at(secs), &listing, targets, (3, listing.units.values().count()));
+    worker.telling.writing.take();
     let round = worker.telling.round.take();
     round.and_then(|round| round.mark.told).unwrap_or_default().into_iter().collect()
 }
@@ -99,11 +101,41 @@ fn each_worker_is_told_what_it_is_to_do_with_which_units() {
 fn c1_a_part_that_stays_undone_is_told_ever_more_seldom() {
     let mut worker = led(2, true);
     let plan = planned(&worker, vec![(0, Owner::Nobody((*vacant()).into()), Status::Open, Some(Ok(1)))]);
-    let told =
-        |worker: &mut Worker| (1..100).filter(|_| !tells(worker, &plan, true).is_empty()).collect::<Vec<_>>();
-    assert_eq!(told(&mut worker), [1, 2, 4, 8, 16, 32, 64, 96]);
+    let ttl = worker.part(1).as_secs();
+    let told = |worker: &mut Worker| {
+        let halves = (0..200).filter(|n| !tells(worker, 100 + n * ttl / 2, &plan).is_empty());
+        halves.map(|n| n as f64 / 2.0).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&mut worker), [0.0, 1.0, 3.0, 7.0, 15.0, 31.0, 63.0, 95.0], "by ttls, and not by plans");
     let other = planned(&worker, vec![(1, Owner::Nobody((*vacant()).into()), Status::Open, Some(Ok(1)))]);
-    assert_eq!(tells(&mut worker, &other, false), [holder(1)], "another one");
+    assert_eq!(tells(&mut worker, 100, &other), [holder(1)], "another one");
+}
+
+#[test]
+fn c1_all_is_listed_when_somebody_is_to_be_told_again_but_half_a_pause_after_the_last_time() {
+    let mut worker = led(2, true);
+    let free = |n: usize| (n, Owner::Nobody((*vacant()).into()), Status::Open, Some(Ok(1 + n)));
+    let one = planned(&worker, vec![free(0)]);
+    let both = planned(&worker, vec![free(0), free(1)]);
+    // With a ttl of 48 s.
+    let plans =
+        [(100, &one, 148), (124, &both, 148), (148, &both, 172), (172, &both, 244), (244, &both, 292)];
+    for (secs, plan, again) in plans {
+        tells(&mut worker, secs, plan);
+        assert_eq!(worker.doubts.list_at.take(), Some(at(again).held), "{secs}");
+    }
+}
+
+#[test]
+fn s10_what_stays_undone_is_told_again_once_all_are_to_look_again() {
+    let mut worker = led(2, true);
+    let mut plan = planned(&worker, vec![(0, Owner::Nobody((*vacant()).into()), Status::Open, Some(Ok(1)))]);
+    let ttl = worker.part(1).as_secs();
+    let told = [100, 100 + ttl, 100 + 2 * ttl].map(|secs| tells(&mut worker, secs, &plan).len());
+    assert_eq!(told, [1, 1, 0]);
+    plan.0.generation = Fence(9);
+    let told = [2, 2, 3, 4].map(|ttls| tells(&mut worker, 100 + ttls * ttl, &plan).len());
+    assert_eq!(told, [1, 0, 0, 1], "once, and the pause is no longer for that");
 }
 
 /// More tasks than a record has room for.
@@ -113,14 +145,17 @@ fn c1_a_part_that_is_too_large_and_stays_undone_is_told_ever_more_seldom() {
     let free = || Owner::Nobody((*vacant()).into());
     let many = |n: usize| (0..n).map(|n| (n, free(), Status::Open, Some(Ok(1)))).collect();
     let plan = planned(&worker, many(3_000));
-    let told =
-        |worker: &mut Worker| (1..20).filter(|_| !tells(worker, &plan, false).is_empty()).collect::<Vec<_>>();
-    assert_eq!(told(&mut worker), [1, 2, 4, 8, 16]);
+    let ttl = worker.part(1).as_secs();
+    let told = |worker: &mut Worker| {
+        (0..20).filter(|n| !tells(worker, 100 + n * ttl, &plan).is_empty()).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&mut worker), [0, 1, 3, 7, 15]);
     assert!(worker.telling.told[&session(1)].part.lists.is_some());
     let fewer = planned(&worker, many(2_999));
-    assert_eq!(tells(&mut worker, &fewer, false), [holder(1)], "another one");
-    assert_eq!(tells(&mut worker, &fewer, false), [holder(1)], "and once more after that");
-    assert_eq!(tells(&mut worker, &fewer, false), []);
+    assert_eq!(tells(&mut worker, 100, &fewer), [holder(1)], "another one");
+    assert_eq!(tells(&mut worker, 99 + ttl, &fewer), []);
+    assert_eq!(tells(&mut worker, 100 + ttl, &fewer), [holder(1)], "and once more after a ttl");
+    assert_eq!(tells(&mut worker, 100 + ttl, &fewer), []);
 }
 
 #[test]
@@ -129,17 +164,17 @@ fn whoever_has_done_its_part_or_is_doing_it_is_not_told_again() {
     let free = || Owner::Nobody((*vacant()).into());
     let open = Status::Open;
     let both = planned(&worker, vec![(0, free(), open, Some(Ok(1))), (1, free(), open, Some(Ok(1)))]);
-    assert_eq!(tells(&mut worker, &both, false), [holder(1)]);
+    assert_eq!(tells(&mut worker, 100, &both), [holder(1)]);
     let mut half = planned(&worker, vec![(0, of(1), open, Some(Ok(1))), (1, free(), open, Some(Ok(1)))]);
     half.0.units.get_mut(&unit(0)).unwrap().shows = Shows::of_tenure(Nonce(77));
-    assert_eq!(tells(&mut worker, &half, false), [], "half of it is done");
+    assert_eq!(tells(&mut worker, 100, &half), [], "half of it is done");
     half.0.units.get_mut(&unit(1)).unwrap().owner = of(1);
     half.0.units.get_mut(&unit(1)).unwrap().shows = Shows::of_tenure(Nonce(78));
-    assert_eq!(tells(&mut worker, &half, false), [], "and the rest");
+    assert_eq!(tells(&mut worker, 100, &half), [], "and the rest");
     // What was planned is not wanted any more.
-    assert_eq!(tells(&mut worker, &both, false), [holder(1)]);
+    assert_eq!(tells(&mut worker, 100, &both), [holder(1)]);
     let none = planned(&worker, vec![(0, free(), open, None), (1, free(), open, None)]);
-    assert_eq!(tells(&mut worker, &none, false), [holder(1)]);
+    assert_eq!(tells(&mut worker, 100, &none), [holder(1)]);
 }
 
 #[test]
@@ -158,7 +193,7 @@ fn a_new_planner_goes_by_what_stands_there() {
     for (stands, tells_it) in [(None, false), (Some(Nonce(0)), true), (Some(Nonce(9)), false)] {
         let mut worker = led(2, true);
         let plan = plan(&worker, stands);
-        let told = tells(&mut worker, &plan, false);
+        let told = tells(&mut worker, 100, &plan);
         assert_eq!(!told.is_empty(), tells_it, "{stands:?}");
     }
 }
@@ -167,14 +202,11 @@ fn a_new_planner_goes_by_what_stands_there() {
 fn a_part_that_was_overwritten_is_told_again() {
     let mut worker = led(2, true);
     let mut plan = planned(&worker, vec![(0, Owner::Nobody((*vacant()).into()), Status::Open, Some(Ok(1)))]);
-    assert_eq!(
-        [tells(&mut worker, &plan, false), tells(&mut worker, &plan, false)],
-        [[holder(1)], [holder(1)]]
-    );
-    assert_eq!(tells(&mut worker, &plan, false), [], "it is to do that yet");
+    assert_eq!(tells(&mut worker, 100, &plan), [holder(1)]);
+    assert_eq!(tells(&mut worker, 100, &plan), [], "it is to do that yet");
     let former = Part::new(Attachment { session: session(2), fence: Fence(7) }, Fence(7));
     plan.0.parts.insert(fleet().part(&holder(1)).unwrap(), standing(&former));
-    assert_eq!(tells(&mut worker, &plan, false), [holder(1)]);
+    assert_eq!(tells(&mut worker, 100, &plan), [holder(1)]);
 }
 
 #[test]
@@ -184,10 +216,10 @@ fn what_was_sent_for_an_earlier_plan_does_not_come_to_stand_unheeded() {
     // It is under way when the next plan is made.
     let mut worker = led(2, true);
     let one = planned(&worker, vec![(0, free(), open, Some(Ok(1)))]);
-    worker.tell_plan(at(100), &one.0, &one.1, false, (3, 1));
+    worker.tell_plan(at(100), &one.0, &one.1, (3, 1));
     assert_eq!(writes(&mut worker).len(), 1);
     let two = planned(&worker, vec![(0, free(), open, Some(Ok(2)))]);
-    worker.tell_plan(at(101), &two.0, &two.1, false, (3, 1));
+    worker.tell_plan(at(101), &two.0, &two.1, (3, 1));
     let wrote = writes(&mut worker).into_iter().map(|write| (write.key, Part::parse(&write.record.metadata)));
     let tasks = |(key, part): (Key, Option<Part>)| (key, part.unwrap().tasks.len());
     let part = |n| fleet().part(&holder(n)).unwrap();
@@ -195,11 +227,11 @@ fn what_was_sent_for_an_earlier_plan_does_not_come_to_stand_unheeded() {
     // It arrives when it was forgotten.
     let mut worker = led(2, true);
     let mut none = planned(&worker, vec![(0, free(), open, None)]);
-    assert_eq!(tells(&mut worker, &none, false), []);
+    assert_eq!(tells(&mut worker, 100, &none), []);
     let mut late = Part::new(myself(), Fence(7));
     late.tasks.insert("u0".to_owned(), (Shows::of_tenure(Nonce(0)), Task::Take));
     none.0.parts.insert(part(1), standing(&late));
-    assert_eq!(tells(&mut worker, &none, false), [holder(1)]);
+    assert_eq!(tells(&mut worker, 100, &none), [holder(1)]);
 }
 
 #[test]
@@ -208,8 +240,9 @@ fn a_plan_is_told_again_in_each_interval_while_the_store_refuses_parts_of_it_and
     let plan = planned(&worker, vec![(0, Owner::Nobody((*vacant()).into()), Status::Open, Some(Ok(1)))]);
     let denied = || Err(StoreError::unsupported("denied"));
     for (secs, resigns) in [(100, false), (116, false), (147, false), (148, true)] {
-        (worker.doubts.list_at, worker.telling.round) = (None, None);
-        worker.tell_plan(at(secs), &plan.0, &plan.1, false, (3, 1));
+        worker.doubts.list_at = None;
+        worker.telling.end();
+        worker.tell_plan(at(secs), &plan.0, &plan.1, (3, 1));
         let part = writes(&mut worker).remove(0);
         worker.told_part(at(secs), &part.key, part.record.nonce, denied());
         let board = writes(&mut worker).pop().unwrap();
@@ -224,7 +257,7 @@ fn a_plan_is_told_again_in_each_interval_while_the_store_refuses_parts_of_it_and
     let mut worker = led(2, true);
     for secs in [100, 200] {
         worker.telling = Telling::default();
-        worker.tell_plan(at(secs), &plan.0, &plan.1, false, (3, 1));
+        worker.tell_plan(at(secs), &plan.0, &plan.1, (3, 1));
         let part = writes(&mut worker).remove(0);
         worker.told_part(at(secs), &part.key, part.record.nonce, Err(StoreError::foreign("damaged")));
         assert!(board::planner(&writes(&mut worker).pop().unwrap().record).is_some());
@@ -236,7 +269,7 @@ fn a_plan_is_told_again_in_each_interval_while_the_store_refuses_parts_of_it_and
 fn l3_a_part_that_a_busy_store_refuses_is_sent_again_after_a_pause_and_for_a_ttl() {
     let mut worker = led(2, true);
     let plan = planned(&worker, vec![(0, Owner::Nobody((*vacant()).into()), Status::Open, Some(Ok(1)))]);
-    worker.tell_plan(at(100), &plan.0, &plan.1, false, (3, 1));
+    worker.tell_plan(at(100), &plan.0, &plan.1, (3, 1));
     let part = writes(&mut worker).remove(0);
     let busy = || Err(StoreError::unavailable("throttled"));
     for (refused, again) in [(100, 114), (116, 130), (132, 146), (147, 175)] {
@@ -248,11 +281,11 @@ fn l3_a_part_that_a_busy_store_refuses_is_sent_again_after_a_pause_and_for_a_ttl
         assert_eq!(writes(&mut worker).len(), 1, "{again}");
     }
     // The others are to know of theirs: all is listed again.
-    (worker.doubts.list_at, worker.telling.under_way) = (None, 1);
+    worker.doubts.list_at = None;
     worker.told_part(at(190), &part.key, part.record.nonce, busy());
     assert_eq!(writes(&mut worker).pop().map(|board| board.key), Some(worker.board_key.clone()));
     assert_eq!(worker.doubts.list_at, Some(at(206).held));
-    assert_eq!((worker.telling.under_way, worker.telling.wake_at()), (0, None));
+    assert_eq!(worker.telling.wake_at(), None);
 }
 
 #[test]
@@ -272,7 +305,7 @@ fn writes(worker: &mut Worker) -> Vec<Write> {
 fn the_board_is_marked_once_all_parts_are_written_and_until_it_is() {
     let mut worker = led(2, true);
     let plan = planned(&worker, vec![(0, of(2), Status::Open, Some(Ok(1)))]);
-    worker.tell_plan(at(100), &plan.0, &plan.1, false, (3, 1));
+    worker.tell_plan(at(100), &plan.0, &plan.1, (3, 1));
     let parts = writes(&mut worker);
     assert_eq!(parts.len(), 2);
     let won =
@@ -314,12 +347,12 @@ fn whoever_has_something_else_than_is_listed_before_and_after_a_renewal_is_to_li
     worker.peers.get_mut(&session(2)).unwrap().has = Some(Digest::default());
     for _ in 0..3 {
         let plan = planned(&worker, vec![]);
-        assert_eq!(tells(&mut worker, &plan, false), []);
+        assert_eq!(tells(&mut worker, 100, &plan), []);
         assert_eq!(worker.doubts.list_at.take(), Some(at(124).held), "it may just have moved");
     }
     worker.peers.get_mut(&session(1)).unwrap().heartbeat = Nonce(2);
     let plan = planned(&worker, vec![]);
-    assert_eq!(tells(&mut worker, &plan, false), [holder(1)]);
+    assert_eq!(tells(&mut worker, 100, &plan), [holder(1)]);
     assert!(worker.telling.told[&session(1)].part.lists.is_some());
     let mut metadata = Metadata::new();
     has.compose(&mut metadata);
