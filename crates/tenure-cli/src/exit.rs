@@ -131,6 +131,11 @@ impl Failure {
         Failure::new(code, String::new())
     }
 
+    /// Whether nothing more is to be said, and nobody has asked to stop.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.by.is_none() && self.text.is_empty()
+    }
+
     pub(crate) fn by_signal(signal: i32) -> Failure {
         Failure::asked(Asked::Signal(signal))
     }

@@ -188,6 +188,30 @@ fn who_does_not_read_what_commands_write_holds_up_nothing_that_is_told_elsewhere
 }
 
 #[test]
+fn what_is_to_be_saved_is_not_done_before_it_is() {
+    let bench = Bench::new();
+    let (unread, out) = full_pipe();
+    let units = ["a", "b", "c"];
+    let more = [&["--results", "kept", "-p", "2"], units.as_slice()].concat();
+    let command = work(&more, &["sh", "-c", "echo {} >> ran; echo ={}="]);
+    let mut program = bench.tenure(&command);
+    let mut child: Process =
+        program.stdin(Stdio::null()).stdout(out).stderr(Stdio::null()).spawn().unwrap().into();
+    wait_until("all to be run", || bench.read("ran").lines().count() == 3);
+    // A slow reader is waited for so long.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    child.signal(Signal::SIGTERM);
+    assert_eq!(child.wait(), 143);
+    let saved = || units.iter().filter(|unit| bench.path(&format!("kept/{unit}/status")).exists()).count();
+    let status = bench.run(&["work", "status", "j", "--json"]).json();
+    let (done, running) = (status["done"].as_u64().unwrap(), status["running"].as_u64().unwrap());
+    assert!(done as usize <= saved() && running == 0, "{status}, and {} are saved", saved());
+    drop((unread, program));
+    let again = bench.run(&command);
+    assert_eq!((again.code, saved()), (0, 3), "{again:?}");
+}
+
+#[test]
 fn nothing_more_is_started_while_many_outputs_wait_for_who_reads_them() {
     let bench = Bench::new();
     let (mut unread, out) = full_pipe();

@@ -89,6 +89,12 @@ fn a_halt_stops_what_runs_or_waits_for_it() {
     let bench = Bench::new();
     let ran = bench.run(&work(&["--halt", "soon,success=2", "-p", "1", "a", "b", "c", "d"], &["echo"]));
     assert_eq!((ran.code, ran.out.as_str()), (0, "a\nb\n"), "{ran:?}");
+    // Nor does it hide what fails, or can't be written, while it is waited for.
+    let bench = Bench::new();
+    let script = "case $1 in a) while [ ! -e go ]; do sleep 0.01; done;; b) touch go; sleep 1; exit 1;; esac";
+    let more = ["--halt", "soon,success=1", "-p", "2", "a", "b"];
+    let ran = bench.run(&work(&more, &["sh", "-c", script, "sh", "{}"]));
+    assert_eq!(ran.code, 1, "{ran:?}");
     // Nor does it hide a line that is none.
     let bench = Bench::new();
     bench.write("units", format!("a\n{}\nb\n", "x".repeat(5000)));

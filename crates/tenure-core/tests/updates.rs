@@ -291,6 +291,11 @@ fn once_what_was_let_go_of_is_vacated_a_stop_ends_the_session() {
     keep_up(&mut a, 10_900);
     let vacates = a.step(now(11_001), Event::Wake);
     let op = vacates.requests.iter().find(|request| !request.urgent).unwrap().id.0;
+    assert_eq!(
+        a.step(now(11_003), lapse()).notices,
+        vec![Notice::Released(LEASE, false)],
+        "whoever asks is told"
+    );
     a.step(now(11_005), won(op, Nonce(0), 7));
     assert_eq!(a.leases(), 0);
     assert!(stop_vacates(&mut a, 11_010));

@@ -233,10 +233,11 @@ impl Guard {
     ///
     /// # Errors
     /// [`LeaseError::Lost`] when it is not, and nothing was changed; or when it is over meanwhile, as by its [longest
-    /// time](crate::Lock::at_most_for), and the metadata may be written or not.
+    /// time](crate::Lock::at_most_for), and the metadata may be written or not. `Unavailable` while an earlier change is under way, whose
+    /// future was dropped: try again.
     ///
     /// # Cancel safety
-    /// When the future is dropped the metadata may be written or not.
+    /// When the future is dropped the metadata may be written or not, and the change may go on.
     pub async fn update(&mut self, metadata: Metadata) -> Result<(), LeaseError> {
         tenure_store::codec::check_metadata(&metadata)?;
         match self.leases.inner.ask(self.id, Command::Update(self.id, metadata.clone())).await {
@@ -344,7 +345,9 @@ impl Guard {
     /// time](crate::Lock::at_least_for) is not over, is refused, and given up as when it is dropped.
     ///
     /// # Errors
-    /// [`LeaseError::Lost`] when it is not ours any more; `Invalid` when it has a longest time, or a least time that is not over.
+    /// [`LeaseError::Lost`] when it is not ours any more; `Invalid` when it has a longest time, or a least time that is not over, or where the
+    /// key is one of tenure's own, as of a job's unit; `Unavailable` while an [update](Self::update) is under way, whose future was dropped. The lease
+    /// is given up then.
     ///
     /// # Cancel safety
     /// When the future is dropped the lease is given up, or left to expire if it was plain data already.
@@ -360,6 +363,8 @@ impl Guard {
             );
             return Err(StoreError::invalid(text).into());
         }
+        // Nobody could use such a token.
+        self.leases.inner.check_free(&self.key).map_err(StoreError::from)?;
         self.cell.end();
         self.leases.inner.keep_no_longer(self.id);
         match self.leases.inner.ask(self.id, Command::Detach(self.id, self.ttl)).await {

@@ -208,7 +208,11 @@ impl Drop for LeasesPresence {
         let Some(driving) = inner.driving.get().filter(|driving| driving.is_ours()) else { return };
         inner.keep();
         inner.send(Command::Stop);
-        if matches!(inner.home, Home::Own) && !driving.outlast(inner.linger, inner.is_elsewhere) {
+        if matches!(inner.home, Home::Own)
+            && !driving.outlast(inner.linger, inner.is_elsewhere)
+            && inner.prefixes.was_any()
+            && !inner.users().ending.is_over()
+        {
             let holder = display(&inner.holder);
             quietly(|| {
                 tracing::warn!(

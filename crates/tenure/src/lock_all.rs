@@ -283,10 +283,13 @@ impl Guards {
         guards.sort_by(|one, other| one.key().cmp(other.key()));
         let (gone, over) = (CancellationToken::new(), CancellationToken::new());
         for guard in &guards {
-            let (any, gone, over) = (guard.cell().token(), gone.clone(), over.clone());
+            let (any, over) = (guard.cell().token(), over.clone());
+            // Should the driver's runtime end, nobody would tell of the end: then it is told at once.
+            let told = gone.clone().drop_guard();
             guard.leases().inner.beside(async move {
+                let _told = told;
                 tokio::select! {
-                    () = any.cancelled() => gone.cancel(),
+                    () = any.cancelled() => {}
                     () = over.cancelled() => {}
                 }
             });

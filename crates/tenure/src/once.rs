@@ -25,7 +25,8 @@
 //! with it.
 //!
 //! *At least once* ([`OncePer::at_least_once`]): a tick whose host died, or was stopped in good order, before its body had ended is run again, by
-//! whoever waits for it or asks for the same tick later. What has ended, well or not, is not run again.
+//! whoever waits for it or asks for the same tick later. What has ended, well or not, is not run again. What a body returns after it
+//! was told to end does not count as its end: it may have returned early.
 //!
 //! Clocks matter for one thing: a host whose clock is ahead begins ticks early. A tick that lies ahead of the own clock is refused. If the
 //! record shows one that lies ahead of it by more than [a minute](OncePer::skew), nothing can run until then, and [`OnceError::Ahead`] says so.

@@ -117,6 +117,11 @@ impl Prefixes {
         let last = self.last.get(place).map_or(0, |last| last.fetch_add(1, Ordering::Relaxed));
         LeaseId((place as u64) << PLACE | (last + 1))
     }
+
+    /// Whether anything was ever wanted.
+    pub(crate) fn was_any(&self) -> bool {
+        self.last.iter().any(|last| last.load(Ordering::Relaxed) > 0)
+    }
 }
 
 #[cfg(test)]

@@ -36,7 +36,11 @@ impl Sink<Holder> for LeaseSink {
 impl Drop for LeaseSink {
     fn drop(&mut self) {
         if let Some(inner) = self.inner.upgrade() {
-            let all = inner.users().stop(inner.clock.held());
+            let mut users = inner.users();
+            // Candidates wait for nothing else.
+            users.pass_on(&Notice::Stopped);
+            let all = users.stop(inner.clock.held());
+            drop(users);
             all.iter().for_each(|ended| ended.measure(&inner.prefixes));
         }
     }

@@ -27,11 +27,11 @@ impl Broken {
     }
 }
 
-struct BrokenSubscriber(Arc<Broken>);
+struct BrokenSubscriber(Arc<Broken>, tracing::Level);
 
 impl tracing::Subscriber for BrokenSubscriber {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        metadata.target().starts_with("tenure") && *metadata.level() <= tracing::Level::WARN
+        metadata.target().starts_with("tenure") && *metadata.level() <= self.1
     }
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
         span::Id::from_u64(1)
@@ -136,6 +136,28 @@ async fn all_is_started(broken: &Broken) {
     assert!(broken.times.load(Ordering::SeqCst) > 0, "it was told of that");
 }
 
+/// A key is led and ranges are held, and both are given up in good order.
+async fn a_key_is_led_and_ranges_are_held(broken: &Broken) {
+    let world = World::new();
+    let Process { leases, .. } = world.process();
+    broken.panics.store(true, Ordering::SeqCst);
+    let candidate = leases.candidate().key("k").start().unwrap();
+    for _ in 0..2 {
+        candidate.elected().await.unwrap();
+        assert!(candidate.is_leader() && candidate.resign().await);
+    }
+    let section = leases.section("s").start().unwrap();
+    for _ in 0..2 {
+        let guard = section.try_acquire(0u64..9, TTL).await.unwrap();
+        assert!(guard.is_held());
+        drop(guard);
+        tokio::time::sleep(TTL / 16).await;
+    }
+    assert!(section.try_acquire(0u64..9, TTL).await.unwrap().release().await);
+    candidate.stop().await;
+    assert!(broken.times.load(Ordering::SeqCst) > 0, "it was told of that");
+}
+
 fn in_simulated_time(scenario: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.unwrap().block_on(scenario);
@@ -144,7 +166,7 @@ fn in_simulated_time(scenario: impl Future<Output = ()>) {
 #[test]
 fn l4_a_subscriber_that_panics_costs_no_lease() {
     let broken = Arc::<Broken>::default();
-    tracing::subscriber::with_default(BrokenSubscriber(Arc::clone(&broken)), || {
+    tracing::subscriber::with_default(BrokenSubscriber(Arc::clone(&broken), tracing::Level::WARN), || {
         in_simulated_time(a_store_fails_for_a_while(&broken));
     });
 }
@@ -152,8 +174,16 @@ fn l4_a_subscriber_that_panics_costs_no_lease() {
 #[test]
 fn l4_a_subscriber_that_panics_keeps_no_worker_out() {
     let broken = Arc::<Broken>::default();
-    tracing::subscriber::with_default(BrokenSubscriber(Arc::clone(&broken)), || {
+    tracing::subscriber::with_default(BrokenSubscriber(Arc::clone(&broken), tracing::Level::WARN), || {
         in_simulated_time(all_is_started(&broken));
+    });
+}
+
+#[test]
+fn l4_a_subscriber_that_panics_deposes_nobody_and_keeps_no_range() {
+    let broken = Arc::<Broken>::default();
+    tracing::subscriber::with_default(BrokenSubscriber(Arc::clone(&broken), tracing::Level::DEBUG), || {
+        in_simulated_time(a_key_is_led_and_ranges_are_held(&broken));
     });
 }
 

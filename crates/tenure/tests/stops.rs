@@ -393,6 +393,29 @@ fn a_candidate_whose_runtime_ends_leads_no_more_and_nobody_waits_for_it() {
     assert!(leases.session_remaining() > Duration::ZERO);
 }
 
+#[test]
+fn where_the_runtime_of_leases_ends_whoever_runs_on_another_is_told() {
+    let (store, theirs) = (tenure::memory(), of_several_threads());
+    let leases = Leases::builder(store).runtime(theirs.handle().clone()).start().unwrap();
+    Runtime::new().unwrap().block_on(async {
+        let start = |key| leases.candidate().key(key).start().unwrap();
+        let (leads, also) = (start("k"), start("l"));
+        leads.elected().await.unwrap();
+        also.elected().await.unwrap();
+        let guards = leases.lock_all(["a", "b"]).acquire().await.unwrap();
+        let gone = guards.cancelled();
+        theirs.shutdown_background();
+        let told = tokio::time::timeout(Duration::from_secs(10), async {
+            gone.await;
+            leads.stop().await;
+            assert!(!also.resign().await, "there is nothing to give up");
+            assert!(matches!(also.elected().await, Err(AcquireError::Stopped)));
+        });
+        told.await.expect("nobody waits for ever");
+        assert!(!leads.is_leader() && !guards.iter().any(|guard| guard.is_held()));
+    });
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_adopted_by_nobody_is_given_up() {
     let world = World::new();

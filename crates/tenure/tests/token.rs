@@ -4,7 +4,8 @@
 use crate::common::{TTL, World, settle, timed};
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::{AnyStore, LeaseError, LeaseToken, Leases, MemoryStore, Metadata, Request};
+use tenure::store::{Expect, Outcome, Write};
+use tenure::{AnyStore, Key, LeaseError, LeaseToken, Leases, MemoryStore, Metadata, Request, Store as _};
 use tenure_store::Fault;
 
 #[tokio::test(start_paused = true)]
@@ -78,7 +79,8 @@ async fn what_can_not_become_plain_data_is_given_up_though_nobody_waits_for_that
     let world = World::new();
     let (a, b) = (world.process(), world.process());
     let permits = a.leases.exclusive("k").acquire().await.unwrap();
-    drop_once_begun(permits.into_token()).await;
+    let error = permits.into_token().await.unwrap_err();
+    assert!(error.to_string().contains("semaphore"), "{error}");
     let mut changed = a.leases.acquire("k").await.unwrap();
     a.faults.inject([Fault::Held]);
     drop_once_begun(changed.update(Metadata::new())).await;
@@ -238,4 +240,19 @@ async fn what_has_a_least_or_a_longest_time_is_given_up_instead_of_becoming_plai
     let over = a.leases.lock("over").at_least_for(TTL / 2).try_acquire().await.unwrap();
     tokio::time::sleep(TTL).await;
     assert!(over.into_token().await.is_ok(), "its least time is over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_could_use_does_not_become_plain_data() {
+    let world = World::new();
+    let a = world.process();
+    assert!(a.leases.try_acquire("k").await.unwrap().release().await);
+    let stored = world.memory.read(&Key::new("k").unwrap()).await.unwrap().unwrap();
+    let key = Key::new("work/j/u").unwrap();
+    let write = Write { key, expect: Expect::Absent, record: stored.record };
+    assert!(matches!(world.memory.write(write).await, Ok(Outcome::Won { .. })));
+    let unit = || a.leases.lock("work/j/u").keep_metadata(None);
+    let error = unit().try_acquire().await.unwrap().into_token().await.unwrap_err();
+    assert!(error.to_string().contains("a unit of a job"), "{error}");
+    assert!(unit().acquire_within(TTL / 8).await.is_ok(), "it was given up");
 }

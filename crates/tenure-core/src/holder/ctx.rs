@@ -126,8 +126,7 @@ impl Ctx<'_> {
 
     /// Between ¾ `span` and `span`.
     pub(crate) fn jitter(&self, span: Duration) -> Duration {
-        let share = 768 + u32::from(self.nonces.jitter());
-        span.saturating_mul(share) / 1024
+        self.nonces.jittered(span)
     }
 
     /// When to try again after the `failures`-th failure in a row: from ttl/64 it doubles up to ttl/4, and is 5 s at most; 40 s after

@@ -308,8 +308,7 @@ impl Section {
     }
 
     /// Between ¾ `span` and `span` from now.
-    fn soon(&mut self, now: Now, span: Duration) -> Tick {
-        let share = 768 + u32::from(self.nonces.jitter());
-        now.held.after(span * share / 1024)
+    fn soon(&self, now: Now, span: Duration) -> Tick {
+        now.held.after(self.nonces.jittered(span))
     }
 }

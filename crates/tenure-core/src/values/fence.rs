@@ -3,6 +3,7 @@
 use crate::values::error::{InvalidInput, StoreError};
 use crate::values::time::Wall;
 use std::fmt;
+use std::time::Duration;
 
 /// 32 hexadecimal digits, in text and in what serde writes: many formats have no integer of 128 bits.
 macro_rules! hexadecimal {
@@ -170,6 +171,11 @@ impl Nonces {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (z >> 56) as u8
+    }
+
+    /// Between ¾ `span` and `span`.
+    pub(crate) fn jittered(&self, span: Duration) -> Duration {
+        span.saturating_mul(768 + u32::from(self.jitter())) / 1024
     }
 }
 

@@ -28,9 +28,7 @@ pub(crate) fn given_up(
 pub(crate) fn not_blamed(node: usize, error: &StoreError, shares_ids: bool) -> Result<(), String> {
     let text = error.to_string();
     // A second process under one holder id is a mistake, and is told so.
-    let is_known = text.contains("changed already")
-        || text.contains("over the limit")
-        || (shares_ids && text.contains("its own holder id"));
+    let is_known = text.contains("over the limit") || (shares_ids && text.contains("its own holder id"));
     if error.kind() == ErrorKind::Invalid && !is_known {
         return Err(format!("n{node} is told of a mistake that it did not make: {error}"));
     }

@@ -8,6 +8,7 @@ use crate::driver::sleep_until;
 use crate::guard::Guard;
 use crate::leases::Leases;
 use crate::meters::{self, WaitMeter};
+use crate::panics::quietly;
 use crate::prefixes::LeaseKind;
 use crate::users::HeardNotice;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -163,7 +164,9 @@ impl CandidateRunner {
         }
         meters::begin_elections();
         let (key, holder) = (self.shared.key.clone(), self.leases.holder().clone());
-        tracing::debug!(name: "election.started", target: "tenure::election", %key, %holder, "candidate follows the key");
+        quietly(|| {
+            tracing::debug!(name: "election.started", target: "tenure::election", %key, %holder, "candidate follows the key");
+        });
         self.input(first);
         while self.machine.standing() != Standing::Stopped {
             if self.is_unheard {
@@ -182,7 +185,9 @@ impl CandidateRunner {
             }
         }
         self.leases.inner.stop_listening(self.listening);
-        tracing::debug!(name: "election.stopped", target: "tenure::election", %key, %holder, "candidate stopped");
+        quietly(|| {
+            tracing::debug!(name: "election.stopped", target: "tenure::election", %key, %holder, "candidate stopped");
+        });
         if self.owned {
             self.leases.stop().await;
         }
@@ -273,17 +278,21 @@ impl CandidateRunner {
         let fence = self.shared.tenancy().map(|tenancy| display(tenancy.guard.fence()));
         match change {
             Change::Elected { lease, fence } => {
-                tracing::info!(
-                    name: "election.elected", target: "tenure::election", %key, %fence, %holder, "elected: it leads the key"
-                );
+                quietly(|| {
+                    tracing::info!(
+                        name: "election.elected", target: "tenure::election", %key, %fence, %holder, "elected: it leads the key"
+                    );
+                });
                 meters::leadership_begun();
                 self.elected(lease, fence);
             }
             Change::StepDown(cause) => {
-                tracing::info!(
-                    name: "election.step_down", target: "tenure::election", %key, fence, %holder, reason = %cause,
-                    "stepping down"
-                );
+                quietly(|| {
+                    tracing::info!(
+                        name: "election.step_down", target: "tenure::election", %key, fence, %holder, reason = %cause,
+                        "stepping down"
+                    );
+                });
                 if let Some(tenancy) = self.shared.tenancy() {
                     tenancy.stop.cancel();
                 }
@@ -291,10 +300,12 @@ impl CandidateRunner {
             Change::Ended(cause) => {
                 meters::leadership_ended(&cause);
                 self.ended();
-                tracing::info!(
-                    name: "election.ended", target: "tenure::election", %key, fence, %holder, reason = %cause,
-                    "leadership ended"
-                );
+                quietly(|| {
+                    tracing::info!(
+                        name: "election.ended", target: "tenure::election", %key, fence, %holder, reason = %cause,
+                        "leadership ended"
+                    );
+                });
             }
             Change::Leader(sighting) => {
                 let leader = sighting.map(Leader::from);
@@ -303,18 +314,22 @@ impl CandidateRunner {
                 if is_news {
                     let by = leader.as_ref().map(|leader| (display(&leader.holder), display(leader.fence)));
                     let (by, fence) = by.unzip();
-                    tracing::info!(
-                        name: "election.leader", target: "tenure::election", %key, fence, %holder, leader = by,
-                        "who leads has changed"
-                    );
+                    quietly(|| {
+                        tracing::info!(
+                            name: "election.leader", target: "tenure::election", %key, fence, %holder, leader = by,
+                            "who leads has changed"
+                        );
+                    });
                 }
                 self.led_by(leader);
             }
             Change::Failing(error) => {
-                tracing::warn!(
-                    name: "election.failing", target: "tenure::election", %key, %holder, reason = %error,
-                    "the key can't be followed for now"
-                );
+                quietly(|| {
+                    tracing::warn!(
+                        name: "election.failing", target: "tenure::election", %key, %holder, reason = %error,
+                        "the key can't be followed for now"
+                    );
+                });
             }
             Change::Stopped => self.led_by(None),
         }
@@ -331,10 +346,12 @@ impl CandidateRunner {
         else {
             return;
         };
-        tracing::warn!(
-            name: "election.namesake", target: "tenure::election", %key, fence = %leader.fence, %holder,
-            "a term that this candidate knows nothing of has its id; give each start of a process its own"
-        );
+        quietly(|| {
+            tracing::warn!(
+                name: "election.namesake", target: "tenure::election", %key, fence = %leader.fence, %holder,
+                "a term that this candidate knows nothing of has its id; give each start of a process its own"
+            );
+        });
     }
 
     fn elected(&mut self, lease: LeaseId, fence: Fence) {

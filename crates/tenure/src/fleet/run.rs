@@ -4,6 +4,7 @@ use super::assignment::Assignment;
 use super::unit::Unit;
 use super::worker::{Event, Worker};
 use crate::body::{self, BodyEnd, StopNotice, supervise};
+use crate::panics::quietly;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -117,10 +118,12 @@ where
         BodyEnd::Stopped { joined: Some(done), .. } => (done, false),
         BodyEnd::Stopped { joined: None, .. } => {
             let (key, fence, holder) = unit.named();
-            tracing::error!(
-                name: "fleet.stuck", target: "tenure::fleet", %key, %fence, %holder,
-                "what is done for this unit can't be ended"
-            );
+            quietly(|| {
+                tracing::error!(
+                    name: "fleet.stuck", target: "tenure::fleet", %key, %fence, %holder,
+                    "what is done for this unit can't be ended"
+                );
+            });
             return assignment.leave_to_expire();
         }
     };
@@ -145,16 +148,20 @@ fn log_failure(unit: &Unit, done: &Result<Verdict, JoinError>) {
     let (key, fence, holder) = unit.named();
     match done {
         Ok(Verdict::Failed(error)) => {
-            tracing::warn!(
-                name: "fleet.failed", target: "tenure::fleet", %key, %fence, %holder, reason = %error,
-                "what was done for this unit has failed"
-            );
+            quietly(|| {
+                tracing::warn!(
+                    name: "fleet.failed", target: "tenure::fleet", %key, %fence, %holder, reason = %error,
+                    "what was done for this unit has failed"
+                );
+            });
         }
         Err(error) if error.is_panic() => {
-            tracing::error!(
-                name: "fleet.panicked", target: "tenure::fleet", %key, %fence, %holder, reason = %error,
-                "what was done for this unit panicked"
-            );
+            quietly(|| {
+                tracing::error!(
+                    name: "fleet.panicked", target: "tenure::fleet", %key, %fence, %holder, reason = %error,
+                    "what was done for this unit panicked"
+                );
+            });
         }
         _ => {}
     }

@@ -6,6 +6,7 @@ use crate::belief::AtomicBelief;
 use crate::body::BodyLease;
 use crate::cancelled::Cancelled;
 use crate::meters;
+use crate::panics::quietly;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -69,9 +70,11 @@ impl RangeGuard {
         self.since = self.section.clock.held();
         meters::range_begun();
         let (key, holder) = (&self.section.key, &self.section.holder);
-        tracing::debug!(
-            name: "range.acquired", target: "tenure::range", %key, %fence, %holder, "parts of a range leased"
-        );
+        quietly(|| {
+            tracing::debug!(
+                name: "range.acquired", target: "tenure::range", %key, %fence, %holder, "parts of a range leased"
+            );
+        });
     }
 
     pub(super) fn refused(&mut self) {
@@ -184,25 +187,30 @@ impl RangeGuard {
         if self.section.process.is_forked() {
             return;
         }
-        if self.belief.deadline() != Tick(0) {
-            self.tell_ended(self.fence, !self.left().is_zero());
-        }
+        let (was_held, in_time) = (self.belief.deadline() != Tick(0), !self.left().is_zero());
         self.belief.end();
         self.stop.cancel();
+        if was_held {
+            self.tell_ended(self.fence, in_time);
+        }
     }
 
     fn tell_ended(&self, fence: Fence, in_time: bool) {
         let (key, holder) = (&self.section.key, &self.section.holder);
         meters::range_ended(in_time, self.section.clock.held().since(self.since));
         if in_time {
-            tracing::debug!(
-                name: "range.released", target: "tenure::range", %key, %fence, %holder, "parts of a range given up"
-            );
+            quietly(|| {
+                tracing::debug!(
+                    name: "range.released", target: "tenure::range", %key, %fence, %holder, "parts of a range given up"
+                );
+            });
         } else {
-            tracing::warn!(
-                name: "range.expired", target: "tenure::range", %key, %fence, %holder,
-                "parts of a range were over before they were given up"
-            );
+            quietly(|| {
+                tracing::warn!(
+                    name: "range.expired", target: "tenure::range", %key, %fence, %holder,
+                    "parts of a range were over before they were given up"
+                );
+            });
         }
     }
 

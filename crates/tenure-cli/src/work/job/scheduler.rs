@@ -86,6 +86,8 @@ enum Event {
         writes: Vec<Write>,
         result: Result<Vec<Outcome>, StoreError>,
     },
+    /// New units can't be registered for now.
+    NotRegistered(StoreError),
     /// What this run has written is written out.
     Written(usize),
     /// What commands have written can't be written out.
@@ -279,6 +281,7 @@ impl Scheduler {
                 self.on_over(key, guard, slot, ended, captured);
             }
             Event::Registered { writes, result } => self.on_registered(&writes, result),
+            Event::NotRegistered(error) => self.on_trouble(&error),
             Event::Written(run) => self.on_written(run),
             Event::Unwritable(error) => self.on_unwritable(&error),
             Event::Recorded { key, to, result } => {

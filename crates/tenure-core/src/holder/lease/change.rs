@@ -161,6 +161,6 @@ impl Holder {
 }
 
 fn busy(id: LeaseId) -> Notice {
-    let text = "the lease is being changed already; wait for that to end";
-    Notice::Failed(id, StoreError::invalid(text))
+    let text = "an earlier change of the lease is still under way; try again when it has ended";
+    Notice::Failed(id, StoreError::unavailable(text))
 }

@@ -133,7 +133,12 @@ impl Holder {
                 return self.after_acquisition(now, id, *acquisition, end);
             }
             Some(LeaseState::Updating(updating)) if updating.update.attachment.is_some() => {
-                return self.put(id, LeaseState::Updating(updating));
+                // Only a release tells of its end.
+                let is_told = updating.purpose == UpdatePurpose::Release;
+                self.put(id, LeaseState::Updating(updating));
+                if is_told {
+                    return;
+                }
             }
             Some(lease @ LeaseState::Abandoned(_)) => return self.put(id, lease),
             Some(LeaseState::Lapsing(mut attached)) => {

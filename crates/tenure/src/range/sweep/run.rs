@@ -4,6 +4,7 @@ use super::SweepError;
 use super::covered::Covered;
 use super::source::{Page, Source};
 use crate::error::{AcquireError, BodyError};
+use crate::panics::quietly;
 use crate::range::{RangeLease, Section};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -224,10 +225,12 @@ impl Sweep {
 
     fn tell_slow(&self, range: &KeyRange, in_a_row: u32) {
         let (key, sweep) = (self.section.key(), &self.name);
-        tracing::warn!(
-            name: "sweep.batch_aborted", target: "tenure::range", %key, %sweep, %range, in_a_row,
-            "a lease was over before one batch was handled"
-        );
+        quietly(|| {
+            tracing::warn!(
+                name: "sweep.batch_aborted", target: "tenure::range", %key, %sweep, %range, in_a_row,
+                "a lease was over before one batch was handled"
+            );
+        });
     }
 
     /// What is left, cut along the shards, beginning at a place that differs between processes.

@@ -68,8 +68,11 @@ impl Scheduler {
         match self.stop.take() {
             // Whoever stops us has to know that not all has stopped.
             Some(Failure { by: Some(_), .. }) if !self.lapsing.is_empty() => Err(Failure::silent(exit::LOST)),
-            // What could not be written is worse than what --halt has asked for.
-            Some(failure) if failure.code == exit::OK => written.and(Err(failure)),
+            // What could not be written is worse than what --halt has asked for, and so is what has failed since.
+            Some(failure) if failure.code == exit::OK => {
+                let is_well = self.tally.failed == 0;
+                written.and(Err(if is_well { failure } else { Failure::silent(exit::SOME_FAILED) }))
+            }
             Some(failure) => Err(failure),
             None if self.board.bad() > 0 => Ok(exit::SOME_FAILED),
             None => written.map(|()| exit::OK),

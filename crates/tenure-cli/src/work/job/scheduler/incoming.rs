@@ -12,7 +12,7 @@ use tenure::store::{Outcome, StoreExt, Stored, Write};
 use tenure::{Key, StoreError};
 use tenure_core::Nonces;
 
-/// Before a part that could not be registered is tried again; doubled each time.
+/// Before a part that could not be registered is tried again; doubled each time, up to the longest.
 const PAUSE: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(2);
 
@@ -104,9 +104,13 @@ impl Scheduler {
             // Repeating is harmless: what was made already is not absent any more.
             let result = loop {
                 match store.write_all(writes.clone()).await {
-                    Err(error) if error.is_passing() && pause <= LONGEST => {
+                    Err(error) if error.is_passing() => {
+                        // Whoever has given up hears nothing more.
+                        if sender.send(Event::NotRegistered(error)).is_err() {
+                            return;
+                        }
                         tokio::time::sleep(pause).await;
-                        pause *= 2;
+                        pause = (pause * 2).min(LONGEST);
                     }
                     result => break result,
                 }
@@ -121,6 +125,7 @@ impl Scheduler {
             Ok(outcomes) => outcomes,
             Err(error) => return self.give_up(error.into()),
         };
+        self.trouble.end();
         let keys: Vec<Key> = writes.iter().map(|write| write.key.clone()).collect();
         let new: Vec<(Key, Stored)> = keys.iter().zip(writes).zip(&outcomes).filter_map(registered).collect();
         let others = keys.iter().zip(&outcomes).filter_map(|(key, outcome)| match outcome {

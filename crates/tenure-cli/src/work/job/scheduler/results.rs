@@ -185,11 +185,18 @@ impl Scheduler {
         }
     }
 
-    /// That nothing can be written is known at once. Who only reads slowly is not waited for, nor is anybody at the end.
+    /// That nothing can be written is known at once. Who only reads slowly is not waited for, nor is anybody at the end. What is to be
+    /// saved is waited for, but not for long once the user has asked to stop: it is run again then.
     pub(super) fn on_slowly_written(&mut self, now: Duration) {
-        let since = if self.stop.is_some() { Duration::MAX } else { now.saturating_sub(PATIENCE) };
+        let is_saved = self.plan.form.as_ref().is_some_and(|form| form.results.is_some());
+        let since = match is_saved && !self.outputs.is_unwritable() {
+            true if self.is_asked() => now.saturating_sub(PATIENCE),
+            true => return,
+            false if self.stop.is_some() => Duration::MAX,
+            false => now.saturating_sub(PATIENCE),
+        };
         while let Some(run) = self.outputs.next_since(since) {
-            if self.outputs.is_unwritable() {
+            if self.outputs.is_unwritable() || is_saved {
                 // It is run again, for somebody who reads it.
                 self.hand_back(&run.key);
             } else {

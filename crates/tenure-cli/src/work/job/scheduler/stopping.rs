@@ -15,9 +15,11 @@ impl Scheduler {
         self.stop.as_ref().is_some_and(|stop| stop.by.is_some())
     }
 
-    /// Stops before the job is settled. Of several reasons the user's counts, or else the first.
+    /// Stops before the job is settled. Of several reasons the user's counts, or else the first; what --halt asks for is none beside
+    /// something that went wrong.
     pub(super) fn give_up(&mut self, failure: Failure) {
-        if self.stop.is_some() && failure.by.is_none() {
+        let is_halted = self.stop.as_ref().is_some_and(Failure::is_silent);
+        if self.stop.is_some() && failure.by.is_none() && (!is_halted || failure.is_silent()) {
             return;
         }
         self.slots.stop(self.plan.grace);
