@@ -189,7 +189,10 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(5));
             }
         };
-        until(&|| process.family().len() == 2);
+        // A shell that is just starting its command stands still with it, but not as one that is stopped.
+        let name = |pid: &Pid| std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()));
+        let sleeps = |pid: &Pid| name(pid).is_ok_and(|name| name.trim() == "sleep");
+        until(&|| process.family().get(1).is_some_and(sleeps));
         assert_eq!(process.stopped(), 0);
         process.signal(Signal::STOP);
         until(&|| process.stopped() == 2);

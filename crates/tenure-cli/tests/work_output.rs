@@ -188,6 +188,23 @@ fn who_does_not_read_what_commands_write_holds_up_nothing_that_is_told_elsewhere
 }
 
 #[test]
+fn who_has_told_tenure_to_stop_is_not_told_of_who_reads_no_more() {
+    let bench = Bench::new();
+    let script = "case {} in a) echo out a;; b) trap 'sleep 0.5; echo late; exit 1' TERM; touch begun; while :; do sleep 0.05; done;; esac";
+    let mut command = bench.tenure(&work(&["-p", "2", "a", "b"], &["sh", "-c", script]));
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    let mut child = Process::from(child);
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    wait_until("the other one to run", || bench.path("begun").exists());
+    child.signal(Signal::SIGTERM);
+    drop(reader);
+    assert_eq!((line.as_str(), child.wait()), ("out a\n", 143));
+}
+
+#[test]
 fn what_is_to_be_saved_is_not_done_before_it_is() {
     let bench = Bench::new();
     let (unread, out) = full_pipe();

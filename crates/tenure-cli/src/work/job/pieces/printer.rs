@@ -266,6 +266,12 @@ fn save(directory: &Path, captured: &mut Captured, exit: Option<i64>) -> io::Res
         move |error: io::Error| io::Error::new(error.kind(), format!("{shown}: {error}"))
     };
     std::fs::create_dir_all(directory).map_err(named(directory))?;
+    // That of an earlier run tells nothing of what is written now.
+    let status_path = directory.join("status");
+    match std::fs::remove_file(&status_path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(named(&status_path)(error)),
+        _ => {}
+    }
     for (name, file) in [("stdout", &mut captured.out), ("stderr", &mut captured.err)] {
         let length = file.metadata()?.len();
         let path = directory.join(name);
@@ -274,8 +280,7 @@ fn save(directory: &Path, captured: &mut Captured, exit: Option<i64>) -> io::Res
     }
     // Last: who finds it finds the rest complete.
     let status = exit.map_or("stopped\n".to_owned(), |exit| format!("{exit}\n"));
-    let path = directory.join("status");
-    std::fs::write(&path, status).map_err(named(&path))
+    std::fs::write(&status_path, status).map_err(named(&status_path))
 }
 
 /// A unit's directory: its name, with what a file's name can't hold, and what is no text, written as in URLs; or a digest if that is too

@@ -1,7 +1,7 @@
 //! The end: what is written gets out, the summary is told, and everything is given back.
 
-use super::{LAST_WORDS, SIGPIPE, Scheduler};
-use crate::exit::{self, Asked, Failure};
+use super::{LAST_WORDS, Scheduler};
+use crate::exit::{self, Failure};
 use crate::supervise::signals::Signals;
 use crate::work::job::{say_goodbye, summary};
 use std::collections::BTreeMap;
@@ -52,8 +52,7 @@ impl Scheduler {
         self.progress.end();
         self.tell_losses(true);
         let took = boottime().saturating_sub(self.began);
-        let is_unread = self.stop.as_ref().is_some_and(|stop| stop.by == Some(Asked::Signal(SIGPIPE)));
-        if is_unread {
+        if self.is_unread_stop() && self.lapsing.is_empty() {
             return Err(self.stop.take().unwrap_or_else(|| Failure::silent(exit::OK)));
         }
         let as_json = self.plan.json && is_read;

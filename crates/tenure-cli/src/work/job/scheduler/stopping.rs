@@ -2,7 +2,7 @@
 
 use super::{SIGPIPE, Scheduler};
 use crate::config::{Counted, Halt};
-use crate::exit::{self, Failure};
+use crate::exit::{self, Asked, Failure};
 use crate::output;
 use crate::supervise::signals;
 use crate::text::count;
@@ -15,11 +15,22 @@ impl Scheduler {
         self.stop.as_ref().is_some_and(|stop| stop.by.is_some())
     }
 
-    /// Stops before the job is settled. Of several reasons the user's counts, or else the first; what --halt asks for is none beside
+    /// Whether that is because nobody reads what commands write any more.
+    pub(super) fn is_unread_stop(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.by == Some(Asked::Signal(SIGPIPE)))
+    }
+
+    /// Stops before the job is settled. Of several reasons the user's signal counts, or else the first; what --halt asks for is none beside
     /// something that went wrong.
     pub(super) fn give_up(&mut self, failure: Failure) {
         let is_halted = self.stop.as_ref().is_some_and(Failure::is_silent);
-        if self.stop.is_some() && failure.by.is_none() && (!is_halted || failure.is_silent()) {
+        let counts = match failure.by {
+            // Who reads has often got the same signal.
+            Some(Asked::Signal(SIGPIPE)) => !self.is_asked(),
+            Some(_) => true,
+            None => self.stop.is_none() || is_halted && !failure.is_silent(),
+        };
+        if !counts {
             return;
         }
         self.slots.stop(self.plan.grace);
@@ -88,7 +99,7 @@ impl Scheduler {
 
     pub(super) fn on_signal(&mut self, signal: i32) -> Result<(), Failure> {
         let failure = Failure::by_signal(signal);
-        if self.is_asked() {
+        if self.is_asked() && !self.is_unread_stop() {
             self.slots.kill();
             return Err(failure);
         }
