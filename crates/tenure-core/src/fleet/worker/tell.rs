@@ -5,7 +5,7 @@ mod news;
 mod writing;
 
 use self::news::Told;
-use self::writing::Writing;
+use self::writing::PartWrites;
 use super::disputes::Disputes;
 use super::listed::{Owner, Peer, Unit};
 use super::listing::Listing;
@@ -45,7 +45,7 @@ pub(super) struct Telling {
     told: BTreeMap<Key, Told>,
     pub(super) disputes: Disputes,
     round: Option<Box<Round>>,
-    writing: Writing,
+    writing: PartWrites,
 }
 
 impl Telling {

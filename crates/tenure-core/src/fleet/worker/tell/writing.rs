@@ -57,7 +57,7 @@ struct Patience {
 
 /// Parts that are being written, and how fast.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Writing {
+pub(super) struct PartWrites {
     writes: BTreeMap<Key, PartWrite>,
     /// Those of them that are still to be sent.
     unsent: VecDeque<Key>,
@@ -66,7 +66,7 @@ pub(super) struct Writing {
     under_way: usize,
 }
 
-impl Writing {
+impl PartWrites {
     /// Whether all parts are written, or left alone.
     pub(super) fn is_done(&self) -> bool {
         self.writes.is_empty()
