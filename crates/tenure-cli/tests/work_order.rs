@@ -169,6 +169,32 @@ fn a_failure_counts_at_once_though_its_output_waits_for_its_turn() {
 }
 
 #[test]
+fn what_is_run_again_as_its_lease_was_withdrawn_while_it_waited_counts_once() {
+    let bench = Bench::new();
+    let script =
+        "if [ $1 = a ]; then until [ -e go ]; do sleep 0.01; done; fi; echo $1 >> ran.$1; echo out $1";
+    let more = ["-k", "-p", "2", "--halt", "soon,success=3", "a", "b"];
+    let command = bench
+        .tenure(&work(&more, &["sh", "-c", script, "x", "{}"]))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    for runs in 1..=2 {
+        wait_until("a run", || bench.read("ran.b").lines().count() == runs);
+        if runs == 1 {
+            // Its result has been kept by then, or is recorded wrongly.
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            assert_eq!(bench.run(&["release", "--yes", "work/j/b"]).code, 0);
+        }
+    }
+    bench.write("go", "");
+    let ran = Ran::of(command.wait_with_output().unwrap());
+    assert_eq!((ran.code, ran.out.as_str()), (0, "out a\nout b\n"), "{ran:?}");
+    assert!(ran.err.contains("withdrawn or lost") && !ran.err.contains("--halt"), "{ran:?}");
+}
+
+#[test]
 fn units_that_others_run_hold_back_no_output_for_ever() {
     let bench = Bench::new();
     let mut other = bench.start(&work(&["--ttl", "2s", "a"], &FIRST_IS_LAST));

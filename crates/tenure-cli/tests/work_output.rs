@@ -7,6 +7,7 @@
 
 use crate::common::{Bench, Process, Ran, full_pipe, now_ms, wait_until, work};
 use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
@@ -207,25 +208,49 @@ fn who_has_told_tenure_to_stop_is_not_told_of_who_reads_no_more() {
 #[test]
 fn what_is_to_be_saved_is_not_done_before_it_is() {
     let bench = Bench::new();
-    let (unread, out) = full_pipe();
     let units = ["a", "b", "c"];
+    // Whoever writes to a pipe waits for a reader, as for a disk that stands still.
+    std::fs::create_dir_all(bench.path("kept/a")).unwrap();
+    nix::unistd::mkfifo(&bench.path("kept/a/stdout"), Mode::S_IRWXU).unwrap();
     let more = [&["--results", "kept", "-p", "2"], units.as_slice()].concat();
     let command = work(&more, &["sh", "-c", "echo {} >> ran; echo ={}="]);
-    let mut program = bench.tenure(&command);
-    let mut child: Process =
-        program.stdin(Stdio::null()).stdout(out).stderr(Stdio::null()).spawn().unwrap().into();
+    let mut child = bench.start(&command);
     wait_until("all to be run", || bench.read("ran").lines().count() == 3);
-    // A slow reader is waited for so long.
+    // Who reads slowly is waited for so long.
     std::thread::sleep(std::time::Duration::from_millis(1500));
+    let saved = || units.iter().filter(|unit| bench.path(&format!("kept/{unit}/status")).exists()).count();
+    let counts = || {
+        let status = bench.run(&["work", "status", "j", "--json"]).json();
+        (status["done"].as_u64().unwrap() as usize, status["running"].as_u64().unwrap())
+    };
+    let (done, running) = counts();
+    assert!(done <= saved() && done < 3 && running > 0, "{done} done, {running} run, {} saved", saved());
     child.signal(Signal::SIGTERM);
     assert_eq!(child.wait(), 143);
-    let saved = || units.iter().filter(|unit| bench.path(&format!("kept/{unit}/status")).exists()).count();
-    let status = bench.run(&["work", "status", "j", "--json"]).json();
-    let (done, running) = (status["done"].as_u64().unwrap(), status["running"].as_u64().unwrap());
-    assert!(done as usize <= saved() && running == 0, "{status}, and {} are saved", saved());
-    drop((unread, program));
+    let (done, running) = counts();
+    assert!(done <= saved() && running == 0, "{done} done, {running} run, {} saved", saved());
+    std::fs::remove_file(bench.path("kept/a/stdout")).unwrap();
     let again = bench.run(&command);
     assert_eq!((again.code, saved()), (0, 3), "{again:?}");
+    assert_eq!(bench.read("kept/a/stdout"), "=a=\n");
+}
+
+#[test]
+fn what_is_saved_is_done_though_nobody_reads_it() {
+    for order in [&[][..], &["-k"]] {
+        let bench = Bench::new();
+        let (_unread, out) = full_pipe();
+        let more = [&["--results", "kept", "-p", "2"], order, &["a", "b", "c"]].concat();
+        let mut program = bench.tenure(&work(&more, &["sh", "-c", "echo ={}="]));
+        let mut child: Process =
+            program.stdin(Stdio::null()).stdout(out).stderr(Stdio::null()).spawn().unwrap().into();
+        let done = || bench.run(&["work", "ls", "--json"]).out.contains("\"done\": 3");
+        wait_until("all to be done", done);
+        let saved = ["a", "b", "c"].map(|unit| bench.read(&format!("kept/{unit}/stdout")));
+        assert_eq!(saved, ["=a=\n", "=b=\n", "=c=\n"]);
+        child.signal(Signal::SIGTERM);
+        assert_eq!(child.wait(), 143);
+    }
 }
 
 #[test]

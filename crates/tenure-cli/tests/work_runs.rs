@@ -74,6 +74,21 @@ fn starts_are_so_far_apart() {
 }
 
 #[test]
+fn what_is_not_started_soon_is_left_to_others() {
+    let bench = Bench::new();
+    let script = "touch ran.{}; until [ -e end ]; do sleep 0.02; done";
+    let mut slow =
+        bench.start(&work(&["--delay", "1h", "-p", "4", "a", "b", "c", "d"], &["sh", "-c", script]));
+    let ran =
+        || ["a", "b", "c", "d"].iter().filter(|unit| bench.path(&format!("ran.{unit}")).exists()).count();
+    wait_until("its first unit to run", || ran() == 1);
+    let mut other = bench.start(&work(&["-p", "4", "a", "b", "c", "d"], &["sh", "-c", script]));
+    wait_until("the other one to run the rest", || ran() == 4);
+    bench.write("end", "");
+    assert_eq!((slow.wait(), other.wait()), (0, 0));
+}
+
+#[test]
 fn a_halt_stops_what_runs_or_waits_for_it() {
     for (halt, slow_is_done) in [("now,fail=1", 0), ("soon,fail=1", 1)] {
         let bench = Bench::new();

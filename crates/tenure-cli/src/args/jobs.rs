@@ -55,10 +55,11 @@ pub(crate) struct CommandArgs {
     /// with exit code 124
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) timeout: Option<Duration>,
-    /// Wait at least this long between two starts, as in 500ms or 2s
+    /// Wait at least this long between two starts, as in 500ms or 2s. What can't be started within a second is left to other processes
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "0s", hide_default_value = true)]
     pub(crate) delay: Duration,
-    /// Start nothing more, while something runs, as long as this host's load average over the last minute is above this, as in 3.5
+    /// Start nothing more, while something runs, as long as this host's load average over the last minute is above this, as in 3.5. Other
+    /// processes may run the rest meanwhile
     #[arg(long, value_name = "LOAD")]
     pub(crate) load: Option<f64>,
     /// When this process stops before the job is done: `now` (running commands are stopped, and their units handed back) or `soon` (they

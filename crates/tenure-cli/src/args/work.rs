@@ -113,7 +113,7 @@ pub(crate) struct WorkArgs {
     /// Try units again that an earlier run recorded as failed
     #[arg(long)]
     pub(crate) retry_failed: bool,
-    /// Run the given units anew, also those that are done; without any, all of the job. Refused with status 75 while a
+    /// Run the given units anew, also those that are done, with all their attempts; without any, all of the job. Refused with status 75 while a
     /// process that was started before works on the job: what it has just done would be run twice
     #[arg(long, conflicts_with = "retry_failed")]
     pub(crate) fresh: bool,

@@ -1,7 +1,8 @@
 //! `--fresh`: units are to be run once more, whatever was recorded of them.
 //!
 //! Nothing is removed: the record of each settled unit becomes that of one that waits to be run, on condition that its
-//! result is still the one that was seen. So each unit is held by one process at a time as ever, and whoever joins
+//! result is still the one that was seen. So does that of a unit that has been tried, and waits for another attempt: it begins
+//! with all its attempts, and at once. So each unit is held by one process at a time as ever, and whoever joins
 //! meanwhile helps. It is refused while a process that came before is at work on the job: what that one has done
 //! a moment ago would be run twice. Of two that begin anew at the same time, the later one is refused.
 //!
@@ -69,7 +70,7 @@ impl Earlier {
     }
 }
 
-/// What was recorded of a settled unit: how it ended, when, and who ran it.
+/// What was recorded of a settled unit, or of one that has been tried: how it ended, when, and who ran it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Recorded {
     status: Status,
@@ -126,7 +127,8 @@ fn refusal(name: &JobName, about: &Metadata, left: Duration) -> Failure {
     )
 }
 
-/// Has settled units run anew: those of them whose results were there before others were looked for, and stay until each is written.
+/// Has units run anew that are settled or have been tried: those of them whose results were there before others were looked for, and stay
+/// until each is written.
 pub(super) async fn reset(
     leases: &Leases,
     nonces: &mut Nonces,
@@ -134,12 +136,12 @@ pub(super) async fn reset(
     earlier: &Earlier,
 ) -> Result<usize, Failure> {
     const ATTEMPTS: usize = 40;
-    let settled = |listed: &Listed| {
+    let tried = |listed: &Listed| {
         let stored = listed.stored.as_ref().ok()?;
         let is_earlier = result(stored).is_some_and(|result| earlier.has(&listed.key, &result));
         is_earlier.then(|| (listed.key.clone(), stored.clone()))
     };
-    let mut todo: Vec<(Key, Stored)> = units.filter_map(settled).collect();
+    let mut todo: Vec<(Key, Stored)> = units.filter_map(tried).collect();
     let n = todo.len();
     for _ in 0..ATTEMPTS {
         let (held, free) = todo.into_iter().partition(|(_, seen)| seen.record.tenure.is_some());
@@ -160,11 +162,19 @@ pub(super) async fn reset(
     ))
 }
 
-/// What was recorded of a unit, if it is settled.
+/// What was recorded of a unit, if it is settled, or has been tried and nobody has it: whoever has it tries it again.
 fn result(stored: &Stored) -> Option<Recorded> {
     let metadata = &stored.record.metadata;
-    let Unit { status, worker, .. } = Unit::of(metadata)?;
-    (status != Status::Pending).then(|| Recorded { status, finished: Unit::finished(metadata), worker })
+    let unit = Unit::of(metadata)?;
+    let is_tried = match unit.status {
+        Status::Pending => stored.record.tenure.is_none() && unit.is_tried(),
+        Status::Done | Status::Failed => true,
+    };
+    is_tried.then(|| Recorded {
+        status: unit.status,
+        finished: Unit::finished(metadata),
+        worker: unit.worker,
+    })
 }
 
 /// Returns those that have changed meanwhile, but for their results.
@@ -183,7 +193,7 @@ async fn write_over(
     let outcomes = patiently(async || leases.store().write_all(writes.clone()).await).await?;
     let mut rest = Vec::new();
     for ((key, seen), outcome) in units.into_iter().zip(outcomes) {
-        // A pending one was reset by another, or by us, if the answer was lost; another result is of a later run.
+        // One without a result was reset by another, or by us, if the answer was lost; another result is of a later run.
         if let Outcome::Lost(Some(now)) = outcome
             && result(&now) == result(&seen)
         {
@@ -218,7 +228,7 @@ async fn take_over(leases: &Leases, units: Vec<(Key, Stored)>) -> Result<Vec<(Ke
 mod tests {
     //! Plan: what others have under their hands for a moment is waited for; what was run anew meanwhile is left alone; a
     //! process that came later is no reason to refuse, one that came before is, and so is one that has done something, whatever its
-    //! clock says; what is done after the results were gathered is left alone.
+    //! clock says; what is done after the results were gathered is left alone; what waits for another attempt begins anew, unless somebody has it.
     use super::*;
     use crate::work::job::presence::await_session;
     use std::ffi::OsStr;
@@ -347,5 +357,33 @@ mod tests {
         assert_eq!(status(&here).await, "done");
         let now = earlier(&here).await;
         assert_eq!(reset(&here, &mut nonces, [&seen].into_iter(), &now).await.unwrap(), 1);
+    }
+    #[tokio::test]
+    async fn what_waits_for_another_attempt_begins_anew_unless_somebody_has_it() {
+        let (store, mut nonces) = (tenure::memory(), Nonces::new(1));
+        let (here, there) = (Leases::new(store.clone()).unwrap(), Leases::new(store).unwrap());
+        let of_it = async |leases: &Leases| {
+            let stored = leases.store().list_all("work/j/").await.unwrap().remove(0).stored.unwrap();
+            Unit::of(&stored.record.metadata).unwrap()
+        };
+        unit(&here, "pending", 0).await;
+        let seen = here.store().list_all("work/j/").await.unwrap().remove(0);
+        let begun = reset(&here, &mut nonces, [&seen].into_iter(), &earlier(&here).await).await.unwrap();
+        assert_eq!(begun, 0, "it was never tried");
+        let tried = Metadata::from([
+            ("status".into(), "pending".into()),
+            ("attempts".into(), 2.into()),
+            ("takeovers".into(), 1.into()),
+            ("not_before".into(), i64::MAX.into()),
+        ]);
+        claimed(&there).await.release_with(tried).await.unwrap();
+        let guard = claimed(&there).await;
+        let held = here.store().list_all("work/j/").await.unwrap().remove(0);
+        let begun = reset(&here, &mut nonces, [&held].into_iter(), &earlier(&here).await).await.unwrap();
+        assert_eq!((begun, of_it(&here).await.attempts), (0, 2), "somebody has it");
+        guard.release().await;
+        let seen = here.store().list_all("work/j/").await.unwrap().remove(0);
+        let begun = reset(&here, &mut nonces, [&seen].into_iter(), &earlier(&here).await).await.unwrap();
+        assert_eq!((begun, of_it(&here).await.is_tried()), (1, false));
     }
 }

@@ -10,11 +10,13 @@ pub(crate) struct Pacing {
     /// Nothing more is started while the load average is above this.
     load: Option<f64>,
     not_before: Duration,
+    /// The load average was above the limit when it was looked at.
+    is_loaded: bool,
 }
 
 impl Pacing {
     pub(crate) fn new(delay: Duration, load: Option<f64>) -> Pacing {
-        Pacing { delay, load, not_before: Duration::ZERO }
+        Pacing { delay, load, not_before: Duration::ZERO, is_loaded: false }
     }
 
     /// How long nothing is to be started yet. The load average is asked for only where it matters.
@@ -26,12 +28,31 @@ impl Pacing {
     ) -> Duration {
         /// The average hardly changes sooner.
         const AGAIN: Duration = Duration::from_secs(1);
-        // Where nothing runs, something has to.
-        let is_loaded = || self.load.is_some_and(|most| load_average().is_some_and(|load| load > most));
-        if now >= self.not_before && !is_idle && is_loaded() {
-            self.not_before = now + AGAIN;
+        if now >= self.not_before {
+            self.is_loaded = self.load.is_some_and(|most| load_average().is_some_and(|load| load > most));
+            // Where nothing runs, something has to.
+            if self.is_loaded && !is_idle {
+                self.not_before = now + AGAIN;
+            }
         }
         self.not_before.saturating_sub(now)
+    }
+
+    /// How many may be started within a second: what is claimed for later than that, others could run meanwhile.
+    pub(super) fn soon(
+        &mut self,
+        now: Duration,
+        is_idle: bool,
+        load_average: impl FnOnce() -> Option<f64>,
+    ) -> usize {
+        const SOON: Duration = Duration::from_secs(1);
+        let wait = self.wait(now, is_idle, load_average);
+        if self.is_loaded {
+            return usize::from(is_idle);
+        }
+        let Some(left) = SOON.checked_sub(wait) else { return 0 };
+        let more = left.as_nanos().checked_div(self.delay.as_nanos());
+        more.map_or(usize::MAX, |more| usize::try_from(more).unwrap_or(usize::MAX).saturating_add(1))
     }
 
     pub(super) fn started(&mut self, now: Duration) {
@@ -72,6 +93,25 @@ mod tests {
         assert_eq!(pacing.wait(SECOND, false, || None), Duration::ZERO);
         let mut unlimited = Pacing::new(Duration::ZERO, None);
         assert_eq!(unlimited.wait(SECOND, false, || unreachable!()), Duration::ZERO);
+    }
+
+    #[test]
+    fn no_more_is_claimed_than_may_be_started_within_a_second() {
+        let load = |load| move || Some(load);
+        let mut pacing = Pacing::new(Duration::ZERO, Some(2.0));
+        assert_eq!(pacing.soon(SECOND, false, load(2.0)), usize::MAX);
+        assert_eq!(pacing.soon(SECOND, false, load(2.1)), 0);
+        assert_eq!(pacing.soon(SECOND * 3 / 2, false, || unreachable!()), 0, "it is looked at once a second");
+        assert_eq!(pacing.soon(SECOND * 2, true, load(9.0)), 1, "where nothing runs, one has to");
+        assert_eq!(pacing.soon(SECOND * 2, false, load(1.0)), usize::MAX);
+        for (delay, after, soon) in
+            [(300, 0, 3), (300, 300, 4), (5_000, 0, 0), (5_000, 3_999, 0), (5_000, 4_000, 1)]
+        {
+            let mut delayed = Pacing::new(Duration::from_millis(delay), None);
+            delayed.started(SECOND);
+            let now = SECOND + Duration::from_millis(after);
+            assert_eq!(delayed.soon(now, false, || unreachable!()), soon, "{delay} {after}");
+        }
     }
 
     #[test]

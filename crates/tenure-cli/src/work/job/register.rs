@@ -56,8 +56,8 @@ pub(crate) async fn register(
         anew::check_alone(leases, name, &earlier).await?;
         let (mut pages, mut n) = (Pages::default(), 0);
         while let Some(page) = patiently(async || pages.next(store, &prefix).await).await? {
-            let settled = page.iter().filter(|listed| given.has(&listed.key));
-            n += anew::reset(leases, &mut nonces, settled, &earlier).await?;
+            let of_given = page.iter().filter(|listed| given.has(&listed.key));
+            n += anew::reset(leases, &mut nonces, of_given, &earlier).await?;
         }
         output::tell(format!("{} to be run anew", count(n, "unit")));
     }

@@ -12,7 +12,7 @@
 //! | `prefetch`, `suspects` | the claims under way, and how many more there are to be; what is run alone |
 //! | `outputs`, `awaited` | what commands have written, on its way out; whose turn it is that others have (`--keep-order`) |
 //! | `pending` | results that are not recorded yet |
-//! | `lost`, `trouble` | leases that were being lost, which is to be told; for how long nothing has worked |
+//! | `lost`, `trouble`, `unstarted` | leases that were being lost, which is to be told; for how long the store, or no start, has worked |
 //!
 //! `results.rs` has what follows from a claim or a run, `stopping.rs` why it stops early, and `ending.rs` the end.
 
@@ -35,7 +35,8 @@ use super::board::{Board, Local};
 use super::pacing::Pacing;
 use super::pieces::capture::{Captured, Captures};
 use super::pieces::joblog::Joblog;
-use super::pieces::printer::Printer;
+use super::pieces::printer::{Piece, Printer};
+use super::pieces::saver::Saver;
 use super::progress::Progress;
 use super::slots::{EndedUnit, Setup, Slots};
 use super::summary::Tally;
@@ -43,6 +44,7 @@ use super::turns::Turn;
 use crate::config;
 use crate::exit::Failure;
 use crate::keys::JobName;
+use crate::stores::file::FileWatch;
 use crate::supervise::outage::Outage;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
@@ -64,7 +66,7 @@ use tenure::store::{Listed, Outcome, Write};
 use tenure::{AcquireError, Guard, Key, LeaseError, Leases, StoreError};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use trouble::StoreTrouble;
+use trouble::Trouble;
 
 /// What comes back to the scheduler.
 enum Event {
@@ -88,9 +90,13 @@ enum Event {
     },
     /// New units can't be registered for now.
     NotRegistered(StoreError),
+    /// What this run has written is saved.
+    Saved(Piece),
     /// What this run has written is written out.
     Written(usize),
-    /// What commands have written can't be written out.
+    /// What commands have written can't be saved.
+    Unsavable(std::io::Error),
+    /// What they have written can't be written out.
     Unwritable(std::io::Error),
     Recorded {
         key: Key,
@@ -126,7 +132,11 @@ pub(crate) struct Scheduler {
     prefetch: Prefetch,
     suspects: Suspects,
     lost: LostUnits,
-    trouble: StoreTrouble,
+    trouble: Trouble,
+    /// Commands that can't be started.
+    unstarted: Trouble,
+    /// The store's, if it is one.
+    file: FileWatch,
 
     sender: mpsc::UnboundedSender<Event>,
     events: mpsc::UnboundedReceiver<Event>,
@@ -175,13 +185,21 @@ impl Scheduler {
         let captures = plan.form.is_some().then(Arc::<Captures>::default);
         let printer = match (&plan.form, &captures) {
             (Some(form), Some(captures)) => {
-                let sender = sender.clone();
-                let again = sender.clone();
-                let written = move |run| drop(again.send(Event::Written(run)));
+                let (told, sender) = (sender.clone(), sender.clone());
+                let written = move |run| drop(told.send(Event::Written(run)));
                 let trouble = move |error| drop(sender.send(Event::Unwritable(error)));
                 Some(Printer::start(form.clone(), Arc::clone(captures), written, trouble)?)
             }
             _ => None,
+        };
+        let saver = match plan.form.as_ref().and_then(|form| form.results.clone()) {
+            Some(results) => {
+                let (told, sender) = (sender.clone(), sender.clone());
+                let saved = move |piece| drop(told.send(Event::Saved(piece)));
+                let trouble = move |error| drop(sender.send(Event::Unsavable(error)));
+                Some(Saver::start(results, saved, trouble)?)
+            }
+            None => None,
         };
         let has_numbers = plan.command.is_numbered()
             || plan.joblog.is_some()
@@ -197,7 +215,7 @@ impl Scheduler {
         Ok(Scheduler {
             rounds: Rounds::new(super::writes::instance(&leases), now),
             slots: Slots::new(plan.slots, Pacing::new(plan.delay, plan.load), setup),
-            outputs: Outputs::new(printer),
+            outputs: Outputs::new(printer, saver),
             awaited: AwaitedPlace::default(),
             is_unread: false,
             pending: PendingResults::default(),
@@ -220,7 +238,9 @@ impl Scheduler {
             suspects: Suspects::default(),
             lapsing: Vec::new(),
             lost: LostUnits::default(),
-            trouble: StoreTrouble::default(),
+            trouble: Trouble::default(),
+            unstarted: Trouble::default(),
+            file: FileWatch::default(),
             looked_after: Duration::ZERO,
             stop: None,
         })
@@ -282,7 +302,9 @@ impl Scheduler {
             }
             Event::Registered { writes, result } => self.on_registered(&writes, result),
             Event::NotRegistered(error) => self.on_trouble(&error),
+            Event::Saved(piece) => self.on_saved(piece),
             Event::Written(run) => self.on_written(run),
+            Event::Unsavable(error) => self.on_unsavable(&error),
             Event::Unwritable(error) => self.on_unwritable(&error),
             Event::Recorded { key, to, result } => {
                 self.pending.answered();
@@ -306,8 +328,8 @@ impl Scheduler {
             self.slots.prolong(asked_at, left);
         }
         self.progress.show(self.board.counts(), self.slots.running(), asked_at);
-        if self.progress.is_shown() && self.rounds.may_list(boottime()) {
-            self.audit();
+        if self.progress.is_shown() {
+            self.list_now_and_then();
         }
     }
 

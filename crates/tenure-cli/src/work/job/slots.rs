@@ -122,11 +122,19 @@ impl Slots {
         self.running.remove(key).map(|running| running.slot)
     }
 
+    /// How many more units are to be claimed, by when they may be started. `claiming`: how many are being claimed already.
+    pub(crate) fn soon(&mut self, claiming: usize) -> usize {
+        let soon = self.pacing.soon(boottime(), self.running.is_empty(), load_average);
+        soon.saturating_sub(self.waiting.len() + claiming)
+    }
+
     /// Starts nothing from now on, or goes on to start. What was claimed ahead is returned once it has waited for so long that others are to
-    /// have it.
+    /// have it, be it for that or for its pace.
     pub(crate) fn hold(&mut self, is_held: bool) -> Vec<UnitTask> {
         const PATIENCE: Duration = Duration::from_secs(1);
         let now = boottime();
+        let is_idle = self.running.is_empty();
+        let is_held = is_held || self.pacing.soon(now, is_idle, load_average) == 0;
         self.held_since = is_held.then(|| self.held_since.unwrap_or(now));
         let is_long = self.held_since.is_some_and(|since| now.saturating_sub(since) > PATIENCE);
         if is_long { self.waiting.drain() } else { Vec::new() }

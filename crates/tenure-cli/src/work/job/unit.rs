@@ -53,6 +53,11 @@ impl Unit {
         })
     }
 
+    /// Whether it does not stand as one that was never run: by failures, by deaths of its workers, or by a time before which it is not to be run.
+    pub(crate) fn is_tried(&self) -> bool {
+        self.attempts > 0 || self.takeovers > 0 || self.not_before > 0
+    }
+
     /// When it was last run to its end, or given up, in Unix milliseconds; 0 if never.
     pub(crate) fn finished(metadata: &Metadata) -> u64 {
         number(metadata, "finished")

@@ -1,6 +1,7 @@
-//! What commands write, each command's in one piece: caught in files, and written by one thread when the command is over.
+//! What commands write, each command's in one piece: caught in files, and written by one thread when the command is over, once another has saved it where that is wanted.
 
 pub(crate) mod capture;
 pub(crate) mod joblog;
 mod order;
 pub(crate) mod printer;
+pub(crate) mod saver;

@@ -6,13 +6,11 @@ use crate::config::Form;
 use crate::exit::Failure;
 use crate::files;
 use crate::output;
-use crate::text::{escaped, hex};
+use crate::text::escaped;
 use crate::work::units::text_of;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, Write};
-use std::path::Path;
+use std::io::{self, BufRead, BufReader, Seek, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -31,9 +29,8 @@ pub(crate) struct Piece {
 
 /// What the thread is to do.
 enum Job {
-    /// Save it, if that is wanted, and write it.
     Write(Piece),
-    /// Save it, and keep it until its turn has come.
+    /// Keep it until its turn has come.
     Keep(Piece),
     /// Write what that run has written, which was kept.
     WriteKept(usize),
@@ -46,9 +43,9 @@ enum Job {
 pub(crate) enum Way {
     /// Nothing is to be written.
     Nowhere,
-    /// It is being written or saved: what came of the run waits for that.
+    /// It is being written.
     Out,
-    /// It is kept until its turn has come, and saved nowhere.
+    /// It is kept until its turn has come.
     Kept,
 }
 
@@ -57,8 +54,6 @@ pub(crate) struct Printer {
     /// Runs of which pieces are kept.
     order: Option<Order<usize>>,
     captures: Arc<Captures>,
-    /// Pieces are saved in files.
-    saves: bool,
     jobs: Sender<Job>,
     /// Pieces that are to be written, and are not.
     unwritten: Arc<AtomicUsize>,
@@ -66,7 +61,7 @@ pub(crate) struct Printer {
 }
 
 impl Printer {
-    /// `written` is told of each run whose piece is out, and of each whose piece is kept and saved; `trouble` once if nobody reads any more, or what is written is refused.
+    /// `written` is told of each run whose piece is out; `trouble` once if nobody reads any more, or what is written is refused.
     pub(crate) fn start(
         form: Form,
         captures: Arc<Captures>,
@@ -78,7 +73,6 @@ impl Printer {
         let (jobs, to_do) = channel();
         let (told, over) = oneshot::channel();
         let order = form.keep_order.then(Order::default);
-        let saves = form.results.is_some();
         let unwritten = Arc::<AtomicUsize>::default();
         let writer = Writer { form, captures: Arc::clone(&captures), unwritten: Arc::clone(&unwritten) };
         let thread = std::thread::Builder::new().name("printer".to_owned());
@@ -87,22 +81,21 @@ impl Printer {
             let _left = told.send(());
         };
         thread.spawn(write).map_err(Failure::no_thread)?;
-        Ok(Printer { order, captures, saves, jobs, unwritten, over })
+        Ok(Printer { order, captures, jobs, unwritten, over })
     }
 
     /// Writes it, or keeps it until its turn has come.
     pub(crate) fn print(&mut self, number: Option<usize>, piece: Piece) -> Way {
         match (&mut self.order, number) {
             // Not worth a word to the thread.
-            _ if !self.saves && piece.captured.is_empty() => {
+            _ if piece.captured.is_empty() => {
                 self.captures.give_back(piece.captured);
                 Way::Nowhere
             }
             (Some(order), Some(number)) => {
                 order.hold(number, piece.run);
                 self.send(Job::Keep(piece));
-                // Its turn may come much later, but files are there at once.
-                if self.saves { Way::Out } else { Way::Kept }
+                Way::Kept
             }
             _ => {
                 self.send(Job::Write(piece));
@@ -177,20 +170,13 @@ impl Writer {
 
     fn work(&self, job: Job, kept: &mut BTreeMap<usize, Piece>, written: impl Fn(usize)) -> io::Result<()> {
         match job {
-            Job::Write(mut piece) => {
+            Job::Write(piece) => {
                 let run = piece.run;
-                self.save(&mut piece)?;
                 self.write(piece)?;
                 self.unwritten.fetch_sub(1, Ordering::Relaxed);
                 written(run);
             }
-            Job::Keep(mut piece) => {
-                self.save(&mut piece)?;
-                if self.form.results.is_some() {
-                    written(piece.run);
-                }
-                kept.insert(piece.run, piece);
-            }
+            Job::Keep(piece) => drop(kept.insert(piece.run, piece)),
             Job::WriteKept(run) => {
                 if let Some(piece) = kept.remove(&run) {
                     self.write(piece)?;
@@ -205,13 +191,6 @@ impl Writer {
             }
         }
         Ok(())
-    }
-
-    fn save(&self, Piece { unit, captured, exit, .. }: &mut Piece) -> io::Result<()> {
-        let Some(results) = &self.form.results else { return Ok(()) };
-        save(&results.join(directory_of(unit)), captured, *exit).map_err(|error| {
-            io::Error::other(format!("--results {}: {error}", escaped(&results.to_string_lossy())))
-        })
     }
 
     fn write(&self, Piece { unit, mut captured, .. }: Piece) -> io::Result<()> {
@@ -256,64 +235,4 @@ fn copy(mut from: &File, to: &mut impl Write, tag: Option<&str>, must_end: bool)
         line.clear();
     }
     to.flush()
-}
-
-fn save(directory: &Path, captured: &mut Captured, exit: Option<i64>) -> io::Result<()> {
-    captured.out.rewind()?;
-    captured.err.rewind()?;
-    let named = |path: &Path| {
-        let shown = escaped(&path.to_string_lossy());
-        move |error: io::Error| io::Error::new(error.kind(), format!("{shown}: {error}"))
-    };
-    std::fs::create_dir_all(directory).map_err(named(directory))?;
-    // That of an earlier run tells nothing of what is written now.
-    let status_path = directory.join("status");
-    match std::fs::remove_file(&status_path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(named(&status_path)(error)),
-        _ => {}
-    }
-    for (name, file) in [("stdout", &mut captured.out), ("stderr", &mut captured.err)] {
-        let length = file.metadata()?.len();
-        let path = directory.join(name);
-        let mut saved = File::create(&path).map_err(named(&path))?;
-        io::copy(&mut (&*file).take(length), &mut saved).map_err(named(&path))?;
-    }
-    // Last: who finds it finds the rest complete.
-    let status = exit.map_or("stopped\n".to_owned(), |exit| format!("{exit}\n"));
-    std::fs::write(&status_path, status).map_err(named(&status_path))
-}
-
-/// A unit's directory: its name, with what a file's name can't hold, and what is no text, written as in URLs; or a digest if that is too
-/// long.
-fn directory_of(unit: &[u8]) -> String {
-    const LONGEST: usize = 200;
-    let is_odd = |c: char| matches!(c, '/' | '%') || c.is_control() || matches!(unit, b"." | b"..");
-    let encoded = |bytes: &[u8]| bytes.iter().map(|byte| format!("%{byte:02X}")).collect::<String>();
-    let written = |c: char| if is_odd(c) { encoded(c.to_string().as_bytes()) } else { c.to_string() };
-    let mut name = String::new();
-    for chunk in unit.utf8_chunks() {
-        name.extend(chunk.valid().chars().map(written));
-        name.push_str(&encoded(chunk.invalid()));
-    }
-    if name.len() <= LONGEST {
-        return name;
-    }
-    hex(&Sha256::digest(unit))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_units_directory_is_one_part_of_a_path() {
-        assert_eq!(directory_of("a b é".as_bytes()), "a b é");
-        assert_eq!(
-            (directory_of(b"\xff%FF"), directory_of(b"\xc2\x80")),
-            ("%FF%25FF".into(), "%C2%80".into())
-        );
-        assert_eq!(directory_of(b"d/x%y\n"), "d%2Fx%25y%0A");
-        assert_eq!((directory_of(b".."), directory_of(b".")), ("%2E%2E".into(), "%2E".into()));
-        assert_eq!(directory_of("x".repeat(500).as_bytes()).len(), 64);
-    }
 }

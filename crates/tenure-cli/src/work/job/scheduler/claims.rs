@@ -51,7 +51,12 @@ impl Scheduler {
             return;
         }
         self.start_alone();
-        let is_enough = self.room() >= self.batch();
+        let soon = self.slots.soon(self.prefetch.claiming());
+        if soon == 0 && self.slots.tasks() + self.prefetch.claiming() == 0 {
+            // Others may do the rest meanwhile.
+            return self.list_now_and_then();
+        }
+        let is_enough = self.room() >= self.batch().min(soon);
         loop {
             // The next page is fetched before the last candidate is gone.
             let few = self.board.candidates.len() < 2 * self.plan.slots.min(64);
@@ -78,7 +83,8 @@ impl Scheduler {
         self.next_round();
     }
 
-    fn room(&self) -> usize {
+    /// How many more units may be claimed.
+    fn room(&mut self) -> usize {
         if self.stop.is_some()
             || self.suspects.hold_up_others()
             || self.pending.count() >= MOST_RECORDING
@@ -86,7 +92,9 @@ impl Scheduler {
         {
             return 0;
         }
-        (self.plan.slots + self.ahead()).saturating_sub(self.prefetch.claiming() + self.slots.tasks())
+        let claiming = self.prefetch.claiming();
+        let free = (self.plan.slots + self.ahead()).saturating_sub(claiming + self.slots.tasks());
+        free.min(self.slots.soon(claiming))
     }
 
     pub(super) fn claim(&mut self, candidate: Candidate) {

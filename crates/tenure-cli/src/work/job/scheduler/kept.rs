@@ -50,7 +50,7 @@ impl Scheduler {
             // They are run again, for somebody who reads them.
             for result in self.outputs.give_back() {
                 self.is_unread |= !self.outputs.is_unwritable();
-                self.hand_back(&result.key);
+                self.take_back(&result.key, result.to);
             }
             return;
         }
@@ -67,6 +67,6 @@ impl Scheduler {
                 "{units}: the lease was withdrawn or lost while the output waited for its turn (--keep-order); run again"
             ));
         }
-        lost.iter().for_each(|result| self.hand_back(&result.key));
+        lost.iter().for_each(|result| self.take_back(&result.key, result.to));
     }
 }

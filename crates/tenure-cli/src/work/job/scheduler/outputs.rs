@@ -1,8 +1,10 @@
-//! What commands have written, on its way out. A run is recorded once its output is out, so that a unit that is done has been seen.
+//! What commands have written, on its way out. A run is recorded once its output is out, so that a unit that is done has been seen. Where
+//! outputs are saved (`--results`), it is recorded once that is done, and whoever reads them is not waited for.
 
 use super::pending::UnitResult;
 use crate::work::job::pieces::capture::Captured;
 use crate::work::job::pieces::printer::{Piece, Printer, Way};
+use crate::work::job::pieces::saver::Saver;
 use crate::work::job::slots::EndedUnit;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -42,6 +44,10 @@ pub(super) enum Next {
 pub(super) struct Outputs {
     /// None where outputs pass through as they come, and once all is out.
     printer: Option<Printer>,
+    /// Where outputs are saved before they are written.
+    saver: Option<Saver>,
+    /// Runs whose outputs are being saved, with the places of their units.
+    unsaved: BTreeMap<usize, (Option<usize>, Unwritten)>,
     unwritten: BTreeMap<usize, Unwritten>,
     /// Results of units whose outputs wait for their turn (`--keep-order`).
     kept: BTreeMap<usize, (Kept, UnitResult)>,
@@ -58,9 +64,11 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
-    pub(super) fn new(printer: Option<Printer>) -> Outputs {
+    pub(super) fn new(printer: Option<Printer>, saver: Option<Saver>) -> Outputs {
         Outputs {
             printer,
+            saver,
+            unsaved: BTreeMap::new(),
             unwritten: BTreeMap::new(),
             kept: BTreeMap::new(),
             due: VecDeque::new(),
@@ -71,9 +79,9 @@ impl Outputs {
         }
     }
 
-    /// How many runs wait for theirs to be out.
+    /// How many runs wait for theirs to be saved, or out.
     pub(super) fn unwritten(&self) -> usize {
-        self.unwritten.len() + self.kept.len() + self.due.len()
+        self.unsaved.len() + self.unwritten.len() + self.kept.len() + self.due.len()
     }
 
     /// How many pieces may be on their way out.
@@ -81,11 +89,11 @@ impl Outputs {
         MOST_WAITING.saturating_add(slots)
     }
 
-    /// Whether so much waits for whoever reads it that nothing more is to be started. What waits for its turn does not count: the unit
+    /// Whether so much waits for the disk, or for whoever reads it, that nothing more is to be started. What waits for its turn does not count: the unit
     /// whose turn it is may have to be started.
     pub(super) fn is_behind(&self, slots: usize) -> bool {
         let waiting = self.printer.as_ref().map_or(0, Printer::unwritten);
-        waiting >= Outputs::most(slots)
+        self.unsaved.len() + waiting >= Outputs::most(slots)
     }
 
     /// Whether some of this may be missing. What ran while there was no room may have lost some of it, though there is room by now.
@@ -94,7 +102,7 @@ impl Outputs {
         self.is_full
     }
 
-    /// Has the piece written, for a unit in this place.
+    /// Has the piece saved where that is wanted, or else written, for a unit in this place.
     pub(super) fn write(
         &mut self,
         place: Option<usize>,
@@ -103,6 +111,11 @@ impl Outputs {
         of: Unwritten,
     ) -> Next {
         let (Some(printer), Some(piece)) = (&mut self.printer, piece) else { return Next::Now(of, None) };
+        if let Some(saver) = &self.saver {
+            saver.save(piece);
+            self.unsaved.insert(run, (place, of));
+            return Next::Later;
+        }
         match printer.print(place, piece) {
             Way::Out => {
                 self.unwritten.insert(run, of);
@@ -111,6 +124,16 @@ impl Outputs {
             Way::Kept => Next::Now(of, place.map(|place| Kept { run, place })),
             Way::Nowhere => Next::Now(of, None),
         }
+    }
+
+    /// The piece is saved, and is written in its turn. One whose run was given up meanwhile is written by whoever runs the unit again.
+    pub(super) fn on_saved(&mut self, piece: Piece) -> Option<Unwritten> {
+        let (place, run) = self.unsaved.remove(&piece.run)?;
+        if let Some(printer) = &mut self.printer {
+            // Nothing waits for that.
+            let _way = printer.print(place, piece);
+        }
+        Some(run)
     }
 
     /// A unit has this result, which is to be recorded once the output is out.
@@ -164,8 +187,13 @@ impl Outputs {
         self.pop_due(|(_, first, _)| *first == run)
     }
 
-    /// No output gets out any more.
-    pub(super) fn stop(&mut self) {
+    /// No output gets out any more. What is saved needs no reader.
+    pub(super) fn stop_writing(&mut self) {
+        self.is_unwritable |= self.saver.is_none();
+    }
+
+    /// None is saved any more.
+    pub(super) fn stop_saving(&mut self) {
         self.is_unwritable = true;
     }
 
@@ -173,10 +201,25 @@ impl Outputs {
         self.is_unwritable
     }
 
-    /// The next of the runs that wait since then, or longer.
+    /// The next of the runs that wait since then, or longer, until their outputs are out.
     pub(super) fn next_since(&mut self, since: Duration) -> Option<Unwritten> {
         // The first in number is the first in time.
         Some(self.unwritten.first_entry().filter(|first| first.get().since <= since)?.remove())
+    }
+
+    /// The runs that wait since then, or longer, until their outputs are saved. They wait no longer.
+    pub(super) fn give_up_saving(&mut self, since: Duration) -> Vec<Unwritten> {
+        let mut late = Vec::new();
+        while let Some(first) = self.unsaved.first_entry().filter(|first| first.get().1.since <= since) {
+            late.push(first.remove().1);
+        }
+        late
+    }
+
+    /// All runs that wait until their outputs are saved or out. They wait no longer.
+    pub(super) fn give_up(&mut self) -> Vec<Unwritten> {
+        let unsaved = self.give_up_saving(Duration::MAX);
+        unsaved.into_iter().chain(std::mem::take(&mut self.unwritten).into_values()).collect()
     }
 
     /// The first of those whose turn has come, if it is meant.

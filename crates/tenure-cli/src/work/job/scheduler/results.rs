@@ -24,7 +24,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::{AcquireError, ErrorKind, Guard, Key, LeaseError, StoreError};
+use tenure::{AcquireError, ErrorKind, Guard, Key, LeaseError};
 
 /// The exit code of a command that ran for too long, as timeout(1) tells it.
 const TIMED_OUT: i64 = 124;
@@ -185,23 +185,27 @@ impl Scheduler {
         }
     }
 
-    /// That nothing can be written is known at once. Who only reads slowly is not waited for, nor is anybody at the end. What is to be
-    /// saved is waited for, but not for long once the user has asked to stop: it is run again then.
+    /// The output of a run is saved. Whoever reads it is not waited for.
+    pub(super) fn on_saved(&mut self, piece: Piece) {
+        if let Some(run) = self.outputs.on_saved(piece) {
+            self.on_ended(run, None);
+        }
+    }
+
+    /// What becomes of runs whose outputs are neither saved nor out. That they can't be is known at once. Who only reads slowly is not waited
+    /// for, nor is anybody at the end. What is to be saved is waited for, but not for long once the user has asked to stop.
     pub(super) fn on_slowly_written(&mut self, now: Duration) {
-        let is_saved = self.plan.form.as_ref().is_some_and(|form| form.results.is_some());
-        let since = match is_saved && !self.outputs.is_unwritable() {
-            true if self.is_asked() => now.saturating_sub(PATIENCE),
-            true => return,
-            false if self.stop.is_some() => Duration::MAX,
-            false => now.saturating_sub(PATIENCE),
+        let late = now.saturating_sub(PATIENCE);
+        let given_up = match self.outputs.is_unwritable() {
+            true => self.outputs.give_up(),
+            false if self.is_asked() => self.outputs.give_up_saving(late),
+            false => Vec::new(),
         };
+        // They are run again, for somebody who reads them.
+        given_up.iter().for_each(|run| self.hand_back(&run.key));
+        let since = if self.stop.is_some() { Duration::MAX } else { late };
         while let Some(run) = self.outputs.next_since(since) {
-            if self.outputs.is_unwritable() || is_saved {
-                // It is run again, for somebody who reads it.
-                self.hand_back(&run.key);
-            } else {
-                self.on_ended(run, None);
-            }
+            self.on_ended(run, None);
         }
     }
 
@@ -210,6 +214,7 @@ impl Scheduler {
         let Unwritten { key, guard, ended, tail, .. } = run;
         let result = match ended {
             EndedUnit::Ran { status, started, finished, took } => {
+                self.unstarted.end();
                 self.prefetch.ran(took);
                 self.on_ran(key, guard, status, started, finished, tail)
             }
@@ -262,6 +267,13 @@ impl Scheduler {
     pub(super) fn hand_back(&mut self, key: &Key) {
         self.tally.handed_back += 1;
         self.board.set(key, Local::Open);
+    }
+
+    /// A unit's result is not recorded after all. It does not count twice for `--halt`.
+    pub(super) fn take_back(&mut self, key: &Key, to: Local) {
+        self.tally.succeeded -= usize::from(to == Local::Done);
+        self.tally.failed -= usize::from(to == Local::Failed);
+        self.hand_back(key);
     }
 
     fn on_ran(
@@ -330,7 +342,7 @@ impl Scheduler {
                 // This machine's want of processes or memory is not the unit's fault.
                 let failure = not_started(program, error);
                 self.hand_back(&key);
-                self.on_trouble(&StoreError::unavailable(failure.text));
+                self.on_unstarted(&failure.text);
             }
             _ => {
                 let failure = not_started(program, error);
@@ -351,7 +363,7 @@ impl Scheduler {
                 output::note(format!(
                     "{key}: the lease was lost before the result could be recorded; the unit is run again"
                 ));
-                self.hand_back(key);
+                self.take_back(key, to);
             }
             Err(error) => {
                 // Its fields are too large for another: it would be run for ever.

@@ -166,6 +166,13 @@ impl Scheduler {
         }
     }
 
+    /// Lists everything if the last listing was long ago.
+    pub(super) fn list_now_and_then(&mut self) {
+        if self.rounds.may_list(boottime()) {
+            self.audit();
+        }
+    }
+
     /// Lists everything, page by page.
     pub(super) fn audit(&mut self) {
         self.rounds.is_listing = true;

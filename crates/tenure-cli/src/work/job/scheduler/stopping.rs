@@ -56,8 +56,14 @@ impl Scheduler {
             std::io::ErrorKind::Other => Failure::new(exit::INTERNAL, error.to_string()),
             _ => Failure::new(exit::INTERNAL, format!("standard output can't be written: {error}")),
         };
-        self.outputs.stop();
+        self.outputs.stop_writing();
         self.give_up(failure);
+    }
+
+    /// Nothing can be saved where outputs were to be.
+    pub(super) fn on_unsavable(&mut self, error: &std::io::Error) {
+        self.outputs.stop_saving();
+        self.give_up(Failure::new(exit::INTERNAL, error.to_string()));
     }
 
     /// There is no file to be had for what commands write, and so for none of them.

@@ -1,80 +1,123 @@
-//! Trouble with the store: the scheduler tries on for a while, tells each new kind of it once, and gives up in the end.
+//! Trouble with the store, or with starting commands: the scheduler tries on for a while, tells each kind of it once, and gives up in the end.
 
 use super::{SHORT, Scheduler};
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::stores::file::FileWatch;
 use crate::text::brief;
+use std::collections::VecDeque;
 use std::time::Duration;
 use tenure::StoreError;
 use tenure::clock::boottime;
 
-/// Since when nothing has worked, and what was said last.
+/// Since when nothing has worked, and what was said of it.
 #[derive(Default)]
-pub(super) struct StoreTrouble {
-    last: Option<(Duration, String)>,
-    file: FileWatch,
+pub(super) struct Trouble {
+    since: Option<Duration>,
+    /// The last few texts: several servers may fail in turn, each in its way.
+    told: VecDeque<String>,
 }
 
 /// What follows from a failure.
 enum TroubleOutcome {
-    /// It is the first, or another than the last.
+    /// It was not told yet.
     IsNew,
     IsKnown,
     /// It has lasted for too long.
     GiveUp,
 }
 
-impl StoreTrouble {
+impl Trouble {
     /// Something has failed like this. `patience`: for how long that may go on.
     fn on(&mut self, text: &str, patience: Duration, now: Duration) -> TroubleOutcome {
-        match &mut self.last {
-            Some((since, _)) if now.saturating_sub(*since) > patience => TroubleOutcome::GiveUp,
-            Some((_, last)) if *last == text => TroubleOutcome::IsKnown,
-            Some((_, last)) => {
-                text.clone_into(last);
-                TroubleOutcome::IsNew
-            }
-            None => {
-                self.last = Some((now, text.to_owned()));
-                TroubleOutcome::IsNew
-            }
+        const MOST: usize = 8;
+        if now.saturating_sub(*self.since.get_or_insert(now)) > patience {
+            return TroubleOutcome::GiveUp;
         }
+        if self.told.iter().any(|told| told == text) {
+            return TroubleOutcome::IsKnown;
+        }
+        if self.told.len() >= MOST {
+            self.told.pop_front();
+        }
+        self.told.push_back(text.to_owned());
+        TroubleOutcome::IsNew
     }
 
     /// Something has worked.
     pub(super) fn end(&mut self) {
-        self.last = None;
+        *self = Trouble::default();
     }
 }
 
 impl Scheduler {
     /// The store is this file.
     pub(crate) fn is_in(&mut self, file: FileWatch) {
-        self.trouble.file = file;
+        self.file = file;
     }
 
-    /// Something did not work that may work later.
+    /// The store has failed in a way that may pass.
     pub(super) fn on_trouble(&mut self, error: &StoreError) {
+        // A file that is gone may be put back, but not when whoever has removed it is done with that.
+        let patience = if self.file.is_gone() { self.plan.ttl } else { self.patience() };
+        self.try_on(|scheduler| &mut scheduler.trouble, &error.to_string(), patience, exit::UNAVAILABLE);
+        if !error.is_passing() {
+            self.give_up(error.clone().into());
+        }
+    }
+
+    /// No command can be started for now: this machine has no processes or no memory left.
+    pub(super) fn on_unstarted(&mut self, text: &str) {
+        let patience = self.patience();
+        self.try_on(|scheduler| &mut scheduler.unstarted, text, patience, exit::CANNOT_EXECUTE);
+    }
+
+    fn patience(&self) -> Duration {
+        (self.plan.ttl * 6).max(Duration::from_secs(60))
+    }
+
+    fn try_on(
+        &mut self,
+        trouble: impl FnOnce(&mut Scheduler) -> &mut Trouble,
+        text: &str,
+        patience: Duration,
+        code: u8,
+    ) {
         let now = boottime();
-        let text = error.to_string();
         self.board.drop_candidates();
         self.rounds.look_at(now + (self.plan.ttl / 10).clamp(SHORT, Duration::from_secs(1)));
-        // A file that is gone may be put back, but not when whoever has removed it is done with that.
-        let is_gone = self.trouble.file.is_gone();
-        let patience = if is_gone { self.plan.ttl } else { (self.plan.ttl * 6).max(Duration::from_secs(60)) };
         // What runs is not given up for it.
         let at_most = if self.slots.tasks() == 0 { patience } else { Duration::MAX };
-        match self.trouble.on(&text, at_most, now) {
+        match trouble(self).on(text, at_most, now) {
             TroubleOutcome::IsNew => output::note(format!("{text}; trying on")),
             TroubleOutcome::IsKnown => {}
             TroubleOutcome::GiveUp => {
                 let text = format!("{text}; given up after {}", brief(patience));
-                return self.give_up(Failure::new(exit::UNAVAILABLE, text));
+                self.give_up(Failure::new(code, text));
             }
         }
-        if !error.is_passing() {
-            self.give_up(error.clone().into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_trouble_is_told_once_and_lasts_for_so_long_at_most() {
+        let (second, mut trouble) = (Duration::from_secs(1), Trouble::default());
+        let mut told = |text: &str, at: u32| match trouble.on(text, second * 9, second * at) {
+            TroubleOutcome::IsNew => "new",
+            TroubleOutcome::IsKnown => "known",
+            TroubleOutcome::GiveUp => "over",
+        };
+        let seen = [("a", 1), ("b", 2), ("a", 3), ("b", 10), ("a", 11)].map(|(text, at)| told(text, at));
+        assert_eq!(seen, ["new", "new", "known", "known", "over"]);
+        trouble.end();
+        assert!(matches!(trouble.on("a", second, second * 99), TroubleOutcome::IsNew));
+        for n in 0..100 {
+            let _outcome = trouble.on(&n.to_string(), second, second * 99);
         }
+        assert!(trouble.told.len() < 10);
     }
 }
