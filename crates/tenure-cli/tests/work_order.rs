@@ -169,6 +169,15 @@ fn a_failure_counts_at_once_though_its_output_waits_for_its_turn() {
 }
 
 #[test]
+fn what_is_saved_first_is_written_in_its_order_when_it_stops_early() {
+    let bench = Bench::new();
+    let script = "[ $1 = b ] || { until [ -e kept/b/status ]; do sleep 0.01; done; sleep 0.2; }; echo $1";
+    let more = ["-k", "-p", "2", "--results", "kept", "--halt", "soon,success=1", "a", "b"];
+    let ran = bench.run(&work(&more, &["sh", "-c", script, "x", "{}"]));
+    assert_eq!((ran.code, ran.out.as_str()), (0, "a\nb\n"), "{ran:?}");
+}
+
+#[test]
 fn what_is_run_again_as_its_lease_was_withdrawn_while_it_waited_counts_once() {
     let bench = Bench::new();
     let script =

@@ -236,6 +236,21 @@ fn what_is_to_be_saved_is_not_done_before_it_is() {
 }
 
 #[test]
+fn who_has_lost_a_unit_saves_nothing_over_what_the_next_run_has_saved() {
+    let bench = Bench::new();
+    let of = |whose: &'static str| work(&["--results", "kept", "--ttl", "2s", "u"], &["sh", "-c", whose]);
+    let mut first = bench.start(&of("echo half; touch begun; while :; do sleep 0.05; done"));
+    wait_until("it to begin", || bench.path("begun").exists());
+    bench.stop(&[first.id()]);
+    let second = bench.run(&of("echo whole"));
+    assert_eq!((second.code, second.out.as_str()), (0, "whole\n"), "{second:?}");
+    first.signal(Signal::SIGCONT);
+    assert_eq!(first.wait(), 0);
+    let saved = ["stdout", "status"].map(|name| bench.read(&format!("kept/u/{name}")));
+    assert_eq!(saved, ["whole\n", "0\n"]);
+}
+
+#[test]
 fn what_is_saved_is_done_though_nobody_reads_it() {
     for order in [&[][..], &["-k"]] {
         let bench = Bench::new();

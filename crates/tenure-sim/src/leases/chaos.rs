@@ -127,7 +127,9 @@ impl World {
             }
             let Some(waiter) = self.eager_waiter(key, Some(index)) else { continue };
             let quick = (self.spec.ages == Ages::Fine && agree) || self.spec.push;
-            let bound = self.per_mille(if quick { 1150 } else { 1400 }) + self.slowness();
+            let bound = self.per_mille(if quick { 1150 } else { 1400 })
+                + self.slowness()
+                + self.deference(waiter.0, key);
             self.scene.takeovers.cancel(key);
             self.scene.takeovers.begin(key, Vacancy { since: self.t, bound, by_death: true, waiter });
         }

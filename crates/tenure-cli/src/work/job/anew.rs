@@ -52,7 +52,7 @@ impl Earlier {
 
     fn see(&mut self, Listed { key, stored }: &Listed, is_given: bool) {
         let Ok(stored) = stored else { return };
-        let result = result(stored);
+        let result = result(&stored.record.metadata);
         let recorded_by = result.as_ref().and_then(|result| result.worker.as_deref());
         let held_by = stored.record.tenure.as_ref().map(|tenure| tenure.holder.as_str());
         for worker in recorded_by.into_iter().chain(held_by) {
@@ -138,15 +138,18 @@ pub(super) async fn reset(
     const ATTEMPTS: usize = 40;
     let tried = |listed: &Listed| {
         let stored = listed.stored.as_ref().ok()?;
-        let is_earlier = result(stored).is_some_and(|result| earlier.has(&listed.key, &result));
+        let is_earlier =
+            result(&stored.record.metadata).is_some_and(|result| earlier.has(&listed.key, &result));
         is_earlier.then(|| (listed.key.clone(), stored.clone()))
     };
     let mut todo: Vec<(Key, Stored)> = units.filter_map(tried).collect();
-    let n = todo.len();
+    let mut n = todo.len();
     for _ in 0..ATTEMPTS {
         let (held, free) = todo.into_iter().partition(|(_, seen)| seen.record.tenure.is_some());
         todo = write_over(leases, nonces, free).await?;
-        todo.extend(take_over(leases, held).await?);
+        let (rest, others) = take_over(leases, held).await?;
+        n -= others;
+        todo.extend(rest);
         if todo.is_empty() {
             return Ok(n);
         }
@@ -162,14 +165,10 @@ pub(super) async fn reset(
     ))
 }
 
-/// What was recorded of a unit, if it is settled, or has been tried and nobody has it: whoever has it tries it again.
-fn result(stored: &Stored) -> Option<Recorded> {
-    let metadata = &stored.record.metadata;
+/// What was recorded of a unit, if it is settled or has been tried.
+fn result(metadata: &Metadata) -> Option<Recorded> {
     let unit = Unit::of(metadata)?;
-    let is_tried = match unit.status {
-        Status::Pending => stored.record.tenure.is_none() && unit.is_tried(),
-        Status::Done | Status::Failed => true,
-    };
+    let is_tried = unit.status != Status::Pending || unit.is_tried();
     is_tried.then(|| Recorded {
         status: unit.status,
         finished: Unit::finished(metadata),
@@ -195,7 +194,7 @@ async fn write_over(
     for ((key, seen), outcome) in units.into_iter().zip(outcomes) {
         // One without a result was reset by another, or by us, if the answer was lost; another result is of a later run.
         if let Outcome::Lost(Some(now)) = outcome
-            && result(&now) == result(&seen)
+            && result(&now.record.metadata) == result(&seen.record.metadata)
         {
             rest.push((key, now));
         }
@@ -203,25 +202,29 @@ async fn write_over(
     Ok(rest)
 }
 
-/// A settled unit is held for a moment by whoever took it for an open one; or for longer, if that process died.
-async fn take_over(leases: &Leases, units: Vec<(Key, Stored)>) -> Result<Vec<(Key, Stored)>, Failure> {
-    let mut rest = Vec::new();
+/// A settled unit is held for a moment by whoever took it for an open one; or for longer, if that process died. Those are returned, and how many
+/// others are left alone: who lives and has a unit that was not settled tries it already.
+async fn take_over(
+    leases: &Leases,
+    units: Vec<(Key, Stored)>,
+) -> Result<(Vec<(Key, Stored)>, usize), Failure> {
+    let (mut rest, mut others) = (Vec::new(), 0);
     for (key, seen) in units {
+        let was = result(&seen.record.metadata);
         let lock = leases.lock(key.as_str()).keep_metadata(None);
         match lock.try_acquire().await {
             Ok(guard) => {
                 let now = guard.metadata().clone();
-                let is_same = Unit::of(&now).is_some_and(|unit| unit.status != Status::Pending)
-                    && Unit::finished(&now) == Unit::finished(&seen.record.metadata);
-                let metadata = if is_same { Unit::reset(now) } else { now };
+                let metadata = if result(&now) == was { Unit::reset(now) } else { now };
                 guard.release_with(metadata).await?;
             }
+            Err(AcquireError::Held(_)) if was.is_none_or(|was| was.status == Status::Pending) => others += 1,
             Err(AcquireError::Held(_)) => rest.push((key, seen)),
             Err(AcquireError::Absent) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(rest)
+    Ok((rest, others))
 }
 
 #[cfg(test)]
@@ -359,7 +362,7 @@ mod tests {
         assert_eq!(reset(&here, &mut nonces, [&seen].into_iter(), &now).await.unwrap(), 1);
     }
     #[tokio::test]
-    async fn what_waits_for_another_attempt_begins_anew_unless_somebody_has_it() {
+    async fn what_waits_for_another_attempt_begins_anew_unless_who_lives_has_it() {
         let (store, mut nonces) = (tenure::memory(), Nonces::new(1));
         let (here, there) = (Leases::new(store.clone()).unwrap(), Leases::new(store).unwrap());
         let of_it = async |leases: &Leases| {
@@ -376,13 +379,22 @@ mod tests {
             ("takeovers".into(), 1.into()),
             ("not_before".into(), i64::MAX.into()),
         ]);
-        claimed(&there).await.release_with(tried).await.unwrap();
+        claimed(&there).await.release_with(tried.clone()).await.unwrap();
         let guard = claimed(&there).await;
         let held = here.store().list_all("work/j/").await.unwrap().remove(0);
         let begun = reset(&here, &mut nonces, [&held].into_iter(), &earlier(&here).await).await.unwrap();
         assert_eq!((begun, of_it(&here).await.attempts), (0, 2), "somebody has it");
         guard.release().await;
         let seen = here.store().list_all("work/j/").await.unwrap().remove(0);
+        let begun = reset(&here, &mut nonces, [&seen].into_iter(), &earlier(&here).await).await.unwrap();
+        assert_eq!((begun, of_it(&here).await.is_tried()), (1, false));
+        // Its worker has died.
+        claimed(&there).await.release_with(tried).await.unwrap();
+        let ttl = Duration::from_millis(300);
+        there.lock("work/j/u").ttl(ttl).keep_metadata(None).try_acquire().await.unwrap().lapse().await;
+        tokio::time::sleep(ttl).await;
+        let seen = here.store().list_all("work/j/").await.unwrap().remove(0);
+        assert!(seen.stored.as_ref().unwrap().record.tenure.is_some());
         let begun = reset(&here, &mut nonces, [&seen].into_iter(), &earlier(&here).await).await.unwrap();
         assert_eq!((begun, of_it(&here).await.is_tried()), (1, false));
     }

@@ -9,14 +9,16 @@ pub(crate) struct Pacing {
     delay: Duration,
     /// Nothing more is started while the load average is above this.
     load: Option<f64>,
+    /// The next start, by the delay.
     not_before: Duration,
-    /// The load average was above the limit when it was looked at.
+    /// The load average was above the limit when it was looked at; and the next look.
     is_loaded: bool,
+    next_look: Duration,
 }
 
 impl Pacing {
     pub(crate) fn new(delay: Duration, load: Option<f64>) -> Pacing {
-        Pacing { delay, load, not_before: Duration::ZERO, is_loaded: false }
+        Pacing { delay, load, ..Pacing::default() }
     }
 
     /// How long nothing is to be started yet. The load average is asked for only where it matters.
@@ -28,14 +30,14 @@ impl Pacing {
     ) -> Duration {
         /// The average hardly changes sooner.
         const AGAIN: Duration = Duration::from_secs(1);
-        if now >= self.not_before {
-            self.is_loaded = self.load.is_some_and(|most| load_average().is_some_and(|load| load > most));
-            // Where nothing runs, something has to.
-            if self.is_loaded && !is_idle {
-                self.not_before = now + AGAIN;
-            }
+        if let Some(most) = self.load.filter(|_| now >= self.next_look) {
+            self.is_loaded = load_average().is_some_and(|load| load > most);
+            self.next_look = now + AGAIN;
         }
-        self.not_before.saturating_sub(now)
+        // Where nothing runs, something has to.
+        let is_held_back = self.is_loaded && !is_idle;
+        let next = if is_held_back { self.not_before.max(self.next_look) } else { self.not_before };
+        next.saturating_sub(now)
     }
 
     /// How many may be started within a second: what is claimed for later than that, others could run meanwhile.
@@ -47,10 +49,10 @@ impl Pacing {
     ) -> usize {
         const SOON: Duration = Duration::from_secs(1);
         let wait = self.wait(now, is_idle, load_average);
+        let Some(left) = SOON.checked_sub(wait) else { return 0 };
         if self.is_loaded {
             return usize::from(is_idle);
         }
-        let Some(left) = SOON.checked_sub(wait) else { return 0 };
         let more = left.as_nanos().checked_div(self.delay.as_nanos());
         more.map_or(usize::MAX, |more| usize::try_from(more).unwrap_or(usize::MAX).saturating_add(1))
     }
@@ -90,7 +92,7 @@ mod tests {
     fn where_nothing_runs_or_no_load_is_told_units_start() {
         let mut pacing = Pacing::new(Duration::ZERO, Some(2.0));
         assert_eq!(pacing.wait(SECOND, true, || Some(9.0)), Duration::ZERO);
-        assert_eq!(pacing.wait(SECOND, false, || None), Duration::ZERO);
+        assert_eq!(pacing.wait(SECOND * 2, false, || None), Duration::ZERO);
         let mut unlimited = Pacing::new(Duration::ZERO, None);
         assert_eq!(unlimited.wait(SECOND, false, || unreachable!()), Duration::ZERO);
     }
@@ -100,18 +102,21 @@ mod tests {
         let load = |load| move || Some(load);
         let mut pacing = Pacing::new(Duration::ZERO, Some(2.0));
         assert_eq!(pacing.soon(SECOND, false, load(2.0)), usize::MAX);
-        assert_eq!(pacing.soon(SECOND, false, load(2.1)), 0);
-        assert_eq!(pacing.soon(SECOND * 3 / 2, false, || unreachable!()), 0, "it is looked at once a second");
-        assert_eq!(pacing.soon(SECOND * 2, true, load(9.0)), 1, "where nothing runs, one has to");
-        assert_eq!(pacing.soon(SECOND * 2, false, load(1.0)), usize::MAX);
-        for (delay, after, soon) in
-            [(300, 0, 3), (300, 300, 4), (5_000, 0, 0), (5_000, 3_999, 0), (5_000, 4_000, 1)]
-        {
+        assert_eq!(pacing.soon(SECOND * 2, false, load(2.1)), 0);
+        assert_eq!(pacing.soon(SECOND * 5 / 2, false, || unreachable!()), 0, "it is looked at once a second");
+        assert_eq!(pacing.soon(SECOND * 5 / 2, true, || unreachable!()), 1, "where nothing runs, one has to");
+        assert_eq!(pacing.soon(SECOND * 3, false, load(1.0)), usize::MAX);
+        let delays =
+            [(300, 0, 3), (300, 300, 4), (1000, 0, 1), (5_000, 0, 0), (5_000, 3_999, 0), (5_000, 4_000, 1)];
+        for (delay, after, soon) in delays {
             let mut delayed = Pacing::new(Duration::from_millis(delay), None);
             delayed.started(SECOND);
             let now = SECOND + Duration::from_millis(after);
             assert_eq!(delayed.soon(now, false, || unreachable!()), soon, "{delay} {after}");
         }
+        let mut both = Pacing::new(SECOND * 3600, Some(2.0));
+        both.started(SECOND);
+        assert_eq!(both.soon(SECOND * 2, true, load(9.0)), 0, "the delay holds where nothing runs, too");
     }
 
     #[test]

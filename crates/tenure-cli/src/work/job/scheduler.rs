@@ -90,8 +90,11 @@ enum Event {
     },
     /// New units can't be registered for now.
     NotRegistered(StoreError),
-    /// What this run has written is saved.
-    Saved(Piece),
+    /// What a run has written is saved; or is not to be, since its unit is not ours any more.
+    Saved {
+        piece: Piece,
+        is_ours: bool,
+    },
     /// What this run has written is written out.
     Written(usize),
     /// What commands have written can't be saved.
@@ -195,9 +198,12 @@ impl Scheduler {
         let saver = match plan.form.as_ref().and_then(|form| form.results.clone()) {
             Some(results) => {
                 let (told, sender) = (sender.clone(), sender.clone());
-                let saved = move |piece| drop(told.send(Event::Saved(piece)));
+                let leases = leases.clone();
+                // A process that has stood still for long may not have been told yet of what it has lost.
+                let is_ours = move |piece: &Piece| piece.is_wanted() && !leases.session_remaining().is_zero();
+                let saved = move |piece, is_ours| drop(told.send(Event::Saved { piece, is_ours }));
                 let trouble = move |error| drop(sender.send(Event::Unsavable(error)));
-                Some(Saver::start(results, saved, trouble)?)
+                Some(Saver::start(results, is_ours, saved, trouble)?)
             }
             None => None,
         };
@@ -302,7 +308,7 @@ impl Scheduler {
             }
             Event::Registered { writes, result } => self.on_registered(&writes, result),
             Event::NotRegistered(error) => self.on_trouble(&error),
-            Event::Saved(piece) => self.on_saved(piece),
+            Event::Saved { piece, is_ours } => self.on_saved(piece, is_ours),
             Event::Written(run) => self.on_written(run),
             Event::Unsavable(error) => self.on_unsavable(&error),
             Event::Unwritable(error) => self.on_unwritable(&error),

@@ -67,8 +67,10 @@ pub(crate) struct Slots {
     pacing: Pacing,
     waiting: ClaimQueue<UnitTask>,
     running: BTreeMap<Key, RunningUnit>,
-    /// Nothing is started since then.
-    held_since: Option<Duration>,
+    /// Nothing is started for now.
+    is_held: bool,
+    /// Since when more is claimed than may be started soon.
+    surplus_since: Option<Duration>,
 }
 
 /// One slot that is taken.
@@ -83,7 +85,7 @@ struct RunningUnit {
 impl Slots {
     pub(crate) fn new(n: usize, pacing: Pacing, setup: Setup) -> Slots {
         let (waiting, running) = (ClaimQueue::default(), BTreeMap::new());
-        Slots { n, setup: Arc::new(setup), pacing, waiting, running, held_since: None }
+        Slots { n, setup: Arc::new(setup), pacing, waiting, running, is_held: false, surplus_since: None }
     }
 
     pub(crate) fn policy(&self) -> &Policy {
@@ -128,16 +130,18 @@ impl Slots {
         soon.saturating_sub(self.waiting.len() + claiming)
     }
 
-    /// Starts nothing from now on, or goes on to start. What was claimed ahead is returned once it has waited for so long that others are to
-    /// have it, be it for that or for its pace.
+    /// Starts nothing from now on, or goes on to start. What was claimed ahead and can't be started soon, be it for that or for its pace, is
+    /// returned once that has been so for long enough: others are to have it.
     pub(crate) fn hold(&mut self, is_held: bool) -> Vec<UnitTask> {
         const PATIENCE: Duration = Duration::from_secs(1);
         let now = boottime();
-        let is_idle = self.running.is_empty();
-        let is_held = is_held || self.pacing.soon(now, is_idle, load_average) == 0;
-        self.held_since = is_held.then(|| self.held_since.unwrap_or(now));
-        let is_long = self.held_since.is_some_and(|since| now.saturating_sub(since) > PATIENCE);
-        if is_long { self.waiting.drain() } else { Vec::new() }
+        self.is_held = is_held;
+        let soon = self.pacing.soon(now, self.running.is_empty(), load_average);
+        let may_start = if is_held { 0 } else { soon };
+        let is_surplus = self.waiting.len() > may_start;
+        self.surplus_since = is_surplus.then(|| self.surplus_since.unwrap_or(now));
+        let is_long = self.surplus_since.is_some_and(|since| now.saturating_sub(since) > PATIENCE);
+        if is_long { self.waiting.drain_after(may_start) } else { Vec::new() }
     }
 
     /// Stops what runs.
@@ -147,13 +151,13 @@ impl Slots {
 
     /// What was not begun, and isn't to be.
     pub(crate) fn drain(&mut self) -> Vec<UnitTask> {
-        self.waiting.drain()
+        self.waiting.drain_after(0)
     }
 
     /// How long what waits for its time, and not for a slot, has to.
     pub(crate) fn pause(&mut self) -> Option<Duration> {
         let now = boottime();
-        let is_due = self.held_since.is_none() && self.running.len() < self.n && self.waiting.is_due(now);
+        let is_due = !self.is_held && self.running.len() < self.n && self.waiting.is_due(now);
         is_due.then(|| self.pacing.wait(now, self.running.is_empty(), load_average))
     }
 
@@ -177,7 +181,7 @@ impl Slots {
 
     /// Starts what may be started now.
     pub(crate) fn fill(&mut self) {
-        while self.held_since.is_none()
+        while !self.is_held
             && self.running.len() < self.n
             && self.pacing.wait(boottime(), self.running.is_empty(), load_average).is_zero()
             && let Some(UnitTask { key, unit, number, guard }) = self.waiting.pop(boottime())

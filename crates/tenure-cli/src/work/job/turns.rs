@@ -64,9 +64,10 @@ impl<T> ClaimQueue<T> {
         if self.is_due(now) { self.won.pop_first().map(|(_, what)| what) } else { None }
     }
 
-    /// All that has not begun.
-    pub(crate) fn drain(&mut self) -> Vec<T> {
-        std::mem::take(&mut self.won).into_values().collect()
+    /// All that has not begun, but the first of it, so many.
+    pub(crate) fn drain_after(&mut self, first: usize) -> Vec<T> {
+        let from = self.won.keys().nth(first).copied();
+        from.map(|from| self.won.split_off(&from).into_values().collect()).unwrap_or_default()
     }
 }
 
@@ -122,6 +123,8 @@ mod tests {
         let [a, b, _c] = [(); 3].map(|()| turns.ask(NOW));
         win(&mut turns, b, 'b');
         win(&mut turns, a, 'a');
-        assert_eq!((turns.drain(), turns.len()), (vec!['a', 'b'], 0));
+        assert_eq!((turns.drain_after(2), turns.len()), (vec![], 2));
+        assert_eq!((turns.drain_after(1), turns.len()), (vec!['b'], 1));
+        assert_eq!((turns.drain_after(0), turns.len()), (vec!['a'], 0));
     }
 }

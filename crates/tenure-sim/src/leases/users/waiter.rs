@@ -24,6 +24,12 @@ impl World {
         if self.scenario.stumbles { self.per_mille(1000) } else { 0 }
     }
 
+    /// How much longer whoever waits there leaves a free key to candidates that come before it.
+    pub(crate) fn deference(&self, node: usize, key: usize) -> True {
+        let seat = self.nodes.get(node).and_then(|node| node.own.seats.get(key));
+        seat.map_or(0, |seat| u64::try_from(seat.election.terms().deference().as_nanos()).unwrap_or(0))
+    }
+
     /// Someone on another node than `but` who waits for `key` as long as it takes, with an attempt that is under way.
     pub(crate) fn eager_waiter(&self, key: usize, but: Option<usize>) -> Option<(usize, LeaseId)> {
         let healed = self.healed?;

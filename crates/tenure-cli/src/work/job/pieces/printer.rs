@@ -11,9 +11,10 @@ use crate::work::units::text_of;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Weak};
+use tenure::Cancelled;
 use tokio::sync::oneshot;
 
 /// What one run has written.
@@ -25,6 +26,17 @@ pub(crate) struct Piece {
     pub(crate) captured: Captured,
     /// Its exit code, if it ended by itself.
     pub(crate) exit: Option<i64>,
+    /// The unit's lease.
+    pub(crate) lease: Cancelled,
+    /// Gone once nobody waits for what comes of the run.
+    pub(crate) wanted: Weak<()>,
+}
+
+impl Piece {
+    /// Whether this process has the unit still, and waits for what comes of it.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.strong_count() > 0 && !self.lease.is_cancelled()
+    }
 }
 
 /// What the thread is to do.

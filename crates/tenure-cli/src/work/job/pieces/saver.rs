@@ -1,5 +1,7 @@
 //! The thread that saves pieces in files (`--results`). It is not the one that writes them: whoever reads these may be slow, and a unit is done
 //! once its files are there.
+//!
+//! Where the lease was lost, another process may have run the unit since, and have saved what came of that: such a piece is not saved.
 
 use super::capture::Captured;
 use super::printer::Piece;
@@ -15,19 +17,23 @@ use std::sync::mpsc::{Sender, channel};
 pub(crate) struct Saver(Sender<Piece>);
 
 impl Saver {
-    /// `saved` is given each piece whose files are there; `trouble` is told once if files can't be written there.
+    /// `saved` is given each piece whose files are there, and each that `is_ours` no more, with that answer; `trouble` is told once if files
+    /// can't be written there.
     pub(crate) fn start(
         results: PathBuf,
-        saved: impl Fn(Piece) + Send + 'static,
+        is_ours: impl Fn(&Piece) -> bool + Send + 'static,
+        saved: impl Fn(Piece, bool) + Send + 'static,
         trouble: impl FnOnce(io::Error) + Send + 'static,
     ) -> Result<Saver, Failure> {
         let (pieces, to_save) = channel();
         let save_all = move || {
             for mut piece in to_save {
-                if let Err(error) = save_in(&results, &mut piece) {
+                let is_ours = is_ours(&piece);
+                let result = if is_ours { save_in(&results, &mut piece) } else { Ok(()) };
+                if let Err(error) = result {
                     return trouble(error);
                 }
-                saved(piece);
+                saved(piece, is_ours);
             }
         };
         let thread = std::thread::Builder::new().name("saver".to_owned());

@@ -53,8 +53,12 @@ impl Scheduler {
         self.start_alone();
         let soon = self.slots.soon(self.prefetch.claiming());
         if soon == 0 && self.slots.tasks() + self.prefetch.claiming() == 0 {
-            // Others may do the rest meanwhile.
-            return self.list_now_and_then();
+            let counts = self.board.counts();
+            return match counts.open + counts.ours {
+                0 => self.next_round(),
+                // Others may do the rest meanwhile.
+                _ => self.list_now_and_then(),
+            };
         }
         let is_enough = self.room() >= self.batch().min(soon);
         loop {

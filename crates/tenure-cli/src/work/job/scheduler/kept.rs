@@ -23,7 +23,8 @@ impl AwaitedPlace {
 impl Scheduler {
     /// Writes outputs whose turn it is.
     pub(super) fn write_in_order(&mut self, now: Duration) {
-        if self.stop.is_some() && self.prefetch.claiming() + self.slots.tasks() == 0 {
+        let to_come = self.prefetch.claiming() + self.slots.tasks() + self.outputs.unsaved();
+        if self.stop.is_some() && to_come == 0 {
             self.outputs.begin_ending(now);
         }
         let are_passed = self.are_others_passed(now);

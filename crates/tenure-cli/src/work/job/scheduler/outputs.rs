@@ -7,6 +7,7 @@ use crate::work::job::pieces::printer::{Piece, Printer, Way};
 use crate::work::job::pieces::saver::Saver;
 use crate::work::job::slots::EndedUnit;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 use tenure::{Guard, Key};
 
@@ -22,6 +23,8 @@ pub(super) struct Unwritten {
     pub(super) guard: Guard,
     pub(super) ended: EndedUnit,
     pub(super) tail: Option<String>,
+    /// Who saves its piece sees by this that it is waited for.
+    pub(super) _waits: Arc<()>,
 }
 
 /// A run whose output waits for its turn.
@@ -82,6 +85,11 @@ impl Outputs {
     /// How many runs wait for theirs to be saved, or out.
     pub(super) fn unwritten(&self) -> usize {
         self.unsaved.len() + self.unwritten.len() + self.kept.len() + self.due.len()
+    }
+
+    /// How many runs wait for theirs to be saved.
+    pub(super) fn unsaved(&self) -> usize {
+        self.unsaved.len()
     }
 
     /// How many pieces may be on their way out.

@@ -22,6 +22,7 @@ use crate::work::units::text_of;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::{AcquireError, ErrorKind, Guard, Key, LeaseError};
@@ -131,13 +132,17 @@ impl Scheduler {
         captured: Option<Captured>,
     ) {
         let has_run = matches!(ended, EndedUnit::Ran { .. } | EndedUnit::Overran { .. });
+        if has_run || matches!(ended, EndedUnit::Stopped(_) | EndedUnit::Stuck) {
+            self.unstarted.end();
+        }
         let is_cut = captured.as_ref().is_some_and(|captured| self.outputs.is_cut(captured));
         if has_run && is_cut {
             // What is missing of its output would be missing for ever: it is run again, where there is room.
             let place = std::env::temp_dir();
             let full = format!("{} is full: the output of {key} is not complete", place.display());
             let ended = EndedUnit::Uncaught(io::Error::other(full));
-            return self.on_ended(Unwritten { since: boottime(), key, guard, ended, tail: None }, None);
+            let (since, _waits) = (boottime(), Arc::default());
+            return self.on_ended(Unwritten { since, key, guard, ended, tail: None, _waits }, None);
         }
         // One that was stopped meanwhile is run again as well.
         let captured = captured.filter(|_| !is_cut);
@@ -169,8 +174,10 @@ impl Scheduler {
         let tail = captured.as_ref().filter(|_| exit != Some(0)).and_then(Captured::tail);
         let captured = captured
             .filter(|_| !matches!(ended, EndedUnit::Stuck | EndedUnit::TooLate | EndedUnit::NotStarted(_)));
-        let piece = captured.map(|captured| Piece { run: self.runs, unit: name, captured, exit });
-        let run = Unwritten { since: boottime(), key, guard, ended, tail };
+        let (run, waits, lease) = (self.runs, Arc::default(), guard.cancelled());
+        let wanted = Arc::downgrade(&waits);
+        let piece = captured.map(|captured| Piece { run, unit: name, captured, exit, lease, wanted });
+        let run = Unwritten { since: boottime(), key, guard, ended, tail, _waits: waits };
         if let Next::Now(run, kept) = self.outputs.write(number, self.runs, piece, run) {
             self.on_ended(run, kept);
         }
@@ -185,10 +192,18 @@ impl Scheduler {
         }
     }
 
-    /// The output of a run is saved. Whoever reads it is not waited for.
-    pub(super) fn on_saved(&mut self, piece: Piece) {
-        if let Some(run) = self.outputs.on_saved(piece) {
-            self.on_ended(run, None);
+    /// The output of a run is saved. Whoever reads it is not waited for. Where it is not, since the lease was lost or withdrawn meanwhile, a unit
+    /// that has run to its end is run again.
+    pub(super) fn on_saved(&mut self, piece: Piece, is_ours: bool) {
+        match self.outputs.on_saved(piece) {
+            Some(run)
+                if !is_ours && matches!(run.ended, EndedUnit::Ran { .. } | EndedUnit::Overran { .. }) =>
+            {
+                self.hand_back(&run.key);
+                self.lost.add(run.key, boottime());
+            }
+            Some(run) => self.on_ended(run, None),
+            None => {}
         }
     }
 
@@ -214,7 +229,6 @@ impl Scheduler {
         let Unwritten { key, guard, ended, tail, .. } = run;
         let result = match ended {
             EndedUnit::Ran { status, started, finished, took } => {
-                self.unstarted.end();
                 self.prefetch.ran(took);
                 self.on_ran(key, guard, status, started, finished, tail)
             }

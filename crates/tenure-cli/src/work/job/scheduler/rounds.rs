@@ -209,7 +209,7 @@ impl Scheduler {
                 self.board.end_listing();
                 self.board.merge();
                 let counts = self.board.counts();
-                self.rounds.is_settled = counts.open + counts.ours == 0;
+                self.rounds.is_settled = counts.open + counts.ours == 0 && !self.incoming.is_open();
             }
             Err(error) => {
                 self.rounds.is_listing_due = true;

@@ -21,12 +21,12 @@ impl Scheduler {
     }
 
     /// Stops before the job is settled. Of several reasons the user's signal counts, or else the first; what --halt asks for is none beside
-    /// something that went wrong.
+    /// something that went wrong. That nobody reads any more hides nothing that went wrong before.
     pub(super) fn give_up(&mut self, failure: Failure) {
         let is_halted = self.stop.as_ref().is_some_and(Failure::is_silent);
         let counts = match failure.by {
-            // Who reads has often got the same signal.
-            Some(Asked::Signal(SIGPIPE)) => !self.is_asked(),
+            // Who reads has often got the user's signal, too.
+            Some(Asked::Signal(SIGPIPE)) => self.stop.is_none() || is_halted,
             Some(_) => true,
             None => self.stop.is_none() || is_halted && !failure.is_silent(),
         };
@@ -94,7 +94,8 @@ impl Scheduler {
         if !after.is_reached(n, self.tally.failed + self.tally.succeeded) {
             return;
         }
-        let failure = Failure::silent(if self.tally.failed > 0 { exit::SOME_FAILED } else { exit::OK });
+        // What has failed by the end counts: some of this may be run again.
+        let failure = Failure::silent(exit::OK);
         output::tell(format!("--halt: {} ended so here: nothing more is begun", count(n, "unit")));
         if at_once {
             self.give_up(failure);
