@@ -260,7 +260,8 @@ impl MemberChannels {
             let requests = tokio_stream::once(create).chain(tokio_stream::pending());
             let mut request = Request::new(requests);
             pass.mark(&mut request);
-            let mut grpc = Grpc::new(turn.channel());
+            // What a watch has missed comes in pieces of a thousand revisions, each of any size.
+            let mut grpc = Grpc::new(turn.channel()).max_decoding_message_size(usize::MAX);
             let codec: ProstCodec<WatchRequest, WatchResponse> = ProstCodec::default();
             grpc.ready()
                 .await

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Fence, Key, Record, StoreError};
 use tenure_etcd::{EtcdConfig, EtcdStore};
-use tenure_store::{Changes, Freshness, Outcome, Store};
+use tenure_store::{Changes, Freshness, Outcome, Store, StoreExt};
 use tenure_testkit::Scribe;
 
 fn key(text: &str) -> Key {
@@ -239,10 +239,23 @@ async fn hints_go_on_from_where_they_ended_and_over_what_was_compacted() {
     let meanwhile = write_one(&writer, &scribe, "k-meanwhile").await;
     cluster.begin(0);
     hinted(&mut changes, &meanwhile).await;
+    // The same with more than the 4 MiB that a message is usually allowed.
+    cluster.kill(0);
+    let large = |round: u32| {
+        let mut record = scribe.vacant(1);
+        record.metadata.insert("much".into(), "x".repeat(8_000).as_str().into());
+        scribe.if_vacant(&key(&format!("k-{round}")), record)
+    };
+    let writes: Vec<_> = (0..700).map(large).collect();
+    let written = insist(|| writer.write_all(writes.clone())).await;
+    assert!(written.iter().all(|outcome| matches!(outcome, Outcome::Won { .. })));
+    let last = write_one(&writer, &scribe, "k-last").await;
+    cluster.begin(0);
+    hinted(&mut changes, &last).await;
     // Now the same with a history that is gone by the time that the member is back.
     cluster.kill(0);
     for round in 0..3 {
-        write_one(&writer, &scribe, &format!("k-{round}")).await;
+        write_one(&writer, &scribe, &format!("k-more-{round}")).await;
     }
     let latest = listener_revision(&cluster);
     cluster.by_hand_of(1, &["compact", &latest.to_string()]);

@@ -4,7 +4,7 @@
 //! was answered with an error had no effect. A connection that ended, or an answer that did not come, leaves a write unknown. Texts
 //! name the place and the remedy; the server's own words hold no secrets.
 
-use redis::{ErrorKind, RedisError};
+use redis::{ErrorKind, RedisError, ServerErrorKind};
 use tenure_core::StoreError;
 pub(crate) use tenure_store::parts::Call;
 
@@ -87,6 +87,18 @@ fn refused(place: &str, error: &RedisError) -> StoreError {
         .because(error.clone())
 }
 
+/// Whether the server takes no writes, as it is a replica.
+pub(crate) fn is_read_only(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+        || is_answer(error) && has_word(error.detail().unwrap_or_default(), "READONLY")
+}
+
+/// Whether one of the words that errors begin with stands there. Redis 6.2 tells the errors of a script's commands amid words of the script's
+/// own, with the mark of an error before them.
+fn has_word(says: &str, word: &str) -> bool {
+    says.split([' ', ':']).any(|found| found.trim_start_matches('-') == word)
+}
+
 /// What the server has said to a script, which went on.
 pub(crate) fn refused_in_script(place: &str, says: &str) -> StoreError {
     let (code, detail) = says.trim_start_matches('-').split_once(' ').unwrap_or(("ERR", says));
@@ -97,7 +109,7 @@ fn refused_as(place: &str, code: &str, detail: &str) -> StoreError {
     // A script's error has its own code at the beginning, or what went wrong in the script's own terms.
     let says = format!("{code} {detail}");
     let says = says.trim();
-    let is = |word: &str| says.split([' ', ':']).any(|found| found == word);
+    let is = |word: &str| has_word(says, word);
     if is("NOAUTH") {
         return wrong_password(place, "it wants a password");
     }
@@ -160,6 +172,25 @@ mod tests {
             assert!(text.contains(says) && text.contains(kept), "{text}");
             assert_eq!(error.kind(), tenure_core::ErrorKind::Unavailable, "{text}");
         }
+    }
+
+    #[test]
+    fn what_redis_6_2_says_of_a_scripts_commands_is_told_as_what_newer_ones_say() {
+        let amid_words = |says: &str| {
+            format!(
+                "Error running script (call to f_1): @user_script:37: @user_script: 37: -{says} You can't."
+            )
+        };
+        for (word, remedy) in [("READONLY", "name the primary"), ("OOM", "raise maxmemory")] {
+            let text = refused_as("there", "ERR", &amid_words(word)).to_string();
+            assert!(text.contains(remedy), "{text}");
+            let text =
+                refused_in_script("there", &format!("@user_script: 37: -{word} You can't.")).to_string();
+            assert!(text.contains(remedy), "{text}");
+        }
+        let kind = ErrorKind::Server(ServerErrorKind::ResponseError);
+        let error = |says: &str| RedisError::from((kind, "An error", amid_words(says)));
+        assert!(is_read_only(&error("READONLY")) && !is_read_only(&error("OOM")));
     }
 
     #[test]

@@ -154,6 +154,10 @@ async fn perform(inner: &RedisClient, gathered: Vec<WaitingWrite>) {
     for (waiting, WriteResult { is_done, outcome }) in gathered.into_iter().zip(sent) {
         let outcome = match &confirmed {
             Err(error) if is_done => Err(error.clone()),
+            // What it shows may be a write of this process that has arrived late, and fewer replicas have it than were asked for.
+            Err(error) if matches!(outcome, Ok(Outcome::Lost(Some(_)))) => {
+                Err(StoreError::unavailable(error.to_string()))
+            }
             _ => outcome,
         };
         let _ = waiting.reply.send(outcome);

@@ -7,7 +7,7 @@ mod confirm;
 
 use crate::config::ServerAddress;
 use crate::connect::{RedisConnector, ServerConnection};
-use crate::error::{Call, failed, is_answer, unanswered, unconnected};
+use crate::error::{Call, failed, is_answer, is_read_only, unanswered, unconnected};
 use crate::scripts::Invocation;
 use confirm::Confirmations;
 use futures_util::FutureExt;
@@ -96,9 +96,9 @@ impl ConnectionManager {
                     asked = Some(Box::pin(self.transferee(&redirection(&line, &error))).await?);
                 }
                 ErrorKind::Server(ServerErrorKind::TryAgain) => tokio::time::sleep(AGAIN).await,
-                kind => {
+                _ => {
                     // One that was a primary knows by now who is.
-                    if kind == ErrorKind::Server(ServerErrorKind::ReadOnly) {
+                    if is_read_only(&error) {
                         line.give_up();
                     }
                     return Err(failed(&self.place, call, &error));

@@ -12,10 +12,11 @@ use tenure_core::op::Hint;
 use tenure_core::{Key, StoreError, Version};
 use tenure_store::Changes;
 use tenure_store::parts::{Subscribers, Teller};
+use tokio::time::MissedTickBehavior;
 
 /// How long to wait before the connection is made again: at first, and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// After how long without a message the server is asked whether it is still there, and how long that may take.
+/// How often the server is asked whether it is still there, and a primary; and how long that may take.
 const QUIET: Duration = Duration::from_secs(5);
 
 /// What a message says: a version in hexadecimal digits, and a key. Another one may mean anything.
@@ -88,11 +89,17 @@ async fn receive(
     subscribers: &Subscribers,
 ) {
     let (mut asking, mut messages) = messages.split();
+    // Also where there is much to hear: a primary that was demoted may go on to pass messages on.
+    let mut due = tokio::time::interval(QUIET);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    due.reset();
     while subscribers.are_any() {
-        match tokio::time::timeout(QUIET, messages.next()).await {
-            Ok(Some(message)) => subscribers.tell(&hint(message.get_payload_bytes())),
-            Ok(None) => return,
-            Err(_) => {
+        tokio::select! {
+            message = messages.next() => match message {
+                Some(message) => subscribers.tell(&hint(message.get_payload_bytes())),
+                None => return,
+            },
+            _ = due.tick() => {
                 let answer = tokio::time::timeout(QUIET, asking.ping::<redis::Value>()).await;
                 if !answer.is_ok_and(|answer| answer.is_ok()) || !lines.goes_to(from).await {
                     return;

@@ -115,6 +115,15 @@ async fn a_write_that_was_given_up_and_arrives_late_is_shown_once_the_replicas_h
     // A refusal would show it, too.
     let error = careful.write(scribe.absent(&key, scribe.held(5))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    // Nor does one that goes with a write that is done. The first one goes by itself.
+    let [first, second] = ["first", "second"].map(|name| Key::new(name).unwrap());
+    let (_by_itself, done, refused) = tokio::join!(
+        careful.write(scribe.absent(&first, scribe.held(5))),
+        careful.write(scribe.absent(&second, scribe.held(5))),
+        careful.write(scribe.absent(&key, scribe.held(5))),
+    );
+    assert_eq!(done.unwrap_err().kind(), ErrorKind::Unknown);
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unavailable);
     replica.signal("-CONT");
     assert_eq!(confirmed(&careful, &key).await, record);
 }

@@ -72,10 +72,10 @@ impl ConnectionManager {
         Ok(())
     }
 
-    /// After an answer that shows what stands on the server of this connection: if that may be of a write that has arrived late, replicas
-    /// are to have it before it is told.
+    /// After an answer that shows what stands on the server of this connection: if that may be of a write that has arrived late, or was given
+    /// up meanwhile, replicas are to have it before it is told.
     pub(super) async fn confirm_shown(&self, line: &Arc<ServerConnection>) -> Result<(), StoreError> {
-        if self.confirmations.may_arrive.load(Ordering::SeqCst) {
+        if self.confirmations.may_arrive.load(Ordering::SeqCst) || self.is_doubtful() {
             // What is rare is kept out of the future of each call.
             return Box::pin(self.confirm_all(line)).await;
         }
