@@ -27,6 +27,8 @@ pub struct CandidateStatus {
     pub trouble: Option<StoreError>,
     /// The number of this candidate's leaderships so far.
     pub terms: u64,
+    /// Whether a call to the storage has ever succeeded. Before that, a refusal is one of what was configured.
+    pub has_been_let_in: bool,
 }
 
 /// The candidate is stopped: it leads no more.
@@ -67,6 +69,9 @@ struct LeadershipState {
     deadline: AtomicU64,
     /// The number of leaderships so far.
     terms: AtomicU64,
+    /// The last one that was given up, as twice its number, and one more if by a resignation: it is over at once, though the task may hear of
+    /// that later.
+    given_up: AtomicU64,
 }
 
 impl std::fmt::Debug for LeadershipState {
@@ -80,11 +85,27 @@ impl std::fmt::Debug for LeadershipState {
 
 impl LeadershipState {
     fn remaining(&self) -> Duration {
+        if self.given_up(self.terms()).is_some() {
+            return Duration::ZERO;
+        }
         Tick(self.deadline.load(Ordering::SeqCst)).since(self.clock.held())
     }
 
     fn terms(&self) -> u64 {
         self.terms.load(Ordering::SeqCst)
+    }
+
+    /// The present leadership is over, if there is one.
+    fn give_up(&self, cause: EndCause) {
+        let resigned = u64::from(cause == EndCause::Resigned);
+        self.given_up.store(self.terms() * 2 + resigned, Ordering::SeqCst);
+    }
+
+    /// Why that leadership was given up, if it was.
+    fn given_up(&self, number: u64) -> Option<EndCause> {
+        let given_up = self.given_up.load(Ordering::SeqCst);
+        let cause = if given_up % 2 == 1 { EndCause::Resigned } else { EndCause::Stopped };
+        (given_up / 2 == number).then_some(cause)
     }
 }
 
@@ -114,6 +135,7 @@ impl Candidate {
             nap: (options.ttl / 20).clamp(Duration::from_millis(1), Duration::from_secs(30)),
             deadline: AtomicU64::new(0),
             terms: AtomicU64::new(0),
+            given_up: AtomicU64::new(0),
         });
         let task =
             CandidateTask { shared: Arc::clone(&shared), storage, options: options.clone(), told, uuid };
@@ -178,15 +200,17 @@ impl Candidate {
         }
     }
 
-    /// Gives the leadership up, if it leads, and lets others go first for twice the follow rate. Where the storage fails, its row is given back once
+    /// Gives the leadership up, if it leads: from now on it does not. It lets others go first for twice the follow rate. Where the storage fails, its row is given back once
     /// that is over; after twice the follow rate it is left to expire, and others go first then.
     pub fn resign(&self) {
+        self.shared.give_up(EndCause::Resigned);
         // A task that has ended leads no more.
         let _sent = self.wishes.send(CandidateCommand::Resign);
     }
 
     /// Stops it, and leaves a row of its own to expire, though this is dropped then. For work that goes on and can't be ended: nobody may lead before.
     pub fn lapse(&self) {
+        self.shared.give_up(EndCause::Stopped);
         // A task that has ended leads no more.
         let _sent = self.wishes.send(CandidateCommand::Lapse);
     }
@@ -196,6 +220,7 @@ impl Candidate {
     /// # Cancel safety
     /// When the future is dropped, the candidate stops all the same.
     pub async fn stop(mut self) {
+        self.shared.give_up(EndCause::Stopped);
         let _sent = self.wishes.send(CandidateCommand::Stop);
         while self.status.changed().await.is_ok() {}
     }
@@ -245,7 +270,7 @@ impl LeadershipTerm {
         };
         match () {
             // The candidate's task may have had no time to tell it.
-            () if !is_over(&over) => Some(EndCause::Deadline),
+            () if !is_over(&over) => Some(self.shared.given_up(self.number).unwrap_or(EndCause::Deadline)),
             () if over.terms == self.number => over.ended,
             () => None,
         }
@@ -339,7 +364,10 @@ impl CandidateTask {
         let is_well = told.is_ok();
         machine.told(told, self.shared.clock.now());
         if is_well {
-            self.told.send_if_modified(|status| status.trouble.take().is_some());
+            self.told.send_if_modified(|status| {
+                let is_first = !std::mem::replace(&mut status.has_been_let_in, true);
+                status.trouble.take().is_some() || is_first
+            });
         }
         self.tell(machine.notices());
     }

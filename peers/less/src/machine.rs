@@ -202,6 +202,7 @@ impl LeadershipMachine {
     /// What is to be done now. `random` is any number: a follower comes up to a tenth sooner than its rate, so that not all ask at once.
     pub(crate) fn step(&mut self, now: Now, random: u64) -> MachineStep {
         self.mind_the_time(now);
+        self.mind_the_wish(now);
         let until = match self.phase {
             Phase::Leading { deadline, .. } => deadline,
             Phase::Following => Tick::NEVER,

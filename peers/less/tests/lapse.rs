@@ -1,13 +1,14 @@
 //! A lapse whose handle is dropped at once, as the command line does it.
 //!
-//! Plan: a renewal is under way when a leader lapses and its handle goes; whatever it is answered, the row is neither looked for nor removed.
+//! Plan: a renewal is under way when a leader lapses and its handle goes; whatever it is answered, the row is neither looked for nor removed; the
+//! same for a leader that resigns: it leads no more, at once.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tenure_core::StoreError;
-use tenure_less::{Calling, Candidate, CandidateOptions, LeaderRow, Micros, Seen, Storage};
+use tenure_less::{Calling, Candidate, CandidateOptions, EndCause, LeaderRow, Micros, Seen, Storage};
 use tokio::sync::Notify;
 
 /// A row whose renewal is answered when the test says so.
@@ -68,4 +69,27 @@ async fn s6_a_row_is_left_to_expire_though_a_renewal_was_under_way_and_the_handl
         let after = (disk.looks.load(Ordering::SeqCst), disk.releases.load(Ordering::SeqCst));
         assert_eq!(after, (looks, 0), "refused: {is_refused}");
     }
+}
+
+#[tokio::test]
+async fn s6_whoever_resigns_leads_no_more_at_once_though_a_renewal_is_under_way() {
+    let disk = Arc::new(SlowDisk::default());
+    let options = CandidateOptions::new().ttl(Duration::from_secs(60)).hold_every(Duration::from_millis(10));
+    let (clock, storage) = (tenure::clock::system(), Arc::clone(&disk) as Arc<dyn Storage>);
+    let candidate = Candidate::start(storage, options, clock, tenure::clock::uuid).unwrap();
+    let term = candidate.elected().await.unwrap();
+    disk.renewing.notified().await;
+    candidate.resign();
+    assert!(!term.is_held() && !candidate.is_leader());
+    // Nor is it elected by that term before its task has heard of it, or once the renewal is answered.
+    let elected = async |candidate: &Candidate| {
+        tokio::time::timeout(Duration::from_millis(100), candidate.elected()).await.is_ok()
+    };
+    assert!(!elected(&candidate).await);
+    assert_eq!(term.ended().await, Some(EndCause::Resigned));
+    let leading = candidate.changes().borrow().is_leading;
+    assert!(!leading, "it is told while the renewal is under way");
+    assert!(candidate.changes().borrow().has_been_let_in);
+    disk.goes_on.notify_one();
+    assert!(!elected(&candidate).await && !candidate.is_leader());
 }

@@ -8,15 +8,22 @@ use tenure_core::Now;
 const RELEASES: u32 = 2;
 
 impl LeadershipMachine {
-    /// What follows from a wish to lead no more; none if there is no such wish, or it is fulfilled.
-    pub(super) fn give_up(&mut self, now: Now) -> Option<MachineStep> {
+    /// Whoever wishes to lead no more does not, also while a call is under way.
+    pub(super) fn mind_the_wish(&mut self, now: Now) {
         let cause = match self.wish {
-            Intent::Lead => return None,
+            Intent::Lead => return,
             Intent::Resign => EndCause::Resigned,
             Intent::Stop | Intent::Lapse => EndCause::Stopped,
         };
         if matches!(self.phase, Phase::Leading { .. }) {
             self.step_down(cause, now);
+        }
+    }
+
+    /// What follows from a wish to lead no more; none if there is no such wish, or it is fulfilled.
+    pub(super) fn give_up(&mut self, now: Now) -> Option<MachineStep> {
+        if self.wish == Intent::Lead {
+            return None;
         }
         if self.is_giving_back() {
             if now.held < self.next_release {

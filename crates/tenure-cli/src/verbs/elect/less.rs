@@ -124,14 +124,15 @@ pub(super) async fn elect(place: &LessLocation, plan: config::ElectConfig) -> Re
     result
 }
 
-/// Waits to be elected, through any trouble that may pass, which is told when it begins and when it is over.
+/// Waits to be elected, through any trouble that may pass, which is told when it begins and when it is over. A refusal is final only where the
+/// storage has never let this candidate in: a password that is changed must not end all who stand by.
 async fn stand_by(candidate: &Candidate) -> Result<LeadershipTerm, Failure> {
     let mut changes = candidate.changes();
     let mut is_failing = false;
     loop {
-        let trouble = changes.borrow_and_update().trouble.clone();
+        let CandidateStatus { trouble, has_been_let_in, .. } = changes.borrow_and_update().clone();
         match trouble {
-            Some(error) if !error.is_passing() => return Err(error.into()),
+            Some(error) if !error.is_passing() && !has_been_let_in => return Err(error.into()),
             Some(error) if !is_failing => output::note(format!("the store fails: {error}; trying on")),
             None if is_failing => output::note("the store answers again"),
             _ => {}
