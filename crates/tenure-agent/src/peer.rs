@@ -1,6 +1,7 @@
 //! The process at the other end of a Unix socket, and its end.
 
 use crate::delivery::Delivery;
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -80,7 +81,8 @@ impl ClientIdentity {
     pub(crate) fn is_same(&self, other: &ClientIdentity) -> bool {
         match (&self.process, &other.process) {
             // As long as the first has not ended, its number is its own.
-            (Some(one), Some(two)) => one.id == two.id && !one.has_ended(),
+            // What can't be asked counts as ended: nobody else is taken for it then.
+            (Some(one), Some(two)) => one.id == two.id && one.has_ended() == Ok(false),
             _ => false,
         }
     }
@@ -102,7 +104,7 @@ impl ClientIdentity {
                 return std::future::pending().await;
             };
             // The runtime may be woken for nothing; a lease goes by the kernel's word alone.
-            if process.has_ended() {
+            if process.has_ended() == Ok(true) {
                 return;
             }
             ready.clear_ready();
@@ -111,10 +113,15 @@ impl ClientIdentity {
 }
 
 impl PeerProcess {
-    fn has_ended(&self) -> bool {
+    fn has_ended(&self) -> Result<bool, Errno> {
         let mut polled = [PollFd::new(self.descriptor.get_ref().as_fd(), PollFlags::POLLIN)];
-        // What can't be asked counts as ended: nobody else is taken for it then.
-        !matches!(poll(&mut polled, PollTimeout::ZERO), Ok(0))
+        loop {
+            match poll(&mut polled, PollTimeout::ZERO) {
+                // A signal says nothing of the process.
+                Err(Errno::EINTR) => {}
+                answered => return answered.map(|ready| ready > 0),
+            }
+        }
     }
 }
 

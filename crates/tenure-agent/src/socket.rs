@@ -41,11 +41,18 @@ impl From<TcpStream> for ClientSocket {
 impl ClientSocket {
     /// Waits until its client sends no more, whatever there still is to read: nobody reads while a request waits, so bytes behind it would hide the end.
     pub(crate) async fn ended(&self) {
-        // This interest hears of the end, and not of bytes. What comes by it otherwise, if anything does, is no end.
-        let heard = of_either!(self, stream => stream.ready(Interest::PRIORITY).await);
-        if !heard.is_ok_and(|ready| ready.is_read_closed()) {
-            std::future::pending::<()>().await;
-        }
+        // This interest hears of the end, and not of bytes. An urgent byte comes by it, too, and is no end.
+        of_either!(self, stream => loop {
+            match stream.ready(Interest::PRIORITY).await {
+                Ok(ready) if ready.is_read_closed() => return,
+                Ok(_) => {
+                    // What was heard is forgotten: the next word is waited for.
+                    let _blocks: io::Result<()> =
+                        stream.try_io(Interest::PRIORITY, || Err(io::ErrorKind::WouldBlock.into()));
+                }
+                Err(_) => return std::future::pending::<()>().await,
+            }
+        })
     }
 }
 

@@ -77,7 +77,7 @@ impl ClientWorker {
     ///
     /// Nothing is lost when the future is dropped.
     pub(crate) async fn next(&self, wait: Duration) -> Result<Option<Assignment>, Problem> {
-        let _asking = Asking::begin(self);
+        let _asking = self.asks();
         let next = async {
             loop {
                 match self.worker.next().await {
@@ -93,6 +93,12 @@ impl ClientWorker {
             Ok(None) => Err(Problem::over(LEFT)),
             Err(_) => Ok(None),
         }
+    }
+
+    /// Its client asks for a unit, until what is returned is dropped.
+    pub(crate) fn asks(&self) -> Asking<'_> {
+        self.wanted().askers += 1;
+        Asking(self)
     }
 
     /// Until nobody wants it any more.
@@ -113,14 +119,7 @@ impl ClientWorker {
 }
 
 /// A request waits for a unit, however long that takes. Its client wants the worker for a while after that.
-struct Asking<'a>(&'a ClientWorker);
-
-impl Asking<'_> {
-    fn begin(member: &ClientWorker) -> Asking<'_> {
-        member.wanted().askers += 1;
-        Asking(member)
-    }
-}
+pub(crate) struct Asking<'a>(&'a ClientWorker);
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {

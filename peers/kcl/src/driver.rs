@@ -61,6 +61,9 @@ impl CoordinatorUsers {
             WorkerNotice::LookFailed(error) => {
                 tracing::warn!(name: "fleet.failing", target: "tenure::fleet", holder, reason = %error, "the table could not be read");
             }
+            WorkerNotice::TakeFailed(key, error) => {
+                tracing::warn!(name: "fleet.not_taken", target: "tenure::fleet", key, holder, reason = %error, "a lease could not be taken");
+            }
             WorkerNotice::Foreign(error) => {
                 tracing::warn!(name: "fleet.unreadable", target: "tenure::fleet", holder, reason = %error, "this row is no lease");
             }
@@ -89,6 +92,7 @@ impl CoordinatorUsers {
             WorkerNotice::Wanted(cell, by) => Event::Wanted { lease: self.held(cell), by },
             WorkerNotice::Finished(cell) => Event::Finished(self.held(cell)),
             WorkerNotice::LookFailed(error) => Event::LookFailed(error),
+            WorkerNotice::TakeFailed(key, error) => Event::TakeFailed { key, error },
             WorkerNotice::Foreign(error) => Event::Foreign(error),
             WorkerNotice::Revived(worker) => Event::Revived(worker),
             WorkerNotice::Skipped(rows) => Event::Skipped(rows),

@@ -32,6 +32,14 @@ pub enum Event {
     Finished(Held),
     /// The table could not be read. It is read again soon, and what is held is renewed meanwhile.
     LookFailed(StoreError),
+    /// A lease was to be taken, and the table did not do it. Where the error may pass, it is tried again after the next look, and otherwise after ten
+    /// failover times; other leases are taken meanwhile.
+    TakeFailed {
+        /// The lease's name.
+        key: String,
+        /// Why.
+        error: StoreError,
+    },
     /// A row can't be read as a lease, and is left as it is. Told once for each text.
     Foreign(StoreError),
     /// This worker renews leases, though another of its leases was taken because it had been silent for a failover time. It stood

@@ -201,10 +201,14 @@ impl Row {
     }
 }
 
+/// The name in a row, if it has one, whatever else is in it.
+pub(crate) fn name(item: &Item) -> Option<String> {
+    item.get(LEASE_KEY).and_then(|key| key.as_s().ok()).cloned()
+}
+
 /// The name in a row that has one and no counter.
 pub(crate) fn bare(item: &Item) -> Option<String> {
-    let key = item.get(LEASE_KEY).and_then(|key| key.as_s().ok())?;
-    (!item.contains_key(LEASE_COUNTER)).then(|| key.clone())
+    name(item).filter(|_| !item.contains_key(LEASE_COUNTER))
 }
 
 /// What [`Row::read`] says of such a row.

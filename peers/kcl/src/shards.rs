@@ -17,9 +17,10 @@ const SHARD_END: &str = "SHARD_END";
 pub(crate) struct OpenShards<'r>(BTreeSet<&'r str>);
 
 impl<'r> OpenShards<'r> {
-    /// Those that these rows show.
-    pub(crate) fn of(rows: &'r [Row]) -> OpenShards<'r> {
-        OpenShards(rows.iter().filter(|row| !is_at_end(row)).map(Row::key).collect())
+    /// Those that these rows show. Of rows that can't be read it is not known that they were read to their end.
+    pub(crate) fn of(rows: &'r [Row], unreadable: &'r [String]) -> OpenShards<'r> {
+        let open = rows.iter().filter(|row| !is_at_end(row)).map(Row::key);
+        OpenShards(open.chain(unreadable.iter().map(String::as_str)).collect())
     }
 
     /// Whether there is nothing to be read of it: not any more, or not yet.
@@ -64,7 +65,7 @@ mod tests {
     }
 
     fn to_read(rows: &[Row]) -> Vec<&str> {
-        let open = OpenShards::of(rows);
+        let open = OpenShards::of(rows, &[]);
         rows.iter().filter(|row| !open.gives_no_work(row)).map(Row::key).collect()
     }
 
@@ -82,6 +83,14 @@ mod tests {
         assert_eq!(to_read(&rows("49", "50")), ["a", "b", "own"]);
         assert_eq!(to_read(&rows("49", "SHARD_END")), ["a", "split", "own"]);
         assert_eq!(to_read(&rows("SHARD_END", "SHARD_END")), ["merged", "split", "own"]);
+    }
+
+    #[test]
+    fn a_parent_whose_row_can_not_be_read_is_waited_for() {
+        let rows = [row("a", "49", &["damaged"], None), row("b", "49", &["gone"], None)];
+        let unreadable = ["damaged".to_owned()];
+        let open = OpenShards::of(&rows, &unreadable);
+        assert!(open.gives_no_work(&rows[0]) && !open.gives_no_work(&rows[1]));
     }
 
     #[test]

@@ -6,10 +6,11 @@ use super::change::{Edit, RowChange, forced};
 use super::error::LeaseError;
 use super::format::{Format, Peers};
 use super::place::Place;
-use super::row::{Fields, LEASE_COUNTER, LEASE_KEY, Row, bare, check_worker};
+use super::row::{Fields, LEASE_COUNTER, LEASE_KEY, Row, bare, check_worker, name};
 use super::schema;
 use super::settling::{ChangeAnswer, Settled, Settling};
 use super::shards::OpenShards;
+use requests::RetryPause;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +51,7 @@ impl RowListing {
     /// of shards that were read to their end or wait for their parents.
     #[must_use]
     pub fn unowned(&self, are_shards: bool) -> usize {
-        let open = are_shards.then(|| OpenShards::of(&self.rows));
+        let open = are_shards.then(|| OpenShards::of(&self.rows, &self.unreadable));
         let is_work = |row: &&Row| open.as_ref().is_none_or(|open| !open.gives_no_work(row));
         let unowned = self.rows.iter().filter(|row| row.owner().is_none() && row.holder().is_none());
         unowned.filter(is_work).count()
@@ -68,6 +69,8 @@ pub struct RowListing {
     /// Those of them that have a name and no counter, by name. A program that writes fields without a condition makes such a row
     /// when there is none (any more).
     pub bare: Vec<String>,
+    /// The names of all of them that have one. A child whose parent is among them waits, as for any parent that was not read to its end.
+    pub unreadable: Vec<String>,
     /// How many rows were passed over because they are no leases by the KCL: they have another `entityType`.
     pub skipped: usize,
 }
@@ -192,6 +195,7 @@ impl Table {
                     Err(error) => {
                         listing.foreign.push(error);
                         listing.bare.extend(bare(item));
+                        listing.unreadable.extend(name(item));
                     }
                 }
             }
@@ -234,6 +238,7 @@ impl Table {
     pub async fn create(&self, key: &str, fields: Fields) -> Result<Row, LeaseError> {
         let row = Row::new(self.inner.format, key, fields)?;
         let mut may_be_made = false;
+        let mut pause = RetryPause::default();
         let deadline = self.inner.clock.held().after(self.inner.service.timeout());
         loop {
             let request = self.inner.service.client().put_item().table_name(self.inner.service.table());
@@ -252,7 +257,7 @@ impl Table {
                 Err(error) => error,
             };
             may_be_made |= error.kind() == ErrorKind::Unknown;
-            self.pause_or(error, deadline).await?;
+            self.pause_or(&mut pause, error, deadline).await?;
         }
     }
 
@@ -271,11 +276,12 @@ impl Table {
             return found.map(drop).ok_or_else(|| LeaseError::Missing(key.to_owned()));
         }
         let deadline = self.inner.clock.held().after(self.inner.service.timeout());
+        let mut pause = RetryPause::default();
         loop {
             match self.update(key, &forced(edit)).await {
                 Ok(ChangeAnswer::Made(_)) => return Ok(()),
                 Ok(ChangeAnswer::Refused(_)) => return Err(LeaseError::Missing(key.to_owned())),
-                Err(error) => self.pause_or(error, deadline).await?,
+                Err(error) => self.pause_or(&mut pause, error, deadline).await?,
             }
         }
     }
@@ -359,6 +365,7 @@ impl Table {
 
     /// Makes a change, repeating it until its outcome is known or the deadline has come.
     pub(crate) async fn settle(&self, mut settling: Settling) -> Result<Settled, StoreError> {
+        let mut pause = RetryPause::default();
         loop {
             let sent = self.inner.clock.held();
             let sending = self.send(&settling.change);
@@ -371,7 +378,7 @@ impl Table {
             };
             match settling.on(sent, answer) {
                 Ok(settled) => return Ok(settled),
-                Err(error) => self.pause_or(error, settling.deadline).await?,
+                Err(error) => self.pause_or(&mut pause, error, settling.deadline).await?,
             }
         }
     }

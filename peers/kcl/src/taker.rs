@@ -141,6 +141,10 @@ pub(crate) struct TakerView<'v> {
     /// What this worker holds, or is about to.
     pub(crate) held: &'v BTreeSet<String>,
     pub(crate) rows: &'v [Row],
+    /// The names of rows that can't be read.
+    pub(crate) unreadable: &'v [String],
+    /// Rows whose takes the table has refused a while ago, in words that don't pass: they hold up nothing else.
+    pub(crate) refused: &'v BTreeMap<String, Tick>,
     pub(crate) watch: &'v RowWatch,
     pub(crate) now: Tick,
     pub(crate) failover: Duration,
@@ -175,12 +179,13 @@ impl TakerView<'_> {
         let mut available = Vec::new();
         let mut of_others: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
         let (mut left, mut idle) = (0, 0);
-        let open = self.shards.then(|| OpenShards::of(self.rows));
+        let open = self.shards.then(|| OpenShards::of(self.rows, self.unreadable));
         let gives_no_work = |row: &Row| open.as_ref().is_some_and(|open| open.gives_no_work(row));
         for row in self.rows.iter().filter(|row| !self.held.contains(row.key())) {
             match (self.availability(row), row.owner().or_else(|| row.holder())) {
                 // Nobody's share: it is work for nobody.
                 (Some(_), _) if gives_no_work(row) => idle += 1,
+                (Some(_), _) if self.refused.contains_key(row.key()) => {}
                 (Some(why), _) => available.push((row, why)),
                 (None, Some(owner)) if owner != self.me => of_others.entry(owner).or_default().push(row),
                 // An earlier start of the same name had it, or this one before it stood still: it isn't ours before it is silent,

@@ -92,6 +92,10 @@ pub(crate) struct WorkerMachine {
     looking: bool,
     looks: u64,
     look_error: Option<StoreError>,
+    /// Of a take that the last look has led to.
+    take_error: Option<StoreError>,
+    /// Rows whose takes were refused in words that don't pass, and until when they are left alone, on the waiter's time line.
+    refused: BTreeMap<String, Tick>,
     asked: Vec<Reply<Result<(), StoreError>>>,
     served: Vec<Reply<Result<(), StoreError>>>,
     renewers: Vec<(BTreeSet<String>, Reply<()>)>,
@@ -123,6 +127,8 @@ impl WorkerMachine {
             looking: false,
             looks: 0,
             look_error: None,
+            take_error: None,
+            refused: BTreeMap::new(),
             asked: Vec::new(),
             served: Vec::new(),
             renewers: Vec::new(),

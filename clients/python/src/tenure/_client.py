@@ -257,9 +257,9 @@ class Client:
         pauses, end_ns = Pauses(), boottime_ns() + int(_PATIENCE * 1e9)
         while True:
             # Units that nobody lets go of last until their deadlines.
-            wire = self._wire(None)
+            wire = self._wire(_LONGEST_SILENCE)
             try:
-                wire.ask("DELETE", f"/v1/workers/{worker}")
+                wire.ask("DELETE", f"/v1/workers/{worker}", patience=_LONGEST_WAIT)
                 return
             except LeaseLost:
                 return

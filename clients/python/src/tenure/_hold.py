@@ -167,9 +167,20 @@ def _told(process: "subprocess.Popen[str]", started: _Program, name: str) -> Lea
         _extend(lease, told)
     except (ValueError, KeyError, TypeError):
         raise AgentError(f"{name} says {line.strip()[:200]!r}, which tells of no lease; is it tenure's program?") from None
-    reader = threading.Thread(target=_follow, args=(lease, process), name="tenure hold", daemon=True)
+    reader = threading.Thread(target=_follow, args=(weakref.ref(lease), process), name="tenure hold", daemon=True)
     reader.start()
+    # One that nobody has any more is given back.
+    weakref.finalize(lease, _give_back, process)
     return lease
+
+
+def _give_back(process: "subprocess.Popen[str]") -> None:
+    assert process.stdin is not None
+    try:
+        process.stdin.close()
+    except OSError:
+        # It has ended already.
+        pass
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
@@ -187,16 +198,21 @@ def _extend(lease: Lease, told: Dict[str, Any]) -> None:
     lease._deadline_ns = told["deadline_boottime_ms"] * 1_000_000
 
 
-def _follow(lease: Lease, process: "subprocess.Popen[str]") -> None:
+def _follow(wanted: "weakref.ref[Lease]", process: "subprocess.Popen[str]") -> None:
     assert process.stdin is not None and process.stdout is not None
     for line in process.stdout:
         told = json.loads(line)
+        lease = wanted()
+        if lease is None:
+            continue
         if told["event"] == "extended":
             _extend(lease, told)
         elif told["event"] == "lost":
             lease._over(told["reason"])
         elif told["event"] == "released":
             lease._over("it was released")
+        # While the next line is waited for, nobody has it by this.
+        del lease
     for stream in (process.stdin, process.stdout):
         stream.close()
     process.wait()

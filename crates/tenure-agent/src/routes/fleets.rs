@@ -197,6 +197,8 @@ pub(crate) async fn next(
             asked.wait_ms
         )));
     }
+    // Whoever asks wants its worker, also where the agent has no room for a unit.
+    let _asking = member.asks();
     let room = shared.table.room()?;
     let mut wait = Duration::from_millis(asked.wait_ms);
     let place = shared.waits.enter(wait);

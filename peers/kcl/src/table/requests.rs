@@ -76,14 +76,55 @@ impl Table {
         }
     }
 
-    /// Waits a little before the next attempt; or gives up, if that can't help or there is no time left.
-    pub(super) async fn pause_or(&self, error: StoreError, deadline: Tick) -> Result<(), StoreError> {
-        const PAUSE: Duration = Duration::from_millis(25);
-        if !error.is_passing() || self.inner.clock.held().after(PAUSE) >= deadline {
+    /// Waits before the next attempt; or gives up, if that can't help or there is no time left.
+    pub(super) async fn pause_or(
+        &self,
+        pause: &mut RetryPause,
+        error: StoreError,
+        deadline: Tick,
+    ) -> Result<(), StoreError> {
+        let left = deadline.since(self.inner.clock.held());
+        if !error.is_passing() || left <= RetryPause::FIRST {
             return Err(error);
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(pause.next(left)).await;
         Ok(())
+    }
+}
+
+/// Pauses between attempts: each is twice as long as the one before, so that many requests don't use up what a throttled table has left.
+#[derive(Debug)]
+pub(super) struct RetryPause(Duration);
+
+impl Default for RetryPause {
+    fn default() -> RetryPause {
+        RetryPause(RetryPause::FIRST)
+    }
+}
+
+impl RetryPause {
+    const FIRST: Duration = Duration::from_millis(25);
+    const LONGEST: Duration = Duration::from_secs(1);
+
+    /// The next one. `left`: how long it may be tried still, of which no pause is more than an eighth.
+    fn next(&mut self, left: Duration) -> Duration {
+        let pause = self.0.min((left / 8).max(RetryPause::FIRST));
+        self.0 = (self.0 * 2).min(RetryPause::LONGEST);
+        pause
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_and_are_short_where_little_time_is_left() {
+        let mut pause = RetryPause::default();
+        let ms = Duration::from_millis;
+        let pauses: Vec<Duration> = (0..8).map(|_| pause.next(ms(60_000))).collect();
+        assert_eq!(pauses, [25, 50, 100, 200, 400, 800, 1000, 1000].map(ms));
+        assert_eq!((pause.next(ms(2_000)), pause.next(ms(50))), (ms(250), ms(25)));
     }
 }
 

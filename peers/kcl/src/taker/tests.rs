@@ -1,12 +1,14 @@
 //! Plan: silence is counted from the end of the read that first showed a row so, for each spelling of a change; the even
 //! share, with and without free rows, with a limit; beyond it what has been left over for long; stealing from the most loaded only, as many as allowed, and never for
-//! ever; shards only between their parents' end and their own; rows of an earlier start of the same name; a simulated fleet comes to rest evenly.
+//! ever; shards only between their parents' end and their own; rows of an earlier start of the same name; rows whose takes are refused; a simulated fleet comes to rest evenly.
 use super::super::change::RowChange;
 use super::super::format::Format;
 use super::super::row::Fields;
 use super::*;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 
+/// No row was refused.
+static NONE: BTreeMap<String, Tick> = BTreeMap::new();
 const FAILOVER: Duration = Duration::from_secs(10);
 
 fn row(key: &str, owner: Option<&str>) -> Row {
@@ -37,6 +39,8 @@ fn choice(rows: &[Row], now: Tick, most: usize, steal: usize) -> Vec<(Row, TakeR
         most,
         steal,
         shards: true,
+        unreadable: &[],
+        refused: &NONE,
     };
     view.choose(7)
 }
@@ -102,6 +106,8 @@ fn what_is_left_over_for_three_failover_times_is_taken_beyond_the_share_up_to_th
             most,
             steal: 9,
             shards: true,
+            unreadable: &[],
+            refused: &NONE,
         };
         let mut keys: Vec<String> = view.choose(7).into_iter().map(|(row, _)| row.key().to_owned()).collect();
         keys.sort();
@@ -206,6 +212,8 @@ fn s1_what_was_made_anew_is_believed_in_once_whoever_had_it_before_must_have_not
             most: 9,
             steal: 1,
             shards: true,
+            unreadable: &[],
+            refused: &NONE,
         };
         view.choose(7).pop().map(|(_, why)| why)
     };
@@ -285,6 +293,8 @@ fn what_an_earlier_start_of_the_same_name_left_is_taken_when_it_is_silent() {
         most: 9,
         steal: 9,
         shards: true,
+        unreadable: &[],
+        refused: &NONE,
     };
     assert!(view(secs(9)).choose(1).is_empty());
     assert_eq!(view(secs(10)).choose(1), [(left[0].clone(), TakeReason::Expired)]);
@@ -306,6 +316,8 @@ fn what_still_bears_the_worker_s_own_name_is_waited_for_and_not_made_up_for_by_s
         most: 9,
         steal: 9,
         shards: true,
+        unreadable: &[],
+        refused: &NONE,
     };
     assert!(view(secs(1)).choose(1).is_empty(), "it has two still, and one more is no share");
     let own = view(secs(10)).choose(1);
@@ -334,6 +346,8 @@ fn a_fleet_comes_to_rest_evenly_and_lots_decide_which() {
                 most: leases,
                 steal: 1,
                 shards: true,
+                unreadable: &[],
+                refused: &NONE,
             };
             let taken = view.choose(lots + round as u64);
             calm = if taken.is_empty() { calm + 1 } else { 0 };
@@ -359,9 +373,42 @@ fn a_fleet_comes_to_rest_evenly_and_lots_decide_which() {
             most: 3,
             steal: 1,
             shards: true,
+            unreadable: &[],
+            refused: &NONE,
         };
         view.choose(lots).into_iter().map(|(row, _)| row.key().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(picks(1), picks(1));
     assert_ne!(picks(1), picks(2));
+}
+
+#[test]
+fn a_row_whose_take_is_refused_holds_up_nothing_else() {
+    let mut all = rows(&[Some("dead"), Some("busy"), Some("busy"), Some("busy")]);
+    let mut watch = RowWatch::default();
+    watch.look(secs(0), &all);
+    for row in all.iter_mut().skip(1) {
+        *row = RowChange::renew(Format::kcl(), row, &Default::default()).after;
+    }
+    watch.look(secs(9), &all);
+    let held = BTreeSet::new();
+    let takes = |refused: &BTreeMap<String, Tick>| {
+        let view = TakerView {
+            me: "me",
+            held: &held,
+            rows: &all,
+            watch: &watch,
+            now: secs(11),
+            failover: FAILOVER,
+            most: 9,
+            steal: 1,
+            shards: true,
+            unreadable: &[],
+            refused,
+        };
+        view.choose(7).into_iter().map(|(row, why)| (row.key().to_owned(), why)).collect::<Vec<_>>()
+    };
+    assert_eq!(takes(&NONE), [("k000".to_owned(), TakeReason::Expired)]);
+    let taken = takes(&[("k000".to_owned(), secs(99))].into());
+    assert!(matches!(taken.as_slice(), [(key, TakeReason::Stolen)] if key != "k000"), "{taken:?}");
 }

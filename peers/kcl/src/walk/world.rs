@@ -359,6 +359,7 @@ impl KclWorld {
             WorkerNotice::Wanted(..)
             | WorkerNotice::Finished(_)
             | WorkerNotice::LookFailed(_)
+            | WorkerNotice::TakeFailed(..)
             | WorkerNotice::Foreign(_)
             | WorkerNotice::Skipped(_)
             | WorkerNotice::Revived(_) => {}

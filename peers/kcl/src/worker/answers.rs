@@ -39,8 +39,10 @@ impl WorkerMachine {
         match purpose {
             ChangePurpose::Take { row, why } => {
                 self.taking.remove(row.key());
-                if let Ok(Settled::Made(sent, found)) = settled {
-                    self.took(now, found.unwrap_or(row), why, sent);
+                match settled {
+                    Ok(Settled::Made(sent, found)) => self.took(now, found.unwrap_or(row), why, sent),
+                    Ok(Settled::Refused(_)) => {}
+                    Err(error) => self.not_taken(now, row.key(), error),
                 }
             }
             ChangePurpose::Keep { key, tenure, update } => {
@@ -96,7 +98,8 @@ impl WorkerMachine {
                 return;
             }
         };
-        self.look_error = None;
+        (self.look_error, self.take_error) = (None, None);
+        self.refused.retain(|_, again| now.waited < *again);
         for error in listing.foreign {
             if self.foreign.len() < FOREIGN && self.foreign.insert(error.clone()) {
                 self.tell(WorkerNotice::Foreign(error));
@@ -117,6 +120,8 @@ impl WorkerMachine {
             me: &self.options.worker,
             held: &held,
             rows: &listing.rows,
+            unreadable: &listing.unreadable,
+            refused: &self.refused,
             watch: &self.watch,
             now: now.waited,
             failover: self.options.failover,
@@ -136,6 +141,18 @@ impl WorkerMachine {
         // Who asked for a look meanwhile, may know of more than this one has shown.
         let asked = (!self.asked.is_empty()).then_some(now.waited);
         self.look_at = silence.into_iter().chain(asked).fold(next, Tick::min);
+    }
+
+    /// A take has failed: not since somebody else was sooner, but since the table did not do it.
+    fn not_taken(&mut self, now: Now, key: &str, error: StoreError) {
+        /// Failover times until it is tried again, where that can hardly help.
+        const REST: u32 = 10;
+        if !error.is_passing() {
+            let again = now.waited.after(self.options.failover.saturating_mul(REST));
+            self.refused.insert(key.to_owned(), again);
+        }
+        self.tell(WorkerNotice::TakeFailed(key.to_owned(), error.clone()));
+        self.take_error = Some(error);
     }
 
     fn took(&mut self, now: Now, row: Row, why: TakeReason, sent: Tick) {
@@ -353,7 +370,8 @@ impl WorkerMachine {
         if !self.is_dealt_with() {
             return;
         }
-        let result = self.look_error.clone().map_or(Ok(()), Err);
+        let error = self.look_error.as_ref().or(self.take_error.as_ref());
+        let result = error.cloned().map_or(Ok(()), Err);
         for reply in std::mem::take(&mut self.served) {
             self.reply(Answered::Looked(reply, result.clone()));
         }

@@ -73,6 +73,8 @@ pub(crate) enum WorkerNotice {
     /// Its shard was read to the end.
     Finished(Arc<TenureCell>),
     LookFailed(StoreError),
+    /// That lease could not be taken.
+    TakeFailed(String, StoreError),
     Foreign(StoreError),
     Revived(String),
     Skipped(usize),

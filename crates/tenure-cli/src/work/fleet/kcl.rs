@@ -115,7 +115,9 @@ impl Kcl {
                 let why = "has the checkpoint SHARD_END, and is given back".to_owned();
                 Some(Event::Draining { unit: lease.key().to_owned(), why, within: self.grace })
             }
-            kcl::Event::LookFailed(error) | kcl::Event::Foreign(error) => {
+            kcl::Event::LookFailed(error)
+            | kcl::Event::TakeFailed { error, .. }
+            | kcl::Event::Foreign(error) => {
                 /// More are not told: they would say the same.
                 const MOST: usize = 100;
                 if self.said.len() < MOST && self.said.insert(error.to_string()) {
