@@ -1,10 +1,11 @@
 """Leases without an agent, by the program `tenure hold`.
 
-Plan: what is held, told and given back, also by asyncio, unseen in the list of processes, after a Ctrl-C, by a program that says much, and in a forked child; whoever stops waiting, however that comes,
+Plan: what is held, told and given back, also by asyncio, unseen in the list of processes, after a Ctrl-C, by a program that says much, on another host, by who forgets it, and in a forked child; whoever stops waiting, however that comes,
 leaves no program behind that would have the lease later: a signal, a coroutine that is closed, a program that says what nobody understands, or does not end.
 """
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from harness import HERE, LONG, PROGRAM, Interrupted, WithAgent, raised_by_a_signal, tenure, wait_until
 from tenure import _hold
+from tenure._clock import timeline
 
 
 class WithoutAgent(WithAgent):
@@ -116,7 +118,7 @@ import json, select, sys, time
 def say():
     for _ in range(20000): print("trouble", file=sys.stderr)
 say()
-told = {"event": "acquired", "key": "k", "fence": 1, "deadline_boottime_ms": (time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 10**6) + 60000}
+told = {"event": "acquired", "key": "k", "fence": 1, "deadline_boottime_ms": (time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 10**6) + 60000, "boot": sys.argv[1]}
 print(json.dumps(told), flush=True)
 say()
 # Again and again: whoever looks late at the first deadline sees a later one, too.
@@ -124,10 +126,25 @@ while not select.select([sys.stdin], [], [], 0.05)[0]:
     told["deadline_boottime_ms"] += 1
     print(json.dumps({**told, "event": "extended"}), flush=True)
 """
-        lease = tenure.hold("k", program=[sys.executable, "-c", talks])
+        lease = tenure.hold("k", program=[sys.executable, "-c", talks, timeline()])
         first = lease._deadline_ns
         wait_until("a later deadline", lambda: lease._deadline_ns > first)
         self.assertTrue(lease.release())
+
+    def test_a_clock_of_another_host_says_nothing(self):
+        says = f"""
+import sys
+print('{{"event": "acquired", "key": "k", "fence": 1, "deadline_boottime_ms": {10**15}, "boot": "another/0"}}', flush=True)
+sys.stdin.read()
+"""
+        with self.assertRaisesRegex(tenure.AgentError, "another host"):
+            tenure.hold("k", program=[sys.executable, "-c", says])
+
+    def test_a_lease_that_nobody_has_any_more_is_given_back(self):
+        lease = self.hold("k")
+        del lease
+        gc.collect()
+        self.hold("k", wait=LONG).release()
 
     def test_a_forked_child_does_not_keep_it(self):
         lease = self.hold("k")

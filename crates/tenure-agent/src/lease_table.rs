@@ -16,7 +16,7 @@ use state::{EXITED, LAPSED, LeaseTableEntry, OUTLASTS, RELEASED, STOPPED, TableS
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tenure::clock::boottime;
+use tenure::clock::{boottime, boottime_line};
 use tenure::fleet::Unit;
 use tenure::{Clock, Drift, HolderId, Leases, Loss, Request};
 use tokio::sync::{Notify, broadcast};
@@ -58,7 +58,7 @@ impl LeaseTable {
             clock: Arc::clone(leases.clock()),
             holder: leases.holder().clone(),
             history,
-            boot: boot_name(),
+            boot: boottime_line(),
             most: limits.leases,
             longest_rest: limits.patience * 2 / 3,
             state: Mutex::default(),
@@ -428,13 +428,4 @@ impl Drop for ReservedSlot {
         let mut state = self.table.state();
         state.waiting = state.waiting.saturating_sub(1);
     }
-}
-
-/// Names the time line of CLOCK_BOOTTIME, as clients can find it out themselves.
-fn boot_name() -> Option<String> {
-    use std::os::unix::fs::MetadataExt;
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    // A kernel without time namespaces has one line.
-    let namespace = std::fs::metadata("/proc/self/ns/time").map_or(0, |file| file.ino());
-    Some(format!("{}/{namespace}", boot.trim()))
 }

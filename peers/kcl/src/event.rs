@@ -32,7 +32,7 @@ pub enum Event {
     Finished(Held),
     /// The table could not be read. It is read again soon, and what is held is renewed meanwhile.
     LookFailed(StoreError),
-    /// A lease was to be taken, and the table did not do it. Where the error may pass, it is tried again after the next look, and otherwise after ten
+    /// A lease was to be taken, and the table did not do it. Where the error may pass, it is tried again after the next look, and otherwise after three
     /// failover times; other leases are taken meanwhile.
     TakeFailed {
         /// The lease's name.

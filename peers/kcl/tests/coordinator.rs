@@ -443,6 +443,12 @@ async fn a_request_that_panics_is_a_failure_and_the_worker_goes_on_taking() {
         Some(Event::LookFailed(error)) => assert!(error.to_string().contains("no Scan here"), "{error}"),
         other => panic!("{other:?}"),
     }
+    match next(&mut events).await {
+        Event::TakeFailed { error, .. } => {
+            assert!(error.to_string().contains("no UpdateItem here"), "{error}")
+        }
+        other => panic!("{other:?}"),
+    }
     let held = taken(&mut events).await;
     worker.release(held.key()).await.unwrap();
 }

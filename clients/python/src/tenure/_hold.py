@@ -11,6 +11,7 @@ import threading
 import weakref
 from typing import IO, Any, Deque, Dict, List, Optional, Sequence
 
+from ._clock import timeline
 from ._errors import AgentError, HeldByAnother, Unreachable
 from ._lease import Lease
 from ._wanted import Wanted
@@ -69,7 +70,8 @@ def hold(
     """The lease on `key`, from the store of that URL (or of `TENURE_STORE`). As `Client.lease`.
 
     The URL is in the program's environment, and not in the list of processes, which all users of the host can read. A `program` of several words may be one
-    that passes no environment on, such as sudo or ssh, so it is given the URL as an option: name no password there.
+    that passes no environment on, such as sudo, so it is given the URL as an option: name no password there. It runs on this host: the deadline is one of its
+    clock.
     """
     return _held(_command(key, wait, ttl, at_most, store, program), store, _Program())
 
@@ -195,6 +197,8 @@ def _end(process: "subprocess.Popen[str]") -> None:
 
 
 def _extend(lease: Lease, told: Dict[str, Any]) -> None:
+    if told.get("boot") != timeline():
+        raise AgentError("tenure hold runs on another host, whose clock says nothing here; run it on this one, or use an agent there")
     lease._deadline_ns = told["deadline_boottime_ms"] * 1_000_000
 
 
@@ -222,7 +226,10 @@ def _release(lease: Lease, process: "subprocess.Popen[str]", reader: threading.T
     lease._over("it was released")
     assert process.stdin is not None
     process.stdin.close()
-    reader.join()
+    reader.join(_PARTING)
+    if reader.is_alive():
+        process.kill()
+        reader.join()
     return process.returncode == 0
 
 

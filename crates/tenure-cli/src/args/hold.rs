@@ -10,12 +10,13 @@ use std::time::Duration;
 /// Takes the lease, says so on standard output, and holds it until standard input ends: then it is given back, and the status is 0, or 75 if it was not had by then. What
 /// becomes of it meanwhile is told line by line, as it happens. With --json each line is an object with a field "event":
 ///
-/// "acquired": it is held, with "key", "fence" (send it along with every effect), "holder", and the three fields of a deadline. "extended":
+/// "acquired": it is held, with "key", "fence" (send it along with every effect), "holder", and the fields of a deadline. "extended":
 /// the deadline is a later one. "asked": somebody wants it, in "ask": "hand over", when it suits, or "revoke", after which it is not prolonged.
 /// "lost": it is not held any more, with "reason", and the status is 76, unless a signal had ended it. "released": it was given back.
 ///
 /// A deadline is told as "remaining_ms" from when the line was written; as "deadline", a date by this host's clock, for
-/// people; and as "deadline_boottime_ms", by CLOCK_BOOTTIME, which processes of this host compare with their own reading of it. Whoever
+/// people; and as "deadline_boottime_ms", by CLOCK_BOOTTIME, which processes of this host compare with their own reading of it: that
+/// means nothing where "boot", the boot id, a slash and the inode of the time namespace, is not their own. Whoever
 /// is told of no later one stops acting by then, whatever became of tenure: it may have been killed, or stopped. When its
 /// output ends without "released" or "lost", no later one comes.
 ///

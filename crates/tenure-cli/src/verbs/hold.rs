@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::io::{IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::time::Duration;
-use tenure::clock::boottime;
+use tenure::clock::{boottime, boottime_line};
 use tenure::{AcquireError, Guard, Key, Leases, Loss, Request, Wall};
 use tokio::sync::oneshot;
 
@@ -103,7 +103,8 @@ async fn held(
         error => error.into(),
     })?;
     let (lines, mut broken) = OutputQueue::start()?;
-    let teller = HoldReporter { json: plan.json, holder: leases.holder().as_str().to_owned(), lines };
+    let (holder, boot) = (leases.holder().as_str().to_owned(), boottime_line());
+    let teller = HoldReporter { json: plan.json, holder, boot, lines };
     let ended = tokio::select! {
         // Whoever reads this hears of the lease before it hears of its end, also where that has come already.
         biased;
@@ -175,6 +176,8 @@ async fn tell_all(teller: &HoldReporter, leases: &Leases, guard: &Guard) -> Loss
 struct HoldReporter {
     json: bool,
     holder: String,
+    /// The name of this host's time line.
+    boot: Option<String>,
     lines: OutputQueue,
 }
 
@@ -197,6 +200,9 @@ impl HoldReporter {
             "deadline": format!("{until:.3}"),
             "deadline_boottime_ms": millis(boot + left),
         });
+        if let Some(line) = &self.boot {
+            object["boot"] = line.as_str().into();
+        }
         if event == "acquired" {
             object["holder"] = self.holder.as_str().into();
         }

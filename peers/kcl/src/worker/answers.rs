@@ -146,7 +146,7 @@ impl WorkerMachine {
     /// A take has failed: not since somebody else was sooner, but since the table did not do it.
     fn not_taken(&mut self, now: Now, key: &str, error: StoreError) {
         /// Failover times until it is tried again, where that can hardly help.
-        const REST: u32 = 10;
+        const REST: u32 = 3;
         if !error.is_passing() {
             let again = now.waited.after(self.options.failover.saturating_mul(REST));
             self.refused.insert(key.to_owned(), again);

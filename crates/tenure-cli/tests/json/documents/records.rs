@@ -157,6 +157,8 @@ pub struct Event {
     pub deadline: Option<String>,
     /// The deadline by CLOCK_BOOTTIME of this host.
     pub deadline_boottime_ms: Option<u64>,
+    /// The name of that clock's time line: the boot id, a slash, and the inode of the time namespace.
+    pub boot: Option<String>,
     /// Of asked: hand over, or revoke.
     pub ask: Option<String>,
     /// Of lost.
