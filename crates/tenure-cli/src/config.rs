@@ -223,6 +223,8 @@ pub(crate) struct HoldConfig {
     pub(crate) at_most: Option<Duration>,
     pub(crate) about: HolderInfo,
     pub(crate) json: bool,
+    /// A signal gives it back only once its reader can't believe in it any more.
+    pub(crate) is_until_eof: bool,
 }
 
 impl args::hold::HoldArgs {
@@ -237,7 +239,8 @@ impl args::hold::HoldArgs {
         }
         let (key, ttl) = (free_key(&self.key)?, ttl(self.ttl)?);
         let about = HolderInfo::new(self.about.note, None)?;
-        Ok(HoldConfig { key, patience, ttl, at_most: self.max, about, json: self.json })
+        let is_until_eof = self.until_eof;
+        Ok(HoldConfig { key, patience, ttl, at_most: self.max, about, json: self.json, is_until_eof })
     }
 }
 

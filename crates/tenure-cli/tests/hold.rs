@@ -127,6 +127,44 @@ fn who_is_signalled_or_has_no_reader_any_more_gives_it_back() {
 }
 
 #[test]
+fn s1_a_signal_gives_nothing_away_that_its_reader_may_believe_in_until_it_says_so() {
+    let bench = Bench::new();
+    let hold = ["k", "--json", "--until-eof", "--ttl", "3s"];
+    let send = |holder: &Holder, signal: Signal| {
+        let id = nix::unistd::Pid::from_raw(holder.process.id().cast_signed());
+        nix::sys::signal::kill(id, signal).unwrap();
+    };
+    let deadline = |event: &Value| event["deadline_boottime_ms"].as_u64().unwrap();
+    // The reader is done soon.
+    let mut holder = Holder::start(&bench, &hold);
+    holder.event("acquired");
+    send(&holder, Signal::SIGTERM);
+    assert_eq!(holder.event("asked")["ask"], "revoke");
+    assert_eq!(bench.state("k"), "held");
+    drop(holder.process.stdin.take());
+    holder.event("released");
+    assert_eq!(holder.end(), 0);
+    // It is never done.
+    let mut holder = Holder::start(&bench, &hold);
+    let until = deadline(&holder.event("acquired"));
+    send(&holder, Signal::SIGTERM);
+    holder.event("asked");
+    holder.event("released");
+    assert!(boot_ms() >= until);
+    assert_eq!((holder.end(), bench.state("k")), (143, "vacant".to_owned()));
+    // It is told twice.
+    let mut holder = Holder::start(&bench, &hold);
+    let until = deadline(&holder.event("acquired"));
+    send(&holder, Signal::SIGTERM);
+    holder.event("asked");
+    // Another one: the same is taken for an echo for a moment.
+    send(&holder, Signal::SIGHUP);
+    holder.event("released");
+    assert!(boot_ms() < until);
+    assert_eq!(holder.end(), 129);
+}
+
+#[test]
 fn a_lease_that_nobody_wants_any_more_is_told_of_before_its_end() {
     let bench = Bench::new();
     // Which of both came first was a matter of chance.

@@ -109,7 +109,8 @@ def _command(
     key: str, wait: Optional[float], ttl: Optional[float], at_most: Optional[float], store: Optional[str], program: Sequence[str]
 ) -> List[str]:
     check_wait(wait)
-    command: List[str] = [*program, "hold", "--json"]
+    # This process may get a signal together with the program's, as from systemd: the program waits until this one is done.
+    command: List[str] = [*program, "hold", "--json", "--until-eof"]
     if wait == 0:
         command.append("--try")
     elif wait is not None and wait != math.inf:

@@ -20,7 +20,8 @@ use std::time::Duration;
 /// is told of no later one stops acting by then, whatever became of tenure: it may have been killed, or stopped. When its
 /// output ends without "released" or "lost", no later one comes.
 ///
-/// INT, TERM and HUP give the lease back, too. Without --json the same is said in words.
+/// INT, TERM and HUP give the lease back, too, at once; with --until-eof, only once its reader can't believe in it any more. Without --json the same
+/// is said in words.
 #[derive(Debug, Parser)]
 pub(crate) struct HoldArgs {
     /// The name of the lease: 1 to 512 bytes of UTF-8
@@ -40,6 +41,10 @@ pub(crate) struct HoldArgs {
     /// Hold it for this long at most; then it is lost [default: any]
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) max: Option<Duration>,
+    /// On INT, TERM or HUP, which the reader may have got, too, say "asked" with "revoke" and no later deadline; give the lease back when the
+    /// input ends, when the deadline is over, or with a second signal
+    #[arg(long)]
+    pub(crate) until_eof: bool,
     #[command(flatten)]
     pub(crate) about: super::AboutArgs,
     #[command(flatten)]

@@ -117,6 +117,10 @@ async fn held(
         _ = &mut input => Ok(None),
         signal = signals.next() => Err(Failure::by_signal(signal)),
     };
+    let ended = match ended {
+        Err(failure) if plan.is_until_eof => part(&teller, &guard, &mut input, signals, failure).await,
+        ended => ended,
+    };
     if let Ok(Some(loss)) = ended {
         teller.lost(guard.key(), &loss.to_string());
         let text = format!("{}: {}", plan.key, output::Lost::of(&loss));
@@ -143,6 +147,26 @@ async fn held(
         return Err(Failure::new(exit::LOST, format!("{key}: the lease is lost, {FOUND_LATE}")));
     }
     ended.and(told.and_then(|told| told)).map(|()| exit::OK)
+}
+
+/// A signal has come, which the reader may have got, too, and it acts under the lease still. So the lease is given back once the reader is done, or
+/// can't believe in it any more: no deadline was told that is later than the lease's. A second signal is obeyed at once.
+async fn part(
+    teller: &HoldReporter,
+    guard: &Guard,
+    input: &mut oneshot::Receiver<()>,
+    signals: &mut Signals,
+    failure: Failure,
+) -> Result<Option<Loss>, Failure> {
+    let left = guard.remaining();
+    teller.asked(guard, Request::Revoke);
+    tokio::select! {
+        biased;
+        loss = guard.lost() => Ok(Some(loss)),
+        _ = input => Ok(None),
+        () = tokio::time::sleep(left) => Err(failure),
+        signal = signals.next() => Err(Failure::by_signal(signal)),
+    }
 }
 
 /// Why it is lost where nothing more is known.
