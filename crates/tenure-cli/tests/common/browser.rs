@@ -37,6 +37,8 @@ impl Browser {
             command.arg("--no-sandbox");
         }
         command.arg(format!("--user-data-dir={}", profile.path().join("profile").display()));
+        // What it leaves behind there goes with the profile.
+        command.env("TMPDIR", profile.path());
         let said = std::fs::File::create(profile.path().join("said")).unwrap();
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said).spawn().unwrap();
         let (commands, mut out) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));

@@ -114,6 +114,10 @@ impl RetryPause {
     }
 }
 
+fn values(expressions: &Expressions) -> Option<Item> {
+    Some(expressions.values.clone().into_iter().collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,8 +130,4 @@ mod tests {
         assert_eq!(pauses, [25, 50, 100, 200, 400, 800, 1000, 1000].map(ms));
         assert_eq!((pause.next(ms(2_000)), pause.next(ms(50))), (ms(250), ms(25)));
     }
-}
-
-fn values(expressions: &Expressions) -> Option<Item> {
-    Some(expressions.values.clone().into_iter().collect())
 }
