@@ -15,7 +15,8 @@ pub use all::{AdoptedAll, AdoptionProgress};
 pub use remade::Remade;
 
 use crate::row::bare_error;
-use crate::{Edit, LeaseError, Options, Row, Table};
+use crate::shards::{OpenShards, is_at_end};
+use crate::{Edit, LeaseError, Options, Peers, Row, Table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -97,6 +98,29 @@ pub struct AdoptionFindings {
     pub beside: BTreeMap<String, Option<String>>,
     /// How many rows are no leases by the KCL, because they have another `entityType`. They are left as they are.
     pub skipped: usize,
+    /// Rows of the KCL's shards that were read to their end (`SHARD_END`), and are not to be moved: there is no work on them.
+    pub finished: BTreeSet<String>,
+    /// Rows of the KCL's shards that wait for a parent that is being read still, and which that is. Neither is to be moved: a worker of a fleet
+    /// does not wait for parents, and a worker of the KCL begins a child whose parent has no row.
+    pub resharding: BTreeMap<String, String>,
+}
+
+impl AdoptionFindings {
+    /// Takes rows of shards out that are not to be moved (now), but for those beside an open unit, which are told as such.
+    fn leave_in_order(&mut self, rows: &[Row], open: &OpenShards<'_>) {
+        for row in rows.iter().filter(|row| !self.beside.contains_key(row.key())) {
+            if is_at_end(row) {
+                self.finished.insert(row.key().to_owned());
+            } else if let Some(parent) = open.awaited_by(row) {
+                self.resharding.insert(row.key().to_owned(), parent);
+            }
+        }
+        let (finished, resharding) = (&self.finished, &self.resharding);
+        let parents: BTreeSet<&String> = resharding.values().collect();
+        self.rows.retain(|key, _| {
+            !finished.contains(key) && !resharding.contains_key(key) && !parents.contains(key)
+        });
+    }
 }
 
 impl Adopter {
@@ -158,11 +182,9 @@ impl Adopter {
         };
         found.rows =
             listing.rows.iter().map(|row| (row.key().to_owned(), row.holder().map(str::to_owned))).collect();
-        let of_adoption = units.units.iter().filter(|unit| mark(&unit.spec).is_some());
-        found.half_way = of_adoption
-            .filter(|unit| !found.rows.contains_key(&unit.name))
-            .map(|unit| unit.name.clone())
-            .collect();
+        let moved = units.units.iter().filter(|unit| !found.rows.contains_key(&unit.name));
+        let of_adoption = moved.clone().filter(|unit| mark(&unit.spec).is_some());
+        found.half_way = of_adoption.map(|unit| unit.name.clone()).collect();
         for unit in units.units.iter().filter(|unit| spec_is(&unit.spec, HERE)) {
             if listing.bare.contains(&unit.name) {
                 // It goes when the unit is opened.
@@ -181,10 +203,16 @@ impl Adopter {
                 found.beside.insert(unit.name.clone(), worker.clone());
             }
         }
+        if self.table.format().peers() == Peers::Kcl {
+            // Parents that were moved are read by the fleet, as far as is known.
+            let elsewhere: Vec<String> =
+                moved.map(|unit| unit.name.clone()).chain(listing.unreadable).collect();
+            found.leave_in_order(&listing.rows, &OpenShards::of(&listing.rows, &elsewhere));
+        }
         Ok(found)
     }
 
-    /// Moves one unit. `goes_on` is told each step that is done, and says whether to go on.
+    /// Moves one unit, whatever its row says of shards: [`Adopter::find`] tells which are to be moved. `goes_on` is told each step that is done, and says whether to go on.
     ///
     /// # Errors
     /// Those of the two stores; `Invalid` when the row's fields don't fit a unit, or there is an open unit of that name that is no

@@ -25,7 +25,13 @@ impl<'r> OpenShards<'r> {
 
     /// Whether there is nothing to be read of it: not any more, or not yet.
     pub(crate) fn gives_no_work(&self, row: &Row) -> bool {
-        is_at_end(row) || parents(row).iter().any(|parent| parent != row.key() && self.0.contains(&**parent))
+        is_at_end(row) || self.awaited_by(row).is_some()
+    }
+
+    /// A parent that has to be read to its end before it.
+    pub(crate) fn awaited_by(&self, row: &Row) -> Option<String> {
+        let is_open = |parent: &String| parent != row.key() && self.0.contains(&**parent);
+        parents(row).into_iter().find(is_open)
     }
 }
 

@@ -46,17 +46,35 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
     if found.skipped > 0 {
         output::note(crate::work::fleet::skipped(found.skipped));
     }
+    for (child, parent) in &found.resharding {
+        output::note(format!(
+            "{}: waits for {}, its parent, which is being read still; neither is moved now, as a fleet knows no order of shards: run this again once              the parent was read to its end",
+            escaped(child),
+            escaped(parent)
+        ));
+    }
+    if !found.finished.is_empty() {
+        let shards = count(found.finished.len(), "shard");
+        output::note(format!(
+            "{shards} read to the end already (SHARD_END): not moved, as there is no work left"
+        ));
+    }
     let chosen = chosen(&found, &only)?;
     if typed.dry_run {
         let lines: String = chosen.iter().map(|unit| format!("{}\n", shown(&found, unit))).collect();
         output::print(&lines)?;
-        let is_doubtful =
-            !found.remade.is_empty() || chosen.iter().any(|unit| found.beside.contains_key(unit));
+        let is_doubtful = !found.remade.is_empty()
+            || !found.resharding.is_empty()
+            || chosen.iter().any(|unit| found.beside.contains_key(unit));
         return if is_doubtful { Err(Failure::silent(exit::SOME_FAILED)) } else { Ok(exit::OK) };
     }
     if chosen.is_empty() && found.remade.is_empty() {
         output::note("there is nothing to move");
-        return Ok(exit::OK);
+        return if found.resharding.is_empty() {
+            Ok(exit::OK)
+        } else {
+            Err(Failure::silent(exit::SOME_FAILED))
+        };
     }
     let (n, to) = (count(chosen.len(), "unit"), url.shown());
     output::confirm(
@@ -71,6 +89,7 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
         return Err(adopts_already(&rival));
     }
     let damaged = found.damaged.len() - found.remade.len();
+    let is_whole = found.resharding.is_empty();
     let all = move_all(&adopter, chosen, found.remade, watch).await;
     turn.release().await;
     leases.stop().await;
@@ -82,7 +101,7 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
              (leasesRecoveryAuditorExecutionFrequencyMillis, each 2 minutes), and the shards would be worked on twice",
         );
     }
-    let is_done = all.failed.is_empty() && !all.remade.is_doubtful() && damaged == 0;
+    let is_done = is_whole && all.failed.is_empty() && !all.remade.is_doubtful() && damaged == 0;
     if is_done { Ok(exit::OK) } else { Err(Failure::silent(exit::SOME_FAILED)) }
 }
 
@@ -128,6 +147,14 @@ fn chosen(found: &AdoptionFindings, only: &BTreeSet<String>) -> Result<Vec<Strin
     let missing: Vec<String> = only.difference(&there).map(|unit| escaped(unit)).collect();
     if missing.is_empty() {
         return Ok(only.iter().cloned().collect());
+    }
+    let is_kept = |unit: &String| {
+        let of_family = found.resharding.iter().any(|(child, parent)| child == unit || parent == unit);
+        of_family || found.finished.contains(unit)
+    };
+    if let Some(kept) = only.difference(&there).find(|unit| is_kept(unit)) {
+        let text = format!("{} is not moved now, for the order of shards, as said above", escaped(kept));
+        return Err(Failure::new(exit::SOME_FAILED, text));
     }
     let text = format!("there is no lease {}; see --dry-run for those that there are", missing.join(", "));
     Err(Failure::new(exit::ABSENT, text))
