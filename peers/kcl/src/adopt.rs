@@ -212,7 +212,8 @@ impl Adopter {
         Ok(found)
     }
 
-    /// Moves one unit, whatever its row says of shards: [`Adopter::find`] tells which are to be moved. `goes_on` is told each step that is done, and says whether to go on.
+    /// Moves one unit, whatever its row says of shards: [`Adopter::find`] tells which are to be moved. `goes_on` is told each step that is done, and
+    /// says whether to go on.
     ///
     /// # Errors
     /// Those of the two stores; `Invalid` when the row's fields don't fit a unit, or there is an open unit of that name that is no

@@ -6,7 +6,7 @@
 //! back is moved at once: who had an earlier row of that name may not know yet. A whole fleet
 //! that steals much is moved with hardly a take too many and no unit idle for long. A scripted peer that writes without a condition
 //! makes rows again: before anybody takes them they are deleted again, also of units that are not open yet; what was taken, or is made
-//! again without end, is named; so it is with the leases that the KCL's leader makes again. An adopter knows of another that lives, and not of one that is dead. Shards whose order is not over stay.
+//! again without end, is named; so it is with the leases that the KCL's leader makes again. An adopter knows of another that lives, and not of one that is dead.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use std::time::Duration;
 use tenure::fleet::{Event, Fleet, NewUnit, Unit};
 use tenure::{Value, memory};
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
-use tenure_dynamodb::service::{number, text};
+use tenure_dynamodb::service::number;
 use tenure_dynamodb_testkit::{endpoint, plain};
 use tenure_kcl::adopt::{Adopted, Adopter, AdoptionProgress, AdoptionStep};
 use tenure_kcl::{Coordinator, Edit, Events, Fields, Held, Options, Place, Table};
@@ -25,7 +25,7 @@ use tokio::time::{sleep, timeout};
 const FAILOVER: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(60);
 
-async fn lease_table(name: &str) -> Table {
+pub(crate) async fn lease_table(name: &str) -> Table {
     let endpoint = endpoint();
     let name = format!("adopt-{name}-{}", std::process::id());
     let url = format!("//{name}?region=eu-west-1&endpoint={endpoint}&dialect=kcl");
@@ -36,7 +36,7 @@ async fn lease_table(name: &str) -> Table {
     Table::at(place, tenure::clock::system()).await.unwrap()
 }
 
-fn options(worker: &str) -> Options {
+pub(crate) fn options(worker: &str) -> Options {
     Options::new(worker).failover(FAILOVER)
 }
 
@@ -493,36 +493,4 @@ async fn an_adopter_knows_of_another_that_lives() {
     assert!(second.rival().await.unwrap().is_some_and(|rival| rival.contains("one")));
     moving.await.unwrap().unwrap();
     assert_eq!(second.rival().await.unwrap(), None, "it has stopped");
-}
-
-#[tokio::test]
-async fn shards_whose_order_is_not_over_stay_where_it_is_known() {
-    let table = lease_table("shards").await;
-    let at = |checkpoint: &str| Fields::from([("checkpoint".to_owned(), text(checkpoint))]);
-    let child_of = |parents: &[&str]| {
-        let parents = parents.iter().map(ToString::to_string).collect();
-        let mut fields = at("TRIM_HORIZON");
-        fields.insert("parentShardId".to_owned(), AttributeValue::Ss(parents));
-        fields
-    };
-    table.create("old", at("SHARD_END")).await.unwrap();
-    table.create("parent", at("49")).await.unwrap();
-    table.create("child", child_of(&["parent", "old"])).await.unwrap();
-    table.create("elsewhere", child_of(&["moved"])).await.unwrap();
-    table.create("other", child_of(&["old", "long gone"])).await.unwrap();
-    let fleet = Fleet::new(memory(), "f").unwrap();
-    fleet.create(NewUnit::named("moved")).await.unwrap();
-    let adopter = Adopter::new(table.clone(), fleet.clone(), options("a")).unwrap();
-    let found = adopter.find().await.unwrap();
-    assert_eq!(found.rows.keys().collect::<Vec<_>>(), ["other"]);
-    assert_eq!(found.finished, ["old".to_owned()].into());
-    let waits = [("child", "parent"), ("elsewhere", "moved")];
-    assert_eq!(found.resharding, waits.map(|(child, parent)| (child.to_owned(), parent.to_owned())).into());
-    // Both parents are read to their ends.
-    let end = Edit::new().set("checkpoint", text("SHARD_END"));
-    table.force_update("parent", &end).await.unwrap();
-    fleet.delete("moved").await.unwrap();
-    let found = adopter.find().await.unwrap();
-    assert_eq!(found.rows.keys().collect::<Vec<_>>(), ["child", "elsewhere", "other"]);
-    assert!(found.resharding.is_empty() && found.finished.len() == 2);
 }

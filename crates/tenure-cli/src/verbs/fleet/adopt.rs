@@ -48,7 +48,8 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
     }
     for (child, parent) in &found.resharding {
         output::note(format!(
-            "{}: waits for {}, its parent, which is being read still; neither is moved now, as a fleet knows no order of shards: run this again once              the parent was read to its end",
+            "{}: waits for {}, its parent, which is being read still; neither is moved now, as a fleet knows no order of shards: run \
+             this again once the parent was read to its end",
             escaped(child),
             escaped(parent)
         ));

@@ -66,7 +66,7 @@ use tenure::store::{Listed, Outcome, Write};
 use tenure::{AcquireError, Guard, Key, LeaseError, Leases, StoreError};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use trouble::Trouble;
+use trouble::FailureStreak;
 
 /// What comes back to the scheduler.
 enum Event {
@@ -135,9 +135,9 @@ pub(crate) struct Scheduler {
     prefetch: Prefetch,
     suspects: Suspects,
     lost: LostUnits,
-    trouble: Trouble,
+    trouble: FailureStreak,
     /// Commands that can't be started.
-    unstarted: Trouble,
+    unstarted: FailureStreak,
     /// The store's, if it is one.
     file: FileWatch,
 
@@ -244,8 +244,8 @@ impl Scheduler {
             suspects: Suspects::default(),
             lapsing: Vec::new(),
             lost: LostUnits::default(),
-            trouble: Trouble::default(),
-            unstarted: Trouble::default(),
+            trouble: FailureStreak::default(),
+            unstarted: FailureStreak::default(),
             file: FileWatch::default(),
             looked_after: Duration::ZERO,
             stop: None,

@@ -1,4 +1,5 @@
-//! What commands write, each command's in one piece: caught in files, and written by one thread when the command is over, once another has saved it where that is wanted.
+//! What commands write, each command's in one piece: caught in files, and written by one thread when the command is over. Where it is to be
+//! saved, another thread does that before.
 
 pub(crate) mod capture;
 pub(crate) mod joblog;

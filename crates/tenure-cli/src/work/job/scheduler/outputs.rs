@@ -97,8 +97,8 @@ impl Outputs {
         MOST_WAITING.saturating_add(slots)
     }
 
-    /// Whether so much waits for the disk, or for whoever reads it, that nothing more is to be started. What waits for its turn does not count: the unit
-    /// whose turn it is may have to be started.
+    /// Whether so much waits for the disk, or for whoever reads it, that nothing more is to be started. What waits for its turn does not count:
+    /// the unit whose turn it is may have to be started.
     pub(super) fn is_behind(&self, slots: usize) -> bool {
         let waiting = self.printer.as_ref().map_or(0, Printer::unwritten);
         self.unsaved.len() + waiting >= Outputs::most(slots)

@@ -12,7 +12,7 @@ use tenure::clock::boottime;
 
 /// Since when nothing has worked, and what was said of it.
 #[derive(Default)]
-pub(super) struct Trouble {
+pub(super) struct FailureStreak {
     since: Option<Duration>,
     /// The last few texts: several servers may fail in turn, each in its way.
     told: VecDeque<String>,
@@ -27,7 +27,7 @@ enum TroubleOutcome {
     GiveUp,
 }
 
-impl Trouble {
+impl FailureStreak {
     /// Something has failed like this. `patience`: for how long that may go on.
     fn on(&mut self, text: &str, patience: Duration, now: Duration) -> TroubleOutcome {
         const MOST: usize = 8;
@@ -46,7 +46,7 @@ impl Trouble {
 
     /// Something has worked.
     pub(super) fn end(&mut self) {
-        *self = Trouble::default();
+        *self = FailureStreak::default();
     }
 }
 
@@ -78,7 +78,7 @@ impl Scheduler {
 
     fn try_on(
         &mut self,
-        trouble: impl FnOnce(&mut Scheduler) -> &mut Trouble,
+        trouble: impl FnOnce(&mut Scheduler) -> &mut FailureStreak,
         text: &str,
         patience: Duration,
         code: u8,
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_trouble_is_told_once_and_lasts_for_so_long_at_most() {
-        let (second, mut trouble) = (Duration::from_secs(1), Trouble::default());
+        let (second, mut trouble) = (Duration::from_secs(1), FailureStreak::default());
         let mut told = |text: &str, at: u32| match trouble.on(text, second * 9, second * at) {
             TroubleOutcome::IsNew => "new",
             TroubleOutcome::IsKnown => "known",
