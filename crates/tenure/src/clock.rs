@@ -52,7 +52,7 @@ impl Clock for SystemClock {
     /// On Linux, from the kernel's boot id and the time namespace, whose clocks are off by what it was made with.
     fn host(&self) -> Option<Host> {
         let (held, waited) = (Tick(0).after(self.boot), Tick(0).after(self.monotonic));
-        read::boot_name().map(|boot| Host { boot, held, waited })
+        boot_name().map(|boot| Host { boot, held, waited })
     }
 }
 
@@ -72,16 +72,15 @@ pub fn boottime() -> Duration {
 /// processes may compare their readings where both have one name. None where the system has none.
 #[must_use]
 pub fn boottime_line() -> Option<String> {
-    #[cfg(target_os = "linux")]
-    {
-        use std::os::unix::fs::MetadataExt;
-        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-        // A kernel without time namespaces has one line.
-        let namespace = std::fs::metadata("/proc/self/ns/time").map_or(0, |file| file.ino());
-        Some(format!("{}/{namespace}", boot.trim()))
-    }
-    #[cfg(not(target_os = "linux"))]
-    None
+    let (boot, namespace) = read::time_line()?;
+    Some(format!("{boot}/{namespace}"))
+}
+
+/// The same as a number.
+fn boot_name() -> Option<u64> {
+    let (boot, namespace) = read::time_line()?;
+    let (high, low) = uuid::Uuid::try_parse(&boot).ok()?.as_u64_pair();
+    Some(high ^ low ^ namespace)
 }
 
 /// 64 random bits for this process instance.
@@ -131,19 +130,18 @@ mod read {
         duration(clock_gettime(ClockId::Boottime))
     }
 
-    /// Names the time line of this boot: none where nothing does.
+    /// What names the time line of this boot, its id and the inode of the time namespace: none where nothing does.
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    pub(super) fn boot_name() -> Option<u64> {
+    pub(super) fn time_line() -> Option<(String, u64)> {
         use std::os::unix::fs::MetadataExt;
         let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-        let (high, low) = uuid::Uuid::try_parse(id.trim()).ok()?.as_u64_pair();
         // A kernel without time namespaces has one line.
         let namespace = std::fs::metadata("/proc/self/ns/time").map_or(0, |file| file.ino());
-        Some(high ^ low ^ namespace)
+        Some((id.trim().to_owned(), namespace))
     }
 
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    pub(super) fn boot_name() -> Option<u64> {
+    pub(super) fn time_line() -> Option<(String, u64)> {
         None
     }
 
@@ -177,7 +175,7 @@ mod read {
         boot()
     }
 
-    pub(super) fn boot_name() -> Option<u64> {
+    pub(super) fn time_line() -> Option<(String, u64)> {
         None
     }
 

@@ -200,8 +200,8 @@ impl Candidate {
         }
     }
 
-    /// Gives the leadership up, if it leads: from now on it does not. It lets others go first for twice the follow rate. Where the storage fails, its row is given back once
-    /// that is over; after twice the follow rate it is left to expire, and others go first then.
+    /// Gives the leadership up, if it leads: from now on it does not. It lets others go first for twice the follow rate. Where the storage fails,
+    /// its row is given back once that is over; after twice the follow rate it is left to expire, and others go first then.
     pub fn resign(&self) {
         self.shared.give_up(EndCause::Resigned);
         // A task that has ended leads no more.
