@@ -11,6 +11,8 @@ mod nonces;
 mod output;
 mod pipe;
 mod settings;
+#[cfg(test)]
+mod stepped_clock;
 mod stores;
 mod supervise;
 mod telemetry;

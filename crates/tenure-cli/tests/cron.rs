@@ -2,11 +2,12 @@
 //!
 //! Plan: of three processes one runs each tick, and what it was run with is true; what ran is in the record, and its status; a tick whose
 //! host is killed is over, or run again elsewhere; a missed tick is left out, or run; ends by a signal, with the command; what can't be is
-//! refused with the remedy.
+//! refused with the remedy; a command that is missing for one tick.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, is_alive, now_ms, wait_until};
 use nix::sys::signal::Signal;
+use std::os::unix::fs::PermissionsExt as _;
 
 const EACH_SECOND: &str = "* * * * * *";
 /// A tick that was long ago, whenever this is run: midnight of the first of January or, in the days after that, of the first of July.
@@ -63,6 +64,26 @@ fn how_it_ended_is_told_and_kept() {
     assert!(dry.err.contains("2 records kept: they say what ran at ticks"), "{dry:?}");
     let gc = bench.run(&["gc", "--older-than", "0s", "--yes", "--json"]).json();
     assert_eq!((&gc["kept_for_ticks"], bench.state("once/job").as_str()), (&2.into(), "vacant"), "{gc}");
+}
+
+#[test]
+fn a_command_that_can_not_be_started_ends_its_tick_and_no_daemon() {
+    let bench = Bench::new();
+    let write = |name: &str, script: &str| {
+        bench.write(name, format!("#!/bin/sh\n{script}; rm \"$0\"\n"));
+        std::fs::set_permissions(bench.path(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    write("job", "echo >> ran");
+    let ran = bench.run(&["cron", EACH_SECOND, "job", "--ticks", "2", "--", "./job"]);
+    assert!(ran.code == 0 && ran.err.matches("did not run: ").count() == 1, "{ran:?}");
+    assert_eq!(lines(&bench, "ran").len(), 1);
+    let last = &bench.show("once/job")["metadata"]["once"];
+    assert!(last["state"] == "failed" && last["says"].as_str().unwrap().contains("./job"), "{last}");
+    // One that is to run at least once is left to other hosts.
+    write("more", ":");
+    let more = ["cron", EACH_SECOND, "more", "--at-least-once", "--ticks", "2", "--", "./more"];
+    assert_eq!(bench.run(&more).code, 0);
+    assert_eq!(bench.show("once/more")["metadata"]["once"]["state"], "begun");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `run` as a job of a shell: stopped and continued by its keys and words, in bash and in zsh, on a pseudo-terminal.
 //!
 //! Plan: Ctrl-Z stops tenure and its command as one job, and the lease is held meanwhile; `bg` and `fg` continue both; after `fg` the command has
-//! the terminal again; a pager beside it has the keyboard; one that reads it from the background is a stopped job; what stands still for longer than its lease is ended; a script's timeout(1) ends what stands still for want of the terminal; other signals
+//! the terminal again; a pager beside it has the keyboard; one with another input has the terminal when it wants it; one that reads it from the background is a stopped job; what stands still for longer than its lease is ended; a script's timeout(1) ends what stands still for want of the terminal; other signals
 //! reach the command. (Where nobody could continue the job, it is not stopped: `run.rs`.)
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -205,6 +205,31 @@ fn a_pager_has_the_keyboard_beside_a_command_and_the_command_when_it_wants_it() 
         wait_until("the end", || shell.bench.state("k") == "vacant");
         shell.types("echo status $?\n");
         shell.shows("status 0");
+    }
+}
+
+/// As `ssh` asks for a password though its input is a file, and as a command does that has none.
+#[test]
+fn what_has_another_input_has_the_terminal_when_it_wants_it() {
+    for of in SHELLS {
+        let shell = Shell::start(of);
+        for (verb, name, key) in [("run k --ttl", "first", "k"), ("range s 0..10 --for", "second", "section/s")] {
+            let asks = format!("stty -echo </dev/tty; echo read\"\"y for {name} >/dev/tty; read y </dev/tty");
+            let tells = "stty echo </dev/tty; echo got $y";
+            shell.types(&format!("echo input | $TENURE {verb} 10m -- sh -c '{asks}; {tells}'\n"));
+            shell.shows(&format!("ready for {name}"));
+            shell.types(&format!("{name}\n"));
+            shell.shows(&format!("got {name}"));
+            wait_until("the end", || shell.bench.state(key) == "vacant");
+            shell.types("echo status $?\n");
+            shell.shows("status 0");
+        }
+        // An interrupt is for tenure, as long as the command has not asked.
+        shell.types("clear; $TENURE run k --ttl 10m -- sh -c 'touch begun; exec sleep 1000' </dev/null\n");
+        wait_until("the command to run", || shell.bench.path("begun").exists());
+        shell.types("\x03");
+        shell.shows("SIGINT: stopping the command");
+        wait_until("the end", || shell.bench.state("k") == "vacant");
     }
 }
 

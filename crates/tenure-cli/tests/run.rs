@@ -175,6 +175,10 @@ fn a_lease_is_held_for_its_least_time_by_whoever_ends_sooner() {
     assert_eq!(waits.wait(), 143);
     assert_eq!(bench.run(&["run", "l", "--try", "--", "true"]).code, 75);
     assert_eq!(bench.run(&["run", "k", "--try", "--", "true"]).code, 75);
+    // Without a command there is nothing to wait for.
+    bench.write("text", "no program");
+    let ran = bench.run(&["run", "m", "--min", "10m", "--", "./text"]);
+    assert!(ran.code == 126 && now_ms() < before + 300_000, "{ran:?}");
     for (limits, says) in [
         (["--max", "0s"].as_slice(), "no time at all"),
         (&["--max", "1s", "--min", "2s"], "shorter"),

@@ -17,6 +17,8 @@ pub enum Fault {
     None,
     /// It never reaches the store, and the caller knows: `Unavailable`.
     Refuse,
+    /// The store forbids it, as with a password that is being changed: `Invalid`.
+    Forbid,
     /// It takes effect, but the answer is lost: `Unknown` for what writes, `Unavailable` for what reads.
     LoseAnswer,
     /// It takes no effect, but the caller can't know: `Unknown` for what writes, `Unavailable` for what reads.
@@ -104,6 +106,7 @@ impl<S> FaultyStore<S> {
         match self.draw() {
             Fault::None => answer.await,
             Fault::Refuse => Err(StoreError::unavailable("injected fault: refused")),
+            Fault::Forbid => Err(StoreError::invalid("injected fault: forbidden")),
             Fault::LoseRequest => Err(call.unanswered("injected fault: request lost")),
             Fault::LoseAnswer => {
                 answer.await?;

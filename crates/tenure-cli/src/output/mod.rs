@@ -27,6 +27,8 @@ use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use tenure::clock::boottime;
 use tenure::{LeaseError, Loss};
 
 /// The bar that is drawn on the terminal, if one is. Held while something is drawn, or written beside it: for ever, where the terminal
@@ -160,6 +162,21 @@ pub(crate) fn be_quiet() {
 /// A line for the user. That nobody can read it is no reason to fail. Others' words may stand in it, which must not steer a terminal.
 pub(crate) fn note(text: impl AsRef<str>) {
     say(&format!("tenure: {}\n", escaped_lines(text.as_ref())));
+}
+
+/// A note that is due at each of many tries: another text is said at once, and the same one once a minute.
+#[derive(Debug, Default)]
+pub(crate) struct RepeatedNote(Option<(String, Duration)>);
+
+impl RepeatedNote {
+    pub(crate) fn say(&mut self, text: String) {
+        const SELDOM: Duration = Duration::from_secs(60);
+        let now = boottime();
+        if self.0.as_ref().is_none_or(|(last, at)| *last != text || now.saturating_sub(*at) >= SELDOM) {
+            note(&text);
+            self.0 = Some((text, now));
+        }
+    }
 }
 
 /// Why a verb failed, as one line of JSON: for the programs that want their results so, too.

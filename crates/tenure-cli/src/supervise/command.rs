@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How long a release is waited for once the user has asked to stop: time for an answer, and not for what is left of a least time.
+/// How long a release is waited for once the user has asked to stop, or where there was no command: time for an answer, and not for what is left of a least time.
 const MOMENT: Duration = Duration::from_secs(1);
 
 /// How a command came to its end that nobody has asked to stop.
@@ -126,8 +126,12 @@ async fn attend_alone<T: ExclusiveLease>(
         Ok((CommandOutcome::TooLate, asked)) => (asked, None, Some(Why::Losing)),
         Ok((CommandOutcome::NotStarted(error), _)) => {
             policy.watchdogs.dismiss();
-            tenancy.release().await;
-            return Err(not_started(&program, &error));
+            let failure = not_started(&program, &error);
+            tenancy.not_started(&failure.text);
+            // Nobody waits for a least time, nor for a store that is away, before the user is told.
+            let released = tokio::time::timeout(policy.ttl.min(MOMENT), tenancy.release());
+            signals.unless_hurried(async { released.await.map_or((), |_| ()) }).await;
+            return Err(failure);
         }
         // Nothing is known of the command, which may still be at work: the watchdogs stay, and the lease must expire.
         Ok((CommandOutcome::Stuck(_), _)) => {
@@ -259,7 +263,10 @@ async fn see(
     };
     match (input, started.group().await) {
         (CommandInput::Ours, Some(group)) => terminal.begin(group),
-        (CommandInput::Piped, Some(_)) => stopper.process_group.resume(true),
+        (CommandInput::Piped, Some(group)) => {
+            stopper.process_group.resume(true);
+            terminal.begin(group);
+        }
         // Why it was not started is told as its end.
         (_, None) => {}
     }

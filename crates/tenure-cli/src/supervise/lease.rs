@@ -53,7 +53,7 @@ pub(crate) trait ExclusiveLease {
 
     fn lease(&self) -> &impl Lease;
 
-    /// Why it is not held any more; none if it is, or was withdrawn.
+    /// Why it is not held any more; none if it is, or was withdrawn, or may be held again by its next renewal. Nothing is waited for.
     async fn loss(&self) -> Option<Lost>;
 
     /// What went wrong with the store of late, in words.
@@ -61,6 +61,9 @@ pub(crate) trait ExclusiveLease {
 
     /// Its command was stopped since it is being lost: metrics and the log are told now, whatever becomes of it.
     fn tell_losing(&self) {}
+
+    /// Its command could not be started, in words.
+    fn not_started(&mut self, _why: &str) {}
 
     /// Its command has ended: with this status, if it ran; and why it was stopped, if it was, or may have been.
     fn ended(&mut self, _status: Option<ExitStatus>, _stopped: Option<Why>) {}
@@ -70,6 +73,15 @@ pub(crate) trait ExclusiveLease {
 
     /// Keeps it no longer, and leaves it to expire.
     async fn lapse(self);
+}
+
+/// The loss, if there is one. While belief is suspended a guard is neither held nor lost, and renewals can bring it back for ever.
+pub(crate) async fn known<L>(lost: impl Future<Output = L>) -> Option<L> {
+    tokio::select! {
+        biased;
+        loss = lost => Some(loss),
+        () = std::future::ready(()) => None,
+    }
 }
 
 /// What is known of a lease that was to be given up.
@@ -153,7 +165,7 @@ impl ExclusiveLease for NativeLease<'_> {
         if self.guard.is_held() || self.guard.is_revoked() {
             return None;
         }
-        Some(Lost::of(&self.guard.lost().await))
+        known(self.guard.lost()).await.as_ref().map(Lost::of)
     }
 
     fn trouble(&self) -> Option<String> {
@@ -228,7 +240,7 @@ impl ExclusiveLease for NativeAll<'_> {
         if guards.is_held() || guards.is_revoked() {
             return None;
         }
-        let (key, loss) = guards.lost().await;
+        let (key, loss) = known(guards.lost()).await?;
         let Lost { why, remedy } = Lost::of(&loss);
         Some(Lost { why: format!("{key}: {why}"), remedy })
     }
@@ -253,9 +265,12 @@ impl ExclusiveLease for NativeAll<'_> {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: a release that fails tells of a loss only where nothing else can have been its cause.
+    //! Plan: a release that fails tells of a loss only where nothing else can have been its cause; belief that is only suspended is no loss, and
+    //! nobody waits for one.
     use super::*;
-    use tenure::{AnyStore, Key, Store};
+    use crate::stepped_clock::SteppedClock;
+    use std::pin::pin;
+    use tenure::{AnyStore, Key, Leases, Store};
     use tenure_store::{Fault, FaultyStore};
 
     #[tokio::test]
@@ -280,5 +295,29 @@ mod tests {
         assert_eq!(end(false, hour).await, ReleaseEnd::Given, "it may have landed");
         let kept = LeastTime::from_now(hour);
         assert_eq!((kept.left_of(hour), LeastTime::default().left_of(hour)), (Duration::ZERO, hour));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s9_whose_belief_is_only_suspended_has_lost_nothing_yet() {
+        let (clock, ttl) = (SteppedClock::start(), Duration::from_secs(10));
+        let store = FaultyStore::new(AnyStore::new(tenure::memory()));
+        let leases = Leases::builder(store.clone()).clock(clock.clone()).start().unwrap();
+        let outage = Outage::new(false);
+        let guard = leases.lock("k").ttl(ttl).acquire().await.unwrap();
+        let lease = NativeLease { guard, outage: &outage, ttl, kept: LeastTime::default() };
+        let all = leases.lock_all(["a", "b"]).ttl(ttl).acquire().await.unwrap();
+        let all = NativeAll::new(all, &outage, ttl, LeastTime::default());
+        store.always(Fault::Hang);
+        clock.step(5_000);
+        while lease.guard.is_held() || all.all.guards.is_held() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        // The renewal that is under way brings belief back, and so does each later one: a loss may never come.
+        let (mut of_one, mut of_all) = (pin!(lease.loss()), pin!(all.loss()));
+        let both = async { (of_one.as_mut().await.is_none(), of_all.as_mut().await.is_none()) };
+        let at_once = tokio::time::timeout(Duration::from_millis(1), both).await;
+        assert_eq!(at_once.ok(), Some((true, true)));
+        tokio::time::sleep(ttl).await;
+        assert!(lease.loss().await.is_some() && all.loss().await.is_some(), "over by the deadline");
     }
 }

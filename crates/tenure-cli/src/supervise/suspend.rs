@@ -11,6 +11,7 @@ use super::told_to_end;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, getpgrp, getsid, tcgetpgrp};
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -23,8 +24,8 @@ static WATCHDOGS: Mutex<Weak<Watchdogs>> = Mutex::new(Weak::new());
 static IS_LISTENING: AtomicBool = AtomicBool::new(false);
 /// All of us are stopping, or stand still, or are about to go on. Whoever signals the commands for that holds it, throughout the stop.
 static IS_SUSPENDED: Mutex<bool> = Mutex::new(false);
-/// A command goes on when it is known whether it has the terminal, and not before.
-static IS_FOR_TERMINAL: AtomicBool = AtomicBool::new(false);
+/// The terminal that a command may be lent. It goes on when it is known whether it has that, and not before.
+static TERMINAL: Mutex<Option<Arc<OwnedFd>>> = Mutex::new(None);
 /// A command waits for the terminal, and its borrower has been called.
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
 
@@ -43,7 +44,7 @@ pub(crate) fn between_transactions() {
                 go_on_if_suspended();
             } else {
                 stop();
-                if !IS_FOR_TERMINAL.load(Ordering::SeqCst) {
+                if terminal().is_none() {
                     go_on();
                 }
             }
@@ -61,17 +62,19 @@ pub(super) fn together_with(watchdogs: &Arc<Watchdogs>) {
     *WATCHDOGS.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(watchdogs);
 }
 
-/// Whether it is the terminal's borrower that makes commands go on.
-pub(super) fn for_terminal(is_so: bool) {
-    IS_FOR_TERMINAL.store(is_so, Ordering::SeqCst);
+/// With a terminal, it is its borrower that makes commands go on.
+pub(super) fn for_terminal(terminal: Option<Arc<OwnedFd>>) {
+    *TERMINAL.lock().unwrap_or_else(PoisonError::into_inner) = terminal;
+}
+
+fn terminal() -> Option<Arc<OwnedFd>> {
+    TERMINAL.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// A command, of this group, was stopped because it wants the terminal. True if it is about to go on with it.
 pub(super) fn ask_for_terminal(group: i32) -> bool {
-    if !IS_FOR_TERMINAL.load(Ordering::SeqCst) {
-        return false;
-    }
-    match tcgetpgrp(std::io::stdin()) {
+    let Some(terminal) = terminal() else { return false };
+    match tcgetpgrp(&*terminal) {
         // After `fg` in a shell whose job was not stopped nobody tells us so: the borrower is called as if we had been continued.
         Ok(front) if front == getpgrp() => {
             IS_ASKED.store(true, Ordering::SeqCst);

@@ -1,7 +1,8 @@
-//! The terminal, when standard input is one: a command that reads it must be its foreground group, or it would be stopped.
+//! The terminal, if we have one: a command that reads it must be its foreground group, or it would be stopped.
 //!
-//! A command has the terminal from its start. Where our output goes into a pipe, it has the terminal only once it wants it: the pipe's reader
-//! may be a pager of our own group, which would be in the background then. The system would stop it at its first key, and us with it.
+//! A command that reads our standard input, and so the terminal, has it from its start. Where our output goes into a pipe, it has the terminal only
+//! once it wants it: the pipe's reader may be a pager of our own group, which would be in the background then. The system would stop it at its first
+//! key, and us with it. Whatever has another input has the terminal once it wants it, too, as what asks for a password on /dev/tty does.
 
 use super::client::Watchdogs;
 use super::keyboard::{Insistence, Keyboard};
@@ -12,7 +13,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 use std::io::IsTerminal;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -22,6 +23,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// The terminal, to be lent to one command's group.
 pub(super) struct Terminal {
+    /// None if there is no terminal.
+    tty: Option<Arc<OwnedFd>>,
+    /// It is the command's standard input.
+    is_input: bool,
     own: Pid,
     group: i32,
     process_group: Arc<ProcessGroup>,
@@ -43,16 +48,21 @@ impl Terminal {
         watchdogs: &Arc<Watchdogs>,
         may_read: bool,
     ) -> std::io::Result<Terminal> {
+        let is_input = may_read && std::io::stdin().is_terminal();
+        let tty = if is_input { std::io::stdin().as_fd().try_clone_to_owned().ok() } else { controlling() };
+        let tty = tty.map(Arc::new);
         // Before the command is there, which may want it at once.
-        suspend::for_terminal(may_read && std::io::stdin().is_terminal());
+        suspend::for_terminal(tty.clone());
         let resumed = signal(SignalKind::from_raw(Signal::SIGCONT as i32))?;
         Ok(Terminal {
+            tty,
+            is_input,
             own: getpgrp(),
             group: 0,
             process_group: Arc::clone(process_group),
             watchdogs: Arc::clone(watchdogs),
             is_lent: false,
-            is_on_demand: is_pipe(&std::io::stdout()),
+            is_on_demand: !is_input || is_pipe(&std::io::stdout()),
             resumed,
             keyboard: None,
             insistence: Insistence::default(),
@@ -77,7 +87,7 @@ impl Terminal {
         // Before anything can be typed into the command.
         let keyboard = Keyboard::beside(group, &self.watchdogs);
         // From the background this would stop us.
-        let lend = || self.is_in_front() && tcsetpgrp(std::io::stdin(), Pid::from_raw(group)).is_ok();
+        let lend = || self.is_in_front() && self.put_in_front(Pid::from_raw(group));
         if suspend::in_one_go(lend) {
             self.keyboard = keyboard;
             self.is_lent = true;
@@ -103,6 +113,7 @@ impl Terminal {
     /// Whether a signal that has come to us is one of the keyboard for the command: we are in front, beside one that has not asked for the terminal.
     pub(super) fn is_for_command(&self, signal: i32) -> bool {
         signal == Signal::SIGINT as i32
+            && self.is_input
             && self.is_on_demand
             && !self.is_lent
             && self.group > 0
@@ -111,8 +122,15 @@ impl Terminal {
 
     /// Whether there is a terminal, and our group is its foreground group.
     fn is_in_front(&self) -> bool {
-        let stdin = std::io::stdin();
-        stdin.is_terminal() && tcgetpgrp(&stdin) == Ok(self.own)
+        self.has_in_front(self.own)
+    }
+
+    fn has_in_front(&self, group: Pid) -> bool {
+        self.tty.as_ref().is_some_and(|tty| tcgetpgrp(&**tty) == Ok(group))
+    }
+
+    fn put_in_front(&self, group: Pid) -> bool {
+        self.tty.as_ref().is_some_and(|tty| tcsetpgrp(&**tty, group).is_ok())
     }
 
     /// The command has it, as from its terminal. Answers if its user insists on a stop by now.
@@ -125,7 +143,7 @@ impl Terminal {
     /// We were continued: by `fg`, so that the command is to have the terminal again, by `bg`, or because it wants the terminal.
     fn resume(&mut self) {
         let is_asked = suspend::was_asked_for_terminal();
-        self.is_lent = self.is_lent && tcgetpgrp(std::io::stdin()) == Ok(Pid::from_raw(self.group));
+        self.is_lent = self.is_lent && self.has_in_front(Pid::from_raw(self.group));
         if is_asked || !self.is_on_demand {
             self.lend();
         }
@@ -141,7 +159,7 @@ impl Terminal {
         let mut ttou = SigSet::empty();
         ttou.add(Signal::SIGTTOU);
         if let Ok(before) = ttou.thread_swap_mask(SigmaskHow::SIG_BLOCK) {
-            let _gone = tcsetpgrp(std::io::stdin(), self.own);
+            let _or_gone = self.put_in_front(self.own);
             let _restored = before.thread_set_mask();
         }
     }
@@ -161,10 +179,15 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        suspend::for_terminal(false);
+        suspend::for_terminal(None);
         suspend::go_on_if_suspended();
         self.take_back();
     }
+}
+
+/// The terminal of our session, if it has one: no program gets another one by opening this.
+fn controlling() -> Option<OwnedFd> {
+    std::fs::OpenOptions::new().read(true).write(true).open("/dev/tty").ok().map(OwnedFd::from)
 }
 
 /// Whether somebody reads what is written there.

@@ -3,10 +3,10 @@
 use crate::args::cron::Missed;
 use crate::config;
 use crate::exit::{self, Failure};
-use crate::output::{self, Lost};
+use crate::output::{self, Lost, RepeatedNote};
 use crate::stores::{Missing, Url};
 use crate::supervise::command::{CommandEnd, CommandInput, attend};
-use crate::supervise::lease::{ExclusiveLease, Lease, ReleaseEnd};
+use crate::supervise::lease::{ExclusiveLease, Lease, ReleaseEnd, known};
 use crate::supervise::outage::Outage;
 use crate::supervise::process::{self, shell_status};
 use crate::supervise::run::Policy;
@@ -17,7 +17,7 @@ use crate::text::brief;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tenure::once::{OnceError, TickGuard, Ticked};
-use tenure::{Leases, Wall};
+use tenure::{AcquireError, Leases, Wall};
 
 /// What is less late is run in any case.
 const LATE: Duration = Duration::from_secs(60);
@@ -25,6 +25,8 @@ const LATE: Duration = Duration::from_secs(60);
 const KEEP: Duration = Duration::from_secs(40 * 86_400);
 /// Between two looks at the clock, which may be set meanwhile.
 const NAP: Duration = Duration::from_secs(10);
+/// A clock that was set back by so much has been wrong. Less is a correction, for which the next tick can wait.
+const SET_BACK: Duration = Duration::from_secs(1);
 /// Before a tick is tried again that the store kept from beginning.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -71,12 +73,22 @@ fn is_wanted(tick: Wall, now: Wall, missed: Missed) -> bool {
 }
 
 /// Waits until a tick is due that is later.
-async fn until_after(plan: &config::cron::CronConfig, leases: &Leases, seen: Wall) -> Result<(), Failure> {
-    let Some(due) = plan.schedule.after(seen) else {
-        return Err(Failure::new(exit::INTERNAL, format!("{}: the schedule has no further tick", plan.key)));
-    };
+async fn until_after(
+    plan: &config::cron::CronConfig,
+    leases: &Leases,
+    mut seen: Wall,
+) -> Result<(), Failure> {
     loop {
-        let left = due.since(leases.clock().now().wall);
+        let now = leases.clock().now().wall;
+        // A clock that was ahead has shown what is still to come. What ran by it is in the record, and is not run again.
+        if seen.since(now) >= SET_BACK {
+            seen = now;
+        }
+        let Some(due) = plan.schedule.after(seen) else {
+            let text = format!("{}: the schedule has no further tick", plan.key);
+            return Err(Failure::new(exit::INTERNAL, text));
+        };
+        let left = due.since(now);
         if left.is_zero() {
             return Ok(());
         }
@@ -93,7 +105,7 @@ async fn at(
     outage: &Outage,
     signals: &mut Signals,
 ) -> Result<(), Failure> {
-    let Some(guard) = begun(tick, leases, plan, signals).await? else { return Ok(()) };
+    let Some(guard) = begun(tick, leases, plan, outage, signals).await? else { return Ok(()) };
     let policy = match Policy::new(leases.holder().as_str(), plan.ttl, plan.grace) {
         Ok(policy) => policy.at_most(plan.at_most),
         Err(failure) => {
@@ -105,7 +117,20 @@ async fn at(
     let mut command = plan.command.command();
     command.env("TENURE_TICK", tick.0.to_string()).stdin(Stdio::null());
     let ticking = Ticking { guard, outage, ttl: plan.ttl, at_least_once: plan.at_least_once, end: None };
-    match attend(ticking, command, CommandInput::Piped, &policy, signals).await? {
+    match attend(ticking, command, CommandInput::Piped, &policy, signals).await {
+        // Later ticks may find it again, as after a deployment.
+        Err(failure) if matches!(failure.code, exit::CANNOT_EXECUTE | exit::NOT_FOUND) => {
+            output::note(format!("{}: the tick {tick} did not run: {failure}", plan.key));
+        }
+        Err(failure) => return Err(failure),
+        Ok(end) => note(end, tick, plan),
+    }
+    Ok(())
+}
+
+/// Says how a tick ended, if it was not well.
+fn note(end: CommandEnd, tick: Wall, plan: &config::cron::CronConfig) {
+    match end {
         CommandEnd::Done(0) => {}
         CommandEnd::Done(status) => {
             output::note(format!("{}: the tick {tick} ended with status {status}", plan.key))
@@ -116,7 +141,6 @@ async fn at(
         | CommandEnd::Failed(text)
         | CommandEnd::FoundLost(text) => output::note(format!("{text} (the tick {tick})")),
     }
-    Ok(())
 }
 
 /// The tick with its lease, once that it begins is written, if it is to be run here. Trouble with the store is waited out, for as long as the
@@ -125,6 +149,7 @@ async fn begun(
     tick: Wall,
     leases: &Leases,
     plan: &config::cron::CronConfig,
+    outage: &Outage,
     signals: &mut Signals,
 ) -> Result<Option<TickGuard>, Failure> {
     // A missed tick may be run until the next one is due.
@@ -146,7 +171,14 @@ async fn begun(
     if is_left_out() {
         return Ok(None);
     }
+    let mut trouble = RepeatedNote::default();
     loop {
+        let early = tick.since(leases.clock().now().wall);
+        if early >= SET_BACK {
+            return Ok(None);
+        }
+        // The clock was set back by a little, and the tick lies ahead again.
+        signals.unless(tokio::time::sleep(early)).await?;
         match signals.unless(once.begin()).await? {
             Ok(Ticked::Here(guard)) => return Ok(Some(guard)),
             Ok(_) => return Ok(None),
@@ -158,11 +190,12 @@ async fn begun(
                 return Ok(None);
             }
             Err(error) => {
+                let may_pass = matches!(&error, OnceError::Acquire(AcquireError::Store(error)) if outage.may_pass(error));
                 let failure = Failure::from(error);
-                if failure.code != exit::UNAVAILABLE {
+                if !may_pass && failure.code != exit::UNAVAILABLE {
                     return Err(failure);
                 }
-                output::note(format!("{key}: the tick {tick} has not begun ({failure}); trying on"));
+                trouble.say(format!("{key}: the tick {tick} has not begun ({failure}); trying on"));
             }
         }
         signals.unless(tokio::time::sleep(AGAIN)).await?;
@@ -193,7 +226,7 @@ impl ExclusiveLease for Ticking<'_> {
         if lease.is_held() || lease.is_revoked() {
             return None;
         }
-        Some(Lost::of(&lease.lost().await))
+        known(lease.lost()).await.as_ref().map(Lost::of)
     }
 
     fn trouble(&self) -> Option<String> {
@@ -202,6 +235,11 @@ impl ExclusiveLease for Ticking<'_> {
 
     fn tell_losing(&self) {
         self.guard.lease().tell_losing();
+    }
+
+    fn not_started(&mut self, why: &str) {
+        // One that is to run at least once is left to another host.
+        self.end = (!self.at_least_once).then(|| (false, why.to_owned()));
     }
 
     fn ended(&mut self, status: Option<ExitStatus>, stopped: Option<Why>) {
@@ -233,8 +271,10 @@ impl ExclusiveLease for Ticking<'_> {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: a tick that the store keeps from beginning is left out once it is late, unless missed ticks are to be run, or each at least once.
+    //! Plan: a tick that the store keeps from beginning is left out once it is late, unless missed ticks are to be run, or each at least once;
+    //! a clock that is set back; a refusal that passes.
     use super::*;
+    use crate::stepped_clock::SteppedClock;
     use clap::Parser;
     use tenure::AnyStore;
     use tenure_store::{Fault, FaultyStore};
@@ -253,7 +293,54 @@ mod tests {
         let soon = LATE.saturating_sub(Duration::from_millis(50));
         let tick = Wall(leases.clock().now().wall.0 - soon.as_millis() as u64);
         // The clock is real, and sleeps are not.
-        begun(tick, &leases, &plan, &mut Signals::listen().unwrap()).await.unwrap().is_some()
+        begun(tick, &leases, &plan, &Outage::new(false), &mut Signals::listen().unwrap()).await.unwrap().is_some()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_is_set_back_by_hours_delays_no_tick_by_them() {
+        let clock = SteppedClock::start();
+        let leases = Leases::builder(tenure::memory()).clock(clock.clone()).start().unwrap();
+        let words = ["cron", "* * * * *", "k", "--", "true"];
+        let plan = Typed::try_parse_from(words).unwrap().cron.validated().unwrap();
+        let seen = leases.clock().now().wall;
+        let outage = Outage::new(false);
+        clock.step(-36_000_000);
+        let due = tokio::time::timeout(Duration::from_secs(61), until_after(&plan, &leases, seen));
+        due.await.expect("a tick is due each minute").unwrap();
+        let mut signals = Signals::listen().unwrap();
+        let ahead = plan.schedule.after(leases.clock().now().wall).unwrap();
+        assert!(begun(ahead, &leases, &plan, &outage, &mut signals).await.unwrap().is_none(), "it comes again");
+        // A tick is not left out because a clock goes back by a moment when it is due.
+        let waited = until_after(&plan, &leases, Wall(ahead.0 - 1)).await;
+        waited.unwrap();
+        clock.step(-500);
+        assert!(begun(ahead, &leases, &plan, &outage, &mut signals).await.unwrap().is_some());
+        clock.step(-500);
+        let next = plan.schedule.after(ahead).unwrap();
+        until_after(&plan, &leases, ahead).await.unwrap();
+        assert!(leases.clock().now().wall >= next, "and it comes once");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_that_may_pass_ends_no_daemon() {
+        let store = FaultyStore::new(tenure::memory());
+        let outage = Outage::new(false);
+        let leases = Leases::new(outage.watch(AnyStore::new(store.clone()))).unwrap();
+        let words = ["cron", "* * * * *", "k", "--missed", "run", "--", "true"];
+        let plan = Typed::try_parse_from(words).unwrap().cron.validated().unwrap();
+        let tick = plan.schedule.last(leases.clock().now().wall).unwrap();
+        let mut signals = Signals::listen().unwrap();
+        store.always(Fault::Forbid);
+        assert!(begun(tick, &leases, &plan, &outage, &mut signals).await.is_err(), "it was never let in");
+        store.always(Fault::None);
+        leases.try_acquire("other").await.unwrap().release().await;
+        store.always(Fault::Forbid);
+        let healed = store.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            healed.always(Fault::None);
+        });
+        assert!(begun(tick, &leases, &plan, &outage, &mut signals).await.unwrap().is_some());
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ mod less;
 
 use crate::config::{self, WaitLimit};
 use crate::exit::{self, Failure};
-use crate::output;
+use crate::output::{self, RepeatedNote};
 use crate::stores::{Missing, Url};
 use crate::supervise::command::{CommandEnd, CommandInput, attend};
 use crate::supervise::lease::{ExclusiveLease, LeastTime, NativeLease};
@@ -19,7 +19,6 @@ use crate::telemetry::leaderships;
 use crate::verbs::waiting::told;
 use hook::{Hook, LeaderInfo};
 use std::time::Duration;
-use tenure::clock::boottime;
 use tenure::{AcquireError, Key, Leases};
 
 pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8, Failure> {
@@ -82,8 +81,7 @@ async fn outlasting_refusals<T>(
     pause: Duration,
     mut acquire: impl AsyncFnMut() -> Result<T, AcquireError>,
 ) -> Result<T, Failure> {
-    const SELDOM: Duration = Duration::from_secs(60);
-    let mut said: Option<(String, Duration)> = None;
+    let mut refusal = RepeatedNote::default();
     loop {
         let error = match acquire().await {
             Ok(acquired) => return Ok(acquired),
@@ -91,11 +89,7 @@ async fn outlasting_refusals<T>(
             Err(AcquireError::Store(error)) => return Err(Failure::about(key, error)),
             Err(error) => return Err(error.into()),
         };
-        let (text, now) = (error.to_string(), boottime());
-        if said.as_ref().is_none_or(|(last, at)| *last != text || now.saturating_sub(*at) >= SELDOM) {
-            output::note(format!("{key}: {text}; trying on"));
-            said = Some((text, now));
-        }
+        refusal.say(format!("{key}: {error}; trying on"));
         tokio::time::sleep(pause).await;
     }
 }
