@@ -172,6 +172,16 @@ pub(crate) async fn judged(leases: &Leases, listed: Vec<Listed>) -> Result<Vec<R
     for Listed { key, stored } in listed {
         let mut row = row(&key);
         let described = match &stored {
+            Ok(stored) if is_semaphore(&stored.record) => match SemaphoreLedger::of(&stored.record) {
+                Ok(ledger) => {
+                    let liveness = sessions.judge_permits(store, &ledger, left).await?;
+                    row.fence = Some(stored.record.fence.0);
+                    row.semaphore = Some(semaphore(&ledger));
+                    describe_life(&mut row, liveness);
+                    Ok(())
+                }
+                Err(error) => Err(error),
+            },
             Ok(stored) => {
                 let liveness = sessions.judge(store, &key, stored, left).await?;
                 describe(&mut row, stored, liveness, now)
@@ -213,14 +223,6 @@ fn describe(
 ) -> Result<(), StoreError> {
     let record = &stored.record;
     row.fence = Some(record.fence.0);
-    if is_semaphore(record) {
-        let semaphore = semaphore(&SemaphoreLedger::of(record)?);
-        if !semaphore.holders.is_empty() || !semaphore.queue.is_empty() {
-            row.state = RecordState::Held;
-        }
-        row.semaphore = Some(semaphore);
-        return Ok(());
-    }
     if is_section(record) {
         let section = section(stored, now)?;
         row.left_ms = section.iter().map(|lease| lease.left_ms).max().filter(|left| *left > 0);
@@ -236,8 +238,17 @@ fn describe(
         _ => None,
     });
     row.about = texts.collect();
+    describe_life(row, liveness);
     let Some(tenure) = &record.tenure else { return Ok(()) };
+    row.ttl_ms = tenure.attachment.is_none().then(|| tenure.ttl.millis());
+    row.holder = Some(tenure.holder.as_str().to_owned());
+    row.since = Some(tenure.since.to_string());
+    Ok(())
+}
+
+fn describe_life(row: &mut RecordRow, liveness: Liveness<Duration>) {
     match liveness {
+        Liveness::Vacant => row.state = RecordState::Vacant,
         Liveness::Tenured(left) if !left.is_zero() => {
             (row.state, row.left_ms) = (RecordState::Held, Some(millis(left)));
         }
@@ -245,14 +256,8 @@ fn describe(
             let text = format!("the session that it is attached to can't be read: {error}");
             (row.state, row.problem) = (RecordState::Unknown, Some(text));
         }
-        Liveness::Vacant | Liveness::Tenured(_) | Liveness::Over | Liveness::SessionGone => {
-            row.state = RecordState::Expired;
-        }
+        Liveness::Tenured(_) | Liveness::Over | Liveness::SessionGone => row.state = RecordState::Expired,
     }
-    row.ttl_ms = tenure.attachment.is_none().then(|| tenure.ttl.millis());
-    row.holder = Some(tenure.holder.as_str().to_owned());
-    row.since = Some(tenure.since.to_string());
-    Ok(())
 }
 
 /// What a fleet's board says.

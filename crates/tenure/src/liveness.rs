@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use tenure_core::semaphore::{SemaphoreLedger, Ticket, is_semaphore};
 use tenure_core::{Attachment, ErrorKind, Fence, Key, Record, StoreError, Stored, Ttl, Wall};
 use tenure_store::{Freshness, Listed, Store};
 
@@ -90,9 +91,9 @@ impl<T: Clone> SessionLives<T> {
     ) -> Result<(), StoreError> {
         const AT_A_TIME: usize = 100;
         let records = page.iter().filter_map(|listed| Some(&listed.stored.as_ref().ok()?.record));
-        let named = records.filter_map(|record| Some(&attachment(record)?.session));
-        let unknown: BTreeSet<&Key> = named.filter(|session| !self.lives.contains_key(session)).collect();
-        let unknown: Vec<Key> = unknown.into_iter().cloned().collect();
+        let named = records.flat_map(sessions);
+        let unknown: BTreeSet<Key> = named.filter(|session| !self.lives.contains_key(session)).collect();
+        let unknown: Vec<Key> = unknown.into_iter().collect();
         for some in unknown.chunks(AT_A_TIME) {
             let read = store.read_many(some, Freshness::Latest).await?;
             self.lives.extend(some.iter().map(|key| (key.clone(), SessionLife::Gone)));
@@ -116,13 +117,56 @@ impl<T: Clone> SessionLives<T> {
         mut measure: impl FnMut(&Key, &Stored, Ttl) -> T,
     ) -> Result<Liveness<T>, StoreError> {
         let Some(tenure) = &stored.record.tenure else { return Ok(Liveness::Vacant) };
-        let Some(Attachment { session, fence, .. }) = &tenure.attachment else {
-            return Ok(Liveness::Tenured(measure(key, stored, tenure.ttl)));
-        };
+        match &tenure.attachment {
+            Some(attachment) => self.attached(store, attachment, &mut measure).await,
+            None => Ok(Liveness::Tenured(measure(key, stored, tenure.ttl))),
+        }
+    }
+
+    /// What is known of who has a semaphore's permits, or, while all are free, of those who wait for them: of the one that lasts longest. The default of
+    /// `T` is that no time is left.
+    ///
+    /// # Errors
+    /// The store's. That a session can't be read is none.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub async fn judge_permits(
+        &mut self,
+        store: &impl Store,
+        ledger: &SemaphoreLedger,
+        mut measure: impl FnMut(&Key, &Stored, Ttl) -> T,
+    ) -> Result<Liveness<T>, StoreError>
+    where
+        T: Ord + Default,
+    {
+        let (mut longest, mut unknown) = (None, None);
+        for ticket in claims(ledger) {
+            match self.attached(store, &ticket.attachment, &mut measure).await? {
+                Liveness::Tenured(left) => longest = longest.max(Some(left)),
+                Liveness::Unknown(error) => unknown = Some(error),
+                Liveness::Vacant | Liveness::Over | Liveness::SessionGone => {}
+            }
+        }
+        Ok(match (longest, unknown) {
+            (Some(left), None) => Liveness::Tenured(left),
+            (Some(left), Some(_)) if left > T::default() => Liveness::Tenured(left),
+            (_, Some(error)) => Liveness::Unknown(error),
+            (None, None) if ledger.is_empty() => Liveness::Vacant,
+            (None, None) => Liveness::Over,
+        })
+    }
+
+    async fn attached(
+        &mut self,
+        store: &impl Store,
+        Attachment { session, fence, .. }: &Attachment,
+        measure: &mut impl FnMut(&Key, &Stored, Ttl) -> T,
+    ) -> Result<Liveness<T>, StoreError> {
         if !self.lives.contains_key(session) {
             let read = match store.read(session).await {
                 Ok(None) => SessionLife::Gone,
-                Ok(Some(stored)) => life(session, &stored, &mut measure),
+                Ok(Some(stored)) => life(session, &stored, measure),
                 Err(error) if error.kind() == ErrorKind::Foreign => SessionLife::Unreadable(error),
                 Err(error) => return Err(error),
             };
@@ -148,8 +192,18 @@ fn life<T>(key: &Key, session: &Stored, measure: &mut impl FnMut(&Key, &Stored, 
     }
 }
 
-fn attachment(record: &Record) -> Option<&Attachment> {
-    record.tenure.as_ref()?.attachment.as_ref()
+/// The sessions that a record's lease or permits are attached to.
+fn sessions(record: &Record) -> Vec<Key> {
+    let own = record.tenure.as_ref().and_then(|tenure| tenure.attachment.as_ref());
+    let ledger = is_semaphore(record).then(|| SemaphoreLedger::of(record).ok()).flatten();
+    let claims = ledger.iter().flat_map(claims).map(|ticket| &ticket.attachment);
+    own.into_iter().chain(claims).map(|attachment| attachment.session.clone()).collect()
+}
+
+/// Those that count: who waits has nothing, but is next where nobody has anything.
+fn claims(ledger: &SemaphoreLedger) -> impl Iterator<Item = &Ticket> {
+    let waiting = if ledger.holders.is_empty() { ledger.queue.as_slice() } else { &[] };
+    ledger.holders.iter().map(|grant| &grant.ticket).chain(waiting)
 }
 
 /// How much of a ttl is left since a record was written: by the store's clock if that tells, else by two wall clocks.

@@ -81,20 +81,26 @@ export class Details {
     this.#choice.replaceChildren(...choices, make("option", { value: "", text: "nobody: wherever the plan has it" }));
     this.#ask.hidden = false;
     this.#sure.onclick = async () => {
+      // Another record may be shown by the time that there is an answer.
+      const say = (text) => {
+        if (this.#key === row.key) this.#said.textContent = text;
+      };
       this.#ask.hidden = true;
-      this.#said.textContent = "…";
+      say("…");
       try {
         const begun = await act(action, row, this.#choice.value);
-        this.#said.textContent =
+        say(
           begun.holder === undefined
             ? `Pinned to ${shown(begun.pinned_to ?? "nobody")}.`
-            : `${ACTIONS[action].said} ${shown(begun.holder)}, within ${brief(begun.within_ms)}.`;
+            : `${ACTIONS[action].said} ${shown(begun.holder)}, within ${brief(begun.within_ms)}.`,
+        );
       } catch (error) {
         // A request that was not answered may have been heard.
-        this.#said.textContent =
+        say(
           error instanceof Silent
             ? "No answer: it may have been done; look at the record."
-            : `Not done: ${shown(error.message)}`;
+            : `Not done: ${shown(error.message)}`,
+        );
       }
     };
     this.#no.focus();

@@ -74,7 +74,8 @@ pub(crate) async fn acquire(
 fn section(shared: &AgentState, name: &str) -> Result<Section, InvalidInput> {
     let make = || {
         let store = shared.leases.store().clone();
-        Section::builder(store, name).drift(shared.leases.drift()).start()
+        // One that is given up blocks nobody: what clients have of it stays theirs.
+        Section::builder(store, name).drift(shared.leases.drift()).linger(Duration::ZERO).start()
     };
     // No code that can panic runs under the lock.
     shared.sections.lock().unwrap_or_else(PoisonError::into_inner).find(name, make)

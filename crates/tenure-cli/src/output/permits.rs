@@ -11,7 +11,7 @@ use tenure::{StoreError, Wall};
 
 /// The holders of a semaphore, and those who wait.
 #[derive(Debug)]
-pub(crate) struct PermitsView(SemaphoreLedger);
+pub(crate) struct PermitsView(pub(crate) SemaphoreLedger);
 
 impl PermitsView {
     /// None if the record is not a semaphore's.

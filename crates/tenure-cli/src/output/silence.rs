@@ -1,6 +1,7 @@
 //! For how long records were silent, by this host's own clock: what decides where the store tells no ages. Two hosts' wall clocks would take
 //! the holder for dead whose clock is behind, and a dead one for alive.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use tenure::{Clock, Key};
 use tenure_core::Tick;
 
 /// How much of somebody's time is left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TimeLeft {
     pub(crate) left: Duration,
     /// By two wall clocks none is left. Whether that is so shows once the record was watched for that long.
@@ -23,6 +24,20 @@ impl TimeLeft {
     /// As somebody tells who knows: the store, or whoever has to be content with wall clocks.
     pub(crate) fn told(left: Duration) -> TimeLeft {
         TimeLeft { left, is_doubtful: false }
+    }
+}
+
+/// Greater is what lasts longer, and what is sure lasts longer than what is doubtful.
+impl Ord for TimeLeft {
+    fn cmp(&self, other: &TimeLeft) -> Ordering {
+        let order = |it: &TimeLeft| (!it.is_doubtful && !it.left.is_zero(), it.left, it.is_doubtful);
+        order(self).cmp(&order(other))
+    }
+}
+
+impl PartialOrd for TimeLeft {
+    fn partial_cmp(&self, other: &TimeLeft) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 

@@ -70,13 +70,6 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Takes those that a listing has shown.
-    pub(crate) fn of(listing: &[Listed], now: Wall) -> Sessions {
-        let mut sessions = Sessions::default();
-        sessions.see(listing, now);
-        sessions
-    }
-
     /// Of who looks again and again, at few records. Where the store tells no ages, somebody is dead once that was seen for a whole ttl, and not by
     /// two wall clocks.
     pub(crate) fn watching(clock: &Arc<dyn Clock>) -> Sessions {
@@ -126,6 +119,16 @@ impl Sessions {
         let judged = self.lives.judge(store, key, stored, measure(&mut self.silences, now)).await;
         judged.unwrap_or_else(Liveness::Unknown)
     }
+
+    async fn judge_permits(
+        &mut self,
+        store: &impl Store,
+        permits: &PermitsView,
+        now: Wall,
+    ) -> Liveness<TimeLeft> {
+        let judged = self.lives.judge_permits(store, &permits.0, measure(&mut self.silences, now)).await;
+        judged.unwrap_or_else(Liveness::Unknown)
+    }
 }
 
 /// How much of a ttl is left: by the store's clock if it tells, else by what was watched, else by the wall clocks.
@@ -173,21 +176,22 @@ impl View {
             is_doubtful = left.is_doubtful;
             judged(left.left)
         };
-        let (state, left) = match (&stored.record.tenure, &leased) {
-            (None, None) if shared.as_ref().is_some_and(|shared| !shared.is_empty()) => (State::Held, None),
-            (None, Some(leased)) if !leased.is_empty() => judged(TimeLeft {
+        let liveness = match &shared {
+            Some(shared) => sessions.judge_permits(store, shared, now).await,
+            None => sessions.judge(store, &key, &stored, now).await,
+        };
+        let (state, left) = match (&liveness, &leased) {
+            (Liveness::Vacant, Some(leased)) if !leased.is_empty() => judged(TimeLeft {
                 left: leased.left().unwrap_or_default(),
                 is_doubtful: leased.is_doubtful(),
             }),
-            (None, _) => (State::Vacant, None),
-            (Some(_), _) => match sessions.judge(store, &key, &stored, now).await {
-                Liveness::Tenured(left) => judged(left),
-                Liveness::Vacant | Liveness::Over | Liveness::SessionGone => judged(TimeLeft::NONE),
-                Liveness::Unknown(error) => {
-                    doubt = Some(error);
-                    (State::Unknown, None)
-                }
-            },
+            (Liveness::Vacant, _) => (State::Vacant, None),
+            (Liveness::Tenured(left), _) => judged(*left),
+            (Liveness::Over | Liveness::SessionGone, _) => judged(TimeLeft::NONE),
+            (Liveness::Unknown(error), _) => {
+                doubt = Some(error.clone());
+                (State::Unknown, None)
+            }
         };
         View { key, state, left, is_doubtful, leased, shared, doubt, stored: Ok(stored) }
     }
@@ -324,4 +328,35 @@ impl View {
 
 fn judged(left: Duration) -> (State, Option<Duration>) {
     if left.is_zero() { (State::Expired, None) } else { (State::Held, Some(left)) }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: what the dead have of a semaphore is told apart from what is held.
+    use super::*;
+    use crate::stepped_clock::SteppedClock;
+    use tenure::{Leases, MemoryStore};
+    use tenure_store::{Fault, FaultyStore};
+
+    #[tokio::test(start_paused = true)]
+    async fn permits_are_held_as_long_as_one_of_their_holders_lives() {
+        let clock = SteppedClock::start();
+        let store = MemoryStore::new("test", clock.clone());
+        let state = async || {
+            let key = Key::new("semaphore/s").unwrap();
+            let stored = Ok(store.read(&key).await.unwrap().unwrap());
+            let now = clock.now().wall;
+            View::of(&store, &mut Sessions::default(), Listed { key, stored }, now).await.state
+        };
+        let leases = |store: FaultyStore<MemoryStore>| Leases::builder(store).clock(clock.clone()).start();
+        let (dies, lives) = (FaultyStore::new(store.clone()), FaultyStore::new(store.clone()));
+        let (one, other) = (leases(dies.clone()).unwrap(), leases(lives).unwrap());
+        let _first = one.semaphore("s", 3).try_acquire().await.unwrap();
+        let second = other.semaphore("s", 3).try_acquire().await.unwrap();
+        dies.always(Fault::Hang);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(state().await, State::Held, "one of two lives");
+        second.release().await;
+        assert_eq!(state().await, State::Expired, "what is left is the dead one's");
+    }
 }

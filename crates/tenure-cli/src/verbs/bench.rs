@@ -31,8 +31,9 @@ struct Measured {
     renew: Spans,
     release: Spans,
     bare: Spans,
-    /// For how long leases were measured; and as long bare writes.
+    /// For how long leases were measured.
     span: Duration,
+    bare_span: Duration,
 }
 
 pub(crate) async fn bench(url: &Url, is_named: bool, config: config::BenchConfig) -> Result<u8, Failure> {
@@ -102,7 +103,8 @@ async fn measure(leases: &Leases, drawn: &Drawn, config: &config::BenchConfig) -
             all.renew.extend(renew);
             all.release.extend(release);
         }
-        all.span += slice;
+        // The last round begins within its slice, and ends after it.
+        all.span += boottime().saturating_sub(began);
         let began = boottime();
         let mut tasks = JoinSet::new();
         for (task, stand) in stands.iter().enumerate() {
@@ -120,6 +122,7 @@ async fn measure(leases: &Leases, drawn: &Drawn, config: &config::BenchConfig) -
                 *stand = Some(version);
             }
         }
+        all.bare_span += boottime().saturating_sub(began);
     }
     Ok(all)
 }
@@ -223,33 +226,28 @@ async fn clean(leases: &Leases, drawn: &Drawn) -> Result<usize, StoreError> {
 }
 
 impl Measured {
-    fn rows(&self) -> [(&'static str, &Spans); 4] {
-        [
-            ("acquire", &self.acquire),
-            ("renew", &self.renew),
-            ("release", &self.release),
-            ("bare write", &self.bare),
-        ]
+    /// Each kind of call with its name, and how many of them there were in a second.
+    fn rows(&self) -> [(&'static str, &Spans, f64); 4] {
+        let [acquire, renew, release] =
+            [("acquire", &self.acquire), ("renew", &self.renew), ("release", &self.release)]
+                .map(|(name, spans)| (name, spans, rate(spans.count(), self.span)));
+        [acquire, renew, release, ("bare write", &self.bare, rate(self.bare.count(), self.bare_span))]
     }
 
-    fn rate(&self, calls: usize) -> f64 {
-        calls as f64 / self.span.as_secs_f64().max(1e-9)
-    }
-
-    /// How many calls leases made, for each bare write.
+    /// How many calls leases made in the time of a bare write.
     fn share(&self) -> f64 {
         let calls = self.acquire.count() + self.renew.count() + self.release.count();
-        calls as f64 / self.bare.count().max(1) as f64
+        rate(calls, self.span) / rate(self.bare.count().max(1), self.bare_span)
     }
 
     fn document(&self, url: &Url, config: &config::BenchConfig) -> Value {
         let mut document = json!({
             "store": url.shown(), "tasks": config.tasks, "seconds": config.span.as_secs_f64(), "share_of_bare": self.share(),
         });
-        for (what, spans) in self.rows() {
+        for (what, spans, rate) in self.rows() {
             document[what.replace(' ', "_")] = json!({
                 "count": spans.count(),
-                "per_second": self.rate(spans.count()),
+                "per_second": rate,
                 "p50_us": micros(spans.percentile(50)),
                 "p99_us": micros(spans.percentile(99)),
             });
@@ -258,8 +256,8 @@ impl Measured {
     }
 
     fn text(&self, url: &Url, config: &config::BenchConfig) -> String {
-        let row = |(what, spans): (&str, &Spans)| {
-            let rate = format!("{:.0}", self.rate(spans.count()));
+        let row = |(what, spans, rate): (&str, &Spans, f64)| {
+            let rate = format!("{rate:.0}");
             vec![what.to_owned(), millis(spans.percentile(50)), millis(spans.percentile(99)), rate]
         };
         let rows: Vec<Vec<String>> = self.rows().into_iter().map(row).collect();
@@ -272,6 +270,10 @@ impl Measured {
             self.share(),
         )
     }
+}
+
+fn rate(calls: usize, within: Duration) -> f64 {
+    calls as f64 / within.as_secs_f64().max(1e-9)
 }
 
 fn micros(span: Duration) -> f64 {

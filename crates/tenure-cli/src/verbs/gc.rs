@@ -85,7 +85,7 @@ struct GcTally {
     removed: usize,
     /// Sessions of processes that died long ago, ended now and removed by a later run.
     sessions: usize,
-    /// Leases on sessions that have ended: vacated now and removed by a later run.
+    /// Leases of dead processes: vacated now and removed by a later run.
     vacated: usize,
     /// Old, but their fences lie beyond one of the clocks: they would begin lower.
     ahead: usize,

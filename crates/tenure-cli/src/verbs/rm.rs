@@ -87,7 +87,8 @@ fn damage(key: &Key, seen: &Image, now: Wall) -> Result<String, Failure> {
     misread(key, record, now).filter(|_| is_odd).map(|error| escaped(&error)).ok_or_else(sound)
 }
 
-fn misread(key: &Key, record: &Record, now: Wall) -> Option<String> {
+/// Why a record that can be read is none of what its key says, if it isn't.
+pub(super) fn misread(key: &Key, record: &Record, now: Wall) -> Option<String> {
     if let Some((_, FleetKeyPart::Unit(_))) = part_of(key) {
         return UnitSpec::parse(record.metadata.clone()).err().map(|error| error.to_string());
     }

@@ -80,7 +80,8 @@ impl Probe<'_> {
         }
     }
 
-    /// Writes until one of the writes is told of, and how long after it was sent. A subscription takes a moment to begin.
+    /// Writes until one of the writes is told of, and how long after it was sent. A subscription takes a moment to begin, and what it says then, of
+    /// no key, is not about a write: where keys are not named, two in turn count.
     pub(super) async fn await_hint(
         &mut self,
         mut version: Version,
@@ -88,7 +89,7 @@ impl Probe<'_> {
     ) -> Result<(Version, Option<Duration>), StoreError> {
         const PATIENCE: Duration = Duration::from_secs(3);
         const EACH: Duration = Duration::from_millis(250);
-        let start = boottime();
+        let (start, mut was_unnamed) = (boottime(), false);
         while boottime().saturating_sub(start) < PATIENCE {
             while changes.try_recv().is_ok() {}
             let sent = boottime();
@@ -96,15 +97,16 @@ impl Probe<'_> {
             let heard = async {
                 while let Some(hint) = changes.recv().await {
                     if matches!(&hint, Hint::Any) || hint.key() == Some(&self.key) {
-                        return true;
+                        return Some(hint);
                     }
                 }
-                false
+                None
             };
             match tokio::time::timeout(EACH, heard).await {
-                Ok(true) => return Ok((version, Some(boottime().saturating_sub(sent)))),
-                Ok(false) => break,
-                Err(_) => {}
+                Ok(Some(Hint::Any)) if !was_unnamed => was_unnamed = true,
+                Ok(Some(_)) => return Ok((version, Some(boottime().saturating_sub(sent)))),
+                Ok(None) => break,
+                Err(_) => was_unnamed = false,
             }
         }
         Ok((version, None))

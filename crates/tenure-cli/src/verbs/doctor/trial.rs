@@ -7,7 +7,7 @@ use crate::stores::Url;
 use crate::verbs::spans::{Spans, millis};
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::store::Version;
+use tenure::store::{Changes, Version};
 use tenure::{ErrorKind, Leases, Store, StoreError};
 
 /// Reads only: of a record that isn't there.
@@ -27,7 +27,7 @@ pub(super) async fn write(url: &Url, leases: &Leases, findings: &mut Findings) {
     };
     let mut changes = leases.store().changed(probe.key.as_str()).ok();
     let began = boottime();
-    let (mut version, record) = match probe.begin().await {
+    let (version, record) = match probe.begin().await {
         Ok(begun) => begun,
         Err(error) => {
             refused(&error, "write", findings);
@@ -39,38 +39,67 @@ pub(super) async fn write(url: &Url, leases: &Leases, findings: &mut Findings) {
         let age = read.and_then(tenure::store::Stored::age).unwrap_or_default();
         read.is_some_and(|read| read.record == record) && age <= boottime().saturating_sub(began)
     });
-    let timed = match reads.await {
-        Ok(reads) => probe.time_writes(version).await.map(|(writes, now)| {
-            version = now;
-            add_spans(&reads, &writes, findings);
-        }),
-        Err(error) => Err(error),
+    let is_well = match reads.await {
+        Ok(reads) => try_writes(url, &mut probe, version, &reads, changes.as_mut(), findings).await,
+        Err(error) => {
+            refused(&error, "read", findings);
+            false
+        }
     };
-    if let Err(error) = timed {
-        return refused(&error, "read", findings);
-    }
-    if let Some(changes) = &mut changes {
+    end(&probe, is_well, findings).await;
+}
+
+/// Whether all went well. The record may be anything afterwards.
+async fn try_writes(
+    url: &Url,
+    probe: &mut Probe<'_>,
+    version: Version,
+    reads: &Spans,
+    changes: Option<&mut Changes>,
+    findings: &mut Findings,
+) -> bool {
+    let mut version = match probe.time_writes(version).await {
+        Ok((writes, now)) => {
+            add_spans(reads, &writes, findings);
+            now
+        }
+        Err(error) => {
+            refused(&error, "write", findings);
+            return false;
+        }
+    };
+    if let Some(changes) = changes {
         match probe.await_hint(version, changes).await {
             Ok((now, heard)) => {
                 version = now;
                 add_hint(heard, findings);
             }
-            Err(error) => return findings.add(Grade::Fail, "write", error.to_string()),
+            Err(error) => {
+                findings.add(Grade::Fail, "write", error.to_string());
+                return false;
+            }
         }
     }
-    match races::run(url, &mut probe, version).await {
-        Ok((now, text)) => {
-            version = now;
-            findings.add(Grade::Ok, "races", text);
+    match races::run(url, probe, version).await {
+        Ok(text) => findings.add(Grade::Ok, "races", text),
+        Err(text) => {
+            findings.add(Grade::Fail, "races", text);
+            return false;
         }
-        Err(text) => return findings.add(Grade::Fail, "races", text),
     }
-    end(&probe, version, findings).await;
+    true
 }
 
-/// Removes the record. It is vacant, so where that is not allowed it does no harm.
-async fn end(probe: &Probe<'_>, version: Version, findings: &mut Findings) {
-    match probe.leases.store().remove(&probe.key, version).await {
+/// Removes the record, as it is by now. Where that is not allowed it does no harm: its lease is for 10 ms at the most.
+async fn end(probe: &Probe<'_>, is_well: bool, findings: &mut Findings) {
+    let store = probe.leases.store();
+    let removed = async {
+        let Some(seen) = store.read(&probe.key).await? else { return Ok(!is_well) };
+        store.remove(&probe.key, seen.version).await
+    };
+    match removed.await {
+        // What failed is said already.
+        Ok(true) if !is_well => {}
         Ok(true) => findings.add(Grade::Ok, "write", "written, read back and removed"),
         Ok(false) => {
             findings.add(Grade::Fail, "write", format!("{} has changed under our hands", probe.key));
@@ -83,7 +112,11 @@ async fn end(probe: &Probe<'_>, version: Version, findings: &mut Findings) {
                 probe.key
             ),
         ),
-        Err(error) => findings.add(Grade::Fail, "write", format!("{} can't be removed: {error}", probe.key)),
+        Err(error) => findings.add(
+            Grade::Fail,
+            "write",
+            format!("{} can't be removed, and `tenure gc` takes it in a day: {error}", probe.key),
+        ),
     }
 }
 

@@ -66,11 +66,15 @@ impl Collection {
     }
 
     fn is_dead(&self, key: &Key, stored: &Stored) -> bool {
-        let Some(tenure) = stored.record.tenure.as_ref().filter(|tenure| tenure.attachment.is_none()) else {
-            return false;
-        };
-        let long = self.older_than.max(tenure.ttl.duration() * 2);
-        is_session(key) && key.as_str().starts_with(&self.prefix) && is_older(self.wall, stored, long)
+        is_session(key) && key.as_str().starts_with(&self.prefix) && self.is_silent(stored)
+    }
+
+    /// Whether nobody has renewed a tenure that renews itself for so long that its holder can't believe in it any more.
+    pub(super) fn is_silent(&self, stored: &Stored) -> bool {
+        let tenure = stored.record.tenure.as_ref().filter(|tenure| tenure.attachment.is_none());
+        tenure.is_some_and(|tenure| {
+            is_older(self.wall, stored, self.older_than.max(tenure.ttl.duration() * 2))
+        })
     }
 
     /// Ends sessions with a higher fence, as a contender does it: the old process can never renew, and what was attached to it is free.

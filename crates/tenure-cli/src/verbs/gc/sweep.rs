@@ -18,7 +18,7 @@ use tenure_core::semaphore;
 struct PagePlan {
     /// Of no use to anybody, and old by both clocks.
     remove: Vec<(Key, Version)>,
-    /// Leases on sessions that have ended: vacated now and removed by a later run.
+    /// Leases of dead processes: vacated now and removed by a later run.
     vacate: Vec<(Key, Stored)>,
 }
 
@@ -76,7 +76,8 @@ impl Collection {
             return;
         }
         let is_dying = session_of(&stored).is_some_and(|session| dying.contains(session));
-        let is_orphan = is_dying || collector.ended_attachment(&stored).is_some();
+        // No session is among them: those are not looked at here while they have a tenure.
+        let is_orphan = is_dying || collector.ended_attachment(&stored).is_some() || self.is_silent(&stored);
         match fleets.judge(&key, &stored) {
             UpkeepVerdict::Remove if !collector.may_forget(&stored) => tally.ahead += 1,
             // Whoever finds a claim on a session that is gone can't tell since when.
@@ -111,7 +112,7 @@ impl Collection {
         }
     }
 
-    /// Vacates what was attached to ended sessions, each on condition that the record is still as it was seen.
+    /// Vacates what dead processes had, each on condition that the record is still as it was seen.
     async fn vacate(&mut self, known: &Surveyed, attached: Vec<(Key, Stored)>) -> Result<usize, StoreError> {
         let mut writes = Vec::with_capacity(attached.len());
         for (key, seen) in attached {

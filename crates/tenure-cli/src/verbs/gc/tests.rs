@@ -105,6 +105,9 @@ async fn where_the_store_tells_no_ages_what_stays_as_it_is_is_watched() {
     let (old, young) = (Key::new("old").unwrap(), Key::new("young").unwrap());
     world.left(&old, None).await;
     world.left(&session_key(0), Some(Duration::from_millis(100))).await;
+    // As a `run` whose host has lost power.
+    let gone = Key::new("gone").unwrap();
+    world.left(&gone, Some(Duration::from_millis(100))).await;
     let run = async |older_than| {
         let clock = world.here.clock();
         let mut collection = Collection {
@@ -133,9 +136,11 @@ async fn where_the_store_tells_no_ages_what_stays_as_it_is_is_watched() {
             .remove(&young, world.here.store().read(&young).await.unwrap().unwrap().version)
             .await
             .unwrap();
-        (tally.removed, tally.sessions, tally.ahead)
+        (tally.removed, tally.sessions, tally.ahead, tally.vacated)
     };
-    assert_eq!(run(Duration::from_secs(2)).await, (1, 1, 0));
+    assert_eq!(run(Duration::from_secs(2)).await, (1, 1, 0, 1));
+    assert!(world.here.store().read(&gone).await.unwrap().unwrap().record.tenure.is_none());
     assert!(world.here.store().read(&old).await.unwrap().is_none());
     assert_eq!(run(Duration::from_secs(2)).await.1, 0, "its session is ended");
+    assert!(world.here.store().read(&gone).await.unwrap().is_none());
 }

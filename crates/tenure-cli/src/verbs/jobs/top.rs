@@ -12,6 +12,7 @@ use crate::verbs::live::{self, Pressed, broken};
 use crate::verbs::open_to_look;
 use nix::sys::signal::Signal;
 use ratatui::DefaultTerminal;
+use ratatui::layout::{Constraint, Flex, Layout};
 use ratatui::style::{Color, Stylize};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::Paragraph;
@@ -77,8 +78,7 @@ impl WatchedJob<'_> {
                 signal = signals.next() => return Err(Failure::by_signal(signal)),
                 key = keys.recv() => match key {
                     Some(Pressed::Scroll(lines)) => {
-                        let most = text.lines().count().saturating_sub(1);
-                        scroll = scroll.saturating_add_signed(lines).min(most);
+                        scroll = scroll.saturating_add_signed(lines).min(last_line(&text));
                     }
                     Some(Pressed::Interrupt) => return Err(Failure::by_signal(Signal::SIGINT as i32)),
                     Some(Pressed::Other) => {}
@@ -89,6 +89,7 @@ impl WatchedJob<'_> {
                     let pause = match seen {
                         Ok(seen) => {
                             (text, trouble) = (seen, None);
+                            scroll = scroll.min(last_line(&text));
                             live::pause(self.interval, took)
                         }
                         Err(failure) => {
@@ -103,17 +104,31 @@ impl WatchedJob<'_> {
     }
 }
 
+fn last_line(text: &str) -> usize {
+    text.lines().count().saturating_sub(1)
+}
+
+/// The page above, as much of it as there is room for; what fails and the keys are always below it.
 fn draw(
     terminal: &mut DefaultTerminal,
     text: &str,
     trouble: Option<&str>,
     scroll: usize,
 ) -> Result<(), Failure> {
-    let mut lines: Vec<Line<'_>> = text.lines().skip(scroll).map(Line::from).collect();
-    lines.extend(trouble.map(|trouble| Line::from(crate::text::escaped(trouble)).fg(Color::Red)));
-    lines.push(Line::from("q quit   ↑ ↓ scroll").fg(Color::DarkGray));
+    let page: Vec<Line<'_>> = text.lines().skip(scroll).map(Line::from).collect();
+    let below: Vec<Line<'_>> = trouble
+        .map(|trouble| Line::from(crate::text::escaped(trouble)).fg(Color::Red))
+        .into_iter()
+        .chain([Line::from("q quit   ↑ ↓ scroll").fg(Color::DarkGray)])
+        .collect();
+    let rows = [page.len(), below.len()].map(|rows| u16::try_from(rows).unwrap_or(u16::MAX));
     terminal
-        .draw(|frame| frame.render_widget(Paragraph::new(Text::from(lines)), frame.area()))
+        .draw(|frame| {
+            let parts = Layout::vertical([Constraint::Max(rows[0]), Constraint::Length(rows[1])]);
+            let [above, last] = parts.flex(Flex::Start).areas(frame.area());
+            frame.render_widget(Paragraph::new(Text::from(page)), above);
+            frame.render_widget(Paragraph::new(Text::from(below)), last);
+        })
         .map_err(broken)?;
     Ok(())
 }
