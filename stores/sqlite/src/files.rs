@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use tenure_core::StoreError;
 
 /// Which file stands at a path.
-type Identity = (u64, u64);
+pub(crate) type Identity = (u64, u64);
 
 /// The files as they were opened.
 #[derive(Debug)]
@@ -23,8 +23,9 @@ pub(crate) struct OpenedFiles {
 }
 
 impl OpenedFiles {
-    /// Those at the place now: to be called when SQLite has just opened them.
-    pub(crate) fn opened(place: &FileLocation) -> Result<OpenedFiles, StoreError> {
+    /// Those at the place now: to be called when SQLite has just opened them. `before`: the database there before it did so. What was replaced in
+    /// between is open under a name that is another's.
+    pub(crate) fn opened(place: &FileLocation, before: Option<Identity>) -> Result<OpenedFiles, StoreError> {
         let beside = |suffix: &str| {
             let mut path = place.path.clone().into_os_string();
             path.push(suffix);
@@ -33,8 +34,10 @@ impl OpenedFiles {
         let paths = [place.path.clone(), beside("-wal"), beside("-shm")];
         let opened = paths.map(|path| (path.clone(), identity(&path)));
         let files = OpenedFiles { opened, unchanged: None };
+        let is_replaced = before.is_some_and(|before| identity(&place.path) != Some(before));
         match files.opened.iter().find(|(_, identity)| identity.is_none()) {
             Some((path, _)) => Err(StoreError::unavailable(removed(path))),
+            None if is_replaced => Err(StoreError::unavailable(removed(&place.path))),
             None => Ok(files),
         }
     }
@@ -86,12 +89,12 @@ fn contents(path: &Path) -> Option<(u64, Option<SystemTime>)> {
 }
 
 #[cfg(unix)]
-fn identity(path: &Path) -> Option<Identity> {
+pub(crate) fn identity(path: &Path) -> Option<Identity> {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
 #[cfg(not(unix))]
-fn identity(path: &Path) -> Option<Identity> {
+pub(crate) fn identity(path: &Path) -> Option<Identity> {
     std::fs::metadata(path).ok().map(|_| (0, 0))
 }

@@ -37,13 +37,20 @@ impl SqlGuard {
     /// It waits for other writers as long as the connection's own `busy_timeout` says. This blocks the thread.
     ///
     /// # Errors
-    /// That of `work`, as it is; else that of the database. Nothing was changed.
+    /// That of `work`, as it is; else that of the database. Nothing was changed, unless I/O failed or memory ran out at the commit: then what was done may
+    /// be found after the next start of the machine. `SQLITE_READONLY`: the file with the leases is attached to be read only, so that nobody would be kept
+    /// from taking the lease meanwhile; attach it to be written.
     pub fn run<T, E: From<rusqlite::Error>>(
         &self,
         connection: &mut Connection,
         work: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
     ) -> Result<Fenced<T>, E> {
         let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if transaction.is_readonly(home(&transaction)?.as_str())? {
+            let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_READONLY);
+            let text = "the database of tenure_record is read only".to_owned();
+            return Err(rusqlite::Error::SqliteFailure(code, Some(text)).into());
+        }
         let SqlGuardParams { key, fence } = self.params();
         let asked = format!("SELECT {}", self.predicate(1));
         if !transaction.query_row(&asked, (key, fence), |row| row.get::<_, bool>(0))? {
@@ -78,6 +85,13 @@ impl SqlGuard {
     pub fn params(&self) -> SqlGuardParams {
         SqlGuardParams { key: self.key.as_str().to_owned(), fence: fence_column(self.fence) }
     }
+}
+
+/// The database that `tenure_record` is found in, by the order in which SQLite looks for a table (https://www.sqlite.org/lang_naming.html).
+fn home(connection: &Connection) -> rusqlite::Result<String> {
+    let sql = "SELECT schema FROM pragma_table_list WHERE name = 'tenure_record' AND type = 'table' \
+               ORDER BY schema <> 'temp', schema <> 'main' LIMIT 1";
+    connection.query_row(sql, [], |row| row.get(0))
 }
 
 fn predicate(key: &str, fence: &str) -> String {

@@ -41,6 +41,8 @@
 //!   own start there. If the file, its `-wal` or its `-shm` is removed or replaced, nothing is read or won through what was
 //!   open: calls are answered with `Unavailable` until the process restarts. What was granted before is believed up to its
 //!   deadline, as when a record is deleted by hand.
+//! - The file must not be mounted by itself, as a container's volume of one file: its log and its locks are files beside it, which each container would
+//!   have for itself. On Linux such a file is refused; mount its directory.
 //! - A hostile process with write access to the file can do anything to it. One that can only read it, or a file beside it, can lock it, and so
 //!   hold up all others. So a new file is made with the mode 0600 (Linux), and the files beside it as it is.
 //!
@@ -61,7 +63,9 @@
 //! # }
 //! ```
 //!
-//! In a single statement, [`SqlGuard::sql`] and [`SqlGuard::predicate`] go after `WHERE`: it changes nothing once the lease is lost.
+//! In a single statement, [`SqlGuard::sql`] and [`SqlGuard::predicate`] go after `WHERE`: in the file that has the leases, it changes nothing once the
+//! lease is lost. Where the application's tables are in another file, of which one is attached, use [`SqlGuard::run`] only: a statement begins to read
+//! one file before it waits for the other, and the lease can be lost meanwhile.
 //!
 //! The example `guarded_write` of the crate `tenure` shows a write being refused after the loss.
 

@@ -64,6 +64,11 @@ impl FileLocation {
             new_path(path)?
         };
         let directory = path.parent().unwrap_or(Path::new("/")).to_owned();
+        if exists && is_mounted_alone(&path) {
+            return bad(format!(
+                "{at} is mounted by itself, without the files beside it that its users must share; mount its directory instead"
+            ));
+        }
         let mut side = path.clone().into_os_string();
         side.push("-lock");
         let mut place = FileLocation { path, side: side.into(), directory, read_only: false };
@@ -127,6 +132,21 @@ impl FileLocation {
     fn check_filesystem(&self, _config: &SqliteConfig) -> Result<(), StoreError> {
         Ok(())
     }
+}
+
+/// Whether only this file comes from elsewhere, as a container's volume may be one file. Each container would have a log and locks of its own beside
+/// it, and write over the others' pages.
+#[cfg(target_os = "linux")]
+fn is_mounted_alone(path: &Path) -> bool {
+    use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+    // A kernel before Linux 5.8 does not tell. That file and directory are of different devices does not: files of an overlay may be.
+    let seen = statx(CWD, path, AtFlags::empty(), StatxFlags::BASIC_STATS);
+    seen.is_ok_and(|file| file.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_mounted_alone(_path: &Path) -> bool {
+    false
 }
 
 /// The path of a file that is still to be made.

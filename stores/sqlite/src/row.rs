@@ -133,14 +133,17 @@ impl<'c> RowStatements<'c> {
 
 /// The row of a key as it is, whatever is in it; its copy is the statement that puts it back, with zeros for a value of which only the length is read.
 pub(crate) fn image(connection: &Connection, key: &Key) -> rusqlite::Result<Option<Image>> {
-    // SQLite's own quotes end at a NUL, which a key may have.
     const MOST: usize = Image::MOST_COPIED;
     let literal = |column: &str| {
+        // SQLite's own quotes end at a NUL, which a key may have. Those around a session's key would hold whatever bytes are there by now, which need
+        // not be text. The row's own key is.
+        let is_odd =
+            if column == "ride_key" { "true".to_owned() } else { format!("instr({column}, char(0))") };
         format!(
             "CASE WHEN coalesce(octet_length({column}), 0) > {MOST} \
              THEN iif(typeof({column}) = 'text', 'CAST(zeroblob(' || octet_length({column}) || ') AS TEXT)', \
                       'zeroblob(' || octet_length({column}) || ')') \
-             WHEN typeof({column}) = 'text' AND instr({column}, char(0)) THEN 'CAST(x''' || hex({column}) || ''' AS TEXT)' \
+             WHEN typeof({column}) = 'text' AND {is_odd} THEN 'CAST(x''' || hex({column}) || ''' AS TEXT)' \
              ELSE quote({column}) END"
         )
     };
@@ -255,7 +258,7 @@ impl<'c> Writing<'c> {
     ) -> rusqlite::Result<()> {
         let columns = Columns::of(record, record.nonce.0);
         let (boot, written_ns) = dated(now).unzip();
-        self.put.get()?.execute(params![
+        let changed = self.put.get()?.execute(params![
             key.as_str(),
             columns.version,
             columns.fence,
@@ -266,18 +269,23 @@ impl<'c> Writing<'c> {
             boot,
             written_ns,
         ])?;
-        Ok(())
+        one(changed)
     }
 
     /// Dates a row anew, whose record stays as it is.
     pub(crate) fn date(&mut self, key: &Key, now: Option<Present>) -> rusqlite::Result<()> {
         let (boot, written_ns) = dated(now).unzip();
-        self.date.get()?.execute(params![key.as_str(), boot, written_ns]).map(drop)
+        one(self.date.get()?.execute(params![key.as_str(), boot, written_ns])?)
     }
 
     pub(crate) fn remove(&mut self, key: &Key) -> rusqlite::Result<()> {
-        self.remove.get()?.execute([key.as_str()]).map(drop)
+        one(self.remove.get()?.execute([key.as_str()])?)
     }
+}
+
+/// A trigger that somebody has made may have the statement do nothing, and fail nothing.
+fn one(changed: usize) -> rusqlite::Result<()> {
+    if changed == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(changed)) }
 }
 
 fn dated(now: Option<Present>) -> Option<([u8; 16], i64)> {

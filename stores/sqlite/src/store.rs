@@ -2,7 +2,7 @@
 
 use crate::config::SqliteConfig;
 use crate::error::is_full;
-use crate::files::OpenedFiles;
+use crate::files::{self, OpenedFiles};
 use crate::guard::SqlGuard;
 use crate::inspect;
 use crate::place::FileLocation;
@@ -51,6 +51,10 @@ impl SqliteStore {
         if place.read_only {
             return Self::look(Arc::new(place), config);
         }
+        if config.create {
+            place.make();
+        }
+        let before = files::identity(&place.path);
         let opened = match schema::open(&place, &config) {
             // What is there can be looked at all the same.
             Err(error) if config.look && error.is_passing() && is_full(&place.path) => {
@@ -60,7 +64,7 @@ impl SqliteStore {
         };
         let Opened { writer, turnstile, side, id } = opened;
         let place = Arc::new(place);
-        let files = Arc::new(OpenedFiles::opened(&place)?);
+        let files = Arc::new(OpenedFiles::opened(&place, before)?);
         let capabilities = config.capabilities();
         let ages = config.ages();
         let (jobs, to_do) = channel();

@@ -205,6 +205,7 @@ async fn values_of_any_length_stay_where_they_are() {
         ("record", "zeroblob(262145)", "X'0000"),
         ("ride_key", "CAST(zeroblob(2000000) AS TEXT)", "CAST(zeroblob(2000000) AS TEXT)"),
         ("boot", "zeroblob(2000000)", "zeroblob(2000000)"),
+        ("ride_key", "CAST(x'ff' AS TEXT)", "CAST(x'FF' AS TEXT)"),
     ]
     .into_iter()
     .enumerate()
@@ -224,7 +225,7 @@ async fn values_of_any_length_stay_where_they_are() {
         assert_eq!(store.image(&key).await.unwrap().unwrap().copy, image.copy, "{sql}");
     }
     let listed = store.list_all("").await.unwrap();
-    assert_eq!(listed.iter().filter(|one| one.stored.is_err()).count(), 4);
+    assert_eq!(listed.iter().filter(|one| one.stored.is_err()).count(), 5);
 }
 
 #[tokio::test]
@@ -255,6 +256,23 @@ async fn a_trigger_that_refuses_one_key_does_not_fail_the_others() {
             (_, answer) => assert!(matches!(answer, Ok(Outcome::Won { .. })), "{name}: {answer:?}"),
         }
     }
+}
+
+#[tokio::test]
+async fn a_trigger_that_has_a_write_do_nothing_gives_nobody_a_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let (store, scribe) = (open(&path), Scribe::new());
+    assert!(wins(&store, scribe.absent(&key("removed"), scribe.vacant(1))).await);
+    let version = store.read(&key("removed")).await.unwrap().unwrap().version;
+    let hand = rusqlite::Connection::open(&path).unwrap();
+    for what in ["INSERT", "DELETE"] {
+        let sql = format!("CREATE TRIGGER no_{what} BEFORE {what} ON tenure_record BEGIN SELECT RAISE(IGNORE); END");
+        hand.execute_batch(&sql).unwrap();
+    }
+    let write = store.write(scribe.absent(&key("k"), scribe.held(1))).await;
+    assert_eq!(write.unwrap_err().kind(), ErrorKind::Foreign);
+    assert_eq!(store.remove(&key("removed"), version).await.unwrap_err().kind(), ErrorKind::Foreign);
 }
 
 #[tokio::test]

@@ -194,3 +194,25 @@ async fn a_lease_is_lost_before_a_transaction_or_after_it() {
     other.execute_batch("COMMIT").unwrap();
     assert_eq!(adding.join().unwrap(), (Fenced::Lost, 2));
 }
+
+#[tokio::test]
+async fn a_transaction_over_two_files_needs_the_leases_to_be_writable() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let (store, scribe) = (open(&path), Scribe::new());
+    let record = scribe.held(5);
+    assert!(wins(&store, scribe.absent(&key("k"), record.clone())).await);
+    let guard = guard(&store, &key("k"), &record);
+    let mut application = application(&directory.path().join("application.db"));
+    let attach = |application: &Connection, mode: &str| {
+        application.execute("ATTACH ? AS leases", [format!("file:{}?mode={mode}", path.display())]).unwrap();
+    };
+    attach(&application, "ro");
+    let refused = add(&mut application, &guard, |_| Ok(())).unwrap_err();
+    assert_eq!(refused.sqlite_error_code(), Some(rusqlite::ErrorCode::ReadOnly), "{refused}");
+    assert_eq!(balance(&application), 1);
+    application.execute_batch("DETACH leases").unwrap();
+    attach(&application, "rw");
+    assert_eq!(add(&mut application, &guard, |_| Ok(())).unwrap(), Fenced::Committed(1));
+    assert_eq!(balance(&application), 2);
+}

@@ -107,6 +107,28 @@ fn a_read_only_filesystem_is_refused_by_path() {
     assert!(error.to_string().contains("read-only"), "{error}");
 }
 
+/// As a container's volume of one file: each container would have a log of its own, and both would win the same key.
+#[cfg(target_os = "linux")]
+#[test]
+fn s1_a_file_that_is_mounted_by_itself_is_refused() {
+    if !crate::support::may_mount("opening::s1_a_file_that_is_mounted_by_itself_is_refused") {
+        return;
+    }
+    let (disk, other) = (SmallDisk::mount("size=4m"), SmallDisk::mount("size=4m"));
+    drop(open(&disk.path("leases.db")));
+    for at in [disk.path("volume.db"), other.path("volume.db")] {
+        std::fs::write(&at, "").unwrap();
+        let mounted = crate::support::Bound::at(&disk.path("leases.db"), &at);
+        assert_refused(&at, ErrorKind::Invalid, "mount its directory instead");
+        drop(mounted);
+    }
+    // A directory that is mounted is shared as a whole.
+    let directory = other.path("volume");
+    std::fs::create_dir(&directory).unwrap();
+    let _mounted = crate::support::Bound::at(disk.path("leases.db").parent().unwrap(), &directory);
+    drop(open(&directory.join("leases.db")));
+}
+
 #[test]
 fn a_full_disk_is_named_when_opening() {
     if !crate::support::may_mount("opening::a_full_disk_is_named_when_opening") {

@@ -94,6 +94,22 @@ impl SmallDisk {
     }
 }
 
+/// A file or directory that is seen at another place, too, until dropped.
+pub(crate) struct Bound(PathBuf);
+
+impl Bound {
+    pub(crate) fn at(what: &Path, place: &Path) -> Bound {
+        must_run("mount", &["--bind", what.to_str().unwrap(), place.to_str().unwrap()]);
+        Bound(place.to_owned())
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        must_run("umount", &["-l", self.0.to_str().unwrap()]);
+    }
+}
+
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         // Lazily, because the threads of a store that was dropped may still be closing their files.
