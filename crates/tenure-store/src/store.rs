@@ -23,8 +23,8 @@ pub type Changes = tokio::sync::mpsc::Receiver<Hint>;
 /// - [`ErrorKind::Unavailable`](tenure_core::ErrorKind::Unavailable) means that the call certainly did not and will not take
 ///   effect. A store that isn't certain answers `Unknown`.
 /// - The [`Times`](tenure_core::Times) of a record are those of its last write and of the answer, by a clock that all users of the store
-///   share. `written` is never before the write took effect, and `now` is never after the answer. So no span from a write
-///   to a later answer is too long. A store without such a clock tells no times.
+///   share. `written` is never before the write was asked for, and `now` is never after the answer. So no age is longer than
+///   the time since its writer asked, from when a holder counts. A store without such a clock tells no times.
 /// - A caller's mistake is `Invalid`, before anything is written. A record that [`codec::check`](crate::codec::check) refuses is one: too much
 ///   metadata, or too deep, too much mail, a fence beyond the highest. So is a batch of more than `Capabilities::batch` writes. If a
 ///   batch has one such record, nothing of it is written.

@@ -23,7 +23,7 @@ impl Manager {
         let calls = self.calls();
         let (names, token) = (&calls.options.names, lease.token());
         let asked = match &lease.refreshes {
-            Refreshes::Open(Some(next)) => RequestExpressions::is_of_either(names, token, next),
+            Refreshes::Open(Some(next)) => RequestExpressions::is_of_either(names, token, &next.token),
             Refreshes::Open(None) | Refreshes::Settled => RequestExpressions::is_of(names, token),
         };
         let check = ConditionCheck::builder()

@@ -47,7 +47,15 @@ pub(crate) enum Refreshes {
     Settled,
     /// It is not, and may take effect at any time. The next one changes the token, to this one once it is drawn, so that what
     /// comes late finds another and has no effect.
-    Open(Option<String>),
+    Open(Option<NextToken>),
+}
+
+/// The token that a lease has once a refresh with it takes effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NextToken {
+    pub(crate) token: String,
+    /// What each of the requests with it lets one believe, from when it was sent: any of them may be the one that took effect. None before the first.
+    pub(crate) meant: Option<Belief>,
 }
 
 /// A lease: plain data, which asks for nothing and tells no time by itself. It comes from a

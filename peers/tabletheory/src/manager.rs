@@ -4,7 +4,7 @@ use super::calls::Calls;
 use super::error::{LeaseError, LeaseKey};
 use super::item::ItemLease;
 use super::judge::{self, Availability, Still};
-use super::lease::{Belief, HeldLease, Refreshes};
+use super::lease::{Belief, HeldLease, NextToken, Refreshes};
 use super::options::TableTheoryOptions;
 use super::orphans::OrphanedClaims;
 use super::request::RequestExpressions;
@@ -183,7 +183,7 @@ impl Manager {
         let next = self.token()?;
         let changed = orphans.claim(&key, &next, judge::expiry(clock.now().wall, duration));
         let mut lease = HeldLease::known_by(&key.pk, &key.sk, by);
-        lease.refreshes = Refreshes::Open(Some(next));
+        lease.refreshes = Refreshes::Open(Some(NextToken { token: next, meant: None }));
         let outcome = match self.refresh(&mut lease, duration).await {
             Ok(()) => Ok(lease),
             Err(LeaseError::NotOwned { key }) => Err(LeaseError::Held { key, until: Some(until) }),
@@ -220,9 +220,15 @@ impl Manager {
                     lease.refreshes = Refreshes::Open(None);
                     None
                 }
-                Refreshes::Open(Some(next)) => Some(next.clone()),
-                Refreshes::Open(next) => Some(next.insert(self.token()?).clone()),
+                Refreshes::Open(next) => {
+                    let known = next
+                        .take()
+                        .map_or_else(|| self.token().map(|token| NextToken { token, meant: None }), Ok)?;
+                    let all = known.meant.map_or(meant, |before| before.and(meant));
+                    Some(next.insert(NextToken { meant: Some(all), ..known }).clone())
+                }
             };
+            let (next, all_meant) = next.map(|next| (next.token, next.meant)).unzip();
             // Until it is known, the item may say the one or the other.
             lease.belief = lease.belief.and(meant);
             let asked = RequestExpressions::refresh(options, &before.token, next.as_deref(), expires_at, now);
@@ -266,7 +272,11 @@ impl Manager {
                 }
                 Still::Moved(until) => {
                     let token = next.unwrap_or(before.token);
-                    let belief = Belief::of(sent, until, options.skew);
+                    // By which of them is not known, nor what the wall clock was then.
+                    let belief = all_meant
+                        .flatten()
+                        .into_iter()
+                        .fold(Belief::of(sent, until, options.skew), Belief::and);
                     *lease = HeldLease {
                         key: before.key,
                         token,
@@ -324,7 +334,7 @@ impl Manager {
             };
             match (token, &lease.refreshes) {
                 (Some(token), _) if token == lease.token => {}
-                (Some(token), Refreshes::Open(Some(next))) if token == *next => {
+                (Some(token), Refreshes::Open(Some(next))) if token == next.token => {
                     (lease.token, lease.refreshes) = (token, Refreshes::Settled);
                 }
                 _ => return Ok(()),

@@ -172,7 +172,7 @@ impl TableTheoryOptions {
             whose: "those of these leases",
             hash: self.names.partition_key.clone(),
             range: Some(self.names.sort_key.clone()),
-            actions: "the actions GetItem, PutItem, UpdateItem, DeleteItem and DescribeTable",
+            actions: "the actions GetItem, PutItem, UpdateItem, DeleteItem and DescribeTable (and CreateTable and UpdateTimeToLive, where it is to make the table)",
             creation: "create one with `tenure doctor --create-table`, or as your other programs do",
             removal: "old items",
         }

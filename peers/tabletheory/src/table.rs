@@ -71,8 +71,14 @@ impl Manager {
         options.check()?;
         let service = Service::connect(&options.place, options.layout()).await?;
         let is_new = service.create().await?;
-        if is_new && options.ttl && !options.ttl_buffer.is_zero() {
-            service.delete_by(&options.names.ttl).await?;
+        if is_new && options.buffer().is_some() {
+            let attribute = &options.names.ttl;
+            // Another call would find the table, and leave it as it is.
+            service.delete_by(attribute).await.map_err(|error| {
+                error.about(format_args!(
+                    "the table is made, but its time to live is off; switch it on by the attribute {attribute:?}"
+                ))
+            })?;
         }
         Ok(is_new)
     }

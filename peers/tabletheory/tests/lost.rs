@@ -174,6 +174,23 @@ async fn what_a_hand_made_of_a_claim_counts_if_it_ends_sooner() {
 }
 
 #[tokio::test]
+async fn s1_a_refresh_that_is_found_after_the_clock_was_set_back_is_believed_from_when_it_was_sent() {
+    let ours = scripted().await;
+    let mut lease = ours.manager.acquire(&unique("found"), TEN).await.unwrap();
+    for _ in 0..2 {
+        // The second one changes the token.
+        ours.next([Fate::AnswerLost, Fate::RequestLost]);
+        ours.manager.refresh(&mut lease, TEN).await.unwrap_err();
+    }
+    ours.clock.set_wall(Wall((START - 60) * 1000));
+    ours.next([Fate::Through, throttled()]);
+    ours.manager.refresh(&mut lease, TEN).await.unwrap_err();
+    assert!(ours.is_over());
+    let left = lease.remaining(ours.clock.now());
+    assert!(left <= HELD, "peers take it after 10 s: {left:?}");
+}
+
+#[tokio::test]
 async fn a_wall_clock_that_is_set_back_under_way_prolongs_nothing() {
     make_table(TABLE, ["pk", "sk"]).await;
     let clock = clock();

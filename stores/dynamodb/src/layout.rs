@@ -27,7 +27,7 @@ impl Layout {
             whose: "tenure's",
             hash: NAMESPACE.to_owned(),
             range: Some(KEY.to_owned()),
-            actions: "the actions of the crate's docs/iam-policy.json",
+            actions: "the actions of the crate's docs/iam-policy.json (those of docs/iam-policy-operator.json, where records are removed or the table is made)",
             creation: "create one with `tenure doctor --create-table`",
             removal: "old records with `tenure gc`",
         }

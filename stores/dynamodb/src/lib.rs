@@ -89,7 +89,8 @@
 //!
 //! # Least privilege
 //!
-//! A program with leases needs this much, and can be kept to its namespaces and their shards:
+//! A program with leases needs this much, and can be kept to its namespaces and their shards. The policy names them by what they begin with, so no
+//! namespace of another role may be called as one of these with `#` and more behind it:
 //!
 //! ```json
 #![doc = include_str!("../docs/iam-policy.json")]

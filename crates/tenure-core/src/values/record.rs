@@ -203,7 +203,7 @@ pub struct Times {
     /// Names the clock. Readings of clocks with different names can't be compared. A store that has one clock for all who use
     /// it says 0.
     pub clock: u64,
-    /// At the record's last write, or later: a store that is not certain rounds up.
+    /// When the record's last write was asked for, or later: a store that is not certain rounds up.
     pub written: u64,
     /// When this was read, or earlier: a store that is not certain rounds down. So it may lie before `written`.
     pub now: u64,
@@ -217,7 +217,7 @@ impl Times {
         Times { clock: 0, written, now: micros(age).saturating_add(written) }
     }
 
-    /// For how long, at least, the record has stood, in whole milliseconds.
+    /// How long ago, at the most, its last write was asked for, in whole milliseconds.
     #[must_use]
     pub fn age(&self) -> Duration {
         Duration::from_millis(self.now.saturating_sub(self.written) / 1000)
