@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tenure_core::{
-    Clock, Command, Drift, HolderId, InvalidInput, Key, LeaseId, Loss, Metadata, Nonce, Nonces, Notice, Tick,
-    Ttl, reserved,
+    Clock, Command, Drift, HolderId, InvalidInput, Key, LeaseId, Loss, Metadata, Nonce, Nonces, Notice,
+    StoreError, Tick, Ttl, reserved,
 };
 use tenure_store::AnyStore;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -238,6 +238,12 @@ impl SharedLeases {
         }
         {
             let mut users = self.users();
+            if asked == PendingCommand::Update && users.is_changing(id) {
+                // Its answer and this one's could not be told apart.
+                let text = "an earlier change of the lease is still under way; try again when it has ended";
+                let _waits = sender.send(CommandReply::Gone(StoreError::unavailable(text).into()));
+                return reply;
+            }
             // After a stop nobody would answer.
             if !users.ending.is_over() {
                 users.replies.insert(id, (asked, sender));

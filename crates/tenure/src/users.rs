@@ -107,6 +107,11 @@ impl LeaseUsers {
         }
     }
 
+    /// Whether a change of a lease has no answer yet, though its asker may have gone away.
+    pub(crate) fn is_changing(&self, lease: LeaseId) -> bool {
+        self.replies.get(&lease).is_some_and(|(asked, _)| *asked == PendingCommand::Update)
+    }
+
     /// Who is to have this answer, if anybody waits for it.
     pub(crate) fn asker(
         &mut self,

@@ -75,6 +75,31 @@ async fn drop_once_begun(what: impl Future) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_change_is_not_answered_by_an_earlier_one_whose_future_was_dropped() {
+    let step = |n: i64| Metadata::from([("step".to_owned(), n.into())]);
+    for (is_attached, is_late) in [(true, false), (true, true), (false, false), (false, true)] {
+        let world = World::new();
+        let (a, b) = (world.process(), world.process());
+        let written = async || b.leases.peek("k").await.unwrap().unwrap().metadata;
+        let lock = a.leases.lock("k");
+        let mut guard = if is_attached { lock } else { lock.ttl(TTL) }.try_acquire().await.unwrap();
+        a.faults.inject([Fault::Held]);
+        drop_once_begun(guard.update(step(1))).await;
+        if is_late {
+            // Its answer is there, and nobody has looked at it yet.
+            a.faults.go_on();
+        }
+        let error = guard.update(step(2)).await.unwrap_err();
+        assert!(error.to_string().contains("under way"), "{error}");
+        a.faults.go_on();
+        settle().await;
+        assert_eq!(written().await, step(1));
+        guard.update(step(3)).await.unwrap();
+        assert_eq!((guard.metadata(), written().await), (&step(3), step(3)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_can_not_become_plain_data_is_given_up_though_nobody_waits_for_that() {
     let world = World::new();
     let (a, b) = (world.process(), world.process());

@@ -31,6 +31,14 @@ impl PostgresConnector {
         Ok(PostgresConnector { config: config.clone(), tls: tls(config)?, without_options: Arc::default() })
     }
 
+    /// There is no place for one.
+    pub(crate) fn exhausted(&self) -> StoreError {
+        StoreError::unavailable(format!(
+            "{}: on all connections the server is at work on what was given up; do its commits wait for a standby that is away?",
+            self.config.place()
+        ))
+    }
+
     /// A new connection, at a place.
     pub(crate) async fn lane(&self, at: ConnectionPlace) -> Result<Arc<PostgresConnection>, StoreError> {
         let (server, place) = (self.config.driver().await?, self.config.place());

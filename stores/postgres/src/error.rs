@@ -7,7 +7,7 @@ use deadpool_postgres::{PoolError, TimeoutType};
 use tenure_core::StoreError;
 pub use tenure_store::parts::Call;
 use tokio_postgres::Error;
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{Severity, SqlState};
 
 /// The error of a statement that was sent.
 pub(crate) fn failed(place: &str, call: Call, error: Error) -> StoreError {
@@ -16,6 +16,13 @@ pub(crate) fn failed(place: &str, call: Call, error: Error) -> StoreError {
 
 fn meaning(place: &str, call: Call, error: &Error) -> StoreError {
     match error.as_db_error() {
+        Some(refusal) if call == Call::Write && ends_unknown(refusal.parsed_severity(), refusal.code()) => {
+            StoreError::unknown(format!(
+                "{place}: {} (SQLSTATE {})",
+                refusal.message(),
+                refusal.code().code()
+            ))
+        }
         Some(refusal) => refused(place, call, refusal.code(), refusal.message()),
         None if call == Call::Read => StoreError::unavailable(format!("{place}: {}", words(error))),
         None => {
@@ -153,11 +160,25 @@ fn leaves_open(code: &SqlState) -> bool {
         || code.code().starts_with("08")
 }
 
+/// Whether a failure of this severity leaves open what became of a statement. A server that panics may have logged the commit, which its recovery
+/// does then. PgCat says by FATAL and 58000 whatever befalls a statement that it has passed on already.
+fn ends_unknown(severity: Option<Severity>, code: &SqlState) -> bool {
+    let is_internal = ["58", "XX"].iter().any(|class| code.code().starts_with(class));
+    match severity {
+        Some(Severity::Panic) => true,
+        Some(Severity::Fatal) => is_internal,
+        _ => false,
+    }
+}
+
 /// Whatever passes: forgotten statements, resources, limits, locks, a restart, a queue of notifications that is full. All else is about
 /// what was asked.
 fn passes(code: &SqlState) -> bool {
     let classes = ["08", "26", "40", "53", "55", "57", "58", "XX"];
-    *code == SqlState::PROGRAM_LIMIT_EXCEEDED || classes.iter().any(|class| code.code().starts_with(class))
+    // Times that are over: of a transaction that was idle, and of one as a whole (PostgreSQL 17). Both are undone.
+    ["25P03", "25P04"].contains(&code.code())
+        || *code == SqlState::PROGRAM_LIMIT_EXCEEDED
+        || classes.iter().any(|class| code.code().starts_with(class))
 }
 
 /// What stands where tenure's tables should.
@@ -197,6 +218,19 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_panics_or_a_pooler_that_fails_leaves_a_write_unknown() {
+        let is_open = |severity, code| ends_unknown(Some(severity), &SqlState::from_code(code));
+        for code in ["58030", "53100", "XX000"] {
+            assert!(is_open(Severity::Panic, code), "{code}");
+        }
+        assert!(is_open(Severity::Fatal, "58000") && is_open(Severity::Fatal, "XX000"));
+        // What could not be done, and a session that is over before its statement was.
+        assert!(!is_open(Severity::Error, "58030") && !is_open(Severity::Error, "XX000"));
+        assert!(!is_open(Severity::Fatal, "25P04") && !is_open(Severity::Fatal, "53300"));
+        assert!(!ends_unknown(None, &SqlState::from_code("58000")));
+    }
+
+    #[test]
     fn codes_tell_what_passes() {
         for (code, is_passing) in [
             // A full queue of notifications, which is the whole cluster's.
@@ -209,8 +243,11 @@ mod tests {
             ("55P03", true),
             ("57014", true),
             ("57P03", true),
+            ("25P03", true),
+            ("25P04", true),
             ("58030", true),
             ("XX000", true),
+            ("25P02", false),
             ("22P02", false),
             ("23505", false),
             ("42601", false),

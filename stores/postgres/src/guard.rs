@@ -4,7 +4,7 @@ use crate::error::{Call, failed};
 use tenure_core::{Fence, Key, StoreError};
 use tenure_store::Fenced;
 use tenure_store::parts::fence_column;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, GenericClient, Transaction};
 
 /// A SQL predicate that is true only while a tenure stands in the table; see [`crate::PostgresStore::guard`].
@@ -100,11 +100,14 @@ impl SqlGuard {
     /// The lock may have been taken; it ends with the transaction.
     pub async fn hold<C: GenericClient + Sync>(&self, transaction: &C) -> Result<bool, StoreError> {
         let (key, fence) = self.params();
-        let params: [&(dyn ToSql + Sync); 2] = [&key, &fence];
+        // Behind a pooler nothing may be prepared by a name.
+        let params: [(&(dyn ToSql + Sync), Type); 2] = [(&key, Type::BYTEA), (&fence, Type::INT8)];
         let sql = format!("SELECT {}", self.predicate(1));
         let place = format!("the lease of {}", self.key);
-        let row =
-            transaction.query_one(&sql, &params).await.map_err(|error| failed(&place, Call::Read, error))?;
+        let row = transaction
+            .query_typed_one(&sql, &params)
+            .await
+            .map_err(|error| failed(&place, Call::Read, error))?;
         row.try_get(0).map_err(|error| failed(&place, Call::Read, error))
     }
 

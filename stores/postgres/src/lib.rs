@@ -44,7 +44,7 @@
 //! has `DELETE` besides. PostgreSQL 13 or newer.
 //!
 //! A trigger keeps fences, whoever writes: a row's fence never goes back, its key stays, and it is removed only once its fence is below the
-//! server's clock, with which the next one begins. It can't see what stood where a row is inserted, and restores and replication go
+//! server's clock. The next one begins with the acquirer's clock, which has to be sane for that to be higher. It can't see what stood where a row is inserted, and restores and replication go
 //! around triggers. Only the tables' owner can switch it off.
 //!
 //! The connection is plain text to a Unix socket or loopback, and TLS with a verified certificate to everything else. A password comes

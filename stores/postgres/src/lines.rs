@@ -188,10 +188,12 @@ struct OwnConnections {
 }
 
 /// Places of connections: those of the slots, and as many for what was given up and is still under way at the server, such as a statement that
-/// waits for a lock.
+/// waits for a lock. There are no more than these and the spare ones.
 #[derive(Clone)]
 struct ConnectionPlaces {
     free: Arc<Semaphore>,
+    /// As many once more, for who has waited in vain.
+    spare: Arc<Semaphore>,
     /// How long one is waited for. What goes on for longer is no wait for a lock: a commit waits for its standby, and reads go on meanwhile; or it
     /// is a connection of which nothing will ever be heard.
     patience: Duration,
@@ -201,12 +203,17 @@ impl ConnectionPlaces {
     fn of(config: &PostgresConfig) -> ConnectionPlaces {
         const FEW: usize = 2;
         let count = config.connections + config.connections.max(FEW);
-        ConnectionPlaces { free: Arc::new(Semaphore::new(count)), patience: config.lock_timeout() }
+        let places = || Arc::new(Semaphore::new(count));
+        ConnectionPlaces { free: places(), spare: places(), patience: config.lock_timeout() }
     }
 
+    /// None if all are taken for longer: more would only wait at the server, too, and leave no connection for others.
     async fn next(self) -> ConnectionPlace {
-        let place = tokio::time::timeout(self.patience, self.free.acquire_owned()).await;
-        place.ok()?.ok().map(Arc::new)
+        let place = match tokio::time::timeout(self.patience, self.free.acquire_owned()).await {
+            Ok(place) => place.ok()?,
+            Err(_) => self.spare.try_acquire_owned().ok()?,
+        };
+        Some(Arc::new(place))
     }
 }
 
@@ -331,7 +338,10 @@ impl Slot {
     fn attempt(&mut self, connector: &PostgresConnector, places: &ConnectionPlaces) -> Attempt {
         let (connector, places) = (connector.clone(), places.clone());
         let begin = || {
-            let attempt = tokio::spawn(async move { connector.lane(places.next().await).await });
+            let attempt = tokio::spawn(async move {
+                let place = places.next().await.ok_or_else(|| connector.exhausted())?;
+                connector.lane(Some(place)).await
+            });
             let settled = async move {
                 let broken = |error| StoreError::unavailable(format!("connecting was broken off: {error}"));
                 attempt.await.map_err(broken)?

@@ -19,6 +19,7 @@ use tenure_core::{Key, StoreError, Version};
 use tenure_store::parts::{Subscribers, Teller};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// How long to wait before the connection is made again: at first, and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -58,18 +59,25 @@ fn hint(text: &str) -> Hint {
 
 /// Begins to listen, in the background, on the runtime of whoever asks.
 pub(crate) fn start(config: PostgresConfig, channel: String) -> Result<Teller, StoreError> {
+    // Once: whoever renews leases on this thread is not to wait for a file with each new connection.
+    let tls = tls(&config)?;
     let runtime = tokio::runtime::Handle::try_current()
         .map_err(|_| StoreError::unavailable("listening for changes needs a tokio runtime; poll instead"))?;
-    let listen = |told: Subscribers| async move { listen_on(&config, &channel, &told).await };
+    let listen = |told: Subscribers| async move { listen_on(&config, tls.as_ref(), &channel, &told).await };
     Ok(Teller::start(&runtime, listen))
 }
 
-async fn listen_on(config: &PostgresConfig, channel: &str, subscribers: &Subscribers) {
+async fn listen_on(
+    config: &PostgresConfig,
+    tls: Option<&MakeRustlsConnect>,
+    channel: &str,
+    subscribers: &Subscribers,
+) {
     let mut pause = AGAIN.0;
     loop {
         subscribers.any().await;
         // Whatever ended it, what changed meanwhile was not told.
-        if listen(config, channel, subscribers).await {
+        if listen(config, tls, channel, subscribers).await {
             pause = AGAIN.0;
         }
         if subscribers.are_any() {
@@ -80,20 +88,25 @@ async fn listen_on(config: &PostgresConfig, channel: &str, subscribers: &Subscri
 }
 
 /// Listens until the connection ends, or nobody wants hints any more. False if it never stood.
-async fn listen(config: &PostgresConfig, channel: &str, subscribers: &Subscribers) -> bool {
+async fn listen(
+    config: &PostgresConfig,
+    tls: Option<&MakeRustlsConnect>,
+    channel: &str,
+    subscribers: &Subscribers,
+) -> bool {
     let Ok(server) = config.driver().await else { return false };
     // A pooler refuses the mark, or does not know it afterwards.
     let (proof, server) = Proof::of(&server);
     let ear = Ear { proof, channel, subscribers, timeout: config.timeout };
-    match tls(config) {
-        Ok(None) => {
+    match tls {
+        None => {
             let connect = |host: Config| async move { host.connect(NoTls).await };
             let Ok((client, connection)) = reach(&server, config.connecting(), connect).await else {
                 return false;
             };
             ear.receive(&client, connection).await
         }
-        Ok(Some(tls)) => {
+        Some(tls) => {
             let connect = |host: Config| {
                 let tls = tls.clone();
                 async move { host.connect(tls).await }
@@ -103,7 +116,6 @@ async fn listen(config: &PostgresConfig, channel: &str, subscribers: &Subscriber
             };
             ear.receive(&client, connection).await
         }
-        Err(_) => false,
     }
 }
 
@@ -125,11 +137,13 @@ impl Ear<'_> {
         let lock = lock(self.channel);
         let ask = format!("SELECT pg_advisory_lock_shared({lock}); LISTEN \"{}\"", self.channel);
         let (quiet, has_heard) = (QUIET.min(self.timeout), AtomicBool::new(false));
+        let stood = AtomicBool::new(false);
         let asking = async {
             let begun = async { self.proof.holds(client).await && client.batch_execute(&ask).await.is_ok() };
             if !tokio::time::timeout(self.timeout, begun).await.is_ok_and(|has_begun| has_begun) {
                 return;
             }
+            stood.store(true, Ordering::SeqCst);
             self.subscribers.tell(&Hint::Any);
             // A write that saw the lock free, and landed only after everybody had looked at the keys, has told nobody.
             tokio::time::sleep(self.timeout / 5).await;
@@ -145,13 +159,11 @@ impl Ear<'_> {
                 }
             }
         };
-        let mut stood = false;
         let receiving = async {
             while self.subscribers.are_any() {
                 let message = poll_fn(|context| connection.poll_message(context));
                 match tokio::time::timeout(quiet, message).await {
                     Ok(Some(Ok(message))) => {
-                        stood = true;
                         has_heard.store(true, Ordering::SeqCst);
                         if let AsyncMessage::Notification(notification) = message {
                             self.subscribers.tell(&hint(notification.payload()));
@@ -163,7 +175,7 @@ impl Ear<'_> {
             }
         };
         tokio::select! { () = asking => {}, () = receiving => {} }
-        stood
+        stood.into_inner()
     }
 }
 

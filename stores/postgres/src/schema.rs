@@ -20,8 +20,8 @@ const PATIENCE: u32 = 4;
 /// A record's key is bytes, since PostgreSQL's text can't hold a NUL. `digest` covers the record and what conditions and guards compare
 /// besides: a row that was changed around tenure no longer matches it, and no condition holds there.
 ///
-/// Version 2: whoever writes, a row's fence never goes back, and its key stays. A row goes only if its fence is below the server's clock,
-/// with which the next one begins. What is inserted anew is not looked at: nothing is left of what stood there before. What was checked of
+/// Version 2: whoever writes, a row's fence never goes back, and its key stays. A row goes only if its fence is below the server's clock;
+/// the next one begins with the acquirer's. What is inserted anew is not looked at: nothing is left of what stood there before. What was checked of
 /// each column is left to the digest, as such checks cost as much as the write.
 ///
 /// Version 3: digests come from the client, and `writer` is the transaction of the row's last write by tenure. What refuses is asked

@@ -102,7 +102,7 @@ impl PostgresStore {
     ///
     /// `key` is the key as it is in this schema. A lease that was acquired through a `PrefixedStore` has its prefix there before the
     /// key. If it is attached to a session, the condition is never true, because the session's key in the record lacks the prefix: give
-    /// such a lease a ttl of its own.
+    /// such a lease a ttl of its own. Nor is it ever true for permits of a semaphore: their record has no tenure, but a list of holders.
     #[must_use]
     pub fn guard(&self, key: &Key, fence: Fence) -> SqlGuard {
         SqlGuard::new(&self.inner.config.schema, key.clone(), fence)

@@ -100,6 +100,28 @@ async fn a_primary_whose_standby_is_gone_is_told_as_one_that_answers_no_write() 
         assert!(tokio::time::timeout(Duration::from_millis(200), store.write(write)).await.is_err());
     }
     store.read(&Key::new("k").unwrap()).await.unwrap();
+    // Each keeps its connection at the server. So there is an end to them, after which nothing is sent.
+    let there =
+        PostgresConfig::from_url(&format!("{}?application_name=many", server.url("postgres"))).unwrap();
+    let there = there.schema(&name).connections(1);
+    let store = PostgresStore::open(there).await.unwrap();
+    let refused = async {
+        loop {
+            let write = scribe.if_vacant(&Key::new(unique("k")).unwrap(), scribe.held(floor()));
+            // Longer than a connection is waited for.
+            if let Ok(answer) = tokio::time::timeout(Duration::from_millis(1200), store.write(write)).await {
+                return answer.unwrap_err();
+            }
+        }
+    };
+    let error = tokio::time::timeout(LONG, refused).await.expect("it goes on making connections");
+    assert!(
+        error.kind() == ErrorKind::Unavailable && error.to_string().contains("a standby that is away"),
+        "{error}"
+    );
+    let open = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'many'";
+    let open: i64 = admin.query_one(open, &[]).await.unwrap().get(0);
+    assert!((4..=6).contains(&open), "{open}");
 }
 
 #[tokio::test]

@@ -267,7 +267,9 @@ async fn a_trigger_that_has_a_write_do_nothing_gives_nobody_a_key() {
     let version = store.read(&key("removed")).await.unwrap().unwrap().version;
     let hand = rusqlite::Connection::open(&path).unwrap();
     for what in ["INSERT", "DELETE"] {
-        let sql = format!("CREATE TRIGGER no_{what} BEFORE {what} ON tenure_record BEGIN SELECT RAISE(IGNORE); END");
+        let sql = format!(
+            "CREATE TRIGGER no_{what} BEFORE {what} ON tenure_record BEGIN SELECT RAISE(IGNORE); END"
+        );
         hand.execute_batch(&sql).unwrap();
     }
     let write = store.write(scribe.absent(&key("k"), scribe.held(1))).await;

@@ -293,7 +293,10 @@ mod tests {
         let soon = LATE.saturating_sub(Duration::from_millis(50));
         let tick = Wall(leases.clock().now().wall.0 - soon.as_millis() as u64);
         // The clock is real, and sleeps are not.
-        begun(tick, &leases, &plan, &Outage::new(false), &mut Signals::listen().unwrap()).await.unwrap().is_some()
+        begun(tick, &leases, &plan, &Outage::new(false), &mut Signals::listen().unwrap())
+            .await
+            .unwrap()
+            .is_some()
     }
 
     #[tokio::test(start_paused = true)]
@@ -309,7 +312,10 @@ mod tests {
         due.await.expect("a tick is due each minute").unwrap();
         let mut signals = Signals::listen().unwrap();
         let ahead = plan.schedule.after(leases.clock().now().wall).unwrap();
-        assert!(begun(ahead, &leases, &plan, &outage, &mut signals).await.unwrap().is_none(), "it comes again");
+        assert!(
+            begun(ahead, &leases, &plan, &outage, &mut signals).await.unwrap().is_none(),
+            "it comes again"
+        );
         // A tick is not left out because a clock goes back by a moment when it is due.
         let waited = until_after(&plan, &leases, Wall(ahead.0 - 1)).await;
         waited.unwrap();

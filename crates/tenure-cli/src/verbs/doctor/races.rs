@@ -41,7 +41,9 @@ pub(super) async fn run(url: &Url, probe: &mut Probe<'_>, version: Version) -> R
         stand = next;
         races += 1;
     }
-    Ok(format!("{races} of {CONTENDERS} at once: one winner each; {fences} fences, each higher than the last"))
+    Ok(format!(
+        "{races} of {CONTENDERS} at once: one winner each; {fences} fences, each higher than the last"
+    ))
 }
 
 /// One race: for a vacant record, or to write over the one that stands.

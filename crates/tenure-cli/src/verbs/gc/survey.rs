@@ -72,9 +72,8 @@ impl Collection {
     /// Whether nobody has renewed a tenure that renews itself for so long that its holder can't believe in it any more.
     pub(super) fn is_silent(&self, stored: &Stored) -> bool {
         let tenure = stored.record.tenure.as_ref().filter(|tenure| tenure.attachment.is_none());
-        tenure.is_some_and(|tenure| {
-            is_older(self.wall, stored, self.older_than.max(tenure.ttl.duration() * 2))
-        })
+        tenure
+            .is_some_and(|tenure| is_older(self.wall, stored, self.older_than.max(tenure.ttl.duration() * 2)))
     }
 
     /// Ends sessions with a higher fence, as a contender does it: the old process can never renew, and what was attached to it is free.
