@@ -19,6 +19,13 @@ const TICKS: &str = "trap '' TERM; (trap '' TERM; while :; do date +%s%3N >> tic
 /// Says so when it is told to stop, and stops.
 const OBEYS: &str = "trap 'echo told > told; exit' TERM; echo $$ > pid; while :; do sleep 0.01; done";
 
+/// The command and its child, which has ticked.
+fn ticking(bench: &Bench) -> (i32, i32) {
+    let both = (bench.await_number("pid"), bench.await_number("child"));
+    wait_until("the first tick", || bench.read("ticks").contains('\n'));
+    both
+}
+
 fn last_tick(bench: &Bench) -> i64 {
     bench.read("ticks").lines().filter_map(|line| line.parse().ok()).next_back().unwrap()
 }
@@ -27,7 +34,7 @@ fn last_tick(bench: &Bench) -> i64 {
 fn a_command_dies_when_tenure_is_killed() {
     let bench = Bench::new();
     let mut run = bench.start(&["run", "k", "--ttl", "3s", "--", "sh", "-c", TICKS]);
-    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    let (pid, child) = ticking(&bench);
     let killed_at = now_ms();
     run.signal(Signal::SIGKILL);
     run.wait();
@@ -95,7 +102,7 @@ fn a_command_is_told_before_it_is_killed() {
 fn a_command_dies_before_the_deadline_when_tenure_is_stopped() {
     let bench = Bench::new();
     let mut run = bench.start(&["run", "k", "--ttl", "6s", "--", "sh", "-c", TICKS]);
-    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    let (pid, child) = ticking(&bench);
     let stopped_at = now_ms();
     bench.stop(&[run.id()]);
     assert_eq!(bench.run(&["run", "k", "--wait", "30s", "--", "date", "+%s%3N"]).code, 0);
@@ -113,7 +120,7 @@ fn the_commands_of_work_die_with_it_and_their_units_are_taken_over() {
     let script = format!("if mkdir first; then {TICKS}; fi");
     let start = ["work", "--name", "j", "--ttl", "3s", "u", "--", "sh", "-c", &script];
     let run = bench.start(&start);
-    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    let (pid, child) = ticking(&bench);
     let killed_at = now_ms();
     run.signal(Signal::SIGKILL);
     let ran =
@@ -131,7 +138,7 @@ fn work_that_was_stopped_too_long_goes_on_afterwards() {
     // Who has lost its lease has not died, so that nothing is counted against the unit.
     let options = ["work", "--name", "j", "--max-takeovers", "0", "--ttl", "6s", "u"];
     let mut run = bench.start(&[&options[..], &["--", "sh", "-c", &script]].concat());
-    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    let (pid, child) = ticking(&bench);
     let stopped_at = now_ms();
     bench.stop(&[run.id()]);
     wait_until("the watchdog to kill the group", || !is_alive(pid) && !is_alive(child));
@@ -150,7 +157,7 @@ fn a_watchdog_that_dies_is_replaced() {
     wait_until("the first command", || bench.path("first").exists());
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(watchdog), Signal::SIGKILL).unwrap();
     bench.write("go", "");
-    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    let (pid, child) = ticking(&bench);
     wait_until("another watchdog", || {
         let watchdogs = watchdogs_of(run.id());
         watchdogs.len() == 2 && !watchdogs.contains(&watchdog)
@@ -174,7 +181,7 @@ fn a_command_dies_when_tenure_and_a_watchdog_are_killed_at_once() {
     for victim in 0..2 {
         let bench = Bench::new();
         let run = bench.start(&["elect", "k", "--ttl", "3s", "--", "sh", "-c", TICKS]);
-        let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+        let (pid, child) = ticking(&bench);
         let watchdogs = wait_for("both watchdogs", || {
             Some(watchdogs_of(run.id())).filter(|watchdogs| watchdogs.len() == 2)
         });
@@ -191,7 +198,7 @@ fn a_command_dies_when_tenure_and_a_watchdog_are_killed_at_once() {
 fn a_command_dies_when_tenure_is_killed_right_after_its_watchdogs() {
     let bench = Bench::new();
     let run = bench.start(&["run", "k", "--ttl", "6s", "--", "sh", "-c", TICKS]);
-    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    let (pid, child) = ticking(&bench);
     let dead = signal_watchdogs(run.id(), Signal::SIGKILL);
     // Nothing but the death of the watchdogs makes tenure start others: no command begins or ends meanwhile.
     wait_until("others", || {
@@ -208,7 +215,7 @@ fn a_command_dies_before_the_deadline_when_tenure_and_a_watchdog_are_stopped() {
     for victim in 0..2 {
         let bench = Bench::new();
         let mut run = bench.start(&["run", "k", "--ttl", "6s", "--", "sh", "-c", TICKS]);
-        let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+        let (pid, child) = ticking(&bench);
         let watchdogs = wait_for("both watchdogs", || {
             Some(watchdogs_of(run.id())).filter(|watchdogs| watchdogs.len() == 2)
         });
@@ -231,7 +238,7 @@ fn a_command_within_a_command_dies_when_the_outer_tenure_is_killed() {
     let run = bench.start(&[
         "run", "outer", "--ttl", "60s", "--", tenure, "run", "inner", "--ttl", "6s", "--", "sh", "-c", &inner,
     ]);
-    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    let (pid, child) = ticking(&bench);
     let killed_at = now_ms();
     run.signal(Signal::SIGKILL);
     wait_until("the innermost command to be dead", || !is_alive(pid) && !is_alive(child));
@@ -249,7 +256,7 @@ fn a_command_within_a_command_dies_with_the_inner_tenure_whatever_became_of_the_
         "run", "outer", "--ttl", "60s", "--grace", "1h", "--", tenure, "run", "inner", "--ttl", "6s", "--",
         "sh", "-c", &inner,
     ]);
-    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    let (pid, child) = ticking(&bench);
     let inner = bench.await_number("inner");
     let watchdogs = watchdogs_of(inner.cast_unsigned());
     assert_eq!(watchdogs.len(), 2);
@@ -268,8 +275,7 @@ fn what_has_left_its_group_dies_when_tenure_is_killed() {
     let mut command = bench.tenure(&["run", "k", "--ttl", "3s", "--", "sh", "-c", script]);
     let mut run: crate::common::Process =
         command.env("TICKS", TICKS).stdout(Stdio::null()).spawn().unwrap().into();
-    let (pid, child, bare) =
-        (bench.await_number("pid"), bench.await_number("child"), bench.await_number("bare"));
+    let ((pid, child), bare) = (ticking(&bench), bench.await_number("bare"));
     let killed_at = now_ms();
     run.signal(Signal::SIGKILL);
     run.wait();
@@ -341,7 +347,7 @@ fn no_command_is_at_work_beside_its_successor_whoever_is_killed_or_stopped() {
 fn one_at_random(random: &mut Random) {
     let bench = Bench::new();
     let run = bench.start(&["run", "k", "--ttl", "8s", "--", "sh", "-c", TICKS]);
-    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    let (pid, child) = ticking(&bench);
     let watchdogs =
         wait_for("both watchdogs", || Some(watchdogs_of(run.id())).filter(|watchdogs| watchdogs.len() == 2));
     let mut victims = vec![run.id().cast_signed()];
