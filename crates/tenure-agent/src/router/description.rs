@@ -101,7 +101,7 @@ fn what_is_answered_is_described() {
             for method in methods.as_object().unwrap().keys().filter(|_| described != "/v1/events") {
                 let large = " ".repeat(70_000);
                 for body in bodies.iter().copied().chain([large.as_str()]) {
-                    let (status, _) = served.ask(&method.to_uppercase(), &fit(described), body.into());
+                    let (status, _) = served.ask(&method.to_uppercase(), &fit(described), body.to_owned());
                     check_answer(&document, (method, described), status);
                 }
                 if described.contains('{') {

@@ -42,15 +42,14 @@ impl RouterFixture {
         RouterFixture { runtime, agent, router }
     }
 
-    pub(super) fn ask(&self, method: &str, path: &str, body: Vec<u8>) -> (u16, Value) {
+    pub(super) fn ask(&self, method: &str, path: &str, body: impl Into<Body>) -> (u16, Value) {
         self.runtime.block_on(self.asked(method, path, body))
     }
 
-    pub(super) async fn asked(&self, method: &str, path: &str, body: Vec<u8>) -> (u16, Value) {
+    pub(super) async fn asked(&self, method: &str, path: &str, body: impl Into<Body>) -> (u16, Value) {
         let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
         // What is no request at all does not get here.
-        let Ok(request) = request.extension(Arc::new(ClientIdentity::unknown())).body(Body::from(body))
-        else {
+        let Ok(request) = request.extension(Arc::new(ClientIdentity::unknown())).body(body.into()) else {
             return (400, Value::Null);
         };
         let answer = self.router.clone().call(request).await.unwrap();
@@ -159,6 +158,10 @@ fn any_body_is_answered_and_what_is_wrong_takes_nothing() {
     let deep = format!("{}{}", "[".repeat(30_000), "]".repeat(30_000));
     assert_eq!(served.ask("POST", "/v1/leases", deep.into_bytes()).0, 400);
     assert_eq!(served.ask("POST", "/v1/leases", vec![b' '; 70_000]).0, 413);
+    // As a length of a chunk that is no number.
+    let broken = futures_util::stream::iter([Err::<Vec<u8>, _>(std::io::Error::other("broken"))]);
+    let (status, problem) = served.ask("POST", "/v1/leases", Body::from_stream(broken));
+    assert!(status == 400 && problem["message"].to_string().contains("broken"), "{problem}");
 }
 
 #[test]
