@@ -213,9 +213,11 @@ fn a_pager_has_the_keyboard_beside_a_command_and_the_command_when_it_wants_it() 
 fn what_has_another_input_has_the_terminal_when_it_wants_it() {
     for of in SHELLS {
         let shell = Shell::start(of);
-        for (verb, name, key) in
-            [("run k --ttl", "first", "k"), ("range s 0..10 --for", "second", "section/s")]
-        {
+        for (verb, name, key) in [
+            ("run k --ttl", "first", "k"),
+            ("range s 0..10 --for", "second", "section/s"),
+            ("run k --ttl 10m -- $TENURE run l --ttl", "third", "k"),
+        ] {
             let asks = format!("stty -echo </dev/tty; echo read\"\"y for {name} >/dev/tty; read y </dev/tty");
             let tells = "stty echo </dev/tty; echo got $y";
             shell.types(&format!("echo input | $TENURE {verb} 10m -- sh -c '{asks}; {tells}'\n"));

@@ -48,7 +48,8 @@ fn a_unit_that_is_gone_as_soon_as_it_is_made_is_not_waited_for() {
     assert_eq!(bench.run(&["work", "--name", "before", "u", "--", "true"]).code, 0);
     // It is said to be made, and is not there, as after an older copy of the file.
     bench.sql(
-        "CREATE TRIGGER gone BEFORE INSERT ON tenure_record WHEN NEW.key = 'work/j/b' BEGIN SELECT RAISE(IGNORE); END",
+        "CREATE TRIGGER gone AFTER INSERT ON tenure_record WHEN NEW.key = 'work/j/b' \
+         BEGIN DELETE FROM tenure_record WHERE key = NEW.key; END",
     );
     let to = |name: &str| File::create(bench.path(name)).unwrap();
     let mut command =

@@ -130,7 +130,12 @@ async fn attend_alone<T: ExclusiveLease>(
             tenancy.not_started(&failure.text);
             // Nobody waits for a least time, nor for a store that is away, before the user is told.
             let released = tokio::time::timeout(policy.ttl.min(MOMENT), tenancy.release());
-            signals.unless_hurried(async { released.await.map_or((), |_| ()) }).await;
+            let told = async {
+                if released.await.is_err() {
+                    output::note(format!("{key}: the lease is not given up yet, and may have to expire"));
+                }
+            };
+            signals.unless_hurried(told).await;
             return Err(failure);
         }
         // Nothing is known of the command, which may still be at work: the watchdogs stay, and the lease must expire.

@@ -53,7 +53,7 @@ pub(crate) trait ExclusiveLease {
 
     fn lease(&self) -> &impl Lease;
 
-    /// Why it is not held any more; none if it is, or was withdrawn, or may be held again by its next renewal. Nothing is waited for.
+    /// Why it is not held any more; none if it is, or was withdrawn, or nobody can tell within a moment.
     async fn loss(&self) -> Option<Lost>;
 
     /// What went wrong with the store of late, in words.
@@ -75,12 +75,21 @@ pub(crate) trait ExclusiveLease {
     async fn lapse(self);
 }
 
-/// The loss, if there is one. While belief is suspended a guard is neither held nor lost, and renewals can bring it back for ever.
-pub(crate) async fn known<L>(lost: impl Future<Output = L>) -> Option<L> {
+/// The loss, if there is one. While belief is suspended a guard is neither held nor lost, until the renewal is answered that is made at once. That
+/// is waited for a moment: if it succeeds, and so does each later one, a loss never comes.
+pub(crate) async fn known<L>(lost: impl Future<Output = L>, is_held: impl Fn() -> bool) -> Option<L> {
+    const MOMENT: Duration = Duration::from_secs(1);
+    const LOOK: Duration = Duration::from_millis(5);
+    let is_back = async {
+        while !is_held() {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
     tokio::select! {
         biased;
         loss = lost => Some(loss),
-        () = std::future::ready(()) => None,
+        () = is_back => None,
+        () = tokio::time::sleep(MOMENT) => None,
     }
 }
 
@@ -165,7 +174,7 @@ impl ExclusiveLease for NativeLease<'_> {
         if self.guard.is_held() || self.guard.is_revoked() {
             return None;
         }
-        known(self.guard.lost()).await.as_ref().map(Lost::of)
+        known(self.guard.lost(), || self.guard.is_held()).await.as_ref().map(Lost::of)
     }
 
     fn trouble(&self) -> Option<String> {
@@ -240,7 +249,7 @@ impl ExclusiveLease for NativeAll<'_> {
         if guards.is_held() || guards.is_revoked() {
             return None;
         }
-        let (key, loss) = known(guards.lost()).await?;
+        let (key, loss) = known(guards.lost(), || guards.is_held()).await?;
         let Lost { why, remedy } = Lost::of(&loss);
         Some(Lost { why: format!("{key}: {why}"), remedy })
     }
@@ -269,7 +278,7 @@ mod tests {
     //! nobody waits for one.
     use super::*;
     use crate::stepped_clock::SteppedClock;
-    use std::pin::pin;
+    use tenure::store::{Expect, Nonce, Outcome, Record, Write};
     use tenure::{AnyStore, Key, Leases, Store};
     use tenure_store::{Fault, FaultyStore};
 
@@ -297,27 +306,59 @@ mod tests {
         assert_eq!((kept.left_of(hour), LeastTime::default().left_of(hour)), (Duration::ZERO, hour));
     }
 
+    /// Somebody vacates the record.
+    async fn by_hand(store: &AnyStore, key: &Key) {
+        let seen = store.read(key).await.unwrap().unwrap();
+        let record = Record { tenure: None, nonce: Nonce(7), ..seen.record };
+        let write = Write { key: key.clone(), expect: Expect::Unchanged(seen.version), record };
+        assert!(matches!(store.write(write).await, Ok(Outcome::Won { .. })));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn s9_whose_belief_is_only_suspended_has_lost_nothing_yet() {
         let (clock, ttl) = (SteppedClock::start(), Duration::from_secs(10));
-        let store = FaultyStore::new(AnyStore::new(tenure::memory()));
+        let inner = AnyStore::new(tenure::memory());
+        let store = FaultyStore::new(inner.clone());
         let leases = Leases::builder(store.clone()).clock(clock.clone()).start().unwrap();
         let outage = Outage::new(false);
         let guard = leases.lock("k").ttl(ttl).acquire().await.unwrap();
         let lease = NativeLease { guard, outage: &outage, ttl, kept: LeastTime::default() };
         let all = leases.lock_all(["a", "b"]).ttl(ttl).acquire().await.unwrap();
         let all = NativeAll::new(all, &outage, ttl, LeastTime::default());
+        let suspended = async || {
+            store.always(Fault::Held);
+            clock.step(5_000);
+            while lease.guard.is_held() || all.all.guards.is_held() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let go_on = async || {
+            store.always(Fault::None);
+            for _ in 0..10 {
+                store.go_on();
+                tokio::task::yield_now().await;
+            }
+        };
+        // The renewal that is under way brings belief back, and so does each later one: a loss never comes.
+        suspended().await;
+        let both = async { (lease.loss().await.is_none(), all.loss().await.is_none()) };
+        let (both, ()) = tokio::join!(tokio::time::timeout(Duration::from_secs(30), both), go_on());
+        assert_eq!(both.ok(), Some((true, true)));
+        assert!(lease.guard.is_held() && all.all.guards.is_held());
+        // A store that does not answer is not waited for.
+        suspended().await;
+        let in_a_moment = async { (lease.loss().await.is_none(), all.loss().await.is_none()) };
+        assert_eq!(tokio::time::timeout(ttl / 4, in_a_moment).await.ok(), Some((true, true)));
+        go_on().await;
+        // Another has it, as after a pause that is longer than the ttl: that is known once the renewal is answered.
+        suspended().await;
+        let (lost, ()) = tokio::join!(lease.loss(), async {
+            by_hand(&inner, lease.guard.key()).await;
+            go_on().await;
+        });
+        assert!(lost.is_some(), "it was taken");
         store.always(Fault::Hang);
-        clock.step(5_000);
-        while lease.guard.is_held() || all.all.guards.is_held() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        // The renewal that is under way brings belief back, and so does each later one: a loss may never come.
-        let (mut of_one, mut of_all) = (pin!(lease.loss()), pin!(all.loss()));
-        let both = async { (of_one.as_mut().await.is_none(), of_all.as_mut().await.is_none()) };
-        let at_once = tokio::time::timeout(Duration::from_millis(1), both).await;
-        assert_eq!(at_once.ok(), Some((true, true)));
-        tokio::time::sleep(ttl).await;
+        tokio::time::sleep(ttl * 2).await;
         assert!(lease.loss().await.is_some() && all.loss().await.is_some(), "over by the deadline");
     }
 }

@@ -12,7 +12,7 @@ use tenure::clock::boottime;
 use tenure::store::{
     Capabilities, Changes, Freshness, Image, Listed, Outcome, Record, Stored, Version, Write,
 };
-use tenure::{AnyStore, ErrorKind, Key, Store, StoreError};
+use tenure::{AnyStore, ErrorKind, InvalidInput, Key, Store, StoreError};
 use tokio::sync::Notify;
 
 /// What a store has failed at.
@@ -97,7 +97,10 @@ impl Outage {
 
     /// Whether a refusal may pass: whoever was let in before is let in again, once a password or a right that is being changed is right again.
     pub(crate) fn may_pass(&self, error: &StoreError) -> bool {
-        error.is_passing() || (error.kind() == ErrorKind::Invalid && self.was_let_in.load(Ordering::Relaxed))
+        // What was asked is wrong, and stays so.
+        let is_input = std::error::Error::source(error).is_some_and(|cause| cause.is::<InvalidInput>());
+        let is_refusal = error.kind() == ErrorKind::Invalid && !is_input;
+        error.is_passing() || (is_refusal && self.was_let_in.load(Ordering::Relaxed))
     }
 
     fn note<T>(&self, kind: AccessKind, result: &Result<T, StoreError>) {

@@ -8,15 +8,18 @@ use super::client::Watchdogs;
 use super::ignored::IgnoredSignals;
 use super::table::ProcessTable;
 use super::told_to_end;
-use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::signal::{Signal, kill, killpg, raise};
 use nix::unistd::{Pid, getpgrp, getsid, tcgetpgrp};
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 const STOP: i32 = Signal::SIGTSTP as i32;
+
+/// What stops this process next. A tenure around it has to see that it wants the terminal, if that is why.
+static STOPPED_BY: AtomicI32 = AtomicI32::new(STOP);
 
 /// Who knows the commands.
 static WATCHDOGS: Mutex<Weak<Watchdogs>> = Mutex::new(Weak::new());
@@ -105,6 +108,7 @@ pub(super) fn follow_command(signal: Signal, is_still_stopped: impl Fn() -> bool
     // Old news of a stop that is over must not stop us again.
     if is_still_stopped() {
         *is_suspended = true;
+        STOPPED_BY.store(signal as i32, Ordering::SeqCst);
         stop_group(signal);
     }
     true
@@ -136,7 +140,17 @@ fn stop() {
     *is_suspended = true;
     signal_commands(Signal::SIGTSTP);
     let _paused = tenure::sqlite::pause_writes();
-    let _stopped = signal_hook::low_level::emulate_default_handler(STOP);
+    match Signal::try_from(STOPPED_BY.swap(STOP, Ordering::SeqCst)) {
+        // Nobody handles these here.
+        Ok(signal @ (Signal::SIGTTIN | Signal::SIGTTOU))
+            if !IgnoredSignals::at_start().has(signal as i32) =>
+        {
+            let _stopped = raise(signal);
+        }
+        _ => {
+            let _stopped = signal_hook::low_level::emulate_default_handler(STOP);
+        }
+    }
 }
 
 /// Does something that must not be interrupted by a stop: a shell may give the terminal to others then.

@@ -62,8 +62,9 @@ async fn ticks(
         }
         seen = now();
         let Some(tick) = next.take().or_else(|| plan.schedule.last(seen)) else { continue };
-        at(tick, url, leases, plan, outage, signals).await?;
-        left = left.map(|left| left - 1);
+        if at(tick, url, leases, plan, outage, signals).await? {
+            left = left.map(|left| left - 1);
+        }
     }
     Ok(exit::OK)
 }
@@ -80,7 +81,7 @@ async fn until_after(
 ) -> Result<(), Failure> {
     loop {
         let now = leases.clock().now().wall;
-        // A clock that was ahead has shown what is still to come. What ran by it is in the record, and is not run again.
+        // A clock that was ahead has shown what is still to come. What ran by it is in the record, which refuses all ticks before that.
         if seen.since(now) >= SET_BACK {
             seen = now;
         }
@@ -96,7 +97,7 @@ async fn until_after(
     }
 }
 
-/// One tick: it is run here, or somewhere else.
+/// One tick: it is run here, or somewhere else. False if it comes again, as the clock was set back.
 async fn at(
     tick: Wall,
     url: &Url,
@@ -104,8 +105,12 @@ async fn at(
     plan: &config::cron::CronConfig,
     outage: &Outage,
     signals: &mut Signals,
-) -> Result<(), Failure> {
-    let Some(guard) = begun(tick, leases, plan, outage, signals).await? else { return Ok(()) };
+) -> Result<bool, Failure> {
+    let guard = match begun(tick, leases, plan, outage, signals).await? {
+        BegunTick::Here(guard) => *guard,
+        BegunTick::NotHere => return Ok(true),
+        BegunTick::NotYet => return Ok(false),
+    };
     let policy = match Policy::new(leases.holder().as_str(), plan.ttl, plan.grace) {
         Ok(policy) => policy.at_most(plan.at_most),
         Err(failure) => {
@@ -125,7 +130,7 @@ async fn at(
         Err(failure) => return Err(failure),
         Ok(end) => note(end, tick, plan),
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Says how a tick ended, if it was not well.
@@ -143,7 +148,17 @@ fn note(end: CommandEnd, tick: Wall, plan: &config::cron::CronConfig) {
     }
 }
 
-/// The tick with its lease, once that it begins is written, if it is to be run here. Trouble with the store is waited out, for as long as the
+/// What becomes of a tick that was due.
+enum BegunTick {
+    /// With its lease, once that it begins is written.
+    Here(Box<TickGuard>),
+    /// It ran, runs elsewhere, or is left out.
+    NotHere,
+    /// The clock was set back, and it lies ahead again.
+    NotYet,
+}
+
+/// Begins the tick, if it is to be run here. Trouble with the store is waited out, for as long as the
 /// tick is not too late.
 async fn begun(
     tick: Wall,
@@ -151,7 +166,7 @@ async fn begun(
     plan: &config::cron::CronConfig,
     outage: &Outage,
     signals: &mut Signals,
-) -> Result<Option<TickGuard>, Failure> {
+) -> Result<BegunTick, Failure> {
     // A missed tick may be run until the next one is due.
     let next = plan.schedule.after(tick).unwrap_or(tick);
     let mut once = leases.once_per(&plan.key, tick).ttl(plan.ttl).keep(next.since(tick) + KEEP);
@@ -169,25 +184,25 @@ async fn begun(
         true
     };
     if is_left_out() {
-        return Ok(None);
+        return Ok(BegunTick::NotHere);
     }
     let mut trouble = RepeatedNote::default();
     loop {
         let early = tick.since(leases.clock().now().wall);
         if early >= SET_BACK {
-            return Ok(None);
+            return Ok(BegunTick::NotYet);
         }
         // The clock was set back by a little, and the tick lies ahead again.
         signals.unless(tokio::time::sleep(early)).await?;
         match signals.unless(once.begin()).await? {
-            Ok(Ticked::Here(guard)) => return Ok(Some(guard)),
-            Ok(_) => return Ok(None),
+            Ok(Ticked::Here(guard)) => return Ok(BegunTick::Here(Box::new(guard))),
+            Ok(_) => return Ok(BegunTick::NotHere),
             Err(OnceError::Ahead(run)) => {
                 let ahead = run.tick;
                 output::note(format!(
                     "{key}: its record says that the tick {ahead} has run; one of the hosts' clocks is wrong"
                 ));
-                return Ok(None);
+                return Ok(BegunTick::NotHere);
             }
             Err(error) => {
                 let may_pass = matches!(&error, OnceError::Acquire(AcquireError::Store(error)) if outage.may_pass(error));
@@ -201,7 +216,7 @@ async fn begun(
         signals.unless(tokio::time::sleep(AGAIN)).await?;
         // One that has begun elsewhere may be left undone there, and is run again however late, if that is asked for.
         if !plan.at_least_once && is_left_out() {
-            return Ok(None);
+            return Ok(BegunTick::NotHere);
         }
     }
 }
@@ -226,7 +241,7 @@ impl ExclusiveLease for Ticking<'_> {
         if lease.is_held() || lease.is_revoked() {
             return None;
         }
-        known(lease.lost()).await.as_ref().map(Lost::of)
+        known(lease.lost(), || lease.is_held()).await.as_ref().map(Lost::of)
     }
 
     fn trouble(&self) -> Option<String> {
@@ -296,7 +311,13 @@ mod tests {
         begun(tick, &leases, &plan, &Outage::new(false), &mut Signals::listen().unwrap())
             .await
             .unwrap()
-            .is_some()
+            .is_here()
+    }
+
+    impl BegunTick {
+        fn is_here(&self) -> bool {
+            matches!(self, BegunTick::Here(_))
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -312,15 +333,13 @@ mod tests {
         due.await.expect("a tick is due each minute").unwrap();
         let mut signals = Signals::listen().unwrap();
         let ahead = plan.schedule.after(leases.clock().now().wall).unwrap();
-        assert!(
-            begun(ahead, &leases, &plan, &outage, &mut signals).await.unwrap().is_none(),
-            "it comes again"
-        );
+        let put_off = begun(ahead, &leases, &plan, &outage, &mut signals).await.unwrap();
+        assert!(matches!(put_off, BegunTick::NotYet), "it comes again");
         // A tick is not left out because a clock goes back by a moment when it is due.
         let waited = until_after(&plan, &leases, Wall(ahead.0 - 1)).await;
         waited.unwrap();
         clock.step(-500);
-        assert!(begun(ahead, &leases, &plan, &outage, &mut signals).await.unwrap().is_some());
+        assert!(begun(ahead, &leases, &plan, &outage, &mut signals).await.unwrap().is_here());
         clock.step(-500);
         let next = plan.schedule.after(ahead).unwrap();
         until_after(&plan, &leases, ahead).await.unwrap();
@@ -346,7 +365,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(100));
             healed.always(Fault::None);
         });
-        assert!(begun(tick, &leases, &plan, &outage, &mut signals).await.unwrap().is_some());
+        assert!(begun(tick, &leases, &plan, &outage, &mut signals).await.unwrap().is_here());
     }
 
     #[tokio::test(start_paused = true)]

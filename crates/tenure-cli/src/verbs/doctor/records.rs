@@ -3,6 +3,7 @@
 use super::findings::{Findings, Grade};
 use super::partition::NamespaceLoad;
 use crate::exit::Failure;
+use crate::keys::{FleetKeyPart, part_of};
 use crate::output::view::{Sessions, State, View};
 use crate::stores::Url;
 use crate::stores::pages::Pages;
@@ -11,7 +12,7 @@ use crate::verbs::fleet::{self, Fleets, Health};
 use crate::verbs::rm::misread;
 use std::time::Duration;
 use tenure::store::Stored;
-use tenure::{ErrorKind, Leases, Wall};
+use tenure::{ErrorKind, Key, Leases, Wall};
 
 /// Goes through all of them, page by page. A user who may not list them is told so.
 pub(super) async fn check(url: &Url, leases: &Leases, findings: &mut Findings) -> Result<(), Failure> {
@@ -50,7 +51,9 @@ pub(super) async fn check(url: &Url, leases: &Leases, findings: &mut Findings) -
             let problem = match &view.stored {
                 Err(problem) => Some(problem.clone()),
                 // What can be read may still be none of what its key says. Nobody is at work with it who would find that.
-                Ok(Stored { record, .. }) if record.tenure.is_none() => misread(&view.key, record, now),
+                Ok(Stored { record, .. }) if record.tenure.is_none() && !is_told(&view.key) => {
+                    misread(&view.key, record, now)
+                }
                 Ok(_) => None,
             };
             let state = if problem.is_some() { State::Damaged } else { view.state };
@@ -87,6 +90,11 @@ pub(super) async fn check(url: &Url, leases: &Leases, findings: &mut Findings) -
     }
     findings.damaged(&damaged);
     Ok(())
+}
+
+/// Whether what is wrong with it is told with its fleet.
+fn is_told(key: &Key) -> bool {
+    matches!(part_of(key), Some((_, FleetKeyPart::Unit(_))))
 }
 
 fn add_fleets(all: Vec<Health>, findings: &mut Findings) {

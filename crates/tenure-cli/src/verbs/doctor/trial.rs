@@ -31,6 +31,10 @@ pub(super) async fn write(url: &Url, leases: &Leases, findings: &mut Findings) {
         Ok(begun) => begun,
         Err(error) => {
             refused(&error, "write", findings);
+            if !is_refusal(&error) {
+                // It may have landed.
+                end(&probe, false, findings).await;
+            }
             return look(leases, findings).await;
         }
     };
@@ -100,6 +104,10 @@ async fn end(probe: &Probe<'_>, is_well: bool, findings: &mut Findings) {
     match removed.await {
         // What failed is said already.
         Ok(true) if !is_well => {}
+        Err(_) if !is_well => {
+            let text = format!("{} may be left; `tenure gc` takes it in a day", probe.key);
+            findings.add(Grade::Note, "write", text);
+        }
         Ok(true) => findings.add(Grade::Ok, "write", "written, read back and removed"),
         Ok(false) => {
             findings.add(Grade::Fail, "write", format!("{} has changed under our hands", probe.key));
