@@ -173,8 +173,8 @@ impl PostgresConfig {
 
     /// The most connections, besides the one that listens: 1 to 100, 8 unless said otherwise. Each is shared by all who have something
     /// to ask once there are no idle ones. What was given up, as under a lock, may keep as many more busy at the server (two at least), until the server
-    /// gives it up, too: a lock is waited for a second at the most. A commit whose standby is away is never given up: then, and only then, up to twice as many
-    /// again are open in all, and calls fail once these are taken.
+    /// gives it up, too: a lock is waited for a second at the most. A commit whose standby is away is never given up, nor is a wait for a
+    /// lock where a pooler takes no `lock_timeout`: then as many again as all these are open at the most, and calls fail once they are taken.
     #[must_use]
     pub fn connections(self, connections: usize) -> Self {
         PostgresConfig { connections, ..self }

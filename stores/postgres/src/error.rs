@@ -161,12 +161,13 @@ fn leaves_open(code: &SqlState) -> bool {
 }
 
 /// Whether a failure of this severity leaves open what became of a statement. A server that panics may have logged the commit, which its recovery
-/// does then. PgCat says by FATAL and 58000 whatever befalls a statement that it has passed on already.
+/// does then. PgCat says by FATAL and 58000 whatever befalls a statement that it has passed on already. And a `transaction_timeout` may strike right
+/// after a commit.
 fn ends_unknown(severity: Option<Severity>, code: &SqlState) -> bool {
     let is_internal = ["58", "XX"].iter().any(|class| code.code().starts_with(class));
     match severity {
         Some(Severity::Panic) => true,
-        Some(Severity::Fatal) => is_internal,
+        Some(Severity::Fatal) => is_internal || code.code() == "25P04",
         _ => false,
     }
 }
@@ -175,7 +176,7 @@ fn ends_unknown(severity: Option<Severity>, code: &SqlState) -> bool {
 /// what was asked.
 fn passes(code: &SqlState) -> bool {
     let classes = ["08", "26", "40", "53", "55", "57", "58", "XX"];
-    // Times that are over: of a transaction that was idle, and of one as a whole (PostgreSQL 17). Both are undone.
+    // Times that are over: of a transaction that was idle, and of one as a whole (PostgreSQL 17).
     ["25P03", "25P04"].contains(&code.code())
         || *code == SqlState::PROGRAM_LIMIT_EXCEEDED
         || classes.iter().any(|class| code.code().starts_with(class))
@@ -226,7 +227,8 @@ mod tests {
         assert!(is_open(Severity::Fatal, "58000") && is_open(Severity::Fatal, "XX000"));
         // What could not be done, and a session that is over before its statement was.
         assert!(!is_open(Severity::Error, "58030") && !is_open(Severity::Error, "XX000"));
-        assert!(!is_open(Severity::Fatal, "25P04") && !is_open(Severity::Fatal, "53300"));
+        assert!(is_open(Severity::Fatal, "25P04"));
+        assert!(!is_open(Severity::Fatal, "25P03") && !is_open(Severity::Fatal, "53300"));
         assert!(!ends_unknown(None, &SqlState::from_code("58000")));
     }
 

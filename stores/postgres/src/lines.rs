@@ -285,7 +285,7 @@ impl OwnConnections {
     }
 
     /// A connection on which nothing is under way, or else a new one, or else that with the fewest statements. One attempt to connect
-    /// serves all who wait, and goes on without them.
+    /// serves all who wait, and goes on without them. Where it fails, one that answers is shared all the same.
     async fn take(&self, lines: &Lines) -> Result<SharedConnection, StoreError> {
         let (found, user, heard) = {
             let mut slots = self.lock();
@@ -296,13 +296,24 @@ impl OwnConnections {
             let found = slot.lane.clone().ok_or_else(|| slot.attempt(&self.connector, &self.places));
             (found, Arc::clone(&slot.users), Arc::clone(&slot.heard))
         };
-        let lane = match found {
-            Ok(lane) => lane,
-            Err(attempt) => {
-                tokio::time::timeout(lines.timeout, attempt).await.map_err(|_| lines.too_late())??
-            }
+        let attempt = match found {
+            Ok(lane) => return Ok(SharedConnection { lane, heard, _user: user }),
+            Err(attempt) => attempt,
         };
-        Ok(SharedConnection { lane, heard, _user: user })
+        match tokio::time::timeout(lines.timeout, attempt).await.map_err(|_| lines.too_late())? {
+            Ok(lane) => Ok(SharedConnection { lane, heard, _user: user }),
+            Err(error) => self.busy().ok_or(error),
+        }
+    }
+
+    /// That with the fewest statements, of those that answer.
+    fn busy(&self) -> Option<SharedConnection> {
+        let mut slots = self.lock();
+        slots.iter_mut().for_each(|slot| slot.refresh(&self.pulse));
+        let answering = slots.iter().filter(|slot| !slot.cost().0);
+        let connected = answering.filter_map(|slot| Some((slot, slot.lane.clone()?)));
+        let (slot, lane) = connected.min_by_key(|(slot, _)| slot.cost())?;
+        Some(SharedConnection { lane, heard: Arc::clone(&slot.heard), _user: Arc::clone(&slot.users) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Slot>> {

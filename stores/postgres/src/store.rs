@@ -40,7 +40,7 @@ impl PostgresStore {
     /// same.
     ///
     /// A connection that was left in the middle of something is taken out of the pool. Under a lock it stays at the server until that is free,
-    /// unless its `lock_timeout` is below the timeout here. A pool that is used by others besides must have
+    /// unless its `lock_timeout` is below the timeout here; with a commit whose standby is away, until that is back. The pool makes others meanwhile. A pool that is used by others besides must have
     /// room for both: a call that finds no free connection within the timeout is `Unavailable`.
     ///
     /// # Errors

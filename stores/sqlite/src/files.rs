@@ -44,8 +44,12 @@ impl OpenedFiles {
 
     /// Of one that is only looked at: its log comes and goes with those who write. `is_immutable`: SQLite reads it as one that nobody
     /// writes, and would not notice who does.
-    pub(crate) fn looked_at(place: &FileLocation, is_immutable: bool) -> OpenedFiles {
-        let file = || (place.path.clone(), identity(&place.path));
+    pub(crate) fn looked_at(
+        place: &FileLocation,
+        before: Option<Identity>,
+        is_immutable: bool,
+    ) -> OpenedFiles {
+        let file = || (place.path.clone(), before);
         let unchanged = is_immutable.then(|| contents(&place.path)).flatten();
         OpenedFiles { opened: [file(), file(), file()], unchanged }
     }

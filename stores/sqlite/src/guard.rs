@@ -46,7 +46,9 @@ impl SqlGuard {
         work: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
     ) -> Result<Fenced<T>, E> {
         let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        if transaction.is_readonly(home(&transaction)?.as_str())? {
+        if let Some(home) = home(&transaction)?
+            && transaction.is_readonly(home.as_str())?
+        {
             let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_READONLY);
             let text = "the database of tenure_record is read only".to_owned();
             return Err(rusqlite::Error::SqliteFailure(code, Some(text)).into());
@@ -87,11 +89,16 @@ impl SqlGuard {
     }
 }
 
-/// The database that `tenure_record` is found in, by the order in which SQLite looks for a table (https://www.sqlite.org/lang_naming.html).
-fn home(connection: &Connection) -> rusqlite::Result<String> {
-    let sql = "SELECT schema FROM pragma_table_list WHERE name = 'tenure_record' AND type = 'table' \
-               ORDER BY schema <> 'temp', schema <> 'main' LIMIT 1";
-    connection.query_row(sql, [], |row| row.get(0))
+/// The database that `tenure_record` is found in, if it is in any, by the order in which SQLite looks for a table: the temporary one, the main one, those
+/// that are attached (https://www.sqlite.org/lang_naming.html).
+fn home(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    let attached = (2..).map_while(|n| connection.db_name(n).ok());
+    for database in ["temp", "main"].map(str::to_owned).into_iter().chain(attached) {
+        if connection.table_exists(Some(database.as_str()), "tenure_record")? {
+            return Ok(Some(database));
+        }
+    }
+    Ok(None)
 }
 
 fn predicate(key: &str, fence: &str) -> String {

@@ -66,7 +66,7 @@ impl FileLocation {
         let directory = path.parent().unwrap_or(Path::new("/")).to_owned();
         if exists && is_mounted_alone(&path) {
             return bad(format!(
-                "{at} is mounted by itself, without the files beside it that its users must share; mount its directory instead"
+                "{at} is mounted by itself, without the files beside it that its users must share; mount, or bind, its directory instead"
             ));
         }
         let mut side = path.clone().into_os_string();

@@ -86,8 +86,10 @@ impl SqliteStore {
 
     /// Opens what can't be written.
     fn look(place: Arc<FileLocation>, config: SqliteConfig) -> Result<Self, StoreError> {
+        // Before SQLite opens it: what is put in its place meanwhile is another's.
+        let before = files::identity(&place.path);
         let LookedAt { connection, id, is_immutable } = schema::look(&place, &config)?;
-        let files = Arc::new(OpenedFiles::looked_at(&place, is_immutable));
+        let files = Arc::new(OpenedFiles::looked_at(&place, before, is_immutable));
         let capabilities = config.capabilities().without_watch();
         let ages = config.ages();
         // Nobody takes what is to be written: `perform` refuses it.

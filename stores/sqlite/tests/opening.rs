@@ -119,7 +119,7 @@ fn s1_a_file_that_is_mounted_by_itself_is_refused() {
     for at in [disk.path("volume.db"), other.path("volume.db")] {
         std::fs::write(&at, "").unwrap();
         let mounted = crate::support::Bound::at(&disk.path("leases.db"), &at);
-        assert_refused(&at, ErrorKind::Invalid, "mount its directory instead");
+        assert_refused(&at, ErrorKind::Invalid, "mount, or bind, its directory instead");
         drop(mounted);
     }
     // A directory that is mounted is shared as a whole.
