@@ -6,15 +6,10 @@
 //! nothing is told where it can't be known.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::remote::{Remote, told};
+use crate::common::remote::{Remote, psql, told};
 use crate::common::servers::{etcd, etcdctl, redis, redis_cli};
 use crate::common::wait_until;
 use std::process::Command;
-
-fn psql(sql: &str) {
-    let ran = Command::new("psql").args([&told("TENURE_TEST_POSTGRES"), "-qc", sql]).output().unwrap();
-    assert!(ran.status.success(), "{sql}: {}", String::from_utf8_lossy(&ran.stderr));
-}
 
 /// What doctor says, and that it ends as with a hazard.
 #[track_caller]

@@ -4,6 +4,7 @@
 //! respected; who stands by is told of the leader; doctor tells of missing rights; the page's commands; the way off the table, as its page says, never has two at work; what does not belong there is refused by name.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
+use crate::common::remote::psql;
 use crate::common::{Bench, Process, Ran, first_words, wait_for};
 use crate::examples::{commands, desk, follow_on};
 use nix::sys::signal::Signal;
@@ -164,11 +165,6 @@ fn the_commands_of_the_page_work_as_they_stand_there() {
 fn doctor_tells_which_rights_a_role_lacks() {
     let place = postgres().make();
     let role = format!("less_{}", std::process::id());
-    let psql = |sql: &str| {
-        let server = place.url.split('?').next().unwrap();
-        let ran = std::process::Command::new("psql").args([server, "-qc", sql]).output().unwrap();
-        assert!(ran.status.success(), "{sql}: {}", String::from_utf8_lossy(&ran.stderr));
-    };
     psql(&format!("CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA less TO {role}"));
     let url = place.url.replace("postgres@", &format!("{role}@"));
     let as_role = Place { bench: Bench::new(), url, key: place.key.clone() };

@@ -50,6 +50,8 @@ mod kill;
 mod large;
 #[cfg(all(feature = "less", feature = "postgres"))]
 mod less;
+#[cfg(all(feature = "less", feature = "postgres"))]
+mod let_in;
 #[cfg(all(feature = "etcd", feature = "postgres", feature = "redis"))]
 mod moved_name;
 mod older_workers;

@@ -314,6 +314,7 @@ impl View {
             return;
         }
         if let Some(shared) = &self.shared {
+            view.extend(self.left.map(|left| ("left_ms".into(), json!(millis(left)))));
             view.insert("semaphore".into(), shared.json(abouts));
             return;
         }

@@ -15,6 +15,13 @@ pub fn told(variable: &str) -> String {
     })
 }
 
+/// Runs SQL on the tests' PostgreSQL, as its owner.
+#[track_caller]
+pub fn psql(sql: &str) {
+    let ran = Command::new("psql").args([&told("TENURE_TEST_POSTGRES"), "-qc", sql]).output().unwrap();
+    assert!(ran.status.success(), "{sql}: {}", String::from_utf8_lossy(&ran.stderr));
+}
+
 impl Remote {
     pub fn at(url: String) -> Remote {
         Remote { bench: Bench::new(), url }

@@ -43,6 +43,21 @@ pub(crate) struct ToldPlan {
     pub(crate) rest: u32,
 }
 
+/// A board as a worker has seen it last. What it says of the last plan is read once: a worker asks for that at each of its steps.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct SeenBoard {
+    pub(crate) stored: Stored,
+    pub(crate) plan: Option<ToldPlan>,
+    pub(crate) standbys: BTreeSet<HolderId>,
+}
+
+impl SeenBoard {
+    pub(crate) fn of(stored: Stored) -> SeenBoard {
+        let (plan, standbys) = (marked(&stored.record), standbys(&stored.record));
+        SeenBoard { stored, plan, standbys }
+    }
+}
+
 /// The generation that a board shows.
 #[must_use]
 pub fn generation(board: Option<&Stored>) -> Fence {

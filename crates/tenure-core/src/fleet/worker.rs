@@ -39,6 +39,7 @@ mod unfit;
 mod watch;
 
 use super::about::About;
+use super::board::SeenBoard;
 use super::digest::Digest;
 use super::planning::{Planning, Role};
 use super::talk::{FleetCommand, FleetNotice, Options, Reason};
@@ -54,7 +55,7 @@ use crate::values::error::InvalidInput;
 use crate::values::fence::{Fence, Nonces};
 use crate::values::key::Key;
 use crate::values::metadata::Metadata;
-use crate::values::record::{Ask, Attachment, Stored};
+use crate::values::record::{Ask, Attachment};
 use crate::values::time::{Now, Tick, Ttl};
 use advance::Advance;
 use choice::Choice;
@@ -93,7 +94,7 @@ pub struct Worker {
     pace: Pace,
     nonces: Nonces,
     life: Lifecycle,
-    board: Option<Stored>,
+    board: Option<SeenBoard>,
     /// The generation that was listed last.
     listed: Option<Fence>,
     look: Look,

@@ -44,7 +44,7 @@ impl Worker {
         }
         if let Some(board) = &self.board {
             self.look.alarmed = Some(now.held);
-            let write = board::alarm(self.board_key.clone(), board, self.nonces.draw(), now.wall);
+            let write = board::alarm(self.board_key.clone(), &board.stored, self.nonces.draw(), now.wall);
             self.send(InFlight::Alarm, Op::Write(Box::new(write)));
         } else {
             // Somebody has deleted it.
@@ -82,7 +82,7 @@ impl Worker {
 
     pub(super) fn wake_advance(&mut self, now: Now) {
         if matches!(self.advance, Advance::At(at) if now.held >= at) {
-            let seen = self.board.clone();
+            let seen = self.board.as_ref().map(|board| board.stored.clone());
             self.send_advance(now, seen.as_ref(), None);
         }
     }

@@ -3,7 +3,6 @@
 
 use super::Worker;
 use super::own::Stage;
-use crate::fleet::board;
 use crate::fleet::talk::RequestId;
 use crate::holder::lease_id::LeaseId;
 use crate::values::key::HolderId;
@@ -31,7 +30,7 @@ impl Worker {
 
     /// Whether the roster has to be listed: for that, or since this worker stands by and there is a new generation.
     pub(super) fn wants_roster(&self) -> bool {
-        let generation = board::generation(self.board.as_ref());
+        let generation = self.generation();
         !self.choices.is_empty() || self.is_standby() && self.roster_of != Some(generation)
     }
 

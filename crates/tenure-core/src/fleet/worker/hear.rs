@@ -6,7 +6,7 @@ mod reading;
 
 use super::{InFlight, Worker};
 use crate::bugs::Bug;
-use crate::fleet::board::{self, ToldPlan};
+use crate::fleet::board::ToldPlan;
 use crate::fleet::part::Part;
 use crate::fleet::talk::FleetNotice;
 use crate::op::{Answer, Freshness, Listed, Op};
@@ -75,14 +75,11 @@ impl Hearing {
 
 impl Worker {
     /// The last plan that the board tells of, unless it was heard.
-    fn news(&self) -> Option<(Attachment, ToldPlan)> {
-        let mark = board::marked(&self.board.as_ref()?.record)?;
-        let planner = self.planner.clone()?;
-        let is_heard = self
-            .hearing
-            .heard
-            .as_ref()
-            .is_some_and(|(who, number)| *who == planner && *number >= mark.number);
+    fn news(&self) -> Option<(&Attachment, &ToldPlan)> {
+        let mark = self.board.as_ref()?.plan.as_ref()?;
+        let planner = self.planner.as_ref()?;
+        let is_heard =
+            self.hearing.heard.as_ref().is_some_and(|(who, number)| who == planner && *number >= mark.number);
         (!is_heard && !self.is_planner()).then_some((planner, mark))
     }
 
@@ -112,7 +109,7 @@ impl Worker {
         if self.hearing_wake_at().is_none_or(|at| now.held < at) {
             return;
         }
-        let news = self.news();
+        let news = self.news().map(|(planner, mark)| (planner.clone(), mark.clone()));
         let mut is_news = false;
         if let Some((planner, mark)) = &news {
             self.pace.meet([mark.ttls.0, mark.ttls.1].into_iter());
@@ -231,7 +228,7 @@ impl Worker {
     /// There is no part for this worker, and so nothing to do, whatever an earlier planner has told it. If there was to be one, somebody
     /// has written or deleted something there: who plans is told.
     fn no_part(&mut self, now: Now, planner: &Attachment) -> Part {
-        let named = self.news().and_then(|(_, mark)| mark.told);
+        let named = self.news().and_then(|(_, mark)| mark.told.clone());
         if named.is_some_and(|told| told.contains(self.holder.id())) {
             self.want_advance(now.held.after(self.interval() / 2));
         }

@@ -5,7 +5,7 @@ use super::advance::Advance;
 use super::unfit::Unfit;
 use super::{InFlight, Worker};
 use crate::bugs::Bug;
-use crate::fleet::board;
+use crate::fleet::board::{self, ToldPlan};
 use crate::fleet::planning::{Planning, Role};
 use crate::fleet::talk::FleetNotice;
 use crate::holder::failure_detector::HolderVerdict;
@@ -33,10 +33,18 @@ pub(super) struct Lead {
 impl Worker {
     /// Whether this worker is to take the planner's place.
     pub(super) fn is_standby(&self) -> bool {
-        let standbys = self.board.as_ref().map(|board| board::standbys(&board.record));
-        !self.is_planner()
-            && self.session_fence().is_some()
-            && standbys.is_some_and(|standbys| standbys.contains(self.holder.id()))
+        let is_named = self.board.as_ref().is_some_and(|board| board.standbys.contains(self.holder.id()));
+        is_named && !self.is_planner() && self.session_fence().is_some()
+    }
+
+    /// The generation that the board shows.
+    pub(super) fn generation(&self) -> Fence {
+        board::generation(self.board.as_ref().map(|board| &board.stored))
+    }
+
+    /// The last plan that was told by who plans now.
+    pub(super) fn told_plan(&self) -> Option<&ToldPlan> {
+        self.board.as_ref()?.plan.as_ref()
     }
 
     /// Whether this worker plans for all.
@@ -53,7 +61,8 @@ impl Worker {
             () if self.is_standby() => Role::Standby,
             () => Role::Member,
         };
-        let planning = self.board.as_ref().map(|board| Planning::of(&board.record)).unwrap_or_default();
+        let planning =
+            self.board.as_ref().map(|board| Planning::of(&board.stored.record)).unwrap_or_default();
         if (role, &planning) != (self.planning.0, &self.planning.1) {
             self.planning = (role, planning.clone());
             self.tell(FleetNotice::Planning(role, Box::new(planning)));
@@ -77,10 +86,10 @@ impl Worker {
         }
         self.lead.only_fills = true;
         // Whoever stands by has watched the others. Whoever leaves plans only if nobody else does.
-        let standbys = self.board.as_ref().map(|board| board::standbys(&board.record)).unwrap_or_default();
+        let has_standbys = self.board.as_ref().is_some_and(|board| !board.standbys.is_empty());
         let later = match () {
             () if self.life.leaving || self.lead.unfit.is_known() || !self.is_early() => self.interval() / 2,
-            () if standbys.is_empty() || self.is_standby() => Duration::ZERO,
+            () if !has_standbys || self.is_standby() => Duration::ZERO,
             () => self.part(16),
         };
         self.advance = Advance::At(now.held.after(later));
@@ -88,8 +97,7 @@ impl Worker {
 
     /// In a large fleet some are sooner than others, so that not all of them write at once.
     fn is_early(&self) -> bool {
-        let workers = self.board.as_ref().and_then(|board| board::marked(&board.record));
-        let workers = workers.map_or(1, |mark| mark.counts.0);
+        let workers = self.told_plan().map_or(1, |plan| plan.counts.0);
         crate::fleet::digest::spread(&self.me) % workers.max(1) < MOST_AT_ONCE
     }
 

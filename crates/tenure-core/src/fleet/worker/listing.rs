@@ -8,7 +8,6 @@ use super::listed::{Owner, Peer, Unit};
 use super::{InFlight, Worker};
 use crate::bugs::{Bug, Bugs};
 use crate::fleet::about::About;
-use crate::fleet::board;
 use crate::fleet::digest::Digest;
 use crate::fleet::layout::{is_of_this_layout, other_layout};
 use crate::fleet::part::Shows;
@@ -95,8 +94,7 @@ impl Worker {
     /// Whether the board shows another generation than that which was listed.
     pub(super) fn is_behind(&self) -> bool {
         // Somebody may have deleted it, and with it a generation that this worker has not seen.
-        (self.board.is_some() || self.listed.is_some())
-            && self.listed != Some(board::generation(self.board.as_ref()))
+        (self.board.is_some() || self.listed.is_some()) && self.listed != Some(self.generation())
     }
 
     pub(super) fn wake_listing(&mut self, now: Now) {
@@ -123,7 +121,7 @@ impl Worker {
             self.listing = Some(Box::new(Listing {
                 number: self.lists,
                 roster: self.options.fleet.worker_prefix(),
-                generation: board::generation(self.board.as_ref()),
+                generation: self.generation(),
                 began: now.held,
                 purpose,
                 section: ListingSection::Workers,

@@ -12,7 +12,7 @@ use super::own::Stage;
 use super::watch::Watch;
 use super::{InFlight, Worker};
 use crate::bugs::Bug;
-use crate::fleet::board;
+use crate::fleet::board::{self, SeenBoard};
 use crate::fleet::talk::FleetNotice;
 use crate::op::{Answer, Freshness, Hint, Listed, Op};
 use crate::values::error::StoreError;
@@ -145,7 +145,7 @@ impl Worker {
             Some(Err(_)) => return false,
             None => None,
         };
-        board == self.board.as_ref().map(|board| board.version)
+        board == self.board.as_ref().map(|board| board.stored.version)
             && self.look.watched.iter().all(|(key, fence)| {
                 let Some(Ok(stored)) = found.get(key) else { return false };
                 stored.record.tenure.is_some() && stored.record.fence == *fence
@@ -223,11 +223,11 @@ impl Worker {
     }
 
     pub(super) fn saw_board(&mut self, now: Now, board: Option<Stored>) {
-        let same =
-            self.board.as_ref().map(|board| board.version) == board.as_ref().map(|board| board.version);
+        let same = self.board.as_ref().map(|board| board.stored.version)
+            == board.as_ref().map(|board| board.version);
         if !same || !board::is_alarmed(board.as_ref()) {
             let shows = board::is_alarmed(board.as_ref());
-            let grew = board::generation(board.as_ref()) != board::generation(self.board.as_ref());
+            let grew = board::generation(board.as_ref()) != self.generation();
             if grew && !self.options.push {
                 self.look.wary_until = now.held.after(self.part(8));
             }
@@ -241,7 +241,7 @@ impl Worker {
             self.lead.gone = None;
         }
         self.planner = planner;
-        self.board = board;
+        self.board = board.map(SeenBoard::of);
         if was_planner != self.is_planner() {
             self.telling.end();
             self.rest.end();

@@ -35,7 +35,7 @@ impl Rest {
 impl Worker {
     /// In how many intervals each of so many workers is to look once, so that enough of them look in each.
     pub(super) fn next_rest(&mut self, now: Now, workers: usize) -> u32 {
-        let longest = 2 * self.board.as_ref().map_or(1, |board| board::rest(&board.record));
+        let longest = 2 * self.board.as_ref().map_or(1, |board| board::rest(&board.stored.record));
         if longest > 2 {
             let until = now.held.after(self.heard_within() * longest);
             self.rest.told_until = self.rest.told_until.max(until);
@@ -67,8 +67,7 @@ impl Worker {
             (Some((before, at)), Some((seen, _))) => before != seen && now.held.since(at) < self.part(1),
             _ => false,
         };
-        let mark = self.board.as_ref().and_then(|board| board::marked(&board.record));
-        let rest = mark.map_or(1, |mark| mark.rest);
+        let rest = self.told_plan().map_or(1, |plan| plan.rest);
         if rest <= 1 || !(has_renewed || self.has_bug(Bug::RestsUnseen)) || self.is_busy(now) {
             return;
         }

@@ -11,7 +11,7 @@ use super::listed::{Owner, Peer, Unit};
 use super::listing::Listing;
 use super::{InFlight, Worker};
 use crate::bugs::Bug;
-use crate::fleet::board::{self, ToldPlan};
+use crate::fleet::board::{self, SeenBoard, ToldPlan};
 use crate::fleet::digest::{Digest, spread};
 use crate::fleet::part::{self, Part, Shows, Task};
 use crate::fleet::plan::Uncovered;
@@ -142,14 +142,13 @@ impl Worker {
             }
         }
         self.list_for_undone(now);
-        let marked = self.board.as_ref().and_then(|board| board::marked(&board.record));
-        let standbys = self.board.as_ref().map(|board| board::standbys(&board.record)).unwrap_or_default();
-        let is_same = |mark: &ToldPlan| {
-            (mark.counts, mark.ttls, mark.rest, &standbys)
-                == (round.mark.counts, round.mark.ttls, round.mark.rest, &round.standbys)
+        let is_same = |board: &SeenBoard| {
+            let plan = board.plan.as_ref().map(|plan| (plan.counts, plan.ttls, plan.rest));
+            plan == Some((round.mark.counts, round.mark.ttls, round.mark.rest))
+                && board.standbys == round.standbys
         };
         let is_told = round.mark.told.as_ref().is_some_and(BTreeSet::is_empty)
-            && marked.is_some_and(|mark| is_same(&mark));
+            && self.board.as_ref().is_some_and(is_same);
         if is_told {
             return self.lead.unfit.told();
         }
@@ -161,10 +160,11 @@ impl Worker {
 
     /// Those who are to stand by: the same as before, as long as they are there.
     fn standbys(&self, listing: &Listing) -> BTreeSet<HolderId> {
-        let marked = self.board.as_ref().map(|board| board::standbys(&board.record)).unwrap_or_default();
+        let is_named =
+            |peer: &Peer| self.board.as_ref().is_some_and(|board| board.standbys.contains(&peer.holder));
         let stays = |(session, peer): &(&Key, &Peer)| **session != self.me && !peer.about.leaving;
         let mut peers: Vec<(&Key, &Peer)> = listing.peers.iter().filter(stays).collect();
-        peers.sort_by_key(|(session, peer)| (!marked.contains(&peer.holder), spread(session)));
+        peers.sort_by_key(|(session, peer)| (!is_named(peer), spread(session)));
         peers.into_iter().take(STANDBYS).map(|(_, peer)| peer.holder.clone()).collect()
     }
 
@@ -247,7 +247,7 @@ impl Worker {
             return;
         };
         let (key, nonce) = (self.board_key.clone(), self.nonces.draw());
-        let write = board::mark(key, seen, &round.mark, &round.standbys, nonce, now.wall);
+        let write = board::mark(key, &seen.stored, &round.mark, &round.standbys, nonce, now.wall);
         self.send(InFlight::ToldPlan(Box::new(write.clone())), Op::Write(Box::new(write)));
     }
 

@@ -103,7 +103,7 @@ impl Worker {
         else {
             return false;
         };
-        let write = board::resign(self.board_key.clone(), seen, self.nonces.draw(), now.wall);
+        let write = board::resign(self.board_key.clone(), &seen.stored, self.nonces.draw(), now.wall);
         let again = u32::from(!std::mem::replace(&mut self.lead.unfit.resigns, true));
         let times = self.lead.unfit.resigned.map_or(0, |(times, _)| times + again);
         let wait = self.part(1) * (1 << times.min(LONGEST.ilog2()));

@@ -1,7 +1,6 @@
 //! Following a part of a plan, once it and the units that it is about have been read.
 
 use crate::bugs::Bug;
-use crate::fleet::board;
 use crate::fleet::part::{Part, Shows, Task};
 use crate::fleet::sorted::Sorted;
 use crate::fleet::talk::{FleetNotice, Reason, Summary};
@@ -170,8 +169,7 @@ impl Worker {
     /// Parts name others all the time, and who does not list hears of no end of them. Once these are more than the workers that there are, those stay
     /// that this worker has something to do with.
     fn forget_strangers(&mut self, part: &Part) {
-        let mark = self.board.as_ref().and_then(|board| board::marked(&board.record));
-        let workers = mark.map_or(0, |mark| usize::try_from(mark.counts.0).unwrap_or(usize::MAX));
+        let workers = self.told_plan().map_or(0, |plan| usize::try_from(plan.counts.0).unwrap_or(usize::MAX));
         if self.is_watcher() || self.peers.len() <= workers.max(STRANGERS) {
             return;
         }
@@ -225,15 +223,13 @@ impl Worker {
 
     /// What the last plan came to for this worker.
     pub(super) fn tell_summary(&mut self, planner: &Key, incoming: usize) {
-        let counts =
-            self.board.as_ref().and_then(|board| board::marked(&board.record)).map(|mark| mark.counts);
-        let (workers, units) = counts.unwrap_or_default();
+        let (workers, units) = self.told_plan().map(|plan| plan.counts).unwrap_or_default();
         let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let held = self.own.values().filter(|own| own.stage != Stage::Going);
         let outgoing = self.own.values().filter(|own| own.stage == Stage::Held && own.goes.is_some()).count();
         let incoming = incoming.max(self.awaited.len());
         let summary = Summary {
-            generation: board::generation(self.board.as_ref()),
+            generation: self.generation(),
             planner: Some(planner.clone()),
             workers: count(workers),
             units: count(units),

@@ -3,6 +3,7 @@
 use super::reading::MANY;
 use super::*;
 use crate::fleet::About;
+use crate::fleet::board::{self, SeenBoard};
 use crate::fleet::part::{Shows, Task};
 use crate::fleet::plan::Uncovered;
 use crate::fleet::talk::Reason;
@@ -26,7 +27,7 @@ fn news(worker: &mut Worker, number: u64, told: Option<&[usize]>) {
     let mark = ToldPlan { number, told, counts: (3, 9), ttls: (ttl(), ttl()), rest: 1 };
     let seen = board_by(7, 1, &planner());
     let write = board::mark(worker.board_key.clone(), &seen, &mark, &BTreeSet::new(), Nonce(1), at(0).wall);
-    worker.board = Some(Stored::new(write.record).versioned(Version(u128::from(number))));
+    worker.board = Some(SeenBoard::of(Stored::new(write.record).versioned(Version(u128::from(number)))));
 }
 
 /// Whether it reads its part, at the latest state.

@@ -140,7 +140,7 @@ fn a_worker_tells_who_plans_and_its_own_role_whenever_either_changes() {
     assert_eq!(plannings(&mut worker), []);
     let (ttls, told) = ((ttl(), ttl()), Some(BTreeSet::new()));
     let mark = board::ToldPlan { number: 3, told, counts: (2, 5), ttls, rest: 1 };
-    let seen = worker.board.clone().unwrap();
+    let seen = worker.board.clone().unwrap().stored;
     let by = BTreeSet::from([holder(1)]);
     let write = board::mark(worker.board_key.clone(), &seen, &mark, &by, Nonce(1), at(77).wall);
     let won = Ok(Answer::Write(Outcome::Won { version: Version(10), fence: write.record.fence }));

@@ -255,7 +255,7 @@ fn what_a_recent_look_shows_is_looked_at_once_more_if_it_is_news() {
         worker.looked(at(101), listed(found));
         assert_eq!(worker.look.next == at(101).held, is_news, "{says}");
         assert!(worker.peers.contains_key(&session(1)) && worker.advance == Advance::Idle, "{says}");
-        assert_eq!(worker.board.as_ref().map(|board| board.version.0), Some(1), "{says}");
+        assert_eq!(worker.board.as_ref().map(|board| board.stored.version.0), Some(1), "{says}");
     }
 }
 
@@ -319,8 +319,8 @@ fn whoever_plans_or_stands_by_looks_at_all_once_an_interval_and_others_at_the_pl
     let ttls = (standby.ttl, standby.ttl);
     let standbys = BTreeSet::from([standby.holder.id().clone()]);
     let mark = board::ToldPlan { number: 1, told: None, counts: (4, 0), ttls, rest: 1 };
-    let seen = standby.board.clone().unwrap();
+    let seen = standby.board.clone().unwrap().stored;
     let write = board::mark(standby.board_key.clone(), &seen, &mark, &standbys, Nonce(4), at(0).wall);
-    standby.board = Some(Stored::new(write.record).versioned(Version(4)));
+    standby.board = Some(SeenBoard::of(Stored::new(write.record).versioned(Version(4))));
     assert_eq!(keys(&mut standby), [session(1), session(2), session(3)]);
 }

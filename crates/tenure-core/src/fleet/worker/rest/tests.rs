@@ -1,6 +1,7 @@
 //! Plan: how seldom workers of a fleet look; who has seen the planner renew rests, and who has not, or waits for something, does not; who is
 //! told by a letter, and until when; no board has anybody rest for longer than that; a letter about one's own part asks for a look, and one about another's does not.
 use super::*;
+use crate::fleet::board::SeenBoard;
 use crate::fleet::worker::alone::*;
 use crate::fleet::worker::hear::Hearing;
 use crate::op::Op;
@@ -20,7 +21,7 @@ fn by_board(others: usize, plans: bool, rest: u32) -> Worker {
     let planner = if plans { myself() } else { Attachment { session: session(1), fence: Fence(7) } };
     let (seen, none) = (board_by(7, 1, &planner), BTreeSet::new());
     let write = board::mark(worker.board_key.clone(), &seen, &mark(rest, &[]), &none, Nonce(1), at(0).wall);
-    worker.board = Some(Stored::new(write.record).versioned(Version(9)));
+    worker.board = Some(SeenBoard::of(Stored::new(write.record).versioned(Version(9))));
     worker.hearing = Hearing::after(planner, 1);
     worker.look.wary_until = Tick(0);
     worker
@@ -142,8 +143,9 @@ fn whatever_a_board_says_workers_rest_for_no_longer_than_they_may() {
     for said in [1 << 31, (1 << 31) - 1, -1, 65, i64::MAX, i64::MIN] {
         for plans in [false, true] {
             let mut worker = by_board(2, plans, 32);
-            let board = worker.board.as_mut().unwrap();
+            let mut board = worker.board.take().unwrap().stored;
             board.record.metadata.insert("rest".to_owned(), Value::from(said));
+            worker.board = Some(SeenBoard::of(board));
             for n in 0..20 {
                 let secs = 100 + n * 10_000;
                 assert!(rests(&mut worker, &[(secs, 1), (secs + 16, 2)]) <= 128, "{said}");
