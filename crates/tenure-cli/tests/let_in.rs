@@ -20,6 +20,7 @@ impl Role {
         let role = Role { name: format!("in_{schema}_{}", std::process::id()), schema: schema.to_owned() };
         let Role { name, schema } = &role;
         psql(&format!("CREATE ROLE {name} LOGIN; GRANT USAGE ON SCHEMA {schema} TO {name}"));
+        psql(&format!("GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {name}"));
         role.is_let_in(true);
         let place = Remote::at(owner.url.replace("postgres@", &format!("{name}@")));
         (role, place)
