@@ -107,9 +107,9 @@ async fn at(
     signals: &mut Signals,
 ) -> Result<bool, Failure> {
     let guard = match begun(tick, leases, plan, outage, signals).await? {
-        BegunTick::Here(guard) => *guard,
-        BegunTick::NotHere => return Ok(true),
-        BegunTick::NotYet => return Ok(false),
+        TickStart::Here(guard) => *guard,
+        TickStart::NotHere => return Ok(true),
+        TickStart::NotYet => return Ok(false),
     };
     let policy = match Policy::new(leases.holder().as_str(), plan.ttl, plan.grace) {
         Ok(policy) => policy.at_most(plan.at_most),
@@ -149,7 +149,7 @@ fn note(end: CommandEnd, tick: Wall, plan: &config::cron::CronConfig) {
 }
 
 /// What becomes of a tick that was due.
-enum BegunTick {
+enum TickStart {
     /// With its lease, once that it begins is written.
     Here(Box<TickGuard>),
     /// It ran, runs elsewhere, or is left out.
@@ -166,7 +166,7 @@ async fn begun(
     plan: &config::cron::CronConfig,
     outage: &Outage,
     signals: &mut Signals,
-) -> Result<BegunTick, Failure> {
+) -> Result<TickStart, Failure> {
     // A missed tick may be run until the next one is due.
     let next = plan.schedule.after(tick).unwrap_or(tick);
     let mut once = leases.once_per(&plan.key, tick).ttl(plan.ttl).keep(next.since(tick) + KEEP);
@@ -184,25 +184,25 @@ async fn begun(
         true
     };
     if is_left_out() {
-        return Ok(BegunTick::NotHere);
+        return Ok(TickStart::NotHere);
     }
     let mut trouble = RepeatedNote::default();
     loop {
         let early = tick.since(leases.clock().now().wall);
         if early >= SET_BACK {
-            return Ok(BegunTick::NotYet);
+            return Ok(TickStart::NotYet);
         }
         // The clock was set back by a little, and the tick lies ahead again.
         signals.unless(tokio::time::sleep(early)).await?;
         match signals.unless(once.begin()).await? {
-            Ok(Ticked::Here(guard)) => return Ok(BegunTick::Here(Box::new(guard))),
-            Ok(_) => return Ok(BegunTick::NotHere),
+            Ok(Ticked::Here(guard)) => return Ok(TickStart::Here(Box::new(guard))),
+            Ok(_) => return Ok(TickStart::NotHere),
             Err(OnceError::Ahead(run)) => {
                 let ahead = run.tick;
                 output::note(format!(
                     "{key}: its record says that the tick {ahead} has run; one of the hosts' clocks is wrong"
                 ));
-                return Ok(BegunTick::NotHere);
+                return Ok(TickStart::NotHere);
             }
             Err(error) => {
                 let may_pass = matches!(&error, OnceError::Acquire(AcquireError::Store(error)) if outage.may_pass(error));
@@ -216,7 +216,7 @@ async fn begun(
         signals.unless(tokio::time::sleep(AGAIN)).await?;
         // One that has begun elsewhere may be left undone there, and is run again however late, if that is asked for.
         if !plan.at_least_once && is_left_out() {
-            return Ok(BegunTick::NotHere);
+            return Ok(TickStart::NotHere);
         }
     }
 }
@@ -314,9 +314,9 @@ mod tests {
             .is_here()
     }
 
-    impl BegunTick {
+    impl TickStart {
         fn is_here(&self) -> bool {
-            matches!(self, BegunTick::Here(_))
+            matches!(self, TickStart::Here(_))
         }
     }
 
@@ -334,7 +334,7 @@ mod tests {
         let mut signals = Signals::listen().unwrap();
         let ahead = plan.schedule.after(leases.clock().now().wall).unwrap();
         let put_off = begun(ahead, &leases, &plan, &outage, &mut signals).await.unwrap();
-        assert!(matches!(put_off, BegunTick::NotYet), "it comes again");
+        assert!(matches!(put_off, TickStart::NotYet), "it comes again");
         // A tick is not left out because a clock goes back by a moment when it is due.
         let waited = until_after(&plan, &leases, Wall(ahead.0 - 1)).await;
         waited.unwrap();
