@@ -60,6 +60,7 @@ enum FileOwner {
     Other { application_id: i64 },
 }
 
+/// Where it is to be created, an empty file has been made already.
 pub(crate) fn open(place: &FileLocation, config: &SqliteConfig) -> Result<Opened, StoreError> {
     let _transaction = crate::pause::transaction();
     let failed = |error: rusqlite::Error| undone(&place.path, error);
@@ -187,9 +188,6 @@ fn connect(place: &FileLocation, config: &SqliteConfig) -> Result<Connection, St
     let failed = |error: rusqlite::Error| undone(&place.path, error);
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, config.create);
-    if config.create {
-        place.make();
-    }
     let connection = Connection::open_with_flags(&place.path, flags)
         .map_err(|error| place.unmakeable(config).unwrap_or_else(|| failed(error)))?;
     connection.busy_timeout(making(config)).map_err(failed)?;
