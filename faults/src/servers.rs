@@ -352,7 +352,7 @@ impl StoreServers {
     /// Waits until Sentinel has promoted the follower; the old primary does not know it yet.
     pub(crate) fn await_promotion(&mut self) -> Result<(), String> {
         let second = 1 - self.primary;
-        until("Sentinel has promoted nobody", || redis::is_primary(&self.members[second]))?;
+        self.until_sentinel("has promoted nobody", || redis::is_primary(&self.members[second]))?;
         self.primary = second;
         Ok(())
     }
@@ -360,7 +360,13 @@ impl StoreServers {
     /// Waits until Sentinel has made the old primary a follower of the new one.
     pub(crate) fn await_demotion(&self) -> Result<(), String> {
         let old = &self.members[1 - self.primary];
-        until("the old primary follows nobody", || redis::is_primary(old).map(|is_primary| !is_primary))
+        let follows = || redis::is_primary(old).map(|is_primary| !is_primary);
+        self.until_sentinel("has not made the old primary a follower", follows)
+    }
+
+    fn until_sentinel(&self, what: &str, holds: impl FnMut() -> Result<bool, String>) -> Result<(), String> {
+        until(&format!("Sentinel {what}"), holds)
+            .map_err(|error| format!("{error}; it says: {}", redis::last_words_of_sentinel(&self.folder)))
     }
 
     /// Whether the power of disks can be cut.

@@ -20,6 +20,7 @@ mod work;
 use crate::exit;
 use crate::stores;
 use clap::{Parser, Subcommand};
+use std::time::Duration;
 
 pub(crate) use checks::{BenchArgs, ConfigArgs, DoctorArgs, SimArgs};
 pub(crate) use elect::{ElectArgs, LeaderArgs};
@@ -27,7 +28,7 @@ pub(crate) use examples::command;
 pub(crate) use pages::{CompletionsArgs, ManArgs};
 pub(crate) use range::RangeArgs;
 pub(crate) use records::{GcArgs, LsArgs, ReclaimArgs, ReleaseArgs, RevokeArgs, RmArgs, ShowArgs, WaitArgs};
-pub(crate) use run::{AboutArgs, HookArgs, RunArgs, VerbosityArgs};
+pub(crate) use run::{AboutArgs, AwayArgs, HookArgs, RunArgs, VerbosityArgs};
 pub(crate) use work::WorkArgs;
 
 /// Where help and manual pages list the options that each verb has, below those of its own: clap sorts both into one list otherwise.
@@ -116,6 +117,22 @@ impl Verb {
             _ => return false,
         };
         voice.quiet
+    }
+
+    /// How long it waits for a store that is away when it begins.
+    pub(crate) fn awaits_store(&self) -> Duration {
+        let away = match self {
+            Verb::Run(typed) => &typed.away,
+            Verb::Elect(typed) => &typed.away,
+            Verb::Cron(typed) => &typed.away,
+            Verb::Hold(typed) => &typed.away,
+            #[cfg(feature = "serve")]
+            Verb::Serve(typed) => &typed.away,
+            Verb::Range(typed) => &typed.away,
+            Verb::Work(typed) if typed.jobs.is_none() => &typed.away,
+            _ => return Duration::ZERO,
+        };
+        away.await_store.unwrap_or_default()
     }
 
     /// Whether it works until it is stopped, or as long as a command does.

@@ -1,5 +1,6 @@
 //! Stores by URL.
 
+pub(crate) mod away;
 pub(crate) mod file;
 #[cfg(feature = "less")]
 pub(crate) mod less;

@@ -20,7 +20,7 @@ use crate::driver::nap;
 use crate::error::BodyError;
 use crate::guard::Guard;
 use crate::leases::Leases;
-pub(crate) use guarded::{BodyLimits, Guarded, Left, run, run_as, run_blocking};
+pub(crate) use guarded::{BodyLimits, Guarded, Left, WithoutCaller, run, run_as, run_blocking};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -251,11 +251,21 @@ pub(crate) async fn give_up(release: impl Future<Output = bool>) {
     let _known = tokio::time::timeout(PATIENCE, release).await;
 }
 
+/// Whether a body that begins now is not told to end at once.
+pub(crate) fn may_begin(holding: &impl BodyLease, grace: Duration) -> bool {
+    holding.until_deadline() > reserve(holding, grace)
+}
+
+/// What must be left of a lease while a body runs under it.
+fn reserve(holding: &impl BodyLease, grace: Duration) -> Duration {
+    grace.saturating_add(holding.reserve())
+}
+
 /// Resolves when the body has to end: on loss, on withdrawal, or when no more is left than the grace period and a little.
 async fn must_stop(holding: &impl BodyLease, grace: Duration) -> Loss {
     const LEAST: Duration = Duration::from_millis(1);
     let gone = holding.gone();
-    let reserve = grace.saturating_add(holding.reserve());
+    let reserve = reserve(holding, grace);
     loop {
         let left = holding.until_deadline();
         if left <= reserve {

@@ -5,6 +5,7 @@ mod flights;
 mod hints;
 #[cfg(test)]
 mod noting;
+mod queue;
 mod trouble;
 
 pub(crate) use flights::crashed;

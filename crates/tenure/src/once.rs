@@ -38,7 +38,7 @@
 //! # Cost
 //! Who comes too late costs one read. A run costs three writes: the claim, that it begins, and the release with how it ended.
 
-use crate::body::{self, BodyLimits, Held, Left};
+use crate::body::{self, BodyLimits, Held, Left, WithoutCaller};
 use crate::error::{AcquireError, BodyError, LeaseError};
 use crate::guard::Guard;
 use crate::leases::Leases;
@@ -238,7 +238,7 @@ impl OncePer {
             released(begun.on(clock.now().wall, OnceEvent::Ended(is_well, says)))
         };
         let start = |held, under| body::spawn(|| body(held), under);
-        match body::run_as(guard, self.limits, start, leave).await {
+        match body::run_as(guard, self.limits, WithoutCaller::Aborted, start, leave).await {
             Ok(result) => Ok(Ticked::Here(result)),
             Err(error) => Err(OnceError::Body(error)),
         }

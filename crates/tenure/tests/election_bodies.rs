@@ -3,7 +3,8 @@
 //! Plan: a body that returns leaves the leadership alone; one that is told to stop ends first, on resignation, on stop, on loss
 //! and on its caller's going; one that does not listen is aborted in time; one that can't be ended leaves the key to expire;
 //! one that panics is told; several run at a time; whoever comes while they end waits without haste;
-//! whoever waits while belief is suspended hears that it is back.
+//! whoever waits while belief is suspended hears that it is back; no body begins that would have to end at once; a leadership that is being given up is no
+//! answer to whoever waits for one; where one stands and who leads are told together.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{TTL, World, settle, timed};
@@ -286,4 +287,109 @@ async fn l3_a_leader_whose_belief_was_suspended_is_told_that_it_leads_again() {
         let told = tokio::time::timeout(TTL / 18, elected).await;
         assert!(told.is_ok_and(|told| told.unwrap().is_ok()), "attached: {is_attached}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn l3_while_renewals_fail_no_body_begins_that_would_have_to_end_at_once() {
+    for step_down_after in [None, Some(4)] {
+        let world = World::new();
+        let (candidate, faults) = candidate(&world, |candidate| match step_down_after {
+            Some(errors) => candidate.ttl(TTL).step_down_after(errors),
+            None => candidate.ttl(TTL),
+        });
+        let alive = Alive::default();
+        let begun = Arc::new(AtomicUsize::new(0));
+        let looped = tokio::spawn({
+            let (candidate, alive, begun) = (candidate.clone(), alive.clone(), Arc::clone(&begun));
+            async move {
+                loop {
+                    let (alive, begun) = (alive.clone(), Arc::clone(&begun));
+                    let body = |held: tenure::Held| async move {
+                        let _entered = alive.enter();
+                        begun.fetch_add(1, Ordering::SeqCst);
+                        held.cancelled().await;
+                    };
+                    let _interrupted = candidate.run_while_leader(body).await;
+                }
+            }
+        });
+        let until = async |count: usize| {
+            let is_so = async {
+                while alive.count() != count {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            tokio::time::timeout(TTL * 2, is_so).await.unwrap();
+        };
+        until(1).await;
+        faults.always(Fault::Refuse);
+        until(0).await;
+        // The store is back before the leadership is over, or after it.
+        for outage in [TTL / 50, TTL] {
+            assert_eq!(begun.load(Ordering::SeqCst), 1, "{step_down_after:?}");
+            tokio::time::sleep(outage).await;
+            assert!(begun.swap(0, Ordering::SeqCst) <= 1, "{step_down_after:?}");
+            faults.always(Fault::None);
+            until(1).await;
+            faults.always(Fault::Refuse);
+            until(0).await;
+        }
+        looped.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leadership_that_is_being_given_up_is_no_answer_to_who_waits_for_one() {
+    let world = World::new();
+    let (first, _, second) = pair(&world).await;
+    let (begun, begins) = tokio::sync::oneshot::channel();
+    let slow = {
+        let first = first.clone();
+        async move {
+            let body = |held: tenure::Held| async move {
+                begun.send(()).unwrap();
+                held.cancelled().await;
+                tokio::time::sleep(TTL / 20).await;
+            };
+            first.run_while_leader(body).await
+        }
+    };
+    let running = tokio::spawn(slow);
+    begins.await.unwrap();
+    let resigned = tokio::spawn({
+        let first = first.clone();
+        async move { first.resign().await }
+    });
+    settle().await;
+    // While the body winds up: who goes by terms and tokens alone would have had the same term again and again, with no pause.
+    assert!(first.is_leader() && first.status().standing != Standing::Leading);
+    assert!(tokio::time::timeout(TTL / 40, first.elected()).await.is_err());
+    assert!(resigned.await.unwrap());
+    drop((running, second));
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_one_stands_and_who_leads_are_told_together() {
+    let world = World::new();
+    let (first, _) = candidate(&world, |candidate| candidate.holder("first"));
+    let mut changes = first.changes();
+    let mut seen = Vec::new();
+    let mut see = async || {
+        // What is told by one step of the candidate is seen after each of its changes.
+        let until = async {
+            loop {
+                let status = changes.get_and_update();
+                let is_own = status.leader.as_ref().is_some_and(|leader| leader.holder.as_str() == "first");
+                seen.push((status.standing, is_own));
+                changes.changed().await.unwrap();
+            }
+        };
+        let _over = tokio::time::timeout(TTL / 100, until).await;
+    };
+    first.elected().await.unwrap();
+    see().await;
+    first.resign().await;
+    see().await;
+    assert!(seen.iter().all(|(standing, is_own)| (*standing == Standing::Leading) == *is_own), "{seen:?}");
+    assert!(seen.iter().any(|(standing, _)| *standing == Standing::Leading), "{seen:?}");
 }

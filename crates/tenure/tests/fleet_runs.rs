@@ -6,11 +6,13 @@
 use crate::common::{TTL, World, measured, measured_in_buckets, settle};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::fleet::{AtStop, Event, Fleet, NewUnit, Status, Unit, Verdict, Worker};
 use tenure::{AnyStore, HolderId, Metadata, Value};
 use tenure_store::Fault;
+use tokio::task::JoinHandle;
 
 fn fleet(world: &World, instance: u64) -> Fleet {
     Fleet::with_clock(AnyStore::new(world.memory.clone()), "test", world.clock.clone())
@@ -113,6 +115,68 @@ async fn tasks_finish_with_fields_and_hand_their_units_to_whom_they_name() {
             let (began, handed) = &*began.lock().unwrap();
             assert_eq!(began[handed.unwrap()], next, "{began:?}");
         }
+    }
+}
+
+/// How often bodies have begun and ended, of those that end when they are told to.
+#[derive(Clone, Default)]
+struct Counted {
+    begun: Arc<AtomicUsize>,
+    ended: Arc<AtomicUsize>,
+}
+
+impl Counted {
+    fn run(&self, worker: &Worker) -> JoinHandle<()> {
+        let (worker, counted) = (worker.clone(), self.clone());
+        let body = move |unit: Unit| {
+            let counted = counted.clone();
+            async move {
+                counted.begun.fetch_add(1, SeqCst);
+                unit.cancelled().await;
+                counted.ended.fetch_add(1, SeqCst);
+                Verdict::Again
+            }
+        };
+        tokio::spawn(async move { worker.run(body).await })
+    }
+
+    fn at_work(&self) -> usize {
+        self.begun.load(SeqCst) - self.ended.load(SeqCst)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_was_told_to_end_has_not_failed() {
+    for how in ["the store is away for a while", "another run begins", "its worker leaves"] {
+        let world = World::new();
+        let fleet = create(&world, 3).await;
+        let (faults, store) = world.line();
+        let joined =
+            Fleet::with_clock(AnyStore::new(store), "test", world.clock.clone()).unwrap().instance(1);
+        let worker = joined.join().ttl(TTL).drain_time(TTL / 4).holder(name(1)).instance(1).start().unwrap();
+        let counted = Counted::default();
+        let run = counted.run(&worker);
+        soon(async || counted.at_work() == 3).await;
+        if how == "the store is away for a while" {
+            faults.always(Fault::Hang);
+            soon(async || counted.at_work() == 0).await;
+            faults.always(Fault::None);
+        } else {
+            // As beside a signal that is waited for.
+            run.abort();
+            settle().await;
+        }
+        if how == "another run begins" {
+            drop(counted.run(&worker));
+        }
+        let other = (how == "its worker leaves").then(|| join(&world, 2, AtStop::PassOn));
+        if let Some(other) = &other {
+            drop(counted.run(other));
+            worker.leave().await;
+        }
+        soon(async || counted.at_work() == 3).await;
+        let units = fleet.list().await.unwrap().units;
+        assert!(units.iter().all(|unit| !unit.spec.fails()), "{how}: {units:?}");
     }
 }
 

@@ -10,6 +10,8 @@ use std::process::Command;
 /// Where `cargo xtask faults` says that Valkey is.
 const VALKEY: &str = "TENURE_TEST_VALKEY_SERVER";
 
+const SENTINEL_LOG: &str = "sentinel.log";
+
 fn program(kind: StoreKind) -> Result<OsString, String> {
     match kind {
         StoreKind::Valkey => std::env::var_os(VALKEY)
@@ -57,16 +59,17 @@ pub(super) fn sentinel(
     folder: &Path,
 ) -> Result<OwnedProcess, String> {
     let file = folder.join("sentinel.conf");
+    // A Sentinel that stands still for longer than its time for a failover gives it up, and makes the promoted one a follower again.
     let text = format!(
         "port 26379\nprotected-mode no\ndir {}\nsentinel monitor faults {} 6379 1\n\
-         sentinel down-after-milliseconds faults 500\nsentinel failover-timeout faults 5000\n",
+         sentinel down-after-milliseconds faults 500\nsentinel failover-timeout faults 60000\n",
         folder.display(),
         primary.machine.address
     );
     std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
     let mut command = machine.place.command(Path::new(&program(kind)?), None, &[]);
     command.arg(&file).arg("--sentinel");
-    let process = OwnedProcess::logged(&mut command, &folder.join("sentinel.log"))?;
+    let process = OwnedProcess::logged(&mut command, &folder.join(SENTINEL_LOG))?;
     let ask = |words: &[&str]| machine.run(&[&["redis-cli", "-e", "-p", "26379"], words].concat());
     until("Sentinel does not know who follows", || {
         // By itself it waits for ten seconds before it makes a follower of an old primary that is back.
@@ -75,6 +78,14 @@ pub(super) fn sentinel(
         Ok(known.contains(&follower.machine.address) && known.contains("master-link-status\nok"))
     })?;
     Ok(process)
+}
+
+/// What Sentinel wrote last, on one line of a table, for whoever waited for it in vain.
+pub(super) fn last_words_of_sentinel(folder: &Path) -> String {
+    const LINES: usize = 20;
+    let log = std::fs::read_to_string(folder.join(SENTINEL_LOG)).unwrap_or_default();
+    let last: Vec<&str> = log.lines().rev().take(LINES).collect();
+    last.into_iter().rev().collect::<Vec<_>>().join(" / ")
 }
 
 pub(super) fn promote(member: &ClusterMember) -> Result<(), String> {

@@ -46,6 +46,8 @@ pub(crate) struct CronArgs {
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) max: Option<Duration>,
     #[command(flatten)]
+    pub(crate) away: super::AwayArgs,
+    #[command(flatten)]
     pub(crate) voice: super::VerbosityArgs,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]

@@ -1,6 +1,6 @@
 //! Elections: `elect` and `leader`.
 
-use super::{AboutArgs, HookArgs, VerbosityArgs};
+use super::{AboutArgs, AwayArgs, HookArgs, VerbosityArgs};
 use crate::text::span;
 use clap::Parser;
 use std::ffi::OsString;
@@ -55,6 +55,8 @@ pub(crate) struct ElectArgs {
     /// [default: two fifths of the ttl, which is the most on less's table]
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) cooldown: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) away: AwayArgs,
     #[command(flatten)]
     pub(crate) about: AboutArgs,
     #[command(flatten)]

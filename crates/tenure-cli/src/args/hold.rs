@@ -46,6 +46,8 @@ pub(crate) struct HoldArgs {
     #[arg(long)]
     pub(crate) until_eof: bool,
     #[command(flatten)]
+    pub(crate) away: super::AwayArgs,
+    #[command(flatten)]
     pub(crate) about: super::AboutArgs,
     #[command(flatten)]
     pub(crate) voice: super::VerbosityArgs,

@@ -1,6 +1,6 @@
 //! `range`: a command for the keys of a range.
 
-use super::VerbosityArgs;
+use super::{AwayArgs, VerbosityArgs};
 use crate::text::span;
 use clap::Parser;
 use std::ffi::OsString;
@@ -34,6 +34,8 @@ pub(crate) struct RangeArgs {
     /// Between TERM and KILL when CMD is stopped; when the time is over, an eighth of it at most
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
     pub(crate) grace: Duration,
+    #[command(flatten)]
+    pub(crate) away: AwayArgs,
     #[command(flatten)]
     pub(crate) voice: VerbosityArgs,
     /// The command and its arguments

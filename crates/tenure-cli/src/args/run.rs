@@ -81,6 +81,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) min: Option<Duration>,
     #[command(flatten)]
+    pub(crate) away: AwayArgs,
+    #[command(flatten)]
     pub(crate) about: AboutArgs,
     #[command(flatten)]
     pub(crate) hooks: HookArgs,
@@ -97,6 +99,14 @@ pub(crate) struct AboutArgs {
     /// Say why, for whoever asks who holds it (see `show`): up to 1000 bytes, which all who may read the store can read
     #[arg(long, value_name = "TEXT")]
     pub(crate) note: Option<String>,
+}
+
+/// What becomes of a store that is away when a verb begins.
+#[derive(Debug, Clone, Parser)]
+pub(crate) struct AwayArgs {
+    /// Wait so long for a store that can't be reached at the start, and then exit with status 69 [default: not at all]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) await_store: Option<Duration>,
 }
 
 /// How much is told.

@@ -125,6 +125,8 @@ pub(crate) struct WorkArgs {
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
     pub(crate) grace: Duration,
     #[command(flatten)]
+    pub(crate) away: super::AwayArgs,
+    #[command(flatten)]
     pub(crate) how: jobs::CommandArgs,
     /// Print the summary as JSON on standard output: its last line, behind what commands have written there
     #[arg(long)]

@@ -41,6 +41,8 @@ pub struct Terms {
 /// The last place in the order of preference.
 const LAST_RANK: u32 = 8;
 
+const LONGEST_COOLDOWN: Duration = Duration::from_secs(86_400);
+
 impl Terms {
     /// The usual terms for a key: all that has to do with time in proportion to the ttl, so that 10 s give a look and a
     /// renewal every 2 s, and a cooldown of 4 s.
@@ -103,6 +105,12 @@ impl Terms {
                  {ttl:?}): choose fewer errors, a shorter hold interval, or a longer ttl",
                 self.hold,
                 self.hold.saturating_mul(errors)
+            ));
+        }
+        if self.cooldown > LONGEST_COOLDOWN {
+            return refuse(format!(
+                "a cooldown of {:?}: a candidate that has resigned once would hardly stand again; choose a day or less, or stop it",
+                self.cooldown
             ));
         }
         if self.rank > LAST_RANK {

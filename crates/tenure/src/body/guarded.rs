@@ -81,7 +81,7 @@ where
     Fut: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    run_as(leases, limits, |held, under| spawn(|| body(held), under), |_| None).await
+    run_as(leases, limits, WithoutCaller::Aborted, |held, under| spawn(|| body(held), under), |_| None).await
 }
 
 /// Runs `body` under `leases` on a thread of its own, and gives them up after it.
@@ -98,7 +98,7 @@ where
             span.in_scope(move || body(held))
         })
     };
-    run_as(leases, limits, start, |_| None).await
+    run_as(leases, limits, WithoutCaller::GoesOn, start, |_| None).await
 }
 
 /// What a body runs under. The body has it, and whoever watches over the body: where the runtime of the latter ends, the leases are not given up
@@ -117,10 +117,19 @@ pub(crate) enum Left<'t, T> {
 /// What is written into the record with the release, if anything is.
 type Leave<T> = Box<dyn FnOnce(Left<'_, T>) -> Option<Metadata> + Send>;
 
+/// What becomes of a body whose caller goes away, once it was told to end and has had its grace period.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WithoutCaller {
+    Aborted,
+    /// It can't be aborted, and nothing presses: its leases are kept for it.
+    GoesOn,
+}
+
 /// Runs what `start` starts, under `leases`, and gives them up after it, with the metadata that `leave` says, if it does.
 pub(crate) async fn run_as<G: Guarded, T: Send + 'static>(
     mut leases: G,
     limits: BodyLimits,
+    alone: WithoutCaller,
     start: impl FnOnce(Held, Arc<Under<G>>) -> JoinHandle<T>,
     leave: impl FnOnce(Left<'_, T>) -> Option<Metadata> + Send + 'static,
 ) -> Result<T, BodyError<T>> {
@@ -134,7 +143,7 @@ pub(crate) async fn run_as<G: Guarded, T: Send + 'static>(
     let under = Arc::new((leases, running));
     let task = start(held, Arc::clone(&under));
     let leave: Leave<T> = Box::new(leave);
-    watched(|caller_gone| watch(under, task, (grace, over), stop, caller_gone, leave)).await
+    watched(|caller_gone| watch(under, task, (grace, over), stop, (caller_gone, alone), leave)).await
 }
 
 async fn watch<G: Guarded, T: Send + 'static>(
@@ -142,11 +151,21 @@ async fn watch<G: Guarded, T: Send + 'static>(
     task: JoinHandle<T>,
     (grace, over): (Duration, Over),
     stop: CancellationToken,
-    caller_gone: CancellationToken,
+    caller: (CancellationToken, WithoutCaller),
     leave: Leave<T>,
 ) -> Result<T, BodyError<T>> {
     let (leases, running) = &*under;
-    let told = told(leases, &caller_gone, grace, over);
+    let gone = {
+        let ((caller_gone, alone), stop) = (caller, stop.clone());
+        async move {
+            caller_gone.cancelled().await;
+            if alone == WithoutCaller::GoesOn {
+                stop.cancel();
+                std::future::pending().await
+            }
+        }
+    };
+    let told = told(leases, gone, grace, over);
     match supervise_and_tell(leases, task, grace, stop, told).await {
         BodyEnd::Done(done) => finish(leases, done, leave).await,
         BodyEnd::Stopped { why, joined: Some(done) } => {
@@ -181,14 +200,14 @@ fn end_if_unheeded(guards: &mut [Guard], grace: Duration, over: Over) {
 /// Waits until the caller has gone, all is stopped, or the body has run for too long, which its leases are told.
 async fn told(
     leases: &impl Guarded,
-    caller_gone: &CancellationToken,
+    caller_gone: impl Future<Output = ()>,
     grace: Duration,
     over: Over,
 ) -> StopNotice {
     let of = leases.first().leases();
     let clock = Arc::clone(of.clock());
     tokio::select! {
-        () = caller_gone.cancelled() => StopNotice { why: None, within: grace },
+        () = caller_gone => StopNotice { why: None, within: grace },
         () = of.inner.bodies.stopping() => StopNotice { why: Some(Loss::Stopped), within: grace },
         () = sleep_until(&*clock, over.map(|(at, _)| at)) => {
             let most = over.map_or(Duration::ZERO, |(_, most)| most);
@@ -213,7 +232,13 @@ async fn finish<T>(
     leave: impl FnOnce(Left<'_, T>) -> Option<Metadata>,
 ) -> Result<T, BodyError<T>> {
     let lost = (!leases.is_held()).then(|| leases.why());
-    let_go(leases, leave(done.as_ref().map_or(Left::Panicked, Left::Returned))).await;
+    let left = match &done {
+        Ok(value) => Left::Returned(value),
+        Err(error) if error.is_panic() => Left::Panicked,
+        // Its runtime has ended.
+        Err(_) => Left::Interrupted,
+    };
+    let_go(leases, leave(left)).await;
     match (done, lost) {
         (Ok(value), None) => Ok(value),
         (Ok(value), Some(why)) => Err(BodyError::Interrupted { why, value: Some(value) }),

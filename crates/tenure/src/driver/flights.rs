@@ -4,6 +4,7 @@
 
 use super::Troubles;
 use super::call::CallKind;
+use super::queue::OpQueue;
 use crate::meters;
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -47,24 +48,27 @@ pub(super) struct Flights {
     troubles: Arc<Troubles>,
     /// How many of those under way had to wait for their turn.
     ordinary: usize,
-    waiting: VecDeque<Request>,
+    waiting: OpQueue,
+    /// What waited for too long, and was not begun.
+    unsent: VecDeque<(OpId, StoreError)>,
 }
 
 impl Flights {
     pub(super) fn new(store: AnyStore, clock: Arc<dyn Clock>, troubles: Arc<Troubles>) -> Flights {
         let (running, limit) = (FuturesUnordered::new(), ConcurrencyLimit::default());
-        Flights { store, clock, running, limit, troubles, ordinary: 0, waiting: VecDeque::new() }
+        let (waiting, unsent) = (OpQueue::default(), VecDeque::new());
+        Flights { store, clock, running, limit, troubles, ordinary: 0, waiting, unsent }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.running.is_empty()
+        self.running.is_empty() && self.unsent.is_empty()
     }
 
     pub(super) fn start(&mut self, request: Request) {
         // A machine has one page of a listing under way at a time, and what it lists changes what it wants of the rest.
         let waits = !request.urgent && !matches!(request.op, Op::List { .. });
         if waits && !self.limit.has_room(self.ordinary) {
-            self.waiting.push_back(request);
+            self.waiting.push(request, self.clock.held());
         } else {
             self.launch(request, waits);
         }
@@ -93,6 +97,9 @@ impl Flights {
 
     /// The next that comes back; or none, now and then, as long as any is under way.
     pub(super) async fn next(&mut self) -> Option<(OpId, Result<Answer, StoreError>)> {
+        if let Some((op, error)) = self.unsent.pop_front() {
+            return Some((op, Err(error)));
+        }
         let finished = self.running.next().await?;
         let came = finished.map(|(flight, landed, result)| {
             self.land(&flight, landed.since(flight.sent), &result);
@@ -102,10 +109,24 @@ impl Flights {
             self.ordinary -= 1;
         }
         while self.limit.has_room(self.ordinary) {
-            let Some(request) = self.waiting.pop_front() else { break };
+            let Some(request) = self.waiting.pop() else { break };
             self.launch(request, true);
         }
+        self.give_up_late();
         came
+    }
+
+    /// As long as any wait, others are under way, which come back in their time.
+    fn give_up_late(&mut self) {
+        let now = self.clock.held();
+        while let Some((late, since)) = self.waiting.pop_late(now) {
+            let waited = now.since(since);
+            let text =
+                format!("not asked for: the store is slow, and for {waited:.1?} others were before it");
+            let (error, call) = (StoreError::unavailable(text), CallKind::of(&late.op));
+            self.troubles.failed(&about(&late.op), call, since, &error);
+            self.unsent.push_back((late.id, error));
+        }
     }
 
     fn land(&mut self, flight: &OpInFlight, took: Duration, result: &Result<Answer, StoreError>) {

@@ -65,6 +65,8 @@ struct TroubleState {
     told: BTreeMap<CallKind, LastReport>,
     /// Since when there has been something to say.
     began: Option<Tick>,
+    /// The keys that somebody waits for, and how many do.
+    awaited: BTreeMap<String, usize>,
 }
 
 /// What was said of one kind of calls.
@@ -92,9 +94,26 @@ impl TroubleState {
     fn worst(&self, now: Tick, keys: Option<[&str; 2]>, began: Tick) -> Option<(&str, &FailingCalls)> {
         let all = self.failing.iter().map(|((key, _), failing)| (key.as_str(), failing));
         all.filter(|(key, failing)| {
-            now.since(failing.last) < FORGOTTEN && keys.is_none_or(|keys| keys.contains(key))
+            self.is_remembered(key, failing, now) && keys.is_none_or(|keys| keys.contains(key))
         })
         .max_by_key(|(_, failing)| failing.lasts_since(began))
+    }
+
+    /// Where much waits for its turn, calls about one key are far apart.
+    fn is_remembered(&self, key: &str, failing: &FailingCalls, now: Tick) -> bool {
+        now.since(failing.last) < FORGOTTEN || self.awaited.contains_key(key)
+    }
+
+    /// Makes room for one more key.
+    fn forget(&mut self, now: Tick) {
+        let TroubleState { failing, awaited, .. } = self;
+        failing.retain(|(key, _), failing| now.since(failing.last) < FORGOTTEN || awaited.contains_key(key));
+        if failing.len() >= MOST {
+            // What has failed for long has somebody's patience.
+            let of_nobody = failing.iter().filter(|((key, _), _)| !awaited.contains_key(key));
+            let youngest = of_nobody.max_by_key(|(_, failing)| failing.since).map(|(about, _)| about.clone());
+            youngest.and_then(|about| failing.remove(&about));
+        }
     }
 }
 
@@ -130,13 +149,9 @@ impl Troubles {
     pub(super) fn failed(&self, key: &str, call: CallKind, sent: Tick, error: &StoreError) {
         let now = self.clock.held();
         let mut state = self.state();
-        state.failing.retain(|_, failing| now.since(failing.last) < FORGOTTEN);
         let about = (key.to_owned(), call);
-        if !state.failing.contains_key(&about) && state.failing.len() >= MOST {
-            // What has failed for long has somebody's patience.
-            let youngest = state.failing.iter().max_by_key(|(_, failing)| failing.since);
-            let youngest = youngest.map(|(about, _)| about.clone());
-            youngest.and_then(|about| state.failing.remove(&about));
+        if !state.failing.contains_key(&about) {
+            state.forget(now);
         }
         let fresh = || FailingCalls { since: sent, last: now, failures: 0, error: error.clone() };
         let failing = state.failing.entry(about).or_insert_with(fresh);
@@ -177,7 +192,7 @@ impl Troubles {
             return;
         }
         let now = self.clock.held();
-        let is_over = !state.failing.values().any(|failing| now.since(failing.last) < FORGOTTEN);
+        let is_over = !state.failing.iter().any(|((key, _), failing)| state.is_remembered(key, failing, now));
         let began = if is_over { state.began.take() } else { None };
         if is_over {
             state.told.clear();
@@ -215,6 +230,7 @@ impl Troubles {
 
     /// Waits until trouble with one of these keys has lasted for `patience`, within the wait itself, and returns the last error.
     pub(crate) async fn outlast(&self, keys: [&str; 2], patience: Duration) -> StoreError {
+        let _awaited = AwaitedKeys::note(self, keys);
         let began = self.clock.held();
         let mut changes = self.changes.subscribe();
         loop {
@@ -230,6 +246,35 @@ impl Troubles {
                 // It is never closed: its sender is ours.
                 _ = changes.changed() => {}
                 () = tokio::time::sleep(left) => {}
+            }
+        }
+    }
+}
+
+/// Somebody waits for these keys, until it is dropped.
+struct AwaitedKeys<'a> {
+    troubles: &'a Troubles,
+    keys: [&'a str; 2],
+}
+
+impl<'a> AwaitedKeys<'a> {
+    fn note(troubles: &'a Troubles, keys: [&'a str; 2]) -> AwaitedKeys<'a> {
+        let mut state = troubles.state();
+        keys.iter().for_each(|key| *state.awaited.entry((*key).to_owned()).or_default() += 1);
+        drop(state);
+        AwaitedKeys { troubles, keys }
+    }
+}
+
+impl Drop for AwaitedKeys<'_> {
+    fn drop(&mut self) {
+        let mut state = self.troubles.state();
+        for key in self.keys {
+            if let Some(count) = state.awaited.get_mut(key) {
+                *count -= 1;
+                if *count == 0 {
+                    state.awaited.remove(key);
+                }
             }
         }
     }

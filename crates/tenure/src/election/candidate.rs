@@ -67,16 +67,17 @@ impl Candidate {
             if self.is_forked() {
                 return Err(AcquireError::Stopped);
             }
-            let standing = changes.get_and_update().standing;
+            // A leadership that is being given up is none to begin anything under.
+            match changes.get_and_update().standing {
+                Standing::Stopped => return Err(AcquireError::Stopped),
+                Standing::Leading => {}
+                _ => {
+                    changes.changed().await.map_err(|_| AcquireError::Stopped)?;
+                    continue;
+                }
+            }
             if let Some(term) = self.leadership() {
                 return Ok(term);
-            }
-            if standing == Standing::Stopped {
-                return Err(AcquireError::Stopped);
-            }
-            if standing != Standing::Leading {
-                changes.changed().await.map_err(|_| AcquireError::Stopped)?;
-                continue;
             }
             // Belief is suspended: nobody is told when that is back.
             tokio::select! {
@@ -150,7 +151,8 @@ impl Candidate {
     /// period to end; then it is aborted and waited for. Only then is the key given up; one that can't be ended leaves
     /// it to expire.
     ///
-    /// When the body returns by itself, the candidate goes on leading.
+    /// When the body returns by itself, the candidate goes on leading. Where renewals fail, a body ends while the leadership still lasts for its grace
+    /// period and a little: then none begins before a renewal succeeds, or the next term.
     ///
     /// # Errors
     /// [`BodyError::Interrupted`] when the leadership ended, or was about to, while the body ran, [`resign`](Candidate::resign) and
@@ -166,6 +168,7 @@ impl Candidate {
         T: Send + 'static,
     {
         let mut changes = self.changes();
+        let nap = nap(self.shared.ttl.part(20));
         let permit = loop {
             let _seen = changes.get_and_update();
             self.elected().await?;
@@ -173,9 +176,12 @@ impl Candidate {
             self.wish(CandidateRequest::Body(reply));
             match permit.await {
                 Ok(Some(permit)) => break permit,
-                // It is about to cease to lead, which another body may delay.
-                Ok(None) if changes.changed().await.is_ok() => {}
-                Ok(None) | Err(_) => return Err(AcquireError::Stopped.into()),
+                // It is about to cease to lead, which another body may delay; or its next renewal succeeds, of which nobody is told.
+                Ok(None) => tokio::select! {
+                    changed = changes.changed() => changed.map_err(|_| AcquireError::Stopped)?,
+                    () = tokio::time::sleep(nap) => {}
+                },
+                Err(_) => return Err(AcquireError::Stopped.into()),
             }
         };
         bodies::run(permit, self.shared.grace, body).await

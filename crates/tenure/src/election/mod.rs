@@ -36,7 +36,7 @@
 //!     match candidate.run_while_leader(|held| async move { held.cancelled().await }).await {
 //!         // The body has returned by itself: the candidate leads on, and the body begins again at once. One that is done waits, or resigns.
 //!         Ok(()) => {}
-//!         // It had to: once the candidate leads again, the body is run again.
+//!         // It had to: once the candidate leads again, or is sure to go on leading, the body is run again.
 //!         Err(BodyError::Interrupted { .. }) => {}
 //!         Err(BodyError::Acquire(AcquireError::Stopped)) => break,
 //!         Err(error) => return Err(error.into()),

@@ -3,6 +3,7 @@
 use super::bodies::{CandidateRequest, LeadershipScope, Permit};
 use super::status::{Leader, Status};
 use crate::belief::LeaseCell;
+use crate::body;
 use crate::cancelled::Cancelled;
 use crate::driver::sleep_until;
 use crate::guard::Guard;
@@ -127,6 +128,7 @@ pub(super) fn start(
         wake_at: None,
         led: None,
         waiting: None,
+        leader: None,
     };
     tokio::spawn(runner.run(if observes { Input::Observe } else { Input::Start }));
     (shared, wishes)
@@ -155,6 +157,8 @@ struct CandidateRunner {
     led: Option<Fence>,
     /// It wants to lead, and does not.
     waiting: Option<WaitMeter>,
+    /// Who leads, for its users to see together with where it stands.
+    leader: Option<Leader>,
 }
 
 impl CandidateRunner {
@@ -212,7 +216,10 @@ impl CandidateRunner {
             }
             CandidateRequest::Stop => self.input(Input::Stop),
             CandidateRequest::Body(reply) => {
-                let tenancy = self.shared.tenancy().filter(|_| self.machine.standing() == Standing::Leading);
+                let tenancy = self.shared.tenancy().filter(|tenancy| {
+                    let standing = self.machine.standing();
+                    standing == Standing::Leading && body::may_begin(&tenancy.guard, self.shared.grace)
+                });
                 let permit =
                     tenancy.zip(self.wishes.upgrade()).map(|(tenancy, wishes)| Permit::new(tenancy, wishes));
                 if permit.is_some() {
@@ -235,9 +242,12 @@ impl CandidateRunner {
             self.change(change);
         }
         let standing = self.machine.standing();
-        self.shared
-            .status
-            .send_if_modified(|status| std::mem::replace(&mut status.standing, standing) != standing);
+        let shown = Status { standing, leader: self.leader.clone() };
+        self.shared.status.send_if_modified(|status| {
+            let is_news = *status != shown;
+            *status = shown;
+            is_news
+        });
         self.wait(standing);
         for command in commands {
             if let Command::Acquire(lease, _) = &command {
@@ -310,7 +320,7 @@ impl CandidateRunner {
             Change::Leader(sighting) => {
                 let leader = sighting.map(Leader::from);
                 self.mind_namesake(leader.as_ref());
-                let is_news = leader.is_some() || self.shared.status.borrow().leader.is_some();
+                let is_news = leader.is_some() || self.leader.is_some();
                 if is_news {
                     let by = leader.as_ref().map(|leader| (display(&leader.holder), display(leader.fence)));
                     let (by, fence) = by.unzip();
@@ -321,7 +331,7 @@ impl CandidateRunner {
                         );
                     });
                 }
-                self.led_by(leader);
+                self.leader = leader;
             }
             Change::Failing(error) => {
                 quietly(|| {
@@ -331,7 +341,7 @@ impl CandidateRunner {
                     );
                 });
             }
-            Change::Stopped => self.led_by(None),
+            Change::Stopped => self.leader = None,
         }
     }
 
@@ -369,7 +379,7 @@ impl CandidateRunner {
         let stop = CancellationToken::new();
         let over = stop.child_token();
         self.shared.set_tenancy(Some(Arc::new(LeadershipScope { guard, stop, over })));
-        self.led_by(Some(leader));
+        self.leader = Some(leader);
     }
 
     /// Nobody here believes from now on, whoever still has the guard included.
@@ -379,14 +389,6 @@ impl CandidateRunner {
             tenancy.over.cancel();
         }
         self.shared.set_tenancy(None);
-    }
-
-    fn led_by(&self, leader: Option<Leader>) {
-        self.shared.status.send_if_modified(|status| {
-            let changed = status.leader != leader;
-            status.leader = leader;
-            changed
-        });
     }
 }
 

@@ -17,6 +17,8 @@ use tenure_core::{HolderId, Metadata, StoreError};
 pub struct Assignment {
     unit: Unit,
     spent: AtomicBool,
+    /// Whether a drop counts as a failure.
+    drop_fails: AtomicBool,
     /// Whoever has a unit to let go of takes part. None once it is left to expire: a task that can't be ended keeps no worker in its fleet.
     presence: Mutex<Option<Arc<WorkerPresence>>>,
 }
@@ -25,7 +27,8 @@ impl Assignment {
     pub(super) fn new(share: Arc<SharedUnit>, presence: Arc<WorkerPresence>) -> Assignment {
         let worker = Arc::clone(presence.worker());
         let presence = Mutex::new(Some(presence));
-        Assignment { unit: Unit { share, worker }, spent: AtomicBool::new(false), presence }
+        let (spent, drop_fails) = (AtomicBool::new(false), AtomicBool::new(true));
+        Assignment { unit: Unit { share, worker }, spent, drop_fails, presence }
     }
 
     /// The unit, to be shared with what is done for it.
@@ -50,7 +53,8 @@ impl Assignment {
     /// Dropping the future does not stop the finishing.
     pub async fn finish(self, fields: Option<Metadata>) -> Result<bool, StoreError> {
         if let Some(fields) = &fields {
-            self.unit.share.check(fields)?;
+            // Here and now, who has done it can't say so: the drop is a failure.
+            self.unit.share.check(fields).inspect_err(|_| self.drop_fails.store(true, Ordering::SeqCst))?;
         }
         let lease = self.unit.share.lease;
         refused(self.ask(|request| FleetCommand::Finish(lease, request, fields)).await)
@@ -98,6 +102,11 @@ impl Assignment {
         drop(self.presence.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
+    /// Whoever drops it from now on has ended what was done for the unit in good order.
+    pub(super) fn goes_without_failure(&self) {
+        self.drop_fails.store(false, Ordering::SeqCst);
+    }
+
     async fn ask(self, command: impl FnOnce(RequestId) -> FleetCommand) -> Option<UnitReply> {
         self.spent.store(true, Ordering::SeqCst);
         self.unit.share.end();
@@ -126,13 +135,9 @@ impl Drop for Assignment {
             return;
         }
         let lease = self.unit.share.lease;
-        let draining = self.unit.share.drain.borrow().is_some();
+        let fails = *self.drop_fails.get_mut() && !self.unit.is_draining();
         let request = self.unit.worker.users().draw();
-        self.spend(if draining {
-            FleetCommand::Drained(lease)
-        } else {
-            FleetCommand::Decline(lease, request)
-        });
+        self.spend(if fails { FleetCommand::Decline(lease, request) } else { FleetCommand::Drained(lease) });
     }
 }
 

@@ -56,13 +56,14 @@ impl Worker {
     /// aborted and waited for; only then the unit goes. On loss, and before the end of validity, it has an eighth of the
     /// ttl. One that can't be ended, since it blocks its thread, leaves the unit to expire.
     ///
-    /// What a task returns by itself decides about its unit; what it returns after it was told to end does not, nor does a
-    /// panic: another worker has the unit then. A task that can fail returns `Result<Verdict, E>`: its error is logged, as a panic is, and
+    /// What a task returns by itself decides about its unit; what it returns after it was told to end does not: the unit goes to where it belongs,
+    /// and nothing is counted as a failure. A task that can fail returns `Result<Verdict, E>`: its error is logged, as a panic is, and
     /// another worker has a go.
     ///
     /// # Cancel safety
-    /// When the future is dropped the tasks are told to end, and aborted after an eighth of the ttl, in the background; their
-    /// units go to others.
+    /// When the future is dropped the tasks are told to end, and aborted after an eighth of the ttl, in the background; one that drains keeps
+    /// its drain time. Their units go to where they belong: to others once this worker leaves, and to this one again for the next `run`
+    /// if it stays.
     pub async fn run<F, Fut>(&self, body: F)
     where
         F: Fn(Unit) -> Fut + Send + Sync + 'static,
@@ -94,7 +95,9 @@ where
     Fut::Output: Into<Verdict> + Send + 'static,
 {
     let unit = assignment.unit().clone();
-    // The task has it as well: where the runtime of this one ends, the unit does not go before the task is no more.
+    // Also where the runtime of this one ends.
+    assignment.goes_without_failure();
+    // The task has it as well: where that runtime ends, the unit does not go before the task is no more.
     let assignment = Arc::new(assignment);
     let grace = unit.worker.ttl.part(8);
     let task = {
@@ -103,8 +106,13 @@ where
         let span = tracing::info_span!(
             target: "tenure::fleet", "unit", %fleet, %holder, key = %unit.key(), %fence
         );
-        let unit = unit.clone();
-        span.in_scope(|| body::spawn(|| async move { body(unit).await.into() }, Arc::clone(&assignment)))
+        let (unit, stop) = (unit.clone(), unit.share.stop.clone());
+        let body = || async move {
+            let verdict: Verdict = body(unit).await.into();
+            // Here, as it may be told to end before anybody else sees that it has returned.
+            (verdict, !stop.is_cancelled())
+        };
+        span.in_scope(|| body::spawn(body, Arc::clone(&assignment)))
     };
     let told = async {
         let within = tokio::select! {
@@ -113,9 +121,8 @@ where
         };
         StopNotice { why: None, within: within.max(Duration::from_millis(1)) }
     };
-    let (done, decides) = match supervise(&unit, task, grace, unit.share.stop.clone(), told).await {
-        BodyEnd::Done(done) => (done, !unit.cancelled().is_cancelled()),
-        BodyEnd::Stopped { joined: Some(done), .. } => (done, false),
+    let done = match supervise(&unit, task, grace, unit.share.stop.clone(), told).await {
+        BodyEnd::Done(done) | BodyEnd::Stopped { joined: Some(done), .. } => done,
         BodyEnd::Stopped { joined: None, .. } => {
             let (key, fence, holder) = unit.named();
             quietly(|| {
@@ -130,13 +137,14 @@ where
     log_failure(&unit, &done);
     // Of a task whose end was seen, nothing is left that has it.
     let Some(assignment) = Arc::into_inner(assignment) else { return };
-    let Some(verdict) = done.ok().filter(|_| decides) else { return drop(assignment) };
     // It may have been lost meanwhile, which has been told.
-    let followed = match verdict {
-        Verdict::Done => assignment.finish(None).await,
-        Verdict::DoneWith(fields) => assignment.finish(Some(fields)).await,
-        Verdict::Again | Verdict::Failed(_) => Ok(assignment.release().await),
-        Verdict::HandTo(worker) => assignment.hand_to(&worker).await,
+    let followed = match done {
+        Ok((Verdict::Done, true)) => assignment.finish(None).await,
+        Ok((Verdict::DoneWith(fields), true)) => assignment.finish(Some(fields)).await,
+        Ok((Verdict::Again | Verdict::Failed(_), true)) => Ok(assignment.release().await),
+        Ok((Verdict::HandTo(worker), true)) => assignment.hand_to(&worker).await,
+        Err(error) if error.is_panic() && !unit.is_draining() => Ok(assignment.release().await),
+        Ok((_, false)) | Err(_) => return assignment.drained(),
     };
     if let Err(error) = followed {
         unit.tell_not_let_go(&error);
@@ -144,10 +152,10 @@ where
 }
 
 /// Also of what decides nothing, because it came after the task was told to end.
-fn log_failure(unit: &Unit, done: &Result<Verdict, JoinError>) {
+fn log_failure(unit: &Unit, done: &Result<(Verdict, bool), JoinError>) {
     let (key, fence, holder) = unit.named();
     match done {
-        Ok(Verdict::Failed(error)) => {
+        Ok((Verdict::Failed(error), _)) => {
             quietly(|| {
                 tracing::warn!(
                     name: "fleet.failed", target: "tenure::fleet", %key, %fence, %holder, reason = %error,

@@ -165,6 +165,10 @@ impl Unit {
         }
     }
 
+    pub(super) fn is_draining(&self) -> bool {
+        self.share.drain.borrow().is_some()
+    }
+
     /// Waits until it is to be let go of though it is not lost.
     pub(super) async fn drained(&self) -> Tick {
         let mut drain = self.share.drain.subscribe();

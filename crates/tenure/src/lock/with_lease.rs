@@ -83,13 +83,14 @@ impl Lock {
     /// lease is given up.
     ///
     /// Such a body can't be aborted. It should ask [`Held::is_held`], or [`Held::cancelled`], every now and then, and return when it
-    /// is told to. One that goes on all the same leaves the lease to expire, and is at work beside the next holder from then on.
+    /// is told to. One that goes on all the same when the lease is lost, or may be held no longer, leaves it to expire, and is at work beside the next
+    /// holder from then on.
     ///
     /// # Errors
     /// As [`Lock::with_lease`].
     ///
     /// # Cancel safety
-    /// When the future is dropped the body is told to stop, and the lease released once it has returned, in the background.
+    /// When the future is dropped the body is told to stop; the lease is renewed until it has returned, and then released, in the background.
     pub async fn with_lease_blocking<T, F>(self, body: F) -> Result<T, BodyError<T>>
     where
         F: FnOnce(Held) -> T + Send + 'static,
